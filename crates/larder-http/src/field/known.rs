@@ -1,0 +1,243 @@
+//! The field names that some rule of larder asks for, so that asking compares one byte.
+
+macro_rules! known {
+    ($($variant:ident = $name:literal,)*) => {
+        /// A field name that larder knows; all others are [`Known::Other`].
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        #[allow(missing_docs, reason = "the variants are the field names themselves")]
+        pub enum Known {
+            Other,
+            $($variant,)*
+        }
+
+        /// Every known name in the order of the variants, [`Known::Other`] with an empty one.
+        const NAMES: [&str; 1 + [$($name),*].len()] = ["", $($name),*];
+
+        /// Every variant in order.
+        const ALL: [Known; NAMES.len()] = [Known::Other, $(Known::$variant),*];
+    };
+}
+
+known! {
+    Accept = "Accept",
+    AcceptCharset = "Accept-Charset",
+    AcceptEncoding = "Accept-Encoding",
+    AcceptLanguage = "Accept-Language",
+    AcceptRanges = "Accept-Ranges",
+    Age = "Age",
+    Allow = "Allow",
+    AltSvc = "Alt-Svc",
+    Authorization = "Authorization",
+    CacheControl = "Cache-Control",
+    CacheStatus = "Cache-Status",
+    CdnCacheControl = "CDN-Cache-Control",
+    Connection = "Connection",
+    ContentDisposition = "Content-Disposition",
+    ContentEncoding = "Content-Encoding",
+    ContentLanguage = "Content-Language",
+    ContentLength = "Content-Length",
+    ContentLocation = "Content-Location",
+    ContentRange = "Content-Range",
+    ContentSecurityPolicy = "Content-Security-Policy",
+    ContentType = "Content-Type",
+    Cookie = "Cookie",
+    Date = "Date",
+    Dnt = "DNT",
+    EarlyData = "Early-Data",
+    Etag = "ETag",
+    Expect = "Expect",
+    Expires = "Expires",
+    Forwarded = "Forwarded",
+    Host = "Host",
+    Http2Settings = "HTTP2-Settings",
+    IfMatch = "If-Match",
+    IfModifiedSince = "If-Modified-Since",
+    IfNoneMatch = "If-None-Match",
+    IfRange = "If-Range",
+    IfUnmodifiedSince = "If-Unmodified-Since",
+    KeepAlive = "Keep-Alive",
+    LastModified = "Last-Modified",
+    Link = "Link",
+    Location = "Location",
+    MaxForwards = "Max-Forwards",
+    Origin = "Origin",
+    Pragma = "Pragma",
+    Priority = "Priority",
+    ProxyAuthenticate = "Proxy-Authenticate",
+    ProxyAuthorization = "Proxy-Authorization",
+    ProxyConnection = "Proxy-Connection",
+    Range = "Range",
+    Referer = "Referer",
+    Refresh = "Refresh",
+    RetryAfter = "Retry-After",
+    SecChUa = "Sec-CH-UA",
+    SecChUaMobile = "Sec-CH-UA-Mobile",
+    SecChUaPlatform = "Sec-CH-UA-Platform",
+    SecFetchDest = "Sec-Fetch-Dest",
+    SecFetchMode = "Sec-Fetch-Mode",
+    SecFetchSite = "Sec-Fetch-Site",
+    SecFetchUser = "Sec-Fetch-User",
+    Server = "Server",
+    SetCookie = "Set-Cookie",
+    Status = "Status",
+    StrictTransportSecurity = "Strict-Transport-Security",
+    SurrogateControl = "Surrogate-Control",
+    SurrogateKey = "Surrogate-Key",
+    Te = "TE",
+    Trailer = "Trailer",
+    TransferEncoding = "Transfer-Encoding",
+    Upgrade = "Upgrade",
+    UpgradeInsecureRequests = "Upgrade-Insecure-Requests",
+    UserAgent = "User-Agent",
+    Vary = "Vary",
+    Via = "Via",
+    Warning = "Warning",
+    WwwAuthenticate = "WWW-Authenticate",
+    XAccelBuffering = "X-Accel-Buffering",
+    XAccelCharset = "X-Accel-Charset",
+    XAccelExpires = "X-Accel-Expires",
+    XAccelLimitRate = "X-Accel-Limit-Rate",
+    XAccelRedirect = "X-Accel-Redirect",
+    XCache = "X-Cache",
+    XContentTypeOptions = "X-Content-Type-Options",
+    XForwardedFor = "X-Forwarded-For",
+    XForwardedHost = "X-Forwarded-Host",
+    XForwardedPort = "X-Forwarded-Port",
+    XForwardedProto = "X-Forwarded-Proto",
+    XFrameOptions = "X-Frame-Options",
+    XPoweredBy = "X-Powered-By",
+    XRealIp = "X-Real-IP",
+    XRequestedWith = "X-Requested-With",
+}
+
+impl Known {
+    /// The length of the longest known name.
+    pub(crate) const NAME_BYTES_MAX: usize = {
+        let (mut at, mut max) = (0, 0);
+        while at < NAMES.len() {
+            if NAMES[at].len() > max {
+                max = NAMES[at].len();
+            }
+            at += 1;
+        }
+        max
+    };
+
+    /// What is known about a field name, in any case of its letters.
+    #[inline]
+    pub fn of(name: &[u8]) -> Known {
+        if name.is_empty() {
+            return Known::Other;
+        }
+        let known = SLOTS[slot(name)];
+        if is_same(known.name().as_bytes(), name) { known } else { Known::Other }
+    }
+
+    /// The name as the standards write it; empty for [`Known::Other`].
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize]
+    }
+
+    /// Whether the field is for the next connection only and is never passed on (RFC 9110 §7.6.1), besides
+    /// those that `Connection` names.
+    pub fn is_hop_by_hop(self) -> bool {
+        matches!(
+            self,
+            Known::Connection
+                | Known::KeepAlive
+                | Known::ProxyConnection
+                | Known::Te
+                | Known::Trailer
+                | Known::TransferEncoding
+                | Known::Upgrade
+                | Known::Http2Settings
+        )
+    }
+}
+
+/// A name's place in [`SLOTS`]. The factors were searched for until no two known names shared a place; the
+/// table refuses to compile when a new name breaks that.
+const fn slot(name: &[u8]) -> usize {
+    let length = name.len();
+    let sum = (length as u32).wrapping_mul(53135)
+        + lower(name[0]).wrapping_mul(25916)
+        + lower(name[length / 2]).wrapping_mul(32201)
+        + lower(name[length - 1]).wrapping_mul(56314)
+        + lower(name[length.saturating_sub(2)]).wrapping_mul(6527);
+    ((sum & 0xffff) >> 7) as usize
+}
+
+/// Whether `name` is the known name, in any case of its letters. Eight bytes at a time, the last eight of them
+/// perhaps twice.
+#[inline]
+fn is_same(known: &[u8], name: &[u8]) -> bool {
+    if known.len() != name.len() {
+        return false;
+    }
+    if let (Some(known_end), Some(name_end)) = (known.last_chunk::<8>(), name.last_chunk::<8>()) {
+        let (known_words, _) = known.as_chunks::<8>();
+        let (name_words, _) = name.as_chunks::<8>();
+        let mut words = known_words.iter().zip(name_words);
+        return words.all(|(known, name)| is_same_word(known, name)) && is_same_word(known_end, name_end);
+    }
+    known.eq_ignore_ascii_case(name)
+}
+
+#[inline]
+fn is_same_word(known: &[u8; 8], name: &[u8; 8]) -> bool {
+    let known = u64::from_ne_bytes(*known);
+    // Known names consist of letters, digits and hyphens, and of these only letters have the bit 0x40. In them the
+    // bit 0x20, which is next to it, may differ.
+    let may_differ = (known & 0x4040_4040_4040_4040) >> 1;
+    (known ^ u64::from_ne_bytes(*name)) & !may_differ == 0
+}
+
+/// Folds upper-case letters; that it mixes up some other bytes does no harm to a hash.
+const fn lower(byte: u8) -> u32 {
+    (byte | 0x20) as u32
+}
+
+static SLOTS: [Known; 512] = {
+    let mut slots = [Known::Other; 512];
+    let mut at = 1;
+    while at < NAMES.len() {
+        let name = NAMES[at].as_bytes();
+        let mut letter = 0;
+        while letter < name.len() {
+            assert!(name[letter].is_ascii_alphanumeric() || name[letter] == b'-', "`is_same` cannot compare it");
+            letter += 1;
+        }
+        let place = slot(name);
+        assert!(matches!(slots[place], Known::Other), "two known field names share a slot: search for new factors");
+        slots[place] = ALL[at];
+        at += 1;
+    }
+    slots
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_known_in_any_case() {
+        for known in &ALL[1..] {
+            let name = known.name();
+            for written in [name.to_owned(), name.to_uppercase(), name.to_lowercase()] {
+                assert_eq!(Known::of(written.as_bytes()), *known, "{written}");
+            }
+            assert_eq!(Known::of(&name.as_bytes()[1..]), Known::Other, "{name}");
+            assert_eq!(Known::of(format!("{name}x").as_bytes()), Known::Other, "{name}");
+            assert_eq!(Known::of(name.replace('-', "_").as_bytes()) == *known, !name.contains('-'), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_names_are_other() {
+        for name in ["", "X", "Foo", "Hosts", "\r\n", "X-Accel\rExpires"] {
+            assert_eq!(Known::of(name.as_bytes()), Known::Other, "{name:?}");
+        }
+        assert_eq!(Known::Other.name(), "");
+    }
+}

@@ -1,0 +1,89 @@
+//! Lists separated by commas (RFC 9110 §5.6.1).
+
+/// The members of a list, without the white space around them; empty members are left out.
+///
+/// Commas inside double quotes do not separate. A quote that is never closed reaches to the end.
+pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    Members { rest: value }
+}
+
+/// Whether one of the members of one of the `lines` is `token`, in any case of its letters.
+pub fn has_token<'a>(lines: impl IntoIterator<Item = &'a [u8]>, token: &str) -> bool {
+    lines.into_iter().any(|line| members(line).any(|member| member.eq_ignore_ascii_case(token.as_bytes())))
+}
+
+/// `text` without spaces and tabs at its ends.
+pub fn trim(text: &[u8]) -> &[u8] {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let Some(start) = text.iter().position(|byte| !is_blank(byte)) else {
+        return &[];
+    };
+    let end = text.iter().rposition(|byte| !is_blank(byte)).map_or(start, |last| last + 1);
+    &text[start..end]
+}
+
+#[derive(Clone)]
+struct Members<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        while !self.rest.is_empty() {
+            let end = member_end(self.rest);
+            let member = trim(&self.rest[..end]);
+            self.rest = self.rest.get(end + 1..).unwrap_or_default();
+            if !member.is_empty() {
+                return Some(member);
+            }
+        }
+        None
+    }
+}
+
+/// Where the first member of a list ends: at a comma outside quotes, or at the end.
+fn member_end(list: &[u8]) -> usize {
+    let mut is_quoted = false;
+    let mut at = 0;
+    while let Some(&byte) = list.get(at) {
+        match byte {
+            b',' if !is_quoted => return at,
+            b'"' => is_quoted = !is_quoted,
+            b'\\' if is_quoted => at += 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    list.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_split_at_commas_outside_quotes() {
+        for (list, expected) in [
+            ("", &[][..]),
+            (" , ,", &[]),
+            ("a", &["a"]),
+            (" a , b\t,c", &["a", "b", "c"]),
+            ("a=\"1,2\", b", &["a=\"1,2\"", "b"]),
+            (r#"a="\",", b"#, &[r#"a="\",""#, "b"]),
+            ("a=\"b, c", &["a=\"b, c"]),
+            ("a=\"\\", &["a=\"\\"]),
+        ] {
+            let found: Vec<_> = members(list.as_bytes()).map(|member| String::from_utf8_lossy(member)).collect();
+            assert_eq!(found, expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_whole_members() {
+        let lines = || [&b"keep-alive, Upgrade"[..], b"x"];
+        assert!(has_token(lines(), "upgrade") && has_token(lines(), "X"));
+        assert!(!has_token(lines(), "keep") && !has_token([], "x"));
+    }
+}

@@ -1,0 +1,324 @@
+//! Header fields in the order they came, and what is written in some of them.
+
+pub mod cache_control;
+pub mod cookie;
+pub mod etag;
+pub mod known;
+pub mod list;
+pub mod range;
+pub mod vary;
+
+use std::fmt;
+use std::ops::Range;
+
+use known::Known;
+
+/// The header fields of a message: order, case and duplicates as they came.
+///
+/// All bytes lie in one buffer, so that a head which is parsed into used `Fields` allocates nothing. What is
+/// replaced or removed leaves its bytes there until [`Fields::clear`]; a clone has only what is in use.
+#[derive(Default)]
+pub struct Fields {
+    bytes: Vec<u8>,
+    index: Vec<Field>,
+}
+
+/// Where a field lies in the buffer.
+#[derive(Clone, Copy)]
+struct Field {
+    name: Piece,
+    value: Piece,
+    known: Known,
+}
+
+/// A stretch of the buffer. Half the size of a range, because the index is searched on every request.
+#[derive(Clone, Copy)]
+struct Piece {
+    at: u32,
+    len: u32,
+}
+
+impl Piece {
+    /// The stretch of `len` bytes at `at`.
+    fn new(at: usize, len: usize) -> Piece {
+        const FITS: &str = "heads are bounded by configuration, far below 4 GiB";
+        Piece { at: u32::try_from(at).expect(FITS), len: u32::try_from(len).expect(FITS) }
+    }
+
+    fn of(self, bytes: &[u8]) -> &[u8] {
+        let at = self.at as usize;
+        bytes.get(at..at + self.len as usize).unwrap_or_default()
+    }
+}
+
+impl Fields {
+    /// No fields, and nothing allocated.
+    pub fn new() -> Fields {
+        Fields::default()
+    }
+
+    /// Forgets all fields and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.index.clear();
+    }
+
+    /// Adds a field at the end. What may stand in a name or a value is the caller's matter.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        let name_piece = self.keep(name);
+        let value_piece = self.keep(value);
+        self.index.push(Field { name: name_piece, value: value_piece, known: Known::of(name) });
+    }
+
+    /// The value of the first field of this name, in any case of its letters.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        let wanted = Wanted::of(name);
+        let found = self.index.iter().find(|field| wanted.is(field, &self.bytes))?;
+        Some(found.value.of(&self.bytes))
+    }
+
+    /// The value of the first field of this known name.
+    pub fn get_known(&self, known: Known) -> Option<&[u8]> {
+        self.all_known(known).next()
+    }
+
+    /// The values of all fields of this name, in order.
+    pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + Clone {
+        let wanted = Wanted::of(name);
+        self.index.iter().filter(move |field| wanted.is(field, &self.bytes)).map(|field| field.value.of(&self.bytes))
+    }
+
+    /// The values of all fields of this known name, in order.
+    pub fn all_known(&self, known: Known) -> impl Iterator<Item = &[u8]> + Clone {
+        self.index.iter().filter(move |field| field.known == known).map(|field| field.value.of(&self.bytes))
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> + Clone {
+        self.index.iter().map(|field| (field.name.of(&self.bytes), field.value.of(&self.bytes)))
+    }
+
+    /// What is known about each name, the name, and the value, in order.
+    pub fn iter_known(&self) -> impl DoubleEndedIterator<Item = (Known, &[u8], &[u8])> + Clone {
+        self.index.iter().map(|field| (field.known, field.name.of(&self.bytes), field.value.of(&self.bytes)))
+    }
+
+    /// Removes all fields of this name; whether there was one.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let wanted = Wanted::of(name);
+        let before = self.index.len();
+        self.index.retain(|field| !wanted.is(field, &self.bytes));
+        self.index.len() < before
+    }
+
+    /// Removes all fields of this known name; whether there was one.
+    pub fn remove_known(&mut self, known: Known) -> bool {
+        let before = self.index.len();
+        self.index.retain(|field| field.known != known);
+        self.index.len() < before
+    }
+
+    /// Keeps the fields for which `keep` is true.
+    pub fn retain(&mut self, mut keep: impl FnMut(Known, &[u8], &[u8]) -> bool) {
+        let bytes = &self.bytes;
+        self.index.retain(|field| keep(field.known, field.name.of(bytes), field.value.of(bytes)));
+    }
+
+    /// Puts one field in place of the first of this name and removes the others; adds it when there is none.
+    pub fn set(&mut self, name: &str, value: &[u8]) {
+        let wanted = Wanted::of(name);
+        let Some(first) = self.index.iter().position(|field| wanted.is(field, &self.bytes)) else {
+            return self.push(name.as_bytes(), value);
+        };
+        let name_piece = self.keep(name.as_bytes());
+        let value_piece = self.keep(value);
+        let mut at = 0;
+        self.index.retain(|field| {
+            at += 1;
+            at <= first + 1 || !wanted.is(field, &self.bytes)
+        });
+        self.index[first] = Field { name: name_piece, value: value_piece, known: Known::of(name.as_bytes()) };
+    }
+
+    /// Whether there is a field of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Whether there is a field of this known name.
+    pub fn contains_known(&self, known: Known) -> bool {
+        self.index.iter().any(|field| field.known == known)
+    }
+
+    /// How many fields there are.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether there are no fields.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// The memory these fields hold beside themselves.
+    pub fn heap_bytes(&self) -> usize {
+        self.bytes.capacity() + self.index.capacity() * size_of::<Field>()
+    }
+
+    /// Copies `text` to the end of the buffer.
+    fn keep(&mut self, text: &[u8]) -> Piece {
+        let piece = Piece::new(self.bytes.len(), text.len());
+        self.bytes.extend_from_slice(text);
+        piece
+    }
+
+    /// Notes a field that lies in a block of bytes which is still to be handed in with [`Fields::fill`];
+    /// places are counted from the start of that block.
+    #[inline]
+    pub(crate) fn note(&mut self, known: Known, name: Range<usize>, value: Range<usize>) {
+        // `fill` refuses a block in which these do not fit.
+        let piece = |range: Range<usize>| Piece { at: range.start as u32, len: range.len() as u32 };
+        self.index.push(Field { name: piece(name), value: piece(value), known });
+    }
+
+    /// Hands in the block that the noted fields lie in. These must be all the fields there are.
+    pub(crate) fn fill(&mut self, block: &[u8]) {
+        debug_assert!(self.bytes.is_empty(), "noted fields count from the start of the buffer");
+        self.keep(block);
+    }
+}
+
+impl Clone for Fields {
+    fn clone(&self) -> Fields {
+        let used = |field: &Field| field.name.len as usize + field.value.len as usize;
+        let mut clone = Fields {
+            bytes: Vec::with_capacity(self.index.iter().map(used).sum()),
+            index: Vec::with_capacity(self.index.len()),
+        };
+        for field in &self.index {
+            let name = clone.keep(field.name.of(&self.bytes));
+            let value = clone.keep(field.value.of(&self.bytes));
+            clone.index.push(Field { name, value, known: field.known });
+        }
+        clone
+    }
+}
+
+impl fmt::Debug for Fields {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |bytes| String::from_utf8_lossy(bytes);
+        out.debug_map().entries(self.iter().map(|(name, value)| (text(name), text(value)))).finish()
+    }
+}
+
+/// Equal when names, compared without case, and values are equal in order.
+impl PartialEq for Fields {
+    fn eq(&self, other: &Fields) -> bool {
+        self.len() == other.len()
+            && self.iter().zip(other.iter()).all(|(a, b)| a.0.eq_ignore_ascii_case(b.0) && a.1 == b.1)
+    }
+}
+
+impl Eq for Fields {}
+
+impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Fields {
+        let mut fields = Fields::new();
+        for (name, value) in pairs {
+            fields.push(name.as_ref(), value.as_ref());
+        }
+        fields
+    }
+}
+
+/// A name to look for, looked up once.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    known: Known,
+    name: &'a str,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(name: &'a str) -> Wanted<'a> {
+        Wanted { known: Known::of(name.as_bytes()), name }
+    }
+
+    fn is(self, field: &Field, bytes: &[u8]) -> bool {
+        field.known == self.known
+            && (self.known != Known::Other || field.name.of(bytes).eq_ignore_ascii_case(self.name.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Fields {
+        [("Host", "a"), ("X-One", "1"), ("cookie", "a=1"), ("x-one", "2"), ("COOKIE", "b=2")].into_iter().collect()
+    }
+
+    fn shown(fields: &Fields) -> String {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        fields.iter().map(|(name, value)| text(name) + ": " + &text(value)).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn order_case_and_duplicates_are_kept() {
+        let fields = some();
+        assert_eq!(shown(&fields), "Host: a, X-One: 1, cookie: a=1, x-one: 2, COOKIE: b=2");
+        assert_eq!((fields.len(), fields.is_empty()), (5, false));
+        assert_eq!(fields.get("HOST"), Some(&b"a"[..]));
+        assert_eq!(fields.get("x-ONE"), Some(&b"1"[..]));
+        assert_eq!(fields.get("X-Two"), None);
+        assert_eq!(fields.get(""), None);
+        assert_eq!(fields.get_known(Known::Cookie), Some(&b"a=1"[..]));
+        assert_eq!(fields.all_known(Known::Cookie).collect::<Vec<_>>(), [b"a=1", b"b=2"]);
+        assert_eq!(fields.get_all("X-One").collect::<Vec<_>>(), [b"1", b"2"]);
+        assert_eq!(
+            fields.iter_known().map(|field| field.0).collect::<Vec<_>>()[..3],
+            [Known::Host, Known::Other, Known::Cookie]
+        );
+        assert!(format!("{fields:?}").contains("\"x-one\": \"2\""));
+    }
+
+    #[test]
+    fn set_puts_one_in_the_place_of_all() {
+        for (name, expected) in [
+            ("Cookie", "Host: a, X-One: 1, Cookie: new, x-one: 2"),
+            ("X-ONE", "Host: a, X-ONE: new, cookie: a=1, COOKIE: b=2"),
+            ("host", "host: new, X-One: 1, cookie: a=1, x-one: 2, COOKIE: b=2"),
+            ("X-Two", "Host: a, X-One: 1, cookie: a=1, x-one: 2, COOKIE: b=2, X-Two: new"),
+        ] {
+            let mut fields = some();
+            fields.set(name, b"new");
+            assert_eq!(shown(&fields), expected);
+        }
+    }
+
+    #[test]
+    fn removed_fields_are_gone_and_a_clone_has_only_the_rest() {
+        let mut fields = some();
+        assert!(fields.remove("x-one"));
+        assert!(!fields.remove("x-one"));
+        assert!(fields.remove_known(Known::Host));
+        assert!(!fields.contains("Host") && !fields.contains_known(Known::Host));
+        let clone = fields.clone();
+        assert_eq!(shown(&clone), "cookie: a=1, COOKIE: b=2");
+        assert_eq!(clone, fields);
+        assert_eq!(clone.bytes.len(), "cookiea=1COOKIEb=2".len());
+        fields.retain(|known, _, value| known == Known::Cookie && value == b"b=2");
+        assert_eq!(shown(&fields), "COOKIE: b=2");
+    }
+
+    #[test]
+    fn clear_keeps_the_memory() {
+        let mut fields = some();
+        let held = fields.heap_bytes();
+        fields.clear();
+        assert!(fields.is_empty());
+        for (name, value) in some().iter() {
+            fields.push(name, value);
+        }
+        assert_eq!(fields.heap_bytes(), held);
+    }
+}

@@ -1,0 +1,82 @@
+//! What can be wrong with a request head.
+
+use crate::status::HEAD_TOO_LARGE;
+
+/// Why a request head was refused. The messages are the ones nginx logs, with where it was reading.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum HeadError {
+    #[error("client sent invalid method while reading client request line")]
+    InvalidMethod,
+    #[error("client sent invalid request while reading client request line")]
+    InvalidRequest,
+    #[error("client sent invalid version while reading client request line")]
+    InvalidVersion,
+    /// nginx still answers these; nobody sends them but scanners.
+    #[error("client sent HTTP/0.9 request while reading client request line")]
+    Http09,
+    #[error("client sent too long URI while reading client request line")]
+    LineTooLong,
+    #[error("client sent invalid host in request line while reading client request line")]
+    InvalidTargetHost,
+    #[error("client sent too long header line: \"{line}...\" while reading client request headers")]
+    FieldTooLong { line: Box<str> },
+    #[error("client sent too large request while reading client request headers")]
+    HeadTooLarge,
+    #[error("client sent too many header lines while reading client request headers")]
+    TooManyFields,
+    /// The line up to the byte that cannot stand there.
+    #[error("client sent invalid header line: \"{line}\\x{byte:02x}...\" while reading client request headers")]
+    InvalidField { line: Box<str>, byte: u8 },
+    /// A name that is not made of letters, digits and hyphens, where `ignore_invalid_headers` is off.
+    #[error("client sent invalid header name: \"{name}\" while reading client request headers")]
+    InvalidFieldName { name: Box<str> },
+    #[error("client sent duplicate header line: \"{name}\" while reading client request headers")]
+    DuplicateField { name: &'static str },
+    #[error("client sent HTTP/1.1 request without \"Host\" header while reading client request headers")]
+    MissingHost,
+    #[error("client sent invalid host header while reading client request headers")]
+    InvalidHost,
+    #[error("client sent invalid \"Content-Length\" header while reading client request headers")]
+    InvalidContentLength,
+    #[error(
+        "client sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time \
+         while reading client request headers"
+    )]
+    BothLengths,
+    #[error("client sent HTTP/1.0 request with \"Transfer-Encoding\" header while reading client request headers")]
+    TransferEncodingIn10,
+    #[error("client sent unknown \"Transfer-Encoding\": \"{value}\" while reading client request headers")]
+    UnknownTransferEncoding { value: Box<str> },
+}
+
+impl HeadError {
+    /// nginx's status for it. 494 is for `error_page` and the log; the client is told 400
+    /// ([`sent_status`](crate::status::sent_status)).
+    pub fn status(&self) -> u16 {
+        match self {
+            HeadError::LineTooLong => 414,
+            HeadError::InvalidVersion => 505,
+            HeadError::UnknownTransferEncoding { .. } => 501,
+            HeadError::FieldTooLong { .. } | HeadError::HeadTooLarge | HeadError::TooManyFields => HEAD_TOO_LARGE,
+            HeadError::InvalidMethod
+            | HeadError::InvalidRequest
+            | HeadError::Http09
+            | HeadError::InvalidTargetHost
+            | HeadError::InvalidField { .. }
+            | HeadError::InvalidFieldName { .. }
+            | HeadError::DuplicateField { .. }
+            | HeadError::MissingHost
+            | HeadError::InvalidHost
+            | HeadError::InvalidContentLength
+            | HeadError::BothLengths
+            | HeadError::TransferEncodingIn10 => 400,
+        }
+    }
+}
+
+/// The beginning of foreign text, for a message.
+pub(super) fn excerpt(text: &[u8]) -> Box<str> {
+    const EXCERPT_BYTES_MAX: usize = 256;
+    String::from_utf8_lossy(&text[..text.len().min(EXCERPT_BYTES_MAX)]).into()
+}

@@ -1,0 +1,72 @@
+//! What a request head says about its host, its body and its connection.
+
+use crate::field::Fields;
+use crate::field::known::Known;
+use crate::field::list::has_token;
+use crate::host::is_valid_host;
+
+use super::Version;
+use super::error::{HeadError, excerpt};
+use super::request::RequestHead;
+
+/// How the body of a request ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Framing {
+    /// There is none.
+    None,
+    /// After this many bytes, which may be 0.
+    Length(u64),
+    /// As a [`ChunkedDecoder`](super::chunked::ChunkedDecoder) says.
+    Chunked,
+}
+
+/// Finds out how the body ends, and refuses every head about which two servers might disagree (RFC 9112 §6.3):
+/// both lengths, one of them twice, a length that is not just digits, chunked in HTTP/1.0, and codings other
+/// than `chunked`.
+pub fn body_framing(head: &RequestHead) -> Result<Framing, HeadError> {
+    let length = at_most_one(&head.fields, Known::ContentLength)?;
+    let coding = at_most_one(&head.fields, Known::TransferEncoding)?;
+    match (length, coding) {
+        (None, None) => Ok(Framing::None),
+        (Some(length), None) => crate::decimal(length).map(Framing::Length).ok_or(HeadError::InvalidContentLength),
+        (Some(_), Some(_)) => Err(HeadError::BothLengths),
+        (None, Some(_)) if head.version < Version::Http11 => Err(HeadError::TransferEncodingIn10),
+        (None, Some(coding)) if coding.eq_ignore_ascii_case(b"chunked") => Ok(Framing::Chunked),
+        (None, Some(coding)) => Err(HeadError::UnknownTransferEncoding { value: excerpt(coding) }),
+    }
+}
+
+/// Checks that the request says which host it is for, once and in valid form: the host in the target if there
+/// is one, and the `Host` field, which HTTP/1.1 demands even then.
+pub fn check_host(head: &RequestHead) -> Result<(), HeadError> {
+    if head.target_host().is_some_and(|host| !is_valid_host(host)) {
+        return Err(HeadError::InvalidTargetHost);
+    }
+    match at_most_one(&head.fields, Known::Host)? {
+        Some(host) if is_valid_host(host) => Ok(()),
+        Some(_) => Err(HeadError::InvalidHost),
+        None if head.version == Version::Http11 => Err(HeadError::MissingHost),
+        None => Ok(()),
+    }
+}
+
+/// Whether the client wants to send another request on this connection: `close` says no, HTTP/1.0 must ask
+/// with `keep-alive`.
+pub fn keep_alive_wanted(head: &RequestHead) -> bool {
+    keeps_alive(head.version, &head.fields)
+}
+
+/// What version and `Connection` say together, in either direction.
+pub(super) fn keeps_alive(version: Version, fields: &Fields) -> bool {
+    let says = |token| has_token(fields.all_known(Known::Connection), token);
+    !says("close") && (version >= Version::Http11 || says("keep-alive"))
+}
+
+/// The value of a field that may come once.
+fn at_most_one(fields: &Fields, known: Known) -> Result<Option<&[u8]>, HeadError> {
+    let mut values = fields.all_known(known);
+    match (values.next(), values.next()) {
+        (first, None) => Ok(first),
+        (_, Some(_)) => Err(HeadError::DuplicateField { name: known.name() }),
+    }
+}

@@ -1,0 +1,385 @@
+//! The head of a request.
+
+use crate::field::Fields;
+use crate::field::known::Known;
+use crate::method::Method;
+use crate::scan;
+
+use super::error::{HeadError, excerpt};
+use super::line::{self, BadByte, FieldLine, Letters, Line, Sender};
+use super::{Version, version_of_minor};
+
+/// The head of a request. One is used again and again by a connection, so that parsing allocates nothing once
+/// the buffers have grown.
+#[derive(Clone, Default, Debug)]
+pub struct RequestHead {
+    /// The method; [`RequestHead::method_name`] has its name.
+    pub method: Method,
+    /// The version.
+    pub version: Version,
+    /// The fields.
+    pub fields: Fields,
+    line: Vec<u8>,
+    parts: LineParts,
+    bytes: usize,
+    ignored: Fields,
+}
+
+/// Where the parts of a request line are in it.
+#[derive(Clone, Copy, Default, Debug)]
+struct LineParts {
+    method_len: usize,
+    target: (usize, usize),
+    host: Option<(usize, usize)>,
+}
+
+/// What is asked of request heads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HeadLimits {
+    /// The longest request line with its line end; the size of one of `large_client_header_buffers`.
+    pub line_bytes: usize,
+    /// The largest head from the request line to the empty line; the size of all those buffers.
+    pub head_bytes: usize,
+    /// The longest field line with its line end.
+    pub field_bytes: usize,
+    /// `max_headers`: the most fields, not counting ignored ones.
+    pub max_fields: usize,
+    /// `ignore_invalid_headers`: fields with odd names are left out rather than refused.
+    pub ignore_invalid: bool,
+    /// `underscores_in_headers`: an underscore does not make a name odd.
+    pub underscores: bool,
+}
+
+impl Default for HeadLimits {
+    /// nginx's defaults.
+    fn default() -> HeadLimits {
+        HeadLimits {
+            line_bytes: 8192,
+            head_bytes: 4 * 8192,
+            field_bytes: 8192,
+            max_fields: 1000,
+            ignore_invalid: true,
+            underscores: false,
+        }
+    }
+}
+
+/// How far a head has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeadStatus {
+    /// What has come so far is in order; parse again from the start when more has.
+    Partial,
+    /// The head is complete; the body starts after this many bytes.
+    Complete {
+        /// The bytes of the head, and of empty lines before it.
+        consumed: usize,
+    },
+}
+
+impl RequestHead {
+    /// An empty head.
+    pub fn new() -> RequestHead {
+        RequestHead::default()
+    }
+
+    /// Forgets everything but the memory.
+    pub fn clear(&mut self) {
+        self.method = Method::default();
+        self.version = Version::default();
+        self.fields.clear();
+        self.line.clear();
+        self.parts = LineParts::default();
+        self.bytes = 0;
+        self.ignored.clear();
+    }
+
+    /// The method as sent.
+    pub fn method_name(&self) -> &[u8] {
+        self.line.get(..self.parts.method_len).unwrap_or_default()
+    }
+
+    /// Path and arguments as sent, nginx's `$request_uri`. Of `http://host/path` the path; `/` when the target
+    /// has no path at all; `?args` when it has only arguments.
+    pub fn target(&self) -> &[u8] {
+        self.part(self.parts.target)
+    }
+
+    /// Host and port of a target that has them: `http://host:port/path`, or `host:port` with CONNECT. It goes
+    /// before the `Host` field.
+    pub fn target_host(&self) -> Option<&[u8]> {
+        self.parts.host.map(|host| self.part(host))
+    }
+
+    /// The whole request line as sent, without its line end; nginx's `$request`. Also of a head that was
+    /// refused, as far as it came.
+    pub fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// The size of the head as received, without empty lines before it.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The fields that were left out because of their names, to be noted in the log as
+    /// `client sent invalid header line: "name: value"`.
+    pub fn ignored(&self) -> &Fields {
+        &self.ignored
+    }
+
+    fn part(&self, (start, end): (usize, usize)) -> &[u8] {
+        self.line.get(start..end).unwrap_or_default()
+    }
+}
+
+/// Reads a request head from the start of `buf` into `head`, by nginx's rules.
+///
+/// A few empty lines before it are skipped. Lines may end in LF alone. Nothing here looks at what the fields
+/// say, except that those which may come once do: call [`check_host`](super::framing::check_host) and
+/// [`body_framing`](super::framing::body_framing) next. On an error `head` has the request line, for the log.
+pub fn parse_request(buf: &[u8], head: &mut RequestHead, limits: &HeadLimits) -> Result<HeadStatus, HeadError> {
+    head.clear();
+    let Some(start) = buf.iter().position(|byte| !matches!(byte, b'\r' | b'\n')) else {
+        return if buf.len() > BLANK_BYTES_MAX { Err(HeadError::InvalidMethod) } else { Ok(HeadStatus::Partial) };
+    };
+    if start > BLANK_BYTES_MAX {
+        return Err(HeadError::InvalidMethod);
+    }
+    let text = &buf[start..];
+    let Some(line_len) = memchr::memchr(b'\n', &text[..text.len().min(limits.line_bytes)]) else {
+        return partial_line(text, head, limits);
+    };
+    let line = &text[..line_len];
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    head.line.extend_from_slice(line);
+    let (parts, version) = parse_line(line)?;
+    head.parts = parts;
+    head.version = version;
+    head.method = Method::of(head.method_name());
+    match parse_fields(text, line_len + 1, head, limits) {
+        Ok(Some(len)) => {
+            head.bytes = len;
+            Ok(HeadStatus::Complete { consumed: start + len })
+        }
+        Ok(None) => {
+            head.clear();
+            Ok(HeadStatus::Partial)
+        }
+        Err(error) => {
+            head.fields.clear();
+            Err(error)
+        }
+    }
+}
+
+/// How many bytes of empty lines may come before a request line. Old browsers send CR LF after a POST body.
+const BLANK_BYTES_MAX: usize = 64;
+
+/// A request line that has not ended: whether it still may. Bytes that cannot be HTTP, such as a TLS handshake
+/// on a port without TLS, are refused at once, because their sender waits for us.
+fn partial_line(text: &[u8], head: &mut RequestHead, limits: &HeadLimits) -> Result<HeadStatus, HeadError> {
+    let is_too_long = text.len() >= limits.line_bytes;
+    let text = &text[..text.len().min(limits.line_bytes)];
+    let result = match text.iter().position(|&byte| !is_method(byte)) {
+        Some(end) if end == 0 || text[end] != b' ' => Err(HeadError::InvalidMethod),
+        Some(end) if has_control(&text[end..]) => Err(HeadError::InvalidRequest),
+        _ if is_too_long => Err(HeadError::LineTooLong),
+        _ => return Ok(HeadStatus::Partial),
+    };
+    let end = memchr::memchr(b'\r', text).unwrap_or(text.len());
+    head.line.extend_from_slice(&text[..end]);
+    result
+}
+
+/// Whether there is a control character, except for a CR at the end.
+fn has_control(text: &[u8]) -> bool {
+    let text = text.strip_suffix(b"\r").unwrap_or(text);
+    text.iter().any(|byte| byte.is_ascii_control())
+}
+
+/// Finds the parts of a request line, which has no line end any more.
+fn parse_line(line: &[u8]) -> Result<(LineParts, Version), HeadError> {
+    let method_len = line.iter().position(|&byte| !is_method(byte)).ok_or(HeadError::InvalidMethod)?;
+    if method_len == 0 || line[method_len] != b' ' {
+        return Err(HeadError::InvalidMethod);
+    }
+    let start = skip_spaces(line, method_len);
+    let end = scan::space_or_control(line, start).unwrap_or(line.len());
+    let version_at = skip_spaces(line, end);
+    let target = parse_target(line, method_len, (start, end), version_at)?;
+    if version_at == line.len() {
+        return Err(if start == end { HeadError::InvalidRequest } else { HeadError::Http09 });
+    }
+    if version_at == end {
+        // Something stopped the target that is not a space.
+        return Err(HeadError::InvalidRequest);
+    }
+    Ok((target, parse_version(&line[version_at..])?))
+}
+
+fn skip_spaces(line: &[u8], mut at: usize) -> usize {
+    while line.get(at) == Some(&b' ') {
+        at += 1;
+    }
+    at
+}
+
+/// Takes a target at `start..end` apart: a path, a URI, or a host with CONNECT.
+fn parse_target(
+    line: &[u8],
+    method_len: usize,
+    (start, end): (usize, usize),
+    version_at: usize,
+) -> Result<LineParts, HeadError> {
+    let target = &line[start..end];
+    if target.first() == Some(&b'/') {
+        return Ok(LineParts { method_len, target: (start, end), host: None });
+    }
+    if &line[..method_len] == b"CONNECT" {
+        return match host_len(target) {
+            Some(len) if len == target.len() => {
+                // The slash of "HTTP/1.1" is the path, as in nginx.
+                let slash = version_at + 4;
+                Ok(LineParts { method_len, target: (slash, slash + 1), host: Some((start, end)) })
+            }
+            _ => Err(HeadError::InvalidRequest),
+        };
+    }
+    let scheme_len = target
+        .iter()
+        .position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')))
+        .filter(|_| target.first().is_some_and(u8::is_ascii_alphabetic))
+        .ok_or(HeadError::InvalidRequest)?;
+    let after_scheme = target[scheme_len..].strip_prefix(b"://").ok_or(HeadError::InvalidRequest)?;
+    let host_start = start + scheme_len + 3;
+    let host_len = host_len(after_scheme).ok_or(HeadError::InvalidRequest)?;
+    let host_end = host_start + host_len;
+    let target = match after_scheme.get(host_len) {
+        Some(b'/' | b'?') => (host_end, end),
+        // A target without a path: the second-last slash of "://" stands for it.
+        None => (host_start - 2, host_start - 1),
+        Some(_) => return Err(HeadError::InvalidRequest),
+    };
+    Ok(LineParts { method_len, target, host: Some((host_start, host_end)) })
+}
+
+/// The length of the host and port that `text` begins with; `None` for brackets that do not close.
+fn host_len(text: &[u8]) -> Option<usize> {
+    let name_len = if text.first() == Some(&b'[') {
+        memchr::memchr(b']', text)? + 1
+    } else {
+        text.iter()
+            .position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-')))
+            .unwrap_or(text.len())
+    };
+    let Some(b':') = text.get(name_len) else {
+        return Some(name_len);
+    };
+    let digits = text[name_len + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    Some(name_len + 1 + digits)
+}
+
+/// `HTTP/1.1`, perhaps with spaces behind it.
+fn parse_version(text: &[u8]) -> Result<Version, HeadError> {
+    match text {
+        b"HTTP/1.1" => return Ok(Version::Http11),
+        b"HTTP/1.0" => return Ok(Version::Http10),
+        _ => {}
+    }
+    let number = text.strip_prefix(b"HTTP/").ok_or(HeadError::InvalidRequest)?;
+    let number = &number[..number.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1)];
+    match number {
+        [b'2'..=b'9', ..] | [b'1', b'0'..=b'9', ..] => Err(HeadError::InvalidVersion),
+        [b'1', b'.', minor @ ..] if (1..=MINOR_DIGITS_MAX).contains(&minor.len()) => {
+            let minor = crate::decimal(minor).ok_or(HeadError::InvalidRequest)?;
+            Ok(version_of_minor(minor as u32))
+        }
+        _ => Err(HeadError::InvalidRequest),
+    }
+}
+
+/// nginx takes minor versions of up to three digits.
+const MINOR_DIGITS_MAX: usize = 3;
+
+/// Reads the fields that start at `start` of `text`; how long the whole head is, or `None` when it is not
+/// complete. The fields lie in `head` as one copied block, with their places noted.
+fn parse_fields(
+    text: &[u8],
+    start: usize,
+    head: &mut RequestHead,
+    limits: &HeadLimits,
+) -> Result<Option<usize>, HeadError> {
+    let mut at = start;
+    loop {
+        let line = line::read(text, at, Sender::Client)
+            .map_err(|BadByte(bad)| HeadError::InvalidField { line: excerpt(&text[at..bad]), byte: text[bad] })?;
+        let (Line::Field(FieldLine { next, .. }) | Line::End { next } | Line::SecondStatus { next }) = line else {
+            return match text.len() {
+                len if len - at >= limits.field_bytes => Err(field_too_long(&text[at..])),
+                len if len >= limits.head_bytes => Err(HeadError::HeadTooLarge),
+                _ => Ok(None),
+            };
+        };
+        if next - at > limits.field_bytes {
+            return Err(field_too_long(&text[at..next]));
+        }
+        if next > limits.head_bytes {
+            return Err(HeadError::HeadTooLarge);
+        }
+        let Line::Field(field) = line else {
+            head.fields.fill(&text[start..next]);
+            return Ok(Some(next));
+        };
+        if is_odd(&field, limits) {
+            if !limits.ignore_invalid {
+                return Err(HeadError::InvalidFieldName { name: excerpt(&text[field.name]) });
+            }
+            head.ignored.push(&text[field.name], &text[field.value]);
+        } else {
+            if comes_once(field.known) && head.fields.contains_known(field.known) {
+                return Err(HeadError::DuplicateField { name: field.known.name() });
+            }
+            if head.fields.len() == limits.max_fields {
+                return Err(HeadError::TooManyFields);
+            }
+            let in_block = |range: std::ops::Range<usize>| range.start - start..range.end - start;
+            head.fields.note(field.known, in_block(field.name), in_block(field.value));
+        }
+        at = next;
+    }
+}
+
+fn field_too_long(line: &[u8]) -> HeadError {
+    HeadError::FieldTooLong { line: excerpt(line) }
+}
+
+fn is_odd(field: &FieldLine, limits: &HeadLimits) -> bool {
+    match field.letters {
+        Letters::Plain => false,
+        Letters::Underscores => !limits.underscores,
+        Letters::Odd => true,
+    }
+}
+
+/// The fields that nginx takes once and answers 400 to when they come again.
+fn comes_once(known: Known) -> bool {
+    matches!(
+        known,
+        Known::Host
+            | Known::IfModifiedSince
+            | Known::IfUnmodifiedSince
+            | Known::IfMatch
+            | Known::IfNoneMatch
+            | Known::IfRange
+            | Known::ContentLength
+            | Known::ContentRange
+            | Known::TransferEncoding
+            | Known::Expect
+            | Known::Authorization
+            | Known::ProxyAuthorization
+    )
+}
+
+fn is_method(byte: u8) -> bool {
+    matches!(byte, b'A'..=b'Z' | b'_' | b'-')
+}

@@ -1,0 +1,250 @@
+//! The head of a response from an HTTP or FastCGI origin.
+
+use crate::field::Fields;
+use crate::field::known::Known;
+use crate::method::Method;
+use crate::status;
+
+use super::error::excerpt;
+use super::framing::keeps_alive;
+use super::line::{self, BadByte, Line, Sender};
+use super::request::HeadStatus;
+use super::{Version, version_of_minor};
+
+/// The head of a response.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ResponseHead {
+    /// The status, 100 to 999; 0 in an empty head.
+    pub status: u16,
+    /// The reason phrase as the origin wrote it, perhaps empty.
+    pub reason: Vec<u8>,
+    /// The version; of a CGI response always 1.1.
+    pub version: Version,
+    /// The fields; of a CGI response with its `Status`.
+    pub fields: Fields,
+}
+
+impl ResponseHead {
+    /// An empty head.
+    pub fn new() -> ResponseHead {
+        ResponseHead::default()
+    }
+
+    /// Forgets everything but the memory.
+    pub fn clear(&mut self) {
+        self.status = 0;
+        self.reason.clear();
+        self.version = Version::default();
+        self.fields.clear();
+    }
+}
+
+/// Why the head of a response was refused, in nginx's words.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum ResponseError {
+    /// nginx takes what follows for a page of HTTP/0.9; nobody has meant that for long.
+    #[error("upstream sent no valid HTTP/1.0 header: \"{line}\"")]
+    InvalidStatusLine { line: Box<str> },
+    #[error("upstream sent invalid status \"{value}\"")]
+    InvalidStatus { value: Box<str> },
+    /// The line up to the byte that cannot stand there.
+    #[error("upstream sent invalid header: \"{line}\\x{byte:02x}...\"")]
+    InvalidHeader { line: Box<str>, byte: u8 },
+    #[error("upstream sent too many header lines, more than {limit}")]
+    TooManyFields { limit: usize },
+    #[error("upstream sent duplicate header line: \"{name}: {value}\", previous value: \"{name}: {previous}\"")]
+    DuplicateField { name: &'static str, value: Box<str>, previous: Box<str> },
+    #[error("upstream sent invalid \"Content-Length\" header: \"{value}\"")]
+    InvalidContentLength { value: Box<str> },
+    #[error("upstream sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time")]
+    BothLengths,
+    #[error("upstream sent unknown \"Transfer-Encoding\": \"{value}\"")]
+    UnknownTransferEncoding { value: Box<str> },
+}
+
+/// How the body of a response ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ResponseFraming {
+    /// There is none, whatever the fields say.
+    None,
+    /// After this many bytes.
+    Length(u64),
+    /// As a [`ChunkedDecoder`](super::chunked::ChunkedDecoder) says.
+    Chunked,
+    /// When the origin closes the connection, or ends the FastCGI request.
+    UntilClose,
+}
+
+/// The most fields of a CGI response.
+pub const CGI_FIELDS_MAX: usize = 1000;
+
+/// Reads the head of an HTTP response from the start of `buf` into `head`. An interim response (1xx) is a head
+/// like any other.
+///
+/// As in nginx lines may end in LF alone, a line without a colon is a field with an empty value, and a second
+/// status line among the fields is passed over.
+pub fn parse_response(buf: &[u8], head: &mut ResponseHead, max_fields: usize) -> Result<HeadStatus, ResponseError> {
+    head.clear();
+    let Some(line_len) = memchr::memchr(b'\n', buf) else {
+        return match buf.iter().zip(b"HTTP/").all(|(byte, wanted)| byte == wanted) {
+            true => Ok(HeadStatus::Partial),
+            false => Err(ResponseError::InvalidStatusLine { line: excerpt(buf) }),
+        };
+    };
+    let line = &buf[..line_len];
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let (version, status, reason) =
+        parse_status_line(line).ok_or_else(|| ResponseError::InvalidStatusLine { line: excerpt(line) })?;
+    let Some(consumed) = parse_fields(buf, line_len + 1, &mut head.fields, max_fields)? else {
+        return Ok(HeadStatus::Partial);
+    };
+    head.version = version;
+    head.status = status;
+    head.reason.extend_from_slice(reason);
+    Ok(HeadStatus::Complete { consumed })
+}
+
+/// `HTTP/1.1 200 OK` as version, status and reason.
+fn parse_status_line(line: &[u8]) -> Option<(Version, u16, &[u8])> {
+    let rest = line.strip_prefix(b"HTTP/")?;
+    let space = memchr::memchr(b' ', rest)?;
+    let dot = memchr::memchr(b'.', &rest[..space])?;
+    let (major, minor) = (&rest[..dot], &rest[dot + 1..space]);
+    if major.first() == Some(&b'0') || major.len() > VERSION_DIGITS_MAX || minor.len() > VERSION_DIGITS_MAX {
+        return None;
+    }
+    let (major, minor) = (crate::decimal(major)?, crate::decimal(minor)?);
+    let version = if major > 1 { Version::Http11 } else { version_of_minor(minor as u32) };
+    let rest = crate::field::list::trim(&rest[space..]);
+    let (status, rest) = rest.split_at_checked(3)?;
+    let reason = match rest {
+        [] => rest,
+        [b' ', reason @ ..] => reason,
+        // IIS writes 403.1 and the like.
+        [b'.', ..] => rest,
+        _ => return None,
+    };
+    if memchr::memchr2(0, b'\r', reason).is_some() {
+        return None;
+    }
+    Some((version, parse_status(status)?, reason))
+}
+
+/// nginx takes version numbers of up to three digits.
+const VERSION_DIGITS_MAX: usize = 3;
+
+fn parse_status(digits: &[u8]) -> Option<u16> {
+    let status = u16::try_from(crate::decimal(digits)?).ok()?;
+    (100..=999).contains(&status).then_some(status)
+}
+
+/// Reads the head of a FastCGI or CGI response from the start of `buf` into `head`.
+///
+/// `Status` says the status; without one it is 302 if there is a `Location`, else 200 (RFC 3875 §6.3). Lines
+/// are read as in [`parse_response`].
+pub fn parse_cgi(buf: &[u8], head: &mut ResponseHead) -> Result<HeadStatus, ResponseError> {
+    head.clear();
+    let Some(consumed) = parse_fields(buf, 0, &mut head.fields, CGI_FIELDS_MAX)? else {
+        return Ok(HeadStatus::Partial);
+    };
+    let (status, reason) = match head.fields.get_known(Known::Status) {
+        Some(value) => {
+            let invalid = || ResponseError::InvalidStatus { value: excerpt(value) };
+            let (digits, rest) = value.split_at_checked(3).ok_or_else(invalid)?;
+            (parse_status(digits).ok_or_else(invalid)?, rest.strip_prefix(b" ").unwrap_or(rest).to_vec())
+        }
+        None if head.fields.contains_known(Known::Location) => (302, status::reason(302).into()),
+        None => (200, status::reason(200).into()),
+    };
+    head.version = Version::Http11;
+    head.status = status;
+    head.reason = reason;
+    Ok(HeadStatus::Complete { consumed })
+}
+
+/// Reads the fields that start at `start` of `buf`; where the body starts, or `None` when they are not
+/// complete, and then there are none.
+fn parse_fields(
+    buf: &[u8],
+    start: usize,
+    fields: &mut Fields,
+    max_fields: usize,
+) -> Result<Option<usize>, ResponseError> {
+    let mut at = start;
+    loop {
+        let line = line::read(buf, at, Sender::Origin).map_err(|BadByte(bad)| {
+            fields.clear();
+            ResponseError::InvalidHeader { line: excerpt(&buf[at..bad]), byte: buf[bad] }
+        })?;
+        match line {
+            Line::Partial => {
+                fields.clear();
+                return Ok(None);
+            }
+            Line::End { next } => return Ok(Some(next)),
+            Line::SecondStatus { next } => at = next,
+            Line::Field(_) if fields.len() == max_fields => {
+                fields.clear();
+                return Err(ResponseError::TooManyFields { limit: max_fields });
+            }
+            Line::Field(field) => {
+                fields.push(&buf[field.name], &buf[field.value]);
+                at = field.next;
+            }
+        }
+    }
+}
+
+/// Finds out how the body of a response ends (RFC 9112 §6.3), and refuses every head about which two readers
+/// might disagree, as nginx does: both lengths, two lengths that differ, a length that is not just digits, and
+/// codings other than `chunked`.
+pub fn response_framing(head: &ResponseHead, request_method: Method) -> Result<ResponseFraming, ResponseError> {
+    let length = content_length(&head.fields)?;
+    let is_chunked = is_chunked(&head.fields)?;
+    let has_no_body = request_method == Method::Head || matches!(head.status, 100..=199 | 204 | 304);
+    match (length, is_chunked) {
+        (Some(_), true) => Err(ResponseError::BothLengths),
+        _ if has_no_body => Ok(ResponseFraming::None),
+        (Some(length), false) => Ok(ResponseFraming::Length(length)),
+        (None, true) => Ok(ResponseFraming::Chunked),
+        (None, false) => Ok(ResponseFraming::UntilClose),
+    }
+}
+
+/// Whether the origin will take another request on this connection, once the body has ended by itself.
+pub fn keep_alive_offered(head: &ResponseHead) -> bool {
+    keeps_alive(head.version, &head.fields)
+}
+
+fn content_length(fields: &Fields) -> Result<Option<u64>, ResponseError> {
+    let mut values = fields.all_known(Known::ContentLength);
+    let Some(first) = values.next() else {
+        return Ok(None);
+    };
+    if let Some(other) = values.find(|&value| value != first) {
+        return Err(duplicate(Known::ContentLength, other, first));
+    }
+    match crate::decimal(first) {
+        Some(length) => Ok(Some(length)),
+        None => Err(ResponseError::InvalidContentLength { value: excerpt(first) }),
+    }
+}
+
+fn is_chunked(fields: &Fields) -> Result<bool, ResponseError> {
+    let mut values = fields.all_known(Known::TransferEncoding);
+    let Some(first) = values.next() else {
+        return Ok(false);
+    };
+    if let Some(other) = values.next() {
+        return Err(duplicate(Known::TransferEncoding, other, first));
+    }
+    match first.eq_ignore_ascii_case(b"chunked") {
+        true => Ok(true),
+        false => Err(ResponseError::UnknownTransferEncoding { value: excerpt(first) }),
+    }
+}
+
+fn duplicate(known: Known, value: &[u8], previous: &[u8]) -> ResponseError {
+    ResponseError::DuplicateField { name: known.name(), value: excerpt(value), previous: excerpt(previous) }
+}

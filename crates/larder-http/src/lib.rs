@@ -1,0 +1,57 @@
+//! HTTP messages and the HTTP/1 codec: bytes in, values out.
+//!
+//! Nothing here opens a socket or reads a clock; whoever calls brings the bytes and the time. Where nginx
+//! has a rule for what a peer may send, it is nginx's rule; where nginx is laxer than is safe, the function
+//! says so.
+//!
+//! - [`field`]: header fields and what is written in them.
+//! - [`h1`]: request and response heads, chunked bodies.
+//! - [`uri`], [`host`]: targets and hosts in their normal form.
+//! - [`status`], [`date`], [`Time`], [`Method`].
+#![forbid(unsafe_code)]
+
+pub mod date;
+pub mod field;
+pub mod h1;
+pub mod host;
+pub mod method;
+mod scan;
+pub mod status;
+pub mod time;
+pub mod uri;
+
+pub use date::{format_date, format_date_dashed, parse_date};
+pub use field::cache_control::{CacheControl, MaxStale, Qualified};
+pub use field::cookie::cookie;
+pub use field::known::Known;
+pub use field::range::{ByteRange, Ranges, parse_ranges};
+pub use field::{Fields, etag, list, range, vary};
+pub use h1::Version;
+pub use h1::chunked::{ChunkError, ChunkedDecoder, Decoded, LAST_CHUNK, chunk_head};
+pub use h1::error::HeadError;
+pub use h1::framing::{Framing, body_framing, check_host, keep_alive_wanted};
+pub use h1::request::{HeadLimits, HeadStatus, RequestHead, parse_request};
+pub use h1::response::{
+    ResponseError, ResponseFraming, ResponseHead, keep_alive_offered, parse_cgi, parse_response, response_framing,
+};
+pub use host::{HostParts, normalise_host};
+pub use method::Method;
+pub use status::{error_note, error_title, reason, sent_status};
+pub use time::Time;
+pub use uri::{Escape, UriError, UriParts, escape_html, escape_uri, normalise, unescape};
+
+/// A number written in decimal digits only, at most 2^63 - 1 as nginx reads sizes; `None` for all else.
+pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    let mut value: u64 = 0;
+    for &byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    (value <= i64::MAX as u64).then_some(value)
+}

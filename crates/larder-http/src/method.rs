@@ -1,0 +1,97 @@
+//! Request methods.
+
+/// A request method: those that some rule of larder names, and all others as one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[allow(missing_docs, reason = "the variants are the methods themselves")]
+pub enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Options,
+    Patch,
+    Trace,
+    Connect,
+    Mkcol,
+    Copy,
+    Move,
+    Propfind,
+    Proppatch,
+    Lock,
+    Unlock,
+    Purge,
+    #[default]
+    Other,
+}
+
+impl Method {
+    /// The method of this name; names are case-sensitive (RFC 9110 §9.1).
+    pub fn of(name: &[u8]) -> Method {
+        match name {
+            b"GET" => Method::Get,
+            b"HEAD" => Method::Head,
+            b"POST" => Method::Post,
+            b"PUT" => Method::Put,
+            b"DELETE" => Method::Delete,
+            b"OPTIONS" => Method::Options,
+            b"PATCH" => Method::Patch,
+            b"TRACE" => Method::Trace,
+            b"CONNECT" => Method::Connect,
+            b"MKCOL" => Method::Mkcol,
+            b"COPY" => Method::Copy,
+            b"MOVE" => Method::Move,
+            b"PROPFIND" => Method::Propfind,
+            b"PROPPATCH" => Method::Proppatch,
+            b"LOCK" => Method::Lock,
+            b"UNLOCK" => Method::Unlock,
+            b"PURGE" => Method::Purge,
+            _ => Method::Other,
+        }
+    }
+
+    /// The name of the method; `None` for [`Method::Other`], whose name only the request knows.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Delete => "DELETE",
+            Method::Options => "OPTIONS",
+            Method::Patch => "PATCH",
+            Method::Trace => "TRACE",
+            Method::Connect => "CONNECT",
+            Method::Mkcol => "MKCOL",
+            Method::Copy => "COPY",
+            Method::Move => "MOVE",
+            Method::Propfind => "PROPFIND",
+            Method::Proppatch => "PROPPATCH",
+            Method::Lock => "LOCK",
+            Method::Unlock => "UNLOCK",
+            Method::Purge => "PURGE",
+            Method::Other => return None,
+        })
+    }
+
+    /// Whether nginx would send such a request to a second origin after the first may have seen it:
+    /// everything but POST, LOCK and PATCH.
+    pub fn is_idempotent(self) -> bool {
+        !matches!(self, Method::Post | Method::Lock | Method::Patch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_case_sensitive_and_round_trip() {
+        for name in ["GET", "HEAD", "PURGE", "PROPPATCH", "UNLOCK"] {
+            assert_eq!(Method::of(name.as_bytes()).name(), Some(name));
+        }
+        for name in ["get", "GETS", "", "BAN"] {
+            assert_eq!(Method::of(name.as_bytes()), Method::Other, "{name}");
+        }
+    }
+}
