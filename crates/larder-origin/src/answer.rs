@@ -1,0 +1,284 @@
+//! An origin's answer: its head, and a body that is pulled from the connection.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::poll_fn,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use larder_http::{Fields, ResponseHead};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Instant,
+};
+
+use crate::{
+    connection::Connection,
+    download::{Piece, Reuse},
+    error::FetchError,
+    exchange::Exchange,
+    group::Pick,
+    pool::Purpose,
+};
+
+/// The answer of an origin.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its head, as sent.
+    pub head: ResponseHead,
+    /// Its body.
+    pub body: AnswerBody,
+    /// The tunnel behind a 101, when the request asked to upgrade. The body is then empty.
+    pub upgraded: Option<Upgraded>,
+    /// When this origin was chosen; `$upstream_response_time` counts from here.
+    pub attempt_started: Instant,
+}
+
+/// The body of an answer, pulled from its connection.
+///
+/// ```text
+/// Open --end--> Ended      the connection is kept or closed
+///  `---fail---> Failed     the connection is closed, as it is when this is dropped
+/// ```
+pub struct AnswerBody {
+    state: State,
+    /// Pieces that were read with the last bytes and not yet given out. At most a read buffer of them.
+    ready: VecDeque<Bytes>,
+    content_length: Option<u64>,
+    told: Told,
+}
+
+enum State {
+    Open(Box<Open>),
+    Ended,
+    /// The error, until it is told.
+    Failed(Option<FetchError>),
+}
+
+struct Open {
+    exchange: Exchange,
+    pick: Pick,
+    keep: Option<Purpose>,
+}
+
+/// What outlives the connection.
+#[derive(Default)]
+struct Told {
+    stderr: Vec<String>,
+    notes: Vec<String>,
+    trailers: Option<Fields>,
+    received_bytes: u64,
+    sent_bytes: u64,
+}
+
+impl AnswerBody {
+    /// `keep` is what the connection may be kept for.
+    pub(crate) fn new(exchange: Exchange, pick: Pick, keep: Option<Purpose>) -> AnswerBody {
+        let content_length = exchange.download.content_length();
+        let open = Box::new(Open { exchange, pick, keep });
+        let state = State::Open(open);
+        let mut body = AnswerBody { state, ready: VecDeque::new(), content_length, told: Told::default() };
+        // A short answer is here already; its connection is free from now on.
+        body.drain();
+        body
+    }
+
+    fn ended(told: Told) -> AnswerBody {
+        AnswerBody { state: State::Ended, ready: VecDeque::new(), content_length: Some(0), told }
+    }
+
+    /// The next piece, none empty; `None` when the body is complete.
+    ///
+    /// May be dropped and called again: nothing is lost.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, FetchError> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// [`AnswerBody::next`], for who polls.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, FetchError>> {
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Poll::Ready(Ok(Some(piece)));
+            }
+            let open = match &mut self.state {
+                State::Open(open) => open,
+                State::Ended => return Poll::Ready(Ok(None)),
+                State::Failed(error) => {
+                    let error = error.take().unwrap_or(FetchError::Closed { before_head: false });
+                    return Poll::Ready(Err(error));
+                }
+            };
+            match ready!(open.exchange.poll_more(cx)) {
+                Ok(0) => {
+                    let closed = open.exchange.download.closed();
+                    self.close(closed);
+                }
+                Ok(_) => self.drain(),
+                Err(error) => self.close(Err(error)),
+            }
+        }
+    }
+
+    /// How long the body is, where its head says so. A response that has none by its method or status has 0.
+    pub fn content_length(&self) -> Option<u64> {
+        self.content_length
+    }
+
+    /// Whether all of it was read from the origin, though maybe not yet given out.
+    pub fn is_complete(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    /// The fields behind a chunked body, once it is complete.
+    pub fn trailers(&self) -> Option<&Fields> {
+        self.told.trailers.as_ref()
+    }
+
+    /// The error output of a FastCGI origin since this was last asked, a message a record.
+    pub fn stderr(&mut self) -> Vec<String> {
+        let mut lines = std::mem::take(&mut self.told.stderr);
+        if let State::Open(open) = &mut self.state {
+            lines.extend(open.exchange.download.take_stderr());
+        }
+        lines
+    }
+
+    /// What else is to be logged since this was last asked, as a body longer than announced.
+    pub fn notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.told.notes);
+        if let State::Open(open) = &mut self.state {
+            notes.extend(open.exchange.download.take_notes());
+        }
+        notes
+    }
+
+    /// Bytes received on the connection for this answer, its head and framing included.
+    pub fn bytes_received(&self) -> u64 {
+        match &self.state {
+            State::Open(open) => open.exchange.received_bytes(),
+            State::Ended | State::Failed(_) => self.told.received_bytes,
+        }
+    }
+
+    /// Bytes of the request that the connection has taken.
+    pub fn bytes_sent(&self) -> u64 {
+        match &self.state {
+            State::Open(open) => open.exchange.upload.sent_bytes(),
+            State::Ended | State::Failed(_) => self.told.sent_bytes,
+        }
+    }
+
+    /// Understands all that was read, so that an end that came with the last bytes frees the origin at once.
+    fn drain(&mut self) {
+        while let State::Open(open) = &mut self.state {
+            let exchange = &mut open.exchange;
+            match exchange.download.body(&mut exchange.buffer) {
+                Ok(Piece::Data(piece)) => self.ready.push_back(piece),
+                Ok(Piece::More) => return,
+                Ok(Piece::End(reuse)) => self.end(reuse),
+                Err(error) => self.close(Err(error)),
+            }
+        }
+    }
+
+    fn end(&mut self, reuse: Reuse) {
+        let State::Open(open) = std::mem::replace(&mut self.state, State::Ended) else {
+            return;
+        };
+        let Open { mut exchange, pick, keep } = *open;
+        self.told.hear(&mut exchange);
+        let is_clean = reuse == Reuse::Keep && exchange.upload.is_complete() && exchange.buffer.is_empty();
+        if let Some(purpose) = keep
+            && is_clean
+        {
+            pick.group().pool().put(exchange.connection, purpose);
+        }
+    }
+
+    fn close(&mut self, result: Result<(), FetchError>) {
+        let after = match result {
+            Ok(()) => State::Ended,
+            Err(error) => State::Failed(Some(error)),
+        };
+        if let State::Open(mut open) = std::mem::replace(&mut self.state, after) {
+            self.told.hear(&mut open.exchange);
+        }
+    }
+}
+
+impl Told {
+    fn hear(&mut self, exchange: &mut Exchange) {
+        self.stderr.extend(exchange.download.take_stderr());
+        self.notes.extend(exchange.download.take_notes());
+        self.trailers = exchange.download.take_trailers();
+        self.received_bytes = exchange.received_bytes();
+        self.sent_bytes = exchange.upload.sent_bytes();
+    }
+}
+
+impl fmt::Debug for AnswerBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Open(_) => "open",
+            State::Ended => "ended",
+            State::Failed(_) => "failed",
+        };
+        f.debug_struct("AnswerBody").field("state", &state).finish_non_exhaustive()
+    }
+}
+
+/// The tunnel behind a 101. What the origin sent behind its head is read first.
+///
+/// Dropping it closes the connection. Nothing times it.
+pub struct Upgraded {
+    first: Bytes,
+    connection: Connection,
+    /// Counts as running while the tunnel is open.
+    _pick: Pick,
+}
+
+impl Upgraded {
+    /// Makes a tunnel of an exchange whose head was a 101, and the empty body beside it.
+    pub(crate) fn new(mut exchange: Exchange, pick: Pick) -> (Upgraded, AnswerBody) {
+        let mut told = Told::default();
+        told.hear(&mut exchange);
+        let first = exchange.buffer.split().freeze();
+        (Upgraded { first, connection: exchange.connection, _pick: pick }, AnswerBody::ended(told))
+    }
+}
+
+impl AsyncRead for Upgraded {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.first.is_empty() {
+            return Pin::new(&mut self.connection).poll_read(cx, buffer);
+        }
+        let count = self.first.len().min(buffer.remaining());
+        buffer.put_slice(&self.first[..count]);
+        self.first.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Upgraded {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.connection).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_shutdown(cx)
+    }
+}
+
+impl fmt::Debug for Upgraded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upgraded").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,192 @@
+//! The response on its way from the origin: bytes of the read buffer in, a head and a body out. Opens nothing.
+
+use bytes::{Bytes, BytesMut};
+use larder_http::{Fields, ResponseHead};
+
+use crate::{error::FetchError, fastcgi, http};
+
+/// A response that is being read, in one of the protocols.
+pub(crate) enum Download {
+    FastCgi(fastcgi::Response),
+    Http(http::Response),
+}
+
+/// What comes next of a body.
+pub(crate) enum Piece {
+    Data(Bytes),
+    /// The buffer is used up.
+    More,
+    End(Reuse),
+}
+
+/// What the response says about its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reuse {
+    Keep,
+    Close,
+}
+
+impl Download {
+    /// The head, once it is complete.
+    pub(crate) fn head(&mut self, buffer: &mut BytesMut) -> Result<Option<ResponseHead>, FetchError> {
+        match self {
+            Download::FastCgi(response) => response.head(buffer),
+            Download::Http(response) => response.head(buffer),
+        }
+    }
+
+    /// The next piece of the body.
+    pub(crate) fn body(&mut self, buffer: &mut BytesMut) -> Result<Piece, FetchError> {
+        match self {
+            Download::FastCgi(response) => response.body(buffer),
+            Download::Http(response) => response.body(buffer),
+        }
+    }
+
+    /// How long the body is, once the head is read; `None` when only its end will tell.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        match self {
+            Download::FastCgi(response) => response.content_length(),
+            Download::Http(response) => response.content_length(),
+        }
+    }
+
+    /// The origin closed the connection: whether that is the end of the body.
+    pub(crate) fn closed(&mut self) -> Result<(), FetchError> {
+        match self {
+            Download::FastCgi(response) => Err(response.closed()),
+            Download::Http(response) => response.closed(),
+        }
+    }
+
+    pub(crate) fn take_stderr(&mut self) -> Vec<String> {
+        match self {
+            Download::FastCgi(response) => response.take_stderr(),
+            Download::Http(_) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        match self {
+            Download::FastCgi(response) => response.take_notes(),
+            Download::Http(response) => response.take_notes(),
+        }
+    }
+
+    /// The fields behind a chunked body, once it is complete.
+    pub(crate) fn take_trailers(&mut self) -> Option<Fields> {
+        match self {
+            Download::FastCgi(_) => None,
+            Download::Http(response) => response.take_trailers(),
+        }
+    }
+}
+
+/// A complete head must fit as well.
+pub(crate) fn check_head_size(text: &[u8], consumed: usize, limit: usize) -> Result<(), FetchError> {
+    if consumed <= limit { Ok(()) } else { Err(too_big(&text[..consumed], limit)) }
+}
+
+/// Names the largest field, which is what the reader of the log has to look for.
+pub(crate) fn too_big(head: &[u8], limit: usize) -> FetchError {
+    let line = head.split(|byte| *byte == b'\n').max_by_key(|line| line.len()).unwrap_or_default();
+    let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+    let name = &name[..name.len().min(NAME_BYTES_SHOWN)];
+    let what = format!("{} bytes so far, of which \"{}\" takes {}", head.len(), name.escape_ascii(), line.len());
+    FetchError::HeadTooBig { what, limit }
+}
+
+/// A line without a colon is shown no further.
+const NAME_BYTES_SHOWN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_field_is_named() {
+        let head = format!("Status: 200\r\nX-Tags: {}\r\nA: b\r\n", "t".repeat(5000));
+        let told = too_big(head.as_bytes(), 4096).to_string();
+        assert_eq!(
+            told,
+            "upstream sent too big header (5029 bytes so far, of which \"X-Tags\" takes 5009; the limit is 4096 bytes) \
+             while reading response header from upstream"
+        );
+        assert!(too_big(b"", 0).to_string().contains("0 bytes"));
+    }
+
+    /// What comes of a response whose bytes arrive in these pieces.
+    fn read(mut download: Download, pieces: &[&[u8]]) -> Result<(u16, Vec<u8>), FetchError> {
+        let (mut buffer, mut head, mut body) = (BytesMut::new(), None, Vec::new());
+        for piece in pieces {
+            buffer.extend_from_slice(piece);
+            if head.is_none() {
+                head = download.head(&mut buffer)?;
+            }
+            while let Some(head) = &head {
+                match download.body(&mut buffer)? {
+                    Piece::Data(piece) => body.extend(piece),
+                    Piece::More => break,
+                    Piece::End(_) => return Ok((head.status, body)),
+                }
+            }
+        }
+        download.closed()?;
+        Ok((head.map_or(0, |head| head.status), body))
+    }
+
+    /// A reader and a response for it.
+    type Sample = (fn() -> Download, Vec<u8>);
+
+    fn samples() -> Vec<Sample> {
+        let http = || Download::Http(http::Response::new(4096, false, false));
+        let fastcgi = || Download::FastCgi(fastcgi::Response::new(4096, vec![b"Fatal".to_vec()], false));
+        let mut records = b"\x01\x06\0\x01\0\x1c\x04\0Content-Length: 9\r\n\r\nfive5\r\n\0\0\0\0".to_vec();
+        records.extend(b"\x01\x07\0\x01\0\x03\0\0err");
+        records.extend(b"\x01\x06\0\x01\0\x02\0\0ok");
+        records.extend(b"\x01\x03\0\x01\0\x08\0\0\0\0\0\0\0\0\0\0");
+        let chunked = b"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n";
+        let sized = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nSet-Cookie: a=b\r\n\r\nabc";
+        vec![(fastcgi, records), (http, chunked.to_vec()), (http, sized.to_vec())]
+    }
+
+    #[test]
+    fn a_response_reads_the_same_wherever_it_is_cut() {
+        for (download, bytes) in samples() {
+            let whole = read(download(), &[&bytes]).unwrap();
+            assert_eq!(whole.0, 200);
+            assert!(!whole.1.is_empty());
+            for at in 0..bytes.len() {
+                let cut = read(download(), &[&bytes[..at], &bytes[at..]]).unwrap();
+                assert_eq!(cut, whole, "cut at {at}");
+                assert!(read(download(), &[&bytes[..at]]).is_err(), "nothing is complete at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic() {
+        let mut random = 0x9e37_79b9_7f4a_7c15u64;
+        let mut next = move |below: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random >> 33) as usize % below
+        };
+        for _ in 0..5000 {
+            for (download, mut bytes) in samples() {
+                for _ in 0..=next(4) {
+                    let at = next(bytes.len());
+                    match next(4) {
+                        0 => bytes[at] = next(256) as u8,
+                        1 => bytes.insert(at, next(256) as u8),
+                        2 => drop(bytes.remove(at)),
+                        _ => bytes.extend_from_within(at..),
+                    }
+                }
+                let at = next(bytes.len());
+                let _ = read(download(), &[&bytes[..at], &bytes[at..]]);
+            }
+        }
+    }
+}

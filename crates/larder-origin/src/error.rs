@@ -1,0 +1,199 @@
+//! Why a fetch brought no response, or not all of it.
+
+use std::io;
+
+use larder_http::ResponseError;
+
+/// Why a fetch failed. The words are those of nginx's error log, where it has them.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The origin could not be reached.
+    #[error("connect() to {origin} failed ({}) while connecting to upstream", nginx_error(source))]
+    Connect {
+        /// Its address.
+        origin: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Connecting took longer than `*_connect_timeout`.
+    #[error("upstream timed out (110: Connection timed out) while connecting to upstream")]
+    ConnectTimeout,
+    /// The origin took none of the request for `*_send_timeout`.
+    #[error("upstream timed out (110: Connection timed out) while sending request to upstream")]
+    SendTimeout,
+    /// The origin sent nothing for `*_read_timeout`, and its head is not complete.
+    #[error("upstream timed out (110: Connection timed out) while reading response header from upstream")]
+    HeadTimeout,
+    /// The origin sent nothing for `*_read_timeout` in the middle of the body.
+    #[error("upstream timed out (110: Connection timed out) while reading upstream")]
+    BodyTimeout,
+    /// The connection broke while the request was sent, and no response had come.
+    #[error("writev() failed ({}) while sending request to upstream", nginx_error(source))]
+    Send {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The connection broke while the response was read.
+    #[error("recv() failed ({}) while reading {}upstream", nginx_error(source), header_from(*before_head))]
+    Receive {
+        /// What the system said.
+        source: io::Error,
+        /// Whether the head was not complete.
+        before_head: bool,
+    },
+    /// The origin closed the connection.
+    #[error("upstream prematurely closed connection while reading {}upstream", header_from(*before_head))]
+    Closed {
+        /// Whether the head was not complete.
+        before_head: bool,
+    },
+    /// The head of the response is larger than `*_buffer_size`.
+    #[error(
+        "upstream sent too big header ({what}; the limit is {limit} bytes) while reading response header from upstream"
+    )]
+    HeadTooBig {
+        /// The largest field as far as it came, and its size.
+        what: String,
+        /// The limit, bytes.
+        limit: usize,
+    },
+    /// The head of the response cannot be read.
+    #[error("upstream sent invalid header: {0} while reading response header from upstream")]
+    InvalidHead(#[from] ResponseError),
+    /// What `fastcgi_catch_stderr` looks for was in the error output.
+    #[error("FastCGI sent \"{pattern}\" in stderr, which fastcgi_catch_stderr refuses")]
+    CaughtStderr {
+        /// The text that was found.
+        pattern: String,
+    },
+    /// The body ended before its announced end.
+    #[error("upstream prematurely closed connection while reading upstream ({what})")]
+    Incomplete {
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The origin broke the rules of its protocol.
+    #[error("{what} while reading {}upstream", header_from(*before_head))]
+    Protocol {
+        /// What it did.
+        what: String,
+        /// Whether the head was not complete.
+        before_head: bool,
+    },
+    /// No origin of the group may be asked now.
+    #[error("no live upstreams while connecting to upstream")]
+    NoLiveOrigin,
+    /// The body of the request could not be read from where it comes. Not the origin's failure.
+    #[error("the request body could not be read ({})", nginx_error(.0))]
+    Body(#[source] io::Error),
+    /// FastCGI needs to know the length of a request body before it is sent.
+    #[error("a request body of unknown length cannot be sent by FastCGI")]
+    LengthUnknown,
+}
+
+/// The sort of a failure, as `*_next_upstream` and `*_use_stale` tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailKind {
+    /// `error`: a 502.
+    Error,
+    /// `timeout`: a 504.
+    Timeout,
+    /// `invalid_header`: a 502.
+    InvalidHeader,
+}
+
+impl FetchError {
+    /// Which word of `*_next_upstream` and `*_use_stale` covers it.
+    pub fn kind(&self) -> FailKind {
+        match self {
+            FetchError::ConnectTimeout
+            | FetchError::SendTimeout
+            | FetchError::HeadTimeout
+            | FetchError::BodyTimeout => FailKind::Timeout,
+            FetchError::HeadTooBig { .. }
+            | FetchError::InvalidHead(_)
+            | FetchError::CaughtStderr { .. }
+            | FetchError::Protocol { before_head: true, .. } => FailKind::InvalidHeader,
+            FetchError::Connect { .. }
+            | FetchError::Send { .. }
+            | FetchError::Receive { .. }
+            | FetchError::Closed { .. }
+            | FetchError::Incomplete { .. }
+            | FetchError::Protocol { before_head: false, .. }
+            | FetchError::NoLiveOrigin
+            | FetchError::Body(_)
+            | FetchError::LengthUnknown => FailKind::Error,
+        }
+    }
+
+    /// The status that nginx gives to it, where the origin is to blame.
+    pub(crate) fn status(&self) -> Option<u16> {
+        match self {
+            FetchError::Body(_) | FetchError::LengthUnknown => None,
+            error if error.kind() == FailKind::Timeout => Some(504),
+            _ => Some(502),
+        }
+    }
+
+    /// Whether the connection ended, rather than that something was wrong with what came on it.
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(self, FetchError::Send { .. } | FetchError::Receive { .. } | FetchError::Closed { .. })
+    }
+
+    /// Whether the origin is to blame, so that it counts against it and another may be tried.
+    pub(crate) fn is_origins(&self) -> bool {
+        !matches!(self, FetchError::Body(_) | FetchError::LengthUnknown | FetchError::NoLiveOrigin)
+    }
+}
+
+/// An error as nginx writes it: `111: Connection refused`.
+fn nginx_error(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(code) => {
+            let words = text.split(" (os error").next().unwrap_or_default();
+            format!("{code}: {words}")
+        }
+        None => text,
+    }
+}
+
+fn header_from(before_head: bool) -> &'static str {
+    if before_head { "response header from " } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_in_the_words_of_nginx() {
+        let refused = || io::Error::from_raw_os_error(111);
+        for (error, told, kind) in [
+            (
+                FetchError::Connect { origin: "unix:/run/php.sock".into(), source: refused() },
+                "connect() to unix:/run/php.sock failed (111: Connection refused) while connecting to upstream",
+                FailKind::Error,
+            ),
+            (
+                FetchError::Closed { before_head: true },
+                "upstream prematurely closed connection while reading response header from upstream",
+                FailKind::Error,
+            ),
+            (
+                FetchError::Receive { source: io::Error::from_raw_os_error(104), before_head: false },
+                "recv() failed (104: Connection reset by peer) while reading upstream",
+                FailKind::Error,
+            ),
+            (
+                FetchError::HeadTimeout,
+                "upstream timed out (110: Connection timed out) while reading response header from upstream",
+                FailKind::Timeout,
+            ),
+            (FetchError::NoLiveOrigin, "no live upstreams while connecting to upstream", FailKind::Error),
+        ] {
+            assert_eq!(error.to_string(), told);
+            assert_eq!(error.kind(), kind, "{told}");
+        }
+    }
+}

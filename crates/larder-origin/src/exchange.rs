@@ -1,0 +1,153 @@
+//! One request and its response on a connection: both directions at once, and the clock between two operations.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use larder_http::ResponseHead;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::{
+    connection::Connection,
+    download::Download,
+    error::FetchError,
+    upload::{Upload, Waits},
+};
+
+/// A request on its way and its response. Dropping it closes the connection.
+pub(crate) struct Exchange {
+    pub(crate) connection: Connection,
+    pub(crate) upload: Upload,
+    pub(crate) download: Download,
+    /// Bytes that were read and not yet understood.
+    pub(crate) buffer: BytesMut,
+    received_bytes: u64,
+    send_limit: Duration,
+    read_limit: Duration,
+    /// When a byte was last moved, or a wait for the client was last seen.
+    moved_at: Instant,
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Head,
+    Body,
+}
+
+/// Room for the first read. Most heads and many pages fit.
+const FIRST_READ_BYTES: usize = 16 << 10;
+/// Room for further reads, when the first was used up: a whole FastCGI record.
+const READ_BYTES: usize = 64 << 10;
+/// Less room than this is not worth a read.
+const READ_BYTES_MIN: usize = 4 << 10;
+
+impl Exchange {
+    pub(crate) fn new(
+        connection: Connection,
+        upload: Upload,
+        download: Download,
+        send_limit: Duration,
+        read_limit: Duration,
+    ) -> Exchange {
+        Exchange {
+            connection,
+            upload,
+            download,
+            buffer: BytesMut::new(),
+            received_bytes: 0,
+            send_limit,
+            read_limit,
+            moved_at: Instant::now(),
+            alarm: None,
+        }
+    }
+
+    /// Bytes the origin sent.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
+    /// Sends, and reads until the head is complete.
+    pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, FetchError>> {
+        loop {
+            if let Some(head) = self.download.head(&mut self.buffer)? {
+                return Poll::Ready(Ok(head));
+            }
+            if ready!(self.poll_read(cx, Phase::Head))? == 0 {
+                return Poll::Ready(Err(match self.upload.take_broken() {
+                    Some(source) => FetchError::Send { source },
+                    None => FetchError::Closed { before_head: true },
+                }));
+            }
+        }
+    }
+
+    /// Reads once more, while the rest of the request is sent. 0 bytes is the end.
+    pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, FetchError>> {
+        self.poll_read(cx, Phase::Body)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, phase: Phase) -> Poll<Result<usize, FetchError>> {
+        let sent = self.upload.poll(cx, &mut self.connection)?;
+        // A client that is slow with its body is timed by whoever reads from it.
+        if sent.moved || sent.waits == Waits::ForClient {
+            self.moved_at = Instant::now();
+        }
+        self.make_room();
+        match self.connection.poll_read_into(cx, &mut self.buffer) {
+            Poll::Ready(Ok(count)) => {
+                self.received_bytes += count as u64;
+                self.moved_at = Instant::now();
+                Poll::Ready(Ok(count))
+            }
+            Poll::Ready(Err(source)) => Poll::Ready(Err(self.read_error(source, phase))),
+            Poll::Pending if sent.waits == Waits::ForClient => Poll::Pending,
+            Poll::Pending => {
+                let (limit, late) = match (phase, sent.waits) {
+                    (Phase::Head, Waits::ForOrigin) => (self.send_limit, FetchError::SendTimeout),
+                    (Phase::Head, _) => (self.read_limit, FetchError::HeadTimeout),
+                    // An origin may answer without reading the rest of the request; then only its answer is timed.
+                    (Phase::Body, _) => (self.read_limit, FetchError::BodyTimeout),
+                };
+                ready!(self.poll_alarm(cx, limit));
+                Poll::Ready(Err(late))
+            }
+        }
+    }
+
+    /// Ready when nothing has moved for `limit`.
+    fn poll_alarm(&mut self, cx: &mut Context<'_>, limit: Duration) -> Poll<()> {
+        let due = self.moved_at + limit;
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        // An alarm that rings early is set again then, not at every byte that moves.
+        if due < alarm.deadline() {
+            alarm.as_mut().reset(due);
+        }
+        loop {
+            ready!(alarm.as_mut().poll(cx));
+            if alarm.deadline() >= due {
+                return Poll::Ready(());
+            }
+            alarm.as_mut().reset(due);
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.buffer.capacity() - self.buffer.len() < READ_BYTES_MIN {
+            let room = if self.received_bytes == 0 { FIRST_READ_BYTES } else { READ_BYTES };
+            self.buffer.reserve(room);
+        }
+    }
+
+    fn read_error(&mut self, source: io::Error, phase: Phase) -> FetchError {
+        match self.upload.take_broken() {
+            Some(source) if self.received_bytes == 0 => FetchError::Send { source },
+            _ => FetchError::Receive { source, before_head: phase == Phase::Head },
+        }
+    }
+}

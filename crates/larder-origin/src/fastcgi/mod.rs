@@ -1,0 +1,205 @@
+//! FastCGI: a request as records, and the response out of them.
+
+mod records;
+mod response;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+pub(crate) use response::Response;
+
+/// The parameters of a request as name-value pairs, in their order.
+pub fn encode_params<N: AsRef<[u8]>, V: AsRef<[u8]>>(pairs: impl IntoIterator<Item = (N, V)>) -> Bytes {
+    let mut out = BytesMut::with_capacity(1024);
+    for (name, value) in pairs {
+        push_param(&mut out, name.as_ref(), value.as_ref());
+    }
+    out.freeze()
+}
+
+/// Puts one parameter at the end of `out`. Parameters that never change can be encoded once and copied.
+pub fn push_param(out: &mut BytesMut, name: &[u8], value: &[u8]) {
+    out.reserve(8 + name.len() + value.len());
+    push_length(out, name.len());
+    push_length(out, value.len());
+    out.put_slice(name);
+    out.put_slice(value);
+}
+
+/// The records before the body: BEGIN_REQUEST, PARAMS and the empty PARAMS.
+pub(crate) fn opening(params: &Bytes, keep: bool) -> Bytes {
+    let records = params.len() / CONTENT_BYTES_MAX + 1;
+    let mut out = BytesMut::with_capacity(40 + params.len() + records * 2 * HEAD_BYTES);
+    put_head(&mut out, BEGIN_REQUEST, 8, 0);
+    out.put_u16(ROLE_RESPONDER);
+    out.put_u8(if keep { FLAG_KEEP_CONN } else { 0 });
+    out.put_slice(&[0; 5]);
+    let mut rest: &[u8] = params;
+    while !rest.is_empty() {
+        let (content, after) = rest.split_at(params_that_fit(rest));
+        let padding = padding(content.len());
+        put_head(&mut out, PARAMS, content.len(), padding);
+        out.put_slice(content);
+        out.put_slice(&PADDING[..padding]);
+        rest = after;
+    }
+    put_head(&mut out, PARAMS, 0, 0);
+    out.freeze()
+}
+
+/// What stands before and after a piece of the body of at most [`CONTENT_BYTES_MAX`].
+pub(crate) fn stdin_frame(content_bytes: usize) -> (Bytes, Bytes) {
+    let padding = padding(content_bytes);
+    let mut head = BytesMut::with_capacity(HEAD_BYTES);
+    put_head(&mut head, STDIN, content_bytes, padding);
+    (head.freeze(), Bytes::from_static(&PADDING[..padding]))
+}
+
+/// The end of the body.
+pub(crate) fn stdin_end() -> Bytes {
+    Bytes::from_static(&[VERSION, STDIN, 0, REQUEST_ID as u8, 0, 0, 0, 0])
+}
+
+/// The largest content of a record that we send. PHP reads content and padding into 65535 bytes and gives up on
+/// more, and this is the largest multiple of 8 below.
+pub(crate) const CONTENT_BYTES_MAX: usize = 65_528;
+
+/// How much of `params` goes into one record: whole pairs, for PHP reads each record by itself and refuses a pair
+/// that goes on in the next. Only a pair larger than a record is split.
+fn params_that_fit(params: &[u8]) -> usize {
+    if params.len() <= CONTENT_BYTES_MAX {
+        return params.len();
+    }
+    let mut fits = 0;
+    while let Some(len) = first_pair(&params[fits..]) {
+        if fits + len > CONTENT_BYTES_MAX {
+            break;
+        }
+        fits += len;
+    }
+    if fits == 0 { CONTENT_BYTES_MAX } else { fits }
+}
+
+/// How long the first pair is, bytes; `None` when there is no whole one.
+fn first_pair(params: &[u8]) -> Option<usize> {
+    let (name, name_at) = read_length(params)?;
+    let (value, value_at) = read_length(params.get(name_at..)?)?;
+    let len = name_at.checked_add(value_at)?.checked_add(name)?.checked_add(value)?;
+    (len <= params.len()).then_some(len)
+}
+
+fn read_length(bytes: &[u8]) -> Option<(usize, usize)> {
+    match *bytes {
+        [short, ..] if short < 0x80 => Some((short.into(), 1)),
+        [a, b, c, d, ..] => Some((u32::from_be_bytes([a & 0x7f, b, c, d]) as usize, 4)),
+        _ => None,
+    }
+}
+
+/// A length is one byte below 128, else four with the top bit set.
+fn push_length(out: &mut BytesMut, len: usize) {
+    match u8::try_from(len) {
+        Ok(short) if short < 0x80 => out.put_u8(short),
+        _ => {
+            assert!(len <= 0x7fff_ffff, "a parameter is far below 2 GiB, for heads and configurations are");
+            out.put_u32(len as u32 | 0x8000_0000);
+        }
+    }
+}
+
+fn put_head(out: &mut BytesMut, kind: u8, content_bytes: usize, padding_bytes: usize) {
+    debug_assert!(content_bytes <= CONTENT_BYTES_MAX && padding_bytes < 8);
+    out.put_u8(VERSION);
+    out.put_u8(kind);
+    out.put_u16(REQUEST_ID);
+    out.put_u16(content_bytes as u16);
+    out.put_u8(padding_bytes as u8);
+    out.put_u8(0);
+}
+
+/// Records are padded to 8 bytes, as the specification recommends.
+fn padding(content_bytes: usize) -> usize {
+    content_bytes.wrapping_neg() % 8
+}
+
+static PADDING: [u8; 8] = [0; 8];
+
+const VERSION: u8 = 1;
+/// One request at a time on a connection, always with this number.
+const REQUEST_ID: u16 = 1;
+const HEAD_BYTES: usize = 8;
+const BEGIN_REQUEST: u8 = 1;
+const END_REQUEST: u8 = 3;
+const PARAMS: u8 = 4;
+const STDIN: u8 = 5;
+const STDOUT: u8 = 6;
+const STDERR: u8 = 7;
+const ROLE_RESPONDER: u16 = 1;
+const FLAG_KEEP_CONN: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The records in `bytes`: kind and content. Fails where a record is cut or unpadded.
+    fn records(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
+        let mut found = Vec::new();
+        while !bytes.is_empty() {
+            let len = u16::from_be_bytes([bytes[4], bytes[5]]) as usize;
+            let padding = bytes[6] as usize;
+            assert_eq!((bytes[0], bytes[2], bytes[3]), (1, 0, 1));
+            assert_eq!((len + padding) % 8, 0);
+            found.push((bytes[1], bytes[8..8 + len].to_vec()));
+            bytes = &bytes[8 + len + padding..];
+        }
+        found
+    }
+
+    #[test]
+    fn a_length_takes_one_byte_or_four() {
+        for (len, head) in [(0, vec![1, 0]), (127, vec![1, 127]), (128, vec![1, 0x80, 0, 0, 128])] {
+            let encoded = encode_params([("a", vec![b'x'; len])]);
+            assert_eq!(encoded[..head.len()], head, "{len}");
+            assert_eq!(encoded.len(), head.len() + 1 + len);
+        }
+    }
+
+    #[test]
+    fn a_request_opens_with_its_role_and_parameters() {
+        for (keep, flag) in [(false, 0), (true, 1)] {
+            let opened = records(&opening(&encode_params([("A", "bc")]), keep));
+            let begin = (1, vec![0, 1, flag, 0, 0, 0, 0, 0]);
+            assert_eq!(opened, [begin, (4, b"\x01\x02Abc".to_vec()), (4, vec![])]);
+        }
+        assert_eq!(records(&opening(&Bytes::new(), false)).len(), 2);
+    }
+
+    #[test]
+    fn a_record_of_parameters_holds_whole_pairs() {
+        let pairs: Vec<(String, Vec<u8>)> = (0..9).map(|n| (format!("NAME_{n}"), vec![b'v'; 30_000])).collect();
+        let encoded = encode_params(pairs.iter().map(|(name, value)| (name, value)));
+        let opened = records(&opening(&encoded, false));
+        let params: Vec<&Vec<u8>> = opened.iter().filter(|record| record.0 == PARAMS).map(|record| &record.1).collect();
+        assert_eq!(params.len(), 6); // Two pairs a record, then one, then the empty one.
+        for content in &params {
+            let mut rest: &[u8] = content;
+            while !rest.is_empty() {
+                rest = &rest[first_pair(rest).expect("a pair that goes on in the next record")..];
+            }
+        }
+        assert_eq!(params.into_iter().flatten().copied().collect::<Vec<u8>>(), encoded);
+    }
+
+    #[test]
+    fn a_pair_larger_than_a_record_is_split() {
+        for len in [65_519, 65_520, 65_535, 65_536, 200_000] {
+            let encoded = encode_params([("A", vec![b'x'; len]), ("B", vec![b'y'; 3])]);
+            let params = records(&opening(&encoded, false)).into_iter().filter(|record| record.0 == PARAMS);
+            assert_eq!(params.flat_map(|record| record.1).collect::<Vec<u8>>(), encoded, "{len}");
+        }
+    }
+
+    #[test]
+    fn the_body_ends_with_an_empty_record() {
+        assert_eq!(records(&stdin_end()), [(5, vec![])]);
+    }
+}

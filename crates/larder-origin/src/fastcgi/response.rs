@@ -1,0 +1,268 @@
+//! A response out of FastCGI records: a CGI head, the body, error output beside them, and the end.
+
+use bytes::{Bytes, BytesMut};
+use larder_http::{HeadStatus, Method, ResponseFraming, ResponseHead, parse_cgi, response_framing};
+
+use super::records::{Part, Records};
+use crate::{
+    download::{Piece, Reuse, check_head_size, too_big},
+    error::FetchError,
+};
+
+/// A response that is being read.
+pub(crate) struct Response {
+    records: Records,
+    stage: Stage,
+    head_bytes_max: usize,
+    catch_stderr: Vec<Vec<u8>>,
+    method_is_head: bool,
+    stderr: Stderr,
+    notes: Vec<String>,
+}
+
+enum Stage {
+    /// What came of the head, when it did not come in one piece.
+    Head(BytesMut),
+    Body {
+        /// What came behind the head in one piece with it.
+        first: Bytes,
+        left: Left,
+    },
+}
+
+/// How much of the body is to come.
+#[derive(Clone, Copy)]
+enum Left {
+    /// Until the end of the request.
+    Unknown,
+    /// So much was announced.
+    Bytes(u64),
+    /// The answer to a HEAD has none; what comes is dropped.
+    None,
+}
+
+/// Error output, a message a record.
+#[derive(Default)]
+struct Stderr {
+    messages: Vec<Vec<u8>>,
+    open: Vec<u8>,
+    bytes: usize,
+}
+
+/// Error output that is kept a response; a script in a loop can write without end.
+const STDERR_BYTES_MAX: usize = 64 << 10;
+
+impl Response {
+    pub(crate) fn new(head_bytes_max: usize, catch_stderr: Vec<Vec<u8>>, method_is_head: bool) -> Response {
+        Response {
+            records: Records::new(),
+            stage: Stage::Head(BytesMut::new()),
+            head_bytes_max,
+            catch_stderr,
+            method_is_head,
+            stderr: Stderr::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The head, once it is complete.
+    pub(crate) fn head(&mut self, buffer: &mut BytesMut) -> Result<Option<ResponseHead>, FetchError> {
+        loop {
+            match self.part(buffer, true)? {
+                Part::More => return Ok(None),
+                Part::Stdout(bytes) => {
+                    if let Some(head) = self.head_from(bytes)? {
+                        return Ok(Some(head));
+                    }
+                }
+                Part::Stderr { bytes, is_last } => {
+                    self.stderr.add(&bytes, is_last);
+                    self.check_stderr()?;
+                }
+                Part::StdoutEnd | Part::End { protocol: 0, .. } => {
+                    let what = "upstream prematurely closed FastCGI stdout".to_owned();
+                    return Err(FetchError::Protocol { what, before_head: true });
+                }
+                Part::End { protocol, .. } => return Err(refusal(protocol, true)),
+            }
+        }
+    }
+
+    /// The next piece of the body.
+    pub(crate) fn body(&mut self, buffer: &mut BytesMut) -> Result<Piece, FetchError> {
+        loop {
+            if let Stage::Body { first, .. } = &mut self.stage
+                && !first.is_empty()
+            {
+                let first = std::mem::take(first);
+                if let Some(piece) = self.admit(first) {
+                    return Ok(piece);
+                }
+            }
+            match self.part(buffer, false)? {
+                Part::More => return Ok(Piece::More),
+                Part::Stdout(bytes) => {
+                    if let Some(piece) = self.admit(bytes) {
+                        return Ok(piece);
+                    }
+                }
+                Part::StdoutEnd => {}
+                Part::Stderr { bytes, is_last } => self.stderr.add(&bytes, is_last),
+                Part::End { exit, protocol } => return self.end(exit, protocol),
+            }
+        }
+    }
+
+    /// How long the body is, before any of it was taken.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Body { left: Left::None, .. } => Some(0),
+            Stage::Body { left: Left::Bytes(len), .. } => Some(len),
+            Stage::Body { left: Left::Unknown, .. } | Stage::Head(_) => None,
+        }
+    }
+
+    /// The origin closed the connection, and the request had no end.
+    pub(crate) fn closed(&self) -> FetchError {
+        match self.stage {
+            Stage::Head(_) => FetchError::Closed { before_head: true },
+            Stage::Body { .. } => FetchError::Incomplete { what: "no FastCGI END_REQUEST" },
+        }
+    }
+
+    /// The error output since this was last asked.
+    pub(crate) fn take_stderr(&mut self) -> Vec<String> {
+        self.stderr.take()
+    }
+
+    /// What is to be logged about the response since this was last asked.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn part(&mut self, buffer: &mut BytesMut, before_head: bool) -> Result<Part, FetchError> {
+        let part = self.records.next(buffer);
+        part.map_err(|error| FetchError::Protocol { what: error.to_string(), before_head })
+    }
+
+    fn head_from(&mut self, bytes: Bytes) -> Result<Option<ResponseHead>, FetchError> {
+        let Stage::Head(gathered) = &mut self.stage else {
+            return Ok(None);
+        };
+        let before = gathered.len();
+        // The head nearly always comes in one piece, and is then read where it lies.
+        let text: &[u8] = if before == 0 {
+            &bytes
+        } else {
+            gathered.extend_from_slice(&bytes);
+            gathered
+        };
+        let mut head = ResponseHead::new();
+        match parse_cgi(text, &mut head)? {
+            HeadStatus::Partial if text.len() > self.head_bytes_max => Err(too_big(text, self.head_bytes_max)),
+            HeadStatus::Partial => {
+                if before == 0 {
+                    gathered.extend_from_slice(&bytes);
+                }
+                Ok(None)
+            }
+            HeadStatus::Complete { consumed } => {
+                check_head_size(text, consumed, self.head_bytes_max)?;
+                let first = bytes.slice(consumed.saturating_sub(before)..);
+                self.stage = Stage::Body { first, left: self.left(&head)? };
+                Ok(Some(head))
+            }
+        }
+    }
+
+    fn left(&self, head: &ResponseHead) -> Result<Left, FetchError> {
+        let framing = response_framing(head, Method::Get)?;
+        Ok(match framing {
+            _ if self.method_is_head => Left::None,
+            ResponseFraming::None => Left::Bytes(0),
+            ResponseFraming::Length(len) => Left::Bytes(len),
+            // A script that says it is chunked is not: FastCGI frames its body.
+            ResponseFraming::Chunked | ResponseFraming::UntilClose => Left::Unknown,
+        })
+    }
+
+    /// The part of `bytes` that belongs to the body.
+    fn admit(&mut self, mut bytes: Bytes) -> Option<Piece> {
+        let Stage::Body { left, .. } = &mut self.stage else {
+            return None;
+        };
+        match left {
+            Left::None => None,
+            Left::Unknown => Some(Piece::Data(bytes)),
+            Left::Bytes(0) => {
+                let note = "upstream sent more data than specified in \"Content-Length\" header while reading upstream";
+                self.notes.push(note.to_owned());
+                Some(Piece::End(Reuse::Close))
+            }
+            Left::Bytes(left) => {
+                let fits = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                let over = bytes.split_off(fits);
+                *left -= fits as u64;
+                if let Stage::Body { first, .. } = &mut self.stage {
+                    *first = over;
+                }
+                Some(Piece::Data(bytes))
+            }
+        }
+    }
+
+    fn end(&mut self, exit: u32, protocol: u8) -> Result<Piece, FetchError> {
+        if protocol != 0 {
+            return Err(refusal(protocol, false));
+        }
+        if exit != 0 {
+            self.notes.push(format!("FastCGI request ended with exit status {exit}"));
+        }
+        match &self.stage {
+            Stage::Body { left: Left::Bytes(1..), .. } => {
+                Err(FetchError::Incomplete { what: "less than its Content-Length" })
+            }
+            Stage::Body { .. } | Stage::Head(_) => Ok(Piece::End(Reuse::Keep)),
+        }
+    }
+
+    fn check_stderr(&self) -> Result<(), FetchError> {
+        let found = self.catch_stderr.iter().find(|pattern| self.stderr.has(pattern));
+        match found {
+            Some(pattern) => Err(FetchError::CaughtStderr { pattern: String::from_utf8_lossy(pattern).into_owned() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Stderr {
+    fn add(&mut self, bytes: &[u8], is_last: bool) {
+        let room = STDERR_BYTES_MAX - self.bytes;
+        let kept = &bytes[..bytes.len().min(room)];
+        self.bytes += kept.len();
+        self.open.extend_from_slice(kept);
+        if is_last && !self.open.is_empty() {
+            self.messages.push(std::mem::take(&mut self.open));
+        }
+    }
+
+    fn has(&self, pattern: &[u8]) -> bool {
+        let texts = self.messages.iter().chain(Some(&self.open));
+        !pattern.is_empty() && texts.into_iter().any(|text| memchr::memmem::find(text, pattern).is_some())
+    }
+
+    fn take(&mut self) -> Vec<String> {
+        let messages = std::mem::take(&mut self.messages);
+        messages.iter().map(|message| String::from_utf8_lossy(message.trim_ascii_end()).into_owned()).collect()
+    }
+}
+
+fn refusal(protocol: u8, before_head: bool) -> FetchError {
+    let why = match protocol {
+        1 => "it does not multiplex",
+        2 => "it is overloaded",
+        3 => "it does not know the role of a responder",
+        _ => "for no known reason",
+    };
+    FetchError::Protocol { what: format!("upstream refused the FastCGI request ({protocol}: {why})"), before_head }
+}

@@ -1,0 +1,324 @@
+//! A fetch: choose an origin, attempt it, and by the rules the next. Start here.
+
+use std::{future::poll_fn, time::Duration};
+
+use larder_http::ResponseHead;
+use tokio::time::Instant;
+
+use crate::{
+    answer::{Answer, AnswerBody, Upgraded},
+    connection::Connection,
+    download::Download,
+    error::{FailKind, FetchError},
+    exchange::Exchange,
+    fastcgi,
+    group::{Pick, Turn},
+    http,
+    pool::{Purpose, Speaks},
+    request::{Fetch, Limits, Protocol, RequestBody, Retry},
+    upload::Upload,
+};
+
+/// What came of a fetch.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The answer, or why there is none. Statuses are left to the caller.
+    pub result: Result<Answer, FetchError>,
+    /// Every origin that was asked, in order; the last one gave `result`.
+    pub attempts: Vec<Attempt>,
+}
+
+/// An origin that was asked, for `$upstream_*` and the error log.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// Its address; the name of the group when no origin could be asked.
+    pub address: String,
+    /// The status it answered, or that nginx gives to its failure: 504 for a timeout, else 502. `None` when the
+    /// failure was not the origin's.
+    pub status: Option<u16>,
+    /// How long connecting took; zero on a kept connection, `None` when it failed.
+    pub connect: Option<Duration>,
+    /// From the choice of this origin to the end of its head; `None` when it failed before.
+    pub header: Option<Duration>,
+    /// From the choice of this origin to its failure, or to the end of its head.
+    pub elapsed: Duration,
+    /// What to write to the error log, in the words of nginx.
+    pub error: Option<String>,
+    /// What the origin wrote to its error output by then, when it failed. For the one that answered see
+    /// [`AnswerBody::stderr`].
+    pub stderr: Vec<String>,
+    /// Bytes sent to it, by then.
+    pub sent_bytes: u64,
+    /// Bytes received from it, by then.
+    pub received_bytes: u64,
+    chosen_at: Instant,
+}
+
+/// Fetches: asks one origin of the group, and by the rules of `fetch.retry` the next.
+///
+/// Returns when the head of an answer is complete or no origin is left to ask. Dropping it closes its connection.
+/// Needs a tokio runtime with time and I/O; the answer stays on the runtime that fetched it.
+pub async fn fetch(fetch: Fetch) -> Outcome {
+    let Fetch { group, hash_key, protocol, body, limits, retry, keep, method_is_head } = fetch;
+    if matches!(protocol, Protocol::FastCgi { .. }) && body.is_of_unknown_length() {
+        return Outcome { result: Err(FetchError::LengthUnknown), attempts: Vec::new() };
+    }
+    let keep = keep && group.pool().keeps();
+    let mut turn = Turn::new(group.clone(), hash_key, retry.tries);
+    let call = Call { protocol, limits, retry, keep, method_is_head, started: Instant::now() };
+    let mut body = Some(body);
+    let mut attempts = Vec::new();
+    loop {
+        let now = Instant::now();
+        let Some(pick) = turn.next(now) else {
+            attempts.push(Attempt::of_nobody(group.name()));
+            return Outcome { result: Err(FetchError::NoLiveOrigin), attempts };
+        };
+        let mut attempt = Attempt::new(&pick, now);
+        let failure = match call.attempt(&pick, &mut body, &mut attempt, turn.tries_left()).await {
+            Ok((head, exchange)) => {
+                pick.answered();
+                let answer = call.answer(head, exchange, pick, attempt.chosen_at);
+                attempts.push(attempt);
+                return Outcome { result: Ok(answer), attempts };
+            }
+            Err(failure) => failure,
+        };
+        match failure.says() {
+            Health::Bad => pick.failed(Instant::now()),
+            Health::Good => pick.answered(),
+            Health::Unknown => {}
+        }
+        let again = match &failure {
+            Failure::Refused { .. } => true,
+            Failure::Dead(_) => false,
+            Failure::Failed(error) => {
+                let may_resend = body.is_some() && call.may_resend(&attempt);
+                call.covers(error) && may_resend && call.may_go_on(turn.tries_left())
+            }
+        };
+        attempts.push(attempt);
+        match failure {
+            Failure::Failed(error) | Failure::Dead(error) if !again => {
+                return Outcome { result: Err(error), attempts };
+            }
+            Failure::Refused { .. } | Failure::Failed(_) | Failure::Dead(_) => {}
+        }
+    }
+}
+
+/// What all attempts of a fetch have in common.
+struct Call {
+    protocol: Protocol,
+    limits: Limits,
+    retry: Retry,
+    keep: bool,
+    method_is_head: bool,
+    started: Instant,
+}
+
+/// Why an attempt brought no answer.
+enum Failure {
+    /// It brought one whose status the rules turn away, and another attempt may be made.
+    Refused {
+        status: u16,
+    },
+    Failed(FetchError),
+    /// A kept connection was dead, and the request may not be sent again.
+    Dead(FetchError),
+}
+
+impl Call {
+    /// Asks one origin. `body` is left where it can be sent again, and `attempt` says how it went.
+    async fn attempt(
+        &self,
+        pick: &Pick,
+        body: &mut Option<RequestBody>,
+        attempt: &mut Attempt,
+        tries_left: u32,
+    ) -> Result<(ResponseHead, Exchange), Failure> {
+        let kept = self.purpose_of(pick).and_then(|purpose| pick.group().pool().take(purpose));
+        if let Some(connection) = kept {
+            attempt.connect = Some(Duration::ZERO);
+            match self.exchange(connection, body, attempt, tries_left).await {
+                // The origin closed it while we wrote. That says nothing about its health, and a fresh connection will
+                // tell. But what may not be repeated might have been done by now.
+                Err(Failure::Failed(error)) if error.is_broken() && attempt.received_bytes == 0 => {
+                    if body.is_none() || !self.may_resend(attempt) {
+                        return attempt.settle(Err(Failure::Dead(error)));
+                    }
+                }
+                result => return attempt.settle(result),
+            }
+        }
+        let address = &pick.group().servers()[pick.server()].address;
+        attempt.connect = None;
+        let connection = match Connection::open(address, &self.limits, pick.group().is_single()).await {
+            Ok(connection) => connection,
+            Err(error) => return attempt.settle(Err(Failure::Failed(error))),
+        };
+        attempt.connect = Some(attempt.chosen_at.elapsed());
+        let result = self.exchange(connection, body, attempt, tries_left).await;
+        attempt.settle(result)
+    }
+
+    /// Sends the request on a connection and reads the head of the response.
+    async fn exchange(
+        &self,
+        connection: Connection,
+        body: &mut Option<RequestBody>,
+        attempt: &mut Attempt,
+        tries_left: u32,
+    ) -> Result<(ResponseHead, Exchange), Failure> {
+        let once_more = body.as_ref().and_then(RequestBody::again);
+        let body_now = once_more.or_else(|| body.take()).expect("an attempt is made only while the body can be sent");
+        let upload = Upload::new(&self.protocol, body_now, self.keep);
+        let mut exchange = Exchange::new(connection, upload, self.download(), self.limits.send, self.limits.read);
+        let result = poll_fn(|cx| exchange.poll_head(cx)).await;
+        attempt.sent_bytes = exchange.upload.sent_bytes();
+        attempt.received_bytes = exchange.received_bytes();
+        let failure = match result {
+            Ok(head) if !self.turns_away(head.status, attempt) || !self.may_go_on(tries_left) => {
+                return Ok((head, exchange));
+            }
+            Ok(head) if body.is_none() && !exchange.upload.is_untouched() => {
+                return Ok((head, exchange));
+            }
+            Ok(head) => Failure::Refused { status: head.status },
+            Err(error) => Failure::Failed(error),
+        };
+        attempt.stderr = exchange.download.take_stderr();
+        if body.is_none() {
+            *body = exchange.upload.into_untouched();
+        }
+        Err(failure)
+    }
+
+    fn answer(&self, head: ResponseHead, mut exchange: Exchange, pick: Pick, attempt_started: Instant) -> Answer {
+        let is_http = matches!(self.protocol, Protocol::Http { .. });
+        if is_http && head.status == 101 {
+            let (upgraded, body) = Upgraded::new(exchange, pick);
+            return Answer { head, body, upgraded: Some(upgraded), attempt_started };
+        }
+        // An HTTP origin that says no to a request it has not read will not read the rest (RFC 9112 §9.3). One that
+        // says yes may be answering as it reads, and PHP reads when the script does.
+        if is_http && head.status >= 300 {
+            exchange.upload.stop();
+        }
+        let keep = self.purpose_of(&pick);
+        Answer { head, body: AnswerBody::new(exchange, pick, keep), upgraded: None, attempt_started }
+    }
+
+    fn download(&self) -> Download {
+        let head_bytes_max = self.limits.head_bytes_max;
+        match &self.protocol {
+            Protocol::FastCgi { catch_stderr, .. } => {
+                Download::FastCgi(fastcgi::Response::new(head_bytes_max, catch_stderr.clone(), self.method_is_head))
+            }
+            Protocol::Http { upgrade, .. } => {
+                Download::Http(http::Response::new(head_bytes_max, self.method_is_head, *upgrade))
+            }
+        }
+    }
+
+    /// What a connection to this origin is kept for; `None` when it is not kept.
+    fn purpose_of(&self, pick: &Pick) -> Option<Purpose> {
+        let speaks = match self.protocol {
+            Protocol::FastCgi { .. } => Speaks::FastCgi,
+            Protocol::Http { .. } => Speaks::Http,
+        };
+        self.keep.then_some(Purpose { server: pick.server(), bind: self.limits.bind, speaks })
+    }
+
+    /// Whether there may be another attempt at all.
+    fn may_go_on(&self, tries_left: u32) -> bool {
+        let limit = self.retry.timeout;
+        tries_left > 0 && limit.is_none_or(|limit| self.started.elapsed() < limit)
+    }
+
+    fn turns_away(&self, status: u16, attempt: &Attempt) -> bool {
+        self.retry.rules.statuses.contains(&status) && self.may_resend(attempt)
+    }
+
+    /// Whether another origin may get the request after this attempt.
+    fn may_resend(&self, attempt: &Attempt) -> bool {
+        self.retry.is_idempotent || self.retry.rules.non_idempotent || attempt.sent_bytes == 0
+    }
+
+    /// Whether the rules ask another origin after this failure.
+    fn covers(&self, error: &FetchError) -> bool {
+        let rules = &self.retry.rules;
+        error.is_origins()
+            && match error.kind() {
+                FailKind::Error => rules.error,
+                FailKind::Timeout => rules.timeout,
+                FailKind::InvalidHeader => rules.invalid_header,
+            }
+    }
+}
+
+/// What a failure says about the health of its origin.
+enum Health {
+    Good,
+    Bad,
+    Unknown,
+}
+
+impl Failure {
+    fn says(&self) -> Health {
+        match self {
+            // Another origin may have the page, but this one works.
+            Failure::Refused { status: 403 | 404 } => Health::Good,
+            Failure::Refused { .. } => Health::Bad,
+            Failure::Failed(error) if error.is_origins() => Health::Bad,
+            Failure::Failed(_) | Failure::Dead(_) => Health::Unknown,
+        }
+    }
+}
+
+impl Attempt {
+    fn new(pick: &Pick, chosen_at: Instant) -> Attempt {
+        let address = pick.group().servers()[pick.server()].address.to_string();
+        Attempt { address, ..Attempt::blank(chosen_at) }
+    }
+
+    fn of_nobody(group: &str) -> Attempt {
+        let error = FetchError::NoLiveOrigin;
+        let status = error.status();
+        Attempt { address: group.to_owned(), status, error: Some(error.to_string()), ..Attempt::blank(Instant::now()) }
+    }
+
+    fn blank(chosen_at: Instant) -> Attempt {
+        Attempt {
+            address: String::new(),
+            status: None,
+            connect: None,
+            header: None,
+            elapsed: Duration::ZERO,
+            error: None,
+            stderr: Vec::new(),
+            sent_bytes: 0,
+            received_bytes: 0,
+            chosen_at,
+        }
+    }
+
+    /// Writes down how the attempt ended.
+    fn settle(
+        &mut self,
+        result: Result<(ResponseHead, Exchange), Failure>,
+    ) -> Result<(ResponseHead, Exchange), Failure> {
+        self.elapsed = self.chosen_at.elapsed();
+        match &result {
+            Ok((ResponseHead { status, .. }, _)) | Err(Failure::Refused { status }) => {
+                self.status = Some(*status);
+                self.header = Some(self.elapsed);
+            }
+            Err(Failure::Failed(error) | Failure::Dead(error)) => {
+                self.status = error.status();
+                self.error = Some(error.to_string());
+            }
+        }
+        result
+    }
+}

@@ -1,0 +1,205 @@
+//! A group: origins under one balancing rule, and what is known of their health.
+//!
+//! The rules are nginx's. An origin that failed `max_fails` times is left alone for `fail_timeout`; then one
+//! request tries it, and its success makes the origin whole again. When none may be asked the fetch fails with
+//! "no live upstreams". The only origin of a group is never marked down.
+
+mod choose;
+mod hash;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{address::Address, pool::Pool};
+pub(crate) use choose::{Pick, Turn};
+use hash::Ring;
+
+/// An origin of a group.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where it listens.
+    pub address: Address,
+    /// `weight=`, 1.
+    pub weight: u32,
+    /// `max_fails=`, 1; 0 never counts.
+    pub max_fails: u32,
+    /// `fail_timeout=`, 10 s.
+    pub fail_timeout: Duration,
+    /// `max_conns=`, 0 for no limit.
+    pub max_conns: u32,
+    /// `backup`: asked when no other may be.
+    pub backup: bool,
+    /// `down`: never asked.
+    pub down: bool,
+    /// As configured. Addresses of one name share their place under `hash consistent`.
+    pub name: String,
+}
+
+impl Server {
+    /// A server with the defaults of nginx.
+    pub fn new(address: Address) -> Server {
+        Server {
+            name: address.to_string(),
+            address,
+            weight: 1,
+            max_fails: 1,
+            fail_timeout: Duration::from_secs(10),
+            max_conns: 0,
+            backup: false,
+            down: false,
+        }
+    }
+}
+
+/// How a group chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// In turn, by weight, smoothly.
+    RoundRobin,
+    /// The fewest running for its weight.
+    LeastConn,
+    /// By the address of the client.
+    IpHash,
+    /// By a key.
+    Hash {
+        /// By a ring, so that a change of the group moves few keys.
+        consistent: bool,
+    },
+    /// By chance, by weight.
+    Random {
+        /// Of two picked, the one with fewer running.
+        two: bool,
+    },
+}
+
+/// Which connections of a group are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// `keepalive`: idle connections kept at most, 0 for none.
+    pub idle_max: usize,
+    /// `keepalive_requests`: requests a connection.
+    pub requests: u64,
+    /// `keepalive_timeout`: how long one may be idle.
+    pub timeout: Duration,
+    /// `keepalive_time`: how old one may be when it is put back.
+    pub time: Duration,
+}
+
+impl Keepalive {
+    /// Nothing is kept.
+    pub const NONE: Keepalive = Keepalive::of(0);
+
+    /// So many idle connections, and nginx's other defaults: 1000 requests, 60 s, 1 h.
+    pub const fn of(idle_max: usize) -> Keepalive {
+        Keepalive { idle_max, requests: 1000, timeout: Duration::from_secs(60), time: Duration::from_secs(3600) }
+    }
+}
+
+/// Origins under one balancing rule, shared by all workers of the process.
+pub struct Group {
+    name: String,
+    servers: Vec<Server>,
+    balance: Balance,
+    primary: Tier,
+    backup: Tier,
+    /// What is known of each of `servers`, in their order. Not held across an await.
+    state: Mutex<State>,
+    pool: Arc<Pool>,
+}
+
+/// The servers that are asked first, or those that are asked then.
+struct Tier {
+    /// Places in `Group::servers`.
+    members: Vec<usize>,
+    weight_total: u32,
+    ring: Option<Ring>,
+}
+
+struct State {
+    peers: Vec<Peer>,
+    /// The last number of a xorshift generator; balance needs no better.
+    random: u64,
+}
+
+/// What is known of a server.
+#[derive(Clone, Debug, Default)]
+struct Peer {
+    weight_current: i64,
+    weight_effective: i64,
+    running: u32,
+    fails: u32,
+    failed_at: Option<Instant>,
+    checked_at: Option<Instant>,
+}
+
+impl Group {
+    /// A group of servers. A group without servers answers every fetch with "no live upstreams".
+    pub fn new(name: impl Into<String>, servers: Vec<Server>, balance: Balance, keepalive: Keepalive) -> Arc<Group> {
+        let primary = Tier::new(&servers, false, balance);
+        let backup = Tier::new(&servers, true, balance);
+        let peer = |server: &Server| Peer { weight_effective: i64::from(server.weight), ..Peer::default() };
+        let state = State { peers: servers.iter().map(peer).collect(), random: seed() };
+        let pool = Pool::new(keepalive);
+        Arc::new(Group { name: name.into(), servers, balance, primary, backup, state: Mutex::new(state), pool })
+    }
+
+    /// One origin, as for an address in `proxy_pass` or `fastcgi_pass`. It keeps no connections, as in nginx.
+    pub fn single(address: Address) -> Arc<Group> {
+        Group::new(address.to_string(), vec![Server::new(address)], Balance::RoundRobin, Keepalive::NONE)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its servers, as configured.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// How many fetches each of [`Group::servers`] is busy with.
+    pub fn running(&self) -> Vec<u32> {
+        self.state.lock().peers.iter().map(|peer| peer.running).collect()
+    }
+
+    /// How many idle connections are kept now.
+    pub fn idle(&self) -> usize {
+        self.pool.len()
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    pub(crate) fn is_single(&self) -> bool {
+        self.servers.len() == 1
+    }
+}
+
+impl Tier {
+    fn new(servers: &[Server], backup: bool, balance: Balance) -> Tier {
+        let members: Vec<usize> = (0..servers.len()).filter(|at| servers[*at].backup == backup).collect();
+        let weights = members.iter().map(|at| servers[*at].weight);
+        let weight_total = weights.fold(0u32, u32::saturating_add);
+        let ring = matches!(balance, Balance::Hash { consistent: true })
+            .then(|| Ring::new(members.iter().map(|at| (servers[*at].name.as_str(), servers[*at].weight))));
+        Tier { members, weight_total, ring }
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group").field("name", &self.name).field("balance", &self.balance).finish_non_exhaustive()
+    }
+}
+
+/// A start for the generator of `random`, different in every process; never 0.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0u8) | 1
+}

@@ -1,0 +1,169 @@
+//! A response of HTTP/1.0 or 1.1 (RFC 9112).
+
+use bytes::{Buf, BytesMut};
+use larder_http::{
+    ChunkedDecoder, Fields, HeadStatus, Method, ResponseFraming, ResponseHead, keep_alive_offered, parse_response,
+    response_framing,
+};
+
+use crate::{
+    download::{Piece, Reuse, check_head_size, too_big},
+    error::FetchError,
+};
+
+/// A response that is being read.
+pub(crate) struct Response {
+    stage: Stage,
+    head_bytes_max: usize,
+    method_is_head: bool,
+    upgrade: bool,
+    interim: u32,
+    reuse: Reuse,
+    notes: Vec<String>,
+    trailers: Option<Fields>,
+}
+
+enum Stage {
+    Head,
+    /// So much is to come.
+    Length(u64),
+    Chunked(Box<ChunkedDecoder>),
+    UntilClose,
+    /// The connection is a tunnel from here on.
+    Tunnel,
+}
+
+/// Interim responses (1xx) before the final one.
+const INTERIM_MAX: u32 = 32;
+/// Fields of a response.
+const FIELDS_MAX: usize = 1000;
+
+impl Response {
+    /// `upgrade`: whether a 101 is an answer.
+    pub(crate) fn new(head_bytes_max: usize, method_is_head: bool, upgrade: bool) -> Response {
+        Response {
+            stage: Stage::Head,
+            head_bytes_max,
+            method_is_head,
+            upgrade,
+            interim: 0,
+            reuse: Reuse::Close,
+            notes: Vec::new(),
+            trailers: None,
+        }
+    }
+
+    /// The final head, once it is complete. Interim ones are left out.
+    pub(crate) fn head(&mut self, buffer: &mut BytesMut) -> Result<Option<ResponseHead>, FetchError> {
+        loop {
+            let mut head = ResponseHead::new();
+            let consumed = match parse_response(buffer, &mut head, FIELDS_MAX)? {
+                HeadStatus::Partial if buffer.len() > self.head_bytes_max => {
+                    return Err(too_big(buffer, self.head_bytes_max));
+                }
+                HeadStatus::Partial => return Ok(None),
+                HeadStatus::Complete { consumed } => consumed,
+            };
+            check_head_size(buffer, consumed, self.head_bytes_max)?;
+            buffer.advance(consumed);
+            match head.status {
+                101 if self.upgrade => self.stage = Stage::Tunnel,
+                101 => {
+                    return Err(protocol("upstream sent 101 to a request that does not upgrade"));
+                }
+                100..=199 if self.interim < INTERIM_MAX => {
+                    self.interim += 1;
+                    continue;
+                }
+                100..=199 => return Err(protocol("upstream sent too many interim responses")),
+                _ => self.frame(&head)?,
+            }
+            return Ok(Some(head));
+        }
+    }
+
+    /// The next piece of the body.
+    pub(crate) fn body(&mut self, buffer: &mut BytesMut) -> Result<Piece, FetchError> {
+        match &mut self.stage {
+            Stage::Length(0) => Ok(Piece::End(self.end(buffer))),
+            _ if buffer.is_empty() => Ok(Piece::More),
+            Stage::Length(left) => {
+                let fits = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
+                *left -= fits as u64;
+                Ok(Piece::Data(buffer.split_to(fits).freeze()))
+            }
+            Stage::Chunked(decoder) => {
+                let decoded = decoder.decode(buffer).map_err(|error| FetchError::Protocol {
+                    what: format!("upstream sent invalid chunked response: {error}"),
+                    before_head: false,
+                })?;
+                if decoded.done {
+                    self.trailers = Some(decoder.trailers().clone());
+                    self.stage = Stage::Length(0);
+                }
+                let data = buffer.split_to(decoded.consumed).freeze().slice(decoded.data);
+                match (data.is_empty(), decoded.done) {
+                    (false, _) => Ok(Piece::Data(data)),
+                    (true, true) => Ok(Piece::End(self.end(buffer))),
+                    (true, false) => Ok(Piece::More),
+                }
+            }
+            Stage::UntilClose | Stage::Tunnel => Ok(Piece::Data(buffer.split().freeze())),
+            Stage::Head => Ok(Piece::More),
+        }
+    }
+
+    /// The origin closed the connection: whether that is the end of the body.
+    pub(crate) fn closed(&self) -> Result<(), FetchError> {
+        match self.stage {
+            Stage::UntilClose | Stage::Tunnel | Stage::Length(0) => Ok(()),
+            Stage::Head => Err(FetchError::Closed { before_head: true }),
+            Stage::Length(_) => Err(FetchError::Incomplete { what: "less than its Content-Length" }),
+            Stage::Chunked(_) => Err(FetchError::Incomplete { what: "no last chunk" }),
+        }
+    }
+
+    /// How long the body is, before any of it was taken.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Length(len) => Some(len),
+            Stage::Head | Stage::Chunked(_) | Stage::UntilClose | Stage::Tunnel => None,
+        }
+    }
+
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    pub(crate) fn take_trailers(&mut self) -> Option<Fields> {
+        self.trailers.take()
+    }
+
+    fn frame(&mut self, head: &ResponseHead) -> Result<(), FetchError> {
+        let method = if self.method_is_head { Method::Head } else { Method::Get };
+        let framing = response_framing(head, method)?;
+        if keep_alive_offered(head) {
+            self.reuse = Reuse::Keep;
+        }
+        self.stage = match framing {
+            ResponseFraming::None => Stage::Length(0),
+            ResponseFraming::Length(len) => Stage::Length(len),
+            ResponseFraming::Chunked => Stage::Chunked(Box::new(ChunkedDecoder::lenient())),
+            ResponseFraming::UntilClose => Stage::UntilClose,
+        };
+        Ok(())
+    }
+
+    fn end(&mut self, rest: &[u8]) -> Reuse {
+        if rest.is_empty() {
+            return self.reuse;
+        }
+        let note = "upstream sent more data than specified in \"Content-Length\" header while reading upstream";
+        self.notes.push(note.to_owned());
+        Reuse::Close
+    }
+}
+
+fn protocol(what: &str) -> FetchError {
+    FetchError::Protocol { what: what.to_owned(), before_head: true }
+}

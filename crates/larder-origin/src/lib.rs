@@ -1,0 +1,32 @@
+//! Fetching from origins, by HTTP/1.1 or FastCGI.
+//!
+//! [`fetch`] is the whole of it: it chooses an origin of a [`Group`], connects or reuses a kept
+//! connection, sends the request, reads the head of the response, and tries the next origin where the
+//! rules say so. The body is then pulled from the [`Answer`]. Nothing here knows that there is a cache.
+//!
+//! ```text
+//! fetch -> group (choose) -> pool or connection -> exchange -+-> upload     request bytes out
+//!                                                            `-> download   response bytes in: fastcgi or http
+//! ```
+#![forbid(unsafe_code)]
+
+mod address;
+mod answer;
+mod connection;
+mod download;
+mod error;
+mod exchange;
+pub mod fastcgi;
+mod fetch;
+mod group;
+mod http;
+mod pool;
+mod request;
+mod upload;
+
+pub use address::Address;
+pub use answer::{Answer, AnswerBody, Upgraded};
+pub use error::{FailKind, FetchError};
+pub use fetch::{Attempt, Outcome, fetch};
+pub use group::{Balance, Group, Keepalive, Server};
+pub use request::{Fetch, Limits, Protocol, RequestBody, Retry, RetryRules};

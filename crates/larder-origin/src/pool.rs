@@ -1,0 +1,164 @@
+//! The idle connections of a group, one pool for all workers of the process.
+//!
+//! One pool a worker would pin workers times as many php-fpm children. The connection used last is taken first,
+//! so that the others grow old and are closed. Idle connections belong to no runtime; a sweep closes those that
+//! are too old or that the origin closed, so that no child is pinned by a site nobody visits.
+
+use std::{
+    collections::VecDeque,
+    net::IpAddr,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    connection::{Connection, Parked},
+    group::Keepalive,
+};
+
+pub(crate) struct Pool {
+    keepalive: Keepalive,
+    /// Not held across an await, nor a system call that may wait.
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The one put last is at the back.
+    idle: VecDeque<Idle>,
+    /// Whether a sweep runs on some worker.
+    swept: bool,
+}
+
+struct Idle {
+    parked: Parked,
+    purpose: Purpose,
+    since: Instant,
+}
+
+/// What a connection is good for: only a request of the same purpose may take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Purpose {
+    /// The place of the origin in its group.
+    pub(crate) server: usize,
+    /// Our address, where `*_bind` says one.
+    pub(crate) bind: Option<IpAddr>,
+    /// FastCGI or HTTP.
+    pub(crate) speaks: Speaks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    FastCgi,
+    Http,
+}
+
+/// How often idle connections are looked after.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+impl Pool {
+    pub(crate) fn new(keepalive: Keepalive) -> Arc<Pool> {
+        let state = State { idle: VecDeque::new(), swept: false };
+        Arc::new(Pool { keepalive, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().idle.len()
+    }
+
+    /// Whether it would keep anything at all.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keepalive.idle_max > 0
+    }
+
+    /// The connection put back last that is still good.
+    pub(crate) fn take(&self, purpose: Purpose) -> Option<Connection> {
+        let now = Instant::now();
+        loop {
+            let idle = {
+                let mut state = self.state.lock();
+                let at = state.idle.iter().rposition(|idle| idle.purpose == purpose)?;
+                state.idle.remove(at)?
+            };
+            if now.duration_since(idle.since) <= self.keepalive.timeout
+                && idle.parked.is_quiet()
+                && let Ok(connection) = idle.parked.unpark()
+            {
+                return Some(connection);
+            }
+        }
+    }
+
+    /// Keeps a connection whose response is complete, or closes it when it has done its part.
+    pub(crate) fn put(self: &Arc<Self>, connection: Connection, purpose: Purpose) {
+        let now = Instant::now();
+        let Keepalive { idle_max, requests, time, .. } = self.keepalive;
+        let worn = connection.served() >= requests || now.duration_since(connection.made_at()) > time;
+        if idle_max == 0 || worn {
+            return;
+        }
+        let Ok(parked) = connection.park() else {
+            return;
+        };
+        let mut state = self.state.lock();
+        state.idle.push_back(Idle { parked, purpose, since: now });
+        let fallen = if state.idle.len() > idle_max { state.idle.pop_front() } else { None };
+        let swept = std::mem::replace(&mut state.swept, true);
+        drop(state);
+        drop(fallen);
+        if !swept {
+            tokio::spawn(sweep(Sweeping(Arc::downgrade(self))));
+        }
+    }
+
+    /// Closes what is too old or was closed by its origin.
+    fn tidy(&self, now: Instant) -> Tidied {
+        let mut closed = Vec::new();
+        let mut state = self.state.lock();
+        let mut at = 0;
+        while let Some(idle) = state.idle.get(at) {
+            if now.duration_since(idle.since) <= self.keepalive.timeout && idle.parked.is_quiet() {
+                at += 1;
+            } else {
+                closed.extend(state.idle.remove(at));
+            }
+        }
+        state.swept = !state.idle.is_empty();
+        let tidied = if state.swept { Tidied::SomeLeft } else { Tidied::Empty };
+        drop(state);
+        tidied
+    }
+}
+
+enum Tidied {
+    SomeLeft,
+    /// The next connection that is put starts a new sweep.
+    Empty,
+}
+
+/// The right to sweep a pool. When its runtime ends before the pool is empty, the next `put` starts another.
+struct Sweeping(Weak<Pool>);
+
+impl Drop for Sweeping {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            pool.state.lock().swept = false;
+        }
+    }
+}
+
+/// Tidies a pool every second until it is empty or gone.
+async fn sweep(mut sweeping: Sweeping) {
+    loop {
+        sleep(SWEEP_EVERY).await;
+        let Some(pool) = sweeping.0.upgrade() else {
+            return;
+        };
+        if let Tidied::Empty = pool.tidy(Instant::now()) {
+            sweeping.0 = Weak::new();
+            return;
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The request on its way to the origin: its head, then its body as fast as the origin takes it.
+//!
+//! ```text
+//! Source --fill--> queue --write--> connection
+//! ```
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, IoSlice},
+    os::unix::fs::FileExt,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::{Buf, Bytes};
+use tokio::sync::mpsc;
+
+use crate::{
+    connection::Connection,
+    error::FetchError,
+    fastcgi,
+    request::{Protocol, RequestBody},
+};
+
+/// What is still to be sent, and how.
+pub(crate) struct Upload {
+    /// Framed pieces, none empty.
+    queue: VecDeque<Bytes>,
+    queued_bytes: usize,
+    source: Source,
+    framing: Framing,
+    sent_bytes: u64,
+    going: Going,
+}
+
+enum Going {
+    Sending,
+    /// The connection takes no more. The origin may have answered all the same, so this is told only when it has not.
+    Broken(io::Error),
+    Stopped,
+}
+
+/// Where the rest of the body comes from.
+enum Source {
+    /// All of it is in the queue, its end as well.
+    Drained,
+    Memory(Bytes),
+    File {
+        file: Arc<File>,
+        at: u64,
+        len: u64,
+    },
+    Stream {
+        rx: mpsc::Receiver<io::Result<Bytes>>,
+        left: Option<u64>,
+        /// Whether a piece was taken from `rx`, so that the request cannot be sent again.
+        taken: bool,
+    },
+}
+
+enum Framing {
+    /// STDIN records, and an empty one at the end.
+    FastCgi,
+    /// As it is; the head says how long it is.
+    Plain,
+    Chunked,
+}
+
+/// What the upload waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// Nothing: all is sent, or no more will be.
+    Done,
+    /// The origin takes no more now.
+    ForOrigin,
+    /// The client has not sent the next piece of its body.
+    ForClient,
+}
+
+/// Bytes that are framed ahead of the write.
+const QUEUE_BYTES_MAX: usize = 128 << 10;
+/// Pieces that one write gathers.
+const GATHER_MAX: usize = 32;
+/// Bytes that are read from a file at a time; a multiple of 8, so that a FastCGI record needs no padding.
+const FILE_PIECE_BYTES: u64 = 64 << 10;
+
+impl Upload {
+    /// The request in `protocol`. `keep` asks a FastCGI origin to leave the connection open.
+    pub(crate) fn new(protocol: &Protocol, body: RequestBody, keep: bool) -> Upload {
+        let source = match body {
+            RequestBody::None => Source::Memory(Bytes::new()),
+            RequestBody::Memory(bytes) => Source::Memory(bytes),
+            RequestBody::File { file, len } => Source::File { file, at: 0, len },
+            RequestBody::Stream { rx, len } => Source::Stream { rx, left: len, taken: false },
+        };
+        let framing = match (protocol, &source) {
+            (Protocol::FastCgi { .. }, _) => Framing::FastCgi,
+            (Protocol::Http { .. }, Source::Stream { left: None, .. }) => Framing::Chunked,
+            (Protocol::Http { .. }, _) => Framing::Plain,
+        };
+        let mut upload =
+            Upload { queue: VecDeque::new(), queued_bytes: 0, source, framing, sent_bytes: 0, going: Going::Sending };
+        match protocol {
+            Protocol::FastCgi { params, .. } => upload.push(fastcgi::opening(params, keep)),
+            Protocol::Http { head, .. } => upload.push(head.clone()),
+        }
+        upload
+    }
+
+    /// Sends what the origin takes now.
+    ///
+    /// Only the client's failure is an error. The origin's is kept for [`Upload::take_broken`].
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Result<Sent, FetchError> {
+        let before = self.sent_bytes;
+        let waits = loop {
+            if !matches!(self.going, Going::Sending) {
+                break Waits::Done;
+            }
+            let filled = self.fill(cx)?;
+            if self.queue.is_empty() {
+                break match filled {
+                    Poll::Ready(()) => Waits::Done,
+                    Poll::Pending => Waits::ForClient,
+                };
+            }
+            let mut pieces = [IoSlice::new(&[]); GATHER_MAX];
+            let mut count = 0;
+            for (slot, piece) in pieces.iter_mut().zip(&self.queue) {
+                *slot = IoSlice::new(piece);
+                count += 1;
+            }
+            match connection.poll_write_from(cx, &pieces[..count]) {
+                Poll::Ready(Ok(written)) if written > 0 => self.written(written),
+                Poll::Ready(Ok(_)) => self.going = Going::Broken(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Err(error)) => self.going = Going::Broken(error),
+                Poll::Pending => break Waits::ForOrigin,
+            }
+        };
+        Ok(Sent { waits, moved: self.sent_bytes > before })
+    }
+
+    /// Sends no more, and lets go of the body. The request stays incomplete, unless all of it was sent.
+    pub(crate) fn stop(&mut self) {
+        if !self.is_complete() {
+            self.going = Going::Stopped;
+            self.source = Source::Drained;
+        }
+    }
+
+    /// Whether all of the request was sent.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.going, Going::Sending) && self.queue.is_empty() && matches!(self.source, Source::Drained)
+    }
+
+    /// Bytes the connection has taken.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    /// Why the connection takes no more, if it broke.
+    pub(crate) fn take_broken(&mut self) -> Option<io::Error> {
+        match std::mem::replace(&mut self.going, Going::Stopped) {
+            Going::Broken(error) => Some(error),
+            going @ (Going::Sending | Going::Stopped) => {
+                self.going = going;
+                None
+            }
+        }
+    }
+
+    /// Whether the body is a stream of which nothing was taken.
+    pub(crate) fn is_untouched(&self) -> bool {
+        matches!(self.source, Source::Stream { taken: false, .. })
+    }
+
+    /// The body of a stream of which nothing was taken; it can be sent to another origin.
+    pub(crate) fn into_untouched(self) -> Option<RequestBody> {
+        match self.source {
+            Source::Stream { rx, left, taken: false } => Some(RequestBody::Stream { rx, len: left }),
+            _ => None,
+        }
+    }
+
+    /// Frames more of the body. Pending only when the client has to send first.
+    fn fill(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, FetchError> {
+        while self.queued_bytes < QUEUE_BYTES_MAX && self.queue.len() < GATHER_MAX - 4 {
+            match &mut self.source {
+                Source::Drained => break,
+                Source::Memory(bytes) if bytes.is_empty() => self.end(),
+                Source::Memory(bytes) => {
+                    let piece = match self.framing {
+                        Framing::FastCgi => bytes.split_to(bytes.len().min(fastcgi::CONTENT_BYTES_MAX)),
+                        Framing::Plain | Framing::Chunked => bytes.split_to(bytes.len()),
+                    };
+                    self.push_framed(piece);
+                }
+                Source::File { at, len, .. } if at == len => self.end(),
+                Source::File { file, at, len } => {
+                    let piece = read_piece(file, *at, *len - *at).map_err(FetchError::Body)?;
+                    *at += piece.len() as u64;
+                    self.push_framed(piece);
+                }
+                Source::Stream { left: Some(0), .. } => self.end(),
+                // The head goes out before the first piece is taken: a connection that was dead then costs nothing.
+                Source::Stream { .. } if !self.queue.is_empty() => break,
+                Source::Stream { rx, left, taken } => match rx.poll_recv(cx) {
+                    Poll::Pending => return Ok(Poll::Pending),
+                    Poll::Ready(None) if left.is_some() => {
+                        return Err(FetchError::Body(io::ErrorKind::UnexpectedEof.into()));
+                    }
+                    Poll::Ready(None) => self.end(),
+                    Poll::Ready(Some(Err(error))) => return Err(FetchError::Body(error)),
+                    Poll::Ready(Some(Ok(piece))) => {
+                        *taken = true;
+                        if let Some(left) = left {
+                            *left = left
+                                .checked_sub(piece.len() as u64)
+                                .ok_or_else(|| FetchError::Body(io::ErrorKind::InvalidData.into()))?;
+                        }
+                        self.push_framed(piece);
+                    }
+                },
+            }
+        }
+        Ok(Poll::Ready(()))
+    }
+
+    fn push_framed(&mut self, mut piece: Bytes) {
+        match self.framing {
+            Framing::Plain => self.push(piece),
+            Framing::Chunked if piece.is_empty() => {} // An empty chunk would be the last one.
+            Framing::Chunked => {
+                let head = format!("{:x}\r\n", piece.len());
+                self.push(Bytes::from(head));
+                self.push(piece);
+                self.push(Bytes::from_static(b"\r\n"));
+            }
+            Framing::FastCgi => {
+                while !piece.is_empty() {
+                    let content = piece.split_to(piece.len().min(fastcgi::CONTENT_BYTES_MAX));
+                    let (head, padding) = fastcgi::stdin_frame(content.len());
+                    self.push(head);
+                    self.push(content);
+                    self.push(padding);
+                }
+            }
+        }
+    }
+
+    /// Everything of the body is in the queue: puts its end behind it.
+    fn end(&mut self) {
+        self.source = Source::Drained;
+        match self.framing {
+            Framing::Plain => {}
+            Framing::Chunked => self.push(Bytes::from_static(b"0\r\n\r\n")),
+            Framing::FastCgi => self.push(fastcgi::stdin_end()),
+        }
+    }
+
+    fn push(&mut self, piece: Bytes) {
+        if !piece.is_empty() {
+            self.queued_bytes += piece.len();
+            self.queue.push_back(piece);
+        }
+    }
+
+    fn written(&mut self, mut count: usize) {
+        self.sent_bytes += count as u64;
+        self.queued_bytes -= count;
+        while let Some(piece) = self.queue.front_mut() {
+            if count < piece.len() {
+                piece.advance(count);
+                return;
+            }
+            count -= piece.len();
+            self.queue.pop_front();
+        }
+    }
+}
+
+/// What a poll of the upload did.
+pub(crate) struct Sent {
+    pub(crate) waits: Waits,
+    /// Whether any byte was taken.
+    pub(crate) moved: bool,
+}
+
+/// A piece of a file. Request bodies in files were written moments ago, so this does not wait for a disk.
+fn read_piece(file: &File, at: u64, left: u64) -> io::Result<Bytes> {
+    let mut piece = vec![0; left.min(FILE_PIECE_BYTES) as usize];
+    let count = file.read_at(&mut piece, at)?;
+    if count == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    piece.truncate(count);
+    Ok(Bytes::from(piece))
+}

@@ -1,0 +1,7 @@
+//! Fetches from scripted origins.
+
+mod fastcgi;
+mod http;
+mod origin;
+mod pool;
+mod retry;
