@@ -1,0 +1,319 @@
+//! The index slot of a key: its variants, and what is being fetched for it.
+
+use std::iter;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwapOption, Guard};
+use larder_http::Time;
+use larder_store::{BodyState, Kept, Reservation, Seat};
+use parking_lot::Mutex;
+
+use crate::flight::{Flight, Offer, Outcome, Waiter};
+use crate::key::KeyRef;
+use crate::lookup::Rules;
+use crate::object::Object;
+use crate::vary::{Selecting, VaryKey};
+
+/// What is known of one key.
+pub(crate) struct Entry {
+    zone: u64,
+    hash: u128,
+    key: Box<[u8]>,
+    seat: Seat,
+    /// What hits are served from, without a lock. Empty once the entry has left its shelf.
+    newest: ArcSwapOption<Variant>,
+    /// The second since 1970 of the last use, coarse.
+    used_at: AtomicU64,
+    /// The permits that are out: who makes room passes over an entry at work.
+    permits: AtomicUsize,
+    /// The bytes of the entry itself.
+    reservation: Reservation,
+    /// Not held across an await, nor while the shelf is asked for anything; taken before a flight's stage.
+    state: Mutex<State>,
+}
+
+/// One object of a list, newest first. A list is replaced, never changed.
+pub(crate) struct Variant {
+    pub(crate) object: Arc<Object>,
+    pub(crate) older: Option<Arc<Variant>>,
+}
+
+/// What leads to a new variant.
+#[derive(Default)]
+struct State {
+    /// Lookups that found nothing, for `min_uses`.
+    uses: u32,
+    flights: Vec<Arc<Flight>>,
+    filling: Vec<Filling>,
+    /// The names that the newest object varied by: what tells flights apart from their start.
+    vary_names: Vec<Box<str>>,
+    /// Until then nobody waits: the last response was not to be stored.
+    uncacheable_until: Time,
+}
+
+/// An object whose body is not complete yet, and the one it is to replace.
+struct Filling {
+    object: Arc<Object>,
+    replaces: Option<Arc<Object>>,
+}
+
+/// What a request does that found no variant.
+pub(crate) enum Next {
+    /// The entry has left its shelf: find another.
+    Again,
+    /// The key was not asked for often enough yet.
+    Scarce,
+    /// Fetch, and store unless another is faster.
+    Plain,
+    /// Fetch for all.
+    Lead(Arc<Flight>),
+    /// Wait for another's fetch.
+    Wait(Waiter),
+    /// Fetch and do not store.
+    Unstored,
+}
+
+/// What became of the objects that were filling.
+#[derive(Default)]
+pub(crate) struct Settled {
+    pub(crate) stored: u64,
+    pub(crate) withdrawn: u64,
+}
+
+impl Entry {
+    pub(crate) fn new(zone: u64, key: &KeyRef<'_>, now: Time, reservation: Reservation) -> Self {
+        Self {
+            zone,
+            hash: key.hash(),
+            key: key.bytes().into(),
+            seat: Seat::new(key.shelf_hash()),
+            newest: ArcSwapOption::empty(),
+            used_at: AtomicU64::new(now.secs()),
+            permits: AtomicUsize::new(0),
+            reservation,
+            state: Mutex::default(),
+        }
+    }
+
+    /// The memory of the entry of a key, without its objects.
+    pub(crate) fn overhead(key: &KeyRef<'_>) -> usize {
+        size_of::<Self>() + ALLOCATIONS_BYTES + key.bytes().len()
+    }
+
+    /// Whether this is the entry of `key` in `zone`, and still on its shelf.
+    #[inline]
+    pub(crate) fn is_live_at(&self, zone: u64, key: &KeyRef<'_>) -> bool {
+        self.hash == key.hash() && self.zone == zone && !self.is_gone() && *self.key == *key.bytes()
+    }
+
+    #[inline]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.seat.is_gone()
+    }
+
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.permits.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes a use for the shelf's order.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        self.seat.touch();
+    }
+
+    /// Notes the time of a use, if the one noted is `step` seconds old.
+    #[inline]
+    pub(crate) fn mark_used(&self, now: Time, step: u64) {
+        let now = now.secs();
+        if now >= self.used_at.load(Ordering::Relaxed).saturating_add(step) {
+            self.used_at.store(now, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn used_at(&self) -> u64 {
+        self.used_at.load(Ordering::Relaxed)
+    }
+
+    /// The variants, held without writing a shared cache line.
+    #[inline]
+    pub(crate) fn variants(&self) -> Guard<Option<Arc<Variant>>> {
+        self.newest.load()
+    }
+
+    pub(crate) fn variants_len(&self) -> usize {
+        each(&self.newest.load()).count()
+    }
+
+    /// What a request does that found no variant it may use.
+    pub(crate) fn fetch_or_wait(&self, request: &Selecting<'_>, rules: &Rules, now: Time) -> Next {
+        let mut state = self.state.lock();
+        if self.is_gone() {
+            return Next::Again;
+        }
+        state.uses = state.uses.saturating_add(1);
+        if state.uses < rules.min_uses && self.newest.load().is_none() {
+            return Next::Scarce;
+        }
+        if !rules.lock || now < state.uncacheable_until {
+            return Next::Plain;
+        }
+        let in_flight = state.flights.iter().find_map(|f| Some((f, f.offer(request)?)));
+        let Some((flight, offer)) = in_flight else {
+            let known = VaryKey::with_names(state.vary_names.clone(), request);
+            let flight = Flight::start(known, now);
+            state.flights.push(Arc::clone(&flight));
+            return Next::Lead(flight);
+        };
+        if offer == Offer::Stream {
+            return Next::Wait(Waiter::new(flight, offer, rules, Duration::MAX));
+        }
+        let age = now.since(flight.started_at());
+        if age >= rules.lock_age {
+            flight.join(now);
+            return Next::Lead(Arc::clone(flight));
+        }
+        if rules.lock_timeout.is_zero() {
+            return Next::Unstored;
+        }
+        Next::Wait(Waiter::new(flight, offer, rules, rules.lock_age - age))
+    }
+
+    /// Publishes an object whose body may still fill; `kept` says that it may become a variant.
+    pub(crate) fn begin(
+        &self,
+        object: &Arc<Object>,
+        replaces: Option<Arc<Object>>,
+        flight: Option<&Arc<Flight>>,
+        kept: bool,
+    ) {
+        let mut state = self.state.lock();
+        state.vary_names = object.vary.names().map(Box::from).collect();
+        if kept {
+            state.filling.push(Filling { object: Arc::clone(object), replaces });
+        }
+        if let Some(flight) = flight {
+            flight.fill(object);
+        }
+    }
+
+    /// Makes variants of the objects whose body is complete, and drops those that failed.
+    pub(crate) fn settle(&self) -> Settled {
+        let mut settled = Settled::default();
+        let mut state = self.state.lock();
+        state.flights.retain(|flight| flight.is_open());
+        if state.filling.is_empty() {
+            return settled;
+        }
+        let mut over = Vec::new();
+        for filling in mem::take(&mut state.filling) {
+            match (self.is_gone(), filling.object.body.is_stored(), filling.object.body.state()) {
+                (false, true, BodyState::Complete { .. }) => {
+                    over.push(self.install(&mut state, filling));
+                    settled.stored += 1;
+                }
+                (false, true, BodyState::Filling { .. }) => state.filling.push(filling),
+                (true, _, _) | (_, false, _) | (_, _, BodyState::Failed(_)) => {
+                    settled.withdrawn += 1;
+                }
+            }
+        }
+        drop(state);
+        // Bodies are freed without the lock.
+        drop(over);
+        settled
+    }
+
+    /// Puts `object`, whose body is complete, in the place of `old`. False when the entry has left its shelf.
+    pub(crate) fn replace(&self, old: &Arc<Object>, object: &Arc<Object>) -> bool {
+        let mut state = self.state.lock();
+        if self.is_gone() {
+            return false;
+        }
+        let filling = Filling { object: Arc::clone(object), replaces: Some(Arc::clone(old)) };
+        let over = self.install(&mut state, filling);
+        drop(state);
+        drop(over);
+        true
+    }
+
+    /// Ends a flight that brought no object.
+    pub(crate) fn end(&self, flight: &Arc<Flight>, outcome: Outcome) {
+        self.state.lock().flights.retain(|f| !Arc::ptr_eq(f, flight));
+        flight.end(outcome);
+    }
+
+    /// Remembers that the response was not to be stored.
+    pub(crate) fn set_uncacheable_until(&self, until: Time) {
+        self.state.lock().uncacheable_until = until;
+    }
+
+    pub(crate) fn add_permit(&self) {
+        self.permits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_permit(&self) {
+        self.permits.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Puts a complete object in front of the variants. Gives the list that it replaces, to be dropped.
+    fn install(&self, state: &mut State, new: Filling) -> Option<Arc<Variant>> {
+        state.uncacheable_until = Time::default();
+        let replaced = |object: &Arc<Object>| {
+            object.vary == new.object.vary || new.replaces.as_ref().is_some_and(|old| Arc::ptr_eq(old, object))
+        };
+        let current = self.newest.load();
+        let stay: Vec<&Arc<Object>> =
+            each(&current).filter(|object| !replaced(object)).take(VARIANTS_MAX - 1).collect();
+        let older = stay
+            .into_iter()
+            .rev()
+            .fold(None, |older, object| Some(Arc::new(Variant { object: Arc::clone(object), older })));
+        drop(current);
+        self.newest.swap(Some(Arc::new(Variant { object: new.object, older })))
+    }
+}
+
+impl Kept for Entry {
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn weight(&self) -> usize {
+        let state = self.state.lock();
+        let filling: usize = state.filling.iter().map(|f| f.object.reserved()).sum();
+        let variants: usize = each(&self.newest.load()).map(|o| o.reserved()).sum();
+        self.reservation.bytes() + filling + variants
+    }
+
+    fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    fn is_busy(&self) -> bool {
+        self.is_at_work()
+    }
+
+    /// Drops all objects. The fetches go on for those who wait for them, and store nothing.
+    fn leave(&self) {
+        let mut state = self.state.lock();
+        let filling = mem::take(&mut state.filling);
+        let variants = self.newest.swap(None);
+        drop(state);
+        drop((filling, variants));
+    }
+}
+
+/// The objects of a list, newest first.
+pub(crate) fn each(newest: &Option<Arc<Variant>>) -> impl Iterator<Item = &Arc<Object>> {
+    iter::successors(newest.as_deref(), |variant| variant.older.as_deref()).map(|variant| &variant.object)
+}
+
+/// The most variants of one key; the oldest leaves. More come from a `Vary` on what every client has
+/// another of, and are not hit.
+pub(crate) const VARIANTS_MAX: usize = 64;
+
+/// The counts of the `Arc`, what the state points to, and what an allocator adds.
+const ALLOCATIONS_BYTES: usize = 112;

@@ -1,0 +1,86 @@
+//! What names a page before Vary.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::OnceLock;
+
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+/// A key that borrows its bytes, with their hash.
+///
+/// The hash is keyed with a secret of the process, so that nobody outside can choose keys that collide. It
+/// only finds candidates: every hit compares all bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRef<'a> {
+    hash: u128,
+    bytes: &'a [u8],
+}
+
+impl<'a> KeyRef<'a> {
+    /// The key of these bytes.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { hash: xxh3_128_with_seed(bytes, seed()), bytes }
+    }
+
+    /// The hash; another one in every process.
+    #[inline]
+    pub fn hash(&self) -> u128 {
+        self.hash
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// A copy that owns its bytes.
+    pub fn to_key(&self) -> Key {
+        Key { hash: self.hash, bytes: self.bytes.into() }
+    }
+
+    /// The half of the hash that a shelf uses.
+    #[inline]
+    pub(crate) fn shelf_hash(&self) -> u64 {
+        self.hash as u64
+    }
+}
+
+/// A key that owns its bytes, for work that outlives the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    hash: u128,
+    bytes: Box<[u8]>,
+}
+
+impl Key {
+    /// The key of these bytes.
+    pub fn new(bytes: &[u8]) -> Self {
+        KeyRef::new(bytes).to_key()
+    }
+
+    /// The same key, borrowed.
+    pub fn borrow(&self) -> KeyRef<'_> {
+        KeyRef { hash: self.hash, bytes: &self.bytes }
+    }
+}
+
+/// The secret of the process, from the random numbers that the standard library gets of the system.
+fn seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| RandomState::new().hash_one(0_u8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_bytes_make_equal_keys() {
+        let owned = Key::new(b"GET/a");
+        assert_eq!(owned.borrow(), KeyRef::new(b"GET/a"));
+        assert_ne!(owned.borrow().hash(), KeyRef::new(b"GET/b").hash());
+        assert_eq!(KeyRef::new(b"").bytes(), b"");
+    }
+}

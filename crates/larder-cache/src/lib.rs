@@ -1,0 +1,40 @@
+//! What may be stored, found and reused.
+//!
+//! A [`Zone`] is one cache. [`Zone::lookup`] is the decision: hit, stale, miss, wait or scarce. A miss comes
+//! with a [`Permit`] to fill, a wait with a [`Waiter`]. The rules of HTTP beside that are pure functions:
+//! [`storable`], [`freshness`], [`age`] and [`vary`].
+//!
+//! Locks, in the order in which they may be taken: an entry's state, then a flight's stage. No lock of the
+//! shelf is taken while an entry is locked: making room there locks other entries.
+#![forbid(unsafe_code)]
+
+pub mod age;
+mod entry;
+mod flight;
+pub mod freshness;
+mod front;
+mod key;
+mod lookup;
+mod object;
+mod permit;
+mod stats;
+pub mod storable;
+#[cfg(test)]
+mod tests;
+pub mod vary;
+mod zone;
+
+pub use flight::{Waiter, Woken};
+pub use freshness::{OriginTtl, origin_ttl};
+pub use front::Front;
+pub use key::{Key, KeyRef};
+pub use lookup::{HitRef, Rules, Verdict};
+pub use object::{Hold, Object, Prepared};
+pub use permit::Permit;
+pub use stats::ZoneStats;
+pub use storable::Ignore;
+pub use vary::{EachLine, Selecting, VaryKey, selecting};
+pub use zone::{Zone, ZoneLimits};
+
+// What a caller needs of the store to make and read bodies.
+pub use larder_store::{Body, BodyReader, BodyState, BodyWriter, Piece, Reservation, Spill};

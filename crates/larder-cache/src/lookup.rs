@@ -1,0 +1,217 @@
+//! THE decision: hit, stale, miss, wait or scarce.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::Guard;
+use larder_http::Time;
+
+use crate::entry::{Entry, Next, Variant};
+use crate::flight::Waiter;
+use crate::front::Front;
+use crate::key::KeyRef;
+use crate::object::Object;
+use crate::permit::Permit;
+use crate::stats::Event;
+use crate::vary::Selecting;
+use crate::zone::Zone;
+
+/// What the policy says about a lookup. The names are those of nginx's `*_cache_*`; so are the defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// `min_uses`: lookups of a key before a response is stored.
+    pub min_uses: u32,
+    /// `lock`: one fetches, the others wait.
+    pub lock: bool,
+    /// `lock_age`: how long a fetch may take before one more sets out.
+    pub lock_age: Duration,
+    /// `lock_timeout`: how long one waits before fetching without storing. Zero: not at all.
+    pub lock_timeout: Duration,
+    /// How long a response that was not to be stored keeps others from waiting for the next.
+    pub uncacheable_for: Duration,
+    /// Every variant answers every request.
+    pub ignore_vary: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            min_uses: 1,
+            lock: false,
+            lock_age: Duration::from_secs(5),
+            lock_timeout: Duration::from_secs(5),
+            uncacheable_for: Duration::from_secs(10),
+            ignore_vary: false,
+        }
+    }
+}
+
+/// What the cache can do for a request.
+#[derive(Debug)]
+pub enum Verdict {
+    /// A fresh object.
+    Hit(HitRef),
+    /// An object past its time.
+    Stale {
+        /// The object.
+        object: HitRef,
+        /// Another refetches it already.
+        updating: bool,
+        /// The right to refetch it; one at a time, so `None` while `updating`.
+        permit: Option<Permit>,
+    },
+    /// No object: fetch. `None` means that the response is not to be stored.
+    Miss(Option<Permit>),
+    /// No object, but one is being fetched.
+    Wait(Waiter),
+    /// No object, and the key is not asked for often enough: fetch, do not store.
+    Scarce,
+}
+
+impl Zone {
+    /// What the cache can do for the request of `key` at `now`. Never waits; a hit takes no lock and
+    /// allocates nothing.
+    ///
+    /// Vary decides before freshness: a fresh page in another language is not a hit (RFC 9111 §4.1).
+    pub fn lookup(
+        self: &Arc<Self>,
+        front: &mut Front,
+        key: &KeyRef<'_>,
+        request: &Selecting<'_>,
+        rules: &Rules,
+        now: Time,
+    ) -> Verdict {
+        let verdict = self.decide(front, key, request, rules, now);
+        front.count(self, verdict.event());
+        verdict
+    }
+
+    fn decide(
+        self: &Arc<Self>,
+        front: &mut Front,
+        key: &KeyRef<'_>,
+        request: &Selecting<'_>,
+        rules: &Rules,
+        now: Time,
+    ) -> Verdict {
+        for _ in 0..TRIES_MAX {
+            let Some(entry) = front.entry(self.id(), key, || self.entry(key, now)) else {
+                return Verdict::Miss(None);
+            };
+            entry.mark_used(now, self.use_step_secs());
+            let found = HitRef::newest(entry, request, rules);
+            match found {
+                Some(object) if object.is_fresh(now) => return Verdict::Hit(object),
+                Some(object) if object.is_updating() => return Verdict::being_updated(object),
+                Some(_) | None => {}
+            }
+            // A body that was complete before its permit was given back is found here.
+            if self.settle(entry) {
+                continue;
+            }
+            if let Some(object) = found {
+                return self.refetch(entry, object, rules);
+            }
+            match entry.fetch_or_wait(request, rules, now) {
+                Next::Again => {}
+                Next::Scarce => return Verdict::Scarce,
+                Next::Plain => return Verdict::Miss(Some(Permit::plain(self, entry, rules))),
+                Next::Lead(flight) => {
+                    return Verdict::Miss(Some(Permit::lead(self, entry, flight, rules)));
+                }
+                Next::Wait(waiter) => return Verdict::Wait(waiter),
+                Next::Unstored => return Verdict::Miss(None),
+            }
+        }
+        // The entry left the shelf on every try: there is no room for this key now.
+        Verdict::Miss(None)
+    }
+
+    /// A stale object, with the permit for the first who asks.
+    fn refetch(self: &Arc<Self>, entry: &Arc<Entry>, object: HitRef, rules: &Rules) -> Verdict {
+        if !object.start_updating() {
+            return Verdict::being_updated(object);
+        }
+        let permit = Permit::refetch(self, entry, object.to_arc(), rules);
+        Verdict::Stale { object, updating: false, permit: Some(permit) }
+    }
+
+    /// Makes variants of what is complete. True when there is a new one.
+    pub(crate) fn settle(&self, entry: &Entry) -> bool {
+        use std::sync::atomic::Ordering::Relaxed;
+        let settled = entry.settle();
+        if settled.stored + settled.withdrawn > 0 {
+            self.counts.stored.fetch_add(settled.stored, Relaxed);
+            self.counts.withdrawn.fetch_add(settled.withdrawn, Relaxed);
+            self.reweigh(entry);
+        }
+        settled.stored > 0
+    }
+}
+
+impl Verdict {
+    fn being_updated(object: HitRef) -> Self {
+        Self::Stale { object, updating: true, permit: None }
+    }
+
+    fn event(&self) -> Event {
+        match self {
+            Self::Hit(_) => Event::Hit,
+            Self::Stale { updating: false, .. } => Event::Stale,
+            Self::Stale { updating: true, .. } => Event::Updating,
+            Self::Miss(_) => Event::Miss,
+            Self::Wait(_) => Event::Wait,
+            Self::Scarce => Event::Scarce,
+        }
+    }
+}
+
+/// An object held in its entry, without a count that other workers share.
+///
+/// For the length of a response that is written at once; [`to_arc`](Self::to_arc) for longer.
+pub struct HitRef {
+    variants: Guard<Option<Arc<Variant>>>,
+    /// How many newer variants are before it.
+    depth: usize,
+}
+
+impl HitRef {
+    /// The newest variant that answers the request.
+    fn newest(entry: &Entry, request: &Selecting<'_>, rules: &Rules) -> Option<Self> {
+        let variants = entry.variants();
+        let depth =
+            crate::entry::each(&variants).position(|object| rules.ignore_vary || object.vary.matches(request))?;
+        Some(Self { variants, depth })
+    }
+
+    /// The object, for as long as one likes.
+    pub fn to_arc(&self) -> Arc<Object> {
+        Arc::clone(self.object())
+    }
+
+    #[inline]
+    fn object(&self) -> &Arc<Object> {
+        crate::entry::each(&self.variants)
+            .nth(self.depth)
+            .expect("the list is a snapshot, in which the object was found at this depth")
+    }
+}
+
+impl Deref for HitRef {
+    type Target = Object;
+
+    #[inline]
+    fn deref(&self) -> &Object {
+        self.object()
+    }
+}
+
+impl std::fmt::Debug for HitRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("HitRef").field(self.object()).finish()
+    }
+}
+
+/// How often a lookup starts again because the entry left, or changed, in between.
+const TRIES_MAX: usize = 8;

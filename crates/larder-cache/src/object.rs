@@ -1,0 +1,136 @@
+//! A stored response.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use larder_http::{Fields, Time};
+use larder_store::{Body, Reservation};
+
+use crate::vary::VaryKey;
+
+/// A response: head, body, times. Never changed once it is made; to freshen it is to make another with the
+/// same body.
+pub struct Object {
+    /// The status.
+    pub status: u16,
+    /// The reason phrase as the origin sent it.
+    pub reason: Box<[u8]>,
+    /// The fields as the origin sent them, minus hop-by-hop ones.
+    pub fields: Fields,
+    /// The body, which may still be filling.
+    pub body: Body,
+    /// When it was stored or last confirmed.
+    pub stored_at: Time,
+    /// Until when it is fresh; it is stale from then on.
+    pub fresh_until: Time,
+    /// How long after that it may be delivered while a refetch runs (RFC 5861 §3).
+    pub stale_while_revalidate: Duration,
+    /// How long after that it may be delivered instead of an error (RFC 5861 §4).
+    pub stale_if_error: Duration,
+    /// `Last-Modified`, in seconds since 1970.
+    pub last_modified: Option<u64>,
+    /// `ETag`, quotes included.
+    pub etag: Option<Box<[u8]>>,
+    /// Which requests it answers.
+    pub vary: VaryKey,
+    /// What the server made of the head for its own use.
+    pub prepared: Option<Prepared>,
+    /// The cache's own part; `Hold::default()` for a new object.
+    pub hold: Hold,
+}
+
+/// Field lines that are ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// The policy they were made for; of no use to another.
+    pub policy: u64,
+    /// The lines.
+    pub block: Box<[u8]>,
+}
+
+/// What the cache keeps with an object.
+#[derive(Debug, Default)]
+pub struct Hold {
+    /// The bytes of the head, from the shelf of its zone.
+    head: OnceLock<Reservation>,
+    /// A refetch of this object is under way.
+    updating: AtomicBool,
+}
+
+impl Object {
+    /// Whether it is fresh at `now`.
+    #[inline]
+    pub fn is_fresh(&self, now: Time) -> bool {
+        now < self.fresh_until
+    }
+
+    /// How long it has been stale at `now`; zero while it is fresh.
+    pub fn staleness(&self, now: Time) -> Duration {
+        now.since(self.fresh_until)
+    }
+
+    /// Whether RFC 5861 lets it be delivered while a refetch runs.
+    pub fn may_serve_while_revalidating(&self, now: Time) -> bool {
+        self.is_fresh(now) || self.staleness(now) < self.stale_while_revalidate
+    }
+
+    /// Whether RFC 5861 lets it be delivered instead of an error.
+    pub fn may_serve_if_error(&self, now: Time) -> bool {
+        self.is_fresh(now) || self.staleness(now) < self.stale_if_error
+    }
+
+    /// Whether a refetch of it is under way.
+    pub fn is_updating(&self) -> bool {
+        self.hold.updating.load(Ordering::Relaxed)
+    }
+
+    /// Takes the one right to refetch it. False when another has it.
+    pub(crate) fn start_updating(&self) -> bool {
+        // A look first: while the refetch runs, those who find it so write nothing.
+        !self.is_updating() && !self.hold.updating.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn stop_updating(&self) {
+        self.hold.updating.store(false, Ordering::Release);
+    }
+
+    /// Whether its head is counted, so that it may be kept.
+    pub(crate) fn is_charged(&self) -> bool {
+        self.hold.head.get().is_some()
+    }
+
+    pub(crate) fn charge(&self, head: Reservation) {
+        let _ = self.hold.head.set(head);
+    }
+
+    /// The bytes reserved for it, head and body.
+    pub(crate) fn reserved(&self) -> usize {
+        self.hold.head.get().map_or(0, Reservation::bytes) + self.body.reserved()
+    }
+
+    /// The memory of the head: the value, what it points to, and the allocations around it.
+    pub(crate) fn head_bytes(&self) -> usize {
+        size_of::<Self>()
+            + ALLOCATIONS_BYTES
+            + self.reason.len()
+            + self.fields.heap_bytes()
+            + self.etag.as_ref().map_or(0, |tag| tag.len())
+            + self.vary.heap_bytes()
+            + self.prepared.as_ref().map_or(0, |p| p.block.len())
+    }
+}
+
+impl std::fmt::Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Object")
+            .field("status", &self.status)
+            .field("body", &self.body)
+            .field("fresh_until", &self.fresh_until)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is around it: the counts of its `Arc`, its place in the list of variants, the shared state of the
+/// body, and what an allocator adds to each of about ten allocations.
+const ALLOCATIONS_BYTES: usize = 448;

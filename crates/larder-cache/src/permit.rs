@@ -1,0 +1,169 @@
+//! The right to fill one variant.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use larder_http::Time;
+
+use crate::entry::Entry;
+use crate::flight::{Flight, Outcome};
+use crate::lookup::Rules;
+use crate::object::Object;
+use crate::zone::Zone;
+
+/// The right to fill one variant. Keep it until the body has ended.
+///
+/// ```text
+/// out --begin--> begun --complete, or drop--> the object is a variant if its body is complete and stored
+///  |--freshen---------------------------------> the new object is in the place of the old
+///  |--uncacheable-----------------------------> all who wait fetch for themselves
+///  `--failed, or drop-------------------------> the next of those who wait tries
+/// ```
+/// An object that fails on the way is withdrawn; what was stored before it stays.
+pub struct Permit {
+    zone: Arc<Zone>,
+    entry: Arc<Entry>,
+    role: Role,
+    uncacheable_for: Duration,
+}
+
+/// What the permit is for, and what that leaves to be done when it ends.
+enum Role {
+    /// To store, with nobody waiting.
+    Plain,
+    /// To fetch for all who wait.
+    Lead(Arc<Flight>),
+    /// To replace a stale object, which knows that it is being refetched.
+    Refetch(Arc<Object>),
+    /// Used: an object was begun. A refetch goes on until the body has ended.
+    Begun { refetch: Option<Arc<Object>> },
+    /// Used up.
+    Over,
+}
+
+impl Permit {
+    pub(crate) fn plain(zone: &Arc<Zone>, entry: &Arc<Entry>, rules: &Rules) -> Self {
+        Self::new(zone, entry, Role::Plain, rules)
+    }
+
+    pub(crate) fn lead(zone: &Arc<Zone>, entry: &Arc<Entry>, flight: Arc<Flight>, rules: &Rules) -> Self {
+        Self::new(zone, entry, Role::Lead(flight), rules)
+    }
+
+    /// For one who has just set the mark on `stale`.
+    pub(crate) fn refetch(zone: &Arc<Zone>, entry: &Arc<Entry>, stale: Arc<Object>, rules: &Rules) -> Self {
+        Self::new(zone, entry, Role::Refetch(stale), rules)
+    }
+
+    fn new(zone: &Arc<Zone>, entry: &Arc<Entry>, role: Role, rules: &Rules) -> Self {
+        entry.add_permit();
+        Self { zone: Arc::clone(zone), entry: Arc::clone(entry), role, uncacheable_for: rules.uncacheable_for }
+    }
+
+    /// The zone it fills.
+    pub fn zone(&self) -> &Arc<Zone> {
+        &self.zone
+    }
+
+    /// Publishes an object whose head is known and may be stored. Those who wait stream from its body, and
+    /// when that is complete, it becomes a variant.
+    ///
+    /// Where the zone has no room for the head, or the body is not stored, it is shared with those who wait
+    /// now and becomes nothing.
+    pub fn begin(&mut self, object: Object) -> Arc<Object> {
+        let object = self.charged(object);
+        let kept = object.is_charged() && object.body.is_stored();
+        let (flight, refetch) = match mem::replace(&mut self.role, Role::Over) {
+            Role::Plain | Role::Over => (None, None),
+            Role::Lead(flight) => (Some(flight), None),
+            Role::Refetch(stale) => (None, Some(stale)),
+            // A second object of one permit: the first goes on by itself.
+            Role::Begun { refetch } => (None, refetch),
+        };
+        self.entry.begin(&object, refetch.clone(), flight.as_ref(), kept);
+        self.role = Role::Begun { refetch };
+        if !kept {
+            self.zone.counts.withdrawn.fetch_add(1, Ordering::Relaxed);
+        }
+        self.zone.reweigh(&self.entry);
+        object
+    }
+
+    /// Makes a variant of what was begun, if its body is complete. A drop does the same.
+    pub fn complete(self) {}
+
+    /// The origin confirmed `old`: `object`, with the same body and new times, takes its place.
+    pub fn freshen(mut self, old: &Arc<Object>, object: Object) -> Arc<Object> {
+        let object = self.charged(object);
+        if object.is_charged() && self.entry.replace(old, &object) {
+            self.zone.counts.freshened.fetch_add(1, Ordering::Relaxed);
+            self.zone.reweigh(&self.entry);
+        }
+        // Those who waited for another variant look again and find what is here.
+        self.give_up(Outcome::Failed);
+        object
+    }
+
+    /// The response is not to be stored: all who wait fetch for themselves at once, and so does everyone who
+    /// comes within the time that the rules give.
+    pub fn uncacheable(mut self, now: Time) {
+        self.zone.counts.uncacheable.fetch_add(1, Ordering::Relaxed);
+        let until = now.plus(self.uncacheable_for);
+        self.entry.set_uncacheable_until(until);
+        self.give_up(Outcome::Uncacheable);
+    }
+
+    /// The fetch brought nothing. A drop does the same.
+    pub fn failed(self) {}
+
+    /// Counts the head of an object against the zone, if there is room.
+    fn charged(&self, object: Object) -> Arc<Object> {
+        if let Some(head) = self.zone.reserve(object.head_bytes()) {
+            object.charge(head);
+        }
+        Arc::new(object)
+    }
+
+    /// Gives back the right, whatever it was.
+    fn give_up(&mut self, outcome: Outcome) {
+        match mem::replace(&mut self.role, Role::Over) {
+            Role::Plain | Role::Over => {}
+            Role::Lead(flight) => {
+                let last = flight.give_up();
+                // That a response is not to be stored is news for all, also while another is out.
+                if last || outcome == Outcome::Uncacheable {
+                    self.entry.end(&flight, outcome);
+                }
+            }
+            Role::Refetch(stale) => stale.stop_updating(),
+            Role::Begun { refetch } => {
+                self.zone.settle(&self.entry);
+                if let Some(stale) = refetch {
+                    stale.stop_updating();
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.give_up(Outcome::Failed);
+        self.entry.remove_permit();
+    }
+}
+
+impl std::fmt::Debug for Permit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let role = match &self.role {
+            Role::Plain => "plain",
+            Role::Lead(_) => "lead",
+            Role::Refetch(_) => "refetch",
+            Role::Begun { .. } => "begun",
+            Role::Over => "over",
+        };
+        write!(f, "Permit({role})")
+    }
+}

@@ -1,0 +1,331 @@
+//! A body: written once, read by many, while it fills and after.
+//!
+//! ```text
+//! Filling --append--> Filling --finish--> Complete
+//!    `---- fail, or writer dropped -----> Failed
+//! ```
+//! A *stored* body keeps every byte in memory, counted by its [`Reservation`]. Where that cannot grow, or
+//! where there was none, the body is *unstored*: it only passes from the writer to its readers, through a
+//! little memory, then an unlinked file, then by letting the writer wait. What all readers have had is
+//! freed. An unstored body is never a candidate for a cache, and its readers notice no difference.
+
+mod passage;
+mod reader;
+mod spill;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::budget::Reservation;
+use passage::Passage;
+pub use reader::{BodyReader, Piece};
+pub use writer::{BodyError, BodyWriter};
+
+/// Where the bytes of an unstored body wait when memory does not hold them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spill {
+    /// The folder of the unlinked files; on the file system that has the room.
+    pub dir: PathBuf,
+    /// The bytes that wait in memory before a file is used.
+    pub memory_bytes_max: usize,
+    /// The bytes that wait in a file before the writer does; zero for no file.
+    pub file_bytes_max: u64,
+}
+
+/// Makes a body and the one writer of it.
+///
+/// With a reservation it is stored, and what the reservation holds beforehand is room for its first bytes.
+pub fn body(reservation: Option<Reservation>, spill: Option<Spill>) -> (BodyWriter, Body) {
+    let stored = AtomicBool::new(reservation.is_some());
+    let fill = Arc::new(Fill {
+        filling: Mutex::new(Filling {
+            end: End::Open,
+            pieces: VecDeque::new(),
+            start: 0,
+            so_far: 0,
+            reservation,
+            readers: Vec::new(),
+            next_reader: 0,
+            had_reader: false,
+            passage: Passage::new(spill),
+        }),
+        written: Notify::new(),
+        consumed: Notify::new(),
+    });
+    let shared = Arc::new(Shared { stored, whole: OnceLock::new(), fill: Mutex::new(Some(Arc::clone(&fill))) });
+    (BodyWriter::new(Arc::clone(&shared), fill), Body { shared })
+}
+
+/// A body to be read, now or later. A clone is the same body.
+#[derive(Clone)]
+pub struct Body {
+    shared: Arc<Shared>,
+}
+
+/// How far a body is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BodyState {
+    /// The writer is at work.
+    Filling {
+        /// The bytes written so far.
+        so_far: u64,
+    },
+    /// All is there.
+    Complete {
+        /// The bytes in all.
+        len: u64,
+    },
+    /// The writer gave up, for this reason.
+    Failed(Arc<str>),
+}
+
+impl Body {
+    /// A complete body of bytes at hand, unstored unless `reservation` covers them.
+    ///
+    /// For responses that are made here. A reservation that cannot grow to the length is dropped.
+    pub fn of(data: Bytes, reservation: Option<Reservation>) -> Self {
+        let (mut writer, body) = body(reservation, None);
+        // Unread and with all memory to itself, an append has nothing to report.
+        let _ = writer.append(data);
+        writer.finish();
+        body
+    }
+
+    /// How far it is.
+    pub fn state(&self) -> BodyState {
+        match self.shared.now() {
+            Now::Whole(whole) => BodyState::Complete { len: whole.len },
+            Now::Fill(fill) => fill.filling.lock().state(),
+        }
+    }
+
+    /// All of it, when it is complete and in memory. Takes no lock.
+    #[inline]
+    pub fn whole(&self) -> Option<&Whole> {
+        self.shared.whole.get()
+    }
+
+    /// Whether every byte so far is in memory under a reservation.
+    #[inline]
+    pub fn is_stored(&self) -> bool {
+        self.shared.stored.load(Ordering::Acquire)
+    }
+
+    /// Whether a reader made now gets the body from its first byte.
+    pub fn has_its_start(&self) -> bool {
+        match self.shared.now() {
+            Now::Whole(_) => true,
+            Now::Fill(fill) => fill.filling.lock().start_is_here(),
+        }
+    }
+
+    /// The bytes of the shelf that it holds.
+    pub fn reserved(&self) -> usize {
+        match self.shared.now() {
+            Now::Whole(whole) => whole.reservation.as_ref().map_or(0, Reservation::bytes),
+            Now::Fill(fill) => fill.filling.lock().reserved(),
+        }
+    }
+
+    /// A reader from the first byte.
+    ///
+    /// Where an unstored body has let go of its start already, the reader's first piece is a failure.
+    pub fn reader(&self) -> BodyReader {
+        BodyReader::new(Arc::clone(&self.shared))
+    }
+
+    /// What went wrong with the file of an unstored body, once, for the log.
+    pub fn take_trouble(&self) -> Option<String> {
+        match self.shared.now() {
+            Now::Whole(_) => None,
+            Now::Fill(fill) => fill.filling.lock().passage.trouble.take(),
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("state", &self.state()).field("stored", &self.is_stored()).finish()
+    }
+}
+
+/// A complete body in memory.
+pub struct Whole {
+    pieces: Box<[Bytes]>,
+    len: u64,
+    reservation: Option<Reservation>,
+}
+
+impl Whole {
+    /// The bytes in order; one piece up to [`SMALL_BYTES`], none when empty.
+    #[inline]
+    pub fn pieces(&self) -> &[Bytes] {
+        &self.pieces
+    }
+
+    /// The bytes in all.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Up to `max` bytes at `at`, as far as one piece goes. Empty only at the end, or for a `max` of zero.
+    fn slice(&self, at: u64, max: usize) -> Bytes {
+        let mut start = 0_u64;
+        for piece in &self.pieces {
+            let end = start + piece.len() as u64;
+            if at < end {
+                return slice_of(piece, start, at, max);
+            }
+            start = end;
+        }
+        Bytes::new()
+    }
+}
+
+/// Up to `max` bytes from position `at` of a piece that begins at `start`. `at` must be inside.
+fn slice_of(piece: &Bytes, start: u64, at: u64, max: usize) -> Bytes {
+    let from = (at - start) as usize;
+    let to = from.saturating_add(max).min(piece.len());
+    piece.slice(from..to)
+}
+
+/// What the handles of one body share. Small, as there is one for every page in memory.
+struct Shared {
+    stored: AtomicBool,
+    /// Set at the finish when all is in memory. From then on nobody takes a lock to read.
+    whole: OnceLock<Whole>,
+    /// Let go of once `whole` is set; those who came before still hold it.
+    fill: Mutex<Option<Arc<Fill>>>,
+}
+
+/// What a body is made of now.
+enum Now<'a> {
+    Whole(&'a Whole),
+    Fill(Arc<Fill>),
+}
+
+impl Shared {
+    fn now(&self) -> Now<'_> {
+        if let Some(whole) = self.whole.get() {
+            return Now::Whole(whole);
+        }
+        let fill = self.fill.lock().clone();
+        match (fill, self.whole.get()) {
+            (Some(fill), None) => Now::Fill(fill),
+            (_, Some(whole)) => Now::Whole(whole),
+            (None, None) => unreachable!("the filling is let go of after the whole is set"),
+        }
+    }
+}
+
+/// A body that is not whole, and who waits for it.
+struct Fill {
+    /// Not held while copying, writing to a file, or across an await.
+    filling: Mutex<Filling>,
+    /// Told on every append and at the end.
+    written: Notify,
+    /// Told when readers of an unstored body took something, and when a reader comes or goes.
+    consumed: Notify,
+}
+
+/// How the writing ended, if it has.
+enum End {
+    Open,
+    Finished,
+    Failed(Arc<str>),
+}
+
+/// A body while it fills, and after that if it is not [`Whole`].
+struct Filling {
+    end: End,
+    /// What is in memory, each with its position; without gaps, from `start`.
+    pieces: VecDeque<(u64, Bytes)>,
+    /// The position of the first byte in memory; `so_far` when none is.
+    start: u64,
+    so_far: u64,
+    /// A stored body's holds all of it; an unstored one's what is left from before it became so.
+    reservation: Option<Reservation>,
+    /// Where each reader is, by its number.
+    readers: Vec<(u64, u64)>,
+    next_reader: u64,
+    had_reader: bool,
+    passage: Passage,
+}
+
+impl Filling {
+    fn state(&self) -> BodyState {
+        match &self.end {
+            End::Open => BodyState::Filling { so_far: self.so_far },
+            End::Finished => BodyState::Complete { len: self.so_far },
+            End::Failed(reason) => BodyState::Failed(Arc::clone(reason)),
+        }
+    }
+
+    fn reserved(&self) -> usize {
+        self.reservation.as_ref().map_or(0, Reservation::bytes)
+    }
+
+    fn in_memory(&self) -> u64 {
+        self.so_far - self.start
+    }
+
+    fn start_is_here(&self) -> bool {
+        self.start == 0 || self.passage.file_starts_at() == Some(0)
+    }
+
+    fn push(&mut self, data: Bytes) {
+        let at = self.so_far;
+        self.so_far += data.len() as u64;
+        self.pieces.push_back((at, data));
+    }
+
+    /// Lets go of whole pieces in memory before `position`, and of the bytes reserved for them.
+    fn free_before(&mut self, position: u64) {
+        while let Some((at, piece)) = self.pieces.front() {
+            let end = at + piece.len() as u64;
+            if end > position {
+                break;
+            }
+            self.start = end;
+            self.pieces.pop_front();
+        }
+        let left = self.in_memory() as usize;
+        if let Some(reservation) = &mut self.reservation {
+            reservation.shrink_to(left);
+        }
+    }
+
+    /// What an unstored body need not keep: where the last reader is, and nothing before the first came.
+    fn consumed_to(&self) -> u64 {
+        if !self.had_reader {
+            return 0;
+        }
+        let slowest = self.readers.iter().map(|&(_, at)| at).min();
+        slowest.unwrap_or(self.so_far)
+    }
+}
+
+/// A complete stored body of up to this many bytes is one piece.
+pub const SMALL_BYTES: usize = 64 * 1024;
+
+/// The size of the pieces of bigger ones.
+pub const CHUNK_BYTES: usize = 256 * 1024;
+
+/// What waits in memory for the readers of an unstored body that has no [`Spill`].
+pub const UNSPILLED_BYTES_MAX: usize = 64 * 1024;

@@ -1,0 +1,160 @@
+//! How an unstored body gets from its writer to its readers: memory, then a file, then waiting.
+//!
+//! A file is only ever appended to. When its readers are done with it, a new one takes its place, so that
+//! bytes which are on their way to a socket never change.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Fill, Filling, Spill, UNSPILLED_BYTES_MAX, spill};
+
+/// The state of a passage. Of no effect while the body is stored.
+pub(super) struct Passage {
+    dir: Option<PathBuf>,
+    memory_max: u64,
+    file_max: u64,
+    file: Option<Spilled>,
+    /// A write to the file is under way.
+    flushing: bool,
+    /// What went wrong with a file, until it is taken.
+    pub(super) trouble: Option<String>,
+}
+
+/// The part of a body that is in a file: positions from `start` to `end`.
+struct Spilled {
+    file: Arc<File>,
+    start: u64,
+    end: u64,
+}
+
+/// What the writer has to do before it goes on.
+pub(super) enum Room {
+    /// Nothing.
+    There,
+    /// Write this to a file.
+    Flush(Flush),
+    /// Wait until readers took something, or a write is done.
+    Wait,
+}
+
+/// A write of everything that was in memory to the file.
+pub(super) struct Flush {
+    dir: PathBuf,
+    file: Option<Arc<File>>,
+    file_at: u64,
+    from: u64,
+    pieces: Vec<Bytes>,
+}
+
+impl Passage {
+    pub(super) fn new(spill: Option<Spill>) -> Self {
+        let (dir, memory_max, file_max) = match spill {
+            Some(spill) => (
+                (spill.file_bytes_max > 0).then_some(spill.dir),
+                spill.memory_bytes_max.max(1) as u64,
+                spill.file_bytes_max,
+            ),
+            None => (None, UNSPILLED_BYTES_MAX as u64, 0),
+        };
+        Self { dir, memory_max, file_max, file: None, flushing: false, trouble: None }
+    }
+
+    /// The position of the first byte in the file, when there is one.
+    pub(super) fn file_starts_at(&self) -> Option<u64> {
+        self.file.as_ref().map(|spilled| spilled.start)
+    }
+
+    /// The file, the offset in it and the bytes there from position `at`.
+    pub(super) fn in_file(&self, at: u64) -> Option<(Arc<File>, u64, u64)> {
+        let spilled = self.file.as_ref()?;
+        (spilled.start <= at && at < spilled.end)
+            .then(|| (Arc::clone(&spilled.file), at - spilled.start, spilled.end - at))
+    }
+}
+
+impl Filling {
+    /// What stands between the writer of this unstored body and its next append.
+    pub(super) fn room(&mut self) -> Room {
+        let consumed = self.consumed_to();
+        self.free_before(consumed);
+        if self.in_memory() < self.passage.memory_max {
+            return Room::There;
+        }
+        if self.passage.flushing {
+            return Room::Wait;
+        }
+        let Some(dir) = self.passage.dir.clone() else {
+            return Room::Wait;
+        };
+        // The memory that is not freed yet begins where the file ends, unless readers have overtaken the
+        // file: then a new one begins with what they still want.
+        if self.passage.file.as_ref().is_some_and(|f| consumed >= f.end) {
+            self.passage.file = None;
+        }
+        let spilled = self.passage.file.as_ref();
+        let file_at = spilled.map_or(0, |f| f.end - f.start);
+        let from = spilled.map_or(self.start, |f| f.end);
+        if file_at + (self.so_far - from) > self.passage.file_max {
+            return Room::Wait;
+        }
+        self.passage.flushing = true;
+        Room::Flush(Flush {
+            dir,
+            file: spilled.map(|f| Arc::clone(&f.file)),
+            file_at,
+            from,
+            pieces: self.pieces.iter().map(|(_, piece)| piece.clone()).collect(),
+        })
+    }
+
+    /// Notes a write that is done: memory gives up what the file has.
+    fn flushed(&mut self, flush: &Flush, file: Arc<File>) {
+        let len: u64 = flush.pieces.iter().map(|p| p.len() as u64).sum();
+        let end = flush.from + len;
+        match &mut self.passage.file {
+            Some(spilled) => spilled.end = end,
+            None => {
+                self.passage.file = Some(Spilled { file, start: flush.from, end });
+            }
+        }
+        self.free_before(end);
+    }
+}
+
+impl Flush {
+    /// Writes, and notes the outcome in `fill`. Blocks on the disk.
+    ///
+    /// A failure costs the file, not the body: from then on the writer waits for the readers instead.
+    pub(super) fn run(self, fill: &Fill) {
+        let written = self.write();
+        let mut filling = fill.filling.lock();
+        filling.passage.flushing = false;
+        match written {
+            Ok(file) => filling.flushed(&self, file),
+            Err(error) => {
+                filling.passage.trouble = Some(format!("{}: {error}", self.dir.display()));
+                filling.passage.dir = None;
+            }
+        }
+        drop(filling);
+        fill.consumed.notify_waiters();
+    }
+
+    fn write(&self) -> io::Result<Arc<File>> {
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => Arc::new(spill::unlinked_file(&self.dir)?),
+        };
+        let mut at = self.file_at;
+        for piece in &self.pieces {
+            file.write_all_at(piece, at)?;
+            at += piece.len() as u64;
+        }
+        Ok(file)
+    }
+}

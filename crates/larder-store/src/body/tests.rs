@@ -1,0 +1,365 @@
+//! What a body promises.
+
+use std::future::Future;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::budget::Budget;
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime can be made").block_on(future)
+}
+
+/// Whether `future` would wait.
+fn waits(future: impl Future<Output = ()>) -> bool {
+    let mut cx = Context::from_waker(Waker::noop());
+    std::pin::pin!(future).poll(&mut cx) == Poll::Pending
+}
+
+/// Bytes that tell where they are.
+fn pattern(from: u64, len: usize) -> Bytes {
+    (from..).take(len).map(|at| (at % 251) as u8).collect()
+}
+
+fn reserved(budget: &Arc<Budget>) -> Option<Reservation> {
+    budget.reserve(0)
+}
+
+/// Bytes of a piece; `None` for one that has none.
+fn bytes_of(piece: &Piece) -> Option<Bytes> {
+    match piece {
+        Piece::Data(data) => Some(data.clone()),
+        Piece::File { file, offset, len } => {
+            let mut data = vec![0; *len];
+            file.read_exact_at(&mut data, *offset).expect("the file holds it");
+            Some(Bytes::from(data))
+        }
+        Piece::Pending | Piece::End | Piece::Failed(_) => None,
+    }
+}
+
+/// Everything that is there now, and the piece that ended it.
+fn drain(reader: &mut BodyReader, max: usize) -> (Vec<u8>, Piece) {
+    let mut all = Vec::new();
+    loop {
+        let piece = reader.try_next(max);
+        match bytes_of(&piece) {
+            Some(data) => all.extend_from_slice(&data),
+            None => return (all, piece),
+        }
+    }
+}
+
+fn spill(memory_bytes_max: usize, file_bytes_max: u64) -> Option<Spill> {
+    Some(Spill { dir: std::env::temp_dir(), memory_bytes_max, file_bytes_max })
+}
+
+#[test]
+fn a_stored_body_is_exact_when_it_is_complete() {
+    for (appends, pieces) in [
+        (vec![], vec![]),
+        (vec![10], vec![10]),
+        (vec![0, 10, 0], vec![10]),
+        (vec![30_000, 35_536], vec![65_536]),
+        (vec![30_000, 35_537], vec![65_537]),
+        (vec![100_000; 6], vec![262_144, 37_856, 262_144, 37_856]),
+        (vec![600_000], vec![262_144, 262_144, 75_712]),
+    ] {
+        let budget = Budget::new(1 << 20);
+        let (mut writer, body) = body(reserved(&budget), None);
+        let mut at = 0;
+        for &len in &appends {
+            writer.append(pattern(at, len)).expect("it is stored");
+            at += len as u64;
+            assert_eq!(budget.used(), at, "{appends:?}");
+        }
+        writer.finish();
+        let whole = body.whole().expect("it is complete and in memory");
+        let lens: Vec<usize> = whole.pieces().iter().map(Bytes::len).collect();
+        assert_eq!(lens, pieces, "{appends:?}");
+        assert_eq!(whole.pieces().concat(), pattern(0, at as usize));
+        assert_eq!((whole.len(), budget.used(), body.reserved() as u64), (at, at, at));
+        assert_eq!(body.state(), BodyState::Complete { len: at });
+        assert!(body.is_stored());
+        drop(body);
+        assert_eq!(budget.used(), 0);
+    }
+}
+
+#[test]
+fn room_taken_beforehand_is_used_and_the_rest_given_back() {
+    let budget = Budget::new(100);
+    let (mut writer, body) = body(budget.reserve(100), None);
+    writer.append(pattern(0, 60)).expect("it is stored");
+    assert!(body.is_stored());
+    writer.finish();
+    assert_eq!(budget.used(), 60);
+}
+
+#[test]
+fn readers_get_the_bytes_from_where_they_are() {
+    for stored in [true, false] {
+        let budget = Budget::new(1 << 20);
+        let (mut writer, body) = body(stored.then(|| reserved(&budget)).flatten(), None);
+        let mut reader = body.reader();
+        let mut later = body.reader();
+        assert!(matches!(reader.try_next(10), Piece::Pending));
+        for at in [0, 7, 14] {
+            writer.append(pattern(at, 7)).expect("it has readers");
+        }
+        assert_eq!(bytes_of(&reader.try_next(5)), Some(pattern(0, 5)));
+        assert_eq!(bytes_of(&reader.try_next(5)), Some(pattern(5, 2)));
+        assert_eq!(reader.at(), 7);
+        later.skip_to(12);
+        writer.finish();
+        assert_eq!(later.at(), 12);
+        let (rest, end) = drain(&mut later, 100);
+        assert_eq!(rest, pattern(12, 9));
+        assert!(matches!(end, Piece::End));
+        let (rest, end) = drain(&mut reader, 4);
+        assert_eq!(rest, pattern(7, 14));
+        assert!(matches!(end, Piece::End));
+        later.skip_to(1000);
+        assert!(matches!(later.try_next(1), Piece::End));
+        assert_eq!(body.is_stored(), stored);
+    }
+}
+
+#[test]
+fn a_body_that_fails_gives_what_it_has_and_then_why() {
+    let budget = Budget::new(1000);
+    for dropped in [false, true] {
+        let (mut writer, body) = body(reserved(&budget), None);
+        let mut reader = body.reader();
+        writer.append(pattern(0, 5)).expect("it is stored");
+        let reason = match dropped {
+            true => {
+                drop(writer);
+                "the writer of the body went away"
+            }
+            false => {
+                writer.fail("cut short".to_owned());
+                "cut short"
+            }
+        };
+        assert_eq!(body.state(), BodyState::Failed(Arc::from(reason)));
+        let (data, end) = drain(&mut reader, 100);
+        assert_eq!(data, pattern(0, 5));
+        assert!(matches!(end, Piece::Failed(why) if &*why == reason));
+        assert!(body.whole().is_none());
+    }
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn where_the_shelf_is_full_the_body_goes_on_unstored() {
+    let budget = Budget::new(100);
+    let (mut writer, body) = body(reserved(&budget), spill(40, 1000));
+    let mut reader = body.reader();
+    run(async {
+        for at in (0..300).step_by(30) {
+            writer.append(pattern(at, 30)).expect("it has a reader");
+            assert_eq!(writer.is_stored(), at < 90, "{at}");
+            writer.wait_for_room().await;
+        }
+    });
+    assert!(!body.is_stored());
+    assert!(budget.used() <= 40, "what went to the file gave its bytes back");
+    writer.finish();
+    assert_eq!(body.state(), BodyState::Complete { len: 300 });
+    let (data, end) = drain(&mut reader, 7);
+    assert_eq!(data, pattern(0, 300));
+    assert!(matches!(end, Piece::End));
+}
+
+#[test]
+fn a_passing_body_uses_memory_then_a_file_then_makes_the_writer_wait() {
+    let (mut writer, body) = body(None, spill(100, 250));
+    let mut reader = body.reader();
+    let append = |writer: &mut BodyWriter, at: u64| {
+        writer.append(pattern(at, 50)).expect("it has a reader");
+    };
+    append(&mut writer, 0);
+    assert!(!waits(writer.wait_for_room()));
+    append(&mut writer, 50);
+    run(writer.wait_for_room());
+    assert!(matches!(reader.try_next(10), Piece::File { offset: 0, len: 10, .. }));
+    append(&mut writer, 100);
+    append(&mut writer, 150);
+    run(writer.wait_for_room());
+    append(&mut writer, 200);
+    append(&mut writer, 250);
+    assert!(waits(writer.wait_for_room()), "the file would grow past its limit");
+    let held = reader.try_next(1000);
+    assert!(matches!(held, Piece::File { offset: 10, len: 190, .. }));
+    assert!(waits(writer.wait_for_room()) || writer.has_readers());
+    // The reader is past the file: a new one may be begun, and the old bytes stay as they were.
+    run(writer.wait_for_room());
+    append(&mut writer, 300);
+    append(&mut writer, 350);
+    run(writer.wait_for_room());
+    assert_eq!(bytes_of(&held), Some(pattern(10, 190)));
+    writer.finish();
+    let (rest, end) = drain(&mut reader, 64);
+    assert_eq!(rest, pattern(200, 200));
+    assert!(matches!(end, Piece::End));
+    assert!(body.take_trouble().is_none());
+}
+
+#[test]
+fn without_a_file_the_writer_waits_for_the_slowest_reader() {
+    let (mut writer, body) = body(None, None);
+    let mut fast = body.reader();
+    let mut slow = body.reader();
+    writer.append(pattern(0, UNSPILLED_BYTES_MAX)).expect("it has readers");
+    assert!(waits(writer.wait_for_room()));
+    drain(&mut fast, usize::MAX);
+    assert!(waits(writer.wait_for_room()));
+    drop(slow.try_next(1));
+    assert!(waits(writer.wait_for_room()), "a piece is freed as a whole");
+    drain(&mut slow, usize::MAX);
+    assert!(!waits(writer.wait_for_room()));
+    assert!(!body.has_its_start());
+    let mut late = body.reader();
+    assert!(matches!(late.try_next(1), Piece::Failed(_)));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_trouble_for_the_log_only() {
+    let spill = Spill { dir: PathBuf::from("/nowhere/at/all"), memory_bytes_max: 10, file_bytes_max: 1000 };
+    let (mut writer, body) = body(None, Some(spill));
+    let mut reader = body.reader();
+    writer.append(pattern(0, 20)).expect("it has a reader");
+    run(async {
+        let waited = tokio::time::timeout(Duration::from_millis(50), writer.wait_for_room()).await;
+        assert!(waited.is_err(), "it waits for the reader instead");
+    });
+    let trouble = writer.take_trouble().expect("the log is told");
+    assert!(trouble.contains("/nowhere/at/all"), "{trouble}");
+    assert!(writer.take_trouble().is_none(), "and told once");
+    drain(&mut reader, 100);
+    assert!(!waits(writer.wait_for_room()));
+    writer.append(pattern(20, 5)).expect("it has a reader");
+    writer.finish();
+    assert_eq!(drain(&mut reader, 100).0, pattern(20, 5));
+}
+
+#[test]
+fn what_nobody_reads_or_stores_is_not_taken() {
+    let (mut writer, body) = body(None, None);
+    writer.append(pattern(0, 5)).expect("a reader may still come");
+    let reader = body.reader();
+    assert!(writer.has_readers() && waits(writer.readers_gone()));
+    drop(reader);
+    assert!(!writer.has_readers() && !waits(writer.readers_gone()));
+    assert_eq!(writer.append(pattern(5, 5)), Err(BodyError::Unwanted));
+
+    let budget = Budget::new(100);
+    let (mut writer, body) = super::body(reserved(&budget), None);
+    drop(body.reader());
+    writer.append(pattern(0, 5)).expect("a stored body needs no reader");
+    let (mut unread, _body) = super::body(reserved(&budget), None);
+    unread.append(pattern(0, 5)).expect("a stored body needs no reader");
+    assert_eq!(
+        unread.append(pattern(5, 500)),
+        Err(BodyError::Unwanted),
+        "a page that nobody waits for ends where the room does"
+    );
+}
+
+#[test]
+fn a_small_passed_body_is_whole_in_the_end() {
+    let (mut writer, body) = body(None, None);
+    writer.append(pattern(0, 5)).expect("a reader may still come");
+    writer.append(pattern(5, 5)).expect("a reader may still come");
+    writer.finish();
+    assert_eq!(body.whole().map(Whole::len), Some(10));
+    assert!(!body.is_stored());
+    let made = Body::of(pattern(0, 3), None);
+    assert_eq!(made.whole().map(|w| w.pieces().concat()), Some(pattern(0, 3).to_vec()));
+}
+
+#[test]
+fn readers_on_other_threads_see_bytes_as_they_come() {
+    for (stored, total) in [(true, 3_000_000_u64), (false, 3_000_000)] {
+        let budget = Budget::new(1 << 23);
+        let (mut writer, body) = body(stored.then(|| reserved(&budget)).flatten(), spill(20_000, 400_000));
+        let readers: Vec<_> = (0..4_u64)
+            .map(|number| {
+                let mut reader = body.reader();
+                thread::spawn(move || {
+                    run(async {
+                        let mut at = 0;
+                        loop {
+                            let piece = reader.next(10_000 + number as usize).await;
+                            match bytes_of(&piece) {
+                                Some(data) => {
+                                    assert_eq!(data, pattern(at, data.len()));
+                                    at += data.len() as u64;
+                                    assert_eq!(at, reader.at());
+                                }
+                                None => {
+                                    assert!(matches!(piece, Piece::End), "{piece:?}");
+                                    return at;
+                                }
+                            }
+                        }
+                    })
+                })
+            })
+            .collect();
+        run(async {
+            let mut at = 0;
+            while at < total {
+                let len = (at % 9000 + 1).min(total - at);
+                writer.append(pattern(at, len as usize)).expect("it has readers");
+                at += len;
+                writer.wait_for_room().await;
+            }
+        });
+        writer.finish();
+        for reader in readers {
+            assert_eq!(reader.join().expect("no reader panics"), total);
+        }
+        drop(body);
+        assert_eq!(budget.used(), 0);
+    }
+}
+
+#[test]
+fn a_reader_is_woken_by_the_append_it_waits_for() {
+    let (mut writer, body) = body(None, None);
+    let mut reader = body.reader();
+    let (told, first) = std::sync::mpsc::channel();
+    let thread = thread::spawn(move || {
+        run(async {
+            let piece = reader.next(100).await;
+            told.send(bytes_of(&piece)).expect("the test listens");
+            matches!(reader.next(100).await, Piece::End)
+        })
+    });
+    writer.append(pattern(0, 3)).expect("it has a reader");
+    assert_eq!(first.recv().expect("the reader lives"), Some(pattern(0, 3)));
+    writer.finish();
+    assert!(thread.join().expect("the reader does not panic"));
+}
+
+#[test]
+fn a_temporary_file_can_be_read_by_its_descriptor() {
+    let (mut writer, body) = body(None, spill(1, 1000));
+    let mut reader = body.reader();
+    writer.append(pattern(0, 500)).expect("it has a reader");
+    run(writer.wait_for_room());
+    let Piece::File { file, offset, len } = reader.try_next(200) else {
+        panic!("it went to the file");
+    };
+    let mut data = vec![0; len];
+    let mut file = file.try_clone().expect("descriptors can be copied");
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(offset)).expect("it is a file");
+    file.read_exact(&mut data).expect("it is all there");
+    assert_eq!(data, pattern(0, 200));
+}

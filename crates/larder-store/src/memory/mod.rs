@@ -1,0 +1,318 @@
+//! A shelf in memory: a sharded index, S3-FIFO by bytes, and a hard budget.
+//!
+//! A read takes one shard's lock for the length of a probe and writes nothing when the thing is hot. What
+//! changes the order (a new thing, a thing that leaves) takes the one lock of the queues, which
+//! is exact for it and cheap against the fetch that every new thing costs.
+//!
+//! Locks are never nested, and [`Kept::leave`] is called with none held.
+
+mod ghost;
+mod queues;
+mod seat;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use parking_lot::Mutex;
+
+use crate::budget::{Budget, MakeRoom, Reservation};
+use queues::Queues;
+pub use seat::Seat;
+
+/// What a memory shelf keeps.
+pub trait Kept: Send + Sync + 'static {
+    /// The whole key; compared on every find.
+    fn key(&self) -> &[u8];
+
+    /// The bytes it counts for now, with all overhead; it should hold [`Reservation`]s for as many.
+    fn weight(&self) -> usize;
+
+    /// The shelf's own marks on it.
+    fn seat(&self) -> &Seat;
+
+    /// Whether it is at work and should not be chosen to make room. Called under a lock: reads only.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Called once when the shelf has let go of it: drop what it holds now, even if others hold an `Arc` of it.
+    fn leave(&self);
+}
+
+/// The limits of a shelf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShelfLimits {
+    /// The bytes that may be reserved at any time.
+    pub bytes_max: u64,
+}
+
+/// What a shelf has counted since it was made, and what it holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShelfStats {
+    /// Bytes reserved.
+    pub used: u64,
+    /// The most that may be reserved.
+    pub bytes_max: u64,
+    /// Things on the shelf.
+    pub len: usize,
+    /// Things put on it.
+    pub inserted: u64,
+    /// Things that came back soon after they left, and went to the main queue at once.
+    pub returned: u64,
+    /// Things that left to make room.
+    pub evicted: u64,
+    /// Things that were removed by key.
+    pub removed: u64,
+    /// Things that a sweep did not keep.
+    pub swept: u64,
+    /// Reservations that could not be made or grown.
+    pub refused: u64,
+}
+
+/// What the index, the queues and the ghost take for one thing. For use in [`Kept::weight`].
+pub const SLOT_BYTES: usize = 64;
+
+/// Things under keys, in memory.
+pub struct MemoryShelf<V: Kept> {
+    inner: Arc<Inner<V>>,
+}
+
+impl<V: Kept> MemoryShelf<V> {
+    /// An empty shelf.
+    pub fn new(limits: ShelfLimits) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let shards = (cores * SHARDS_PER_CORE).next_power_of_two();
+        let inner = Arc::new(Inner {
+            shards: (0..shards).map(|_| Shard::default()).collect(),
+            queues: Mutex::new(Queues::new()),
+            budget: Budget::new(limits.bytes_max),
+            inserted: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            removed: AtomicU64::new(0),
+            swept: AtomicU64::new(0),
+        });
+        let room: Arc<dyn MakeRoom> = inner.clone();
+        inner.budget.set_room(Arc::downgrade(&room));
+        Self { inner }
+    }
+
+    /// What is kept under `key`; counts as a use. `hash` is the caller's, the same for the same key always.
+    pub fn get(&self, hash: u64, key: &[u8]) -> Option<Arc<V>> {
+        let found = self.inner.find(hash, key)?;
+        found.seat().touch();
+        Some(found)
+    }
+
+    /// What is kept under `key`, which counts as a use, or else what `make` makes, put there.
+    ///
+    /// `make` runs under a lock: it must not reserve, and what it makes has to carry a fresh [`Seat`] of `hash`.
+    pub fn get_or_insert_with(&self, hash: u64, key: &[u8], make: impl FnOnce() -> Arc<V>) -> Arc<V> {
+        let made = {
+            let mut table = self.inner.shard(hash).table.lock();
+            match table.entry(hash, |v| is_at(&**v, hash, key), |v| v.seat().hash()) {
+                Entry::Occupied(slot) if !slot.get().seat().is_gone() => {
+                    slot.get().seat().touch();
+                    return Arc::clone(slot.get());
+                }
+                // Its eviction is under way: the new one takes the place at once.
+                Entry::Occupied(mut slot) => {
+                    let made = make();
+                    *slot.get_mut() = Arc::clone(&made);
+                    made
+                }
+                Entry::Vacant(slot) => {
+                    let made = make();
+                    slot.insert(Arc::clone(&made));
+                    made
+                }
+            }
+        };
+        debug_assert!(is_at(&*made, hash, key), "made for another key");
+        self.inner.seat(&made);
+        made
+    }
+
+    /// Takes what is kept under `key` off the shelf.
+    pub fn remove(&self, hash: u64, key: &[u8]) -> Option<Arc<V>> {
+        let found = self.inner.find(hash, key)?;
+        if self.inner.let_go(&found) {
+            self.inner.removed.fetch_add(1, Ordering::Relaxed);
+            return Some(found);
+        }
+        None
+    }
+
+    /// Takes `bytes` from the budget, letting others go if need be; `None` when that cannot be done.
+    pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
+        self.inner.budget.reserve(bytes)
+    }
+
+    /// Tells the shelf that the weight of `kept` has changed.
+    pub fn reweigh(&self, kept: &V) {
+        let weight = kept.weight();
+        self.inner.queues.lock().reweigh(kept.seat(), weight);
+    }
+
+    /// Looks at up to `budget` things, from where the last call left off, and lets go of those for which
+    /// `keep` is false. Gives the number that left. `keep` runs under a lock and must only read.
+    pub fn sweep(&self, budget: usize, mut keep: impl FnMut(&V) -> bool) -> usize {
+        let mut left = budget;
+        let mut gone = 0;
+        while left > 0 {
+            let look = left.min(SWEEP_AT_ONCE);
+            left -= look;
+            let (unkept, wrapped) = self.inner.queues.lock().sweep(look, &mut keep);
+            gone += unkept.iter().filter(|v| self.inner.let_go(v)).count();
+            if wrapped {
+                break;
+            }
+        }
+        self.inner.swept.fetch_add(gone as u64, Ordering::Relaxed);
+        gone
+    }
+
+    /// Changes the limit; what no longer fits leaves now, except what others still hold.
+    pub fn adjust(&self, limits: ShelfLimits) {
+        self.inner.budget.set_max(limits.bytes_max);
+        while self.used() > limits.bytes_max && self.inner.evict_one().is_some() {}
+    }
+
+    /// The bytes reserved, by what is on the shelf and by what left it and is still in use.
+    pub fn used(&self) -> u64 {
+        self.inner.budget.used()
+    }
+
+    /// The number of things on the shelf.
+    pub fn len(&self) -> usize {
+        self.inner.queues.lock().len()
+    }
+
+    /// Whether nothing is on the shelf.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The sum of the weights as last told.
+    pub fn weight(&self) -> u64 {
+        self.inner.queues.lock().weight() as u64
+    }
+
+    /// What happened so far, and what is here now.
+    pub fn stats(&self) -> ShelfStats {
+        let inner = &*self.inner;
+        ShelfStats {
+            used: inner.budget.used(),
+            bytes_max: inner.budget.max(),
+            len: self.len(),
+            inserted: inner.inserted.load(Ordering::Relaxed),
+            returned: inner.returned.load(Ordering::Relaxed),
+            evicted: inner.evicted.load(Ordering::Relaxed),
+            removed: inner.removed.load(Ordering::Relaxed),
+            swept: inner.swept.load(Ordering::Relaxed),
+            refused: inner.budget.refused(),
+        }
+    }
+}
+
+struct Inner<V: Kept> {
+    shards: Box<[Shard<V>]>,
+    queues: Mutex<Queues<V>>,
+    budget: Arc<Budget>,
+    inserted: AtomicU64,
+    returned: AtomicU64,
+    evicted: AtomicU64,
+    removed: AtomicU64,
+    swept: AtomicU64,
+}
+
+/// One part of the index. Aligned so that two locks never share a cache line.
+#[repr(align(128))]
+struct Shard<V> {
+    table: Mutex<HashTable<Arc<V>>>,
+}
+
+impl<V> Default for Shard<V> {
+    fn default() -> Self {
+        Self { table: Mutex::new(HashTable::new()) }
+    }
+}
+
+impl<V: Kept> Inner<V> {
+    fn shard(&self, hash: u64) -> &Shard<V> {
+        // hashbrown takes the bucket from the low bits and the tag from the top seven; these are between.
+        let at = (hash >> 40) as usize & (self.shards.len() - 1);
+        &self.shards[at]
+    }
+
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Arc<V>> {
+        let table = self.shard(hash).table.lock();
+        table.find(hash, |v| is_at(&**v, hash, key)).filter(|v| !v.seat().is_gone()).map(Arc::clone)
+    }
+
+    /// Puts a thing that is in the index into its queue.
+    fn seat(&self, made: &Arc<V>) {
+        let weight = made.weight();
+        let returned = self.queues.lock().push(made, weight);
+        self.inserted.fetch_add(1, Ordering::Relaxed);
+        if returned {
+            self.returned.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes `kept` out of the queues and the index. False when another did so before.
+    fn let_go(&self, kept: &Arc<V>) -> bool {
+        if !self.queues.lock().unlink(kept.seat()) {
+            return false;
+        }
+        self.forget(kept);
+        true
+    }
+
+    /// The rest of letting go, for the one who took `kept` out of the queues.
+    fn forget(&self, kept: &Arc<V>) {
+        let hash = kept.seat().hash();
+        {
+            let mut table = self.shard(hash).table.lock();
+            if let Ok(slot) = table.find_entry(hash, |v| Arc::ptr_eq(v, kept)) {
+                slot.remove();
+            }
+            // A table never shrinks by itself. Half of a burst of names is worth a rehash.
+            if table.capacity() > SHARD_SLACK && table.len() < table.capacity() / 4 {
+                let room = table.len() * 2;
+                table.shrink_to(room, |v| v.seat().hash());
+            }
+        }
+        kept.leave();
+    }
+}
+
+impl<V: Kept> MakeRoom for Inner<V> {
+    fn evict_one(&self) -> Option<usize> {
+        let small_max = (self.budget.max() / SMALL_SHARE) as usize;
+        let (gone, weight) = self.queues.lock().evict(small_max)?;
+        self.forget(&gone);
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        Some(weight)
+    }
+}
+
+fn is_at<V: Kept>(kept: &V, hash: u64, key: &[u8]) -> bool {
+    kept.seat().hash() == hash && kept.key() == key
+}
+
+/// Enough that two cores rarely want the same lock.
+const SHARDS_PER_CORE: usize = 4;
+
+/// The small queue, where new things prove themselves, is one part in this many of the budget.
+const SMALL_SHARE: u64 = 10;
+
+/// How many things a sweep looks at without giving the lock to others.
+const SWEEP_AT_ONCE: usize = 128;
+
+/// A shard's table of this capacity or less is never shrunk.
+const SHARD_SLACK: usize = 64;
