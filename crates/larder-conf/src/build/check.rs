@@ -1,0 +1,353 @@
+//! What can only be checked when all is known: names that must exist, addresses that must not clash.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::diagnostic::Diagnostic;
+use crate::directives;
+use crate::model::{
+    At, Balance, Handler, ListenAddress, Location, Matcher, OriginSettings, Rewrite, Server, ServerName, Upstream,
+};
+use crate::span::Span;
+use crate::suggest;
+use crate::template;
+
+use super::{Cx, HttpParts, Level};
+
+/// A name that something elsewhere must define.
+#[derive(Debug)]
+pub enum Reference {
+    /// A `keys_zone=`, for the directive named.
+    CacheZone(At<String>, &'static str),
+    /// A zone of `limit_req_zone`.
+    LimitReqZone(At<String>),
+    /// A zone of `limit_conn_zone`.
+    LimitConnZone(At<String>),
+    /// A `log_format`.
+    LogFormat(At<String>),
+    /// An address without a port, which only an `upstream` can explain.
+    Group(At<String>),
+}
+
+/// Checks the names that directives have referred to.
+pub fn references(parts: &HttpParts, cx: &mut Cx<'_>) {
+    for reference in std::mem::take(&mut cx.references) {
+        let diagnostic = match reference {
+            Reference::CacheZone(zone, directive) => {
+                let names = parts.cache_paths.iter().map(|path| path.zone.value.as_str());
+                missing(&zone, names, |name| {
+                    Diagnostic::error(format!("\"{directive}\" zone \"{name}\" is unknown"))
+                        .label(format!("no \"{directive}_path\" has \"keys_zone={name}:...\""))
+                })
+            }
+            Reference::LimitReqZone(zone) => {
+                let names = parts.limit_req_zones.iter().map(|known| known.name.value.as_str());
+                missing(&zone, names, |name| {
+                    Diagnostic::error(format!("zero size shared memory zone \"{name}\""))
+                        .label(format!("no \"limit_req_zone\" has \"zone={name}:...\""))
+                })
+            }
+            Reference::LimitConnZone(zone) => {
+                let names = parts.limit_conn_zones.iter().map(|zone| zone.name.value.as_str());
+                missing(&zone, names, |name| {
+                    Diagnostic::error(format!("zero size shared memory zone \"{name}\""))
+                        .label(format!("no \"limit_conn_zone\" has \"zone={name}:...\""))
+                })
+            }
+            Reference::LogFormat(format) => {
+                let names = parts.log_formats.iter().map(|known| known.name.value.as_str());
+                missing(&format, names, |name| Diagnostic::error(format!("unknown log format \"{name}\"")))
+            }
+            Reference::Group(address) => {
+                let names = parts.upstreams.iter().map(|known| known.name.value.as_str());
+                missing(&address, names, |name| {
+                    Diagnostic::error(format!("no port in upstream \"{name}\""))
+                        .label("this is neither host:port nor the name of an \"upstream\"")
+                })
+            }
+        };
+        if let Some(diagnostic) = diagnostic {
+            cx.report(diagnostic);
+        }
+    }
+}
+
+fn missing<'a>(
+    wanted: &At<String>,
+    names: impl Iterator<Item = &'a str> + Clone,
+    describe: impl FnOnce(&str) -> Box<Diagnostic>,
+) -> Option<Box<Diagnostic>> {
+    // Names of groups are compared as host names are.
+    if names.clone().any(|name| name == wanted.value) {
+        return None;
+    }
+    let diagnostic = describe(&wanted.value).at(wanted.span);
+    Some(match suggest::nearest(&wanted.value, names) {
+        Some(nearest) => diagnostic.help(format!("did you mean \"{nearest}\"?")),
+        None => diagnostic,
+    })
+}
+
+/// Checks what a level has set together.
+pub fn level(level: &Level, cx: &mut Cx<'_>) {
+    for (origin, prefix) in [(&level.settings.fastcgi.origin, "fastcgi"), (&level.settings.proxy.origin, "proxy")] {
+        let sizes = ["buffers", "buffer_size", "busy_buffers_size"];
+        let place = sizes.into_iter().find_map(|size| level.place(&format!("{prefix}_{size}")));
+        if let Some(place) = place {
+            buffers(origin, prefix, place, cx);
+        }
+    }
+    let needs_key = matches!(level.handler, Handler::FastCgi(_));
+    let fastcgi = &level.settings.fastcgi.origin;
+    if let (true, Some(cache), None) = (needs_key, &fastcgi.cache, &fastcgi.cache_key) {
+        let span = cache.span;
+        cx.report_once(&format!("fastcgi_cache_key {span:?}"), || {
+            Diagnostic::error("no \"fastcgi_cache_key\" for \"fastcgi_cache\"")
+                .at(span)
+                .label("all pages would share one key")
+                .help("add fastcgi_cache_key \"$scheme$request_method$host$request_uri\";")
+        });
+    }
+}
+
+/// What nginx demands of the sizes, where the configuration says what may be busy.
+fn buffers(origin: &OriginSettings, prefix: &str, place: Span, cx: &mut Cx<'_>) {
+    let (count, bytes) = origin.buffers;
+    let mut report = |text: String| cx.report(Diagnostic::error(text).at(place));
+    if count < 2 {
+        return report(format!("there must be at least 2 \"{prefix}_buffers\""));
+    }
+    let Some(busy) = origin.busy_buffers_bytes else {
+        return;
+    };
+    if busy < origin.buffer_bytes.max(bytes) {
+        report(format!(
+            "\"{prefix}_busy_buffers_size\" must be equal to or greater than the maximum of the value of \
+             \"{prefix}_buffer_size\" and one of the \"{prefix}_buffers\""
+        ));
+    } else if busy > (count - 1).saturating_mul(bytes) {
+        report(format!(
+            "\"{prefix}_busy_buffers_size\" must be less than the size of all \"{prefix}_buffers\" minus one buffer"
+        ));
+    }
+}
+
+/// Locations of one level must differ.
+pub fn locations(locations: &[Location], cx: &mut Cx<'_>) {
+    let mut seen: HashMap<(bool, &str), Span> = HashMap::new();
+    for location in locations {
+        let name = match &location.matcher {
+            Matcher::Exact(path) => (true, path.as_str()),
+            Matcher::Prefix { path, .. } => (false, path.as_str()),
+            Matcher::Named(name) => (false, name.as_str()),
+            Matcher::Regex(_) | Matcher::Root => continue,
+        };
+        if let Some(first) = seen.insert(name, location.span) {
+            let diagnostic = match location.matcher {
+                // nginx says nothing and takes the first.
+                Matcher::Named(_) => Diagnostic::warning(format!("duplicate location \"{}\", ignored", name.1)),
+                _ => Diagnostic::error(format!("duplicate location \"{}\"", name.1)),
+            };
+            cx.report(diagnostic.at(location.span).related(first, "it stands here already"));
+        }
+    }
+}
+
+/// Checks a group of origins.
+pub fn upstream(upstream: &Upstream, has_servers: bool, cx: &mut Cx<'_>) {
+    let name = &upstream.name;
+    if upstream.servers.is_empty() {
+        // Without servers because each was wrong is no second error.
+        if !has_servers {
+            cx.report(Diagnostic::error("no servers are inside upstream").at(name.span));
+        }
+        return;
+    }
+    if upstream.servers.iter().all(|server| server.backup) {
+        cx.report(
+            Diagnostic::error(format!("no servers in upstream \"{}\"", name.value))
+                .at(name.span)
+                .label("all of them are \"backup\""),
+        );
+    }
+    let has_no_backups = match upstream.balance {
+        Balance::IpHash | Balance::Hash(..) | Balance::Random { .. } => true,
+        Balance::RoundRobin | Balance::LeastConn => false,
+    };
+    if let Some(server) = upstream.servers.iter().find(|server| server.backup && has_no_backups) {
+        cx.report(
+            Diagnostic::error("balancing method does not support parameter \"backup\"")
+                .at(server.address.span)
+                .help("only round robin and \"least_conn\" have backups"),
+        );
+    }
+}
+
+/// Checks what servers share: addresses, names, and the named locations each refers to.
+pub fn servers(servers: &[Server], cx: &mut Cx<'_>) {
+    listens(servers, cx);
+    names(servers, cx);
+    for server in servers {
+        named_locations(server, cx);
+    }
+}
+
+fn listens(servers: &[Server], cx: &mut Cx<'_>) {
+    let mut defaults: HashMap<&ListenAddress, Span> = HashMap::new();
+    let mut options: HashMap<&ListenAddress, Span> = HashMap::new();
+    for server in servers {
+        let mut own: HashMap<&ListenAddress, Span> = HashMap::new();
+        for listen in &server.listens {
+            let shown = show(&listen.address);
+            if let Some(first) = own.insert(&listen.address, listen.span) {
+                cx.report(
+                    Diagnostic::error(format!("a duplicate listen {shown}"))
+                        .at(listen.span)
+                        .related(first, "the server listens there already"),
+                );
+                continue;
+            }
+            if listen.is_default
+                && let Some(first) = defaults.insert(&listen.address, listen.span)
+            {
+                cx.report(
+                    Diagnostic::error(format!("a duplicate default server for {shown}"))
+                        .at(listen.span)
+                        .related(first, "the first one is here"),
+                );
+            }
+            if listen.has_options
+                && let Some(first) = options.insert(&listen.address, listen.span)
+            {
+                cx.report(
+                    Diagnostic::error(format!("duplicate listen options for {shown}"))
+                        .at(listen.span)
+                        .related(first, "they are given here")
+                        .help("give the options of an address once; they hold for all servers that listen there"),
+                );
+            }
+        }
+    }
+}
+
+fn show(address: &ListenAddress) -> String {
+    match address {
+        ListenAddress::Tcp(address) => address.to_string(),
+        ListenAddress::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+fn names(servers: &[Server], cx: &mut Cx<'_>) {
+    wildcards(servers, cx);
+    let mut known: HashMap<(&ListenAddress, String), (usize, Span)> = HashMap::new();
+    for (at, server) in servers.iter().enumerate() {
+        for listen in &server.listens {
+            for name in &server.names {
+                let shown = match &name.value {
+                    ServerName::Regex(_) => continue,
+                    ServerName::Exact(name) => name.clone(),
+                    ServerName::Suffix(suffix) => format!("*{suffix}"),
+                    ServerName::Prefix(prefix) => format!("{prefix}*"),
+                    ServerName::Dotted(name) => format!(".{name}"),
+                    ServerName::Hostname => "$hostname".to_owned(),
+                };
+                let (first, span) = *known.entry((&listen.address, shown.clone())).or_insert((at, name.span));
+                if span != name.span {
+                    let address = show(&listen.address);
+                    let why =
+                        if first == at { "the server has this name already" } else { "this server has it already" };
+                    cx.report(
+                        Diagnostic::warning(format!("conflicting server name \"{shown}\" on {address}, ignored"))
+                            .at(name.span)
+                            .related(span, why),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A name with a `*` in the middle matches nothing. Where its server is alone at an address it gets all
+/// requests anyway.
+fn wildcards(servers: &[Server], cx: &mut Cx<'_>) {
+    let at_address = |address: &ListenAddress| {
+        servers.iter().filter(|server| server.listens.iter().any(|listen| listen.address == *address)).count()
+    };
+    for server in servers {
+        for name in &server.names {
+            let ServerName::Exact(text) = &name.value else {
+                continue;
+            };
+            if text.is_empty() || directives::is_name_or_wildcard(text) {
+                continue;
+            }
+            let shared = server.listens.iter().find(|listen| at_address(&listen.address) > 1);
+            let diagnostic = match shared {
+                Some(listen) => {
+                    let address = show(&listen.address);
+                    Diagnostic::error(format!("invalid server name or wildcard \"{text}\" on {address}"))
+                }
+                None => Diagnostic::warning(format!("server name \"{text}\" matches nothing")),
+            };
+            cx.report(
+                diagnostic
+                    .at(name.span)
+                    .label("a \"*\" stands for whole labels at one end, as in *.example.org and www.example.*")
+                    .help("for anything else use a regular expression: ~^www\\d+\\.example\\.org$"),
+            );
+        }
+    }
+}
+
+/// A fallback to a location that does not exist is a 500 in nginx, found when the first request needs it.
+fn named_locations(server: &Server, cx: &mut Cx<'_>) {
+    let defined: HashSet<&str> = server
+        .root
+        .locations
+        .iter()
+        .filter_map(|location| match &location.matcher {
+            Matcher::Named(name) => Some(name.as_str()),
+            Matcher::Exact(_) | Matcher::Prefix { .. } | Matcher::Regex(_) | Matcher::Root => None,
+        })
+        .collect();
+    let mut wanted = Vec::new();
+    wanted_in(&server.root, &mut wanted);
+    wanted.sort_by_key(|name| name.span);
+    wanted.dedup();
+    for name in wanted {
+        if !defined.contains(name.value.as_str()) {
+            let diagnostic = Diagnostic::warning(format!("could not find named location \"{}\"", name.value))
+                .at(name.span)
+                .label("requests that come here are answered 500");
+            // An inherited error_page is wanted by many servers and said once.
+            let nearest = suggest::nearest(&name.value, defined.iter().copied()).map(str::to_owned);
+            cx.report_once(&format!("named {:?}", name.span), || match nearest {
+                Some(nearest) => diagnostic.help(format!("did you mean \"{nearest}\"?")),
+                None => diagnostic,
+            });
+        }
+    }
+}
+
+fn wanted_in(location: &Location, wanted: &mut Vec<At<String>>) {
+    use crate::model::TryFallback;
+    if let Some(try_files) = &location.try_files
+        && let TryFallback::Named(name) = &try_files.fallback
+    {
+        wanted.push(name.clone());
+    }
+    for page in &location.settings.error_pages {
+        if let Some(text) = template::as_literal(&page.target)
+            && text.starts_with('@')
+        {
+            wanted.push(At { value: text.to_owned(), span: page.target.span });
+        }
+    }
+    for step in &location.script {
+        if let Rewrite::If { location: Some(inside), .. } = step {
+            wanted_in(inside, wanted);
+        }
+    }
+    for inside in &location.locations {
+        wanted_in(inside, wanted);
+    }
+}

@@ -1,0 +1,225 @@
+//! What holds where nothing is said: nginx's defaults.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::{
+    AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, ClientLimits, DisableSymlinks, FastCgi,
+    IfModifiedSince, IgnoreHeaders, LingeringClose, LogEscape, LogFormat, LogLevel, LogTarget, Main, NextUpstream,
+    OriginSettings, Proxy, ProxyRedirect, ProxyRedirectRule, ServerTokens, Settings, UseStale, Workers,
+};
+use crate::span::Span;
+use crate::template;
+
+/// For what nobody wrote.
+pub const NOWHERE: Span = Span { file: u32::MAX, start: 0, end: 0 };
+
+const PAGE_BYTES: usize = 4096;
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub fn main() -> Main {
+    Main {
+        user: None,
+        worker_processes: Workers::Auto,
+        worker_rlimit_nofile: None,
+        worker_shutdown_timeout: None,
+        worker_connections: None,
+        pid: None,
+        error_log: Vec::new(),
+        daemon: true,
+        master_process: true,
+        working_directory: None,
+        env: Vec::new(),
+    }
+}
+
+pub fn client() -> ClientLimits {
+    ClientLimits {
+        header_timeout: secs(60),
+        header_buffer_bytes: 1024,
+        large_header_buffers: (4, 8192),
+        ignore_invalid_headers: true,
+        underscores_in_headers: false,
+        merge_slashes: true,
+        max_headers: 1000,
+    }
+}
+
+pub fn autoindex() -> Autoindex {
+    Autoindex { exact_size: true, localtime: false, format: AutoindexFormat::Html }
+}
+
+/// The format `combined`.
+pub fn combined() -> LogFormat {
+    let text = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
+                \"$http_referer\" \"$http_user_agent\"";
+    LogFormat {
+        name: At { value: "combined".to_owned(), span: NOWHERE },
+        escape: LogEscape::Default,
+        format: template::parse_template(text, NOWHERE).expect("every dollar in it begins a name"),
+    }
+}
+
+pub fn settings(prefix: &Path) -> Settings {
+    Settings {
+        root: template::literal(&prefix.join("html").to_string_lossy(), NOWHERE),
+        index: vec![template::literal("index.html", NOWHERE)],
+        types: Arc::new(types()),
+        default_type: "text/plain".to_owned(),
+        charset: None,
+        charset_types: [
+            "text/html",
+            "text/xml",
+            "text/plain",
+            "text/vnd.wap.wml",
+            "application/javascript",
+            "application/rss+xml",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        override_charset: false,
+        client_max_body_bytes: Some(1 << 20),
+        client_body_buffer_bytes: 4 * PAGE_BYTES,
+        client_body_timeout: secs(60),
+        client_body_temp_path: None,
+        keepalive_timeout: secs(75),
+        keepalive_header: None,
+        keepalive_requests: 1000,
+        keepalive_time: secs(3600),
+        keepalive_disable: vec!["msie6".to_owned()],
+        send_timeout: secs(60),
+        lingering_close: LingeringClose::On,
+        lingering_time: secs(30),
+        lingering_timeout: secs(5),
+        reset_timedout_connection: false,
+        limit_rate: None,
+        limit_rate_after: None,
+        error_pages: Vec::new(),
+        recursive_error_pages: false,
+        log_not_found: true,
+        log_subrequest: false,
+        open_file_cache: None,
+        open_file_cache_valid: secs(60),
+        open_file_cache_min_uses: 1,
+        open_file_cache_errors: false,
+        disable_symlinks: DisableSymlinks::Off,
+        satisfy_any: false,
+        server_tokens: ServerTokens::On,
+        etag: true,
+        if_modified_since: IfModifiedSince::Exact,
+        max_ranges: None,
+        chunked_transfer_encoding: true,
+        absolute_redirect: true,
+        server_name_in_redirect: false,
+        port_in_redirect: true,
+        access: Vec::new(),
+        auth_basic: None,
+        auth_basic_user_file: None,
+        add_headers: Vec::new(),
+        add_trailers: Vec::new(),
+        expires: None,
+        autoindex: None,
+        access_logs: vec![AccessLog {
+            target: AccessLogTarget::Fixed(LogTarget::File(prefix.join("logs/access.log"))),
+            format: At { value: "combined".to_owned(), span: NOWHERE },
+            buffer_bytes: None,
+            flush: None,
+            condition: None,
+        }],
+        error_log: Vec::new(),
+        limit_reqs: Vec::new(),
+        limit_req_status: 503,
+        limit_req_log_level: LogLevel::Error,
+        limit_req_dry_run: false,
+        limit_conns: Vec::new(),
+        limit_conn_status: 503,
+        limit_conn_log_level: LogLevel::Error,
+        limit_conn_dry_run: false,
+        real_ip_from: Vec::new(),
+        real_ip_header: "X-Real-IP".to_owned(),
+        real_ip_recursive: false,
+        resolver: Vec::new(),
+        resolver_timeout: secs(30),
+        sendfile: false,
+        fastcgi: Arc::new(FastCgi {
+            origin: origin(),
+            params: Vec::new(),
+            index: None,
+            split_path_info: None,
+            keep_conn: false,
+            catch_stderr: Vec::new(),
+        }),
+        proxy: Arc::new(Proxy {
+            origin: OriginSettings {
+                cache_key: Some(
+                    template::parse_template("$scheme$proxy_host$request_uri", NOWHERE)
+                        .expect("every dollar in it begins a name"),
+                ),
+                ..origin()
+            },
+            http_1_1: false,
+            set_headers: Vec::new(),
+            set_body: None,
+            method: None,
+            redirect: ProxyRedirect::Rules(vec![ProxyRedirectRule::Default]),
+            cookie_domains: Vec::new(),
+            cookie_paths: Vec::new(),
+        }),
+        cache_status_header: false,
+    }
+}
+
+fn types() -> HashMap<String, String> {
+    [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")]
+        .map(|(extension, kind)| (extension.to_owned(), kind.to_owned()))
+        .into()
+}
+
+fn origin() -> OriginSettings {
+    OriginSettings {
+        connect_timeout: secs(60),
+        send_timeout: secs(60),
+        read_timeout: secs(60),
+        buffer_bytes: PAGE_BYTES,
+        buffers: (8, PAGE_BYTES),
+        busy_buffers_bytes: None,
+        max_temp_file_bytes: 1 << 30,
+        temp_path: None,
+        buffering: true,
+        request_buffering: true,
+        ignore_client_abort: false,
+        intercept_errors: false,
+        next_upstream: NextUpstream { error: true, timeout: true, ..NextUpstream::default() },
+        next_upstream_tries: 0,
+        next_upstream_timeout: None,
+        pass_request_headers: true,
+        pass_request_body: true,
+        hide_headers: Vec::new(),
+        pass_headers: Vec::new(),
+        ignore_headers: IgnoreHeaders::default(),
+        limit_rate: None,
+        force_ranges: false,
+        socket_keepalive: false,
+        bind: None,
+        cache: None,
+        cache_key: None,
+        cache_valid: Vec::new(),
+        cache_bypass: Vec::new(),
+        no_cache: Vec::new(),
+        cache_methods: Vec::new(),
+        cache_min_uses: 1,
+        cache_use_stale: UseStale::default(),
+        cache_background_update: false,
+        cache_lock: false,
+        cache_lock_age: secs(5),
+        cache_lock_timeout: secs(5),
+        cache_revalidate: false,
+        cache_max_range_offset: None,
+        cache_convert_head: true,
+    }
+}

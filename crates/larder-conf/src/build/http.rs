@@ -1,0 +1,239 @@
+//! `http`, and the levels inside it.
+
+use std::sync::Arc;
+
+use crate::diagnostic::Diagnostic;
+use crate::directives::{self, Action, BlockKind, Contexts, DirectiveInfo, rewrite};
+use crate::model::{
+    At, Balance, CachePath, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen, Location, LogFormat, Map,
+    Matcher, Rewrite, Server, ServerName, SplitClients, Upstream,
+};
+use crate::tree::Directive;
+
+use super::{Cx, Level, Seen, admit, apply, check, children, defaults};
+
+/// What `http` defines beside its settings.
+#[derive(Debug, Default)]
+pub struct HttpParts {
+    /// `upstream`.
+    pub upstreams: Vec<Upstream>,
+    /// `*_cache_path`.
+    pub cache_paths: Vec<CachePath>,
+    /// `log_format`.
+    pub log_formats: Vec<LogFormat>,
+    /// `map`.
+    pub maps: Vec<Map>,
+    /// `geo`.
+    pub geos: Vec<Geo>,
+    /// `split_clients`.
+    pub splits: Vec<SplitClients>,
+    /// `limit_req_zone`.
+    pub limit_req_zones: Vec<LimitReqZone>,
+    /// `limit_conn_zone`.
+    pub limit_conn_zones: Vec<LimitConnZone>,
+}
+
+/// Builds `http` from the directives in it.
+pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> Http {
+    let mut level = Level::http(&cx.options.prefix);
+    let mut parts = HttpParts { log_formats: vec![defaults::combined()], ..HttpParts::default() };
+    let inner = set_level(&mut level, tree, Some(&mut parts), cx);
+    let mut servers = Vec::new();
+    for (info, directive) in inner {
+        match info.action {
+            Action::Block(BlockKind::Server) => servers.push(server(directive, &level, cx)),
+            Action::Block(BlockKind::Upstream) => {
+                let upstream = upstream(directive, cx);
+                match parts.upstreams.iter().find(|known| known.name.value == upstream.name.value) {
+                    Some(known) => cx.report(
+                        Diagnostic::error(format!("duplicate upstream \"{}\"", upstream.name.value))
+                            .at(upstream.name.span)
+                            .related(known.name.span, "it is defined here already"),
+                    ),
+                    None => parts.upstreams.push(upstream),
+                }
+            }
+            _ => {}
+        }
+    }
+    check::references(&parts, cx);
+    check::servers(&servers, cx);
+    Http {
+        settings: Arc::new(level.settings),
+        servers,
+        upstreams: parts.upstreams,
+        cache_paths: parts.cache_paths,
+        log_formats: parts.log_formats,
+        maps: parts.maps,
+        geos: parts.geos,
+        splits: parts.splits,
+        limit_req_zones: parts.limit_req_zones,
+        limit_conn_zones: parts.limit_conn_zones,
+    }
+}
+
+/// Applies the directives of a level, and returns the ones that come after: blocks, and what is run for
+/// each request.
+fn set_level<'t>(
+    level: &mut Level,
+    tree: &[&'t Directive],
+    mut parts: Option<&mut HttpParts>,
+    cx: &mut Cx<'_>,
+) -> Vec<(&'static DirectiveInfo, &'t Directive)> {
+    let mut later = Vec::new();
+    for &directive in tree {
+        let is_first = !level.seen.has(&directive.name.text);
+        let Some(info) = admit(directive, level.context, &mut level.seen, cx) else {
+            continue;
+        };
+        level.is_first = is_first;
+        match (info.action, &mut parts) {
+            (Action::Level(set), _) => apply(directive, cx, |cx| set(level, cx, directive)),
+            (Action::Http(set), Some(parts)) => apply(directive, cx, |cx| set(parts, cx, directive)),
+            _ => later.push((info, directive)),
+        }
+    }
+    level.finish();
+    check::level(level, cx);
+    later
+}
+
+fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> Server {
+    let mut level = http.inside(Contexts::SERVER, Matcher::Root);
+    let inner = set_level(&mut level, &children(directive), None, cx);
+    let (script, locations) = script_and_locations(&inner, &mut level, cx);
+    if level.listens.is_empty() {
+        let port = if cx.options.is_root { 80 } else { 8000 };
+        level.listens.push(Listen { span: directive.name.span, ..directives::listen_default(port) });
+    }
+    if level.names.is_empty() {
+        level.names.push(At { value: ServerName::Exact(String::new()), span: directive.name.span });
+    }
+    let client = level.client.clone();
+    let (listens, names) = (std::mem::take(&mut level.listens), std::mem::take(&mut level.names));
+    let first_name = level.first_name.take().unwrap_or_default();
+    check::locations(&locations, cx);
+    Server {
+        span: directive.name.span,
+        listens,
+        names,
+        first_name,
+        script,
+        root: location_of(level, directive, Vec::new(), locations),
+        client,
+    }
+}
+
+fn location(directive: &Directive, outer: &Level, cx: &mut Cx<'_>) -> Option<Location> {
+    let matcher = match directives::location_matcher(directive, outer) {
+        Ok(matcher) => matcher,
+        Err(diagnostic) => {
+            cx.report(diagnostic);
+            return None;
+        }
+    };
+    let mut level = outer.inside(Contexts::LOCATION, matcher);
+    let inner = set_level(&mut level, &children(directive), None, cx);
+    let limit_except = inner
+        .iter()
+        .find(|(info, _)| matches!(info.action, Action::Block(BlockKind::LimitExcept)))
+        .and_then(|(_, directive)| limit_except(directive, &level, cx));
+    let (script, locations) = script_and_locations(&inner, &mut level, cx);
+    check::locations(&locations, cx);
+    let mut location = location_of(level, directive, script, locations);
+    location.limit_except = limit_except;
+    Some(location)
+}
+
+/// What is run for each request, and the locations inside.
+fn script_and_locations(
+    inner: &[(&'static DirectiveInfo, &Directive)],
+    level: &mut Level,
+    cx: &mut Cx<'_>,
+) -> (Vec<Rewrite>, Vec<Location>) {
+    let mut script = Vec::new();
+    let mut locations = Vec::new();
+    for &(info, directive) in inner {
+        match info.action {
+            Action::Script => script.extend(step(directive, level, cx)),
+            Action::Block(BlockKind::Location) => locations.extend(location(directive, level, cx)),
+            _ => {}
+        }
+    }
+    (script, locations)
+}
+
+/// One directive of the rewrite module.
+fn step(directive: &Directive, level: &Level, cx: &mut Cx<'_>) -> Option<Rewrite> {
+    if directive.name.text != "if" {
+        let mut step = None;
+        apply(directive, cx, |_| {
+            step = Some(rewrite::step(directive)?);
+            Ok(())
+        });
+        return step;
+    }
+    let condition = rewrite::condition(directive).map_err(|diagnostic| cx.report(diagnostic)).ok();
+    let context = match level.context == Contexts::SERVER {
+        true => Contexts::IF_IN_SERVER,
+        false => Contexts::IF_IN_LOCATION,
+    };
+    let mut inside = level.inside(context, level.matcher.clone());
+    let inner = set_level(&mut inside, &children(directive), None, cx);
+    let script = inner.iter().filter_map(|(_, directive)| step(directive, &inside, cx)).collect();
+    let location = (context == Contexts::IF_IN_LOCATION).then(|| {
+        inside.matcher = Matcher::Root;
+        Box::new(location_of(inside, directive, Vec::new(), Vec::new()))
+    });
+    Some(Rewrite::If { condition: condition?, script, location })
+}
+
+fn limit_except(directive: &Directive, outer: &Level, cx: &mut Cx<'_>) -> Option<LimitExcept> {
+    let methods = directives::limited_methods(directive).map_err(|diagnostic| cx.report(diagnostic)).ok();
+    let mut level = outer.inside(Contexts::LIMIT_EXCEPT, outer.matcher.clone());
+    set_level(&mut level, &children(directive), None, cx);
+    level.matcher = Matcher::Root;
+    let location = Box::new(location_of(level, directive, Vec::new(), Vec::new()));
+    Some(LimitExcept { methods: methods?, location })
+}
+
+fn location_of(level: Level, directive: &Directive, script: Vec<Rewrite>, locations: Vec<Location>) -> Location {
+    Location {
+        matcher: level.matcher,
+        span: directive.name.span,
+        settings: Arc::new(level.settings),
+        handler: level.handler,
+        script,
+        try_files: level.try_files,
+        internal: level.internal,
+        alias: level.alias,
+        alias_replaces: level.alias_replaces,
+        limit_except: None,
+        locations,
+    }
+}
+
+fn upstream(directive: &Directive, cx: &mut Cx<'_>) -> Upstream {
+    let name = directive.arg(0);
+    let mut upstream = Upstream {
+        name: At { value: name.text.clone(), span: name.span },
+        servers: Vec::new(),
+        balance: Balance::RoundRobin,
+        keepalive: None,
+        keepalive_requests: 1000,
+        keepalive_timeout: std::time::Duration::from_secs(60),
+        keepalive_time: std::time::Duration::from_secs(3600),
+    };
+    let mut seen = Seen::default();
+    for directive in children(directive) {
+        let Some(info) = admit(directive, Contexts::UPSTREAM, &mut seen, cx) else {
+            continue;
+        };
+        if let Action::Group(set) = info.action {
+            apply(directive, cx, |cx| set(&mut upstream, cx, directive));
+        }
+    }
+    let has_servers = children(directive).iter().any(|inside| inside.name.text == "server");
+    check::upstream(&upstream, has_servers, cx);
+    upstream
+}

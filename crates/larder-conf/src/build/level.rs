@@ -1,0 +1,191 @@
+//! A level: what stands in one pair of braces, with what it inherits.
+
+use std::sync::Arc;
+
+use crate::directives::Contexts;
+use crate::model::At;
+use crate::model::{
+    AddHeader, Autoindex, ClientLimits, FastCgi, Handler, Listen, Matcher, OriginSettings, Proxy, ServerName, Settings,
+    Template, TryFiles,
+};
+use crate::span::Span;
+
+use super::{Seen, defaults};
+
+/// A level while its directives are applied.
+#[derive(Debug)]
+pub struct Level {
+    /// What kind of block it is.
+    pub context: Contexts,
+    /// What it inherits and passes on.
+    pub settings: Settings,
+    /// The same for what belongs to servers.
+    pub client: ClientLimits,
+    /// `autoindex`; its forms are kept when it is off.
+    pub autoindex_on: bool,
+    /// `autoindex_*`.
+    pub autoindex: Autoindex,
+    /// `add_header_inherit`.
+    pub header_inheritance: HeaderInheritance,
+    /// `add_trailer_inherit`.
+    pub trailer_inheritance: HeaderInheritance,
+    /// How the location is matched.
+    pub matcher: Matcher,
+    /// What answers.
+    pub handler: Handler,
+    /// `try_files`.
+    pub try_files: Option<TryFiles>,
+    /// `internal`.
+    pub internal: bool,
+    /// `alias`.
+    pub alias: Option<Template>,
+    /// What the alias stands for.
+    pub alias_replaces: Option<usize>,
+    /// `listen`.
+    pub listens: Vec<Listen>,
+    /// `server_name`.
+    pub names: Vec<At<ServerName>>,
+    /// The first of `names`.
+    pub first_name: Option<String>,
+    /// Whether the directive being applied is the first of its name in this level.
+    pub is_first: bool,
+    /// Whether `access_log off` stands in this level; it silences the others there.
+    pub access_log_off: bool,
+    /// What the level has had.
+    pub seen: Seen,
+    inherited_headers: Vec<AddHeader>,
+    inherited_trailers: Vec<AddHeader>,
+}
+
+/// `add_header_inherit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderInheritance {
+    /// Inherit where the level has none of its own.
+    On,
+    /// Inherit nothing.
+    Off,
+    /// Inherit, and add those of the level.
+    Merge,
+}
+
+impl Level {
+    /// The level of `http`.
+    pub fn http(prefix: &std::path::Path) -> Self {
+        Self {
+            context: Contexts::HTTP,
+            settings: defaults::settings(prefix),
+            client: defaults::client(),
+            autoindex_on: false,
+            autoindex: defaults::autoindex(),
+            header_inheritance: HeaderInheritance::On,
+            trailer_inheritance: HeaderInheritance::On,
+            matcher: Matcher::Root,
+            handler: Handler::Static,
+            try_files: None,
+            internal: false,
+            alias: None,
+            alias_replaces: None,
+            listens: Vec::new(),
+            names: Vec::new(),
+            first_name: None,
+            is_first: true,
+            access_log_off: false,
+            seen: Seen::default(),
+            inherited_headers: Vec::new(),
+            inherited_trailers: Vec::new(),
+        }
+    }
+
+    /// A level inside this one.
+    pub fn inside(&self, context: Contexts, matcher: Matcher) -> Self {
+        // An if or limit_except is the same location under other settings.
+        let is_same_location = context == Contexts::IF_IN_LOCATION || context == Contexts::LIMIT_EXCEPT;
+        Self {
+            context,
+            settings: self.settings.clone(),
+            client: self.client.clone(),
+            autoindex_on: self.autoindex_on,
+            autoindex: self.autoindex,
+            header_inheritance: self.header_inheritance,
+            trailer_inheritance: self.trailer_inheritance,
+            matcher,
+            handler: if is_same_location { self.handler.clone() } else { Handler::Static },
+            try_files: None,
+            internal: is_same_location && self.internal,
+            alias: self.alias.clone(),
+            alias_replaces: self.alias_replaces,
+            listens: Vec::new(),
+            names: Vec::new(),
+            first_name: None,
+            is_first: true,
+            access_log_off: false,
+            seen: Seen::default(),
+            inherited_headers: self.settings.add_headers.clone(),
+            inherited_trailers: self.settings.add_trailers.clone(),
+        }
+    }
+
+    /// What several directives decide together.
+    pub fn finish(&mut self) {
+        self.settings.autoindex = self.autoindex_on.then_some(self.autoindex);
+        if self.access_log_off {
+            self.settings.access_logs.clear();
+        }
+        let has_own = self.seen.has("add_header");
+        merge_headers(&mut self.settings.add_headers, &self.inherited_headers, has_own, self.header_inheritance);
+        let has_own = self.seen.has("add_trailer");
+        merge_headers(&mut self.settings.add_trailers, &self.inherited_trailers, has_own, self.trailer_inheritance);
+    }
+
+    /// `fastcgi_*`.
+    pub fn fastcgi(&mut self) -> &mut FastCgi {
+        Arc::make_mut(&mut self.settings.fastcgi)
+    }
+
+    /// `proxy_*`.
+    pub fn proxy(&mut self) -> &mut Proxy {
+        Arc::make_mut(&mut self.settings.proxy)
+    }
+
+    /// What `fastcgi_*` shares with `proxy_*`.
+    pub fn fastcgi_origin(&mut self) -> &mut OriginSettings {
+        &mut self.fastcgi().origin
+    }
+
+    /// What `proxy_*` shares with `fastcgi_*`.
+    pub fn proxy_origin(&mut self) -> &mut OriginSettings {
+        &mut self.proxy().origin
+    }
+
+    /// The list to add to: emptied when this is the first directive of its name in the level.
+    pub fn list<'l, T>(&'l mut self, pick: impl FnOnce(&'l mut Settings) -> &'l mut Vec<T>) -> &'l mut Vec<T> {
+        let is_first = self.is_first;
+        let list = pick(&mut self.settings);
+        if is_first {
+            list.clear();
+        }
+        list
+    }
+
+    /// Sets `root`, which ends an inherited alias.
+    pub fn set_root(&mut self, root: Template) {
+        self.settings.root = root;
+        self.alias = None;
+        self.alias_replaces = None;
+    }
+
+    /// A place in the level, for messages about the level itself.
+    pub fn place(&self, name: &str) -> Option<Span> {
+        self.seen.first(name)
+    }
+}
+
+fn merge_headers(own: &mut Vec<AddHeader>, inherited: &[AddHeader], has_own: bool, how: HeaderInheritance) {
+    match (how, has_own) {
+        (HeaderInheritance::Merge, true) => {
+            own.splice(0..0, inherited.iter().cloned());
+        }
+        (HeaderInheritance::Off, false) => own.clear(),
+        (HeaderInheritance::On | HeaderInheritance::Off, _) | (HeaderInheritance::Merge, false) => {}
+    }
+}

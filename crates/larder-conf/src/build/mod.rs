@@ -1,0 +1,240 @@
+//! The tree of directives into the model, level by level.
+//!
+//! A level is what stands in one pair of braces: `http`, a `server`, a `location`, an `if`. It starts as a
+//! copy of what it inherits, its own directives are applied to it in order, and then the levels inside it
+//! start as copies of it. So where a directive stands in its level does not matter, as in nginx; a list
+//! replaces the inherited one when the level adds to it for the first time.
+
+mod check;
+mod defaults;
+mod http;
+mod level;
+
+use std::collections::HashSet;
+
+use crate::Options;
+use crate::diagnostic::Diagnostic;
+use crate::directives::{self, Action, BlockKind, Contexts, DirectiveInfo};
+use crate::model::{Config, Main};
+use crate::span::Span;
+use crate::tree::Directive;
+
+pub use self::check::Reference;
+pub use self::http::HttpParts;
+pub use self::level::{HeaderInheritance, Level};
+
+/// What all levels need.
+pub struct Cx<'a> {
+    /// Prefixes and the like.
+    pub options: &'a Options,
+    /// Names that are checked when everything is known.
+    pub references: Vec<Reference>,
+    diagnostics: &'a mut Vec<Diagnostic>,
+    /// What has been noticed once already.
+    noticed: HashSet<String>,
+}
+
+impl Cx<'_> {
+    /// Reports something.
+    #[expect(clippy::boxed_local, reason = "errors come in boxes, to keep results small")]
+    pub fn report(&mut self, diagnostic: Box<Diagnostic>) {
+        self.diagnostics.push(*diagnostic);
+    }
+
+    /// Reports something once for each `topic`.
+    pub fn report_once(&mut self, topic: &str, diagnostic: impl FnOnce() -> Box<Diagnostic>) {
+        if self.noticed.insert(topic.to_owned()) {
+            self.report(diagnostic());
+        }
+    }
+
+    /// Path relative to the prefix, as nginx joins logs, roots and temporary files.
+    pub fn path(&self, text: &str) -> std::path::PathBuf {
+        self.options.prefix.join(text)
+    }
+}
+
+/// Makes the model. What is wrong goes to `diagnostics`; the model is only good without errors among them.
+pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Config {
+    let mut cx = Cx { options, references: Vec::new(), diagnostics, noticed: HashSet::new() };
+    let mut main = defaults::main();
+    let mut http_block: Option<&Directive> = None;
+    let mut events_block: Option<&Directive> = None;
+    let wrapped = wrap_vhost(tree, &mut cx);
+    let outside: Vec<&Directive> = match &wrapped {
+        Some((outside, _)) => outside.clone(),
+        None => tree.iter().collect(),
+    };
+    let mut seen = Seen::default();
+    for directive in outside {
+        let Some(info) = admit(directive, Contexts::MAIN, &mut seen, &mut cx) else {
+            continue;
+        };
+        match info.action {
+            Action::Main(set) => apply(directive, &mut cx, |cx| set(&mut main, cx, directive)),
+            Action::Block(BlockKind::Http) => once(&mut http_block, directive, &mut cx),
+            Action::Block(BlockKind::Events) => once(&mut events_block, directive, &mut cx),
+            _ => {}
+        }
+    }
+    if let Some(events) = events_block {
+        build_events(events, &mut main, &mut cx);
+    }
+    let http = match (&wrapped, http_block) {
+        (Some((_, inside)), _) => http::build(inside, &mut cx),
+        (None, Some(block)) => http::build(&children(block), &mut cx),
+        (None, None) => http::build(&[], &mut cx),
+    };
+    Config { main, http }
+}
+
+/// Where a file has `server` and the like at the top and no `http`, as a file of `sites-enabled` given
+/// alone does: what belongs to the main context, and what is read as if it stood in `http`.
+fn wrap_vhost<'t>(tree: &'t [Directive], cx: &mut Cx<'_>) -> Option<(Vec<&'t Directive>, Vec<&'t Directive>)> {
+    let belongs_to_http = |directive: &&Directive| {
+        directives::stands_in(&directive.name.text, Contexts::HTTP)
+            && !directives::stands_in(&directive.name.text, Contexts::MAIN)
+    };
+    let has_http = tree.iter().any(|directive| directive.name.text == "http");
+    let has_server = tree.iter().any(|directive| belongs_to_http(&directive) && directive.block.is_some());
+    if has_http || !has_server {
+        return None;
+    }
+    let (inside, outside): (Vec<&Directive>, Vec<&Directive>) = tree.iter().partition(belongs_to_http);
+    if let Some(first) = inside.first() {
+        cx.report(
+            Diagnostic::notice("the file has no \"http\" block; it is read as if it stood in one")
+                .at(first.name.span)
+                .label("this belongs into \"http\""),
+        );
+    }
+    Some((outside, inside))
+}
+
+fn build_events(events: &Directive, main: &mut Main, cx: &mut Cx<'_>) {
+    let mut seen = Seen::default();
+    for directive in children(events) {
+        let Some(info) = admit(directive, Contexts::EVENTS, &mut seen, cx) else {
+            continue;
+        };
+        if let Action::Main(set) = info.action {
+            apply(directive, cx, |cx| set(main, cx, directive));
+        }
+    }
+}
+
+fn once<'t>(slot: &mut Option<&'t Directive>, directive: &'t Directive, cx: &mut Cx<'_>) {
+    match slot {
+        Some(first) => cx.report(directive.duplicate().related(first.name.span, "it stands here already")),
+        None => *slot = Some(directive),
+    }
+}
+
+/// The directives in the braces of a block.
+pub fn children(directive: &Directive) -> Vec<&Directive> {
+    directive.block.as_ref().map(|block| block.directives.iter().collect()).unwrap_or_default()
+}
+
+/// The directives that a level has had, and where first.
+#[derive(Debug, Default)]
+pub struct Seen {
+    names: Vec<(&'static str, Span)>,
+}
+
+impl Seen {
+    fn first(&self, name: &str) -> Option<Span> {
+        self.names.iter().find(|(known, _)| *known == name).map(|(_, span)| *span)
+    }
+
+    /// Whether the level has had a directive of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.first(name).is_some()
+    }
+}
+
+/// What a directive is, if something has to be done with it. All that needs only be said is said here.
+fn admit(directive: &Directive, context: Contexts, seen: &mut Seen, cx: &mut Cx<'_>) -> Option<&'static DirectiveInfo> {
+    let name = &directive.name;
+    let info = match directives::resolve(directive, context) {
+        Ok(info) => info,
+        Err(diagnostic) => {
+            cx.report(directive.runs_on.clone().map_or(diagnostic, as_error));
+            return None;
+        }
+    };
+    match info.action {
+        Action::Refused(refusal) => {
+            let is_harmless = directive.args.len() == 1
+                && refusal.harmless_with.iter().any(|harmless| directive.text(0).eq_ignore_ascii_case(harmless));
+            if !is_harmless {
+                cx.report(
+                    Diagnostic::error(format!("\"{}\" is not available in this version of larder", name.text))
+                        .at(name.span)
+                        .label(format!("it belongs to {}", refusal.module))
+                        .help(refusal.advice),
+                );
+            }
+            None
+        }
+        Action::Harmless(why) => {
+            let topic = if info.name.ends_with('_') { info.name } else { name.text.as_str() };
+            cx.report_once(topic, || {
+                Diagnostic::notice(format!("\"{}\" is read and has no effect: {why}", name.text)).at(name.span)
+            });
+            None
+        }
+        Action::Compression => {
+            let is_off = directive.args.len() == 1 && directive.text(0).eq_ignore_ascii_case("off");
+            if !is_off {
+                cx.report_once("compression", || {
+                    Diagnostic::notice("compression is not available in this version; answers are sent uncompressed")
+                        .at(name.span)
+                });
+            }
+            None
+        }
+        Action::Https => {
+            cx.report_once("https", || {
+                Diagnostic::notice("HTTPS is not available in this version; its settings have no effect").at(name.span)
+            });
+            None
+        }
+        Action::Main(_) | Action::Level(_) | Action::Http(_) | Action::Group(_) | Action::Script | Action::Block(_) => {
+            if let Some(first) = seen.first(info.name) {
+                if !info.repeats {
+                    cx.report(
+                        directive.duplicate().label("a level has it once").related(first, "it stands here already"),
+                    );
+                    return None;
+                }
+            } else {
+                seen.names.push((info.name, name.span));
+            }
+            Some(info)
+        }
+    }
+}
+
+/// Runs a setter. Where it fails and a `;` may be missing before the word that it fails at, that is said
+/// instead; where it does not fail, the missing `;` is only a guess.
+fn apply(directive: &Directive, cx: &mut Cx<'_>, set: impl FnOnce(&mut Cx<'_>) -> Result<(), Box<Diagnostic>>) {
+    let result = set(cx);
+    match (result, directive.runs_on.clone()) {
+        (Ok(()), None) => {}
+        (Ok(()), Some(guess)) => cx.report(guess),
+        (Err(diagnostic), None) => cx.report(diagnostic),
+        (Err(diagnostic), Some(guess)) => {
+            let is_before =
+                guess.span.zip(diagnostic.span).is_some_and(|(g, d)| g.file == d.file && g.start <= d.start);
+            cx.report(if is_before { as_error(guess) } else { diagnostic });
+        }
+    }
+}
+
+fn as_error(mut guess: Box<Diagnostic>) -> Box<Diagnostic> {
+    guess.severity = crate::Severity::Error;
+    guess.message = guess.message.replace("perhaps not", "not");
+    guess.label = Some("a \";\" is missing here".to_owned());
+    guess.related.iter_mut().for_each(|(_, why)| *why = "the next directive begins here".to_owned());
+    guess
+}

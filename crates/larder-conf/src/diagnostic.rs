@@ -1,0 +1,189 @@
+//! What is wrong with a configuration, and how it is shown.
+
+use std::fmt::Write as _;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use crate::sources::{Sources, text};
+use crate::span::Span;
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The configuration cannot be used.
+    Error,
+    /// It can, but probably does not do what was meant.
+    Warning,
+    /// It can; this is good to know.
+    Notice,
+}
+
+/// Something to say about a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// One line, in nginx's words where nginx has some.
+    pub message: String,
+    /// Where.
+    pub span: Option<Span>,
+    /// What stands there, for the line under it.
+    pub label: Option<String>,
+    /// What to do.
+    pub help: Option<String>,
+    /// Other places that matter, and why.
+    pub related: Vec<(Span, String)>,
+}
+
+/// A value, or what is wrong.
+pub(crate) type Outcome<T = ()> = Result<T, Box<Diagnostic>>;
+
+impl Diagnostic {
+    /// An error without a place.
+    pub fn error(message: impl Into<String>) -> Box<Self> {
+        Self::new(Severity::Error, message.into())
+    }
+
+    /// A warning without a place.
+    pub fn warning(message: impl Into<String>) -> Box<Self> {
+        Self::new(Severity::Warning, message.into())
+    }
+
+    /// A notice without a place.
+    pub fn notice(message: impl Into<String>) -> Box<Self> {
+        Self::new(Severity::Notice, message.into())
+    }
+
+    /// Says where.
+    pub fn at(mut self: Box<Self>, span: Span) -> Box<Self> {
+        self.span = Some(span);
+        self
+    }
+
+    /// Says what stands there.
+    pub fn label(mut self: Box<Self>, label: impl Into<String>) -> Box<Self> {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Says what to do.
+    pub fn help(mut self: Box<Self>, help: impl Into<String>) -> Box<Self> {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Points at another place.
+    pub fn related(mut self: Box<Self>, span: Span, why: impl Into<String>) -> Box<Self> {
+        self.related.push((span, why.into()));
+        self
+    }
+
+    fn new(severity: Severity, message: String) -> Box<Self> {
+        Box::new(Self { severity, message, span: None, label: None, help: None, related: Vec::new() })
+    }
+}
+
+/// How many diagnostics are kept; a file that is no configuration has one on every line.
+const DIAGNOSTICS_MAX: usize = 100;
+
+/// Keeps what a person can read. Errors stay before notices.
+pub(crate) fn limit(diagnostics: &mut Vec<Diagnostic>) {
+    if diagnostics.len() <= DIAGNOSTICS_MAX {
+        return;
+    }
+    if diagnostics.iter().any(|d| d.severity == Severity::Error) {
+        diagnostics.retain(|d| d.severity == Severity::Error);
+    }
+    let more = diagnostics.len().saturating_sub(DIAGNOSTICS_MAX);
+    diagnostics.truncate(DIAGNOSTICS_MAX);
+    if more > 0
+        && let Some(last) = diagnostics.last_mut()
+    {
+        let note = format!("and {more} more");
+        last.help = Some(last.help.take().map_or(note.clone(), |help| format!("{help}; {note}")));
+    }
+}
+
+/// The diagnostics as plain text: first a line as nginx writes it, then the place with a caret.
+///
+/// ```text
+/// larder: [emerg] unknown directive "fastcgi_cach" in /etc/nginx/nginx.conf:12
+///   --> /etc/nginx/nginx.conf:12:9
+///    |
+/// 12 |         fastcgi_cach pages;
+///    |         ^^^^^^^^^^^^
+///    = help: did you mean "fastcgi_cache"?
+/// ```
+pub fn render(diagnostics: &[Diagnostic], sources: &Sources) -> String {
+    let mut out = String::new();
+    for diagnostic in diagnostics {
+        render_one(diagnostic, sources, &mut out);
+    }
+    out
+}
+
+fn render_one(diagnostic: &Diagnostic, sources: &Sources, out: &mut String) {
+    let word = match diagnostic.severity {
+        Severity::Error => "emerg",
+        Severity::Warning => "warn",
+        Severity::Notice => "notice",
+    };
+    let _ = write!(out, "larder: [{word}] {}", diagnostic.message);
+    let place = diagnostic.span.and_then(|span| Some((span, sources.position(span)?)));
+    let Some((span, position)) = place else {
+        out.push('\n');
+        if let Some(help) = &diagnostic.help {
+            let _ = writeln!(out, "  = help: {help}");
+        }
+        return;
+    };
+    let _ = writeln!(out, " in {}:{}", position.path.display(), position.line);
+
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+        Severity::Notice => Level::NOTE,
+    };
+    let mut places = vec![(span, AnnotationKind::Primary, diagnostic.label.clone())];
+    places.extend(diagnostic.related.iter().map(|(span, why)| (*span, AnnotationKind::Context, Some(why.clone()))));
+    let mut group = Group::with_level(level);
+    while let Some(file) = places.first().map(|(span, ..)| span.file) {
+        let (here, elsewhere): (Vec<_>, Vec<_>) = places.into_iter().partition(|(span, ..)| span.file == file);
+        places = elsewhere;
+        if let Some(snippet) = snippet(file, here, sources) {
+            group = group.element(snippet);
+        }
+    }
+    if let Some(help) = &diagnostic.help {
+        group = group.element(Level::HELP.message(help.clone()));
+    }
+    out.push_str(&Renderer::plain().render(&[group]));
+    out.push('\n');
+}
+
+/// The lines of one file from the first to the last place, with the places marked.
+fn snippet(
+    file: u32,
+    places: Vec<(Span, AnnotationKind, Option<String>)>,
+    sources: &Sources,
+) -> Option<Snippet<'static, annotate_snippets::Annotation<'static>>> {
+    let bytes = sources.bytes(file);
+    let first = places.iter().map(|(span, ..)| span.start as usize).min()?.min(bytes.len());
+    let last = places.iter().map(|(span, ..)| span.end as usize).max()?.clamp(first, bytes.len());
+    let from = bytes[..first].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+    let to = bytes[last..].iter().position(|&b| b == b'\n').map_or(bytes.len(), |at| last + at);
+    let path = sources.position(Span { file, start: 0, end: 0 })?.path.display().to_string();
+    let line = 1 + bytes[..from].iter().filter(|&&b| b == b'\n').count();
+    let shown = text(&bytes[from..to]);
+    let mut snippet = Snippet::source(shown.clone()).line_start(line).path(path);
+    for (span, kind, label) in places {
+        let start = (span.start as usize).saturating_sub(from).min(shown.len());
+        let end = (span.end as usize).saturating_sub(from).clamp(start, shown.len());
+        if shown.is_char_boundary(start) && shown.is_char_boundary(end) {
+            // A word over several lines is marked where it begins; the rest only pushes the message away.
+            let end = shown[start..end].find('\n').map_or(end, |at| start + at);
+            snippet = snippet.annotation(kind.span(start..end).label(label));
+        }
+    }
+    Some(snippet)
+}

@@ -1,0 +1,131 @@
+//! `fastcgi_cache_path` and `proxy_cache_path`.
+
+use std::time::Duration;
+
+use super::{Action, Args, DirectiveInfo, HTTP, repeated};
+use crate::build::{Cx, HttpParts};
+use crate::diagnostic::{Diagnostic, Outcome};
+use crate::model::{At, CachePath};
+use crate::tree::{Directive, Word};
+use crate::values;
+
+pub const TABLE: &[DirectiveInfo] = &[
+    repeated("fastcgi_cache_path", HTTP, Args::AtLeast(2), Action::Http(cache_path)),
+    repeated("proxy_cache_path", HTTP, Args::AtLeast(2), Action::Http(cache_path)),
+];
+
+/// The parameters that matter here; those for the loader and the manager are read too.
+const PARAMETERS: &[&str] = &["keys_zone", "levels", "inactive", "max_size", "min_free", "use_temp_path"];
+
+/// The least that nginx takes for a zone, two pages.
+const ZONE_BYTES_MIN: usize = 2 * 4096;
+
+fn cache_path(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let text = d.text(0);
+    let path = match text {
+        "/" => cx.path(text),
+        _ => cx.path(text.strip_suffix('/').unwrap_or(text)),
+    };
+    let mut zone = None;
+    let mut cache = CachePath {
+        path,
+        zone: At { value: String::new(), span: d.span() },
+        keys_bytes: 0,
+        max_bytes: None,
+        min_free_bytes: None,
+        inactive: Duration::from_secs(600),
+    };
+    for word in &d.args[1..] {
+        let wrong = |what: &str| Diagnostic::error(format!("invalid {what} \"{}\"", word.text)).at(word.span);
+        let Some((name, value)) = word.text.split_once('=') else {
+            return Err(d.unknown_parameter(word, PARAMETERS));
+        };
+        match name {
+            "keys_zone" => zone = Some(keys_zone(word, value)?),
+            "levels" if is_levels(value) => {}
+            "levels" => {
+                return Err(Diagnostic::error(format!("invalid \"levels\" \"{}\"", word.text))
+                    .at(word.span)
+                    .label("up to three numbers, each 1 or 2, such as levels=1:2"));
+            }
+            "inactive" => {
+                cache.inactive =
+                    values::time(value).ok_or_else(|| wrong("inactive value").label(must_be(values::TIME)))?;
+            }
+            "max_size" => {
+                let bytes = values::offset(value);
+                cache.max_bytes = Some(bytes.ok_or_else(|| wrong("max_size value").label(must_be(values::OFFSET)))?);
+            }
+            "min_free" => {
+                let bytes = values::offset(value);
+                cache.min_free_bytes =
+                    Some(bytes.ok_or_else(|| wrong("min_free value").label(must_be(values::OFFSET)))?);
+            }
+            "use_temp_path" if matches!(value, "on" | "off") => {}
+            "use_temp_path" => {
+                return Err(Diagnostic::error(format!(
+                    "invalid use_temp_path value \"{}\", it must be \"on\" or \"off\"",
+                    word.text
+                ))
+                .at(word.span));
+            }
+            "loader_files" | "manager_files" if values::number(value).is_some() => {}
+            "loader_sleep" | "loader_threshold" | "manager_sleep" | "manager_threshold"
+                if values::time(value).is_some() => {}
+            "loader_files" | "manager_files" | "loader_sleep" | "loader_threshold" | "manager_sleep"
+            | "manager_threshold" => return Err(wrong(&format!("{name} value"))),
+            "purger" if value == "off" => {}
+            "purger" | "purger_files" | "purger_sleep" | "purger_threshold" => {
+                return Err(Diagnostic::error(format!("\"{name}\" is not available in this version of larder"))
+                    .at(word.span)
+                    .label("it belongs to NGINX Plus")
+                    .help("remove it"));
+            }
+            _ => return Err(d.unknown_parameter(word, PARAMETERS)),
+        }
+    }
+    let Some((name, bytes)) = zone else {
+        let message = format!("\"{}\" must have \"keys_zone\" parameter", d.name.text);
+        return Err(Diagnostic::error(message).at(d.span()).help("add keys_zone=name:10m"));
+    };
+    if let Some(known) = http.cache_paths.iter().find(|known| known.zone.value == name.value) {
+        return Err(Diagnostic::error(format!("duplicate zone \"{}\"", name.value))
+            .at(name.span)
+            .related(known.zone.span, "it is defined here already"));
+    }
+    if let Some(known) = http.cache_paths.iter().find(|known| known.path == cache.path) {
+        return Err(Diagnostic::error(format!("the path \"{}\" is used by two caches", cache.path.display()))
+            .at(d.arg(0).span)
+            .related(known.zone.span, "the other one is here"));
+    }
+    http.cache_paths.push(CachePath { zone: name, keys_bytes: bytes, ..cache });
+    Ok(())
+}
+
+fn must_be(what: &str) -> String {
+    format!("it must be {what}")
+}
+
+/// Up to three of 1 and 2, with colons between them; or nothing.
+fn is_levels(value: &str) -> bool {
+    if value.is_empty() {
+        return true;
+    }
+    let parts: Vec<&str> = value.split(':').collect();
+    parts.len() <= 3 && parts.iter().all(|part| matches!(*part, "1" | "2"))
+}
+
+/// `name:size`.
+fn keys_zone(word: &Word, value: &str) -> Outcome<(At<String>, usize)> {
+    let parsed = value.split_once(':').and_then(|(name, size)| Some((name, values::size(size)?)));
+    let message = match parsed.filter(|(name, _)| !name.is_empty()) {
+        Some((name, bytes)) if bytes >= ZONE_BYTES_MIN => {
+            return Ok((At { value: name.to_owned(), span: word.span }, bytes));
+        }
+        Some(_) => format!("keys zone \"{}\" is too small", word.text),
+        None => format!("invalid keys zone size \"{}\"", word.text),
+    };
+    Err(Diagnostic::error(message)
+        .at(word.span)
+        .label("it is keys_zone=name:size with a size of 8k or more, such as keys_zone=pages:10m"))
+}

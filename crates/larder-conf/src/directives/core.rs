@@ -1,0 +1,140 @@
+//! The main context and `events`: the process.
+
+use super::{Action, Args, BlockKind, DirectiveInfo, EVENTS, MAIN, NONE, ONE, block, directive, log, repeated};
+use crate::diagnostic::Diagnostic;
+use crate::model::{At, Workers};
+
+pub const TABLE: &[DirectiveInfo] = &[
+    block("events", MAIN, NONE, Action::Block(BlockKind::Events)),
+    block("http", MAIN, NONE, Action::Block(BlockKind::Http)),
+    directive(
+        "user",
+        MAIN,
+        Args::Between(1, 2),
+        Action::Main(|main, _, d| {
+            let group = d.args.get(1).map(|word| word.text.clone());
+            main.user = Some(At { value: (d.text(0).to_owned(), group), span: d.span() });
+            Ok(())
+        }),
+    ),
+    directive(
+        "worker_processes",
+        MAIN,
+        ONE,
+        Action::Main(|main, _, d| {
+            main.worker_processes = match d.text(0) {
+                "auto" => Workers::Auto,
+                _ => match d.number(0).ok().and_then(|n| usize::try_from(n).ok()) {
+                    Some(count @ 1..) => Workers::Count(count),
+                    _ => return Err(d.invalid(d.arg(0), "\"auto\" or a number above zero")),
+                },
+            };
+            Ok(())
+        }),
+    ),
+    directive(
+        "worker_rlimit_nofile",
+        MAIN,
+        ONE,
+        Action::Main(|main, _, d| {
+            main.worker_rlimit_nofile = Some(d.number(0)?);
+            Ok(())
+        }),
+    ),
+    directive(
+        "worker_shutdown_timeout",
+        MAIN,
+        ONE,
+        Action::Main(|main, _, d| {
+            main.worker_shutdown_timeout = Some(d.time(0)?);
+            Ok(())
+        }),
+    ),
+    directive(
+        "pid",
+        MAIN,
+        ONE,
+        Action::Main(|main, cx, d| {
+            main.pid = Some(cx.path(d.text(0)));
+            Ok(())
+        }),
+    ),
+    directive(
+        "daemon",
+        MAIN,
+        Args::Flag,
+        Action::Main(|main, _, d| {
+            main.daemon = d.flag()?;
+            Ok(())
+        }),
+    ),
+    directive(
+        "master_process",
+        MAIN,
+        Args::Flag,
+        Action::Main(|main, _, d| {
+            main.master_process = d.flag()?;
+            Ok(())
+        }),
+    ),
+    directive(
+        "working_directory",
+        MAIN,
+        ONE,
+        Action::Main(|main, _, d| {
+            main.working_directory = Some(d.text(0).into());
+            Ok(())
+        }),
+    ),
+    repeated(
+        "env",
+        MAIN,
+        ONE,
+        Action::Main(|main, _, d| {
+            let (name, value) = match d.text(0).split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (d.text(0), None),
+            };
+            main.env.push((name.to_owned(), value));
+            Ok(())
+        }),
+    ),
+    repeated(
+        "error_log",
+        MAIN,
+        Args::AtLeast(1),
+        Action::Main(|main, cx, d| {
+            main.error_log.push(log::error_log(cx, d)?);
+            Ok(())
+        }),
+    ),
+    repeated(
+        "load_module",
+        MAIN,
+        ONE,
+        Action::Main(|_, cx, d| {
+            let path = d.text(0);
+            cx.report(
+                Diagnostic::notice(format!("module \"{path}\" is not loaded: larder loads no modules"))
+                    .at(d.span())
+                    .help("what it does is built in, or its directives are errors where they stand"),
+            );
+            Ok(())
+        }),
+    ),
+    directive(
+        "worker_connections",
+        EVENTS,
+        ONE,
+        Action::Main(|main, cx, d| {
+            main.worker_connections = Some(d.number(0)?);
+            cx.report_once("worker_connections", || {
+                Diagnostic::notice(
+                    "\"worker_connections\" is read and has no effect: connections are limited by open files only",
+                )
+                .at(d.name.span)
+            });
+            Ok(())
+        }),
+    ),
+];

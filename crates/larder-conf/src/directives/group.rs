@@ -1,0 +1,204 @@
+//! `upstream`: groups of origins.
+
+use super::{Action, Args, BlockKind, DirectiveInfo, HTTP, NONE, ONE, UPSTREAM, block, directive, repeated};
+use crate::build::Cx;
+use crate::diagnostic::{Diagnostic, Outcome};
+use crate::model::{At, Balance, Upstream, UpstreamServer};
+use crate::tree::{Directive, Word};
+use crate::values;
+
+pub const TABLE: &[DirectiveInfo] = &[
+    block("upstream", HTTP, ONE, Action::Block(BlockKind::Upstream)),
+    repeated("server", UPSTREAM, Args::AtLeast(1), Action::Group(server)),
+    directive("least_conn", UPSTREAM, NONE, Action::Group(|u, cx, d| balance(u, cx, d, Balance::LeastConn))),
+    directive("ip_hash", UPSTREAM, NONE, Action::Group(|u, cx, d| balance(u, cx, d, Balance::IpHash))),
+    directive(
+        "hash",
+        UPSTREAM,
+        Args::Between(1, 2),
+        Action::Group(|u, cx, d| {
+            let consistent = match d.args.get(1) {
+                None => false,
+                Some(word) if word.text == "consistent" => true,
+                Some(word) => return Err(d.invalid_parameter(word)),
+            };
+            balance(u, cx, d, Balance::Hash(d.template(0)?, consistent))
+        }),
+    ),
+    directive(
+        "random",
+        UPSTREAM,
+        Args::Between(0, 2),
+        Action::Group(|u, cx, d| {
+            let two = match d.args.as_slice() {
+                [] => false,
+                [two] | [two, _] if two.text != "two" => return Err(d.invalid_parameter(two)),
+                [_] => true,
+                [_, how, ..] if how.text == "least_conn" => true,
+                [_, how, ..] => return Err(d.invalid_parameter(how)),
+            };
+            balance(u, cx, d, Balance::Random { two })
+        }),
+    ),
+    directive(
+        "keepalive",
+        UPSTREAM,
+        Args::Between(1, 2),
+        Action::Group(|u, _, d| {
+            if let Some(word) = d.args.get(1).filter(|word| word.text != "local") {
+                return Err(d.invalid_parameter(word));
+            }
+            u.keepalive = Some(d.number32(0)? as usize);
+            Ok(())
+        }),
+    ),
+    directive(
+        "keepalive_requests",
+        UPSTREAM,
+        ONE,
+        Action::Group(|u, _, d| {
+            u.keepalive_requests = d.number(0)?;
+            Ok(())
+        }),
+    ),
+    directive(
+        "keepalive_timeout",
+        UPSTREAM,
+        ONE,
+        Action::Group(|u, _, d| {
+            u.keepalive_timeout = d.time(0)?;
+            Ok(())
+        }),
+    ),
+    directive(
+        "keepalive_time",
+        UPSTREAM,
+        ONE,
+        Action::Group(|u, _, d| {
+            u.keepalive_time = d.time(0)?;
+            Ok(())
+        }),
+    ),
+    // All workers share a group anyway.
+    directive(
+        "zone",
+        UPSTREAM,
+        Args::Between(1, 2),
+        Action::Group(|_, _, d| match d.args.get(1) {
+            Some(size) if values::size(&size.text).is_none() => Err(d.invalid(size, values::SIZE)),
+            _ => Ok(()),
+        }),
+    ),
+];
+
+/// The last one wins, as in nginx, which warns too.
+fn balance(upstream: &mut Upstream, cx: &mut Cx<'_>, d: &Directive, balance: Balance) -> Outcome {
+    match upstream.balance {
+        Balance::RoundRobin => {}
+        Balance::LeastConn | Balance::IpHash | Balance::Hash(..) | Balance::Random { .. } => {
+            cx.report(
+                Diagnostic::warning("load balancing method redefined")
+                    .at(d.span())
+                    .label("a group has one method; this one holds"),
+            );
+        }
+    }
+    upstream.balance = balance;
+    Ok(())
+}
+
+/// The parameters of a `server`.
+const PARAMETERS: &[&str] = &["weight", "max_fails", "fail_timeout", "max_conns", "backup", "down", "resolve"];
+
+fn server(upstream: &mut Upstream, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let address = d.arg(0);
+    check_address(address)?;
+    let mut server = UpstreamServer {
+        address: At { value: address.text.clone(), span: address.span },
+        weight: 1,
+        max_fails: 1,
+        fail_timeout: std::time::Duration::from_secs(10),
+        max_conns: 0,
+        backup: false,
+        down: false,
+        resolve: false,
+    };
+    for word in &d.args[1..] {
+        let number = |value: &str| {
+            values::number(value)
+                .and_then(|n| u32::try_from(n).ok())
+                .ok_or_else(|| d.invalid_parameter_value(word, values::NUMBER))
+        };
+        match (word.text.as_str(), word.text.split_once('=')) {
+            ("backup", _) => server.backup = true,
+            ("down", _) => server.down = true,
+            ("resolve", _) => server.resolve = true,
+            (_, Some(("weight", value))) => match number(value)? {
+                0 => return Err(d.invalid_parameter_value(word, "a number above zero")),
+                weight => server.weight = weight,
+            },
+            (_, Some(("max_fails", value))) => server.max_fails = number(value)?,
+            (_, Some(("max_conns", value))) => server.max_conns = number(value)?,
+            (_, Some(("fail_timeout", value))) => {
+                server.fail_timeout =
+                    values::time(value).ok_or_else(|| d.invalid_parameter_value(word, values::TIME))?;
+            }
+            ("drain", _) | (_, Some(("slow_start" | "route" | "service" | "id", _))) => {
+                return Err(Diagnostic::error(format!("\"{}\" is not available in this version of larder", word.text))
+                    .at(word.span)
+                    .label("it belongs to sticky sessions and NGINX Plus")
+                    .help("remove it"));
+            }
+            _ => return Err(d.unknown_parameter(word, PARAMETERS)),
+        }
+    }
+    upstream.servers.push(server);
+    Ok(())
+}
+
+/// `host`, `host:port`, `[IPv6]:port` or `unix:/path`.
+pub fn check_address(word: &Word) -> Outcome {
+    let text = word.text.as_str();
+    let wrong = |what: &str| {
+        Diagnostic::error(format!("{what} in upstream \"{text}\""))
+            .at(word.span)
+            .label("an address is host, host:port, [IPv6]:port or unix:/path")
+    };
+    if let Some(path) = text.strip_prefix("unix:") {
+        return if path.is_empty() { Err(wrong("no path")) } else { Ok(()) };
+    }
+    if text.contains('/') {
+        let diagnostic = wrong("invalid host");
+        return Err(match text.contains("://") {
+            true => diagnostic.help("leave out the scheme; it belongs to \"proxy_pass http://name\""),
+            false => diagnostic,
+        });
+    }
+    let (host, port) = match text.starts_with('[') {
+        true => {
+            let Some((host, rest)) = text[1..].split_once(']') else {
+                return Err(wrong("invalid host"));
+            };
+            if host.parse::<std::net::Ipv6Addr>().is_err() {
+                return Err(wrong("invalid IPv6 address"));
+            }
+            (host, rest.strip_prefix(':').or_else(|| (!rest.is_empty()).then_some("")))
+        }
+        false => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let is_port = |port: &str| values::number(port).is_some_and(|port| (1..=65535).contains(&port));
+    match (host, port) {
+        ("", _) => Err(wrong("no host")),
+        (_, Some(port)) if !is_port(port) => Err(wrong("invalid port")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether an address has a port or is a socket, so that no group need explain it.
+pub fn is_complete(text: &str) -> bool {
+    text.starts_with("unix:")
+        || text.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'))
+}

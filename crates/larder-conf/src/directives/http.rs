@@ -1,0 +1,426 @@
+//! The core of the http module, as far as it is neither a listener nor a location.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use super::{Action, Args, BlockKind, DirectiveInfo, HS, HSL, HSLI, HTTP, NONE, ONE, block, directive, log, repeated};
+use crate::build::{Cx, Level, children};
+use crate::diagnostic::{Diagnostic, Outcome};
+use crate::model::{DisableSymlinks, IfModifiedSince, LingeringClose, ServerTokens};
+use crate::tree::Directive;
+use crate::{template, values};
+
+pub const TABLE: &[DirectiveInfo] = &[
+    block("server", HTTP, NONE, Action::Block(BlockKind::Server)),
+    // What belongs to a server.
+    directive("client_header_timeout", HS, ONE, Action::Level(|l, _, d| set(&mut l.client.header_timeout, d.time(0)))),
+    directive(
+        "client_header_buffer_size",
+        HS,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.client.header_buffer_bytes, d.size(0))),
+    ),
+    directive(
+        "large_client_header_buffers",
+        HS,
+        Args::Between(2, 2),
+        Action::Level(|l, _, d| set(&mut l.client.large_header_buffers, d.buffers())),
+    ),
+    directive(
+        "ignore_invalid_headers",
+        HS,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.client.ignore_invalid_headers, d.flag())),
+    ),
+    directive(
+        "underscores_in_headers",
+        HS,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.client.underscores_in_headers, d.flag())),
+    ),
+    directive("merge_slashes", HS, Args::Flag, Action::Level(|l, _, d| set(&mut l.client.merge_slashes, d.flag()))),
+    directive(
+        "max_headers",
+        HS,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.client.max_headers, d.number32(0).map(|n| n as usize))),
+    ),
+    // Types.
+    block("types", HSL, NONE, Action::Level(types)),
+    directive(
+        "default_type",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.default_type, Ok(d.text(0).to_owned()))),
+    ),
+    // Request bodies.
+    directive(
+        "client_max_body_size",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| {
+            set(&mut l.settings.client_max_body_bytes, d.offset(0).map(|bytes| (bytes > 0).then_some(bytes)))
+        }),
+    ),
+    directive(
+        "client_body_buffer_size",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.client_body_buffer_bytes, d.size(0))),
+    ),
+    directive(
+        "client_body_timeout",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.client_body_timeout, d.time(0))),
+    ),
+    directive(
+        "client_body_temp_path",
+        HSL,
+        Args::Between(1, 4),
+        Action::Level(|l, cx, d| set(&mut l.settings.client_body_temp_path, temp_path(cx, d).map(Some))),
+    ),
+    // Connections.
+    directive(
+        "keepalive_timeout",
+        HSL,
+        Args::Between(1, 2),
+        Action::Level(|l, _, d| {
+            l.settings.keepalive_timeout = d.time(0)?;
+            l.settings.keepalive_header = None;
+            if d.args.len() == 2 {
+                l.settings.keepalive_header = Some(d.time(1)?.as_secs());
+            }
+            Ok(())
+        }),
+    ),
+    directive(
+        "keepalive_requests",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.keepalive_requests, d.number(0))),
+    ),
+    directive("keepalive_time", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.keepalive_time, d.time(0)))),
+    directive(
+        "keepalive_disable",
+        HSL,
+        Args::Between(1, 2),
+        Action::Level(|l, _, d| {
+            l.settings.keepalive_disable.clear();
+            for word in &d.args {
+                match word.text.as_str() {
+                    "none" => {}
+                    "msie6" | "safari" => l.settings.keepalive_disable.push(word.text.clone()),
+                    _ => return Err(d.invalid(word, "\"none\", \"msie6\" or \"safari\"")),
+                }
+            }
+            Ok(())
+        }),
+    ),
+    directive("send_timeout", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.send_timeout, d.time(0)))),
+    directive(
+        "lingering_close",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| {
+            let choices =
+                [("off", LingeringClose::Off), ("on", LingeringClose::On), ("always", LingeringClose::Always)];
+            set(&mut l.settings.lingering_close, choose(d, &choices))
+        }),
+    ),
+    directive("lingering_time", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.lingering_time, d.time(0)))),
+    directive(
+        "lingering_timeout",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.lingering_timeout, d.time(0))),
+    ),
+    directive(
+        "reset_timedout_connection",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.settings.reset_timedout_connection, d.flag())),
+    ),
+    directive("limit_rate", HSLI, ONE, Action::Level(|l, _, d| set(&mut l.settings.limit_rate, rate(d).map(Some)))),
+    directive(
+        "limit_rate_after",
+        HSLI,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.limit_rate_after, rate(d).map(Some))),
+    ),
+    // Answers.
+    directive(
+        "recursive_error_pages",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.settings.recursive_error_pages, d.flag())),
+    ),
+    directive("log_not_found", HSL, Args::Flag, Action::Level(|l, _, d| set(&mut l.settings.log_not_found, d.flag()))),
+    directive(
+        "log_subrequest",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.settings.log_subrequest, d.flag())),
+    ),
+    directive(
+        "server_tokens",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| {
+            let choices = [("on", ServerTokens::On), ("off", ServerTokens::Off), ("build", ServerTokens::Build)];
+            set(&mut l.settings.server_tokens, choose(d, &choices))
+        }),
+    ),
+    directive("etag", HSL, Args::Flag, Action::Level(|l, _, d| set(&mut l.settings.etag, d.flag()))),
+    directive(
+        "if_modified_since",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| {
+            let choices =
+                [("off", IfModifiedSince::Off), ("exact", IfModifiedSince::Exact), ("before", IfModifiedSince::Before)];
+            set(&mut l.settings.if_modified_since, choose(d, &choices))
+        }),
+    ),
+    directive(
+        "max_ranges",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.max_ranges, d.number32(0).map(Some))),
+    ),
+    directive(
+        "chunked_transfer_encoding",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.settings.chunked_transfer_encoding, d.flag())),
+    ),
+    directive(
+        "absolute_redirect",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.settings.absolute_redirect, d.flag())),
+    ),
+    directive(
+        "server_name_in_redirect",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.settings.server_name_in_redirect, d.flag())),
+    ),
+    directive(
+        "port_in_redirect",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.settings.port_in_redirect, d.flag())),
+    ),
+    repeated(
+        "error_log",
+        HSL,
+        Args::AtLeast(1),
+        Action::Level(|l, cx, d| {
+            let log = log::error_log(cx, d)?;
+            l.list(|s| &mut s.error_log).push(log);
+            Ok(())
+        }),
+    ),
+    // Files.
+    directive("sendfile", HSLI, Args::Flag, Action::Level(|l, _, d| set(&mut l.settings.sendfile, d.flag()))),
+    directive("open_file_cache", HSL, Args::Between(1, 2), Action::Level(open_file_cache)),
+    directive(
+        "open_file_cache_valid",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.open_file_cache_valid, d.time(0))),
+    ),
+    directive(
+        "open_file_cache_min_uses",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.open_file_cache_min_uses, d.number32(0))),
+    ),
+    directive(
+        "open_file_cache_errors",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.settings.open_file_cache_errors, d.flag())),
+    ),
+    directive("disable_symlinks", HSL, Args::Between(1, 2), Action::Level(disable_symlinks)),
+    // Names.
+    directive("resolver", HSL, Args::AtLeast(1), Action::Level(resolver)),
+    directive("resolver_timeout", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.resolver_timeout, d.time(0)))),
+    directive(
+        "larder_cache_status",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.settings.cache_status_header, d.flag())),
+    ),
+];
+
+/// Puts a value where it belongs.
+pub fn set<T>(place: &mut T, value: Outcome<T>) -> Outcome {
+    *place = value?;
+    Ok(())
+}
+
+/// One word of several.
+pub fn choose<T: Copy>(d: &Directive, choices: &[(&str, T)]) -> Outcome<T> {
+    let word = d.arg(0);
+    let found = choices.iter().find(|(name, _)| word.text.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<String> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        d.invalid(word, &alternatives(&names))
+    })
+}
+
+/// `"a", "b" or "c"`.
+pub fn alternatives(names: &[String]) -> String {
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} or {last}", first.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// Bytes a second, or a variable with them.
+pub fn rate(d: &Directive) -> Outcome<crate::model::Template> {
+    let rate = d.template(0)?;
+    match template::as_literal(&rate) {
+        Some(text) if values::size(text).is_none() => Err(d.invalid(d.arg(0), values::SIZE)),
+        Some(text) => Ok(template::literal(&values::size(text).unwrap_or(0).to_string(), rate.span)),
+        None => Ok(rate),
+    }
+}
+
+/// A path with up to three levels of folders below, which larder does not need.
+pub fn temp_path(cx: &Cx<'_>, d: &Directive) -> Outcome<std::path::PathBuf> {
+    for word in &d.args[1..] {
+        if values::number(&word.text).is_none_or(|letters| letters == 0) {
+            return Err(d.invalid(word, "a number of letters above zero"));
+        }
+    }
+    Ok(cx.path(d.text(0)))
+}
+
+fn types(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let mut types = match level.is_first {
+        true => HashMap::new(),
+        false => HashMap::clone(&level.settings.types),
+    };
+    for entry in children(d) {
+        if entry.block.is_some() {
+            cx.report(
+                Diagnostic::error("unexpected \"{\"").at(entry.name.span).label("a line is \"type extension...;\""),
+            );
+            continue;
+        }
+        for extension in &entry.args {
+            let kind = entry.name.text.clone();
+            let key = extension.text.to_ascii_lowercase();
+            if let Some(old) = types.get(&key)
+                && *old != kind
+            {
+                cx.report(
+                    Diagnostic::warning(format!(
+                        "duplicate extension \"{key}\", content type: \"{kind}\", previous content type: \"{old}\""
+                    ))
+                    .at(extension.span),
+                );
+            }
+            types.insert(key, kind);
+        }
+    }
+    level.settings.types = Arc::new(types);
+    Ok(())
+}
+
+fn open_file_cache(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let mut max = None;
+    let mut inactive = std::time::Duration::from_secs(60);
+    for word in &d.args {
+        let wrong = || {
+            Diagnostic::error(format!("invalid \"open_file_cache\" parameter \"{}\"", word.text))
+                .at(word.span)
+                .label("it must be \"off\", \"max=number\" or \"inactive=time\"")
+        };
+        match word.text.split_once('=') {
+            None if word.text == "off" => {
+                level.settings.open_file_cache = None;
+                return Ok(());
+            }
+            Some(("max", value)) => {
+                max = Some(
+                    values::number(value).and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0).ok_or_else(wrong)?,
+                );
+            }
+            Some(("inactive", value)) => inactive = values::time(value).ok_or_else(wrong)?,
+            _ => return Err(wrong()),
+        }
+    }
+    let max =
+        max.ok_or_else(|| Diagnostic::error("\"open_file_cache\" must have the \"max\" parameter").at(d.span()))?;
+    level.settings.open_file_cache = Some((max, inactive));
+    Ok(())
+}
+
+fn disable_symlinks(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let mut from = None;
+    let mut how = None;
+    for word in &d.args {
+        match word.text.strip_prefix("from=") {
+            Some(path) => from = Some(template::parse_template(path, word.span)?),
+            None => how = Some(word),
+        }
+    }
+    let Some(how) = how else {
+        let message = "\"disable_symlinks\" must have \"off\", \"on\" or \"if_not_owner\" parameter";
+        return Err(Diagnostic::error(message).at(d.span()));
+    };
+    level.settings.disable_symlinks = match (how.text.as_str(), from) {
+        ("off", None) => DisableSymlinks::Off,
+        ("off", Some(_)) => {
+            return Err(Diagnostic::error("\"from=\" cannot be used with \"off\" parameter").at(d.span()));
+        }
+        ("on", from) => DisableSymlinks::On { from },
+        ("if_not_owner", from) => DisableSymlinks::IfNotOwner { from },
+        _ => return Err(d.invalid_parameter(how)),
+    };
+    Ok(())
+}
+
+fn resolver(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    const DNS_PORT: u16 = 53;
+    let mut servers = Vec::new();
+    for word in &d.args {
+        let text = word.text.as_str();
+        match text.split_once('=') {
+            Some(("valid", value)) if values::time(value).is_some() => continue,
+            Some(("ipv4" | "ipv6", "on" | "off")) => continue,
+            Some(("status_zone", _)) => continue,
+            Some(_) => return Err(d.invalid_parameter(word)),
+            None => {}
+        }
+        servers.push(address(text, DNS_PORT).ok_or_else(|| {
+            Diagnostic::error(format!("host not found in resolver \"{text}\""))
+                .at(word.span)
+                .label("it must be an address, such as 127.0.0.53 or [::1]:5353")
+        })?);
+    }
+    if servers.is_empty() {
+        return Err(Diagnostic::error("no name servers defined").at(d.span()));
+    }
+    level.settings.resolver = servers;
+    Ok(())
+}
+
+/// A literal address, `localhost` included, with or without a port.
+pub fn address(text: &str, default_port: u16) -> Option<SocketAddr> {
+    let text = match text.strip_prefix("localhost") {
+        Some(rest) if rest.is_empty() || rest.starts_with(':') => format!("127.0.0.1{rest}"),
+        _ => text.to_owned(),
+    };
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return (address.port() != 0).then_some(address);
+    }
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
+    bare.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, default_port))
+}

@@ -1,0 +1,430 @@
+//! What each directive may be: its name, where it may stand, what it takes, and what it does.
+//!
+//! A file a module, as in nginx's documentation, each with a table and the functions the table names.
+
+mod access;
+mod autoindex;
+mod cache_path;
+mod charset;
+mod compression;
+mod core;
+mod fastcgi;
+mod geo;
+mod group;
+mod harmless;
+pub(crate) mod headers;
+mod http;
+mod https;
+mod limits;
+mod listen;
+mod location;
+mod log;
+mod map;
+mod origin;
+mod proxy;
+mod realip;
+mod refused;
+pub mod rewrite;
+mod split_clients;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::build::{Cx, HttpParts, Level};
+use crate::diagnostic::{Diagnostic, Outcome};
+use crate::model::{Main, Upstream};
+use crate::suggest;
+use crate::tree::Directive;
+
+pub use self::listen::{is_name_or_wildcard, listen_default};
+pub use self::location::{limited_methods, location_matcher};
+
+/// Where a directive may stand: a set of contexts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contexts(u16);
+
+impl Contexts {
+    /// Outside all blocks.
+    pub const MAIN: Self = Self(1);
+    /// In `events`.
+    pub const EVENTS: Self = Self(2);
+    /// In `http`.
+    pub const HTTP: Self = Self(4);
+    /// In `server`.
+    pub const SERVER: Self = Self(8);
+    /// In `location`.
+    pub const LOCATION: Self = Self(16);
+    /// In `upstream`.
+    pub const UPSTREAM: Self = Self(32);
+    /// In `if` in `server`.
+    pub const IF_IN_SERVER: Self = Self(64);
+    /// In `if` in `location`.
+    pub const IF_IN_LOCATION: Self = Self(128);
+    /// In `limit_except`.
+    pub const LIMIT_EXCEPT: Self = Self(256);
+
+    /// Both.
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are in this set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The contexts in words: `"http", "server"`.
+    pub fn describe(self) -> String {
+        let named = [
+            (Self::MAIN, "the top level of the file"),
+            (Self::EVENTS, "\"events\""),
+            (Self::HTTP, "\"http\""),
+            (Self::SERVER, "\"server\""),
+            (Self::LOCATION, "\"location\""),
+            (Self::UPSTREAM, "\"upstream\""),
+            (Self::IF_IN_SERVER, "\"if\" in \"server\""),
+            (Self::IF_IN_LOCATION, "\"if\" in \"location\""),
+            (Self::LIMIT_EXCEPT, "\"limit_except\""),
+        ];
+        let names: Vec<&str> =
+            named.into_iter().filter(|(context, _)| self.contains(*context)).map(|(_, name)| name).collect();
+        names.join(", ")
+    }
+}
+
+const MAIN: Contexts = Contexts::MAIN;
+const EVENTS: Contexts = Contexts::EVENTS;
+const HTTP: Contexts = Contexts::HTTP;
+const SERVER: Contexts = Contexts::SERVER;
+const LOCATION: Contexts = Contexts::LOCATION;
+const UPSTREAM: Contexts = Contexts::UPSTREAM;
+const LIMIT_EXCEPT: Contexts = Contexts::LIMIT_EXCEPT;
+/// `http`, `server`.
+const HS: Contexts = HTTP.or(SERVER);
+/// `http`, `server`, `location`: where most may stand.
+const HSL: Contexts = HS.or(LOCATION);
+/// The same and `if` in `location`.
+const HSLI: Contexts = HSL.or(Contexts::IF_IN_LOCATION);
+
+/// How many arguments a directive takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Args {
+    /// `on` or `off`.
+    Flag,
+    /// This many to that many.
+    Between(usize, usize),
+    /// This many or more.
+    AtLeast(usize),
+}
+
+impl Args {
+    fn accept(self, count: usize) -> bool {
+        match self {
+            Self::Flag => count == 1,
+            Self::Between(min, max) => (min..=max).contains(&count),
+            Self::AtLeast(min) => count >= min,
+        }
+    }
+
+    fn describe(self) -> String {
+        match self {
+            Self::Flag => "\"on\" or \"off\"".to_owned(),
+            Self::Between(0, 0) => "no argument".to_owned(),
+            Self::Between(1, 1) => "one argument".to_owned(),
+            Self::Between(min, max) if min == max => format!("{min} arguments"),
+            Self::Between(min, max) => format!("{min} to {max} arguments"),
+            Self::AtLeast(1) => "one argument or more".to_owned(),
+            Self::AtLeast(min) => format!("{min} arguments or more"),
+        }
+    }
+}
+
+/// A directive that larder knows.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectiveInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it may stand.
+    pub contexts: Contexts,
+    /// What it takes.
+    pub args: Args,
+    /// Whether braces follow.
+    pub is_block: bool,
+    /// Whether it may stand more than once in a level.
+    pub repeats: bool,
+    pub(crate) action: Action,
+}
+
+/// How larder stands to a directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It does what it does in nginx.
+    Built,
+    /// Nothing comes of it, and nothing is lost.
+    Harmless,
+    /// It asks for compression, which this version does not do.
+    Compression,
+    /// It tunes HTTPS, which this version does not speak.
+    Https,
+    /// It is an error.
+    Refused,
+}
+
+impl DirectiveInfo {
+    /// How larder stands to it.
+    pub fn standing(&self) -> Standing {
+        match self.action {
+            Action::Main(_)
+            | Action::Level(_)
+            | Action::Http(_)
+            | Action::Group(_)
+            | Action::Script
+            | Action::Block(_) => Standing::Built,
+            Action::Harmless(_) => Standing::Harmless,
+            Action::Compression => Standing::Compression,
+            Action::Https => Standing::Https,
+            Action::Refused(_) => Standing::Refused,
+        }
+    }
+}
+
+/// What is done with a directive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// Sets something of the process.
+    Main(fn(&mut Main, &mut Cx<'_>, &Directive) -> Outcome),
+    /// Sets something of the level it stands in.
+    Level(fn(&mut Level, &mut Cx<'_>, &Directive) -> Outcome),
+    /// Adds something to `http`.
+    Http(fn(&mut HttpParts, &mut Cx<'_>, &Directive) -> Outcome),
+    /// Sets something of an `upstream`.
+    Group(fn(&mut Upstream, &mut Cx<'_>, &Directive) -> Outcome),
+    /// Is run for each request, in order.
+    Script,
+    /// Opens a level.
+    Block(BlockKind),
+    /// Does nothing, for this reason.
+    Harmless(&'static str),
+    /// Asks for compression.
+    Compression,
+    /// Tunes HTTPS.
+    Https,
+    /// Is not there; an error unless the one argument is this.
+    Refused(Refusal),
+}
+
+/// A block that is a level of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockKind {
+    Events,
+    Http,
+    Server,
+    Location,
+    LimitExcept,
+    Upstream,
+}
+
+/// Why a directive is refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal {
+    /// What it belongs to.
+    pub module: &'static str,
+    /// What to do instead.
+    pub advice: &'static str,
+    /// The arguments with which it does nothing in nginx either, and is fine here.
+    pub harmless_with: &'static [&'static str],
+}
+
+const fn directive(name: &'static str, contexts: Contexts, args: Args, action: Action) -> DirectiveInfo {
+    DirectiveInfo { name, contexts, args, is_block: false, repeats: false, action }
+}
+
+/// The same for one that may stand more than once in a level.
+const fn repeated(name: &'static str, contexts: Contexts, args: Args, action: Action) -> DirectiveInfo {
+    DirectiveInfo { repeats: true, ..directive(name, contexts, args, action) }
+}
+
+/// The same with braces.
+const fn block(name: &'static str, contexts: Contexts, args: Args, action: Action) -> DirectiveInfo {
+    DirectiveInfo { is_block: true, ..repeated(name, contexts, args, action) }
+}
+
+const ONE: Args = Args::Between(1, 1);
+const NONE: Args = Args::Between(0, 0);
+
+static TABLES: [&[DirectiveInfo]; 24] = [
+    core::TABLE,
+    http::TABLE,
+    listen::TABLE,
+    location::TABLE,
+    rewrite::TABLE,
+    access::TABLE,
+    headers::TABLE,
+    autoindex::TABLE,
+    charset::TABLE,
+    log::TABLE,
+    map::TABLE,
+    geo::TABLE,
+    split_clients::TABLE,
+    limits::TABLE,
+    realip::TABLE,
+    group::TABLE,
+    cache_path::TABLE,
+    fastcgi::TABLE,
+    fastcgi::SHARED,
+    proxy::TABLE,
+    proxy::SHARED,
+    harmless::TABLE,
+    compression::TABLE,
+    https::TABLE,
+];
+
+static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static DirectiveInfo>>> = LazyLock::new(|| {
+    let mut by_name: HashMap<&'static str, Vec<&'static DirectiveInfo>> = HashMap::new();
+    for info in TABLES.into_iter().flatten().chain(refused::TABLE.iter()) {
+        by_name.entry(info.name).or_default().push(info);
+    }
+    by_name
+});
+
+/// What larder knows under `name`. Where a name means different things in different contexts, such as
+/// `server`, the first of them.
+pub fn find_directive(name: &str) -> Option<&'static DirectiveInfo> {
+    by_name(name).first().copied()
+}
+
+fn by_name(name: &str) -> &'static [&'static DirectiveInfo] {
+    BY_NAME.get(name).map_or(&[], Vec::as_slice)
+}
+
+/// Whether a directive has that name.
+pub(crate) fn is_known(name: &str) -> bool {
+    name == "include" || BY_NAME.contains_key(name) || refused::by_prefix(name).is_some()
+}
+
+/// Whether a directive of that name may stand there.
+pub(crate) fn stands_in(name: &str, context: Contexts) -> bool {
+    by_name(name).iter().any(|info| info.contexts.contains(context))
+}
+
+/// Whether `name` could be a directive with this many arguments. One that is not known could.
+pub(crate) fn could_be(name: &str, args: usize, has_block: bool) -> bool {
+    let known = by_name(name);
+    match (name, known) {
+        ("include", _) => args == 1 && !has_block,
+        (_, []) => true,
+        _ => known.iter().any(|info| {
+            matches!(info.action, Action::Refused(_)) || (info.args.accept(args) && info.is_block == has_block)
+        }),
+    }
+}
+
+/// What a directive is where it stands.
+pub(crate) fn resolve(directive: &Directive, context: Contexts) -> Outcome<&'static DirectiveInfo> {
+    let name = directive.name.text.as_str();
+    let known = by_name(name);
+    let Some(first) = known.first() else {
+        return match refused::by_prefix(name) {
+            Some(info) => Ok(info),
+            None => Err(unknown(directive, context)),
+        };
+    };
+    // A refusal says more than "not here".
+    if matches!(first.action, Action::Refused(_)) {
+        return Ok(first);
+    }
+    let Some(info) = known.iter().find(|info| info.contexts.contains(context)) else {
+        return Err(misplaced(directive, known, context));
+    };
+    check_shape(directive, info)?;
+    Ok(info)
+}
+
+fn check_shape(directive: &Directive, info: &DirectiveInfo) -> Outcome {
+    let name = &directive.name;
+    match (info.is_block, &directive.block) {
+        (false, Some(_)) => {
+            return Err(Diagnostic::error(format!("directive \"{}\" is not terminated by \";\"", name.text))
+                .at(directive.span())
+                .label("it takes no \"{ }\""));
+        }
+        (true, None) => {
+            return Err(
+                Diagnostic::error(format!("directive \"{}\" has no opening \"{{\"", name.text)).at(directive.span())
+            );
+        }
+        _ => {}
+    }
+    match info.args.accept(directive.args.len()) {
+        true => Ok(()),
+        false => {
+            let given = match directive.args.len() {
+                0 => "there is none".to_owned(),
+                1 => "there is one".to_owned(),
+                count => format!("there are {count}"),
+            };
+            Err(Diagnostic::error(format!("invalid number of arguments in \"{}\" directive", name.text))
+                .at(directive.span())
+                .label(format!("it takes {}; {given}", info.args.describe())))
+        }
+    }
+}
+
+fn misplaced(directive: &Directive, known: &[&DirectiveInfo], context: Contexts) -> Box<Diagnostic> {
+    let name = &directive.name;
+    let allowed = known.iter().fold(Contexts(0), |all, info| all.or(info.contexts));
+    Diagnostic::error(format!("\"{}\" directive is not allowed here", name.text))
+        .at(name.span)
+        .label(format!("this is {}", context.describe()))
+        .help(format!("it may stand in {}", allowed.describe()))
+}
+
+fn unknown(directive: &Directive, context: Contexts) -> Box<Diagnostic> {
+    let name = &directive.name;
+    let mut here: Vec<&str> = BY_NAME
+        .iter()
+        .filter(|(_, infos)| infos.iter().any(|info| info.contexts.contains(context)))
+        .map(|(name, _)| *name)
+        .collect();
+    let mut everywhere: Vec<&str> = BY_NAME.keys().copied().collect();
+    here.sort_unstable();
+    everywhere.sort_unstable();
+    let nearest =
+        suggest::nearest(&name.text, here.into_iter()).or_else(|| suggest::nearest(&name.text, everywhere.into_iter()));
+    let diagnostic = Diagnostic::error(format!("unknown directive \"{}\"", name.text)).at(name.span);
+    match nearest {
+        Some(nearest) => diagnostic.help(format!("did you mean \"{nearest}\"?")),
+        None => diagnostic.label("neither nginx nor larder has a directive of this name"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_listed_once_a_context() {
+        for (name, infos) in BY_NAME.iter() {
+            for (at, info) in infos.iter().enumerate() {
+                for other in &infos[at + 1..] {
+                    assert_eq!(info.contexts.0 & other.contexts.0, 0, "{name} is listed twice");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_standing_of_what_people_use() {
+        for (name, standing) in [
+            ("fastcgi_cache", Some(Standing::Built)),
+            ("proxy_cache_lock_age", Some(Standing::Built)),
+            ("use", Some(Standing::Harmless)),
+            ("gzip", Some(Standing::Compression)),
+            ("ssl_protocols", Some(Standing::Https)),
+            ("sub_filter", Some(Standing::Refused)),
+            ("no_such_directive", None),
+        ] {
+            assert_eq!(find_directive(name).map(DirectiveInfo::standing), standing, "{name}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `set_real_ip_from` and its kind.
+
+use super::access::network;
+use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http, repeated};
+use crate::diagnostic::Diagnostic;
+use crate::model::RealIpFrom;
+
+pub const TABLE: &[DirectiveInfo] = &[
+    repeated(
+        "set_real_ip_from",
+        HSL,
+        ONE,
+        Action::Level(|l, cx, d| {
+            let from = match d.text(0) {
+                "unix:" => RealIpFrom::Unix,
+                "localhost" => RealIpFrom::Net(ipnet::IpNet::from(std::net::IpAddr::from([127, 0, 0, 1]))),
+                _ => RealIpFrom::Net(network(cx, d, d.arg(0))?),
+            };
+            l.list(|s| &mut s.real_ip_from).push(from);
+            Ok(())
+        }),
+    ),
+    directive(
+        "real_ip_header",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| {
+            if d.text(0).eq_ignore_ascii_case("proxy_protocol") {
+                return Err(Diagnostic::error(
+                    "\"real_ip_header proxy_protocol\" is not available in this version of larder",
+                )
+                .at(d.arg(0).span)
+                .help("let the proxy in front send X-Forwarded-For, and use \"real_ip_header X-Forwarded-For\""));
+            }
+            l.settings.real_ip_header = d.text(0).to_owned();
+            Ok(())
+        }),
+    ),
+    directive(
+        "real_ip_recursive",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| http::set(&mut l.settings.real_ip_recursive, d.flag())),
+    ),
+];

@@ -1,0 +1,166 @@
+//! Directives that are known and not here: each says what it belongs to and what to do instead.
+
+use super::{Action, Args, Contexts, DirectiveInfo, Refusal, repeated};
+
+const ANY_ARGS: Args = Args::AtLeast(0);
+const ANYWHERE: Contexts = Contexts(u16::MAX);
+
+const fn refused(
+    name: &'static str,
+    module: &'static str,
+    advice: &'static str,
+    harmless_with: &'static [&'static str],
+) -> DirectiveInfo {
+    repeated(name, ANYWHERE, ANY_ARGS, Action::Refused(Refusal { module, advice, harmless_with }))
+}
+
+const OFF: &[&str] = &["off"];
+const NEVER: &[&str] = &[];
+const REMOVE: &str = "remove it, or keep nginx for this site";
+const IN_ANOTHER: &str = "keep nginx for it, and send it what it is good at with \"proxy_pass\"";
+const HTTPS: &str = "let a TLS proxy stand in front and forward plain HTTP, and remove this";
+const PURGE: &str = "remove it; purging by request is not built yet";
+const PLUS: &str = "NGINX Plus";
+const LUA: &str = "the Lua module (OpenResty)";
+
+pub static TABLE: &[DirectiveInfo] = &[
+    refused("http2", "ngx_http_v2_module", HTTPS, OFF),
+    refused("ssl", "ngx_http_ssl_module", HTTPS, OFF),
+    refused("sub_filter", "ngx_http_sub_module", REMOVE, NEVER),
+    refused("ssi", "ngx_http_ssi_module", IN_ANOTHER, OFF),
+    refused("slice", "ngx_http_slice_module", "remove it; ranges are cut from the stored whole", &["0"]),
+    refused("proxy_store", "ngx_http_proxy_module", "use \"proxy_cache\"", OFF),
+    refused("fastcgi_store", "ngx_http_fastcgi_module", "use \"fastcgi_cache\"", OFF),
+    refused("proxy_pass_trailers", "ngx_http_proxy_module", "remove it", OFF),
+    refused("proxy_cookie_flags", "ngx_http_proxy_module", "let the origin set the flags", OFF),
+    refused("proxy_cache_purge", PLUS, PURGE, NEVER),
+    refused("fastcgi_cache_purge", "the cache purge module", PURGE, OFF),
+    refused("auth_request", "ngx_http_auth_request_module", IN_ANOTHER, OFF),
+    refused("auth_request_set", "ngx_http_auth_request_module", IN_ANOTHER, NEVER),
+    refused(
+        "auth_delay",
+        "ngx_http_core_module",
+        "remove it, and limit guessing with \"limit_req\"",
+        &["0", "0s", "0ms"],
+    ),
+    refused("auth_jwt", PLUS, REMOVE, OFF),
+    refused("mirror", "ngx_http_mirror_module", REMOVE, OFF),
+    refused(
+        "uwsgi_pass",
+        "ngx_http_uwsgi_module",
+        "run the application with an HTTP server and use \"proxy_pass\"",
+        NEVER,
+    ),
+    refused(
+        "scgi_pass",
+        "ngx_http_scgi_module",
+        "run the application with an HTTP server and use \"proxy_pass\"",
+        NEVER,
+    ),
+    refused("grpc_pass", "ngx_http_grpc_module", IN_ANOTHER, NEVER),
+    refused("memcached_pass", "ngx_http_memcached_module", "use \"proxy_cache\" or \"fastcgi_cache\"", NEVER),
+    refused("tunnel_pass", "ngx_http_tunnel_module", IN_ANOTHER, NEVER),
+    refused("perl", "ngx_http_perl_module", IN_ANOTHER, NEVER),
+    refused("perl_set", "ngx_http_perl_module", IN_ANOTHER, NEVER),
+    refused("perl_modules", "ngx_http_perl_module", IN_ANOTHER, NEVER),
+    refused("perl_require", "ngx_http_perl_module", IN_ANOTHER, NEVER),
+    refused("mail", "ngx_mail_core_module", "larder speaks HTTP only; keep nginx for mail", NEVER),
+    refused("stream", "ngx_stream_core_module", "larder speaks HTTP only; keep nginx for TCP and UDP", NEVER),
+    refused("rtmp", "the RTMP module", "larder speaks HTTP only; keep nginx for RTMP", NEVER),
+    refused("xslt_stylesheet", "ngx_http_xslt_module", IN_ANOTHER, NEVER),
+    refused("image_filter", "ngx_http_image_filter_module", IN_ANOTHER, OFF),
+    refused("dav_methods", "ngx_http_dav_module", IN_ANOTHER, OFF),
+    refused("flv", "ngx_http_flv_module", IN_ANOTHER, NEVER),
+    refused("mp4", "ngx_http_mp4_module", IN_ANOTHER, NEVER),
+    refused("userid", "ngx_http_userid_module", REMOVE, OFF),
+    refused("secure_link", "ngx_http_secure_link_module", IN_ANOTHER, NEVER),
+    refused("secure_link_md5", "ngx_http_secure_link_module", IN_ANOTHER, NEVER),
+    refused("secure_link_secret", "ngx_http_secure_link_module", IN_ANOTHER, NEVER),
+    refused("add_before_body", "ngx_http_addition_module", REMOVE, &[""]),
+    refused("add_after_body", "ngx_http_addition_module", REMOVE, &[""]),
+    refused("random_index", "ngx_http_random_index_module", REMOVE, OFF),
+    refused("valid_referers", "ngx_http_referer_module", "match $http_referer in a \"map\"", NEVER),
+    refused("modern_browser", "ngx_http_browser_module", "match $http_user_agent in a \"map\"", NEVER),
+    refused("ancient_browser", "ngx_http_browser_module", "match $http_user_agent in a \"map\"", NEVER),
+    refused("source_charset", "ngx_http_charset_module", "serve the files in the charset they are in", OFF),
+    refused("client_body_in_file_only", "ngx_http_core_module", "remove it", OFF),
+    refused("post_action", "ngx_http_core_module", "remove it", OFF),
+    refused("early_hints", "ngx_http_core_module", "remove it", &["0", "off"]),
+    refused("sticky", "ngx_http_upstream_sticky_module", "use \"ip_hash\" or \"hash $cookie_name consistent\"", NEVER),
+    refused("least_time", "ngx_http_upstream_least_time_module", "use \"least_conn\"", NEVER),
+    refused("queue", PLUS, "remove it", NEVER),
+    refused("health_check", PLUS, "remove it; \"max_fails\" and \"fail_timeout\" watch the origins", NEVER),
+    refused("match", PLUS, "remove it with the \"health_check\" it is for", NEVER),
+    refused("status_zone", PLUS, "remove it", NEVER),
+    refused("state", PLUS, "remove it", NEVER),
+    refused("ntlm", PLUS, REMOVE, NEVER),
+    refused("api", PLUS, "remove it", NEVER),
+    refused("keyval", PLUS, "use a \"map\"", NEVER),
+    refused("keyval_zone", PLUS, "use a \"map\"", NEVER),
+    refused("limit_zone", "nginx before 1.1.8", "use \"limit_conn_zone\"", NEVER),
+    refused("optimize_server_names", "nginx before 1.0", "use \"server_name_in_redirect\"", NEVER),
+    refused("open_file_cache_retest", "nginx before 1.0", "use \"open_file_cache_valid\"", NEVER),
+    refused("echo", "the echo module", "use \"return 200 text\"", NEVER),
+    refused("pagespeed", "PageSpeed", "remove it", &["off", "unplugged"]),
+    refused("modsecurity", "ModSecurity", IN_ANOTHER, OFF),
+    refused("passenger_enabled", "Passenger", "run Passenger standalone and use \"proxy_pass\"", OFF),
+    refused("vhost_traffic_status_zone", "the vhost traffic status module", "remove it", NEVER),
+    refused("vhost_traffic_status_display", "the vhost traffic status module", "use \"stub_status\"", NEVER),
+    refused("vcl", "larder, and is not built yet", "remove it", NEVER),
+];
+
+/// Names of modules with many directives, by how they begin.
+static PREFIXES: &[DirectiveInfo] = &[
+    family("uwsgi_", "nothing comes of it without uwsgi_pass"),
+    family("scgi_", "nothing comes of it without scgi_pass"),
+    family("grpc_", "nothing comes of it without grpc_pass"),
+    family("memcached_", "nothing comes of it without memcached_pass"),
+    family("tunnel_", "nothing comes of it without tunnel_pass"),
+    family("userid_", "nothing comes of it without userid"),
+    family("xslt_", "nothing comes of it without xslt_stylesheet"),
+    family("xml_", "nothing comes of it without xslt_stylesheet"),
+    family("image_filter_", "nothing comes of it without image_filter"),
+    family("passenger_", "nothing comes of it without passenger_enabled"),
+    family("lua_", "nothing comes of it without code in Lua"),
+    refused("geoip_", "ngx_http_geoip_module", "use \"geo\" with the ranges you need", NEVER),
+    refused("geoip2", "the GeoIP2 module", "use \"geo\" with the ranges you need", NEVER),
+    refused("js_", "the njs module", IN_ANOTHER, NEVER),
+    refused(
+        "more_set_",
+        "the headers-more module",
+        "use \"add_header ... always\", \"*_hide_header\" and \"server_tokens\"",
+        NEVER,
+    ),
+    refused("more_clear_", "the headers-more module", "use \"proxy_hide_header\" or \"fastcgi_hide_header\"", NEVER),
+    refused("auth_jwt_", PLUS, REMOVE, NEVER),
+    refused("echo_", "the echo module", "use \"return 200 text\"", NEVER),
+    refused("srcache_", "the srcache module", "use \"fastcgi_cache\"; larder keeps the pages itself", NEVER),
+    refused("redis", "the redis modules", "use \"fastcgi_cache\"; larder keeps the pages itself", NEVER),
+    refused("set_escape_uri", "the set-misc module", REMOVE, NEVER),
+    refused("set_unescape_uri", "the set-misc module", REMOVE, NEVER),
+    refused("set_by_lua", LUA, IN_ANOTHER, NEVER),
+    refused("modsecurity_", "ModSecurity", IN_ANOTHER, NEVER),
+    refused("vhost_traffic_status", "the vhost traffic status module", "remove it", NEVER),
+    refused("upload_", "the upload modules", IN_ANOTHER, NEVER),
+    refused("track_uploads", "the upload progress module", IN_ANOTHER, NEVER),
+    refused("report_uploads", "the upload progress module", IN_ANOTHER, NEVER),
+    refused("push_stream_", "the push stream module", IN_ANOTHER, NEVER),
+    refused("nchan_", "Nchan", IN_ANOTHER, NEVER),
+    refused("otel_", "the OpenTelemetry module", "remove it", NEVER),
+    refused("opentracing", "the OpenTracing module", "remove it", NEVER),
+    refused("health_check_", PLUS, "remove it", NEVER),
+];
+
+static BY_LUA: DirectiveInfo = refused("by_lua", LUA, IN_ANOTHER, NEVER);
+
+const fn family(prefix: &'static str, why: &'static str) -> DirectiveInfo {
+    repeated(prefix, ANYWHERE, ANY_ARGS, Action::Harmless(why))
+}
+
+/// The module that a name belongs to by how it begins, or for Lua by how it ends.
+pub fn by_prefix(name: &str) -> Option<&'static DirectiveInfo> {
+    if name.ends_with("_by_lua") || name.ends_with("_by_lua_block") || name.ends_with("_by_lua_file") {
+        return Some(&BY_LUA);
+    }
+    PREFIXES.iter().find(|info| name.starts_with(info.name))
+}

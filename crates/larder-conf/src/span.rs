@@ -1,0 +1,12 @@
+//! Places in configuration files.
+
+/// A place in one of the [`Sources`](crate::Sources): bytes `start` to `end` of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// Which file, by its number in the sources.
+    pub file: u32,
+    /// The first byte.
+    pub start: u32,
+    /// The byte after the last.
+    pub end: u32,
+}
