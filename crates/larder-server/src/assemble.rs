@@ -1,0 +1,706 @@
+//! From a configuration to running parts. Long because it visits every kind of block once, each in a short function.
+//!
+//! Reports what needs more than reading: a regular expression that does not compile, a variable that nobody makes,
+//! a zone or group that is not there. All of it, not the first.
+
+mod names;
+mod origins;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use larder_cache::{Zone, ZoneLimits};
+use larder_conf::model::{self, Config, Matcher, Pattern, Rewrite, Settings, Template, TemplatePart};
+use larder_conf::{Diagnostic, Severity, Span};
+
+use crate::geo::Geo;
+use crate::limit::{LimitConnZone, LimitReqZone};
+use crate::map::{Map, MapError};
+use crate::realip::Trusted;
+use crate::regex::Regex;
+use crate::site::*;
+use crate::split::Split;
+use crate::text::{Part, Text};
+use crate::vars::{self, Var};
+
+/// What stays from one configuration to the next.
+#[derive(Default)]
+pub struct Keeping {
+    zones: HashMap<String, Arc<Zone>>,
+    limit_reqs: HashMap<String, (u64, usize, Arc<LimitReqZone>)>,
+    limit_conns: HashMap<String, (usize, Arc<LimitConnZone>)>,
+}
+
+/// What is wrong with a configuration that has loaded, and what is worth knowing: errors, then notices.
+pub fn check(config: &Config) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
+    let mut keeping = Keeping::default();
+    let mut builder = Builder::new(config);
+    builder.build(config, &mut keeping);
+    builder.diagnostics.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error)
+}
+
+/// Makes the running parts; zones of the same name are taken from `keeping`, with what they hold.
+pub fn assemble(config: &Config, keeping: &mut Keeping) -> Result<Site, Vec<Diagnostic>> {
+    let mut builder = Builder::new(config);
+    builder.build(config, keeping);
+    let errors: Vec<_> =
+        builder.diagnostics.into_iter().filter(|diagnostic| diagnostic.severity == Severity::Error).collect();
+    if errors.is_empty() { Ok(builder.site) } else { Err(errors) }
+}
+
+struct Builder {
+    site: Site,
+    diagnostics: Vec<Diagnostic>,
+    slots: HashMap<String, usize>,
+    error_logs: HashMap<Vec<ErrorLogKey>, usize>,
+    groups_by_place: HashMap<String, usize>,
+}
+
+type ErrorLogKey = (model::LogTarget, model::LogLevel);
+
+impl Builder {
+    fn new(config: &Config) -> Self {
+        let site = Site {
+            servers: Vec::new(),
+            locations: Vec::new(),
+            listeners: Vec::new(),
+            user_vars: Vec::new(),
+            maps: Vec::new(),
+            geos: Vec::new(),
+            splits: Vec::new(),
+            groups: Vec::new(),
+            hash_keys: Vec::new(),
+            group_names: HashMap::new(),
+            zones: Vec::new(),
+            zone_names: HashMap::new(),
+            limit_reqs: Vec::new(),
+            limit_conns: Vec::new(),
+            access_logs: Vec::new(),
+            error_logs: vec![config.main.error_log.clone()],
+            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            shutdown_timeout: config.main.worker_shutdown_timeout,
+        };
+        Self {
+            site,
+            diagnostics: Vec::new(),
+            slots: HashMap::new(),
+            error_logs: HashMap::new(),
+            groups_by_place: HashMap::new(),
+        }
+    }
+
+    fn build(&mut self, config: &Config, keeping: &mut Keeping) {
+        let http = &config.http;
+        self.declare_variables(http);
+        self.zones(http, keeping);
+        self.limit_zones(http, keeping);
+        self.upstreams(http);
+        self.maps(http);
+        self.geos(http);
+        self.splits(http);
+        for server in &http.servers {
+            self.server(server, http);
+        }
+        names::listeners(self, http);
+        self.check_named_locations(http);
+    }
+
+    fn error(&mut self, message: impl Into<String>, span: Span) {
+        self.diagnostics.push(*Diagnostic::error(message).at(span));
+    }
+
+    fn warn(&mut self, message: impl Into<String>, span: Span) {
+        self.diagnostics.push(*Diagnostic::warning(message).at(span));
+    }
+
+    // Variables.
+
+    /// Every name that something in the configuration makes gets a slot, before anything is compiled, as use may
+    /// stand before making.
+    fn declare_variables(&mut self, http: &model::Http) {
+        for (index, map) in http.maps.iter().enumerate() {
+            self.declare(&map.variable, UserVarSource::Map(index));
+        }
+        for (index, geo) in http.geos.iter().enumerate() {
+            self.declare(&geo.variable, UserVarSource::Geo(index));
+        }
+        for (index, split) in http.splits.iter().enumerate() {
+            self.declare(&split.variable, UserVarSource::Split(index));
+        }
+        for server in &http.servers {
+            self.declare_script(&server.script);
+            self.declare_location(&server.root);
+        }
+    }
+
+    fn declare_location(&mut self, location: &model::Location) {
+        self.declare_script(&location.script);
+        for inside in &location.locations {
+            self.declare_location(inside);
+        }
+        if let Some(except) = &location.limit_except {
+            self.declare_location(&except.location);
+        }
+    }
+
+    fn declare_script(&mut self, script: &[Rewrite]) {
+        for op in script {
+            match op {
+                Rewrite::Set { name, .. } => {
+                    self.declare(name, UserVarSource::Set);
+                }
+                Rewrite::If { script, location, .. } => {
+                    self.declare_script(script);
+                    if let Some(location) = location {
+                        self.declare_location(location);
+                    }
+                }
+                Rewrite::Rewrite { .. } | Rewrite::Return { .. } | Rewrite::Break => {}
+            }
+        }
+    }
+
+    fn declare(&mut self, name: &str, source: UserVarSource) -> usize {
+        let name = name.to_ascii_lowercase();
+        if let Some(&slot) = self.slots.get(&name) {
+            // A `map` of the name wins over a `set`, which only overrides its value.
+            if self.site.user_vars[slot].source == UserVarSource::Set {
+                self.site.user_vars[slot].source = source;
+            }
+            return slot;
+        }
+        let slot = self.site.user_vars.len();
+        self.site.user_vars.push(UserVar { name: name.clone(), source });
+        self.slots.insert(name, slot);
+        slot
+    }
+
+    fn variable(&mut self, name: &str, span: Span) -> Option<Var> {
+        if let Some(&slot) = self.slots.get(name) {
+            return Some(Var::Slot(slot));
+        }
+        if let Some(var) = vars::built_in(name) {
+            return Some(var);
+        }
+        let known = vars::NAMES.iter().copied().chain(self.slots.keys().map(String::as_str));
+        let near = known
+            .min_by_key(|known| distance(known, name))
+            .filter(|near| distance(near, name) <= 2.max(name.len() / 4));
+        let mut diagnostic = Diagnostic::error(format!("unknown \"{name}\" variable")).at(span);
+        if let Some(near) = near {
+            diagnostic = diagnostic.help(format!("did you mean \"${near}\"?"));
+        }
+        self.diagnostics.push(*diagnostic);
+        None
+    }
+
+    fn text(&mut self, template: &Template) -> Text {
+        let mut parts = Vec::with_capacity(template.parts.len());
+        for part in &template.parts {
+            match part {
+                TemplatePart::Literal(text) => parts.push(Part::Literal(text.as_bytes().into())),
+                TemplatePart::Capture(n) => parts.push(Part::Capture(*n)),
+                TemplatePart::Variable(name) => {
+                    if let Some(var) = self.variable(name, template.span) {
+                        parts.push(Part::Var(var));
+                    }
+                }
+            }
+        }
+        Text::new(parts)
+    }
+
+    fn texts(&mut self, templates: &[Template]) -> Vec<Text> {
+        templates.iter().map(|template| self.text(template)).collect()
+    }
+
+    fn maybe(&mut self, template: Option<&Template>) -> Option<Text> {
+        template.map(|template| self.text(template))
+    }
+
+    /// Compiles an expression; its named groups become variables.
+    fn regex(&mut self, pattern: &Pattern) -> Option<NamedRegex> {
+        match Regex::new(&pattern.source, pattern.caseless) {
+            Ok(regex) => {
+                let slots = regex
+                    .names()
+                    .to_vec()
+                    .into_iter()
+                    .map(|(group, name)| (group, self.declare(&name, UserVarSource::Set)))
+                    .collect();
+                Some(NamedRegex { regex, slots })
+            }
+            Err(error) => {
+                self.error(
+                    format!("the regular expression \"{}\" does not compile: {error}", pattern.source),
+                    pattern.span,
+                );
+                None
+            }
+        }
+    }
+
+    // Blocks of http.
+
+    fn zones(&mut self, http: &model::Http, keeping: &mut Keeping) {
+        let memory = memory_for_zones() / http.cache_paths.len().max(1) as u64;
+        for path in &http.cache_paths {
+            let limits =
+                ZoneLimits { bytes_max: path.max_bytes.map_or(memory, |max| max.min(memory)), inactive: path.inactive };
+            let name = &path.zone.value;
+            let zone = match keeping.zones.get(name) {
+                Some(zone) => {
+                    zone.adjust(limits);
+                    Arc::clone(zone)
+                }
+                None => {
+                    let zone = Zone::new(name.as_str(), limits);
+                    keeping.zones.insert(name.clone(), Arc::clone(&zone));
+                    zone
+                }
+            };
+            self.site.zone_names.insert(name.clone(), self.site.zones.len());
+            self.site.zones.push(zone);
+        }
+        keeping.zones.retain(|name, _| self.site.zone_names.contains_key(name));
+    }
+
+    fn limit_zones(&mut self, http: &model::Http, keeping: &mut Keeping) {
+        for zone in &http.limit_req_zones {
+            let name = zone.name.value.clone();
+            let state = match keeping.limit_reqs.get(&name) {
+                Some((rate, bytes, state)) if *rate == zone.rate_milli && *bytes == zone.bytes => Arc::clone(state),
+                _ => Arc::new(LimitReqZone::new(zone.bytes, zone.rate_milli)),
+            };
+            keeping.limit_reqs.insert(name.clone(), (zone.rate_milli, zone.bytes, Arc::clone(&state)));
+            let key = self.text(&zone.key);
+            self.site.limit_reqs.push(LimitPart { name, key, state });
+        }
+        for zone in &http.limit_conn_zones {
+            let name = zone.name.value.clone();
+            let state = match keeping.limit_conns.get(&name) {
+                Some((bytes, state)) if *bytes == zone.bytes => Arc::clone(state),
+                _ => Arc::new(LimitConnZone::new(zone.bytes)),
+            };
+            keeping.limit_conns.insert(name.clone(), (zone.bytes, Arc::clone(&state)));
+            let key = self.text(&zone.key);
+            self.site.limit_conns.push(LimitPart { name, key, state });
+        }
+    }
+
+    fn maps(&mut self, http: &model::Http) {
+        for map in &http.maps {
+            let source = self.text(&map.source);
+            let mut regexes = Vec::new();
+            for entry in &map.entries {
+                if let model::MapKey::Regex(pattern) = &entry.key
+                    && let Some(regex) = self.regex(pattern)
+                {
+                    regexes.push(regex);
+                }
+            }
+            let values = map.entries.iter().map(|entry| self.text(&entry.value)).collect();
+            let default = self.maybe(map.default.as_ref()).unwrap_or_default();
+            let table = match Map::new(map.hostnames, map.entries.iter().map(|entry| &entry.key)) {
+                Ok(table) => table,
+                Err(error) => {
+                    let (MapError::Invalid { entry, .. } | MapError::Conflict { entry, .. }) = &error;
+                    let span = map.entries.get(*entry).map_or(map.span, |entry| entry.span);
+                    self.error(error.to_string(), span);
+                    Map::default()
+                }
+            };
+            self.site.maps.push(MapPart { source, table, regexes, values, default, volatile: map.volatile });
+        }
+    }
+
+    fn geos(&mut self, http: &model::Http) {
+        for geo in &http.geos {
+            let source = self.maybe(geo.source.as_ref());
+            let values = geo.nets.iter().map(|(_, value)| value).chain(geo.ranges.iter().map(|(_, _, value)| value));
+            let values = values.map(|value| value.as_bytes().into()).collect();
+            self.site.geos.push(GeoPart {
+                source,
+                table: Geo::new(geo),
+                values,
+                default: geo.default.as_bytes().into(),
+                proxies: (!geo.proxies.is_empty()).then(|| Trusted::nets(geo.proxies.clone())),
+                recursive: geo.proxy_recursive,
+            });
+        }
+    }
+
+    fn splits(&mut self, http: &model::Http) {
+        for split in &http.splits {
+            let source = self.text(&split.source);
+            let values = split.parts.iter().map(|(_, value)| self.text(value)).collect();
+            self.site.splits.push(SplitPart {
+                source,
+                table: Split::new(split.parts.iter().map(|(share, _)| *share)),
+                values,
+            });
+        }
+    }
+
+    // Servers and locations.
+
+    fn server(&mut self, server: &model::Server, http: &model::Http) {
+        let index = self.site.servers.len();
+        // Names with groups make variables, which the locations may use.
+        names::declare(self, server);
+        let mut named = HashMap::new();
+        self.site.servers.push(VirtualServer {
+            name: server.first_name.as_bytes().into(),
+            root: 0,
+            named: HashMap::new(),
+            client: server.client.clone(),
+        });
+        let root = self.location(&server.root, http, &mut named);
+        let script = self.script(&server.script, http, &mut named);
+        self.site.locations[root].script = script;
+        self.site.servers[index].root = root;
+        self.site.servers[index].named = named;
+    }
+
+    fn location(
+        &mut self,
+        location: &model::Location,
+        http: &model::Http,
+        named: &mut HashMap<Box<[u8]>, usize>,
+    ) -> usize {
+        let script = self.script(&location.script, http, named);
+        let handler = self.handler(location, http);
+        let texts = self.loc_texts(&location.settings, http);
+        let try_files = location.try_files.as_ref().map(|tries| self.try_files(tries));
+        let alias = self.maybe(location.alias.as_ref());
+        let (prefix, exact, regex_stops): (&str, bool, bool) = match &location.matcher {
+            Matcher::Exact(path) => (path, true, false),
+            Matcher::Prefix { path, regex_stops } => (path, false, *regex_stops),
+            Matcher::Named(name) => (name, false, false),
+            Matcher::Root | Matcher::Regex(_) => ("", false, false),
+        };
+        let is_prefix = matches!(location.matcher, Matcher::Prefix { .. });
+        let is_named = matches!(location.matcher, Matcher::Named(_));
+        let limit_except = location
+            .limit_except
+            .as_ref()
+            .map(|except| (except.methods.clone(), self.location(&except.location, http, named)));
+        let loc = Loc {
+            prefix: prefix.as_bytes().into(),
+            regex_stops,
+            exact,
+            is_block: matches!(location.matcher, Matcher::Root),
+            named: is_named,
+            auto_redirect: is_prefix && prefix.ends_with('/') && matches!(handler, Handler::Origin(_)),
+            settings: Arc::clone(&location.settings),
+            texts,
+            handler,
+            script,
+            try_files,
+            internal: location.internal,
+            alias,
+            alias_replaces: location.alias_replaces,
+            by_regex: matches!(location.matcher, Matcher::Regex(_)),
+            limit_except,
+            inside: Tree::default(),
+        };
+        let index = self.site.locations.len();
+        self.site.locations.push(loc);
+        if is_named {
+            named.insert(prefix.as_bytes().into(), index);
+        }
+        let mut tree = Tree::default();
+        for inside in &location.locations {
+            let place = self.location(inside, http, named);
+            match &inside.matcher {
+                Matcher::Exact(path) => {
+                    tree.exact.insert(path.as_bytes().into(), place);
+                }
+                Matcher::Prefix { path, .. } => tree.prefixes.push((path.as_bytes().into(), place)),
+                Matcher::Regex(pattern) => {
+                    if let Some(regex) = self.regex(pattern) {
+                        tree.regexes.push((regex, place));
+                    }
+                }
+                Matcher::Named(_) | Matcher::Root => {}
+            }
+        }
+        tree.prefixes.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then(a.cmp(b)));
+        self.site.locations[index].inside = tree;
+        index
+    }
+
+    fn handler(&mut self, location: &model::Location, http: &model::Http) -> Handler {
+        match &location.handler {
+            model::Handler::Static => Handler::Static,
+            model::Handler::StubStatus => Handler::StubStatus,
+            model::Handler::EmptyGif => Handler::EmptyGif,
+            model::Handler::FastCgi(pass) => self.fastcgi(pass, &location.settings, http),
+            model::Handler::Proxy(pass) => self.proxy(pass, location, http),
+        }
+    }
+
+    fn try_files(&mut self, tries: &model::TryFiles) -> TryFiles {
+        let files = tries.files.iter().map(|file| {
+            let wants_directory = matches!(file.parts.last(), Some(TemplatePart::Literal(text)) if text.ends_with('/'));
+            (self.text(file), wants_directory)
+        });
+        let files = files.collect();
+        let fallback = match &tries.fallback {
+            model::TryFallback::Status(status) => TryFallback::Status(*status),
+            model::TryFallback::Named(name) => TryFallback::Named(name.value.as_bytes().into()),
+            model::TryFallback::Uri(uri) => TryFallback::Uri(self.text(uri)),
+        };
+        TryFiles { files, fallback }
+    }
+
+    fn script(&mut self, script: &[Rewrite], http: &model::Http, named: &mut HashMap<Box<[u8]>, usize>) -> Vec<Op> {
+        let mut ops = Vec::with_capacity(script.len());
+        for op in script {
+            match op {
+                Rewrite::Set { name, value } => {
+                    let target = match name.as_str() {
+                        "args" => SetTarget::Args,
+                        "limit_rate" => SetTarget::LimitRate,
+                        _ if vars::built_in(name).is_some() && !self.is_made_by_blocks(name) => {
+                            self.error(format!("the duplicate \"{name}\" variable"), value.span);
+                            continue;
+                        }
+                        _ => SetTarget::Slot(self.declare(name, UserVarSource::Set)),
+                    };
+                    ops.push(Op::Set(target, self.text(value)));
+                }
+                Rewrite::If { condition, script, location } => {
+                    let Some(condition) = self.condition(condition) else { continue };
+                    let inside = self.script(script, http, named);
+                    let location = location.as_ref().map(|location| self.location(location, http, named));
+                    ops.push(Op::If(condition, inside, location));
+                }
+                Rewrite::Rewrite { pattern, replacement, append_args, flag } => {
+                    let Some(regex) = self.regex(pattern) else { continue };
+                    let replacement = self.text(replacement);
+                    ops.push(Op::Rewrite(Box::new(RewriteOp {
+                        regex,
+                        replacement,
+                        append_args: *append_args,
+                        flag: *flag,
+                    })));
+                }
+                Rewrite::Return { status, text, .. } => ops.push(Op::Return(*status, self.maybe(text.as_ref()))),
+                Rewrite::Break => ops.push(Op::Break),
+            }
+        }
+        ops
+    }
+
+    fn is_made_by_blocks(&self, name: &str) -> bool {
+        self.slots.get(name).is_some_and(|&slot| self.site.user_vars[slot].source != UserVarSource::Set)
+    }
+
+    fn condition(&mut self, condition: &model::Condition) -> Option<Condition> {
+        Some(match condition {
+            model::Condition::True(text) => Condition::True(self.text(text)),
+            model::Condition::Equal { left, right, negate } => {
+                Condition::Equal(self.text(left), self.text(right), *negate)
+            }
+            model::Condition::Match { left, pattern, negate } => {
+                Condition::Match(self.text(left), self.regex(pattern)?, *negate)
+            }
+            model::Condition::File { test, path, negate } => Condition::File(*test, self.text(path), *negate),
+        })
+    }
+
+    fn loc_texts(&mut self, settings: &Settings, http: &model::Http) -> LocTexts {
+        let links = match &settings.disable_symlinks {
+            model::DisableSymlinks::Off => None,
+            model::DisableSymlinks::On { from } | model::DisableSymlinks::IfNotOwner { from } => from.as_ref(),
+        };
+        let expires = match &settings.expires {
+            Some(model::Expires::Variable(text)) => Some(self.text(text)),
+            _ => None,
+        };
+        let auth_basic = settings
+            .auth_basic
+            .as_ref()
+            .map(|realm| (self.text(realm), self.maybe(settings.auth_basic_user_file.as_ref())));
+        let add_headers = self.added(&settings.add_headers);
+        let access_logs: Vec<_> = settings.access_logs.iter().map(|log| self.access_log(log, http)).collect();
+        let reads_fields = add_headers.iter().any(|(_, text, _)| reads_fields(text.parts(), &self.site))
+            || access_logs.iter().any(|(log, condition)| {
+                reads_fields(&self.site.access_logs[*log].format, &self.site)
+                    || condition.as_ref().is_some_and(|text| reads_fields(text.parts(), &self.site))
+            });
+        LocTexts {
+            root: self.text(&settings.root),
+            index: self.texts(&settings.index),
+            links_from: self.maybe(links),
+            charset: self.maybe(settings.charset.as_ref()),
+            limit_rate: self.maybe(settings.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
+            limit_rate_after: self.maybe(settings.limit_rate_after.as_ref()),
+            error_pages: settings
+                .error_pages
+                .iter()
+                .map(|page| (page.statuses.clone(), page.answer, self.text(&page.target)))
+                .collect(),
+            auth_basic,
+            add_headers,
+            add_trailers: self.added(&settings.add_trailers),
+            expires,
+            access_logs,
+            error_log: self.error_log(&settings.error_log),
+            limit_reqs: settings
+                .limit_reqs
+                .iter()
+                .filter_map(|limit| Some((self.limit_req(&limit.zone)?, limit.burst, limit.delay)))
+                .collect(),
+            limit_conns: settings
+                .limit_conns
+                .iter()
+                .filter_map(|(zone, most)| Some((self.limit_conn(zone)?, *most)))
+                .collect(),
+            reads_fields,
+        }
+    }
+
+    fn added(&mut self, headers: &[model::AddHeader]) -> Vec<(Box<[u8]>, Text, bool)> {
+        headers.iter().map(|header| (header.name.as_bytes().into(), self.text(&header.value), header.always)).collect()
+    }
+
+    fn limit_req(&mut self, zone: &model::At<String>) -> Option<usize> {
+        let found = self.site.limit_reqs.iter().position(|limit| limit.name == zone.value);
+        if found.is_none() {
+            self.error(format!("zero size shared memory zone \"{}\"", zone.value), zone.span);
+        }
+        found
+    }
+
+    fn limit_conn(&mut self, zone: &model::At<String>) -> Option<usize> {
+        let found = self.site.limit_conns.iter().position(|limit| limit.name == zone.value);
+        if found.is_none() {
+            self.error(format!("zero size shared memory zone \"{}\"", zone.value), zone.span);
+        }
+        found
+    }
+
+    fn error_log(&mut self, logs: &[model::ErrorLog]) -> usize {
+        if logs.is_empty() || logs == &self.site.error_logs[0][..] {
+            return 0;
+        }
+        let key: Vec<_> = logs.iter().map(|log| (log.target.clone(), log.level)).collect();
+        let site = &mut self.site;
+        *self.error_logs.entry(key).or_insert_with(|| {
+            site.error_logs.push(logs.to_vec());
+            site.error_logs.len() - 1
+        })
+    }
+
+    fn access_log(&mut self, log: &model::AccessLog, http: &model::Http) -> (usize, Option<Text>) {
+        let condition = self.maybe(log.condition.as_ref());
+        let format = http.log_formats.iter().find(|format| format.name.value == log.format.value);
+        let Some(format) = format else {
+            self.error(format!("unknown log format \"{}\"", log.format.value), log.format.span);
+            return (
+                self.push_log(
+                    AccessLogTarget::Fixed(model::LogTarget::Stderr),
+                    Vec::new(),
+                    model::LogEscape::None,
+                    None,
+                ),
+                condition,
+            );
+        };
+        let target = match &log.target {
+            model::AccessLogTarget::Fixed(target) => AccessLogTarget::Fixed(target.clone()),
+            model::AccessLogTarget::Variable(text) => AccessLogTarget::Variable(self.text(text)),
+        };
+        let text = self.text(&format.format);
+        let parts = text.into_parts();
+        let buffer = log.buffer_bytes.map(|bytes| (bytes, log.flush));
+        (self.push_log(target, parts, format.escape, buffer), condition)
+    }
+
+    fn push_log(
+        &mut self,
+        target: AccessLogTarget,
+        format: Vec<Part>,
+        escape: model::LogEscape,
+        buffer: Option<(usize, Option<std::time::Duration>)>,
+    ) -> usize {
+        // Places that inherit one log share it, and its buffer.
+        if let AccessLogTarget::Fixed(wanted) = &target {
+            let same = self.site.access_logs.iter().position(|log| {
+                matches!(&log.target, AccessLogTarget::Fixed(there) if there == wanted)
+                    && log.format == format
+                    && log.escape == escape
+                    && log.buffer == buffer
+            });
+            if let Some(same) = same {
+                return same;
+            }
+        }
+        self.site.access_logs.push(AccessLog { target, format, escape, buffer });
+        self.site.access_logs.len() - 1
+    }
+
+    fn check_named_locations(&mut self, http: &model::Http) {
+        for (index, server) in http.servers.iter().enumerate() {
+            let mut missing = Vec::new();
+            find_missing(&server.root, &self.site.servers[index].named, &mut missing);
+            for (name, span) in missing {
+                self.warn(format!("no location \"{name}\" in this server, so that try_files ends in a 500"), span);
+            }
+        }
+    }
+}
+
+/// Names in `try_files` that lead nowhere.
+fn find_missing(location: &model::Location, named: &HashMap<Box<[u8]>, usize>, missing: &mut Vec<(String, Span)>) {
+    if let Some(model::TryFiles { fallback: model::TryFallback::Named(name), .. }) = &location.try_files
+        && !named.contains_key(name.value.as_bytes())
+    {
+        missing.push((name.value.clone(), name.span));
+    }
+    for inside in &location.locations {
+        find_missing(inside, named, missing);
+    }
+}
+
+fn reads_fields(parts: &[Part], site: &Site) -> bool {
+    parts.iter().any(|part| match part {
+        // What `set` makes was made before the response.
+        Part::Var(Var::Slot(slot)) => site.user_vars[*slot].source != UserVarSource::Set,
+        Part::Var(var) => vars::reads_fields(var),
+        Part::Literal(_) | Part::Capture(_) => false,
+    })
+}
+
+/// Numbers policies, so that an object knows under which it was prepared.
+fn next_policy() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Half of the memory that this process may use: of the machine, or of its cgroup.
+fn memory_for_zones() -> u64 {
+    let machine = rustix::system::sysinfo();
+    let machine = u64::from(machine.totalram).saturating_mul(u64::from(machine.mem_unit));
+    let group =
+        std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse::<u64>().ok());
+    group.map_or(machine, |group| group.min(machine)) / 2
+}
+
+/// How many letters differ, for suggestions (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<u8> = b.bytes().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let next = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
+            diagonal = std::mem::replace(&mut row[j + 1], next);
+        }
+    }
+    row[b.len()]
+}

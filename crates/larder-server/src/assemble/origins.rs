@@ -1,0 +1,247 @@
+//! Origins: groups of them, and how `fastcgi_pass` and `proxy_pass` ask them.
+
+use std::sync::Arc;
+
+use larder_conf::model::{self, Template, TemplatePart};
+use larder_origin::{Balance, Group, Keepalive, Server};
+
+use crate::regex::Regex;
+use crate::request::origin_request::parse_address;
+use crate::site::*;
+use crate::text::Text;
+
+use super::{Builder, next_policy};
+
+/// Fields of an origin's answer that concern larder alone (nginx's lists of hidden headers).
+const ALWAYS_HIDDEN: [&str; 6] =
+    ["status", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering", "x-accel-charset"];
+/// Fields that `proxy_pass` hides beside them.
+const HIDDEN_OF_HTTP: [&str; 3] = ["date", "server", "x-pad"];
+
+impl Builder {
+    pub(super) fn upstreams(&mut self, http: &model::Http) {
+        for upstream in &http.upstreams {
+            let mut servers = Vec::new();
+            for server in &upstream.servers {
+                let Some(address) = parse_address(&server.address.value, true) else {
+                    // A name that does not resolve is that origin's trouble, not the whole site's.
+                    self.warn(
+                        format!("host not found in upstream \"{}\": it counts as down", server.address.value),
+                        server.address.span,
+                    );
+                    continue;
+                };
+                servers.push(Server {
+                    address,
+                    weight: server.weight,
+                    max_fails: server.max_fails,
+                    fail_timeout: server.fail_timeout,
+                    max_conns: server.max_conns,
+                    backup: server.backup,
+                    down: server.down,
+                    name: server.address.value.clone(),
+                });
+            }
+            let (balance, key) = match &upstream.balance {
+                model::Balance::RoundRobin => (Balance::RoundRobin, None),
+                model::Balance::LeastConn => (Balance::LeastConn, None),
+                model::Balance::IpHash => (Balance::IpHash, None),
+                model::Balance::Hash(key, consistent) => {
+                    (Balance::Hash { consistent: *consistent }, Some(self.text(key)))
+                }
+                model::Balance::Random { two } => (Balance::Random { two: *two }, None),
+            };
+            let keepalive = Keepalive {
+                idle_max: upstream.keepalive.unwrap_or(0),
+                requests: upstream.keepalive_requests,
+                timeout: upstream.keepalive_timeout,
+                time: upstream.keepalive_time,
+            };
+            self.site.group_names.insert(upstream.name.value.clone(), self.site.groups.len());
+            self.site.groups.push(Group::new(upstream.name.value.clone(), servers, balance, keepalive));
+            self.site.hash_keys.push(key);
+        }
+    }
+
+    /// The group at a place that is written out: an `upstream`, or a group of one address.
+    fn group(&mut self, place: &str, http: bool, keep: bool, span: larder_conf::Span) -> usize {
+        if let Some(&group) = self.site.group_names.get(place) {
+            return group;
+        }
+        let name = format!("{place} {http} {keep}");
+        if let Some(&group) = self.groups_by_place.get(&name) {
+            return group;
+        }
+        let servers = match parse_address(place, http) {
+            Some(address) => vec![Server { name: place.to_owned(), ..Server::new(address) }],
+            None => {
+                self.warn(format!("host not found in upstream \"{place}\": it counts as down"), span);
+                Vec::new()
+            }
+        };
+        let keepalive = if keep { Keepalive::of(KEPT_MAX) } else { Keepalive::NONE };
+        let group = self.site.groups.len();
+        self.site.groups.push(Group::new(place.to_owned(), servers, Balance::RoundRobin, keepalive));
+        self.site.hash_keys.push(None);
+        self.groups_by_place.insert(name, group);
+        group
+    }
+
+    pub(super) fn fastcgi(&mut self, pass: &Template, settings: &model::Settings, http: &model::Http) -> Handler {
+        let fastcgi = &settings.fastcgi;
+        let target = match literal(pass) {
+            Some(place) => {
+                let group = self.group(place, false, false, pass.span);
+                Target::Group { group, host: place.as_bytes().into(), uri: None }
+            }
+            None => Target::Variable(self.text(pass)),
+        };
+        let params = fastcgi
+            .params
+            .iter()
+            .map(|param| (param.name.as_bytes().into(), self.text(&param.value), param.if_not_empty))
+            .collect();
+        let split =
+            fastcgi.split_path_info.as_ref().and_then(|pattern| match Regex::new(&pattern.source, pattern.caseless) {
+                Ok(regex) => Some(regex),
+                Err(error) => {
+                    self.error(
+                        format!("the regular expression \"{}\" does not compile: {error}", pattern.source),
+                        pattern.span,
+                    );
+                    None
+                }
+            });
+        let protocol = Protocol::FastCgi(FastCgiParts {
+            params,
+            index: fastcgi.index.as_ref().map(|index| index.as_bytes().into()),
+            split,
+            keep: fastcgi.keep_conn,
+            catch_stderr: fastcgi.catch_stderr.iter().map(|text| text.clone().into_bytes()).collect(),
+        });
+        self.origin(target, protocol, &fastcgi.origin, &[], http)
+    }
+
+    pub(super) fn proxy(&mut self, pass: &Template, location: &model::Location, http: &model::Http) -> Handler {
+        let proxy = &location.settings.proxy;
+        let target = match literal(pass) {
+            Some(url) => {
+                let rest = url.strip_prefix("http://").unwrap_or(url);
+                let (place, uri) = split_url(rest);
+                let group = self.group(place, true, false, pass.span);
+                Target::Group { group, host: place.as_bytes().into(), uri: uri.map(|uri| uri.as_bytes().into()) }
+            }
+            None => Target::Variable(self.text(pass)),
+        };
+        let redirects = match &proxy.redirect {
+            model::ProxyRedirect::Off => Vec::new(),
+            model::ProxyRedirect::Rules(rules) => rules.iter().filter_map(|rule| self.redirect(rule)).collect(),
+        };
+        let headers =
+            proxy.set_headers.iter().map(|(name, value)| (name.as_bytes().into(), self.text(value))).collect();
+        let protocol = Protocol::Http(HttpParts {
+            headers,
+            body: self.maybe(proxy.set_body.as_ref()),
+            method: self.maybe(proxy.method.as_ref()),
+            http_1_1: proxy.http_1_1,
+            redirects,
+            cookie_domains: self.cookie_rules(&proxy.cookie_domains),
+            cookie_paths: self.cookie_rules(&proxy.cookie_paths),
+        });
+        self.origin(target, protocol, &proxy.origin, &HIDDEN_OF_HTTP, http)
+    }
+
+    fn origin(
+        &mut self,
+        target: Target,
+        protocol: Protocol,
+        model: &model::OriginSettings,
+        hidden: &[&str],
+        http: &model::Http,
+    ) -> Handler {
+        let hidden = ALWAYS_HIDDEN
+            .iter()
+            .chain(hidden)
+            .filter(|name| !model.pass_headers.iter().any(|passed| passed.eq_ignore_ascii_case(name)))
+            .map(|name| Box::from(name.as_bytes()))
+            .chain(model.hide_headers.iter().map(|name| Box::from(name.as_bytes())))
+            .collect();
+        let cache = model.cache.as_ref().and_then(|zone| self.cache(zone, model, http));
+        Handler::Origin(Box::new(OriginPolicy {
+            id: next_policy(),
+            target,
+            protocol,
+            settings: Arc::new(OriginShared { model: model.clone(), hidden }),
+            cache,
+        }))
+    }
+
+    fn cache(&mut self, zone: &Template, model: &model::OriginSettings, _http: &model::Http) -> Option<CachePolicy> {
+        let choice = match literal(zone) {
+            Some(name) => match self.site.zone_names.get(name) {
+                Some(&index) => ZoneChoice::Fixed(index),
+                None => {
+                    self.error(
+                        format!("\"{name}\" cache zone is unknown: no *_cache_path has keys_zone={name}:..."),
+                        zone.span,
+                    );
+                    return None;
+                }
+            },
+            None => ZoneChoice::Variable(self.text(zone)),
+        };
+        Some(CachePolicy {
+            zone: choice,
+            key: self.maybe(model.cache_key.as_ref()),
+            bypass: self.texts(&model.cache_bypass),
+            no_cache: self.texts(&model.no_cache),
+        })
+    }
+
+    fn redirect(&mut self, rule: &model::ProxyRedirectRule) -> Option<Redirect> {
+        Some(match rule {
+            model::ProxyRedirectRule::Default => Redirect::Default,
+            model::ProxyRedirectRule::Replace(find, to) => Redirect::Replace(self.find(find)?, self.text(to)),
+        })
+    }
+
+    fn cookie_rules(&mut self, rules: &[(model::Rewriting, Template)]) -> Vec<(Find, Text)> {
+        rules.iter().filter_map(|(find, to)| Some((self.find(find)?, self.text(to)))).collect()
+    }
+
+    fn find(&mut self, find: &model::Rewriting) -> Option<Find> {
+        Some(match find {
+            model::Rewriting::Text(text) => Find::Text(self.text(text)),
+            model::Rewriting::Regex(pattern) => Find::Regex(self.regex(pattern)?),
+        })
+    }
+}
+
+/// How many idle connections a group keeps that no `upstream` describes.
+const KEPT_MAX: usize = 32;
+
+/// The text of a template without variables.
+fn literal(template: &Template) -> Option<&str> {
+    match &template.parts[..] {
+        [] => Some(""),
+        [TemplatePart::Literal(text)] => Some(text),
+        _ => None,
+    }
+}
+
+/// `host:port/uri` or `unix:/path:/uri` as place and URI.
+fn split_url(rest: &str) -> (&str, Option<&str>) {
+    if let Some(path) = rest.strip_prefix("unix:") {
+        return match path.find(':') {
+            Some(at) => {
+                let uri = &rest[5 + at + 1..];
+                (&rest[..5 + at], (!uri.is_empty()).then_some(uri))
+            }
+            None => (rest, None),
+        };
+    }
+    match rest.find(['/', '?']) {
+        Some(at) => (&rest[..at], Some(&rest[at..])),
+        None => (rest, None),
+    }
+}

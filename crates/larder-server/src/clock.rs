@@ -1,0 +1,27 @@
+//! The only reader of the time of day. Everyone else takes `now`, so that a test can say what time it is.
+
+use std::cell::RefCell;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use larder_http::Time;
+
+/// The time of day. A read of the vDSO, no system call.
+pub fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Time(since.as_millis() as u64)
+}
+
+thread_local! {
+    static DATE: RefCell<(u64, [u8; 29])> = const { RefCell::new((u64::MAX, [b' '; 29])) };
+}
+
+/// Appends `now` as an HTTP date (RFC 9110 §5.6.7), formatted once a second a thread.
+pub fn append_date(now: Time, out: &mut Vec<u8>) {
+    DATE.with_borrow_mut(|(at, text)| {
+        if *at != now.secs() {
+            *at = now.secs();
+            *text = larder_http::format_date(now.secs());
+        }
+        out.extend_from_slice(text);
+    });
+}

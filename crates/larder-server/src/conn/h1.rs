@@ -1,0 +1,409 @@
+//! An HTTP/1 connection: heads in, responses out, one after the other.
+//!
+//! While nothing is asked, a connection is its stream, a timer and a few numbers; the worker lends it a buffer when
+//! it becomes readable. A request that needs no waiting is answered right there; one that does gets a future of its
+//! own ([`slow`]).
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use larder_conf::model::{LingeringClose, LogLevel};
+use larder_http::ChunkedDecoder;
+use tokio::io::ReadBuf;
+use tokio::time::{Instant, Sleep};
+
+use crate::clock;
+use crate::context::Cx;
+use crate::exchange::{Client, Exchange, RequestBody};
+use crate::request::receive::{Received, receive};
+use crate::request::{self, Response, Slow, Stop, deliver};
+use crate::site::listener_for;
+use crate::worker::{Seat, Worker};
+
+use super::send::{self, Rest, SendError};
+use super::{Io, ReadError, Stream};
+
+/// The timer of a connection that has no limit: far away.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// One client's connection.
+pub struct Connection {
+    io: Io,
+    client: Rc<Client>,
+    worker: Rc<Worker>,
+    seat: Seat,
+    /// Requests so far.
+    number: u64,
+    /// When it has been silent for too long.
+    deadline: Instant,
+    /// Whether a part of a head has come.
+    is_reading: bool,
+}
+
+/// What a turn at the socket led to.
+enum Turn {
+    /// The connection is over.
+    Close,
+    /// Work that waits.
+    Work(Box<Work>),
+}
+
+/// An exchange that cannot be finished at once.
+struct Work {
+    exchange: Box<Exchange>,
+    cx: Cx,
+    what: What,
+}
+
+enum What {
+    /// Steps that wait.
+    Steps(Slow),
+    /// A response that is laid out later, as the body of the request has not been read.
+    Respond(Response),
+    /// A response of which a part has been sent.
+    Send(Rest),
+}
+
+impl Connection {
+    /// A connection that was just accepted.
+    pub fn new(stream: Stream, client: Rc<Client>, worker: Rc<Worker>) -> Self {
+        let seat = worker.sit();
+        Self { io: Io::new(stream), client, worker, seat, number: 0, deadline: Instant::now(), is_reading: false }
+    }
+
+    /// Serves it to its end.
+    pub async fn run(mut self) {
+        self.begin();
+        let sleep = tokio::time::sleep_until(self.deadline);
+        tokio::pin!(sleep);
+        loop {
+            match std::future::poll_fn(|task| self.poll(task, sleep.as_mut())).await {
+                Turn::Close => return,
+                Turn::Work(work) => {
+                    self.worker.stats.writing.add(1);
+                    let keep = Box::pin(slow(&mut self, work)).await;
+                    self.worker.stats.writing.sub(1);
+                    if !keep {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first head has `client_header_timeout`.
+    fn begin(&mut self) {
+        let cx = self.worker.cx();
+        let site = cx.site();
+        let limit = listener_for(&site.listeners, &self.client.bound, self.client.local)
+            .map_or(NEVER, |listener| site.servers[site.listeners[listener].default].client.header_timeout);
+        self.deadline = Instant::now() + limit;
+    }
+
+    fn poll(&mut self, task: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<Turn> {
+        let worker = Rc::clone(&self.worker);
+        let mut buffer = worker.read_buffer.borrow_mut();
+        loop {
+            let held = self.io.pending.len();
+            if worker.is_closing() && (held == 0 || !self.is_reading) && self.number > 0 {
+                return Poll::Ready(Turn::Close);
+            }
+            if held > 0 && !self.is_reading {
+                // The next request was read together with the last one.
+                let pending = self.io.take_pending();
+                ensure(&mut buffer, pending.len());
+                buffer[..pending.len()].copy_from_slice(&pending);
+                worker.is_pipelined.set(true);
+                match self.used(&buffer[..pending.len()], 0) {
+                    Some(turn) => return Poll::Ready(turn),
+                    None => continue,
+                }
+            }
+            ensure(&mut buffer, held + MIN_READ_BYTES);
+            let (front, room) = buffer.split_at_mut(held);
+            let mut read = ReadBuf::new(room);
+            match self.io.stream.poll_read(task, &mut read) {
+                Poll::Ready(Ok(())) => {
+                    let n = read.filled().len();
+                    if n == 0 {
+                        return Poll::Ready(Turn::Close);
+                    }
+                    front.copy_from_slice(&self.io.pending);
+                    self.io.pending.clear();
+                    worker.is_pipelined.set(false);
+                    if let Some(turn) = self.used(&buffer[..held + n], held) {
+                        return Poll::Ready(turn);
+                    }
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(Turn::Close),
+                Poll::Pending => {
+                    if self.poll_deadline(task, sleep.as_mut()).is_ready() {
+                        return Poll::Ready(self.timed_out());
+                    }
+                    self.seat.park(task.waker());
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// The timer is set anew only when it goes off, so that a busy connection never touches it.
+    fn poll_deadline(&self, task: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<()> {
+        loop {
+            // A deadline that has come closer must not wait for the old one.
+            if sleep.deadline() > self.deadline {
+                sleep.as_mut().reset(self.deadline);
+            }
+            match sleep.as_mut().poll(task) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) if self.deadline > Instant::now() => sleep.as_mut().reset(self.deadline),
+                Poll::Ready(()) => return Poll::Ready(()),
+            }
+        }
+    }
+
+    fn timed_out(&self) -> Turn {
+        let cx = self.worker.cx();
+        if self.is_reading {
+            cx.local.logs.main(
+                LogLevel::Info,
+                format_args!("client timed out while reading client request headers, client: {}", peer(&self.client)),
+            );
+        }
+        let site = cx.site();
+        let resets = listener_for(&site.listeners, &self.client.bound, self.client.local).is_some_and(|listener| {
+            site.locations[site.servers[site.listeners[listener].default].root].settings.reset_timedout_connection
+        });
+        if resets {
+            self.io.stream.reset_on_close();
+        }
+        Turn::Close
+    }
+
+    /// Answers the requests in `bytes`, of which the first `old` were there before. `None` asks for more bytes.
+    fn used(&mut self, bytes: &[u8], old: usize) -> Option<Turn> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let cx = self.worker.cx();
+            let site = cx.site();
+            let Some(listener) = listener_for(&site.listeners, &self.client.bound, self.client.local) else {
+                return Some(Turn::Close);
+            };
+            let listener = &site.listeners[listener];
+            let now = clock::now();
+            let mut exchange = self.worker.exchange(&self.client);
+            exchange.number = self.number + 1;
+            let received = receive(&bytes[at..], listener, &mut exchange, &cx, now);
+            let (consumed, step) = match received {
+                Received::Partial => {
+                    if !self.is_reading || old == 0 {
+                        let limit = site.servers[listener.default].client.header_timeout;
+                        if !self.is_reading {
+                            self.deadline = Instant::now() + limit;
+                        }
+                    }
+                    self.is_reading = true;
+                    self.io.pending.extend_from_slice(&bytes[at..]);
+                    self.worker.recycle(exchange);
+                    return None;
+                }
+                Received::Head { consumed, step } => (consumed, step),
+            };
+            self.is_reading = false;
+            self.number += 1;
+            self.worker.stats.requests.add(1);
+            at += consumed;
+            let what = match request::advance(step, &mut exchange, &cx) {
+                Stop::Abort => {
+                    finish(&mut exchange, &cx);
+                    return Some(Turn::Close);
+                }
+                Stop::Slow(slow) => What::Steps(slow),
+                Stop::Deliver(response) => {
+                    if matches!(exchange.body, RequestBody::Unread(_)) {
+                        What::Respond(response)
+                    } else {
+                        match self.respond(response, &mut exchange, &cx) {
+                            Ok(None) => {
+                                let keep = exchange.keep_alive;
+                                self.rest_until_next(&exchange, &cx);
+                                finish(&mut exchange, &cx);
+                                self.worker.recycle(exchange);
+                                if !keep {
+                                    return Some(Turn::Close);
+                                }
+                                self.worker.is_pipelined.set(at < bytes.len());
+                                continue;
+                            }
+                            Ok(Some(rest)) => What::Send(rest),
+                            Err(_) => {
+                                finish(&mut exchange, &cx);
+                                return Some(Turn::Close);
+                            }
+                        }
+                    }
+                }
+            };
+            self.io.pending.extend_from_slice(&bytes[at..]);
+            return Some(Turn::Work(Box::new(Work { exchange, cx, what })));
+        }
+        self.io.pending = Vec::new();
+        None
+    }
+
+    /// Lays a response out and sends what goes at once.
+    fn respond(&self, response: Response, ex: &mut Exchange, cx: &Cx) -> std::io::Result<Option<Rest>> {
+        let mut head = self.worker.write_buffer.borrow_mut();
+        head.clear();
+        let outgoing = deliver::lay_out(response, ex, cx, &mut head);
+        if send::is_limited(ex, cx) {
+            return Ok(Some(Rest::unsent(&head, outgoing)));
+        }
+        send::try_now(&self.io.stream, &mut head, outgoing, ex)
+    }
+
+    /// An idle connection has `keepalive_timeout`.
+    fn rest_until_next(&mut self, ex: &Exchange, cx: &Cx) {
+        self.deadline = Instant::now() + cx.site().locations[ex.location].settings.keepalive_timeout;
+    }
+}
+
+/// Room for a head to grow by, at least.
+const MIN_READ_BYTES: usize = 16 * 1024;
+
+fn ensure(buffer: &mut Vec<u8>, bytes: usize) {
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    }
+}
+
+fn peer(client: &Client) -> String {
+    client.peer.map_or_else(|| "unix:".to_owned(), |peer| peer.ip().to_string())
+}
+
+/// Writes the log lines of a finished exchange.
+fn finish(ex: &mut Exchange, cx: &Cx) {
+    cx.local.logs.access(ex, cx);
+}
+
+/// Finishes an exchange that has to wait; says whether the connection is kept.
+async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
+    let Work { exchange: mut ex, cx, what } = *work;
+    let _running = cx.worker.exchange_begins(&cx.local);
+    let response = match what {
+        What::Send(rest) => return send_rest(connection, rest, ex, &cx).await,
+        What::Respond(response) => Some(response),
+        What::Steps(slow) => request::finish(slow, &mut ex, &cx, &mut connection.io).await,
+    };
+    let Some(response) = response else {
+        finish(&mut ex, &cx);
+        return false;
+    };
+    let unread = match ex.body {
+        RequestBody::Unread(bytes) => Some(bytes),
+        RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..) => None,
+    };
+    match connection.respond(response, &mut ex, &cx) {
+        Ok(None) => end(connection, ex, &cx, unread).await,
+        Ok(Some(rest)) => send_rest(connection, rest, ex, &cx).await,
+        Err(_) => {
+            finish(&mut ex, &cx);
+            false
+        }
+    }
+}
+
+async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange>, cx: &Cx) -> bool {
+    let unread = match ex.body {
+        RequestBody::Unread(bytes) => Some(bytes),
+        RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..) => None,
+    };
+    if let Err(error) = send::rest(&mut connection.io, rest, &mut ex, cx).await {
+        match &error {
+            SendError::TimedOut => {
+                cx.local.logs.error(cx, &ex, LogLevel::Info, format_args!("client timed out while sending to client"));
+                if cx.site().locations[ex.location].settings.reset_timedout_connection {
+                    connection.io.stream.reset_on_close();
+                }
+            }
+            SendError::Io(_) => {
+                cx.local.logs.error(cx, &ex, LogLevel::Info, format_args!("{error} while sending to client"))
+            }
+            // The origin's failure is in the log already.
+            SendError::Incomplete(_) => {}
+        }
+        finish(&mut ex, cx);
+        return false;
+    }
+    end(connection, ex, cx, unread).await
+}
+
+/// After the response: the log, and what is left of the request's body.
+async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx, unread: Option<Option<u64>>) -> bool {
+    finish(&mut ex, cx);
+    let settings = &cx.site().locations[ex.location].settings;
+    let mut keep = ex.keep_alive;
+    if keep && let Some(bytes) = unread {
+        keep = discard(connection, bytes, settings.lingering_time, settings.lingering_timeout, cx).await;
+    }
+    if keep {
+        connection.rest_until_next(&ex, cx);
+        let again = !connection.worker.is_closing();
+        connection.worker.recycle(ex);
+        return again;
+    }
+    let lingers = match settings.lingering_close {
+        LingeringClose::Off => false,
+        LingeringClose::On => unread.is_some() || ex.head_is_bad || connection.io.has_pending(),
+        LingeringClose::Always => true,
+    };
+    if lingers {
+        linger(connection, settings.lingering_time, settings.lingering_timeout, cx).await;
+    }
+    false
+}
+
+/// Reads and drops the body of a request that nobody wanted; false when the connection cannot be kept.
+async fn discard(connection: &mut Connection, bytes: Option<u64>, total: Duration, each: Duration, cx: &Cx) -> bool {
+    let began = Instant::now();
+    let mut decoder = ChunkedDecoder::new();
+    let mut left = bytes.unwrap_or(u64::MAX);
+    while left > 0 && began.elapsed() < total {
+        let piece = match connection.io.read_some(usize::try_from(left).unwrap_or(usize::MAX), each, cx).await {
+            Ok(piece) => piece,
+            Err(ReadError::TimedOut | ReadError::Closed | ReadError::Io(_)) => return false,
+        };
+        if bytes.is_some() {
+            left -= piece.len() as u64;
+            continue;
+        }
+        let mut at = 0;
+        while at < piece.len() {
+            let Ok(decoded) = decoder.decode(&piece[at..]) else { return false };
+            at += decoded.consumed;
+            if decoded.done {
+                connection.io.unread(&piece[at..]);
+                return true;
+            }
+            if decoded.consumed == 0 {
+                return false;
+            }
+        }
+    }
+    left == 0
+}
+
+/// Closes our side and reads what still comes, so that a client which is still sending gets to read the answer.
+async fn linger(connection: &mut Connection, total: Duration, each: Duration, cx: &Cx) {
+    connection.io.stream.shutdown_write();
+    let began = Instant::now();
+    while began.elapsed() < total {
+        let left = each.min(total.saturating_sub(began.elapsed()));
+        if connection.io.read_some(usize::MAX, left, cx).await.is_err() {
+            return;
+        }
+    }
+}

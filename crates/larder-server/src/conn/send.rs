@@ -1,0 +1,406 @@
+//! Sending a response: at once where the socket takes it, else piece by piece as it drains.
+//!
+//! Memory goes by one `writev` of head and body (small bodies are copied behind the head, as a copy is cheaper than
+//! a second buffer), files go by `sendfile`.
+
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use larder_http::{LAST_CHUNK, chunk_head};
+use larder_store::{Piece, Whole};
+use tokio::io::Interest;
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::request::deliver::{Outgoing, Source};
+
+use super::{Io, Stream};
+
+/// Bodies up to this size are copied behind the head: measured, `send` of one buffer costs 0.24 µs less than
+/// `writev` of two, and copying 8 KB less than that.
+const COPIED_BYTES_MAX: u64 = 8 * 1024;
+/// How many pieces one `writev` takes.
+const SLICES_MAX: usize = 16;
+/// How much of a file or stream is sent between two looks at the clock.
+const STEP_BYTES: usize = 256 * 1024;
+
+/// Why a response did not reach the client whole.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The client took nothing for `send_timeout`.
+    #[error("client timed out")]
+    TimedOut,
+    /// The client closed the connection, or the system said no.
+    #[error("send() failed: {0}")]
+    Io(#[from] io::Error),
+    /// The body ended before its end: the origin failed.
+    #[error("the response is incomplete: {0}")]
+    Incomplete(String),
+}
+
+/// A response of which some bytes may have been sent.
+pub struct Rest {
+    head: Vec<u8>,
+    outgoing: Outgoing,
+    /// Bytes of the body that have been sent.
+    body_sent: u64,
+}
+
+impl Rest {
+    /// A response of which nothing has been sent.
+    pub fn unsent(head: &[u8], outgoing: Outgoing) -> Self {
+        Self { head: head.to_vec(), outgoing, body_sent: 0 }
+    }
+}
+
+/// Sends what the socket takes now. `None` when that was all.
+///
+/// `head` is the worker's own buffer; what is left of it is copied. Counts what was sent in `ex`.
+pub fn try_now(stream: &Stream, head: &mut Vec<u8>, outgoing: Outgoing, ex: &mut Exchange) -> io::Result<Option<Rest>> {
+    let head_len = head.len();
+    let (wrote, body_len) = match &outgoing {
+        Outgoing::Nothing => (retried(stream.try_write(head))?, 0),
+        Outgoing::Bytes(bytes) => (write_two(stream, head, bytes)?, bytes.len() as u64),
+        Outgoing::Hit(object, range) => match object.body.whole() {
+            Some(whole) => (write_whole(stream, head, whole, range)?, range.end - range.start),
+            None => (0, u64::MAX),
+        },
+        Outgoing::Stored(object, range) => match object.body.whole() {
+            Some(whole) => (write_whole(stream, head, whole, range)?, range.end - range.start),
+            None => (0, u64::MAX),
+        },
+        // These wait; their head goes out with the first piece, or with MSG_MORE before a file.
+        Outgoing::File(..) | Outgoing::Stream { .. } | Outgoing::Parts(..) => (0, u64::MAX),
+    };
+    let head_sent = wrote.min(head_len);
+    let body_sent = (wrote - head_sent) as u64;
+    ex.sent = (wrote as u64, body_sent);
+    if body_len != u64::MAX && wrote as u64 == head_len as u64 + body_len {
+        return Ok(None);
+    }
+    let left = head[head_sent..head_len].to_vec();
+    Ok(Some(Rest { head: left, outgoing, body_sent }))
+}
+
+fn retried(result: io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        other => other,
+    }
+}
+
+fn write_two(stream: &Stream, head: &mut Vec<u8>, body: &[u8]) -> io::Result<usize> {
+    if body.len() as u64 <= COPIED_BYTES_MAX {
+        let len = head.len();
+        head.extend_from_slice(body);
+        let wrote = retried(stream.try_write(head));
+        head.truncate(len);
+        return wrote;
+    }
+    retried(stream.try_write_vectored(&[IoSlice::new(head), IoSlice::new(body)]))
+}
+
+fn write_whole(stream: &Stream, head: &mut Vec<u8>, whole: &Whole, range: &Range<u64>) -> io::Result<usize> {
+    if let [piece] = whole.pieces() {
+        return write_two(stream, head, part(piece, range, 0));
+    }
+    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+    slices[0] = IoSlice::new(head);
+    let count = 1 + fill(&mut slices[1..], whole, range);
+    retried(stream.try_write_vectored(&slices[..count]))
+}
+
+/// The part of a piece that begins at `at` of the body which lies in `range`.
+fn part<'a>(piece: &'a [u8], range: &Range<u64>, at: u64) -> &'a [u8] {
+    let start = range.start.saturating_sub(at).min(piece.len() as u64) as usize;
+    let end = range.end.saturating_sub(at).min(piece.len() as u64) as usize;
+    piece.get(start..end).unwrap_or_default()
+}
+
+/// Puts the pieces of a body that lie in `range` into `slices`; returns how many.
+fn fill<'a>(slices: &mut [IoSlice<'a>], whole: &'a Whole, range: &Range<u64>) -> usize {
+    let mut at = 0;
+    let mut count = 0;
+    for piece in whole.pieces() {
+        let data = part(piece, range, at);
+        at += piece.len() as u64;
+        if data.is_empty() {
+            continue;
+        }
+        if count == slices.len() {
+            break;
+        }
+        slices[count] = IoSlice::new(data);
+        count += 1;
+    }
+    count
+}
+
+/// Sends the rest of a response, waiting for the client where it is slow.
+pub async fn rest(io: &mut Io, rest: Rest, ex: &mut Exchange, cx: &Cx) -> Result<(), SendError> {
+    let loc = &cx.site().locations[ex.location];
+    let mut sender = Sender {
+        stream: &io.stream,
+        timeout: loc.settings.send_timeout,
+        limit: Limit::of(ex, cx),
+        head: rest.head,
+        sent: ex.sent,
+    };
+    let result = sender.body(rest.outgoing, rest.body_sent).await;
+    ex.sent = sender.sent;
+    result
+}
+
+/// A pace, bytes a second.
+struct Limit {
+    rate: u64,
+    after: u64,
+    began: Instant,
+}
+
+impl Limit {
+    fn of(ex: &mut Exchange, cx: &Cx) -> Option<Self> {
+        let loc = &cx.site().locations[ex.location];
+        let rate = match ex.limit_rate {
+            Some(rate) => rate,
+            None => loc
+                .texts
+                .limit_rate
+                .as_ref()
+                .and_then(|text| text.with(ex, cx, |_, value| crate::limit::parse_rate(value)))?,
+        };
+        let after = loc
+            .texts
+            .limit_rate_after
+            .as_ref()
+            .and_then(|text| text.with(ex, cx, |_, value| crate::limit::parse_rate(value)));
+        (rate > 0).then(|| Self { rate, after: after.unwrap_or(0), began: Instant::now() })
+    }
+
+    /// How long to wait before the next byte, `sent` bytes after the beginning.
+    fn wait(&self, sent: u64) -> Option<Duration> {
+        let due = Duration::from_millis(sent.saturating_sub(self.after).saturating_mul(1000) / self.rate);
+        due.checked_sub(self.began.elapsed()).filter(|wait| !wait.is_zero())
+    }
+}
+
+/// Whether a location or the request slows responses down, so that nothing may be sent at once.
+pub fn is_limited(ex: &Exchange, cx: &Cx) -> bool {
+    ex.limit_rate.is_some_and(|rate| rate > 0) || cx.site().locations[ex.location].texts.limit_rate.is_some()
+}
+
+struct Sender<'a> {
+    stream: &'a Stream,
+    timeout: Duration,
+    limit: Option<Limit>,
+    /// What is left of the head; goes out before anything else.
+    head: Vec<u8>,
+    sent: (u64, u64),
+}
+
+impl Sender<'_> {
+    async fn body(&mut self, outgoing: Outgoing, done: u64) -> Result<(), SendError> {
+        match outgoing {
+            Outgoing::Nothing => self.memory(&[]).await,
+            Outgoing::Bytes(bytes) => self.memory(&bytes[done as usize..]).await,
+            Outgoing::Hit(object, range) => {
+                let object = object.to_arc();
+                self.stored(&object, range.start + done..range.end).await
+            }
+            Outgoing::Stored(object, range) => self.stored(&object, range.start + done..range.end).await,
+            Outgoing::File(file, range) => self.file(&file, range.start + done..range.end).await,
+            Outgoing::Stream { reader, range, chunked, trailers } => {
+                self.stream(reader, range, chunked, &trailers).await
+            }
+            Outgoing::Parts(multipart, source) => {
+                for part in &multipart.parts {
+                    self.memory(&part.head).await?;
+                    match &source {
+                        Source::Bytes(bytes) => {
+                            self.memory(&bytes[part.slice.start as usize..part.slice.end as usize]).await?
+                        }
+                        Source::File(file) => self.file(file, part.slice.clone()).await?,
+                        Source::Stored(object) => self.stored(object, part.slice.clone()).await?,
+                    }
+                }
+                self.memory(&multipart.tail).await
+            }
+        }
+    }
+
+    async fn stored(&mut self, object: &larder_cache::Object, range: Range<u64>) -> Result<(), SendError> {
+        let Some(whole) = object.body.whole() else {
+            return self.stream(object.body.reader(), range, false, &[]).await;
+        };
+        let mut at = 0;
+        for piece in whole.pieces() {
+            self.memory(part(piece, &range, at)).await?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Sends bytes, after what is left of the head.
+    async fn memory(&mut self, body: &[u8]) -> Result<(), SendError> {
+        let head = std::mem::take(&mut self.head);
+        let mut at = 0;
+        let total = head.len() + body.len();
+        while at < total {
+            let allowed = self.pace().await.saturating_add(head.len().saturating_sub(at));
+            let from_body = at.saturating_sub(head.len());
+            let body_end = body.len().min(from_body + allowed);
+            let slices = [IoSlice::new(&head[at.min(head.len())..]), IoSlice::new(&body[from_body..body_end])];
+            match self.stream.try_write_vectored(&slices) {
+                Ok(n) => {
+                    let body_part = (at + n).saturating_sub(head.len()) - from_body;
+                    self.count(n, body_part);
+                    at += n;
+                }
+                Err(error) => self.wait(error).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn file(&mut self, file: &std::fs::File, range: Range<u64>) -> Result<(), SendError> {
+        self.head_before_more().await?;
+        let mut offset = range.start;
+        while offset < range.end {
+            let allowed = self.pace().await;
+            let count = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(STEP_BYTES).min(allowed);
+            let sent = self.stream.try_io(Interest::WRITABLE, |fd| {
+                let mut at = offset;
+                Ok(rustix::fs::sendfile(fd, file, Some(&mut at), count)?)
+            });
+            match sent {
+                Ok(0) => return Err(SendError::Incomplete("the file became shorter while it was sent".to_owned())),
+                Ok(n) => {
+                    offset += n as u64;
+                    self.count(n, n);
+                    // One response of a file in memory must not hold up the other connections of the worker.
+                    tokio::task::yield_now().await;
+                }
+                Err(error) => self.wait(error).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the head so that the kernel waits for what follows, and both leave in one packet.
+    async fn head_before_more(&mut self) -> Result<(), SendError> {
+        let head = std::mem::take(&mut self.head);
+        let mut at = 0;
+        while at < head.len() {
+            let sent = self.stream.try_io(Interest::WRITABLE, |fd| {
+                Ok(rustix::net::send(fd, &head[at..], rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL)?)
+            });
+            match sent {
+                Ok(n) => {
+                    at += n;
+                    self.count(n, 0);
+                }
+                Err(error) => self.wait(error).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn stream(
+        &mut self,
+        mut reader: larder_store::BodyReader,
+        range: Range<u64>,
+        chunked: bool,
+        trailers: &[u8],
+    ) -> Result<(), SendError> {
+        reader.skip_to(range.start);
+        loop {
+            let left = usize::try_from(range.end.saturating_sub(reader.at())).unwrap_or(usize::MAX);
+            if left == 0 {
+                break;
+            }
+            let piece = match reader.try_next(STEP_BYTES.min(left)) {
+                Piece::Pending => {
+                    // What the origin has sent so far goes out before we wait for more.
+                    if !self.head.is_empty() {
+                        self.memory(&[]).await?;
+                    }
+                    reader.next(STEP_BYTES.min(left)).await
+                }
+                piece => piece,
+            };
+            match piece {
+                Piece::Data(bytes) => self.piece(&bytes, chunked).await?,
+                Piece::File { file, offset, len } => {
+                    let whole = offset..offset + len as u64;
+                    if chunked {
+                        let mut room = [0; 18];
+                        let line = chunk_head(len, &mut room).to_vec();
+                        self.uncounted(&line).await?;
+                        self.file(&file, whole).await?;
+                        self.uncounted(b"\r\n").await?;
+                    } else {
+                        self.file(&file, whole).await?;
+                    }
+                }
+                Piece::End => break,
+                Piece::Failed(why) => return Err(SendError::Incomplete(why.to_string())),
+                Piece::Pending => {}
+            }
+        }
+        match (chunked, trailers) {
+            (false, _) => self.memory(&[]).await,
+            (true, []) => self.uncounted(LAST_CHUNK).await,
+            (true, trailers) => self.uncounted(&[b"0\r\n", trailers, b"\r\n"].concat()).await,
+        }
+    }
+
+    async fn piece(&mut self, bytes: &Bytes, chunked: bool) -> Result<(), SendError> {
+        if !chunked {
+            return self.memory(bytes).await;
+        }
+        let mut room = [0; 18];
+        let line = chunk_head(bytes.len(), &mut room);
+        self.head.extend_from_slice(line);
+        self.memory(bytes).await?;
+        self.head.extend_from_slice(b"\r\n");
+        // The line break goes out with the next chunk's head.
+        Ok(())
+    }
+
+    /// Sends bytes that are not of the body: chunk heads and ends.
+    async fn uncounted(&mut self, bytes: &[u8]) -> Result<(), SendError> {
+        self.head.extend_from_slice(bytes);
+        self.memory(&[]).await
+    }
+
+    fn count(&mut self, all: usize, body: usize) {
+        self.sent.0 += all as u64;
+        self.sent.1 += body as u64;
+    }
+
+    /// Waits as long as `limit_rate` demands; returns how many bytes may go out then.
+    async fn pace(&self) -> usize {
+        let Some(limit) = &self.limit else { return usize::MAX };
+        if let Some(wait) = limit.wait(self.sent.1) {
+            tokio::time::sleep(wait).await;
+        }
+        // A tenth of a second's worth at a time keeps the pace even.
+        let early = usize::try_from(limit.after.saturating_sub(self.sent.1)).unwrap_or(usize::MAX);
+        usize::try_from(limit.rate / 10).unwrap_or(usize::MAX).max(1).max(early)
+    }
+
+    /// Waits until the socket takes more, unless `error` is another than that it does not.
+    async fn wait(&self, error: io::Error) -> Result<(), SendError> {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => {}
+            io::ErrorKind::Interrupted => return Ok(()),
+            _ => return Err(SendError::Io(error)),
+        }
+        match tokio::time::timeout(self.timeout, self.stream.writable()).await {
+            Ok(ready) => Ok(ready?),
+            Err(_) => Err(SendError::TimedOut),
+        }
+    }
+}

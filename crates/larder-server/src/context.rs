@@ -1,0 +1,61 @@
+//! What the steps of an exchange have around them: the worker, and the configuration they run under.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use larder_cache::Front;
+use larder_origin::Group;
+
+use crate::clock;
+use crate::files::cache::FileCache;
+use crate::logs::Logs;
+use crate::site::Site;
+use crate::stats::Stats;
+use crate::worker::Worker;
+
+/// The worker and the configuration. Cheap to clone: two counts that no other thread touches.
+#[derive(Clone)]
+pub struct Cx {
+    /// What lives as long as the thread.
+    pub worker: Rc<Worker>,
+    /// What lives as long as a configuration.
+    pub local: Rc<Local>,
+}
+
+/// A worker's own part of one configuration.
+pub struct Local {
+    /// The running parts, shared with the other workers.
+    pub site: Arc<Site>,
+    /// A front for each cache zone.
+    pub fronts: Vec<RefCell<Front>>,
+    /// Open files and buffers of the logs.
+    pub logs: Logs,
+    /// `open_file_cache` by its limits.
+    pub files: RefCell<HashMap<(usize, u64), FileCache>>,
+    /// Groups made for addresses that came from variables.
+    pub groups: RefCell<HashMap<Vec<u8>, Arc<Group>>>,
+    /// Exchanges that run under this configuration.
+    pub running: Cell<usize>,
+}
+
+/// How many groups from variables a worker keeps before it starts anew.
+pub const VARIABLE_GROUPS_MAX: usize = 1024;
+
+impl Cx {
+    /// The configuration.
+    pub fn site(&self) -> &Site {
+        &self.local.site
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> larder_http::Time {
+        clock::now()
+    }
+
+    /// This worker's counters.
+    pub fn stats(&self) -> &Stats {
+        &self.worker.stats
+    }
+}

@@ -1,0 +1,358 @@
+//! One request and its response, from the head to the log line: all that the steps share.
+//!
+//! Exchanges are pooled by their worker, so that a hit reuses the buffers of the one before.
+
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use larder_conf::model::ListenAddress;
+use larder_http::{Fields, Method, RequestHead, Time};
+use larder_origin::Attempt;
+
+use crate::limit::ConnGuard;
+use crate::regex::Captures;
+
+/// What one connection's exchanges have in common.
+#[derive(Debug)]
+pub struct Client {
+    /// The number of the connection, for logs.
+    pub id: u64,
+    /// Who asks; `None` for a unix socket.
+    pub peer: Option<SocketAddr>,
+    /// The address that was connected to.
+    pub local: Option<SocketAddr>,
+    /// The address that is listened at.
+    pub bound: ListenAddress,
+    /// When it was accepted.
+    pub began: Time,
+}
+
+/// One request and its response.
+pub struct Exchange {
+    /// The request as it came.
+    pub head: RequestHead,
+    /// The connection it came by.
+    pub client: Rc<Client>,
+    /// Which request of its connection this is, from 1.
+    pub number: u64,
+    /// When its first byte came.
+    pub started: Time,
+    /// The virtual server.
+    pub server: usize,
+    /// The location.
+    pub location: usize,
+    /// The method that counts now: `error_page` turns a POST into a GET.
+    pub method: Method,
+    /// The host asked for, lower case, without port; empty when there is none.
+    pub host: Vec<u8>,
+    /// The path, decoded and normal.
+    pub uri: Vec<u8>,
+    /// What follows the `?`.
+    pub args: Vec<u8>,
+    /// Whether `uri` or `args` differ from what the client sent, so that origins get them written anew.
+    pub uri_changed: bool,
+    /// How many more times the URI may change before it counts as a loop.
+    pub changes_left: u8,
+    /// Whether it came here by an internal redirect.
+    pub internal: bool,
+    /// What the groups of the last regular expression took.
+    pub captures: Captures,
+    /// Values of variables with a slot.
+    pub slots: Vec<Slot>,
+    /// Where the values are.
+    pub arena: Vec<u8>,
+    /// How deep variables ask for each other.
+    pub depth: u8,
+    /// Buffers to borrow.
+    pub scratch: Vec<Vec<u8>>,
+    /// The body of the request.
+    pub body: RequestBody,
+    /// The response.
+    pub out: ResponseParts,
+    /// Whether an `error_page` is being answered.
+    pub error_page: bool,
+    /// The status that an `error_page` keeps or sets.
+    pub error_status: Option<u16>,
+    /// What the cache did; `None` when it was not asked.
+    pub cache_status: Option<CacheStatus>,
+    /// Why, for `Cache-Status`.
+    pub cache_detail: &'static str,
+    /// The key that was looked up, for `Cache-Status` and logs.
+    pub cache_key: Vec<u8>,
+    /// What was tried at origins.
+    pub attempts: Vec<Attempt>,
+    /// Fields of the origin's answer, or of the object's.
+    pub origin_fields: Option<Fields>,
+    /// Status of the origin's answer.
+    pub origin_status: Option<u16>,
+    /// Host and port of `proxy_pass`, for `$proxy_host`.
+    pub proxy_host: Vec<u8>,
+    /// `$remote_addr` as `real_ip_header` has it.
+    pub real_ip: Option<(IpAddr, u16)>,
+    /// Whether the connection is kept after this.
+    pub keep_alive: bool,
+    /// What `$request_id` is, once somebody asked.
+    pub request_id: Option<[u8; 32]>,
+    /// `set $limit_rate`, or `X-Accel-Limit-Rate`; bytes a second.
+    pub limit_rate: Option<u64>,
+    /// Bytes sent: all, and of the body.
+    pub sent: (u64, u64),
+    /// Connection limits held.
+    pub guards: Vec<ConnGuard>,
+    /// Whether `limit_req` and `limit_conn` have been asked already.
+    pub limited: bool,
+    /// What the task that takes the body from the origin has counted.
+    pub report: Option<Rc<crate::pump::Report>>,
+    /// When it stops waiting for another's fetch.
+    pub lock_until: Option<Time>,
+    /// Whether the password has been checked for this location.
+    pub authorized: bool,
+    /// Whether nobody waits for the response: a refetch in the background.
+    pub background: bool,
+    /// Message for a request that could not be read, already answered with an error.
+    pub head_is_bad: bool,
+}
+
+/// The value of a variable with a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Slot {
+    /// Nobody has asked yet.
+    #[default]
+    Unset,
+    /// There is none.
+    Absent,
+    /// Bytes `start` to `end` of the arena.
+    Value(u32, u32),
+}
+
+/// The body of a request.
+#[derive(Clone, Debug, Default)]
+pub enum RequestBody {
+    /// There is none.
+    #[default]
+    None,
+    /// This many bytes follow the head, or chunks when not known.
+    Unread(Option<u64>),
+    /// In memory.
+    Memory(Bytes),
+    /// In an unlinked file.
+    File(Arc<std::fs::File>, u64),
+}
+
+/// The response as the steps build it.
+#[derive(Debug, Default)]
+pub struct ResponseParts {
+    /// The status.
+    pub status: u16,
+    /// The reason as the origin gave it.
+    pub reason: Vec<u8>,
+    /// Whether `Location` is our own, so that a path in it is made a URL.
+    pub location_is_ours: bool,
+    /// Fields, without those that deliver writes itself: Server, Date, Content-Length, Connection, Transfer-Encoding.
+    pub fields: Fields,
+}
+
+/// What the cache did, in nginx's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheStatus {
+    /// Not there, or not usable.
+    Miss,
+    /// Told not to look.
+    Bypass,
+    /// There, but too old, so fetched.
+    Expired,
+    /// Too old, and delivered as it is.
+    Stale,
+    /// Too old, delivered as it is, and somebody refetches.
+    Updating,
+    /// Too old, and the origin says it is still the same.
+    Revalidated,
+    /// There.
+    Hit,
+    /// Asked for too seldom to be stored.
+    Scarce,
+}
+
+impl CacheStatus {
+    /// As `$upstream_cache_status` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Miss => "MISS",
+            Self::Bypass => "BYPASS",
+            Self::Expired => "EXPIRED",
+            Self::Stale => "STALE",
+            Self::Updating => "UPDATING",
+            Self::Revalidated => "REVALIDATED",
+            Self::Hit => "HIT",
+            Self::Scarce => "SCARCE",
+        }
+    }
+}
+
+/// How many times a URI may change in one exchange, as in nginx.
+pub const URI_CHANGES_MAX: u8 = 10;
+/// A pooled buffer larger than this is let go.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+impl Exchange {
+    /// A new one.
+    pub fn new(client: Rc<Client>) -> Box<Self> {
+        Box::new(Self {
+            head: RequestHead::new(),
+            client,
+            number: 0,
+            started: Time(0),
+            server: 0,
+            location: 0,
+            method: Method::Get,
+            host: Vec::new(),
+            uri: Vec::new(),
+            args: Vec::new(),
+            uri_changed: false,
+            changes_left: URI_CHANGES_MAX,
+            internal: false,
+            captures: Captures::default(),
+            slots: Vec::new(),
+            arena: Vec::new(),
+            depth: 0,
+            scratch: Vec::new(),
+            body: RequestBody::None,
+            out: ResponseParts::default(),
+            error_page: false,
+            error_status: None,
+            cache_status: None,
+            cache_detail: "",
+            cache_key: Vec::new(),
+            attempts: Vec::new(),
+            origin_fields: None,
+            origin_status: None,
+            proxy_host: Vec::new(),
+            real_ip: None,
+            keep_alive: false,
+            request_id: None,
+            limit_rate: None,
+            sent: (0, 0),
+            report: None,
+            guards: Vec::new(),
+            limited: false,
+            authorized: false,
+            lock_until: None,
+            background: false,
+            head_is_bad: false,
+        })
+    }
+
+    /// Makes it ready for the next request of `client`; buffers keep their room.
+    pub fn reset(&mut self, client: &Rc<Client>) {
+        self.head.clear();
+        if !Rc::ptr_eq(&self.client, client) {
+            self.client = Rc::clone(client);
+        }
+        self.host.clear();
+        self.uri.clear();
+        self.args.clear();
+        self.uri_changed = false;
+        self.changes_left = URI_CHANGES_MAX;
+        self.internal = false;
+        self.captures.clear();
+        self.slots.clear();
+        self.arena.clear();
+        self.arena.shrink_to(KEPT_BYTES_MAX);
+        self.depth = 0;
+        self.scratch.retain(|buffer| buffer.capacity() <= KEPT_BYTES_MAX);
+        self.body = RequestBody::None;
+        self.out.status = 0;
+        self.out.reason.clear();
+        self.out.location_is_ours = false;
+        self.out.fields.clear();
+        self.error_page = false;
+        self.error_status = None;
+        self.cache_status = None;
+        self.cache_detail = "";
+        self.cache_key.clear();
+        self.attempts.clear();
+        self.origin_fields = None;
+        self.origin_status = None;
+        self.proxy_host.clear();
+        self.real_ip = None;
+        self.keep_alive = false;
+        self.request_id = None;
+        self.limit_rate = None;
+        self.sent = (0, 0);
+        self.report = None;
+        self.guards.clear();
+        self.limited = false;
+        self.authorized = false;
+        self.lock_until = None;
+        self.background = false;
+        self.head_is_bad = false;
+    }
+
+    /// Lets go of what others may wait for: limits, files, fields of the origin. Buffers keep their room.
+    pub fn release(&mut self) {
+        self.body = RequestBody::None;
+        self.guards.clear();
+        self.report = None;
+        self.attempts.clear();
+        self.origin_fields = None;
+    }
+
+    /// A copy for a refetch in the background: the same request, at the same place, with nobody waiting.
+    pub fn for_refetch(&self) -> Box<Self> {
+        let mut copy = Self::new(Rc::clone(&self.client));
+        copy.head.clone_from(&self.head);
+        copy.number = self.number;
+        copy.started = self.started;
+        copy.server = self.server;
+        copy.location = self.location;
+        copy.method = self.method;
+        copy.host.clone_from(&self.host);
+        copy.uri.clone_from(&self.uri);
+        copy.args.clone_from(&self.args);
+        copy.uri_changed = self.uri_changed;
+        copy.slots.clone_from(&self.slots);
+        copy.arena.clone_from(&self.arena);
+        copy.body = self.body.clone();
+        copy.real_ip = self.real_ip;
+        copy.internal = self.internal;
+        copy.cache_key.clone_from(&self.cache_key);
+        copy.limited = true;
+        copy.background = true;
+        copy
+    }
+
+    /// The client's address: the peer's, or what `real_ip_header` made of it.
+    pub fn remote_ip(&self) -> Option<IpAddr> {
+        self.real_ip.map(|(ip, _)| ip).or_else(|| self.client.peer.map(|peer| peer.ip()))
+    }
+
+    /// Whether only a head is asked for.
+    pub fn is_head(&self) -> bool {
+        self.method == Method::Head
+    }
+
+    /// Stores a value and returns its place.
+    pub fn keep(&mut self, value: &[u8]) -> Slot {
+        let start = self.arena.len();
+        self.arena.extend_from_slice(value);
+        match (u32::try_from(start), u32::try_from(self.arena.len())) {
+            (Ok(start), Ok(end)) => Slot::Value(start, end),
+            _ => Slot::Absent,
+        }
+    }
+
+    /// Sets the variable in `slot`.
+    pub fn set_slot(&mut self, slot: usize, value: Slot) {
+        if self.slots.len() <= slot {
+            self.slots.resize(slot + 1, Slot::Unset);
+        }
+        self.slots[slot] = value;
+    }
+
+    /// The variable in `slot`.
+    pub fn slot(&self, slot: usize) -> Slot {
+        self.slots.get(slot).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,54 @@
+//! The entity tag of a file: its last change and its length in hexadecimal, as nginx writes them.
+
+use std::fmt;
+use std::io::Write;
+use std::ops::Deref;
+
+/// Two quotes, a dash, and two numbers of 16 digits.
+const BYTES_MAX: usize = 3 + 2 * 16;
+
+/// An entity tag with its quotes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct EtagText {
+    bytes: [u8; BYTES_MAX],
+    len: usize,
+}
+
+/// The tag of a file that was changed `mtime` seconds after 1970 and is `len` bytes long.
+pub fn etag(mtime: u64, len: u64) -> EtagText {
+    let mut bytes = [0; BYTES_MAX];
+    let mut rest = &mut bytes[..];
+    write!(rest, "\"{mtime:x}-{len:x}\"").expect("two numbers of 64 bits fit");
+    let left = rest.len();
+    EtagText { bytes, len: BYTES_MAX - left }
+}
+
+impl Deref for EtagText {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl fmt::Debug for EtagText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_nginxs() {
+        for (mtime, len, tag) in [
+            (0, 0, "\"0-0\""),
+            (0x6553_f100, 615, "\"6553f100-267\""),
+            (u64::MAX, u64::MAX, "\"ffffffffffffffff-ffffffffffffffff\""),
+        ] {
+            assert_eq!(&*etag(mtime, len), tag.as_bytes());
+        }
+    }
+}

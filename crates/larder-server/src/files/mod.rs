@@ -1,0 +1,294 @@
+//! Static files: opening one safely, and what its answer looks like.
+//!
+//! [`open`] and [`stat`] keep `disable_symlinks`, and [`cache`] is `open_file_cache`. What the head of the answer
+//! says is made in [`mod@etag`], [`conditional`] and [`ranges`]; [`autoindex`] lists a directory.
+
+pub mod autoindex;
+pub mod cache;
+pub mod conditional;
+pub mod etag;
+pub mod ranges;
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use larder_conf::model::DisableSymlinks;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::log::errno_text;
+
+/// What `disable_symlinks` says about one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinkPolicy {
+    /// Links are followed.
+    Off,
+    /// No link is followed after the first `from_len` bytes of the path.
+    On {
+        /// Where checking begins: 0, or the place of a slash in the path.
+        from_len: usize,
+    },
+    /// A link is followed only where it and its target have one owner.
+    IfNotOwner {
+        /// See above.
+        from_len: usize,
+    },
+}
+
+impl LinkPolicy {
+    /// The policy for `path`, when `from=` comes out as `from`.
+    ///
+    /// As nginx: a `from` that is not a leading part of the path, in whole components, is as if it were not
+    /// there; one that is the whole path leaves nothing to check.
+    pub fn new(setting: &DisableSymlinks, from: &[u8], path: &[u8]) -> Self {
+        let from_len = match path.strip_prefix(from) {
+            Some(b"") => return Self::Off,
+            Some(_) if from.is_empty() => 0,
+            Some([b'/', ..]) => from.len(),
+            Some(_) if from.ends_with(b"/") => from.len() - 1,
+            Some(_) | None => 0,
+        };
+        match setting {
+            DisableSymlinks::Off => Self::Off,
+            DisableSymlinks::On { .. } => Self::On { from_len },
+            DisableSymlinks::IfNotOwner { .. } => Self::IfNotOwner { from_len },
+        }
+    }
+}
+
+/// What is known about a file without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Bytes.
+    pub len: u64,
+    /// When it was last changed, in seconds since 1970; 0 for what is older.
+    pub mtime: u64,
+    /// The inode: another one under the same name is another file.
+    pub inode: u64,
+    /// A directory.
+    pub is_dir: bool,
+    /// A regular file; what is neither this nor a directory (a FIFO, a device) is answered with 404.
+    pub is_regular: bool,
+    /// Its owner may execute it.
+    pub is_executable: bool,
+}
+
+impl Facts {
+    fn of(stat: &Stat) -> Self {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        Self {
+            len: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime: u64::try_from(stat.st_mtime).unwrap_or(0),
+            inode: stat.st_ino,
+            is_dir: kind == FileType::Directory,
+            is_regular: kind == FileType::RegularFile,
+            is_executable: Mode::from_raw_mode(stat.st_mode).contains(Mode::XUSR),
+        }
+    }
+}
+
+/// An open file and what is known about it.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The file; for a directory, the directory.
+    pub file: Arc<File>,
+    /// Bytes.
+    pub len: u64,
+    /// When it was last changed, in seconds since 1970.
+    pub mtime: u64,
+    /// The inode.
+    pub inode: u64,
+    /// A directory.
+    pub is_dir: bool,
+    /// A regular file.
+    pub is_regular: bool,
+    /// Its owner may execute it.
+    pub is_executable: bool,
+}
+
+impl Opened {
+    fn new(file: Arc<File>, facts: Facts) -> Self {
+        let Facts { len, mtime, inode, is_dir, is_regular, is_executable } = facts;
+        Self { file, len, mtime, inode, is_dir, is_regular, is_executable }
+    }
+}
+
+/// Why a file could not be opened. [`OpenError::log_text`] has nginx's words for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// No such file, or a part of the path is not a directory.
+    #[error("not found{}", errno_text(.0.errno()))]
+    NotFound(Failure),
+    /// Not readable to us.
+    #[error("forbidden{}", errno_text(.0.errno()))]
+    Forbidden(Failure),
+    /// The path or a part of it is longer than the system allows.
+    #[error("name too long{}", errno_text(.0.errno()))]
+    NameTooLong(Failure),
+    /// Too many links, or one that may not be followed.
+    #[error("a link that may not be followed{}", errno_text(.0.errno()))]
+    Loop(Failure),
+    /// Anything else: no descriptors left, a failing disk.
+    #[error("cannot open{}", errno_text(.0.errno()))]
+    Other(Failure),
+}
+
+/// Which call failed, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// As nginx names it: `open()`, `openat()`, `stat()`.
+    pub call: &'static str,
+    errno: i32,
+}
+
+impl Failure {
+    /// The number of the error.
+    pub fn errno(&self) -> i32 {
+        self.errno
+    }
+}
+
+impl OpenError {
+    fn new(call: &'static str, errno: Errno) -> Self {
+        let failure = Failure { call, errno: errno.raw_os_error() };
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => Self::NotFound(failure),
+            Errno::NAMETOOLONG => Self::NameTooLong(failure),
+            Errno::ACCESS => Self::Forbidden(failure),
+            Errno::LOOP | Errno::MLINK => Self::Loop(failure),
+            _ => Self::Other(failure),
+        }
+    }
+
+    /// Which call failed.
+    pub fn failure(&self) -> &Failure {
+        match self {
+            Self::NotFound(failure)
+            | Self::Forbidden(failure)
+            | Self::NameTooLong(failure)
+            | Self::Loop(failure)
+            | Self::Other(failure) => failure,
+        }
+    }
+
+    /// The status nginx answers with.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::NotFound(_) | Self::NameTooLong(_) => 404,
+            Self::Forbidden(_) | Self::Loop(_) => 403,
+            Self::Other(_) => 500,
+        }
+    }
+
+    /// The line for the log: `open() "/a/b" failed (2: No such file or directory)`. At `error`, but at `crit`
+    /// for [`OpenError::Other`].
+    pub fn log_text(&self, path: &[u8]) -> String {
+        let Failure { call, errno } = self.failure();
+        format!("{call} \"{}\" failed{}", String::from_utf8_lossy(path), errno_text(*errno))
+    }
+}
+
+/// Opens `path` for reading. Never waits for the other end of a FIFO, and follows links as `links` allows.
+pub fn open(path: &[u8], links: &LinkPolicy) -> Result<Opened, OpenError> {
+    let fd = open_fd(path, links)?;
+    let stat = rustix::fs::fstat(&fd).map_err(|errno| OpenError::new("fstat()", errno))?;
+    Ok(Opened::new(Arc::new(File::from(fd)), Facts::of(&stat)))
+}
+
+/// What [`open`] would find, without opening where `links` lets it: for `try_files` and `if (-f ...)`.
+pub fn stat(path: &[u8], links: &LinkPolicy) -> Result<Facts, OpenError> {
+    let stat = match links {
+        LinkPolicy::Off => {
+            let name = name_of(path, "stat()")?;
+            rustix::fs::statat(CWD, name, AtFlags::empty()).map_err(|errno| OpenError::new("stat()", errno))?
+        }
+        LinkPolicy::On { .. } | LinkPolicy::IfNotOwner { .. } => {
+            let fd = open_fd(path, links)?;
+            rustix::fs::fstat(&fd).map_err(|errno| OpenError::new("fstat()", errno))?
+        }
+    };
+    Ok(Facts::of(&stat))
+}
+
+/// How a file is opened. Non-blocking matters for FIFOs, and changes nothing for regular files.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+/// How a directory on the way is opened: the right to search it is enough.
+const SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+fn open_fd(path: &[u8], links: &LinkPolicy) -> Result<OwnedFd, OpenError> {
+    match *links {
+        LinkPolicy::Off => openat(CWD, path, READ, "open()"),
+        LinkPolicy::On { from_len } => {
+            open_checked(path, from_len, |at, name, flags| openat(at, name, flags | OFlags::NOFOLLOW, "openat()"))
+        }
+        LinkPolicy::IfNotOwner { from_len } => open_checked(path, from_len, open_if_owned),
+    }
+}
+
+/// Walks `path` a component at a time, each opened by `step`.
+///
+/// A link in the middle is `ENOTDIR` (404) and one at the end is `ELOOP` (403), as the kernel reports them and
+/// nginx answers.
+fn open_checked(
+    path: &[u8],
+    from_len: usize,
+    step: impl Fn(rustix::fd::BorrowedFd<'_>, &[u8], OFlags) -> Result<OwnedFd, OpenError>,
+) -> Result<OwnedFd, OpenError> {
+    let (start, rest): (Option<OwnedFd>, &[u8]) = match (path.split_at_checked(from_len), path) {
+        (Some((from @ [_, ..], [b'/', rest @ ..])), _) => (Some(openat(CWD, from, SEARCH, "open()")?), rest),
+        (_, [b'/', rest @ ..]) => (Some(openat(CWD, b"/", SEARCH, "openat()")?), rest),
+        _ => (None, path),
+    };
+    let mut at = start;
+    let (dirs, last) = match memchr::memrchr(b'/', rest) {
+        Some(slash) => (&rest[..slash], &rest[slash + 1..]),
+        None => (&b""[..], rest),
+    };
+    for component in dirs.split(|&byte| byte == b'/').filter(|component| !component.is_empty()) {
+        let dir = at.as_ref().map_or(CWD, AsFd::as_fd);
+        at = Some(step(dir, component, SEARCH)?);
+    }
+    let dir = at.as_ref().map_or(CWD, AsFd::as_fd);
+    if last.is_empty() {
+        // A trailing slash asks for the directory itself, opened anew for reading.
+        return openat(dir, b".", READ, "openat()");
+    }
+    step(dir, last, READ)
+}
+
+/// Opens `name`, then asks whose the name is and whose the thing: between the two calls the name may change,
+/// so owners are compared even where the name is no link by now.
+fn open_if_owned(at: rustix::fd::BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd, OpenError> {
+    let fd = openat(at, name, flags, "openat()")?;
+    let entry =
+        rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| OpenError::new("openat()", errno))?;
+    let target = rustix::fs::fstat(&fd).map_err(|errno| OpenError::new("openat()", errno))?;
+    if entry.st_uid != target.st_uid {
+        return Err(OpenError::new("openat()", Errno::LOOP));
+    }
+    Ok(fd)
+}
+
+fn openat(
+    at: rustix::fd::BorrowedFd<'_>,
+    name: &[u8],
+    flags: OFlags,
+    call: &'static str,
+) -> Result<OwnedFd, OpenError> {
+    let name = name_of(name, call)?;
+    loop {
+        match rustix::fs::openat(at, name, flags, Mode::empty()) {
+            Err(Errno::INTR) => {}
+            other => return other.map_err(|errno| OpenError::new(call, errno)),
+        }
+    }
+}
+
+/// `path` for the kernel, which is given a copy on the stack. No file has a NUL in its name.
+fn name_of<'a>(path: &'a [u8], call: &'static str) -> Result<&'a [u8], OpenError> {
+    if memchr::memchr(0, path).is_some() { Err(OpenError::new(call, Errno::NOENT)) } else { Ok(path) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! Sockets, protocols, and the life of one request.
+//!
+//! Start at [`request`]: the steps of a request. [`assemble`] makes the running parts of a configuration, [`serving`]
+//! the threads, [`conn`] reads and writes the bytes.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod assemble;
+pub mod auth;
+pub mod clock;
+pub mod conn;
+pub mod context;
+pub mod exchange;
+pub mod files;
+pub mod geo;
+pub mod limit;
+pub mod listen;
+pub mod log;
+pub mod logs;
+mod lru;
+pub mod map;
+pub mod pump;
+pub mod realip;
+pub mod regex;
+pub mod request;
+pub mod script;
+pub mod serving;
+pub mod site;
+pub mod split;
+pub mod stats;
+pub mod tempfile;
+pub mod text;
+pub mod vars;
+pub mod worker;
+
+pub use assemble::check;
+pub use serving::{Descriptors, Serving, ServingOptions};
+
+/// The version of nginx whose configuration and behaviour larder follows, for `$nginx_version` and `-V`.
+pub const NGINX_VERSION: &str = "1.22.1";

@@ -1,0 +1,515 @@
+//! `limit_req` and `limit_conn`: how often and how many at once, by key. Zones are shared by all workers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_http::Time;
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::lru::Lru;
+
+/// Keys longer than this are not limited, as in nginx; the request machine says so in the log.
+pub const REQ_KEY_BYTES_MAX: usize = 65_535;
+/// The same for `limit_conn`.
+pub const CONN_KEY_BYTES_MAX: usize = 255;
+
+/// At most so many locks a zone.
+const SHARDS_MAX: usize = 16;
+/// A shard is worth having from this size on: smaller, and one busy shard forgets while another is empty.
+const SHARD_BYTES_MIN: usize = 256 * 1024;
+/// What nginx keeps beside a key: nodes of a tree, in slabs of powers of two.
+const REQ_STATE_BYTES: usize = 80;
+const CONN_STATE_BYTES: usize = 36;
+/// A state that would let a request through at once may be forgotten after this long.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+/// How many such states one new key pushes out.
+const FORGET_AT_ONCE: usize = 2;
+
+/// The states of one `limit_req_zone`. All numbers of requests are in thousandths, as nginx counts.
+#[derive(Debug)]
+pub struct LimitReqZone {
+    rate_milli: u64,
+    shards: Box<[Mutex<ReqShard>]>,
+    shard_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct ReqShard {
+    states: Lru<ReqState>,
+    bytes: usize,
+}
+
+/// A leaking bucket.
+#[derive(Clone, Copy, Debug)]
+struct ReqState {
+    /// How much was in it at `last`.
+    excess: i64,
+    last: Time,
+}
+
+/// One `limit_req` as it is about a request.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitReq<'a> {
+    /// The zone.
+    pub zone: &'a LimitReqZone,
+    /// The value of the zone's key. Empty, or too long: this limit is not about the request.
+    pub key: &'a [u8],
+    /// `burst=`, requests.
+    pub burst: u64,
+    /// `delay=`, requests; `None` for `nodelay`.
+    pub delay: Option<u64>,
+}
+
+/// What the limits of a place say about a request. The numbers are for the log: `excess: 1.250 by zone "a"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReqVerdict {
+    /// No limit is about it.
+    Unlimited,
+    /// It may go on.
+    Pass,
+    /// It may go on after a while.
+    Delay {
+        /// How long.
+        wait: Duration,
+        /// Thousandths of a request above the rate.
+        excess: u64,
+        /// Which limit wants the longest wait.
+        limit: usize,
+    },
+    /// There are too many.
+    Reject {
+        /// Thousandths of a request above the rate.
+        excess: u64,
+        /// Which limit.
+        limit: usize,
+    },
+}
+
+impl LimitReqZone {
+    /// A zone of about `bytes` of state that lets `rate_milli` thousandths of a request a second through.
+    pub fn new(bytes: usize, rate_milli: u64) -> Self {
+        let shards = shard_count(bytes);
+        Self {
+            rate_milli: rate_milli.max(1),
+            shards: (0..shards).map(|_| Mutex::default()).collect(),
+            shard_bytes: bytes / shards,
+        }
+    }
+
+    fn shard(&self, key: &[u8]) -> &Mutex<ReqShard> {
+        &self.shards[xxh3_64(key) as usize % self.shards.len()]
+    }
+
+    /// What a bucket holds at `now` with one request more, and how long it leaked.
+    fn leak(&self, state: &ReqState, now: Time) -> (i64, i64) {
+        let passed = i128::from(now.0) - i128::from(state.last.0);
+        let passed = match passed {
+            // The clock was set back by more than a minute: begin to count from where it is.
+            ..-60_000 => 1,
+            -60_000..0 => 0,
+            0.. => i64::try_from(passed).unwrap_or(i64::MAX),
+        };
+        let leaked = i128::from(self.rate_milli) * i128::from(passed) / 1000;
+        let excess = (i128::from(state.excess) - leaked + 1000).max(0);
+        (i64::try_from(excess).unwrap_or(i64::MAX), passed)
+    }
+
+    /// Adds a request to the bucket of `key` if it holds `most` then, in thousandths, or less. What it holds, or
+    /// would, is given back.
+    fn add(&self, key: &[u8], most: u64, now: Time) -> Result<i64, i64> {
+        let mut shard = self.shard(key).lock();
+        let Some(state) = shard.states.touch(key) else {
+            shard.insert(self, key, now);
+            return Ok(0);
+        };
+        let (excess, passed) = self.leak(state, now);
+        if is_above(excess, most) {
+            return Err(excess);
+        }
+        state.excess = excess;
+        if passed != 0 {
+            state.last = now;
+        }
+        Ok(excess)
+    }
+
+    /// What the bucket of `key` would hold with one request more; nothing when there is no bucket.
+    fn excess(&self, key: &[u8], now: Time) -> i64 {
+        let mut shard = self.shard(key).lock();
+        shard.states.touch(key).map_or(0, |state| self.leak(state, now).0)
+    }
+
+    /// How long a request waits that found `excess`, when the first `delay` do not.
+    fn wait(&self, excess: i64, delay: Option<u64>) -> Duration {
+        let Some(delay) = delay else {
+            return Duration::ZERO;
+        };
+        let over = u64::try_from(excess).unwrap_or(0).saturating_sub(delay.saturating_mul(1000));
+        Duration::from_millis(over.saturating_mul(1000) / self.rate_milli)
+    }
+}
+
+impl ReqShard {
+    fn insert(&mut self, zone: &LimitReqZone, key: &[u8], now: Time) {
+        for _ in 0..FORGET_AT_ONCE {
+            match self.states.oldest() {
+                Some((_, state)) if is_forgettable(zone, state, now) => self.pop_oldest(),
+                _ => break,
+            }
+        }
+        let bytes = slab_bytes(REQ_STATE_BYTES, key);
+        while self.bytes + bytes > zone.shard_bytes && !self.states.is_empty() {
+            self.pop_oldest();
+        }
+        self.bytes += bytes;
+        self.states.insert(key, ReqState { excess: 0, last: now });
+    }
+
+    fn pop_oldest(&mut self) {
+        if let Some((key, _)) = self.states.pop_oldest() {
+            self.bytes -= slab_bytes(REQ_STATE_BYTES, &key);
+        }
+    }
+}
+
+fn is_forgettable(zone: &LimitReqZone, state: &ReqState, now: Time) -> bool {
+    let passed = now.0.abs_diff(state.last.0);
+    let leaked = i128::from(zone.rate_milli) * i128::from(passed) / 1000;
+    u128::from(passed) >= FORGET_AFTER.as_millis() && i128::from(state.excess) <= leaked
+}
+
+/// Asks all `limit_req` of a place about one request, and counts it where it may go on.
+///
+/// As in nginx: a limit that is exceeded ends the asking, and then no limit has counted the request; else each
+/// counts it, and the longest wait is the one to be waited. The last limit asks and counts in one, so that with
+/// one limit, as is usual, no two workers let in one more than may be.
+pub fn limit_req(limits: &[LimitReq<'_>], now: Time) -> ReqVerdict {
+    let is_about = |limit: &LimitReq<'_>| !limit.key.is_empty() && limit.key.len() <= REQ_KEY_BYTES_MAX;
+    let Some(last) = limits.iter().rposition(is_about) else {
+        return ReqVerdict::Unlimited;
+    };
+    let reject = |excess: i64, limit| ReqVerdict::Reject { excess: excess.unsigned_abs(), limit };
+    let before = || limits[..last].iter().enumerate().filter(|(_, limit)| is_about(limit));
+    for (n, limit) in before() {
+        let excess = limit.zone.excess(limit.key, now);
+        if is_above(excess, limit.burst_milli()) {
+            return reject(excess, n);
+        }
+    }
+    let excess = match limits[last].zone.add(limits[last].key, limits[last].burst_milli(), now) {
+        Ok(excess) => excess,
+        Err(excess) => return reject(excess, last),
+    };
+    let mut longest = (limits[last].zone.wait(excess, limits[last].delay), excess, last);
+    for (n, limit) in before().rev() {
+        let excess = limit.zone.add(limit.key, u64::MAX, now).unwrap_or_else(|excess| excess);
+        let wait = limit.zone.wait(excess, limit.delay);
+        if wait > longest.0 {
+            longest = (wait, excess, n);
+        }
+    }
+    match longest {
+        (Duration::ZERO, ..) => ReqVerdict::Pass,
+        (wait, excess, limit) => ReqVerdict::Delay { wait, excess: excess.unsigned_abs(), limit },
+    }
+}
+
+impl LimitReq<'_> {
+    fn burst_milli(&self) -> u64 {
+        self.burst.saturating_mul(1000)
+    }
+}
+
+fn is_above(excess: i64, most: u64) -> bool {
+    u64::try_from(excess).unwrap_or(0) > most
+}
+
+/// `1.250`: an excess as the log has it.
+pub fn excess_text(excess: u64) -> String {
+    format!("{}.{:03}", excess / 1000, excess % 1000)
+}
+
+/// The counts of one `limit_conn_zone`.
+#[derive(Debug)]
+pub struct LimitConnZone {
+    shards: Box<[Mutex<ConnShard>]>,
+    shard_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct ConnShard {
+    counts: HashMap<Arc<[u8]>, u32>,
+    bytes: usize,
+}
+
+/// One request counted in a zone, until this is dropped.
+#[derive(Debug)]
+pub struct ConnGuard {
+    zone: Arc<LimitConnZone>,
+    key: Arc<[u8]>,
+}
+
+/// Why `limit_conn` turns a request away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnRefusal {
+    /// There are as many as may be.
+    #[error("limiting connections")]
+    Limited,
+    /// The zone is full of other keys, and counts that are in use cannot be forgotten.
+    #[error("no room left in the zone")]
+    Full,
+}
+
+impl LimitConnZone {
+    /// A zone of about `bytes` of counts.
+    pub fn new(bytes: usize) -> Self {
+        let shards = shard_count(bytes);
+        Self { shards: (0..shards).map(|_| Mutex::default()).collect(), shard_bytes: bytes / shards }
+    }
+
+    /// Counts one more under `key`, of which there may be `max`. `None` for a key that is not counted: an empty
+    /// or too long one.
+    pub fn enter(self: &Arc<Self>, key: &[u8], max: u32) -> Result<Option<ConnGuard>, ConnRefusal> {
+        if key.is_empty() || key.len() > CONN_KEY_BYTES_MAX {
+            return Ok(None);
+        }
+        let mut shard = self.shard(key).lock();
+        let key = match shard.counts.get_key_value(key) {
+            Some((_, count)) if *count >= max => return Err(ConnRefusal::Limited),
+            Some((key, _)) => Arc::clone(key),
+            None => {
+                let bytes = slab_bytes(CONN_STATE_BYTES, key);
+                if shard.bytes + bytes > self.shard_bytes {
+                    return Err(ConnRefusal::Full);
+                }
+                shard.bytes += bytes;
+                key.into()
+            }
+        };
+        *shard.counts.entry(Arc::clone(&key)).or_insert(0) += 1;
+        Ok(Some(ConnGuard { zone: Arc::clone(self), key }))
+    }
+
+    fn shard(&self, key: &[u8]) -> &Mutex<ConnShard> {
+        &self.shards[xxh3_64(key) as usize % self.shards.len()]
+    }
+}
+
+impl Drop for ConnGuard {
+    fn drop(&mut self) {
+        let mut shard = self.zone.shard(&self.key).lock();
+        if let Some(count) = shard.counts.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                shard.counts.remove(&self.key);
+                shard.bytes -= slab_bytes(CONN_STATE_BYTES, &self.key);
+            }
+        }
+    }
+}
+
+/// Asks all `limit_conn` of a place, given as zone, key and number. The guards of one that is let in are to be
+/// kept as long as the request; one that is turned away is counted nowhere, and the number says by which limit.
+pub fn limit_conn<'a>(
+    limits: impl IntoIterator<Item = (&'a Arc<LimitConnZone>, &'a [u8], u32)>,
+) -> Result<Vec<ConnGuard>, (usize, ConnRefusal)> {
+    let mut guards = Vec::new();
+    for (n, (zone, key, max)) in limits.into_iter().enumerate() {
+        guards.extend(zone.enter(key, max).map_err(|refusal| (n, refusal))?);
+    }
+    Ok(guards)
+}
+
+/// A rate as `limit_rate` takes it from a variable: bytes a second, in thousands or millions (of 1024) with `k`
+/// or `m`. `None` for what is no rate.
+pub fn parse_rate(text: &[u8]) -> Option<u64> {
+    let (digits, unit): (&[u8], u64) = match text {
+        [digits @ .., b'k' | b'K'] => (digits, 1 << 10),
+        [digits @ .., b'm' | b'M'] => (digits, 1 << 20),
+        _ => (text, 1),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn shard_count(bytes: usize) -> usize {
+    (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX)
+}
+
+fn slab_bytes(state: usize, key: &[u8]) -> usize {
+    (state + key.len()).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZONE_BYTES: usize = 1 << 20;
+
+    /// The verdicts on requests of one key at these milliseconds.
+    fn verdicts(rate_milli: u64, burst: u64, delay: Option<u64>, at: &[u64]) -> Vec<String> {
+        let zone = LimitReqZone::new(ZONE_BYTES, rate_milli);
+        let ask = |&millis: &u64| {
+            let limit = LimitReq { zone: &zone, key: b"k", burst, delay };
+            match limit_req(&[limit], Time(1_000_000 + millis)) {
+                ReqVerdict::Unlimited => "unlimited".to_owned(),
+                ReqVerdict::Pass => "pass".to_owned(),
+                ReqVerdict::Delay { wait, excess, .. } => {
+                    format!("{} ms, {}", wait.as_millis(), excess_text(excess))
+                }
+                ReqVerdict::Reject { excess, .. } => format!("reject, {}", excess_text(excess)),
+            }
+        };
+        at.iter().map(ask).collect()
+    }
+
+    /// Worked out by hand; the second line was compared with the log of nginx 1.22.
+    #[test]
+    fn a_bucket_leaks_at_its_rate() {
+        for (rate, burst, delay, at, expected) in [
+            (
+                1000,
+                0,
+                Some(0),
+                &[0, 0, 999, 1000, 2000][..],
+                &["pass", "reject, 1.000", "reject, 0.001", "pass", "pass"][..],
+            ),
+            (2000, 3, Some(1), &[0, 0, 0, 0, 0], &["pass", "pass", "500 ms, 2.000", "1000 ms, 3.000", "reject, 4.000"]),
+            (2000, 3, Some(0), &[0, 250, 500], &["pass", "250 ms, 0.500", "500 ms, 1.000"]),
+            (2000, 2, None, &[0, 0, 0, 0, 500], &["pass", "pass", "pass", "reject, 3.000", "pass"]),
+            (500, 1, Some(0), &[0, 1000, 60_000], &["pass", "1000 ms, 0.500", "pass"]),
+            (333, 1, Some(0), &[0, 100], &["pass", "2903 ms, 0.967"]),
+        ] {
+            assert_eq!(verdicts(rate, burst, delay, at), expected, "rate {rate} burst {burst} delay {delay:?}");
+        }
+    }
+
+    #[test]
+    fn a_clock_set_back_does_not_punish() {
+        let zone = LimitReqZone::new(ZONE_BYTES, 1000);
+        let ask = |millis| {
+            let limit = LimitReq { zone: &zone, key: b"k", burst: 5, delay: None };
+            limit_req(&[limit], Time(millis));
+            zone.shard(b"k").lock().states.touch(b"k").map(|state| (state.excess, state.last.0))
+        };
+        assert_eq!(ask(100_000), Some((0, 100_000)));
+        assert_eq!(ask(99_000), Some((1000, 100_000)), "a second back: as if no time passed");
+        assert_eq!(ask(10_000), Some((1999, 10_000)), "long back: counted from there");
+    }
+
+    #[test]
+    fn of_several_limits_the_longest_wait_counts_and_a_refusal_counts_nowhere() {
+        let (slow, fast) = (LimitReqZone::new(ZONE_BYTES, 1000), LimitReqZone::new(ZONE_BYTES, 10_000));
+        let ask = |key: &'static [u8]| {
+            let slow = LimitReq { zone: &slow, key, burst: 1, delay: Some(0) };
+            let fast = LimitReq { zone: &fast, key: b"all", burst: 9, delay: Some(0) };
+            limit_req(&[slow, fast], Time(5_000))
+        };
+        let excess_of_all = || fast.excess(b"all", Time(5_000));
+        assert_eq!(ask(b"a"), ReqVerdict::Pass);
+        let wait = Duration::from_secs(1);
+        assert_eq!(ask(b"a"), ReqVerdict::Delay { wait, excess: 1000, limit: 0 });
+        assert_eq!(excess_of_all(), 2000);
+        assert_eq!(ask(b"a"), ReqVerdict::Reject { excess: 2000, limit: 0 });
+        assert_eq!(excess_of_all(), 2000, "what the first refused the second has not seen");
+        let wait = Duration::from_millis(200);
+        assert_eq!(ask(b""), ReqVerdict::Delay { wait, excess: 2000, limit: 1 }, "an empty key is not limited");
+        let nobody = LimitReq { zone: &slow, key: b"", burst: 0, delay: None };
+        assert_eq!(limit_req(&[nobody], Time(0)), ReqVerdict::Unlimited);
+        assert_eq!(limit_req(&[], Time(0)), ReqVerdict::Unlimited);
+    }
+
+    #[test]
+    fn a_zone_keeps_to_its_bytes_and_forgets_the_oldest() {
+        let zone = LimitReqZone::new(32 * 1024, 1);
+        let fits = 32 * 1024 / 128;
+        for n in 0..2 * fits {
+            let key = format!("{n:08}");
+            zone.add(key.as_bytes(), u64::MAX, Time(n as u64)).expect("no limit");
+            zone.add(b"busy....", u64::MAX, Time(n as u64)).expect("no limit");
+            let shard = zone.shards[0].lock();
+            assert!(shard.bytes <= 32 * 1024 && shard.states.len() <= fits, "after {n}");
+        }
+        assert!(zone.excess(b"busy....", Time(0)) > 1000, "what is used stays");
+        assert_eq!(zone.excess(b"00000000", Time(0)), 0, "what is not used goes");
+    }
+
+    #[test]
+    fn idle_states_are_forgotten_by_twos() {
+        let zone = LimitReqZone::new(32 * 1024, 1000);
+        for n in 0..5 {
+            zone.add(format!("{n}").as_bytes(), u64::MAX, Time(0)).expect("no limit");
+        }
+        for (millis, key, left) in [(59_999, "x", 6), (60_000, "y", 5), (60_000, "z", 4)] {
+            zone.add(key.as_bytes(), u64::MAX, Time(millis)).expect("no limit");
+            assert_eq!(zone.shards[0].lock().states.len(), left, "after {key}");
+        }
+    }
+
+    #[test]
+    fn rates_are_sizes() {
+        for (text, rate) in [
+            ("0", Some(0)),
+            ("500", Some(500)),
+            ("4k", Some(4096)),
+            ("4K", Some(4096)),
+            ("1m", Some(1 << 20)),
+            ("1M", Some(1 << 20)),
+            ("", None),
+            ("k", None),
+            ("-1", None),
+            ("+1", None),
+            ("1g", None),
+            ("1.5k", None),
+            ("99999999999999999999", None),
+            ("18446744073709551615k", None),
+        ] {
+            assert_eq!(parse_rate(text.as_bytes()), rate, "{text}");
+        }
+    }
+
+    #[test]
+    fn so_many_at_once_and_no_more() {
+        let zone = Arc::new(LimitConnZone::new(ZONE_BYTES));
+        let first = zone.enter(b"k", 2).expect("one");
+        let second = zone.enter(b"k", 2).expect("two");
+        assert_eq!(zone.enter(b"k", 2).expect_err("three"), ConnRefusal::Limited);
+        assert!(zone.enter(b"other", 2).is_ok_and(|guard| guard.is_some()));
+        drop(first);
+        assert!(zone.enter(b"k", 2).is_ok());
+        drop(second);
+        let shard = zone.shard(b"k").lock();
+        assert!(shard.counts.is_empty(), "what nobody holds is not kept");
+        assert_eq!(shard.bytes, 0);
+    }
+
+    #[test]
+    fn keys_that_are_empty_or_too_long_are_not_counted() {
+        let zone = Arc::new(LimitConnZone::new(ZONE_BYTES));
+        let long = [b'k'; CONN_KEY_BYTES_MAX + 1];
+        for (key, is_counted) in [(&b""[..], false), (&long, false), (&long[1..], true)] {
+            assert_eq!(zone.enter(key, 1).expect("nobody is there").is_some(), is_counted, "{}", key.len());
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_turned_away_is_counted_nowhere() {
+        let (wide, narrow) = (Arc::new(LimitConnZone::new(ZONE_BYTES)), Arc::new(LimitConnZone::new(ZONE_BYTES)));
+        let ask = || limit_conn([(&wide, &b"all"[..], 9), (&narrow, &b"k"[..], 1)]);
+        let held = ask().expect("the first");
+        assert_eq!(held.len(), 2);
+        assert_eq!(ask().expect_err("the second"), (1, ConnRefusal::Limited));
+        assert_eq!(wide.shard(b"all").lock().counts.get(&b"all"[..]), Some(&1));
+    }
+
+    #[test]
+    fn a_full_zone_takes_no_new_key() {
+        let zone = Arc::new(LimitConnZone::new(128));
+        let _held: Vec<_> = ["a", "b"].iter().map(|key| zone.enter(key.as_bytes(), 1).expect("room")).collect();
+        assert_eq!(zone.enter(b"c", 1).expect_err("no room"), ConnRefusal::Full);
+    }
+}

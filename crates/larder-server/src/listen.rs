@@ -1,0 +1,109 @@
+//! Accepting connections: each worker on sockets of its own.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use larder_conf::model::{ListenAddress, LogLevel};
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::clock;
+use crate::conn::Stream;
+use crate::conn::h1::Connection;
+use crate::exchange::Client;
+use crate::serving::ConnectionIds;
+use crate::worker::Worker;
+
+/// How long accepting rests after an error, as when there are no descriptors left.
+const REST: Duration = Duration::from_millis(500);
+/// How many connections one listener accepts before others get a turn.
+const BURST: u32 = 64;
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    fn new(address: &ListenAddress, fd: OwnedFd) -> io::Result<Self> {
+        match address {
+            ListenAddress::Tcp(_) => {
+                let listener = std::net::TcpListener::from(fd);
+                listener.set_nonblocking(true)?;
+                Ok(Self::Tcp(TcpListener::from_std(listener)?))
+            }
+            ListenAddress::Unix(_) => {
+                let listener = std::os::unix::net::UnixListener::from(fd);
+                listener.set_nonblocking(true)?;
+                Ok(Self::Unix(UnixListener::from_std(listener)?))
+            }
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>, Option<SocketAddr>)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                // The response is one write, or ends with MSG_MORE: waiting for more would only delay it.
+                stream.set_nodelay(true)?;
+                let local = stream.local_addr()?;
+                Ok((Stream::Tcp(stream), Some(peer), Some(local)))
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Stream::Unix(stream), None, None))
+            }
+        }
+    }
+}
+
+/// Accepts at `address` until the task is aborted.
+pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids: ConnectionIds) {
+    let listener = match Listener::new(&address, fd) {
+        Ok(listener) => listener,
+        Err(error) => {
+            worker.cx().local.logs.main(
+                LogLevel::Alert,
+                format_args!("a listening socket cannot be used{}", crate::log::io_error_text(&error)),
+            );
+            return;
+        }
+    };
+    let accepted = Cell::new(0);
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer, local)) => {
+                let client =
+                    Rc::new(Client { id: ids.next(), peer, local, bound: address.clone(), began: clock::now() });
+                tokio::task::spawn_local(Connection::new(stream, client, Rc::clone(&worker)).run());
+                accepted.set(accepted.get() + 1);
+                if accepted.get() % BURST == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Err(error) if is_the_clients(&error) => {}
+            Err(error) => {
+                worker
+                    .cx()
+                    .local
+                    .logs
+                    .main(LogLevel::Crit, format_args!("accept4() failed{}", crate::log::io_error_text(&error)));
+                tokio::time::sleep(REST).await;
+            }
+        }
+    }
+}
+
+/// Whether only the connection at hand is lost.
+fn is_the_clients(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+            | io::ErrorKind::NotConnected
+    )
+}

@@ -1,0 +1,191 @@
+//! What a worker writes the lines of one access log through, with the buffer of `buffer=` and `flush=`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_http::Time;
+
+use super::sink::{LogFile, Trouble};
+use super::stamp::Stamps;
+use super::syslog::SyslogSender;
+
+/// Where lines go.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A file, shared by the workers.
+    File(Arc<LogFile>),
+    /// A syslog server; a line a datagram, never buffered.
+    Syslog(Arc<SyslogSender>),
+}
+
+/// The access log of one worker. Lines still in the buffer are written when it is dropped.
+#[derive(Debug)]
+pub struct LogWriter {
+    target: Target,
+    buffer: Vec<u8>,
+    /// 0 writes each line at once.
+    buffer_bytes: usize,
+    flush: Option<Duration>,
+    /// When the first line came into the empty buffer.
+    first_at: Option<Time>,
+    /// The time of the last call, for the last write.
+    now: Time,
+}
+
+impl LogWriter {
+    /// A writer with `buffer=` and `flush=` as configured.
+    pub fn new(target: Target, buffer_bytes: Option<usize>, flush: Option<Duration>) -> Self {
+        let buffer_bytes = match target {
+            Target::File(_) => buffer_bytes.unwrap_or(0),
+            Target::Syslog(_) => 0,
+        };
+        Self { target, buffer: Vec::with_capacity(buffer_bytes), buffer_bytes, flush, first_at: None, now: Time(0) }
+    }
+
+    /// Adds the line that `build` appends, without its line feed.
+    ///
+    /// What is in the buffer is written when the line does not fit beside it; a line longer than the buffer is
+    /// written alone. A line is never split over two writes.
+    pub fn line(&mut self, now: Time, stamps: &mut Stamps, build: impl FnOnce(&mut Vec<u8>)) -> Result<(), Trouble> {
+        self.now = now;
+        let start = self.buffer.len();
+        build(&mut self.buffer);
+        let file = match &self.target {
+            Target::File(file) => file,
+            Target::Syslog(syslog) => {
+                let sent = syslog.send(syslog.severity(), stamps.at(now), &self.buffer);
+                self.buffer.clear();
+                return sent.map_err(Trouble::Syslog);
+            }
+        };
+        self.buffer.push(b'\n');
+        if self.buffer.len() <= self.buffer_bytes {
+            self.first_at.get_or_insert(now);
+            return Ok(());
+        }
+        let before = file.append(&self.buffer[..start], now);
+        let line_len = self.buffer.len() - start;
+        if line_len <= self.buffer_bytes {
+            self.buffer.drain(..start);
+            self.first_at = Some(now);
+            return before;
+        }
+        let alone = file.append(&self.buffer[start..], now);
+        self.buffer.clear();
+        self.buffer.shrink_to(self.buffer_bytes.max(BUFFER_KEPT_BYTES));
+        self.first_at = None;
+        before.and(alone)
+    }
+
+    /// When [`LogWriter::flush`] is to be called, if nothing else makes it write before.
+    pub fn due(&self) -> Option<Time> {
+        Some(self.first_at?.plus(self.flush?))
+    }
+
+    /// Writes what is in the buffer: when it is [`due`](Self::due), before the file is opened anew, and at the end.
+    pub fn flush(&mut self, now: Time) -> Result<(), Trouble> {
+        self.now = now;
+        let written = match &self.target {
+            Target::File(file) => file.append(&self.buffer, now),
+            Target::Syslog(_) => Ok(()),
+        };
+        self.buffer.clear();
+        self.first_at = None;
+        written
+    }
+}
+
+/// How much room for an unbuffered line is kept from one line to the next.
+const BUFFER_KEPT_BYTES: usize = 4096;
+
+impl Drop for LogWriter {
+    fn drop(&mut self) {
+        // Nobody is left to tell of a failure.
+        let _ = self.flush(self.now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+
+    struct Bench {
+        dir: ::tempfile::TempDir,
+        file: Arc<LogFile>,
+        stamps: Stamps,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let dir = ::tempfile::tempdir().expect("a temp dir can be made");
+            let file = Arc::new(LogFile::open(&dir.path().join("a.log")).expect("opened"));
+            Self { dir, file, stamps: Stamps::new(TimeZone::UTC) }
+        }
+
+        fn writer(&self, buffer: usize, flush: Option<u64>) -> LogWriter {
+            LogWriter::new(Target::File(self.file.clone()), Some(buffer), flush.map(Duration::from_secs))
+        }
+
+        fn line(&mut self, writer: &mut LogWriter, secs: u64, text: &str) {
+            writer
+                .line(Time::from_secs(secs), &mut self.stamps, |out| out.extend_from_slice(text.as_bytes()))
+                .expect("written");
+        }
+
+        fn written(&self) -> String {
+            std::fs::read_to_string(self.dir.path().join("a.log")).expect("there")
+        }
+    }
+
+    #[test]
+    fn lines_are_written_when_the_next_does_not_fit() {
+        for (buffer, lines, written, rest) in [
+            (0, &["a", "b"][..], "a\nb\n", ""),
+            (8, &["aaa", "bbb"], "", "aaa\nbbb\n"),
+            (8, &["aaa", "bbb", "c"], "aaa\nbbb\n", "c\n"),
+            (8, &["aaa", "too long for it", "c"], "aaa\ntoo long for it\n", "c\n"),
+            (8, &["1234567", "x"], "1234567\n", "x\n"),
+        ] {
+            let mut bench = Bench::new();
+            let mut writer = bench.writer(buffer, None);
+            for line in lines {
+                bench.line(&mut writer, 0, line);
+            }
+            assert_eq!(bench.written(), written, "{lines:?}");
+            drop(writer);
+            assert_eq!(bench.written(), format!("{written}{rest}"), "{lines:?}, at the end");
+        }
+    }
+
+    #[test]
+    fn a_flush_is_due_after_the_first_line_in_the_buffer() {
+        let mut bench = Bench::new();
+        let mut writer = bench.writer(8, Some(5));
+        assert_eq!(writer.due(), None);
+        bench.line(&mut writer, 10, "aaa");
+        bench.line(&mut writer, 12, "bbb");
+        assert_eq!(writer.due(), Some(Time::from_secs(15)));
+        bench.line(&mut writer, 13, "ccc");
+        assert_eq!(writer.due(), Some(Time::from_secs(18)), "counted anew from the line that is left");
+        writer.flush(Time::from_secs(18)).expect("written");
+        assert_eq!(writer.due(), None);
+        assert_eq!(bench.written(), "aaa\nbbb\nccc\n");
+        bench.line(&mut writer, 20, "longer than the buffer");
+        assert_eq!(writer.due(), None);
+    }
+
+    #[test]
+    fn a_full_disk_loses_lines_and_nothing_else() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has a full device");
+        let file = Arc::new(LogFile::from_file(std::path::Path::new("/dev/full"), full));
+        let mut writer = LogWriter::new(Target::File(file), None, None);
+        let mut stamps = Stamps::new(TimeZone::UTC);
+        for (millis, is_told) in [(0, true), (1, false), (1000, true)] {
+            let result = writer.line(Time(millis), &mut stamps, |out| out.push(b'x'));
+            assert_eq!(result.is_err(), is_told, "at {millis}");
+            assert!(writer.buffer.is_empty());
+        }
+    }
+}

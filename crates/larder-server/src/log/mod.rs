@@ -1,0 +1,46 @@
+//! Access and error logs, in nginx's forms.
+//!
+//! A worker writes its lines through [`access`], and [`error`] knows lines with a level and the circumstances of a
+//! request; both end in a file ([`sink`]) or at a syslog server ([`syslog`]). [`escape`] makes values harmless, and
+//! [`stamp`] has the local time in the forms logs use.
+
+pub mod access;
+pub mod error;
+pub mod escape;
+pub mod sink;
+pub mod stamp;
+pub mod syslog;
+
+/// ` (2: No such file or directory)`: an error of the system as nginx adds it to a line.
+pub fn errno_text(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    let words = text.split(" (os error ").next().unwrap_or_default();
+    format!(" ({errno}: {words})")
+}
+
+/// The same for an error that may not be the system's.
+pub fn io_error_text(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(errno) => errno_text(errno),
+        None => format!(" ({error})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_read_as_in_nginx() {
+        for (errno, text) in [
+            (2, " (2: No such file or directory)"),
+            (13, " (13: Permission denied)"),
+            (104, " (104: Connection reset by peer)"),
+            (110, " (110: Connection timed out)"),
+        ] {
+            assert_eq!(errno_text(errno), text);
+            assert_eq!(io_error_text(&std::io::Error::from_raw_os_error(errno)), text);
+        }
+        assert_eq!(io_error_text(&std::io::Error::other("odd")), " (odd)");
+    }
+}

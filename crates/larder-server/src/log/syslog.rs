@@ -1,0 +1,176 @@
+//! Lines to a syslog server: datagrams over UDP or a unix socket, headed as RFC 3164 §4.1 says.
+
+use std::io::{self, Write as _};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use larder_conf::model::{Syslog, SyslogServer};
+
+use super::stamp::Stamp;
+
+const PORT: u16 = 514;
+
+/// A syslog server to send to. Shared by all workers.
+#[derive(Debug)]
+pub struct SyslogSender {
+    address: Address,
+    facility: u8,
+    severity: u8,
+    /// What stands between the time and the line: `host tag: ` or `tag: `.
+    origin: String,
+    /// The socket, while there is one that works. Two workers may connect at once, and one of the two sockets is
+    /// dropped: cheaper than a lock around each send.
+    socket: ArcSwapOption<Socket>,
+}
+
+#[derive(Debug)]
+enum Address {
+    Udp(SocketAddr),
+    Unix(PathBuf),
+}
+
+#[derive(Debug)]
+enum Socket {
+    Udp(UdpSocket),
+    Unix(UnixDatagram),
+}
+
+impl SyslogSender {
+    /// A sender as configured. Looks up the server's name, now and never again, as nginx does; it is connected
+    /// to when the first line is sent.
+    pub fn new(syslog: &Syslog, hostname: &str) -> io::Result<Self> {
+        let address = match &syslog.server {
+            SyslogServer::Unix(path) => Address::Unix(path.clone()),
+            SyslogServer::Udp(server) => Address::Udp(look_up(server)?),
+        };
+        let tag = &syslog.tag;
+        let origin = if syslog.nohostname { format!("{tag}: ") } else { format!("{hostname} {tag}: ") };
+        let Syslog { facility, severity, .. } = *syslog;
+        Ok(Self { address, facility, severity, origin, socket: ArcSwapOption::empty() })
+    }
+
+    /// The severity of access logs.
+    pub fn severity(&self) -> u8 {
+        self.severity
+    }
+
+    /// Sends a line, without its line feed. Never waits: what does not fit the socket's buffer is lost.
+    pub fn send(&self, severity: u8, stamp: &Stamp, line: &[u8]) -> io::Result<()> {
+        let message = self.message(severity, stamp, line);
+        let socket = match self.socket.load_full() {
+            Some(socket) => socket,
+            None => {
+                let socket = Arc::new(connect(&self.address)?);
+                self.socket.store(Some(Arc::clone(&socket)));
+                socket
+            }
+        };
+        let sent = match &*socket {
+            Socket::Udp(udp) => udp.send(&message),
+            Socket::Unix(unix) => unix.send(&message),
+        };
+        if sent.is_err() {
+            // The next line connects anew.
+            self.socket.store(None);
+        }
+        sent.map(drop)
+    }
+
+    fn message(&self, severity: u8, stamp: &Stamp, line: &[u8]) -> Vec<u8> {
+        let priority = u16::from(self.facility) * 8 + u16::from(severity);
+        let mut message = Vec::with_capacity(32 + self.origin.len() + line.len());
+        write!(message, "<{priority}>{} {}", stamp.syslog, self.origin).expect("a vector takes all that is written");
+        message.extend_from_slice(line);
+        message
+    }
+}
+
+fn look_up(server: &str) -> io::Result<SocketAddr> {
+    let found = match server.parse::<SocketAddr>() {
+        Ok(address) => return Ok(address),
+        Err(_) => (server.trim_matches(['[', ']']), PORT).to_socket_addrs().or_else(|_| server.to_socket_addrs()),
+    };
+    found?.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+}
+
+fn connect(address: &Address) -> io::Result<Socket> {
+    match address {
+        Address::Udp(address) => {
+            let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+            let socket = UdpSocket::bind(any)?;
+            socket.set_nonblocking(true)?;
+            socket.connect(address)?;
+            Ok(Socket::Udp(socket))
+        }
+        Address::Unix(path) => {
+            let socket = UnixDatagram::unbound()?;
+            socket.set_nonblocking(true)?;
+            socket.connect(path)?;
+            Ok(Socket::Unix(socket))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+    use larder_http::Time;
+
+    use super::*;
+
+    fn syslog(server: SyslogServer, nohostname: bool) -> Syslog {
+        Syslog { server, facility: 23, severity: 6, tag: "nginx".to_owned(), nohostname }
+    }
+
+    fn stamp() -> Stamp {
+        Stamp::new(Time::from_secs(5 * 86_400), &TimeZone::UTC)
+    }
+
+    #[test]
+    fn a_line_arrives_over_udp_with_nginxs_head() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        let address = server.local_addr().expect("bound").to_string();
+        for (nohostname, severity, head) in
+            [(false, 6, "<190>Jan  6 00:00:00 web nginx: "), (true, 3, "<187>Jan  6 00:00:00 nginx: ")]
+        {
+            let sender =
+                SyslogSender::new(&syslog(SyslogServer::Udp(address.clone()), nohostname), "web").expect("an address");
+            sender.send(severity, &stamp(), b"GET / 200").expect("sent");
+            let mut buffer = [0; 200];
+            let len = server.recv(&mut buffer).expect("received");
+            assert_eq!(String::from_utf8_lossy(&buffer[..len]), format!("{head}GET / 200"));
+        }
+    }
+
+    #[test]
+    fn a_unix_socket_that_comes_back_is_found_again() {
+        let dir = ::tempfile::tempdir().expect("a temp dir can be made");
+        let path = dir.path().join("log");
+        let sender = SyslogSender::new(&syslog(SyslogServer::Unix(path.clone()), true), "web").expect("an address");
+        let mut buffer = [0; 200];
+        for round in ["first", "second"] {
+            assert!(sender.send(6, &stamp(), b"lost").is_err(), "{round}: nobody listens");
+            let server = UnixDatagram::bind(&path).expect("bound");
+            sender.send(6, &stamp(), round.as_bytes()).expect("sent");
+            let len = server.recv(&mut buffer).expect("received");
+            assert!(buffer[..len].ends_with(round.as_bytes()));
+            drop(server);
+            std::fs::remove_file(&path).expect("removed");
+        }
+    }
+
+    #[test]
+    fn the_port_is_514_unless_told() {
+        for (server, address) in [
+            ("127.0.0.1", "127.0.0.1:514"),
+            ("127.0.0.1:5140", "127.0.0.1:5140"),
+            ("[::1]", "[::1]:514"),
+            ("[::1]:5140", "[::1]:5140"),
+        ] {
+            assert_eq!(look_up(server).expect("an address").to_string(), address, "{server}");
+        }
+    }
+}

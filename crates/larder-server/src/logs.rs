@@ -1,0 +1,330 @@
+//! The logs of one configuration as a worker writes them: access lines by their format, errors with the request.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use larder_conf::model::{self, LogLevel, LogTarget};
+use larder_http::{Known, Time};
+use parking_lot::Mutex;
+
+use crate::clock;
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::log::access::{LogWriter, Target};
+use crate::log::error::{Circumstances, ErrorLog, ErrorTarget};
+use crate::log::escape;
+use crate::log::sink::LogFile;
+use crate::log::stamp::Stamps;
+use crate::log::syslog::SyslogSender;
+use crate::site::{AccessLogTarget, Site};
+use crate::text::Part;
+use crate::vars;
+
+/// How many logs whose names come from variables a worker keeps open before it starts anew.
+const VARIABLE_LOGS_MAX: usize = 256;
+
+/// The open log files of a process, by path: one descriptor however many places write to it.
+#[derive(Clone, Debug, Default)]
+pub struct LogFiles(Arc<Mutex<HashMap<PathBuf, Arc<LogFile>>>>);
+
+impl LogFiles {
+    /// Takes descriptors that somebody else has opened, in place of those of the same paths.
+    pub fn adopt(&self, files: impl IntoIterator<Item = (PathBuf, File)>) {
+        let mut all = self.0.lock();
+        for (path, file) in files {
+            match all.get(&path) {
+                Some(log) => log.swap(file),
+                None => {
+                    let log = LogFile::from_file(&path, file);
+                    all.insert(path, Arc::new(log));
+                }
+            }
+        }
+    }
+
+    /// The log at `path`, opened now if it is not open yet.
+    pub fn open(&self, path: &Path) -> std::io::Result<Arc<LogFile>> {
+        let mut all = self.0.lock();
+        if let Some(log) = all.get(path) {
+            return Ok(Arc::clone(log));
+        }
+        let log = Arc::new(LogFile::open(path)?);
+        all.insert(path.to_owned(), Arc::clone(&log));
+        Ok(log)
+    }
+}
+
+/// A worker's logs.
+pub struct Logs {
+    errors: Vec<ErrorLog>,
+    access: RefCell<Vec<Option<LogWriter>>>,
+    by_name: RefCell<HashMap<(usize, Vec<u8>), LogWriter>>,
+    stamps: RefCell<Stamps>,
+}
+
+/// The circumstances of an exchange that may be over when they are needed.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    log: usize,
+    connection: u64,
+    client: Vec<u8>,
+    server: Vec<u8>,
+    request: Vec<u8>,
+    upstream: Vec<u8>,
+    host: Option<Vec<u8>>,
+}
+
+impl Logs {
+    /// Opens what `site` writes to. What cannot be opened is returned as trouble, and the rest works.
+    pub fn new(site: &Site, files: &LogFiles) -> (Self, Vec<String>) {
+        let mut trouble = Vec::new();
+        let zone = TimeZone::system();
+        let target = |target: &LogTarget, trouble: &mut Vec<String>| match target {
+            LogTarget::Stderr => None,
+            LogTarget::File(path) => match files.open(path) {
+                Ok(file) => Some(Target::File(file)),
+                Err(error) => {
+                    trouble.push(format!("open() \"{}\" failed{}", path.display(), crate::log::io_error_text(&error)));
+                    None
+                }
+            },
+            LogTarget::Syslog(syslog) => match SyslogSender::new(syslog, &site.hostname) {
+                Ok(sender) => Some(Target::Syslog(Arc::new(sender))),
+                Err(error) => {
+                    trouble.push(format!("syslog server not found{}", crate::log::io_error_text(&error)));
+                    None
+                }
+            },
+        };
+        let errors = site
+            .error_logs
+            .iter()
+            .map(|logs| {
+                let targets = logs.iter().filter_map(|log| match &log.target {
+                    LogTarget::Stderr => Some((ErrorTarget::Stderr, log.level)),
+                    other => Some((ErrorTarget::Log(target(other, &mut trouble)?), log.level)),
+                });
+                ErrorLog::new(targets.collect(), zone.clone())
+            })
+            .collect();
+        let access = site
+            .access_logs
+            .iter()
+            .map(|log| match &log.target {
+                AccessLogTarget::Fixed(fixed) => {
+                    let target = match fixed {
+                        // An access log to standard error is the file that it is.
+                        LogTarget::Stderr => files.open(Path::new("/dev/stderr")).ok().map(Target::File),
+                        other => target(other, &mut trouble),
+                    };
+                    let (bytes, flush) = log.buffer.map_or((None, None), |(bytes, flush)| (Some(bytes), flush));
+                    target.map(|target| LogWriter::new(target, bytes, flush))
+                }
+                AccessLogTarget::Variable(_) => None,
+            })
+            .collect();
+        let logs = Self {
+            errors,
+            access: RefCell::new(access),
+            by_name: RefCell::default(),
+            stamps: RefCell::new(Stamps::new(zone)),
+        };
+        (logs, trouble)
+    }
+
+    /// Writes an error of an exchange.
+    pub fn error(&self, cx: &Cx, ex: &Exchange, level: LogLevel, message: fmt::Arguments<'_>) {
+        self.with_origin(cx, ex, level, None, message);
+    }
+
+    /// Writes an error that an origin at `address` is part of.
+    pub fn origin_error(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: &str, message: fmt::Arguments<'_>) {
+        self.with_origin(cx, ex, level, Some(address), message);
+    }
+
+    fn with_origin(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: Option<&str>, message: fmt::Arguments<'_>) {
+        let log = cx.site().locations[ex.location].texts.error_log;
+        let Some(errors) = self.errors.get(log).filter(|errors| errors.wants(level)) else { return };
+        let context = self.context(cx, ex, address.unwrap_or_default());
+        write(errors, level, cx.now(), &message, &context, ex.head.fields.get_known(Known::Referer));
+    }
+
+    /// What [`Logs::write`] needs to know of an exchange.
+    pub fn context(&self, cx: &Cx, ex: &Exchange, origin: &str) -> Context {
+        Context {
+            log: cx.site().locations[ex.location].texts.error_log,
+            connection: ex.client.id,
+            client: ex.remote_ip().map_or_else(|| b"unix:".to_vec(), |ip| ip.to_string().into_bytes()),
+            server: cx.site().servers[ex.server].name.to_vec(),
+            request: ex.head.line().to_vec(),
+            upstream: upstream_url(cx, ex, origin),
+            host: ex.head.fields.get_known(Known::Host).map(<[u8]>::to_vec),
+        }
+    }
+
+    /// Writes an error under circumstances kept from before.
+    pub fn write(&self, level: LogLevel, message: &str, context: &Context) {
+        if let Some(errors) = self.errors.get(context.log) {
+            write(errors, level, clock::now(), &message, context, None);
+        }
+    }
+
+    /// Writes what is no exchange's to the main error log.
+    pub fn main(&self, level: LogLevel, message: impl fmt::Display) {
+        if let Some(errors) = self.errors.first() {
+            errors.write(level, clock::now(), &Circumstances::default(), message);
+        }
+    }
+
+    /// Writes the access lines of a finished exchange.
+    pub fn access(&self, ex: &mut Exchange, cx: &Cx) {
+        let site = cx.site();
+        for (index, condition) in &site.locations[ex.location].texts.access_logs {
+            if condition.as_ref().is_some_and(|condition| !condition.is_true(ex, cx)) {
+                continue;
+            }
+            let log = &site.access_logs[*index];
+            let mut line = ex.scratch.pop().unwrap_or_default();
+            for part in &log.format {
+                append_part(part, log.escape, ex, cx, &mut line);
+            }
+            self.append(*index, &line, ex, cx);
+            line.clear();
+            ex.scratch.push(line);
+        }
+    }
+
+    fn append(&self, index: usize, line: &[u8], ex: &mut Exchange, cx: &Cx) {
+        let log = &cx.site().access_logs[index];
+        let now = cx.now();
+        let mut stamps = self.stamps.borrow_mut();
+        let result = match &log.target {
+            AccessLogTarget::Fixed(_) => match &mut self.access.borrow_mut()[index] {
+                Some(writer) => writer.line(now, &mut stamps, |out| out.extend_from_slice(line)),
+                None => Ok(()),
+            },
+            AccessLogTarget::Variable(name) => {
+                drop(stamps);
+                let path = name.value(ex, cx);
+                stamps = self.stamps.borrow_mut();
+                let mut open = self.by_name.borrow_mut();
+                if open.len() > VARIABLE_LOGS_MAX {
+                    open.clear();
+                }
+                let key = (index, path);
+                if !open.contains_key(&key) {
+                    match LogFile::open(Path::new(std::ffi::OsStr::from_bytes(&key.1))) {
+                        Ok(file) => {
+                            let (bytes, flush) = log.buffer.map_or((None, None), |(bytes, flush)| (Some(bytes), flush));
+                            open.insert(key.clone(), LogWriter::new(Target::File(Arc::new(file)), bytes, flush));
+                        }
+                        Err(error) => {
+                            let path = String::from_utf8_lossy(&key.1).into_owned();
+                            drop(open);
+                            drop(stamps);
+                            let why = crate::log::io_error_text(&error);
+                            self.error(
+                                cx,
+                                ex,
+                                LogLevel::Crit,
+                                format_args!("open() \"{path}\" failed{why} while logging request"),
+                            );
+                            return;
+                        }
+                    }
+                }
+                match open.get_mut(&key) {
+                    Some(writer) => writer.line(now, &mut stamps, |out| out.extend_from_slice(line)),
+                    None => Ok(()),
+                }
+            }
+        };
+        if let Err(trouble) = result {
+            self.main(LogLevel::Alert, trouble);
+        }
+    }
+
+    /// Writes buffers whose time has come, or all of them.
+    pub fn flush(&self, now: Time, all: bool) {
+        let mut writers = self.access.borrow_mut();
+        let mut by_name = self.by_name.borrow_mut();
+        for writer in writers.iter_mut().flatten().chain(by_name.values_mut()) {
+            if (all || writer.due().is_some_and(|due| due <= now))
+                && let Err(trouble) = writer.flush(now)
+            {
+                self.main(LogLevel::Alert, trouble);
+            }
+        }
+        if all {
+            by_name.clear();
+        }
+    }
+
+    /// Seconds since midnight, local time, for `expires @`.
+    pub fn seconds_of_local_day(&self, now: Time) -> u64 {
+        let offset = self.stamp(now, |stamp| stamp.offset_secs);
+        now.secs().saturating_add_signed(offset) % (24 * 60 * 60)
+    }
+
+    /// The local time in the forms of `$time_local` and `$time_iso8601`.
+    pub fn stamp<R>(&self, now: Time, f: impl FnOnce(&crate::log::stamp::Stamp) -> R) -> R {
+        f(self.stamps.borrow_mut().at(now))
+    }
+}
+
+fn append_part(part: &Part, how: model::LogEscape, ex: &mut Exchange, cx: &Cx, line: &mut Vec<u8>) {
+    match part {
+        Part::Literal(bytes) => line.extend_from_slice(bytes),
+        Part::Capture(_) => {}
+        Part::Var(var) => {
+            let mut value = ex.scratch.pop().unwrap_or_default();
+            let found = vars::append(var, ex, cx, &mut value);
+            escape::append_value(how, found.then_some(&value[..]), line);
+            value.clear();
+            ex.scratch.push(value);
+        }
+    }
+}
+
+fn upstream_url(cx: &Cx, ex: &Exchange, origin: &str) -> Vec<u8> {
+    use crate::site::{Handler, Protocol};
+    if origin.is_empty() {
+        return Vec::new();
+    }
+    let Handler::Origin(policy) = &cx.site().locations[ex.location].handler else { return origin.as_bytes().to_vec() };
+    match policy.protocol {
+        Protocol::FastCgi(_) => format!("fastcgi://{origin}").into_bytes(),
+        Protocol::Http(_) => {
+            let separator: &[u8] = if origin.starts_with("unix:") { b":" } else { b"" };
+            [b"http://", origin.as_bytes(), separator, ex.head.target()].concat()
+        }
+    }
+}
+
+fn write(
+    errors: &ErrorLog,
+    level: LogLevel,
+    now: Time,
+    message: &dyn fmt::Display,
+    context: &Context,
+    referrer: Option<&[u8]>,
+) {
+    let circumstances = Circumstances {
+        connection: Some(context.connection),
+        client: Some(&context.client),
+        server: Some(&context.server),
+        request: Some(&context.request[..]).filter(|request| !request.is_empty()),
+        upstream: Some(&context.upstream[..]).filter(|upstream| !upstream.is_empty()),
+        host: context.host.as_deref(),
+        referrer,
+        action: None,
+        subrequest: None,
+    };
+    errors.write(level, now, &circumstances, message);
+}

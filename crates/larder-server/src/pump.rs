@@ -1,0 +1,96 @@
+//! Taking a body off an origin as fast as it is made, whoever reads it and however slowly.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use larder_cache::Permit;
+use larder_conf::model::LogLevel;
+use larder_origin::Answer;
+use larder_store::BodyWriter;
+
+use crate::context::Cx;
+use crate::logs::Context;
+
+/// What a pump tells the log line of its exchange.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// From the choice of the origin to the end of its body.
+    pub total: Cell<Option<Duration>>,
+    /// Bytes of the body.
+    pub body_bytes: Cell<u64>,
+    /// All bytes received.
+    pub received: Cell<u64>,
+}
+
+/// Where a pump writes what goes wrong; its exchange may be over by then.
+pub struct Complaint {
+    /// The log.
+    pub logs: Cx,
+    /// Client, server, request and so on.
+    pub context: Context,
+}
+
+/// Takes the body of `answer` to its end. A body that is not stored ends with its last reader. The permit to store
+/// it is held until then.
+pub async fn pump(
+    mut answer: Answer,
+    mut writer: BodyWriter,
+    report: &Report,
+    permit: Option<Permit>,
+    complaint: &Complaint,
+) {
+    let started = Instant::now();
+    let result = loop {
+        let next = if permit.is_some() && writer.is_stored() {
+            answer.body.next().await
+        } else {
+            tokio::select! {
+                biased;
+                () = writer.readers_gone() => return,
+                () = writer.wait_for_room() => {}
+            }
+            tokio::select! {
+                biased;
+                next = answer.body.next() => next,
+                () = writer.readers_gone() => return,
+            }
+        };
+        match next {
+            Ok(Some(bytes)) => {
+                report.body_bytes.set(report.body_bytes.get() + bytes.len() as u64);
+                if let Err(error) = writer.append(bytes) {
+                    break Err(error.to_string());
+                }
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error.to_string()),
+        }
+    };
+    report.received.set(answer.body.bytes_received());
+    report.total.set(Some(started.elapsed()));
+    for line in answer.body.stderr() {
+        complaint.write(LogLevel::Error, &format!("FastCGI sent in stderr: \"{line}\" while reading upstream"));
+    }
+    for note in answer.body.notes() {
+        complaint.write(LogLevel::Warn, &note);
+    }
+    if let Some(trouble) = writer.take_trouble() {
+        complaint.write(LogLevel::Crit, &trouble);
+    }
+    match result {
+        Ok(()) => {
+            writer.finish();
+            drop(permit);
+        }
+        Err(error) => {
+            complaint.write(LogLevel::Error, &error);
+            writer.fail(error);
+        }
+    }
+}
+
+impl Complaint {
+    fn write(&self, level: LogLevel, message: &str) {
+        self.logs.local.logs.write(level, message, &self.context);
+    }
+}

@@ -1,0 +1,210 @@
+//! Who may: addresses believed from a proxy, limits, `allow` and `deny`, passwords.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use larder_conf::model::LogLevel;
+use larder_http::Known;
+
+use crate::access::{FORBIDDEN_TEXT, Peer, Verdict, check};
+use crate::auth::{self, AuthError, Claim};
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::limit::{LimitReq, ReqVerdict, excess_text, limit_conn, limit_req};
+use crate::realip::{self, Trusted};
+
+use super::route::Entrance;
+use super::{Step, Synth};
+
+/// The client as access rules see it.
+fn peer(ex: &Exchange) -> Peer {
+    ex.remote_ip().map_or(Peer::Unix, Peer::Ip)
+}
+
+/// Takes the client's address from the field that `real_ip_header` names, when the peer is trusted.
+pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
+    let settings = &cx.site().locations[cx.site().servers[ex.server].root].settings;
+    if settings.real_ip_from.is_empty() {
+        return;
+    }
+    let trusted = Trusted::new(&settings.real_ip_from);
+    let name = &settings.real_ip_header;
+    // Only X-Forwarded-For is a list over several lines; of any other field the first line counts.
+    let lines = if name.eq_ignore_ascii_case("X-Forwarded-For") { usize::MAX } else { 1 };
+    let values: Vec<&[u8]> = ex.head.fields.get_all(name).take(lines).collect();
+    let told = realip::forwarded(peer(ex), &trusted, values.into_iter(), settings.real_ip_recursive);
+    if let Some(told) = told {
+        ex.real_ip = Some((told.ip, told.port.unwrap_or(0)));
+    }
+}
+
+/// Asks `limit_conn` and `limit_req`, once a request. `None` lets it pass.
+pub fn limits(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    let site = cx.site();
+    let texts = &site.locations[ex.location].texts;
+    if texts.limit_reqs.is_empty() && texts.limit_conns.is_empty() {
+        return None;
+    }
+    ex.limited = true;
+    limit_connections(ex, cx).or_else(|| limit_requests(ex, cx))
+}
+
+fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    let site = cx.site();
+    let loc = &site.locations[ex.location];
+    let keys: Vec<Vec<u8>> =
+        loc.texts.limit_conns.iter().map(|&(zone, _)| site.limit_conns[zone].key.value(ex, cx)).collect();
+    let limits = loc
+        .texts
+        .limit_conns
+        .iter()
+        .zip(&keys)
+        .map(|(&(zone, most), key)| (&site.limit_conns[zone].state, &key[..], most));
+    match limit_conn(limits) {
+        Ok(guards) => {
+            ex.guards = guards;
+            None
+        }
+        Err((which, refusal)) => {
+            let zone = &site.limit_conns[loc.texts.limit_conns[which].0].name;
+            let dry = if loc.settings.limit_conn_dry_run { ", dry run," } else { "" };
+            cx.local.logs.error(
+                cx,
+                ex,
+                loc.settings.limit_conn_log_level,
+                format_args!("{refusal}{dry} by zone \"{zone}\""),
+            );
+            (!loc.settings.limit_conn_dry_run).then_some(Step::Synth(Synth::Status(loc.settings.limit_conn_status)))
+        }
+    }
+}
+
+fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    let site = cx.site();
+    let loc = &site.locations[ex.location];
+    let keys: Vec<Vec<u8>> =
+        loc.texts.limit_reqs.iter().map(|&(zone, ..)| site.limit_reqs[zone].key.value(ex, cx)).collect();
+    let limits: Vec<LimitReq<'_>> = loc
+        .texts
+        .limit_reqs
+        .iter()
+        .zip(&keys)
+        .map(|(&(zone, burst, delay), key)| LimitReq { zone: &site.limit_reqs[zone].state, key, burst, delay })
+        .collect();
+    let dry = loc.settings.limit_req_dry_run;
+    let how = if dry { ", dry run" } else { "" };
+    let name = |which: usize| &site.limit_reqs[loc.texts.limit_reqs[which].0].name;
+    match limit_req(&limits, cx.now()) {
+        ReqVerdict::Unlimited | ReqVerdict::Pass => None,
+        ReqVerdict::Delay { wait, excess, limit } => {
+            // nginx writes of delays one level below refusals.
+            let level = one_less(loc.settings.limit_req_log_level);
+            cx.local.logs.error(
+                cx,
+                ex,
+                level,
+                format_args!("delaying request{how}, excess: {}, by zone \"{}\"", excess_text(excess), name(limit)),
+            );
+            (!dry).then_some(Step::Delay(wait))
+        }
+        ReqVerdict::Reject { excess, limit } => {
+            let level = loc.settings.limit_req_log_level;
+            cx.local.logs.error(
+                cx,
+                ex,
+                level,
+                format_args!("limiting requests{how}, excess: {} by zone \"{}\"", excess_text(excess), name(limit)),
+            );
+            (!dry).then_some(Step::Synth(Synth::Status(loc.settings.limit_req_status)))
+        }
+    }
+}
+
+fn one_less(level: LogLevel) -> LogLevel {
+    match level {
+        LogLevel::Emerg | LogLevel::Alert | LogLevel::Crit | LogLevel::Error => LogLevel::Warn,
+        LogLevel::Warn => LogLevel::Notice,
+        LogLevel::Notice => LogLevel::Info,
+        LogLevel::Info => LogLevel::Info,
+        LogLevel::Debug => LogLevel::Debug,
+    }
+}
+
+/// `allow`, `deny` and `auth_basic`, joined by `satisfy`. `None` lets the request pass.
+pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    let loc = &cx.site().locations[ex.location];
+    let by_address = check(&loc.settings.access, peer(ex));
+    let any = loc.settings.satisfy_any;
+    match by_address {
+        Verdict::Allowed if any => return None,
+        Verdict::Denied if !any => return Some(forbidden(ex, cx)),
+        Verdict::Allowed | Verdict::Denied | Verdict::NoRule => {}
+    }
+    match password(ex, cx) {
+        Some(Asked::Granted) => None,
+        Some(Asked::Not(step)) => Some(step),
+        None if by_address == Verdict::Denied => Some(forbidden(ex, cx)),
+        None => None,
+    }
+}
+
+enum Asked {
+    Granted,
+    Not(Step),
+}
+
+fn forbidden(ex: &mut Exchange, cx: &Cx) -> Step {
+    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{FORBIDDEN_TEXT}"));
+    Step::Synth(Synth::Status(403))
+}
+
+/// Asks for a password; `None` where none is asked for.
+fn password(ex: &mut Exchange, cx: &Cx) -> Option<Asked> {
+    let (realm, file) = cx.site().locations[ex.location].texts.auth_basic.as_ref()?;
+    let realm = realm.value(ex, cx);
+    if realm == b"off" {
+        return None;
+    }
+    let file = file.as_ref()?.value(ex, cx);
+    let path = Path::new(std::ffi::OsStr::from_bytes(&file));
+    Some(match auth::find(ex.head.fields.get_known(Known::Authorization), path) {
+        Ok(claim) if claim.is_slow() => Asked::Not(Step::Verify(Box::new(Verification { claim, realm }))),
+        Ok(claim) => match claim.verify() {
+            Ok(_) => Asked::Granted,
+            Err(error) => Asked::Not(refused(&error, &realm, ex, cx)),
+        },
+        Err(error) => Asked::Not(refused(&error, &realm, ex, cx)),
+    })
+}
+
+/// A password whose check takes long.
+pub struct Verification {
+    claim: Claim,
+    realm: Vec<u8>,
+}
+
+/// Checks a password on a thread made for that, so that the worker's other connections do not wait.
+pub async fn verify(verification: Verification, ex: &mut Exchange, cx: &Cx) -> Step {
+    let Verification { claim, realm } = verification;
+    match tokio::task::spawn_blocking(move || claim.verify()).await {
+        Ok(Ok(_)) => {
+            ex.authorized = true;
+            Step::Route(Entrance::Limits)
+        }
+        Ok(Err(error)) => refused(&error, &realm, ex, cx),
+        Err(_) => Step::Synth(Synth::Status(500)),
+    }
+}
+
+fn refused(error: &AuthError, realm: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
+    cx.local.logs.error(cx, ex, error.level(), format_args!("{error}"));
+    if error.status() == 401 {
+        ex.out.fields.set("WWW-Authenticate", &auth::challenge(realm));
+    }
+    Step::Synth(Synth::Status(error.status()))
+}
+
+/// `$remote_user`.
+pub fn remote_user(ex: &Exchange) -> Option<Vec<u8>> {
+    auth::credentials(ex.head.fields.get_known(Known::Authorization)).map(|credentials| credentials.user().to_vec())
+}

@@ -1,0 +1,556 @@
+//! The response on the wire: conditions, ranges, the fields of this request, the head as bytes.
+//!
+//! A hit is laid out from what was serialised when the page was stored; only Server, Date, Content-Length,
+//! Connection and the location's own fields are written anew. Everything else goes through the fields.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use larder_cache::{HitRef, Object};
+use larder_conf::model::{Expires, Settings};
+use larder_http::{Known, Version, reason};
+use larder_store::BodyReader;
+
+use crate::clock;
+use crate::context::Cx;
+use crate::exchange::{CacheStatus, Exchange};
+use crate::files::conditional::{self, Condition};
+use crate::files::ranges::{self, Multipart, Plan as RangePlan};
+use crate::site::Loc;
+
+use super::{Content, Ranges, Response, lookup, response_fields, synth};
+
+/// A response whose head has been serialised; this is what follows it.
+pub enum Outgoing {
+    /// Nothing.
+    Nothing,
+    /// Bytes.
+    Bytes(Bytes),
+    /// A part of a file.
+    File(Arc<std::fs::File>, Range<u64>),
+    /// A page that is whole and in memory, found by lookup.
+    Hit(HitRef, Range<u64>),
+    /// A page, maybe filling; the flag asks for chunks.
+    Stored(Arc<Object>, Range<u64>),
+    /// What an origin sends; with chunks, or else as it is.
+    Stream {
+        /// Where it comes from, at its beginning.
+        reader: BodyReader,
+        /// Which part.
+        range: Range<u64>,
+        /// Whether it goes in chunks.
+        chunked: bool,
+        /// Trailer fields after the last chunk, serialised.
+        trailers: Vec<u8>,
+    },
+    /// Several ranges, each with a head of its own, and the closing boundary.
+    Parts(Multipart, Source),
+}
+
+/// Where the parts of a multipart response come from.
+pub enum Source {
+    /// Bytes.
+    Bytes(Bytes),
+    /// A file.
+    File(Arc<std::fs::File>),
+    /// A page.
+    Stored(Arc<Object>),
+}
+
+/// Serialises the head of `response` into `out` and says what follows.
+pub fn lay_out(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
+    match response.content {
+        Content::Hit(object) => match quick(&object, ex, cx, out) {
+            Some(len) => Outgoing::Hit(object, 0..len),
+            None => {
+                if let Some(policy) = lookup::policy(ex, cx) {
+                    response_fields::lay_out_object(&object, policy, ex, cx);
+                }
+                let response = Response {
+                    last_modified: object.last_modified,
+                    content: Content::Object(object.to_arc()),
+                    ..response
+                };
+                full(response, ex, cx, out)
+            }
+        },
+        content => full(Response { content, ..response }, ex, cx, out),
+    }
+}
+
+/// A plain hit: the serialised fields of the page, and ours around them. `None` when this request asks for more.
+fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Option<u64> {
+    let loc = &cx.site().locations[ex.location];
+    let policy = lookup::policy(ex, cx)?;
+    let prepared = object.prepared.as_ref().filter(|prepared| prepared.policy == policy.id)?;
+    if object.status != 200 || loc.texts.reads_fields || loc.settings.expires.is_some() || ex.error_status.is_some() {
+        return None;
+    }
+    let len = object.body.whole()?.len();
+    let asks_for_more = ex.head.fields.iter_known().any(|(known, _, _)| {
+        matches!(
+            known,
+            Known::Range
+                | Known::IfModifiedSince
+                | Known::IfNoneMatch
+                | Known::IfMatch
+                | Known::IfUnmodifiedSince
+                | Known::IfRange
+        )
+    });
+    if asks_for_more {
+        return None;
+    }
+    ex.out.status = 200;
+    settle_connection(ex, cx);
+    append_status(200, &object.reason, out);
+    append_server_and_date(&loc.settings, ex, cx, out);
+    append_number(b"Content-Length: ", len, out);
+    append_connection(&loc.settings, ex, out);
+    out.extend_from_slice(&prepared.block);
+    append_added(loc, 200, ex, cx, |name, value| {
+        append_line(name, value, out);
+    });
+    append_cache_fields(object, loc, ex, cx, out);
+    out.extend_from_slice(b"\r\n");
+    Some(if ex.is_head() { 0 } else { len })
+}
+
+/// Any response: its fields are those of the exchange.
+fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
+    let Response { mut content, last_modified, ranges: which, conditional } = response;
+    if let Some(status) = ex.error_status.take() {
+        ex.out.status = status;
+        ex.out.reason.clear();
+    }
+    let loc = &cx.site().locations[ex.location];
+    add_configured_charset(loc, ex, cx);
+    if conditional && ex.out.status == 200 && !ex.error_page {
+        match conditional::decide(
+            &ex.head.fields,
+            last_modified,
+            ex.out.fields.get_known(Known::Etag),
+            loc.settings.if_modified_since,
+        ) {
+            Condition::Go => {}
+            Condition::NotModified => {
+                ex.out.status = 304;
+                ex.out.reason.clear();
+                ex.out.fields.remove("Content-Type");
+                content = Content::Empty;
+            }
+            Condition::PreconditionFailed => {
+                ex.out.status = 412;
+                return own_page(412, ex, cx, out);
+            }
+        }
+    }
+    let total = length(&content);
+    let mut part = 0..total.unwrap_or(u64::MAX);
+    let mut parts = None;
+    if ex.out.status == 200 && which != Ranges::No {
+        let asked = ex.head.fields.get_known(Known::Range).filter(|_| loc.settings.max_ranges != Some(0));
+        let applies = asked.is_some()
+            && conditional::range_applies(&ex.head.fields, last_modified, ex.out.fields.get_known(Known::Etag));
+        let announces = which == Ranges::Announced;
+        if announces && loc.settings.max_ranges != Some(0) {
+            ex.out.fields.set("Accept-Ranges", b"bytes");
+        }
+        if let (Some(total), Some(asked), true) = (total, asked, applies) {
+            let content_type = ex.out.fields.get_known(Known::ContentType).map(<[u8]>::to_vec);
+            let asked = larder_http::parse_ranges(asked, total, loc.settings.max_ranges);
+            match ranges::plan(&asked, total, content_type.as_deref().unwrap_or_default(), cx.worker.random()) {
+                RangePlan::Whole => {}
+                RangePlan::Unsatisfiable { content_range } => {
+                    ex.out.fields.clear();
+                    ex.out.fields.set("Content-Range", content_range.as_bytes());
+                    return own_page(416, ex, cx, out);
+                }
+                RangePlan::Single { slice, content_range } => {
+                    ex.out.status = 206;
+                    ex.out.reason.clear();
+                    ex.out.fields.remove("Accept-Ranges");
+                    ex.out.fields.set("Content-Range", content_range.as_bytes());
+                    part = slice;
+                }
+                // A page that still arrives goes out in one piece or one range: several would need to wait.
+                RangePlan::Multipart(_) if matches!(content, Content::Stream(..)) => {}
+                RangePlan::Multipart(multipart) => {
+                    ex.out.status = 206;
+                    ex.out.reason.clear();
+                    ex.out.fields.remove("Accept-Ranges");
+                    ex.out.fields.set("Content-Type", multipart.content_type.as_bytes());
+                    part = 0..multipart.len;
+                    parts = Some(multipart);
+                }
+            }
+        }
+    }
+    let status = ex.out.status;
+    let bodiless = status == 204 || status == 304 || status < 200;
+    let known = match (bodiless, total) {
+        (true, _) => None,
+        (false, Some(_)) => Some(part.end - part.start),
+        (false, None) => None,
+    };
+    add_expires(loc, last_modified, ex, cx);
+    absolute_location(loc, ex, cx);
+    settle_connection(ex, cx);
+    let needs_chunks = !bodiless && total.is_none();
+    let chunked = needs_chunks && ex.head.version == Version::Http11 && loc.settings.chunked_transfer_encoding;
+    if needs_chunks && !chunked {
+        ex.keep_alive = false;
+    }
+    let keep_out = std::mem::take(&mut ex.out.reason);
+    append_status(status, &keep_out, out);
+    ex.out.reason = keep_out;
+    append_server_and_date(&loc.settings, ex, cx, out);
+    if let Some(length) = known {
+        append_number(b"Content-Length: ", length, out);
+    }
+    if chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    append_connection(&loc.settings, ex, out);
+    add_configured(loc, status, ex, cx);
+    for (name, value) in ex.out.fields.iter() {
+        append_line(name, value, out);
+    }
+    if let Content::Object(object) = &content {
+        append_cache_fields(object, loc, ex, cx, out);
+    } else {
+        append_cache_status(None, loc, ex, cx, out);
+    }
+    let trailers = if chunked && !ex.is_head() { trailers(loc, status, ex, cx) } else { Vec::new() };
+    out.extend_from_slice(b"\r\n");
+    if bodiless || ex.is_head() {
+        return Outgoing::Nothing;
+    }
+    outgoing(content, part, parts, chunked, trailers)
+}
+
+fn outgoing(
+    content: Content,
+    part: Range<u64>,
+    parts: Option<Multipart>,
+    chunked: bool,
+    trailers: Vec<u8>,
+) -> Outgoing {
+    match (content, parts) {
+        (Content::Empty, _) => Outgoing::Nothing,
+        (Content::Bytes(bytes), None) => Outgoing::Bytes(bytes.slice(part.start as usize..part.end as usize)),
+        (Content::Bytes(bytes), Some(parts)) => Outgoing::Parts(parts, Source::Bytes(bytes)),
+        (Content::File(file, _), None) => Outgoing::File(file, part),
+        (Content::File(file, _), Some(parts)) => Outgoing::Parts(parts, Source::File(file)),
+        (Content::Hit(object), None) => Outgoing::Hit(object, part),
+        (Content::Hit(object), Some(parts)) => Outgoing::Parts(parts, Source::Stored(object.to_arc())),
+        (Content::Object(object), None) if chunked || object.body.whole().is_none() => {
+            Outgoing::Stream { reader: object.body.reader(), range: part, chunked, trailers }
+        }
+        (Content::Object(object), None) => Outgoing::Stored(object, part),
+        (Content::Object(object), Some(parts)) => Outgoing::Parts(parts, Source::Stored(object)),
+        // A stream's ranges are single: several would need what has not come yet.
+        (Content::Stream(reader, _), _) => Outgoing::Stream { reader, range: part, chunked, trailers },
+    }
+}
+
+/// The length of a body, when it is known.
+fn length(content: &Content) -> Option<u64> {
+    match content {
+        Content::Empty => Some(0),
+        Content::Bytes(bytes) => Some(bytes.len() as u64),
+        Content::File(_, len) => Some(*len),
+        Content::Hit(object) => object.body.whole().map(|whole| whole.len()),
+        Content::Object(object) => object.body.whole().map(|whole| whole.len()).or_else(|| announced(object)),
+        Content::Stream(_, len) => *len,
+    }
+}
+
+/// The length that the origin announced for a page that still fills.
+pub fn announced(object: &Object) -> Option<u64> {
+    let value = object.fields.get_known(Known::ContentLength)?;
+    std::str::from_utf8(value).ok()?.trim().parse().ok()
+}
+
+/// A page of our own in place of a response that a condition or range forbids.
+fn own_page(status: u16, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
+    let mut step = synth::synth(super::Synth::Status(status), ex, cx);
+    // An `error_page` for it may lead elsewhere; only what can be answered at once is.
+    if !matches!(step, super::Step::Deliver(_)) {
+        ex.error_status = None;
+        step = synth::synth(super::Synth::Final(status), ex, cx);
+    }
+    match step {
+        super::Step::Deliver(response) => full(response, ex, cx, out),
+        _ => Outgoing::Nothing,
+    }
+}
+
+/// Decides whether the connection is kept after this response.
+fn settle_connection(ex: &mut Exchange, cx: &Cx) {
+    if !ex.keep_alive {
+        return;
+    }
+    let settings = &cx.site().locations[ex.location].settings;
+    let old = crate::worker::age(&ex.client, cx.now()) > settings.keepalive_time;
+    if ex.number >= settings.keepalive_requests || settings.keepalive_timeout.is_zero() || old || cx.worker.is_closing()
+    {
+        ex.keep_alive = false;
+    }
+}
+
+fn append_status(status: u16, sent: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    let digits = [b'0' + (status / 100 % 10) as u8, b'0' + (status / 10 % 10) as u8, b'0' + (status % 10) as u8];
+    out.extend_from_slice(&digits);
+    out.push(b' ');
+    out.extend_from_slice(if sent.is_empty() { reason(status).as_bytes() } else { sent });
+    out.extend_from_slice(b"\r\n");
+}
+
+fn append_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    if !ex.out.fields.contains("Server") {
+        append_line(b"Server", synth::server_name(settings.server_tokens).as_bytes(), out);
+    }
+    if !ex.out.fields.contains("Date") {
+        out.extend_from_slice(b"Date: ");
+        clock::append_date(cx.now(), out);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn append_connection(settings: &Settings, ex: &Exchange, out: &mut Vec<u8>) {
+    if ex.out.status == 101 {
+        out.extend_from_slice(b"Connection: upgrade\r\n");
+        return;
+    }
+    if !ex.keep_alive {
+        out.extend_from_slice(b"Connection: close\r\n");
+        return;
+    }
+    out.extend_from_slice(b"Connection: keep-alive\r\n");
+    if let Some(seconds) = settings.keepalive_header {
+        append_number(b"Keep-Alive: timeout=", seconds, out);
+    }
+}
+
+fn append_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn append_number(before: &[u8], number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(before);
+    append_decimal(number, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A number in digits, without the machinery of `format!`.
+pub fn append_decimal(mut number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0_u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Statuses that `add_header` without `always` and `expires` are for.
+fn is_adorned(status: u16) -> bool {
+    matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
+}
+
+/// Evaluates `add_header` and hands each field that has a value to `each`.
+fn append_added(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx, mut each: impl FnMut(&[u8], &[u8])) {
+    for (name, text, always) in &loc.texts.add_headers {
+        if *always || is_adorned(status) {
+            text.with(ex, cx, |_, value| {
+                if !value.is_empty() {
+                    each(name, value);
+                }
+            });
+        }
+    }
+}
+
+fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
+    let mut added = Vec::new();
+    append_added(loc, status, ex, cx, |name, value| added.push((name.to_vec(), value.to_vec())));
+    for (name, value) in added {
+        // These two take the place of what is there; other fields are added to it (ngx_http_headers_filter).
+        if name.eq_ignore_ascii_case(b"last-modified") || name.eq_ignore_ascii_case(b"etag") {
+            ex.out.fields.set(&String::from_utf8_lossy(&name), &value);
+        } else {
+            ex.out.fields.push(&name, &value);
+        }
+    }
+}
+
+fn trailers(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, text, always) in &loc.texts.add_trailers {
+        if *always || is_adorned(status) {
+            text.with(ex, cx, |_, value| {
+                if !value.is_empty() {
+                    append_line(name, value, &mut out);
+                }
+            });
+        }
+    }
+    out
+}
+
+/// `expires`: sets Expires and Cache-Control in place of what is there.
+fn add_expires(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx: &Cx) {
+    let Some(configured) = &loc.settings.expires else { return };
+    if !is_adorned(ex.out.status) {
+        return;
+    }
+    let parsed;
+    let expires = match (configured, &loc.texts.expires) {
+        (Expires::Variable(_), Some(text)) => {
+            let value = text.value(ex, cx);
+            match larder_conf::parse_expires(&String::from_utf8_lossy(&value), false) {
+                Ok(Some(expires)) => {
+                    parsed = expires;
+                    &parsed
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+        (Expires::Variable(_), None) => return,
+        (fixed, _) => fixed,
+    };
+    let now = cx.now().secs();
+    let (date, control) = match expires {
+        Expires::Epoch => (String::from("Thu, 01 Jan 1970 00:00:01 GMT"), String::from("no-cache")),
+        Expires::Max => (String::from("Thu, 31 Dec 2037 23:55:55 GMT"), String::from("max-age=315360000")),
+        Expires::After(seconds) => dated(now, *seconds),
+        Expires::Modified(seconds) => match last_modified {
+            Some(modified) => {
+                let at = modified.saturating_add_signed(*seconds);
+                dated(now, i64::try_from(at).unwrap_or(i64::MAX).saturating_sub_unsigned(now))
+            }
+            None => dated(now, *seconds),
+        },
+        Expires::Daily(second) => {
+            let day = 24 * 60 * 60;
+            let passed = cx.local.logs.seconds_of_local_day(cx.now());
+            dated(now, i64::from((u64::from(*second) + day - passed) as u32 % day as u32))
+        }
+        Expires::Variable(_) => return,
+    };
+    ex.out.fields.set("Expires", date.as_bytes());
+    ex.out.fields.set("Cache-Control", control.as_bytes());
+}
+
+fn dated(now: u64, seconds: i64) -> (String, String) {
+    let date = larder_http::format_date(now.saturating_add_signed(seconds));
+    let date = String::from_utf8_lossy(&date).into_owned();
+    if seconds < 0 { (date, String::from("no-cache")) } else { (date, format!("max-age={seconds}")) }
+}
+
+/// A redirect to a path becomes one to a URL, unless `absolute_redirect off`.
+fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
+    let settings = &loc.settings;
+    let Some(location) = ex.out.fields.get_known(Known::Location).filter(|location| location.first() == Some(&b'/'))
+    else {
+        return;
+    };
+    // An origin's own relative redirect is passed as it is.
+    if !settings.absolute_redirect || !ex.out.location_is_ours {
+        return;
+    }
+    let mut url = b"http://".to_vec();
+    let name = &cx.site().servers[ex.server].name;
+    if settings.server_name_in_redirect && !name.is_empty() {
+        url.extend_from_slice(name);
+    } else if !ex.host.is_empty() {
+        url.extend_from_slice(&ex.host);
+    } else if let Some(local) = ex.client.local {
+        url.extend_from_slice(local.ip().to_string().as_bytes());
+    }
+    if let Some(local) = ex.client.local.filter(|local| settings.port_in_redirect && local.port() != 80) {
+        url.push(b':');
+        append_decimal(u64::from(local.port()), &mut url);
+    }
+    url.extend_from_slice(location);
+    ex.out.fields.set("Location", &url);
+}
+
+/// `charset`: added to a type that is listed and names none.
+fn add_configured_charset(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
+    let Some(charset) = &loc.texts.charset else { return };
+    if ex.out.fields.contains("Content-Encoding") && !ex.attempts.is_empty() {
+        return;
+    }
+    let Some(content_type) = ex.out.fields.get_known(Known::ContentType) else { return };
+    let bare = content_type.split(|&byte| byte == b';').next().unwrap_or(b"").trim_ascii();
+    let types = &loc.settings.charset_types;
+    if !types.iter().any(|listed| listed == "*" || listed.as_bytes().eq_ignore_ascii_case(bare)) {
+        return;
+    }
+    let charset = charset.value(ex, cx);
+    if !charset.is_empty() && charset != b"off" {
+        add_charset(&charset, ex);
+    }
+}
+
+/// Adds `; charset=` to a Content-Type that has none.
+pub fn add_charset(charset: &[u8], ex: &mut Exchange) {
+    let Some(content_type) = ex.out.fields.get_known(Known::ContentType) else { return };
+    if content_type.windows(8).any(|window| window.eq_ignore_ascii_case(b"charset=")) {
+        return;
+    }
+    let value = [content_type, b"; charset=", charset].concat();
+    ex.out.fields.set("Content-Type", &value);
+}
+
+/// `Age` is nginx's to leave out; `Cache-Status` is sent where a directive asks for it.
+fn append_cache_fields(object: &Object, loc: &Loc, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    append_cache_status(Some(object), loc, ex, cx, out);
+}
+
+/// `Cache-Status` (RFC 9211): hit or why it was forwarded, the time left, and the reason in nginx's word.
+fn append_cache_status(object: Option<&Object>, loc: &Loc, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    if !loc.settings.cache_status_header {
+        return;
+    }
+    let Some(status) = ex.cache_status else { return };
+    out.extend_from_slice(b"Cache-Status: larder");
+    match status {
+        CacheStatus::Hit => out.extend_from_slice(b"; hit"),
+        CacheStatus::Stale | CacheStatus::Updating => out.extend_from_slice(b"; hit"),
+        CacheStatus::Miss | CacheStatus::Scarce => out.extend_from_slice(b"; fwd=uri-miss"),
+        CacheStatus::Bypass => out.extend_from_slice(b"; fwd=bypass"),
+        CacheStatus::Expired | CacheStatus::Revalidated => out.extend_from_slice(b"; fwd=stale"),
+    }
+    if let Some(object) = object {
+        out.extend_from_slice(b"; ttl=");
+        let now = cx.now();
+        if object.is_fresh(now) {
+            append_decimal(object.fresh_until.since(now).as_secs(), out);
+        } else {
+            out.push(b'-');
+            append_decimal(object.staleness(now).as_secs(), out);
+        }
+    } else if let Some(status) = ex.origin_status {
+        out.extend_from_slice(b"; fwd-status=");
+        append_decimal(u64::from(status), out);
+    }
+    out.extend_from_slice(b"; detail=\"");
+    out.extend_from_slice(status.name().as_bytes());
+    if !ex.cache_detail.is_empty() {
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(ex.cache_detail.as_bytes());
+    }
+    out.extend_from_slice(b"\"\r\n");
+}

@@ -1,0 +1,417 @@
+//! Asking the origin, and what its answer leads to: a response, an error page, another URI, or the stale copy.
+//!
+//! The order of decisions is that of ngx_http_upstream: failures, `use_stale`, a 304 to our own question,
+//! `intercept_errors`, X-Accel-Redirect, then whether to store. The body is taken off the origin by a task of its
+//! own, as fast as it is made, so that a slow client holds no PHP child, and one that leaves takes nobody's page.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use larder_cache::{Object, Permit, Rules};
+use larder_conf::model::{LogLevel, UseStale};
+use larder_http::{Fields, Known, Method, Time};
+use larder_origin::{Answer, FailKind, FetchError};
+use larder_store::{Body, BodyWriter, Spill};
+
+use crate::conn::Io;
+use crate::context::Cx;
+use crate::exchange::{CacheStatus, Exchange};
+use crate::pump::{self, Report};
+use crate::site::{OriginPolicy, Protocol};
+
+use super::origin_request::{self, Validators};
+use super::store::{self, Keeping};
+use super::{Content, Internal, Ranges, Response, Step, Synth, lookup, response_fields};
+
+/// What a fetch is for.
+pub struct Plan {
+    /// Where its answer may be stored.
+    pub storing: Option<Storing>,
+    /// The stale page that is there, to be revalidated or delivered when the origin fails.
+    pub stale: Option<Arc<Object>>,
+}
+
+/// The right to store the answer.
+pub struct Storing {
+    zone: usize,
+    right: Right,
+}
+
+enum Right {
+    Permit(Permit),
+    /// To be asked for when there is something to store, under the exchange's key.
+    Unasked,
+}
+
+impl Storing {
+    /// By a permit that lookup gave.
+    pub fn new(permit: Permit, zone: usize) -> Self {
+        Self { zone, right: Right::Permit(permit) }
+    }
+
+    /// Without one: nobody waits for the answer.
+    pub fn unasked(zone: usize) -> Self {
+        Self { zone, right: Right::Unasked }
+    }
+
+    fn permit(self, policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> Option<Permit> {
+        match self.right {
+            Right::Permit(permit) => Some(permit),
+            Right::Unasked => {
+                let key = larder_cache::KeyRef::new(&ex.cache_key);
+                let zone = lookup::zone_of(self.zone, cx);
+                zone.permit(&mut cx.local.fronts[self.zone].borrow_mut(), &key, &rules(policy, ex, cx.now()), cx.now())
+            }
+        }
+    }
+
+    /// Tells those who wait that there will be nothing to share.
+    fn uncacheable(self, cx: &Cx) {
+        match self.right {
+            Right::Permit(permit) => permit.uncacheable(cx.now()),
+            Right::Unasked => {}
+        }
+    }
+}
+
+/// The rules of lookup in this location.
+pub fn rules(policy: &OriginPolicy, ex: &Exchange, now: Time) -> Rules {
+    let model = &policy.settings.model;
+    Rules {
+        min_uses: model.cache_min_uses,
+        lock: model.cache_lock && !ex.background,
+        lock_age: model.cache_lock_age,
+        // One who has waited before waits no longer than what is left.
+        lock_timeout: ex.lock_until.map_or(model.cache_lock_timeout, |until| until.since(now)),
+        ignore_vary: model.ignore_headers.vary,
+        ..Rules::default()
+    }
+}
+
+/// Fetches for `ex`. Without `io` nobody waits for the answer.
+pub async fn fetch(plan: Plan, ex: &mut Exchange, cx: &Cx, io: Option<&mut Io>) -> Step {
+    let Some(policy) = lookup::policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
+    let validators = validators(&plan, policy);
+    // A page that may be stored is fetched whole, whatever part of it this request wants.
+    let asked = ex.method;
+    if plan.storing.is_some() && asked == Method::Head && converts_head(policy) {
+        ex.method = Method::Get;
+    }
+    let request = origin_request::build(policy, plan.storing.is_some(), &validators, ex, cx);
+    ex.method = asked;
+    let request = match request {
+        Ok(request) => request,
+        Err(step) => return step,
+    };
+    let fetching = larder_origin::fetch(request);
+    let abortable = plan.storing.is_none() && !policy.settings.model.ignore_client_abort;
+    let outcome = match io.filter(|_| abortable) {
+        None => fetching.await,
+        Some(io) => tokio::select! {
+            biased;
+            outcome = fetching => outcome,
+            () = io.gone() => {
+                cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection, so upstream connection is closed too"));
+                ex.out.status = 499;
+                return Step::Abort;
+            }
+        },
+    };
+    note_attempts(outcome.attempts, ex, cx);
+    match outcome.result {
+        Ok(answer) => answered(answer, plan, policy, &validators, ex, cx),
+        Err(error) => failed(&error, plan, policy, ex, cx),
+    }
+}
+
+/// Whether a HEAD is fetched as a GET, so that what is stored has its body.
+///
+/// nginx has a directive for `proxy_pass` only; with FastCGI it would store the empty answer to a HEAD.
+fn converts_head(policy: &OriginPolicy) -> bool {
+    match policy.protocol {
+        Protocol::Http(_) => policy.settings.model.cache_convert_head,
+        Protocol::FastCgi(_) => true,
+    }
+}
+
+fn validators(plan: &Plan, policy: &OriginPolicy) -> Validators {
+    let Some(object) = plan.stale.as_ref().filter(|_| policy.settings.model.cache_revalidate) else {
+        return Validators::default();
+    };
+    Validators {
+        last_modified: object.fields.get_known(Known::LastModified).map(<[u8]>::to_vec),
+        etag: object.fields.get_known(Known::Etag).map(<[u8]>::to_vec),
+    }
+}
+
+fn note_attempts(attempts: Vec<larder_origin::Attempt>, ex: &mut Exchange, cx: &Cx) {
+    for attempt in attempts {
+        let (error, stderr) = (attempt.error.clone(), attempt.stderr.clone());
+        let address = attempt.address.clone();
+        ex.attempts.push(attempt);
+        for line in stderr {
+            cx.local.logs.origin_error(
+                cx,
+                ex,
+                LogLevel::Error,
+                &address,
+                format_args!("FastCGI sent in stderr: \"{line}\" while reading response header from upstream"),
+            );
+        }
+        if let Some(error) = error {
+            cx.local.logs.origin_error(cx, ex, LogLevel::Error, &address, format_args!("{error}"));
+        }
+    }
+}
+
+/// The origin gave no answer: the stale page, if the directives allow it, else 502 or 504.
+fn failed(error: &FetchError, plan: Plan, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+    let kind = error.kind();
+    let stale = policy.settings.model.cache_use_stale;
+    let allowed = match kind {
+        FailKind::Error => stale.error,
+        FailKind::Timeout => stale.timeout,
+        FailKind::InvalidHeader => stale.invalid_header,
+    };
+    if let Some(step) = instead(plan, allowed, policy, ex, cx) {
+        return step;
+    }
+    let status = match (kind, error) {
+        (_, FetchError::Body(_)) => 500,
+        (FailKind::Timeout, _) => 504,
+        (FailKind::Error | FailKind::InvalidHeader, _) => 502,
+    };
+    Step::Synth(Synth::Status(status))
+}
+
+/// The stale page in place of a failed or unwelcome answer, when that is allowed and there is one.
+fn instead(plan: Plan, allowed: bool, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    let object = plan.stale.filter(|object| allowed || object.may_serve_if_error(cx.now()))?;
+    // Dropping the right to store wakes whoever waits for it.
+    drop(plan.storing);
+    ex.cache_status = Some(CacheStatus::Stale);
+    ex.cache_detail = "the origin failed";
+    cx.stats().stale.add(1);
+    Some(lookup::deliver_object(object, policy, ex, cx))
+}
+
+fn stale_covers(stale: UseStale, status: u16) -> bool {
+    match status {
+        500 => stale.http_500,
+        502 => stale.http_502,
+        503 => stale.http_503,
+        504 => stale.http_504,
+        403 => stale.http_403,
+        404 => stale.http_404,
+        429 => stale.http_429,
+        _ => false,
+    }
+}
+
+fn answered(
+    mut answer: Answer,
+    mut plan: Plan,
+    policy: &OriginPolicy,
+    validators: &Validators,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Step {
+    let status = answer.head.status;
+    let address = ex.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
+    for line in answer.body.stderr() {
+        cx.local.logs.origin_error(
+            cx,
+            ex,
+            LogLevel::Error,
+            &address,
+            format_args!("FastCGI sent in stderr: \"{line}\" while reading response header from upstream"),
+        );
+    }
+    ex.origin_status = Some(status);
+    ex.origin_fields = Some(answer.head.fields.clone());
+    let asked_for_304 = validators.etag.is_some() || validators.last_modified.is_some();
+    if status == 304
+        && asked_for_304
+        && let Some(object) = plan.stale.take()
+    {
+        return revalidated(&answer.head.fields, &object, plan.storing, policy, ex, cx);
+    }
+    if plan.stale.is_some() {
+        let covered = stale_covers(policy.settings.model.cache_use_stale, status);
+        let failed = status >= 500 && plan.stale.as_ref().is_some_and(|object| object.may_serve_if_error(cx.now()));
+        if covered || failed {
+            if let Some(step) =
+                instead(Plan { storing: plan.storing.take(), stale: plan.stale.take() }, true, policy, ex, cx)
+            {
+                return step;
+            }
+        }
+    }
+    if let Some(to) = accel_redirect(&answer.head.fields, policy) {
+        if let Some(storing) = plan.storing {
+            storing.uncacheable(cx);
+        }
+        return redirected(to, &answer.head.fields, ex);
+    }
+    let intercepted = lookup::intercepted(status, policy, ex, cx);
+    if let Some(step) = intercepted {
+        let challenge = answer.head.fields.get_known(Known::WwwAuthenticate).map(<[u8]>::to_vec);
+        store_and_pump(answer, plan.storing, policy, ex, cx);
+        if let Some(challenge) = challenge {
+            ex.out.fields.set("WWW-Authenticate", &challenge);
+        }
+        return step;
+    }
+    respond(answer, plan.storing, policy, ex, cx)
+}
+
+/// The origin confirmed the stored page.
+fn revalidated(
+    confirmation: &Fields,
+    object: &Arc<Object>,
+    storing: Option<Storing>,
+    policy: &OriginPolicy,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Step {
+    let keeping = store::freshened(confirmation, object, policy, cx.now());
+    let fresh = store::freshen(object, keeping, cx.now());
+    let delivered = match storing.and_then(|storing| storing.permit(policy, ex, cx)) {
+        Some(permit) => permit.freshen(object, fresh),
+        None => Arc::clone(object),
+    };
+    ex.cache_status = Some(CacheStatus::Revalidated);
+    lookup::deliver_object(delivered, policy, ex, cx)
+}
+
+fn accel_redirect(fields: &Fields, policy: &OriginPolicy) -> Option<Vec<u8>> {
+    if policy.settings.model.ignore_headers.x_accel_redirect {
+        return None;
+    }
+    fields.get_known(Known::XAccelRedirect).filter(|uri| !uri.is_empty()).map(<[u8]>::to_vec)
+}
+
+/// X-Accel-Redirect: go where it says, with the few fields of the answer that go along.
+fn redirected(to: Vec<u8>, fields: &Fields, ex: &mut Exchange) -> Step {
+    ex.out.fields.clear();
+    for (known, name, value) in fields.iter_known() {
+        if matches!(
+            known,
+            Known::ContentDisposition | Known::SetCookie | Known::CacheControl | Known::Expires | Known::ContentType
+        ) {
+            ex.out.fields.push(name, value);
+        }
+    }
+    if ex.method != Method::Head {
+        ex.method = Method::Get;
+    }
+    Step::Redirect(match to.first() {
+        Some(b'@') => Internal::Named(to.into()),
+        _ => Internal::Uri(to),
+    })
+}
+
+/// Lays the answer out as the response, and starts taking its body.
+fn respond(answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+    let fields = answer.head.fields.clone();
+    ex.out.status = answer.head.status;
+    ex.out.reason.clear();
+    ex.out.reason.extend_from_slice(&answer.head.reason);
+    if !policy.settings.model.ignore_headers.x_accel_limit_rate
+        && let Some(rate) = fields.get_known(Known::XAccelLimitRate)
+    {
+        ex.limit_rate = crate::limit::parse_rate(rate);
+    }
+    response_fields::lay_out(&fields, policy, ex, cx);
+    if !policy.settings.model.ignore_headers.x_accel_charset
+        && let Some(charset) = fields.get_known(Known::XAccelCharset)
+    {
+        super::deliver::add_charset(charset, ex);
+    }
+    let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);
+    let length = answer.body.content_length();
+    let (body, stored) = store_and_pump(answer, storing, policy, ex, cx);
+    let ranges = match stored {
+        true => Ranges::Quiet,
+        false if policy.settings.model.force_ranges => Ranges::Announced,
+        false => Ranges::No,
+    };
+    let content = match body {
+        Some(body) => Content::Stream(body.reader(), length),
+        None => Content::Empty,
+    };
+    Step::Deliver(Response { content, last_modified, ranges, conditional: stored })
+}
+
+/// Decides about storing, and starts the task that takes the body; says whether the answer is being stored.
+/// There is no body to take where the answer cannot have one.
+fn store_and_pump(
+    answer: Answer,
+    storing: Option<Storing>,
+    policy: &OriginPolicy,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> (Option<Body>, bool) {
+    let length = answer.body.content_length();
+    let mut permit = None;
+    let (writer, body) = match storing {
+        None => larder_store::body(None, Some(spill(policy, &answer.head.fields))),
+        Some(storing) => match store::keeping(answer.head.status, &answer.head.fields, policy, ex, cx) {
+            Keeping::No(why) => {
+                ex.cache_detail = why;
+                // A failure is no reason for everyone who waits to ask at once: the next one tries.
+                if answer.head.status < 500 {
+                    storing.uncacheable(cx);
+                }
+                larder_store::body(None, Some(spill(policy, &answer.head.fields)))
+            }
+            keeping => {
+                let zone = Arc::clone(lookup::zone_of(storing.zone, cx));
+                let (writer, body) = zone.body(length, Some(spill(policy, &answer.head.fields)));
+                if let Some(mut right) = storing.permit(policy, ex, cx) {
+                    match store::object(&answer, body.clone(), keeping, policy, ex, cx) {
+                        Some(object) => {
+                            right.begin(object);
+                            permit = Some(right);
+                        }
+                        None => right.uncacheable(cx.now()),
+                    }
+                }
+                (writer, body)
+            }
+        },
+    };
+    let report = Rc::new(Report::default());
+    ex.report = Some(Rc::clone(&report));
+    let stored = permit.is_some();
+    start(answer, writer, report, permit, ex, cx);
+    (Some(body), stored)
+}
+
+fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, permit: Option<Permit>, ex: &Exchange, cx: &Cx) {
+    let address = ex.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
+    let complaint = pump::Complaint { logs: cx.clone(), context: cx.local.logs.context(cx, ex, &address) };
+    let running = cx.worker.exchange_begins(&cx.local);
+    tokio::task::spawn_local(async move {
+        let _running = running;
+        pump::pump(answer, writer, &report, permit, &complaint).await;
+    });
+}
+
+/// Where the body waits when the client is slower than the origin: memory for `*_buffers`, then a file, unless
+/// buffering is off or the origin says so.
+fn spill(policy: &OriginPolicy, fields: &Fields) -> Spill {
+    let model = &policy.settings.model;
+    let told = fields.get_known(Known::XAccelBuffering).filter(|_| !model.ignore_headers.x_accel_buffering);
+    let buffering = match told {
+        Some(value) if value.eq_ignore_ascii_case(b"no") => false,
+        Some(value) if value.eq_ignore_ascii_case(b"yes") => true,
+        _ => model.buffering,
+    };
+    let memory = model.buffers.0.saturating_mul(model.buffers.1).max(model.buffer_bytes);
+    Spill {
+        dir: model.temp_path.clone().filter(|dir| dir.is_dir()).unwrap_or_else(|| std::env::temp_dir()),
+        memory_bytes_max: if buffering { memory } else { model.buffer_bytes },
+        file_bytes_max: if buffering { model.max_temp_file_bytes } else { 0 },
+    }
+}

@@ -1,0 +1,204 @@
+//! Static files: index, directories, `autoindex`, types (nginx's static, index and autoindex modules).
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use bytes::Bytes;
+use larder_conf::model::{AutoindexFormat, LogLevel};
+use larder_http::{Escape, Method, escape_uri};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::files::{self, LinkPolicy, OpenError, Opened};
+
+use super::{Content, Internal, Ranges, Response, Step, Synth};
+
+/// Serves the file that the URI names.
+pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
+    if ex.uri.last() == Some(&b'/') {
+        return index(ex, cx);
+    }
+    if !matches!(ex.method, Method::Get | Method::Head | Method::Post) {
+        return Step::Synth(Synth::Status(405));
+    }
+    let path = filename(ex, cx);
+    let opened = match open(&path, ex, cx) {
+        Ok(opened) => opened,
+        Err(error) => return failed(&error, &path, ex, cx),
+    };
+    if opened.is_dir {
+        let mut url = Vec::with_capacity(ex.uri.len() + 1);
+        escape_uri(&ex.uri, Escape::Uri, &mut url);
+        url.push(b'/');
+        if !ex.args.is_empty() {
+            url.push(b'?');
+            url.extend_from_slice(&ex.args);
+        }
+        return Step::Synth(Synth::Redirect(301, url));
+    }
+    if !opened.is_regular {
+        let path = String::from_utf8_lossy(&path).into_owned();
+        cx.local.logs.error(cx, ex, LogLevel::Crit, format_args!("\"{path}\" is not a regular file"));
+        return Step::Synth(Synth::Status(404));
+    }
+    if ex.method == Method::Post {
+        return Step::Synth(Synth::Status(405));
+    }
+    let settings = &cx.site().locations[ex.location].settings;
+    ex.out.status = 200;
+    ex.out.fields.set("Content-Type", content_type(ex, cx).as_bytes());
+    ex.out.fields.set("Last-Modified", &larder_http::format_date(opened.mtime));
+    if settings.etag {
+        ex.out.fields.set("ETag", &files::etag::etag(opened.mtime, opened.len));
+    }
+    Step::Deliver(Response {
+        content: if opened.len == 0 { Content::Empty } else { Content::File(opened.file, opened.len) },
+        last_modified: Some(opened.mtime),
+        ranges: Ranges::Announced,
+        conditional: true,
+    })
+}
+
+/// The media type of the URI's extension.
+pub fn content_type<'a>(ex: &Exchange, cx: &'a Cx) -> &'a str {
+    let settings = &cx.site().locations[ex.location].settings;
+    let name = ex.uri.rsplit(|&byte| byte == b'/').next().unwrap_or(b"");
+    let extension = match name.iter().rposition(|&byte| byte == b'.') {
+        Some(dot) => &name[dot + 1..],
+        None => return &settings.default_type,
+    };
+    let found = std::str::from_utf8(extension).ok().and_then(|extension| {
+        if extension.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            settings.types.get(&extension.to_ascii_lowercase())
+        } else {
+            settings.types.get(extension)
+        }
+    });
+    found.unwrap_or(&settings.default_type)
+}
+
+fn filename(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
+    let mut path = Vec::new();
+    crate::vars::append(&crate::vars::Var::Fixed(crate::vars::Fixed::RequestFilename), ex, cx, &mut path);
+    path
+}
+
+fn open(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Opened, OpenError> {
+    let loc = &cx.site().locations[ex.location];
+    let settings = &loc.settings;
+    let from = loc.texts.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
+    let links = &LinkPolicy::new(&settings.disable_symlinks, &from, path);
+    let Some((max, inactive)) = settings.open_file_cache else { return files::open(path, links) };
+    let mut caches = cx.local.files.borrow_mut();
+    let cache = caches.entry((max, inactive.as_secs())).or_insert_with(|| files::cache::FileCache::new(max, inactive));
+    cache.open(
+        path,
+        links,
+        settings.open_file_cache_valid,
+        settings.open_file_cache_min_uses,
+        settings.open_file_cache_errors,
+        cx.now(),
+    )
+}
+
+/// What is at `path`, for `try_files` and `index`; `None` when nothing can be served from there.
+pub fn look(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<Opened> {
+    match open(path, ex, cx) {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            if error.status() == 500 {
+                cx.local.logs.error(cx, ex, LogLevel::Crit, format_args!("{}", error.log_text(path)));
+            }
+            None
+        }
+    }
+}
+
+fn failed(error: &OpenError, path: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
+    let status = error.status();
+    let settings = &cx.site().locations[ex.location].settings;
+    if status != 404 || settings.log_not_found {
+        let level = if status == 500 { LogLevel::Crit } else { LogLevel::Error };
+        cx.local.logs.error(cx, ex, level, format_args!("{}", error.log_text(path)));
+    }
+    Step::Synth(Synth::Status(status))
+}
+
+/// A URI that ends in `/`: the first index file that is there, else a list of the folder, else 403.
+fn index(ex: &mut Exchange, cx: &Cx) -> Step {
+    if !matches!(ex.method, Method::Get | Method::Head | Method::Post) {
+        return Step::Synth(Synth::Status(405));
+    }
+    let loc = &cx.site().locations[ex.location];
+    let folder = filename(ex, cx);
+    for name in &loc.texts.index {
+        let name = name.value(ex, cx);
+        if name.first() == Some(&b'/') {
+            return Step::Redirect(Internal::Path(name));
+        }
+        let path = [&folder[..], &name].concat();
+        match open(&path, ex, cx) {
+            Ok(found) if !found.is_dir => {
+                let uri = [&ex.uri[..], &name].concat();
+                return Step::Redirect(Internal::Path(uri));
+            }
+            Ok(_) => {}
+            Err(OpenError::Forbidden(_)) => return failed_index(&folder, 403, ex, cx),
+            Err(_) => {}
+        }
+    }
+    match loc.settings.autoindex {
+        Some(form) if matches!(ex.method, Method::Get | Method::Head) => autoindex(&folder, form, ex, cx),
+        _ => failed_index(&folder, if exists(&folder) { 403 } else { 404 }, ex, cx),
+    }
+}
+
+fn exists(folder: &[u8]) -> bool {
+    std::fs::metadata(std::ffi::OsStr::from_bytes(folder)).is_ok()
+}
+
+fn failed_index(folder: &[u8], status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
+    let folder = String::from_utf8_lossy(folder).into_owned();
+    match status {
+        404 => cx.local.logs.error(
+            cx,
+            ex,
+            LogLevel::Error,
+            format_args!("\"{folder}\" is not found (2: No such file or directory)"),
+        ),
+        _ => cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("directory index of \"{folder}\" is forbidden")),
+    }
+    Step::Synth(Synth::Status(status))
+}
+
+fn autoindex(folder: &[u8], form: larder_conf::model::Autoindex, ex: &mut Exchange, cx: &Cx) -> Step {
+    let entries = match files::autoindex::read(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{}", error.log_text(folder)));
+            return Step::Synth(Synth::Status(error.status()));
+        }
+    };
+    let argument = crate::vars::arg(&ex.args, b"callback").map(<[u8]>::to_vec);
+    let callback = match files::autoindex::check_callback(argument.as_deref()) {
+        Ok(callback) => callback.filter(|_| form.format == AutoindexFormat::Jsonp),
+        Err(_) if form.format != AutoindexFormat::Jsonp => None,
+        Err(error) => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("client sent {error}"));
+            return Step::Synth(Synth::Status(400));
+        }
+    };
+    let charset = cx.site().locations[ex.location].texts.charset.as_ref().map(|text| text.value(ex, cx));
+    let listing = files::autoindex::Listing {
+        uri: &ex.uri,
+        format: form.format,
+        exact_size: form.exact_size,
+        offset_secs: if form.localtime { cx.local.logs.stamp(cx.now(), |stamp| stamp.offset_secs) } else { 0 },
+        utf8: charset.is_some_and(|charset| charset.eq_ignore_ascii_case(b"utf-8")),
+        callback,
+    };
+    let body = files::autoindex::render(&listing, entries);
+    let content_type = listing.content_type();
+    ex.out.status = 200;
+    ex.out.fields.set("Content-Type", content_type.as_bytes());
+    Step::Deliver(Response::own(Content::Bytes(Bytes::from(body))))
+}

@@ -1,0 +1,57 @@
+//! The location's handler: files, an origin, or one of the small answers.
+
+use bytes::Bytes;
+use larder_http::Method;
+
+use crate::context::Cx;
+use crate::exchange::{Exchange, RequestBody};
+use crate::site::Handler;
+
+use super::{Content, Response, Step, Synth, files};
+
+/// A transparent picture of one pixel, as `empty_gif` sends it.
+const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\
+\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02L\x01\x00;";
+
+/// Answers, or says what is needed first.
+pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
+    match &cx.site().locations[ex.location].handler {
+        Handler::Static => files::serve(ex, cx),
+        Handler::Origin(_) => match ex.body {
+            RequestBody::Unread(_) => Step::ReadBody,
+            RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..) => Step::Lookup,
+        },
+        Handler::StubStatus => stub_status(ex, cx),
+        Handler::EmptyGif => {
+            if !matches!(ex.method, Method::Get | Method::Head) {
+                return Step::Synth(Synth::Status(405));
+            }
+            ex.out.status = 200;
+            ex.out.fields.set("Content-Type", b"image/gif");
+            // The date that nginx gives its picture.
+            let last_modified = 23_349_600;
+            ex.out.fields.set("Last-Modified", &larder_http::format_date(last_modified));
+            Step::Deliver(Response {
+                content: Content::Bytes(Bytes::from_static(EMPTY_GIF)),
+                last_modified: Some(last_modified),
+                ranges: super::Ranges::No,
+                conditional: true,
+            })
+        }
+    }
+}
+
+/// nginx's page of counters, to the byte.
+fn stub_status(ex: &mut Exchange, cx: &Cx) -> Step {
+    if !matches!(ex.method, Method::Get | Method::Head) {
+        return Step::Synth(Synth::Status(405));
+    }
+    let all = cx.worker.shared_stats();
+    let text = format!(
+        "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",
+        all.active, all.accepted, all.accepted, all.requests, all.reading, all.writing, all.waiting
+    );
+    ex.out.status = 200;
+    ex.out.fields.set("Content-Type", b"text/plain");
+    Step::Deliver(Response::own(Content::Bytes(Bytes::from(text))))
+}

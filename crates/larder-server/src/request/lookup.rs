@@ -1,0 +1,255 @@
+//! What the cache says: the nginx directives around the verdict of `larder_cache`.
+//!
+//! Order as in ngx_http_upstream_cache: method, zone, key, bypass, then the zone's verdict.
+
+use std::sync::Arc;
+
+use larder_cache::{KeyRef, Object, Verdict, Waiter, Woken, Zone};
+use larder_conf::model::LogLevel;
+use larder_http::{Known, Method};
+
+use crate::context::Cx;
+use crate::exchange::{CacheStatus, Exchange};
+use crate::site::{CachePolicy, Handler, OriginPolicy, ZoneChoice};
+
+use super::fetch::{Plan, Storing};
+use super::{Content, Ranges, Response, Step, Synth, deliver, refetch};
+
+/// A request that waits for another's fetch.
+pub struct Waiting {
+    waiter: Waiter,
+    zone: usize,
+}
+
+/// The policy of the location, which has an origin.
+pub fn policy<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a OriginPolicy> {
+    match &cx.site().locations[ex.location].handler {
+        Handler::Origin(policy) => Some(policy),
+        Handler::Static | Handler::StubStatus | Handler::EmptyGif => None,
+    }
+}
+
+/// Asks the cache, if it may be asked.
+pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
+    let Some(policy) = policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
+    let Some(cache) = &policy.cache else { return pass() };
+    if !caches_method(policy, ex) {
+        ex.cache_detail = "method";
+        return pass();
+    }
+    let index = match zone(cache, ex, cx) {
+        Ok(Some(index)) => index,
+        Ok(None) => return pass(),
+        Err(name) => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("cache \"{name}\" not found"));
+            return Step::Synth(Synth::Status(500));
+        }
+    };
+    make_key(policy, cache, ex, cx);
+    if cache.bypass.iter().any(|text| text.is_true(ex, cx)) {
+        ex.cache_status = Some(CacheStatus::Bypass);
+        ex.cache_detail = "bypass";
+        // Told not to look; what comes may still be stored, in place of what is there.
+        let storing = Storing::unasked(index);
+        return Step::Fetch(Box::new(Plan { storing: Some(storing), stale: None }));
+    }
+    verdict(index, policy, ex, cx)
+}
+
+fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+    let zone = &cx.site().zones[index];
+    let model = &policy.settings.model;
+    let rules = super::fetch::rules(policy, ex, cx.now());
+    let key = KeyRef::new(&ex.cache_key);
+    let verdict = {
+        let request = larder_cache::selecting(&ex.head.fields);
+        zone.lookup(&mut cx.local.fronts[index].borrow_mut(), &key, &request, &rules, cx.now())
+    };
+    match verdict {
+        Verdict::Hit(object) => {
+            ex.cache_status = Some(CacheStatus::Hit);
+            cx.stats().hits.add(1);
+            if let Some(step) = intercepted(object.status, policy, ex, cx) {
+                return step;
+            }
+            Step::Deliver(Response {
+                content: Content::Hit(object),
+                last_modified: None,
+                ranges: Ranges::Quiet,
+                conditional: true,
+            })
+        }
+        Verdict::Stale { object, permit, .. } => stale(index, object.to_arc(), permit, policy, ex, cx),
+        Verdict::Miss(None) => {
+            ex.cache_status = Some(CacheStatus::Miss);
+            ex.cache_detail = "no room";
+            cx.stats().misses.add(1);
+            pass()
+        }
+        Verdict::Miss(Some(permit)) => {
+            ex.cache_status = Some(CacheStatus::Miss);
+            ex.cache_detail = "not stored yet";
+            cx.stats().misses.add(1);
+            let storing = Storing::new(permit, index);
+            Step::Fetch(Box::new(Plan {
+                storing: range_allows(model.cache_max_range_offset, ex).then_some(storing),
+                stale: None,
+            }))
+        }
+        Verdict::Wait(waiter) => {
+            ex.cache_status = Some(CacheStatus::Miss);
+            ex.lock_until.get_or_insert(cx.now().plus(model.cache_lock_timeout));
+            Step::Wait(Box::new(Waiting { waiter, zone: index }))
+        }
+        Verdict::Scarce => {
+            ex.cache_status = Some(CacheStatus::Miss);
+            ex.cache_detail = "asked for too seldom";
+            cx.stats().misses.add(1);
+            pass()
+        }
+    }
+}
+
+/// A page past its time: delivered while one fetch runs, or fetched for this request.
+fn stale(
+    index: usize,
+    object: Arc<Object>,
+    permit: Option<larder_cache::Permit>,
+    policy: &OriginPolicy,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Step {
+    let model = &policy.settings.model;
+    let may_be_stale = model.cache_use_stale.updating || object.may_serve_while_revalidating(cx.now());
+    match permit {
+        None if may_be_stale && !ex.background => {
+            ex.cache_status = Some(CacheStatus::Updating);
+            cx.stats().stale.add(1);
+            deliver_object(object, policy, ex, cx)
+        }
+        Some(permit) if may_be_stale && model.cache_background_update && !ex.background => {
+            ex.cache_status = Some(CacheStatus::Stale);
+            cx.stats().stale.add(1);
+            let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
+            refetch::spawn(plan, ex, cx);
+            deliver_object(object, policy, ex, cx)
+        }
+        permit => {
+            ex.cache_status = Some(CacheStatus::Expired);
+            ex.cache_detail = "stale";
+            cx.stats().misses.add(1);
+            let storing = match permit {
+                Some(permit) => Storing::new(permit, index),
+                None => Storing::unasked(index),
+            };
+            Step::Fetch(Box::new(Plan { storing: Some(storing), stale: Some(object) }))
+        }
+    }
+}
+
+/// Delivers a stored page from its object: its head is laid out anew.
+pub fn deliver_object(object: Arc<Object>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+    if let Some(step) = intercepted(object.status, policy, ex, cx) {
+        return step;
+    }
+    super::response_fields::lay_out_object(&object, policy, ex, cx);
+    Step::Deliver(Response {
+        last_modified: object.last_modified,
+        content: Content::Object(object),
+        ranges: Ranges::Quiet,
+        conditional: true,
+    })
+}
+
+/// `*_intercept_errors`: the origin's status goes to our `error_page`, from the cache too.
+pub fn intercepted(status: u16, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    if status < 300 || !policy.settings.model.intercept_errors {
+        return None;
+    }
+    let pages = &cx.site().locations[ex.location].texts.error_pages;
+    pages.iter().any(|(statuses, _, _)| statuses.contains(&status)).then_some(Step::Synth(Synth::Status(status)))
+}
+
+/// Waits for another's fetch; the waiter knows not to wait longer than `*_cache_lock_timeout`.
+pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
+    let Some(policy) = policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
+    match waiting.waiter.wait().await {
+        Woken::Filling { object, reader } => {
+            ex.cache_status = Some(CacheStatus::Hit);
+            cx.stats().hits.add(1);
+            match deliver_object(object, policy, ex, cx) {
+                // The reader was there before any byte of a body that is not kept could be freed.
+                Step::Deliver(Response { content: Content::Object(object), last_modified, ranges, conditional })
+                    if object.body.whole().is_none() =>
+                {
+                    let content = Content::Stream(reader, deliver::announced(&object));
+                    Step::Deliver(Response { content, last_modified, ranges, conditional })
+                }
+                step => step,
+            }
+        }
+        Woken::Ready if ex.lock_until.is_some_and(|until| until > cx.now()) => verdict(waiting.zone, policy, ex, cx),
+        Woken::Ready => pass(),
+        Woken::Uncacheable | Woken::GaveUp => {
+            ex.cache_status = Some(CacheStatus::Miss);
+            cx.stats().misses.add(1);
+            pass()
+        }
+    }
+}
+
+fn pass() -> Step {
+    Step::Fetch(Box::new(Plan { storing: None, stale: None }))
+}
+
+fn caches_method(policy: &OriginPolicy, ex: &Exchange) -> bool {
+    match ex.method {
+        Method::Get | Method::Head => true,
+        _ => {
+            let name = crate::vars::method_name(ex);
+            policy.settings.model.cache_methods.iter().any(|method| method.as_bytes() == name)
+        }
+    }
+}
+
+fn zone(cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Result<Option<usize>, String> {
+    match &cache.zone {
+        ZoneChoice::Fixed(index) => Ok(Some(*index)),
+        ZoneChoice::Variable(text) => text.with(ex, cx, |_, name| {
+            if name.is_empty() || name == b"off" {
+                return Ok(None);
+            }
+            let name = String::from_utf8_lossy(name);
+            cx.site().zone_names.get(&*name).copied().map(Some).ok_or_else(|| name.into_owned())
+        }),
+    }
+}
+
+fn make_key(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) {
+    let mut key = std::mem::take(&mut ex.cache_key);
+    key.clear();
+    match &cache.key {
+        Some(text) => text.append(ex, cx, &mut key),
+        None => super::origin_request::append_default_key(policy, ex, cx, &mut key),
+    }
+    ex.cache_key = key;
+}
+
+/// `*_cache_max_range_offset`: a range that begins beyond it is passed on and not stored.
+fn range_allows(limit: Option<u64>, ex: &Exchange) -> bool {
+    let Some(limit) = limit else { return true };
+    let Some(range) = ex.head.fields.get_known(Known::Range) else { return true };
+    let Some(range) = range.strip_prefix(b"bytes=") else { return true };
+    let first = range.split(|&byte| byte == b',').next().unwrap_or(b"").trim_ascii();
+    let start: &[u8] = first.split(|&byte| byte == b'-').next().unwrap_or(b"");
+    match std::str::from_utf8(start).ok().and_then(|start| start.parse::<u64>().ok()) {
+        Some(start) => start < limit,
+        // A suffix range begins somewhere at the end.
+        None => false,
+    }
+}
+
+/// The zone that a plan stores in.
+pub fn zone_of(index: usize, cx: &Cx) -> &Arc<Zone> {
+    &cx.site().zones[index]
+}

@@ -1,0 +1,235 @@
+//! The life of one request: steps, each of which returns the next.
+//!
+//! ```text
+//! Route -> Handle -> Lookup -> Fetch -> Deliver -> (logged by the connection)
+//!    ^        |                  |
+//!    `--------+--- redirects ----'      every step may end in Synth, which ends in Deliver
+//! ```
+//! [`advance`] runs the steps that never wait, so that a hit takes no allocation and no task of its own;
+//! [`finish`] runs the others, in a future that is allocated only for a request that needs one.
+
+pub mod access;
+pub mod body;
+pub mod deliver;
+pub mod fetch;
+pub mod files;
+pub mod handle;
+pub mod lookup;
+pub mod origin_request;
+pub mod receive;
+pub mod refetch;
+pub mod response_fields;
+pub mod route;
+pub mod store;
+pub mod synth;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use larder_cache::{HitRef, Object};
+use larder_store::BodyReader;
+
+use crate::conn::Io;
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use route::Entrance;
+
+/// What comes next.
+pub enum Step {
+    /// Find the location and ask what stands before its handler.
+    Route(Entrance),
+    /// Look for a location again, after a rewrite.
+    Find,
+    /// Wait, as `limit_req` demands, then go on.
+    Delay(Duration),
+    /// Check a password that takes long to check.
+    Verify(Box<access::Verification>),
+    /// Go to another URI or location without telling the client.
+    Redirect(Internal),
+    /// Let the location's handler answer.
+    Handle,
+    /// Read the body of the request, then let the handler answer.
+    ReadBody,
+    /// Ask the cache.
+    Lookup,
+    /// Wait for another request's fetch of the same page.
+    Wait(Box<lookup::Waiting>),
+    /// Ask the origin.
+    Fetch(Box<fetch::Plan>),
+    /// Answer by ourselves.
+    Synth(Synth),
+    /// Send the response.
+    Deliver(Response),
+    /// Close the connection without a word.
+    Abort,
+}
+
+/// Where an internal redirect goes.
+pub enum Internal {
+    /// A path with arguments, not decoded: `error_page`, `X-Accel-Redirect`.
+    Uri(Vec<u8>),
+    /// The last argument of `try_files`: the path is taken as it is.
+    TryUri(Vec<u8>),
+    /// A path that is decoded already, with the request's arguments: `index`.
+    Path(Vec<u8>),
+    /// A named location.
+    Named(Box<[u8]>),
+}
+
+/// An answer of our own.
+#[derive(Debug)]
+pub enum Synth {
+    /// A status; an `error_page` may take it.
+    Status(u16),
+    /// A status that no `error_page` takes.
+    Final(u16),
+    /// A redirect to a URL or path.
+    Redirect(u16, Vec<u8>),
+    /// A text of the location's default type.
+    Text(u16, Vec<u8>),
+}
+
+/// A response whose head is in the exchange.
+pub struct Response {
+    /// The body.
+    pub content: Content,
+    /// For conditional requests and `expires modified`.
+    pub last_modified: Option<u64>,
+    /// Which ranges of the body may be asked for.
+    pub ranges: Ranges,
+    /// Whether conditional requests are answered; not for error pages.
+    pub conditional: bool,
+}
+
+/// Which ranges of a response may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranges {
+    /// None.
+    No,
+    /// Any, and `Accept-Ranges` says so.
+    Announced,
+    /// Any, unannounced: a cached object whose origin did not say.
+    Quiet,
+}
+
+/// The body of a response.
+pub enum Content {
+    /// Nothing.
+    Empty,
+    /// Bytes.
+    Bytes(Bytes),
+    /// A file of this length.
+    File(Arc<std::fs::File>, u64),
+    /// A cached object, as found by lookup; its head is not laid out yet.
+    Hit(HitRef),
+    /// A cached object, whole or still filling; its head is in the exchange.
+    Object(Arc<Object>),
+    /// An origin's answer as it arrives, and its length when known.
+    Stream(BodyReader, Option<u64>),
+}
+
+impl Response {
+    /// A response of bytes of our own, which is neither conditional nor sent in ranges.
+    pub fn own(content: Content) -> Self {
+        Self { content, last_modified: None, ranges: Ranges::No, conditional: false }
+    }
+}
+
+/// A step that [`advance`] cannot take, as it waits or writes.
+pub enum Slow {
+    /// Wait, then route on.
+    Delay(Duration),
+    /// Check a password.
+    Verify(Box<access::Verification>),
+    /// Read the request's body.
+    ReadBody,
+    /// Wait for another's fetch.
+    Wait(Box<lookup::Waiting>),
+    /// Ask an origin.
+    Fetch(Box<fetch::Plan>),
+}
+
+/// Where [`advance`] stopped.
+pub enum Stop {
+    /// At a step that waits.
+    Slow(Slow),
+    /// At a response that is ready to be sent.
+    Deliver(Response),
+    /// At the end, with nothing to send.
+    Abort,
+}
+
+/// Runs steps until one has to wait.
+pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
+    loop {
+        step = match step {
+            Step::Route(entrance) => route::route(entrance, ex, cx),
+            Step::Find => route::find_again(ex, cx),
+            Step::Redirect(to) => redirect(to, ex, cx),
+            Step::Handle => handle::handle(ex, cx),
+            Step::Lookup => lookup::lookup(ex, cx),
+            Step::Synth(synth) => synth::synth(synth, ex, cx),
+            Step::Delay(delay) => return Stop::Slow(Slow::Delay(delay)),
+            Step::Verify(verification) => return Stop::Slow(Slow::Verify(verification)),
+            Step::ReadBody => return Stop::Slow(Slow::ReadBody),
+            Step::Wait(waiting) => return Stop::Slow(Slow::Wait(waiting)),
+            Step::Fetch(plan) => return Stop::Slow(Slow::Fetch(plan)),
+            Step::Deliver(response) => return Stop::Deliver(response),
+            Step::Abort => return Stop::Abort,
+        };
+    }
+}
+
+/// Runs steps, waiting where they have to, until there is a response to send; `None` when there is none.
+pub async fn finish(slow: Slow, ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Option<Response> {
+    let mut slow = slow;
+    loop {
+        let step = match slow {
+            Slow::Delay(delay) => {
+                tokio::time::sleep(delay).await;
+                Step::Route(Entrance::Limits)
+            }
+            Slow::Verify(verification) => access::verify(*verification, ex, cx).await,
+            Slow::ReadBody => body::read(ex, cx, io).await,
+            Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
+            Slow::Fetch(plan) => fetch::fetch(*plan, ex, cx, Some(io)).await,
+        };
+        slow = match advance(step, ex, cx) {
+            Stop::Slow(slow) => slow,
+            Stop::Deliver(response) => return Some(response),
+            Stop::Abort => return None,
+        };
+    }
+}
+
+/// Goes to another URI or location, as ngx_http_internal_redirect and ngx_http_named_location.
+fn redirect(to: Internal, ex: &mut Exchange, cx: &Cx) -> Step {
+    if !route::may_change_uri(ex, cx) {
+        return Step::Synth(Synth::Final(500));
+    }
+    ex.internal = true;
+    match to {
+        Internal::Named(name) => return Step::Route(Entrance::Named(name)),
+        Internal::Uri(uri) => {
+            let (path, args) = crate::script::split_uri(&uri);
+            ex.uri = path;
+            ex.args = args;
+        }
+        Internal::TryUri(uri) => match uri.iter().position(|&byte| byte == b'?') {
+            Some(at) => {
+                ex.args = uri[at + 1..].to_vec();
+                ex.uri = uri;
+                ex.uri.truncate(at);
+            }
+            None => {
+                ex.uri = uri;
+                // Without a `?` of its own it loses the request's arguments, as in nginx.
+                ex.args.clear();
+            }
+        },
+        Internal::Path(path) => ex.uri = path,
+    }
+    ex.uri_changed = true;
+    Step::Route(Entrance::Server)
+}

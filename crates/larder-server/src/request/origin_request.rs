@@ -1,0 +1,409 @@
+//! The request as the origin gets it: FastCGI parameters or an HTTP head, from the exchange.
+
+use std::net::ToSocketAddrs as _;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use larder_conf::model::LogLevel;
+use larder_http::{Escape, Known, Method, escape_uri};
+use larder_origin::{Address, Fetch, Group, Limits, Protocol as Wire, Retry, RetryRules, fastcgi};
+
+use crate::context::{Cx, VARIABLE_GROUPS_MAX};
+use crate::exchange::{Exchange, RequestBody};
+use crate::site::{FastCgiParts, HttpParts, OriginPolicy, Protocol, Target};
+use crate::text::Text;
+
+use super::{Step, Synth};
+
+/// Fields that ask for a part of a page or for a condition on it. A fetch for the cache leaves them out, as it
+/// needs the whole page.
+const CONDITIONAL: [Known; 6] = [
+    Known::IfModifiedSince,
+    Known::IfUnmodifiedSince,
+    Known::IfNoneMatch,
+    Known::IfMatch,
+    Known::Range,
+    Known::IfRange,
+];
+
+/// What a stored page is revalidated by.
+#[derive(Clone, Debug, Default)]
+pub struct Validators {
+    /// `If-Modified-Since`.
+    pub last_modified: Option<Vec<u8>>,
+    /// `If-None-Match`.
+    pub etag: Option<Vec<u8>>,
+}
+
+/// Where the request goes, with the URI as the origin sees it (for HTTP).
+struct Place {
+    group: Arc<Group>,
+    uri: Vec<u8>,
+}
+
+/// Serialises the request of `ex` for the origin of `policy`. With `caches` the answer may be stored, so the whole
+/// page is asked for.
+pub fn build(
+    policy: &OriginPolicy,
+    caches: bool,
+    validators: &Validators,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Result<Fetch, Step> {
+    let place = place(policy, ex, cx)?;
+    let model = &policy.settings.model;
+    let (protocol, body) = match &policy.protocol {
+        Protocol::FastCgi(parts) => fastcgi_request(parts, policy, caches, validators, ex, cx),
+        Protocol::Http(parts) => http_request(parts, policy, caches, &place, validators, ex, cx),
+    };
+    let keep = match &policy.protocol {
+        Protocol::FastCgi(parts) => parts.keep,
+        Protocol::Http(_) => true,
+    };
+    let next = model.next_upstream;
+    let statuses = [
+        (next.http_500, 500),
+        (next.http_502, 502),
+        (next.http_503, 503),
+        (next.http_504, 504),
+        (next.http_403, 403),
+        (next.http_404, 404),
+        (next.http_429, 429),
+    ];
+    let mut hash_key = Vec::new();
+    match ex.client.peer {
+        Some(_) => {
+            if let Some(ip) = ex.remote_ip() {
+                hash_key = ip.to_string().into_bytes();
+            }
+        }
+        None => hash_key.extend_from_slice(b"unix:"),
+    }
+    if let Target::Group { group, .. } = policy.target
+        && let Some(text) = &cx.site().hash_keys[group]
+    {
+        hash_key = text.value(ex, cx);
+    }
+    Ok(Fetch {
+        group: place.group,
+        hash_key,
+        protocol,
+        body,
+        limits: Limits {
+            connect: model.connect_timeout,
+            send: model.send_timeout,
+            read: model.read_timeout,
+            head_bytes_max: model.buffer_bytes,
+            bind: None,
+            tcp_keepalive: model.socket_keepalive,
+        },
+        retry: Retry {
+            rules: RetryRules {
+                error: next.error,
+                timeout: next.timeout,
+                invalid_header: next.invalid_header,
+                non_idempotent: next.non_idempotent,
+                statuses: statuses.iter().filter(|(on, _)| *on).map(|(_, status)| *status).collect(),
+            },
+            tries: model.next_upstream_tries,
+            timeout: model.next_upstream_timeout,
+            is_idempotent: !matches!(ex.method, Method::Post | Method::Lock | Method::Patch),
+        },
+        keep,
+        method_is_head: ex.method == Method::Head,
+    })
+}
+
+/// The key that nginx makes of a request to `proxy_pass` when no `proxy_cache_key` is given: scheme, host and URI
+/// as the origin gets them.
+pub fn append_default_key(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    match &policy.target {
+        Target::Group { host, uri, .. } => {
+            out.extend_from_slice(b"http://");
+            out.extend_from_slice(host);
+            append_origin_uri(uri.as_deref(), ex, cx, out);
+        }
+        Target::Variable(text) => text.append(ex, cx, out),
+    }
+}
+
+fn place(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Result<Place, Step> {
+    match &policy.target {
+        Target::Group { group, host, uri } => {
+            ex.proxy_host.clear();
+            ex.proxy_host.extend_from_slice(host);
+            let mut whole = Vec::new();
+            if matches!(policy.protocol, Protocol::Http(_)) {
+                append_origin_uri(uri.as_deref(), ex, cx, &mut whole);
+            }
+            Ok(Place { group: Arc::clone(&cx.site().groups[*group]), uri: whole })
+        }
+        Target::Variable(text) => {
+            let value = text.value(ex, cx);
+            variable_place(policy, &value, ex, cx)
+        }
+    }
+}
+
+/// A target that came from variables: `unix:/path`, `host:port`, the name of a group, or for `proxy_pass` a URL.
+fn variable_place(policy: &OriginPolicy, value: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Place, Step> {
+    let (address, uri) = match &policy.protocol {
+        Protocol::FastCgi(_) => (value, None),
+        Protocol::Http(_) => {
+            let Some(rest) = value.strip_prefix(b"http://") else {
+                let shown = String::from_utf8_lossy(value).into_owned();
+                cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("invalid URL prefix in \"{shown}\""));
+                return Err(Step::Synth(Synth::Status(500)));
+            };
+            split_authority(rest)
+        }
+    };
+    ex.proxy_host.clear();
+    ex.proxy_host.extend_from_slice(address);
+    let group = named_group(address, matches!(policy.protocol, Protocol::Http(_)), ex, cx)?;
+    let mut whole = Vec::new();
+    match uri {
+        // A URI that came from variables is sent as it is.
+        Some(uri) => whole.extend_from_slice(uri),
+        None => append_origin_uri(None, ex, cx, &mut whole),
+    }
+    Ok(Place { group, uri: whole })
+}
+
+/// `host:port/uri` or `unix:/path:/uri` as address and URI.
+fn split_authority(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
+    if rest.starts_with(b"unix:") {
+        let end = rest[5..].iter().position(|&byte| byte == b':').map(|at| at + 5);
+        return match end {
+            Some(end) if end + 1 < rest.len() => (&rest[..end], Some(&rest[end + 1..])),
+            Some(end) => (&rest[..end], None),
+            None => (rest, None),
+        };
+    }
+    match rest.iter().position(|&byte| matches!(byte, b'/' | b'?')) {
+        Some(at) => (&rest[..at], Some(&rest[at..])),
+        None => (rest, None),
+    }
+}
+
+fn named_group(address: &[u8], http: bool, ex: &mut Exchange, cx: &Cx) -> Result<Arc<Group>, Step> {
+    let site = cx.site();
+    let text = String::from_utf8_lossy(address).into_owned();
+    if let Some(&index) = site.group_names.get(&text) {
+        return Ok(Arc::clone(&site.groups[index]));
+    }
+    let mut groups = cx.local.groups.borrow_mut();
+    if let Some(group) = groups.get(address) {
+        return Ok(Arc::clone(group));
+    }
+    let Some(resolved) = parse_address(&text, http) else {
+        drop(groups);
+        cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("host not found in upstream \"{text}\""));
+        return Err(Step::Synth(Synth::Status(502)));
+    };
+    if groups.len() >= VARIABLE_GROUPS_MAX {
+        groups.clear();
+    }
+    let group = Group::single(resolved);
+    groups.insert(address.to_vec(), Arc::clone(&group));
+    Ok(group)
+}
+
+/// An address as written: a path, literal addresses, or a name that the system resolves.
+pub fn parse_address(text: &str, http: bool) -> Option<Address> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Some(Address::Unix(path.into()));
+    }
+    if let Ok(address) = text.parse() {
+        return Some(Address::Tcp(address));
+    }
+    let with_port = if http && !text.rsplit(']').next().unwrap_or(text).contains(':') {
+        format!("{text}:80")
+    } else {
+        text.to_owned()
+    };
+    with_port.to_socket_addrs().ok()?.next().map(Address::Tcp)
+}
+
+/// The path and arguments for the origin: what the client sent, unless something has changed them; with a URI in
+/// `proxy_pass`, that in place of the location's prefix.
+fn append_origin_uri(replacement: Option<&[u8]>, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    let loc = &cx.site().locations[ex.location];
+    match replacement {
+        Some(uri) => {
+            out.extend_from_slice(uri);
+            let matched =
+                if loc.is_block || loc.by_regex || loc.named { 0 } else { loc.prefix.len().min(ex.uri.len()) };
+            escape_uri(&ex.uri[matched..], Escape::Uri, out);
+        }
+        None if !ex.uri_changed => {
+            out.extend_from_slice(ex.head.target());
+            return;
+        }
+        None => escape_uri(&ex.uri, Escape::Uri, out),
+    }
+    if !ex.args.is_empty() {
+        out.push(b'?');
+        out.extend_from_slice(&ex.args);
+    }
+}
+
+fn wire_body(body: &RequestBody) -> larder_origin::RequestBody {
+    match body {
+        RequestBody::None | RequestBody::Unread(_) => larder_origin::RequestBody::None,
+        RequestBody::Memory(bytes) => larder_origin::RequestBody::Memory(bytes.clone()),
+        RequestBody::File(file, len) => larder_origin::RequestBody::File { file: Arc::clone(file), len: *len },
+    }
+}
+
+fn fastcgi_request(
+    parts: &FastCgiParts,
+    policy: &OriginPolicy,
+    caches: bool,
+    validators: &Validators,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> (Wire, larder_origin::RequestBody) {
+    let mut params = BytesMut::with_capacity(1024);
+    let mut set = Vec::new();
+    for (name, value, if_not_empty) in &parts.params {
+        let value = value.value(ex, cx);
+        if let Some(field) = name.strip_prefix(b"HTTP_") {
+            set.push(field);
+        }
+        if value.is_empty() && *if_not_empty {
+            continue;
+        }
+        fastcgi::push_param(&mut params, name, &value);
+    }
+    if caches {
+        if let Some(value) = &validators.last_modified {
+            fastcgi::push_param(&mut params, b"HTTP_IF_MODIFIED_SINCE", value);
+        }
+        if let Some(value) = &validators.etag {
+            fastcgi::push_param(&mut params, b"HTTP_IF_NONE_MATCH", value);
+        }
+    }
+    if policy.settings.model.pass_request_headers {
+        push_fields(&mut params, &set, caches, ex);
+    }
+    let body =
+        if policy.settings.model.pass_request_body { wire_body(&ex.body) } else { larder_origin::RequestBody::None };
+    (Wire::FastCgi { params: params.freeze(), catch_stderr: parts.catch_stderr.clone() }, body)
+}
+
+/// The request's fields as `HTTP_*` parameters, several lines of one name joined, those that `fastcgi_param` sets
+/// left out.
+fn push_fields(params: &mut BytesMut, set: &[&[u8]], caches: bool, ex: &Exchange) {
+    let mut done: Vec<Vec<u8>> = Vec::new();
+    for (known, name, _) in ex.head.fields.iter_known() {
+        if caches && CONDITIONAL.contains(&known) {
+            continue;
+        }
+        let upper: Vec<u8> =
+            name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }).collect();
+        if set.contains(&&upper[..]) || done.contains(&upper) {
+            continue;
+        }
+        let separator: &[u8] = if known == Known::Cookie { b"; " } else { b", " };
+        let name = std::str::from_utf8(name).unwrap_or("");
+        let value = ex.head.fields.get_all(name).collect::<Vec<_>>().join(separator);
+        fastcgi::push_param(params, &[b"HTTP_", &upper[..]].concat(), &value);
+        done.push(upper);
+    }
+}
+
+fn http_request(
+    parts: &HttpParts,
+    policy: &OriginPolicy,
+    caches: bool,
+    place: &Place,
+    validators: &Validators,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> (Wire, larder_origin::RequestBody) {
+    let model = &policy.settings.model;
+    let set_body = parts.body.as_ref().map(|text| Bytes::from(text.value(ex, cx)));
+    let mut head = Vec::with_capacity(512);
+    match &parts.method {
+        Some(method) => method.append(ex, cx, &mut head),
+        None => head.extend_from_slice(crate::vars::method_name(ex)),
+    }
+    head.push(b' ');
+    head.extend_from_slice(if place.uri.is_empty() { b"/" } else { &place.uri });
+    head.extend_from_slice(if parts.http_1_1 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
+
+    let body_bytes = match (&set_body, &ex.body) {
+        (Some(body), _) => Some(body.len() as u64),
+        (None, _) if !model.pass_request_body => None,
+        (None, RequestBody::None | RequestBody::Unread(_)) => ex.head.fields.get_known(Known::ContentLength).map(|_| 0),
+        (None, body) => Some(crate::vars::body_bytes(body)),
+    };
+    let is_set = |name: &str| parts.headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name.as_bytes()));
+    let mut upgrade = false;
+    for (name, value) in &parts.headers {
+        let value = value.value(ex, cx);
+        if !value.is_empty() {
+            upgrade |= name.eq_ignore_ascii_case(b"upgrade");
+            push_line(&mut head, name, &value);
+        }
+    }
+    if !is_set("Host") {
+        let host = std::mem::take(&mut ex.proxy_host);
+        push_line(&mut head, b"Host", if host.starts_with(b"unix:") { b"localhost" } else { &host });
+        ex.proxy_host = host;
+    }
+    if !is_set("Connection") {
+        push_line(&mut head, b"Connection", b"close");
+    }
+    if let Some(bytes) = body_bytes.filter(|_| !is_set("Content-Length")) {
+        push_line(&mut head, b"Content-Length", bytes.to_string().as_bytes());
+    }
+    if caches {
+        if let Some(value) = validators.last_modified.as_deref().filter(|_| !is_set("If-Modified-Since")) {
+            push_line(&mut head, b"If-Modified-Since", value);
+        }
+        if let Some(value) = validators.etag.as_deref().filter(|_| !is_set("If-None-Match")) {
+            push_line(&mut head, b"If-None-Match", value);
+        }
+    }
+    if model.pass_request_headers {
+        for (known, name, value) in ex.head.fields.iter_known() {
+            let own = matches!(
+                known,
+                Known::Host
+                    | Known::Connection
+                    | Known::ContentLength
+                    | Known::TransferEncoding
+                    | Known::Te
+                    | Known::KeepAlive
+                    | Known::Expect
+                    | Known::Upgrade
+            );
+            if own || (caches && CONDITIONAL.contains(&known)) || is_set(std::str::from_utf8(name).unwrap_or("")) {
+                continue;
+            }
+            push_line(&mut head, name, value);
+        }
+    }
+    head.extend_from_slice(b"\r\n");
+    let body = match set_body {
+        Some(body) if body.is_empty() => larder_origin::RequestBody::None,
+        Some(body) => larder_origin::RequestBody::Memory(body),
+        None if model.pass_request_body => wire_body(&ex.body),
+        None => larder_origin::RequestBody::None,
+    };
+    (Wire::Http { head: Bytes::from(head), upgrade }, body)
+}
+
+fn push_line(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    head.extend_from_slice(name);
+    head.extend_from_slice(b": ");
+    head.extend_from_slice(value);
+    head.extend_from_slice(b"\r\n");
+}
+
+/// Whether a text is there and comes out true.
+pub fn any_true(texts: &[Text], ex: &mut Exchange, cx: &Cx) -> bool {
+    texts.iter().any(|text| text.is_true(ex, cx))
+}

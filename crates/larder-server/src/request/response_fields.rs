@@ -1,0 +1,181 @@
+//! Fields of an origin's answer as the client gets them: hidden ones left out, redirects and cookies rewritten.
+
+use larder_cache::Object;
+use larder_http::{Fields, Known};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::site::{Find, OriginPolicy, Protocol, Redirect, Target};
+
+/// Lays the fields of an answer out as the response of `ex`.
+pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
+    ex.out.fields.clear();
+    ex.out.location_is_ours = false;
+    for (known, name, value) in fields.iter_known() {
+        if is_own(known) || is_hidden(name, policy) {
+            continue;
+        }
+        match rewritten(known, value, policy, ex, cx) {
+            Some(value) => {
+                ex.out.location_is_ours |= known == Known::Location;
+                ex.out.fields.push(name, &value);
+            }
+            None => ex.out.fields.push(name, value),
+        }
+    }
+}
+
+/// Lays the head of a stored page out as the response of `ex`.
+pub fn lay_out_object(object: &Object, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
+    ex.out.status = object.status;
+    ex.out.reason.clear();
+    ex.out.reason.extend_from_slice(&object.reason);
+    let reads_fields = cx.site().locations[ex.location].texts.reads_fields;
+    if reads_fields {
+        ex.origin_fields = Some(object.fields.clone());
+    }
+    lay_out(&object.fields, policy, ex, cx);
+}
+
+/// The fields of a page to be stored, serialised, when they are the same for every request; else `None`.
+pub fn block(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Box<[u8]>> {
+    let rewrites = match &policy.protocol {
+        Protocol::Http(parts) => !parts.cookie_domains.is_empty() || !parts.cookie_paths.is_empty(),
+        Protocol::FastCgi(_) => false,
+    };
+    let mut block = Vec::with_capacity(512);
+    for (known, name, value) in fields.iter_known() {
+        if is_own(known) || is_hidden(name, policy) {
+            continue;
+        }
+        // A redirect may name the host that this visitor asked for; a date or name of the origin's own takes the
+        // place of ours; a stored cookie may be rewritten.
+        if matches!(known, Known::Location | Known::Refresh | Known::Date | Known::Server)
+            || (rewrites && known == Known::SetCookie)
+        {
+            return None;
+        }
+        block.extend_from_slice(name);
+        block.extend_from_slice(b": ");
+        block.extend_from_slice(value);
+        block.extend_from_slice(b"\r\n");
+    }
+    // A charset that is added to the type is added on every delivery.
+    if cx.site().locations[ex.location].texts.charset.is_some() {
+        return None;
+    }
+    Some(block.into())
+}
+
+/// Fields that deliver writes itself, or that concern the origin's connection alone.
+fn is_own(known: Known) -> bool {
+    matches!(
+        known,
+        Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::ContentLength | Known::Status
+    )
+}
+
+fn is_hidden(name: &[u8], policy: &OriginPolicy) -> bool {
+    policy.settings.hidden.iter().any(|hidden| hidden.eq_ignore_ascii_case(name))
+}
+
+fn rewritten(known: Known, value: &[u8], policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Vec<u8>> {
+    let Protocol::Http(parts) = &policy.protocol else { return None };
+    match known {
+        Known::Location => redirect(value, &parts.redirects, policy, ex, cx),
+        Known::Refresh => {
+            let at = find_ignore_case(value, b"url=")? + 4;
+            let url = redirect(&value[at..], &parts.redirects, policy, ex, cx)?;
+            Some([&value[..at], &url].concat())
+        }
+        Known::SetCookie if !parts.cookie_domains.is_empty() || !parts.cookie_paths.is_empty() => {
+            let mut cookie = value.to_vec();
+            if let Some(new) = cookie_attribute(&cookie, b"domain=", &parts.cookie_domains, true, ex, cx) {
+                cookie = new;
+            }
+            if let Some(new) = cookie_attribute(&cookie, b"path=", &parts.cookie_paths, false, ex, cx) {
+                cookie = new;
+            }
+            Some(cookie)
+        }
+        _ => None,
+    }
+}
+
+fn find_ignore_case(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|window| window.eq_ignore_ascii_case(what))
+}
+
+/// `proxy_redirect`: the first rule that matches.
+fn redirect(url: &[u8], rules: &[Redirect], policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Vec<u8>> {
+    rules.iter().find_map(|rule| match rule {
+        Redirect::Default => default_redirect(url, policy, ex, cx),
+        Redirect::Replace(Find::Text(from), to) => {
+            let from = from.value(ex, cx);
+            let rest = url.strip_prefix(&from[..])?;
+            Some([&to.value(ex, cx)[..], rest].concat())
+        }
+        Redirect::Replace(Find::Regex(regex), to) => crate::script::matches(regex, url, ex).then(|| to.value(ex, cx)),
+    })
+}
+
+/// `proxy_redirect default`: the URL of `proxy_pass` becomes the prefix of the location.
+fn default_redirect(url: &[u8], policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> Option<Vec<u8>> {
+    let Target::Group { host, uri, .. } = &policy.target else { return None };
+    let loc = &cx.site().locations[ex.location];
+    let from = [b"http://", &host[..], uri.as_deref().unwrap_or(b"/")].concat();
+    let to: &[u8] = if uri.is_some() { &loc.prefix } else { b"/" };
+    let rest = url.strip_prefix(&from[..])?;
+    Some([to, rest].concat())
+}
+
+/// Rewrites an attribute of a Set-Cookie value by the first rule that matches.
+fn cookie_attribute(
+    cookie: &[u8],
+    attribute: &[u8],
+    rules: &[(Find, crate::text::Text)],
+    is_domain: bool,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Option<Vec<u8>> {
+    let mut at = cookie.iter().position(|&byte| byte == b';')? + 1;
+    loop {
+        while cookie.get(at) == Some(&b' ') {
+            at += 1;
+        }
+        let end = cookie[at..].iter().position(|&byte| byte == b';').map_or(cookie.len(), |end| at + end);
+        let part = &cookie[at..end];
+        if part.len() >= attribute.len() && part[..attribute.len()].eq_ignore_ascii_case(attribute) {
+            let start = at + attribute.len();
+            let new = replaced(&cookie[start..end], rules, is_domain, ex, cx)?;
+            return Some([&cookie[..start], &new, &cookie[end..]].concat());
+        }
+        if end == cookie.len() {
+            return None;
+        }
+        at = end + 1;
+    }
+}
+
+fn replaced(
+    value: &[u8],
+    rules: &[(Find, crate::text::Text)],
+    is_domain: bool,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Option<Vec<u8>> {
+    rules.iter().find_map(|(find, to)| match find {
+        Find::Regex(regex) => crate::script::matches(regex, value, ex).then(|| to.value(ex, cx)),
+        Find::Text(from) if is_domain => {
+            let from = from.value(ex, cx);
+            let bare = value.strip_prefix(b".").unwrap_or(value);
+            let from = from.strip_prefix(b".").unwrap_or(&from);
+            bare.eq_ignore_ascii_case(from).then(|| to.value(ex, cx))
+        }
+        Find::Text(from) => {
+            let from = from.value(ex, cx);
+            let rest = value.strip_prefix(&from[..])?;
+            Some([&to.value(ex, cx)[..], rest].concat())
+        }
+    })
+}

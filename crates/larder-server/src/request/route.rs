@@ -1,0 +1,279 @@
+//! Which location answers: server rewrites, the search for a location, its rewrites, limits, access, `try_files`.
+//!
+//! The phases and their order are nginx's (ngx_http_core_module): a URI that a rewrite changed leads back to the
+//! search, at most [`URI_CHANGES_MAX`](crate::exchange::URI_CHANGES_MAX) times.
+
+use larder_conf::model::LogLevel;
+use larder_http::{Known, Method};
+
+use crate::context::Cx;
+use crate::exchange::{Exchange, RequestBody};
+use crate::script::{self, Answer, Ran};
+use crate::site::{Handler, Loc, Tree, TryFallback};
+
+use super::{Step, Synth, access};
+
+/// Where a request enters.
+#[derive(Debug)]
+pub enum Entrance {
+    /// At the server's own rewrites.
+    Server,
+    /// At a named location.
+    Named(Box<[u8]>),
+    /// At the limits and access rules, once a delay is over.
+    Limits,
+}
+
+/// Finds the location and asks everything that stands before its handler.
+pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
+    match entrance {
+        Entrance::Server => {
+            if !ex.internal {
+                access::find_real_ip(ex, cx);
+            }
+            ex.location = cx.site().servers[ex.server].root;
+            match script::run(&cx.site().locations[ex.location].script, ex, cx) {
+                Ran::Answer(answer) => answered(answer),
+                Ran::Through(_) | Ran::Stopped(_) => find_and_enter(ex, cx),
+            }
+        }
+        Entrance::Named(name) => {
+            ex.location = cx.site().servers[ex.server].root;
+            let Some(&location) = cx.site().servers[ex.server].named.get(&name) else {
+                cx.local.logs.error(
+                    cx,
+                    ex,
+                    LogLevel::Error,
+                    format_args!("could not find named location \"{}\"", String::from_utf8_lossy(&name)),
+                );
+                return Step::Synth(Synth::Status(500));
+            };
+            ex.location = location;
+            enter(ex, cx)
+        }
+        Entrance::Limits => guard(ex, cx),
+    }
+}
+
+/// Looks for the location of the URI, and enters it.
+fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
+    let site = cx.site();
+    let root = site.servers[ex.server].root;
+    match find(&site.locations[root].inside, root, ex, cx) {
+        Found::At(location) => ex.location = location,
+        Found::Slash(location) => {
+            ex.location = location;
+            let mut url = Vec::with_capacity(ex.uri.len() + 1 + ex.args.len());
+            larder_http::escape_uri(&site.locations[location].prefix, larder_http::Escape::Uri, &mut url);
+            if !ex.args.is_empty() {
+                url.push(b'?');
+                url.extend_from_slice(&ex.args);
+            }
+            return Step::Synth(Synth::Redirect(301, url));
+        }
+    }
+    ex.authorized = false;
+    let loc = &site.locations[ex.location];
+    if loc.internal && !ex.internal {
+        return Step::Synth(Synth::Status(404));
+    }
+    if let Some(limit) = loc.settings.client_max_body_bytes
+        && let RequestBody::Unread(Some(bytes)) = ex.body
+        && bytes > limit
+    {
+        cx.local.logs.error(
+            cx,
+            ex,
+            LogLevel::Error,
+            format_args!("client intended to send too large body: {bytes} bytes"),
+        );
+        return Step::Synth(Synth::Status(413));
+    }
+    enter(ex, cx)
+}
+
+/// Runs the location's rewrites; goes on to the limits, or back to the search.
+fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
+    match script::run(&cx.site().locations[ex.location].script, ex, cx) {
+        Ran::Answer(answer) => answered(answer),
+        Ran::Through(false) | Ran::Stopped(false) => guard(ex, cx),
+        Ran::Through(true) | Ran::Stopped(true) => {
+            if !may_change_uri(ex, cx) {
+                return Step::Synth(Synth::Final(500));
+            }
+            Step::Find
+        }
+    }
+}
+
+/// The second entrance after a rewrite in a location.
+pub fn find_again(ex: &mut Exchange, cx: &Cx) -> Step {
+    find_and_enter(ex, cx)
+}
+
+/// Counts one more change of the URI; false when that was one too many.
+pub fn may_change_uri(ex: &mut Exchange, cx: &Cx) -> bool {
+    if ex.changes_left == 0 {
+        cx.local.logs.error(
+            cx,
+            ex,
+            LogLevel::Error,
+            format_args!(
+                "rewrite or internal redirection cycle while processing \"{}\"",
+                String::from_utf8_lossy(&ex.uri)
+            ),
+        );
+        return false;
+    }
+    ex.changes_left -= 1;
+    true
+}
+
+fn answered(answer: Answer) -> Step {
+    Step::Synth(match answer {
+        Answer::Status(status) => Synth::Status(status),
+        Answer::Redirect(status, url) => Synth::Redirect(status, url),
+        Answer::Text(status, text) => Synth::Text(status, text),
+    })
+}
+
+/// Limits, access rules, passwords, `try_files`.
+fn guard(ex: &mut Exchange, cx: &Cx) -> Step {
+    let site = cx.site();
+    if let Some((methods, location)) = &site.locations[ex.location].limit_except
+        && !methods.iter().any(|method| allows(method, ex))
+    {
+        ex.location = *location;
+    }
+    if !ex.limited
+        && let Some(step) = access::limits(ex, cx)
+    {
+        return step;
+    }
+    if !ex.background
+        && !ex.authorized
+        && let Some(step) = access::access(ex, cx)
+    {
+        return step;
+    }
+    match &site.locations[ex.location].try_files {
+        Some(_) => try_files(ex, cx),
+        None => Step::Handle,
+    }
+}
+
+/// Whether `limit_except METHOD` leaves this request alone; GET stands for HEAD too.
+fn allows(method: &str, ex: &Exchange) -> bool {
+    let name = crate::vars::method_name(ex);
+    method.as_bytes() == name || (method == "GET" && ex.method == Method::Head)
+}
+
+fn try_files(ex: &mut Exchange, cx: &Cx) -> Step {
+    let loc = &cx.site().locations[ex.location];
+    let Some(tries) = &loc.try_files else { return Step::Handle };
+    for (file, wants_directory) in &tries.files {
+        let mut path = crate::vars::document_root(ex, cx);
+        let root_bytes = path.len();
+        let name = file.value(ex, cx);
+        path.extend_from_slice(strip_alias(loc, &name));
+        if path.len() > root_bytes && wants_directory == &false && path.last() == Some(&b'/') {
+            path.pop();
+        }
+        let Some(found) = crate::request::files::look(&path, ex, cx) else { continue };
+        if found.is_dir != *wants_directory {
+            continue;
+        }
+        ex.uri = name;
+        return Step::Handle;
+    }
+    match &tries.fallback {
+        TryFallback::Status(status) => Step::Synth(Synth::Status(*status)),
+        TryFallback::Named(name) => Step::Redirect(super::Internal::Named(name.clone())),
+        TryFallback::Uri(uri) => {
+            let uri = uri.value(ex, cx);
+            Step::Redirect(super::Internal::TryUri(uri))
+        }
+    }
+}
+
+/// With `alias`, what `try_files` names begins with the location's prefix, which the alias stands for.
+fn strip_alias<'a>(loc: &Loc, name: &'a [u8]) -> &'a [u8] {
+    match (&loc.alias, loc.alias_replaces) {
+        (Some(_), Some(bytes)) => name.get(bytes..).unwrap_or_default(),
+        _ => name,
+    }
+}
+
+enum Found {
+    At(usize),
+    /// The URI lacks the `/` at the end of this location's prefix.
+    Slash(usize),
+}
+
+/// ngx_http_core_find_location: an exact match decides; else the longest prefix, with what lies inside it; then the
+/// first regular expression, unless the prefix says `^~`; else the prefix.
+fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
+    let locations = &cx.site().locations;
+    if let Some(&exact) = tree.exact.get(&ex.uri[..]) {
+        return Found::At(exact);
+    }
+    let mut best = outside;
+    let mut regex_stops = false;
+    let mut inside = None;
+    for (prefix, location) in &tree.prefixes {
+        if ex.uri.starts_with(prefix) {
+            best = *location;
+            regex_stops = locations[best].regex_stops;
+            inside = Some(&locations[best].inside);
+            break;
+        }
+        if locations[*location].auto_redirect && prefix.len() == ex.uri.len() + 1 && prefix.starts_with(&ex.uri) {
+            return Found::Slash(*location);
+        }
+    }
+    if let Some(inside) = inside.filter(|inside| !inside.is_empty()) {
+        match find(inside, best, ex, cx) {
+            Found::At(location) if location != best => {
+                // An exact or regular expression match inside is final; a longer prefix may still lose to an
+                // expression out here.
+                if locations[location].exact || locations[location].by_regex || locations[location].regex_stops {
+                    return Found::At(location);
+                }
+                best = location;
+            }
+            Found::At(_) => {}
+            slash @ Found::Slash(_) => return slash,
+        }
+    }
+    if !regex_stops {
+        for (regex, location) in &tree.regexes {
+            let uri = std::mem::take(&mut ex.uri);
+            let matched = script::matches(regex, &uri, ex);
+            ex.uri = uri;
+            if matched {
+                return match &locations[*location].inside {
+                    inside if inside.is_empty() => Found::At(*location),
+                    inside => find(inside, *location, ex, cx),
+                };
+            }
+        }
+    }
+    Found::At(best)
+}
+
+impl Tree {
+    /// Whether there are no locations.
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.prefixes.is_empty() && self.regexes.is_empty()
+    }
+}
+
+/// Whether the location's handler wants the body of the request.
+pub fn wants_body(ex: &Exchange, cx: &Cx) -> bool {
+    matches!(cx.site().locations[ex.location].handler, Handler::Origin(_))
+}
+
+/// Whether the client waits for leave to send its body.
+pub fn expects_continue(ex: &Exchange) -> bool {
+    ex.head.fields.get_known(Known::Expect).is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"))
+}

@@ -1,0 +1,134 @@
+//! Answers of our own: redirects, texts, error pages. Statuses go through `error_page` first.
+
+use bytes::Bytes;
+use larder_conf::model::{ErrorPageStatus, ServerTokens};
+use larder_http::Method;
+use larder_http::status::{error_note, error_title, sent_status};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+
+use super::{Content, Internal, Response, Step, Synth};
+
+/// Statuses after which the connection is closed, as the rest of the request cannot be trusted (nginx's list).
+const CLOSING: [u16; 8] = [400, 413, 414, 494, 495, 496, 497, 500];
+
+/// Turns an answer of our own into a response, or into what an `error_page` says.
+pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
+    match synth {
+        Synth::Status(444) | Synth::Final(444) => Step::Abort,
+        Synth::Status(499) | Synth::Final(499) => {
+            ex.out.status = 499;
+            Step::Abort
+        }
+        Synth::Status(status) => special(status, ex, cx),
+        Synth::Final(status) => page(status, ex, cx),
+        Synth::Redirect(status, url) => {
+            ex.out.fields.set("Location", &url);
+            ex.out.location_is_ours = true;
+            special(status, ex, cx)
+        }
+        Synth::Text(status, text) => {
+            ex.out.status = status;
+            let default = &cx.site().locations[ex.location].settings.default_type;
+            if !text.is_empty() || status != 204 {
+                ex.out.fields.set("Content-Type", default.as_bytes());
+            }
+            Step::Deliver(Response::own(Content::Bytes(Bytes::from(text))))
+        }
+    }
+}
+
+/// ngx_http_special_response_handler.
+fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
+    if CLOSING.contains(&status) || status == 501 {
+        ex.keep_alive = false;
+    }
+    let loc = &cx.site().locations[ex.location];
+    if ex.error_page && !loc.settings.recursive_error_pages {
+        return page(status, ex, cx);
+    }
+    let Some((_, answer, target)) = loc.texts.error_pages.iter().find(|(statuses, _, _)| statuses.contains(&status))
+    else {
+        return page(status, ex, cx);
+    };
+    let target = target.value(ex, cx);
+    ex.error_page = true;
+    let kept = match answer {
+        ErrorPageStatus::Keep => Some(status),
+        ErrorPageStatus::OfTarget => None,
+        ErrorPageStatus::Fixed(status) => Some(*status),
+    };
+    match target.first() {
+        Some(b'/') => {
+            ex.error_status = kept;
+            forget_response(status, ex);
+            // The page of an error is fetched by GET whatever the request was.
+            if ex.method != Method::Head {
+                ex.method = Method::Get;
+            }
+            Step::Redirect(Internal::Uri(target))
+        }
+        Some(b'@') => {
+            ex.error_status = kept;
+            forget_response(status, ex);
+            Step::Redirect(Internal::Named(target.into()))
+        }
+        _ => {
+            // A URL: the client is sent there.
+            let status = match kept {
+                Some(status @ (301 | 302 | 303 | 307 | 308)) => status,
+                _ => 302,
+            };
+            ex.out.fields.set("Location", &target);
+            ex.out.location_is_ours = true;
+            ex.error_status = None;
+            page(status, ex, cx)
+        }
+    }
+}
+
+/// What has been prepared for the failed response does not go to the error page; a challenge does, with its 401.
+fn forget_response(status: u16, ex: &mut Exchange) {
+    let challenge = ex.out.fields.get("WWW-Authenticate").filter(|_| status == 401).map(<[u8]>::to_vec);
+    ex.out.fields.clear();
+    ex.out.reason.clear();
+    if let Some(challenge) = challenge {
+        ex.out.fields.push(b"WWW-Authenticate", &challenge);
+    }
+}
+
+/// The built-in page of a status, as nginx writes it.
+fn page(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
+    if CLOSING.contains(&status) || status == 501 {
+        ex.keep_alive = false;
+    }
+    // nginx's own codes for bad requests and TLS mishaps are told to the client as 400.
+    ex.out.status = sent_status(status);
+    ex.out.reason.clear();
+    let shown = ex.error_status.take().filter(|_| ex.error_page).unwrap_or(ex.out.status);
+    ex.out.status = shown;
+    let has_page = status >= 400 || (300..309).contains(&status) && status != 304;
+    let Some(title) = error_title(shown).filter(|_| has_page) else {
+        return Step::Deliver(Response::own(Content::Empty));
+    };
+    ex.out.fields.set("Content-Type", b"text/html");
+    let tokens = cx.site().locations[ex.location].settings.server_tokens;
+    Step::Deliver(Response::own(Content::Bytes(Bytes::from(html(title, status, tokens)))))
+}
+
+fn html(title: &str, status: u16, tokens: ServerTokens) -> String {
+    let server = server_name(tokens);
+    let note = error_note(status).map(|note| format!("<center>{note}</center>\r\n")).unwrap_or_default();
+    format!(
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n{note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n"
+    )
+}
+
+/// What we call ourselves.
+pub fn server_name(tokens: ServerTokens) -> &'static str {
+    match tokens {
+        ServerTokens::Off => "larder",
+        ServerTokens::On | ServerTokens::Build => concat!("larder/", env!("CARGO_PKG_VERSION")),
+    }
+}

@@ -1,0 +1,240 @@
+//! Rewrite directives at work: `set`, `if`, `rewrite`, `return`, `break`, in the order they were written.
+//!
+//! Behaviour: nginx's rewrite module. An `if` that holds makes its own location the current one and goes on.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use larder_conf::model::{FileTest, RewriteFlag};
+use larder_http::{Escape, escape_uri, unescape};
+
+use crate::context::Cx;
+use crate::exchange::{Exchange, Slot};
+use crate::site::{Condition, NamedRegex, Op, RewriteOp, SetTarget};
+use crate::text::{Part, Text};
+
+/// How a run of directives ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// All were run. The flag says whether the URI has changed, so that a location is looked for anew.
+    Through(bool),
+    /// `break` or a flag ended it, likewise.
+    Stopped(bool),
+    /// `return`, or a `rewrite` that redirects.
+    Answer(Answer),
+}
+
+/// What a script answers.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A status alone, which an `error_page` may still take.
+    Status(u16),
+    /// A redirect to a URL or a path.
+    Redirect(u16, Vec<u8>),
+    /// A body of the location's default type.
+    Text(u16, Vec<u8>),
+}
+
+/// Runs `ops` in the current location.
+pub fn run(ops: &[Op], ex: &mut Exchange, cx: &Cx) -> Ran {
+    let mut changed = false;
+    match run_from(ops, ex, cx, &mut changed) {
+        Some(ran) => ran,
+        None => Ran::Through(changed),
+    }
+}
+
+fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, changed: &mut bool) -> Option<Ran> {
+    for op in ops {
+        match op {
+            Op::Set(target, value) => set(target, value, ex, cx),
+            Op::If(condition, inside, location) => {
+                if !holds(condition, ex, cx) {
+                    continue;
+                }
+                if let Some(location) = location {
+                    ex.location = *location;
+                }
+                if let Some(ran) = run_from(inside, ex, cx, changed) {
+                    return Some(ran);
+                }
+            }
+            Op::Rewrite(op) => {
+                if let Some(ran) = rewrite(op, ex, cx, changed) {
+                    return Some(ran);
+                }
+            }
+            Op::Return(status, text) => return Some(Ran::Answer(answer(*status, text.as_ref(), ex, cx))),
+            Op::Break => return Some(Ran::Stopped(false)),
+        }
+    }
+    None
+}
+
+/// Whether `regex` matches; then its captures are the request's, and its named groups are set.
+pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange) -> bool {
+    let mut captures = std::mem::take(&mut ex.captures);
+    let matched = regex.regex.matches(text, &mut captures);
+    if matched {
+        for &(group, slot) in &regex.slots {
+            let value = match captures.get(group) {
+                Some(value) => ex.keep(value),
+                None => ex.keep(b""),
+            };
+            ex.set_slot(slot, value);
+        }
+    }
+    ex.captures = captures;
+    matched
+}
+
+fn set(target: &SetTarget, value: &Text, ex: &mut Exchange, cx: &Cx) {
+    match target {
+        SetTarget::Slot(slot) => {
+            let value = value.with(ex, cx, |ex, value| ex.keep(value));
+            ex.set_slot(*slot, if value == Slot::Unset { Slot::Absent } else { value });
+        }
+        SetTarget::Args => {
+            ex.args = value.value(ex, cx);
+            ex.uri_changed = true;
+        }
+        SetTarget::LimitRate => {
+            ex.limit_rate = value.with(ex, cx, |_, value| crate::limit::parse_rate(value));
+        }
+    }
+}
+
+fn holds(condition: &Condition, ex: &mut Exchange, cx: &Cx) -> bool {
+    match condition {
+        Condition::True(text) => text.is_true(ex, cx),
+        Condition::Equal(left, right, negate) => {
+            let left = left.value(ex, cx);
+            right.with(ex, cx, |_, right| left == right) != *negate
+        }
+        Condition::Match(left, regex, negate) => {
+            let mut subject = ex.scratch.pop().unwrap_or_default();
+            left.append(ex, cx, &mut subject);
+            let matched = matches(regex, &subject, ex);
+            subject.clear();
+            ex.scratch.push(subject);
+            matched != *negate
+        }
+        Condition::File(test, path, negate) => path.with(ex, cx, |_, path| file_is(*test, path)) != *negate,
+    }
+}
+
+fn file_is(test: FileTest, path: &[u8]) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Ok(found) = std::fs::metadata(std::ffi::OsStr::from_bytes(path)) else { return false };
+    match test {
+        FileTest::Exists => true,
+        FileTest::File => found.is_file(),
+        FileTest::Directory => found.is_dir(),
+        FileTest::Executable => found.permissions().mode() & 0o111 != 0,
+    }
+}
+
+fn answer(status: u16, text: Option<&Text>, ex: &mut Exchange, cx: &Cx) -> Answer {
+    match text {
+        None => Answer::Status(status),
+        Some(text) if matches!(status, 301 | 302 | 303 | 307 | 308) => Answer::Redirect(status, text.value(ex, cx)),
+        Some(text) => Answer::Text(status, text.value(ex, cx)),
+    }
+}
+
+fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, changed: &mut bool) -> Option<Ran> {
+    let mut uri = std::mem::take(&mut ex.uri);
+    let matched = matches(&op.regex, &uri, ex);
+    std::mem::swap(&mut ex.uri, &mut uri);
+    if !matched {
+        return None;
+    }
+    let redirects = matches!(op.flag, RewriteFlag::Redirect | RewriteFlag::Permanent);
+    let (mut path, args) = replacement(&op.replacement, redirects, ex, cx);
+    if redirects {
+        let mut url = path;
+        if let Some(args) = &args {
+            url.push(b'?');
+            url.extend_from_slice(args);
+        }
+        if op.append_args && !ex.args.is_empty() {
+            url.push(if args.is_some() { b'&' } else { b'?' });
+            url.extend_from_slice(&ex.args);
+        }
+        let status = if op.flag == RewriteFlag::Permanent { 301 } else { 302 };
+        return Some(Ran::Answer(Answer::Redirect(status, url)));
+    }
+    if path.is_empty() {
+        cx.local.logs.error(
+            cx,
+            ex,
+            larder_conf::model::LogLevel::Error,
+            format_args!("the rewritten URI has a zero length"),
+        );
+        return Some(Ran::Answer(Answer::Status(500)));
+    }
+    match args {
+        Some(mut args) => {
+            if op.append_args && !ex.args.is_empty() {
+                args.push(b'&');
+                args.extend_from_slice(&ex.args);
+            }
+            ex.args = args;
+        }
+        None if !op.append_args => ex.args.clear(),
+        None => {}
+    }
+    std::mem::swap(&mut ex.uri, &mut path);
+    ex.uri_changed = true;
+    ex.internal = true;
+    match op.flag {
+        RewriteFlag::Last => Some(Ran::Stopped(true)),
+        RewriteFlag::Break => Some(Ran::Stopped(false)),
+        RewriteFlag::None | RewriteFlag::Redirect | RewriteFlag::Permanent => {
+            *changed = true;
+            None
+        }
+    }
+}
+
+/// The path and, after the first `?` that was written (not one in a variable), the arguments.
+///
+/// The URI is decoded, so a capture that goes to arguments or to a redirect is encoded again when the client had
+/// sent it encoded.
+fn replacement(text: &Text, redirects: bool, ex: &mut Exchange, cx: &Cx) -> (Vec<u8>, Option<Vec<u8>>) {
+    let was_encoded = ex.head.target().iter().any(|byte| matches!(byte, b'%' | b'+'));
+    let mut path = Vec::new();
+    let mut args: Option<Vec<u8>> = None;
+    for part in text.parts() {
+        match part {
+            Part::Literal(bytes) => match (&mut args, bytes.iter().position(|&byte| byte == b'?')) {
+                (Some(args), _) => args.extend_from_slice(bytes),
+                (None, Some(at)) => {
+                    path.extend_from_slice(&bytes[..at]);
+                    args = Some(bytes[at + 1..].to_vec());
+                }
+                (None, None) => path.extend_from_slice(bytes),
+            },
+            Part::Var(var) => {
+                crate::vars::append(var, ex, cx, args.as_mut().unwrap_or(&mut path));
+            }
+            Part::Capture(n) => {
+                let encode = was_encoded && (redirects || args.is_some());
+                let value = ex.captures.get(usize::from(*n)).unwrap_or(b"");
+                let out = args.as_mut().unwrap_or(&mut path);
+                if encode { escape_uri(value, Escape::Args, out) } else { out.extend_from_slice(value) }
+            }
+        }
+    }
+    (path, args)
+}
+
+/// The URI and arguments of an internal redirect: decoded path, and what follows `?`.
+pub fn split_uri(uri: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (path, args) = match uri.iter().position(|&byte| byte == b'?') {
+        Some(at) => (&uri[..at], &uri[at + 1..]),
+        None => (uri, &b""[..]),
+    };
+    let mut decoded = Vec::new();
+    unescape(path, &mut decoded);
+    (decoded, args.to_vec())
+}

@@ -1,0 +1,323 @@
+//! The workers of a process, and what may be asked of them: another configuration, other log files, an end.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use larder_cache::Front;
+use larder_conf::Diagnostic;
+use larder_conf::model::{Config, ListenAddress, LogLevel};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use crate::assemble::{self, Keeping};
+use crate::clock;
+use crate::context::{Cx, Local};
+use crate::listen;
+use crate::logs::{LogFiles, Logs};
+use crate::site::Site;
+use crate::stats::AllStats;
+use crate::worker::Worker;
+
+/// How often a worker looks at its buffers, and the first of them at the cache.
+const TICK: Duration = Duration::from_millis(250);
+/// How many ticks lie between two looks at the cache for what nobody uses.
+const SWEEP_TICKS: u32 = 4;
+
+/// What the process was given: sockets and files that were opened with rights it does not have.
+#[derive(Debug, Default)]
+pub struct Descriptors {
+    /// Sockets that listen, one for each worker. On a reload those of addresses that are listened at already are
+    /// not needed and closed.
+    pub listeners: Vec<(ListenAddress, Vec<OwnedFd>)>,
+    /// Log files by their paths.
+    pub logs: Vec<(PathBuf, OwnedFd)>,
+}
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServingOptions {
+    /// How many workers.
+    pub workers: usize,
+}
+
+/// The workers of this process.
+pub struct Serving {
+    workers: Vec<(mpsc::UnboundedSender<Command>, JoinHandle<()>)>,
+    shared: Shared,
+    last: Mutex<Last>,
+}
+
+/// What a reload begins from.
+struct Last {
+    site: Arc<Site>,
+    keeping: Keeping,
+    main_log: Logs,
+}
+
+#[derive(Clone)]
+struct Shared {
+    stats: AllStats,
+    files: LogFiles,
+    ids: ConnectionIds,
+}
+
+/// Numbers connections of a process, for the logs.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionIds(Arc<AtomicU64>);
+
+impl ConnectionIds {
+    /// The next number.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+enum Command {
+    Configure(Arc<Site>, Vec<(ListenAddress, OwnedFd)>),
+    Flush,
+    Quit,
+    Stop,
+}
+
+impl Serving {
+    /// Starts the workers under `config`.
+    pub fn start(config: Config, descriptors: Descriptors, options: ServingOptions) -> Result<Self, Vec<Diagnostic>> {
+        let mut keeping = Keeping::default();
+        let site = Arc::new(assemble::assemble(&config, &mut keeping)?);
+        let shared = Shared { stats: AllStats::default(), files: LogFiles::default(), ids: ConnectionIds::default() };
+        shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
+        let (main_log, trouble) = Logs::new(&site, &shared.files);
+        for line in trouble {
+            main_log.main(LogLevel::Alert, line);
+        }
+        let count = options.workers.max(1);
+        let mut sockets = share(descriptors.listeners, count);
+        let mut workers = Vec::with_capacity(count);
+        for number in 0..count {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let (site, shared) = (Arc::clone(&site), shared.clone());
+            let mine = std::mem::take(&mut sockets[number]);
+            let thread = std::thread::Builder::new()
+                .name(format!("worker {number}"))
+                .spawn(move || run(number, site, mine, shared, receiver))
+                .map_err(|error| vec![*Diagnostic::error(format!("a worker thread cannot be started: {error}"))])?;
+            workers.push((sender, thread));
+        }
+        Ok(Self { workers, shared, last: Mutex::new(Last { site, keeping, main_log }) })
+    }
+
+    /// Serves `config` from now on. Requests under way finish under the old one, connections and pages stay.
+    pub fn reload(&self, config: Config, descriptors: Descriptors) -> Result<(), Vec<Diagnostic>> {
+        let mut last = self.last.lock();
+        let site = Arc::new(assemble::assemble(&config, &mut last.keeping)?);
+        self.shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
+        let mut sockets = share(descriptors.listeners, self.workers.len());
+        for ((sender, _), sockets) in self.workers.iter().zip(sockets.iter_mut()) {
+            // A worker that has ended is the process's end; nobody is left to configure.
+            let _ = sender.send(Command::Configure(Arc::clone(&site), std::mem::take(sockets)));
+        }
+        last.main_log = Logs::new(&site, &self.shared.files).0;
+        last.site = site;
+        Ok(())
+    }
+
+    /// Writes to these files from now on, in place of those of the same paths.
+    pub fn reopen(&self, logs: Vec<(PathBuf, OwnedFd)>) {
+        self.tell(|| Command::Flush);
+        self.shared.files.adopt(logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
+    }
+
+    /// Takes no new connections, closes idle ones, and ends when the rest is done or `worker_shutdown_timeout` over.
+    pub fn quit(&self) {
+        self.tell(|| Command::Quit);
+    }
+
+    /// Ends now.
+    pub fn stop(&self) {
+        self.tell(|| Command::Stop);
+    }
+
+    /// Returns when all workers have ended.
+    pub fn join(self) {
+        for (sender, thread) in self.workers {
+            // A worker that panicked has said so on standard error.
+            let _ = thread.join();
+            drop(sender);
+        }
+    }
+
+    /// Writes to the main error log.
+    pub fn log(&self, level: LogLevel, message: &str) {
+        self.last.lock().main_log.main(level, message);
+    }
+
+    fn tell(&self, command: impl Fn() -> Command) {
+        for (sender, _) in &self.workers {
+            let _ = sender.send(command());
+        }
+    }
+}
+
+/// One socket of each address for each worker. Where there are fewer sockets than workers, as for unix sockets, the
+/// workers share the last one.
+fn share(listeners: Vec<(ListenAddress, Vec<OwnedFd>)>, workers: usize) -> Vec<Vec<(ListenAddress, OwnedFd)>> {
+    let mut shares: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+    for (address, mut fds) in listeners {
+        while let Some(last) = fds.last().filter(|_| fds.len() < workers) {
+            match last.try_clone() {
+                Ok(copy) => fds.push(copy),
+                Err(_) => break,
+            }
+        }
+        for (share, fd) in shares.iter_mut().zip(fds) {
+            share.push((address.clone(), fd));
+        }
+    }
+    shares
+}
+
+fn local(site: &Arc<Site>, files: &LogFiles) -> Rc<Local> {
+    let (logs, trouble) = Logs::new(site, files);
+    for line in trouble {
+        logs.main(LogLevel::Alert, line);
+    }
+    Rc::new(Local {
+        site: Arc::clone(site),
+        fronts: site.zones.iter().map(|_| RefCell::new(Front::new())).collect(),
+        logs,
+        files: RefCell::default(),
+        groups: RefCell::default(),
+        running: Cell::new(0),
+    })
+}
+
+/// A worker thread, to its end.
+fn run(
+    number: usize,
+    site: Arc<Site>,
+    sockets: Vec<(ListenAddress, OwnedFd)>,
+    shared: Shared,
+    commands: mpsc::UnboundedReceiver<Command>,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("larder: [emerg] a worker cannot run: {error}");
+            return;
+        }
+    };
+    let tasks = tokio::task::LocalSet::new();
+    tasks.block_on(&runtime, work(number, site, sockets, shared, commands));
+}
+
+async fn work(
+    number: usize,
+    site: Arc<Site>,
+    sockets: Vec<(ListenAddress, OwnedFd)>,
+    shared: Shared,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+) {
+    let worker = Worker::new(local(&site, &shared.files), &shared.stats);
+    let mut listening: HashMap<ListenAddress, AbortHandle> = HashMap::new();
+    start_listening(sockets, &mut listening, &worker, &shared.ids);
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = 0_u32;
+    loop {
+        let command = tokio::select! {
+            command = commands.recv() => command,
+            _ = tick.tick() => {
+                ticks = ticks.wrapping_add(1);
+                keep_house(number, ticks, &worker.cx());
+                continue;
+            }
+        };
+        match command {
+            Some(Command::Configure(site, sockets)) => {
+                worker.cx().local.logs.flush(clock::now(), true);
+                worker.configure(local(&site, &shared.files));
+                let wanted: Vec<&ListenAddress> = site.listeners.iter().map(|listener| &listener.address).collect();
+                listening.retain(|address, task| {
+                    let stays = wanted.contains(&address) || sockets.iter().any(|(socket, _)| socket == address);
+                    if !stays {
+                        task.abort();
+                    }
+                    stays
+                });
+                start_listening(sockets, &mut listening, &worker, &shared.ids);
+            }
+            Some(Command::Flush) => worker.cx().local.logs.flush(clock::now(), true),
+            Some(Command::Quit) => {
+                listening.drain().for_each(|(_, task)| task.abort());
+                // Connections that the kernel has accepted for us but we have not are taken before the end.
+                tokio::task::yield_now().await;
+                worker.close();
+                let timeout = worker.cx().site().shutdown_timeout;
+                let ended = worker.all_ended();
+                let stopped = async {
+                    while let Some(command) = commands.recv().await {
+                        if matches!(command, Command::Stop) {
+                            return;
+                        }
+                    }
+                    std::future::pending().await
+                };
+                let limit = async {
+                    match timeout {
+                        Some(timeout) => tokio::time::sleep(timeout).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = ended => {}
+                    () = stopped => {}
+                    () = limit => {}
+                }
+                break;
+            }
+            Some(Command::Stop) | None => break,
+        }
+    }
+    worker.cx().local.logs.flush(clock::now(), true);
+}
+
+fn start_listening(
+    sockets: Vec<(ListenAddress, OwnedFd)>,
+    listening: &mut HashMap<ListenAddress, AbortHandle>,
+    worker: &Rc<Worker>,
+    ids: &ConnectionIds,
+) {
+    for (address, fd) in sockets {
+        if listening.contains_key(&address) {
+            continue;
+        }
+        let task = tokio::task::spawn_local(listen::accept(address.clone(), fd, Rc::clone(worker), ids.clone()));
+        listening.insert(address, task.abort_handle());
+    }
+}
+
+/// What is done now and then: log buffers are written, and what nobody uses leaves the cache.
+fn keep_house(number: usize, ticks: u32, cx: &Cx) {
+    let now = cx.now();
+    cx.local.logs.flush(now, false);
+    if ticks % SWEEP_TICKS != 0 {
+        return;
+    }
+    for front in &cx.local.fronts {
+        front.borrow_mut().tidy();
+    }
+    if number == 0 {
+        for zone in &cx.site().zones {
+            zone.sweep(now);
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! A configuration as running parts: every regular expression compiled, every name turned into a place in a list.
+//!
+//! Built by `assemble`; shared by all workers; never changed. A reload makes a new one.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_cache::Zone;
+use larder_conf::model::{self, ListenAddress};
+use larder_origin::Group;
+
+use crate::geo::Geo;
+use crate::limit::{LimitConnZone, LimitReqZone};
+use crate::map::Map;
+use crate::regex::Regex;
+use crate::split::Split;
+use crate::text::Text;
+
+/// All that one configuration makes.
+pub struct Site {
+    /// Virtual servers, in order of writing.
+    pub servers: Vec<VirtualServer>,
+    /// Locations of all servers, with `if` and `limit_except` blocks among them.
+    pub locations: Vec<Loc>,
+    /// One for each address that is listened at.
+    pub listeners: Vec<Listener>,
+    /// What the variables with a slot come from.
+    pub user_vars: Vec<UserVar>,
+    /// `map` blocks.
+    pub maps: Vec<MapPart>,
+    /// `geo` blocks.
+    pub geos: Vec<GeoPart>,
+    /// `split_clients` blocks.
+    pub splits: Vec<SplitPart>,
+    /// Groups of origins: `upstream` blocks and single addresses.
+    pub groups: Vec<Arc<Group>>,
+    /// The key of each group's `hash`, where it has one.
+    pub hash_keys: Vec<Option<Text>>,
+    /// Groups by name, for addresses that come from variables.
+    pub group_names: HashMap<String, usize>,
+    /// Cache zones.
+    pub zones: Vec<Arc<Zone>>,
+    /// Zones by name.
+    pub zone_names: HashMap<String, usize>,
+    /// `limit_req` zones.
+    pub limit_reqs: Vec<LimitPart<LimitReqZone>>,
+    /// `limit_conn` zones.
+    pub limit_conns: Vec<LimitPart<LimitConnZone>>,
+    /// Access logs, one for each file, format and buffer.
+    pub access_logs: Vec<AccessLog>,
+    /// Error logs of the main context and every level that has its own.
+    pub error_logs: Vec<Vec<model::ErrorLog>>,
+    /// The name of this machine.
+    pub hostname: String,
+    /// How long old requests may take after a stop or a reload.
+    pub shutdown_timeout: Option<Duration>,
+}
+
+/// A zone of limits.
+pub struct LimitPart<T> {
+    /// Its name.
+    pub name: String,
+    /// What is counted.
+    pub key: Text,
+    /// The counts.
+    pub state: Arc<T>,
+}
+
+/// An address that is listened at, and the servers behind it.
+pub struct Listener {
+    /// The address.
+    pub address: ListenAddress,
+    /// The server for hosts that no name matches.
+    pub default: usize,
+    /// Which server a host means.
+    pub names: NameTable,
+}
+
+/// Hosts to servers, in nginx's order: exact, longest leading wildcard, longest trailing wildcard, first regular expression.
+#[derive(Default)]
+pub struct NameTable {
+    /// Lower-case names.
+    pub exact: HashMap<Vec<u8>, usize>,
+    /// `.example.org`, longest first; the flag says whether `example.org` itself matches too.
+    pub suffixes: Vec<(Vec<u8>, usize)>,
+    /// `www.`, longest first.
+    pub prefixes: Vec<(Vec<u8>, usize)>,
+    /// Expressions in order of writing, with the slots of their named groups.
+    pub regexes: Vec<(Arc<NamedRegex>, usize)>,
+}
+
+/// A regular expression whose named groups set variables.
+#[derive(Debug)]
+pub struct NamedRegex {
+    /// The expression.
+    pub regex: Regex,
+    /// Group and slot.
+    pub slots: Vec<(usize, usize)>,
+}
+
+/// A `server` block.
+pub struct VirtualServer {
+    /// For `$server_name`.
+    pub name: Box<[u8]>,
+    /// Its own level, for requests that match no location.
+    pub root: usize,
+    /// Named locations.
+    pub named: HashMap<Box<[u8]>, usize>,
+    /// What it demands of request heads.
+    pub client: model::ClientLimits,
+}
+
+/// A location, an `if` or `limit_except` block, or the level of a server.
+pub struct Loc {
+    /// The prefix, or empty.
+    pub prefix: Box<[u8]>,
+    /// `location ^~`.
+    pub regex_stops: bool,
+    /// `location =`.
+    pub exact: bool,
+    /// What nginx calls noname: an `if` or `limit_except` block.
+    pub is_block: bool,
+    /// Named locations cannot be asked for from outside.
+    pub named: bool,
+    /// A redirect adds the `/` that the request lacks (prefix locations with a pass).
+    pub auto_redirect: bool,
+    /// Scalars as they were read.
+    pub settings: Arc<model::Settings>,
+    /// Strings and lists, compiled.
+    pub texts: LocTexts,
+    /// What answers.
+    pub handler: Handler,
+    /// Rewrite directives.
+    pub script: Vec<Op>,
+    /// `try_files`.
+    pub try_files: Option<TryFiles>,
+    /// `internal`.
+    pub internal: bool,
+    /// `alias`.
+    pub alias: Option<Text>,
+    /// How many bytes of the URI the alias stands for; `None` for all.
+    pub alias_replaces: Option<usize>,
+    /// Whether the location is matched by a regular expression.
+    pub by_regex: bool,
+    /// `limit_except`.
+    pub limit_except: Option<(Vec<String>, usize)>,
+    /// Locations inside.
+    pub inside: Tree,
+}
+
+/// The locations at one level.
+#[derive(Default)]
+pub struct Tree {
+    /// `=`.
+    pub exact: HashMap<Box<[u8]>, usize>,
+    /// Prefixes, longest first.
+    pub prefixes: Vec<(Box<[u8]>, usize)>,
+    /// Expressions in order.
+    pub regexes: Vec<(NamedRegex, usize)>,
+}
+
+/// The compiled part of a level's settings.
+pub struct LocTexts {
+    /// `root`.
+    pub root: Text,
+    /// `index`.
+    pub index: Vec<Text>,
+    /// `from=` of `disable_symlinks`.
+    pub links_from: Option<Text>,
+    /// `charset`.
+    pub charset: Option<Text>,
+    /// `limit_rate`.
+    pub limit_rate: Option<Text>,
+    /// `limit_rate_after`.
+    pub limit_rate_after: Option<Text>,
+    /// `error_page`.
+    pub error_pages: Vec<(Vec<u16>, model::ErrorPageStatus, Text)>,
+    /// `auth_basic`.
+    pub auth_basic: Option<(Text, Option<Text>)>,
+    /// `add_header`.
+    pub add_headers: Vec<(Box<[u8]>, Text, bool)>,
+    /// `add_trailer`.
+    pub add_trailers: Vec<(Box<[u8]>, Text, bool)>,
+    /// The variable of `expires`.
+    pub expires: Option<Text>,
+    /// `access_log`: log and condition.
+    pub access_logs: Vec<(usize, Option<Text>)>,
+    /// Which of the site's error logs.
+    pub error_log: usize,
+    /// `limit_req`: zone, burst and delay in requests.
+    pub limit_reqs: Vec<(usize, u64, Option<u64>)>,
+    /// `limit_conn`: zone and number.
+    pub limit_conns: Vec<(usize, u32)>,
+    /// Whether headers or logs ask for fields of the response or of the origin, so that a hit must lay them out.
+    pub reads_fields: bool,
+}
+
+/// What answers.
+pub enum Handler {
+    /// Files.
+    Static,
+    /// An origin.
+    Origin(Box<OriginPolicy>),
+    /// `stub_status`.
+    StubStatus,
+    /// `empty_gif`.
+    EmptyGif,
+}
+
+/// How an origin is asked and its answers kept.
+pub struct OriginPolicy {
+    /// Tells the policies of a process apart: an object prepared under one is not delivered as it is under another.
+    pub id: u64,
+    /// Where.
+    pub target: Target,
+    /// In which protocol.
+    pub protocol: Protocol,
+    /// What the protocols have in common.
+    pub settings: Arc<OriginShared>,
+    /// The cache, where there is one.
+    pub cache: Option<CachePolicy>,
+}
+
+/// Settings and what is derived from them once.
+pub struct OriginShared {
+    /// As they were read.
+    pub model: model::OriginSettings,
+    /// Fields of the origin that are not passed on; lower case.
+    pub hidden: Vec<Box<[u8]>>,
+}
+
+/// Where an origin is.
+pub enum Target {
+    /// A group.
+    Group {
+        /// Its place in the site.
+        group: usize,
+        /// Host as written in `proxy_pass`, for `$proxy_host` and the default `Host`.
+        host: Box<[u8]>,
+        /// The URI in `proxy_pass`, in place of the location's prefix.
+        uri: Option<Box<[u8]>>,
+    },
+    /// A URL or address that comes from variables.
+    Variable(Text),
+}
+
+/// The protocol of an origin, with what its requests are made of.
+pub enum Protocol {
+    /// FastCGI.
+    FastCgi(FastCgiParts),
+    /// HTTP.
+    Http(HttpParts),
+}
+
+/// What a FastCGI request is made of.
+pub struct FastCgiParts {
+    /// Names, values, and whether an empty value is left out.
+    pub params: Vec<(Box<[u8]>, Text, bool)>,
+    /// `fastcgi_index`.
+    pub index: Option<Box<[u8]>>,
+    /// `fastcgi_split_path_info`.
+    pub split: Option<Regex>,
+    /// `fastcgi_keep_conn`.
+    pub keep: bool,
+    /// `fastcgi_catch_stderr`.
+    pub catch_stderr: Vec<Vec<u8>>,
+}
+
+/// What an HTTP request to an origin is made of.
+pub struct HttpParts {
+    /// `proxy_set_header`.
+    pub headers: Vec<(Box<[u8]>, Text)>,
+    /// `proxy_set_body`.
+    pub body: Option<Text>,
+    /// `proxy_method`.
+    pub method: Option<Text>,
+    /// HTTP/1.1.
+    pub http_1_1: bool,
+    /// `proxy_redirect`.
+    pub redirects: Vec<Redirect>,
+    /// `proxy_cookie_domain`.
+    pub cookie_domains: Vec<(Find, Text)>,
+    /// `proxy_cookie_path`.
+    pub cookie_paths: Vec<(Find, Text)>,
+}
+
+/// One rule of `proxy_redirect`.
+pub enum Redirect {
+    /// From the URL of `proxy_pass` to the prefix of the location.
+    Default,
+    /// From and to.
+    Replace(Find, Text),
+}
+
+/// What a rewriting of a field looks for.
+pub enum Find {
+    /// A text, at the beginning.
+    Text(Text),
+    /// An expression.
+    Regex(NamedRegex),
+}
+
+/// How answers are kept.
+pub struct CachePolicy {
+    /// The zone.
+    pub zone: ZoneChoice,
+    /// The key; `None` for the default one of `proxy_pass`.
+    pub key: Option<Text>,
+    /// `*_cache_bypass`.
+    pub bypass: Vec<Text>,
+    /// `*_no_cache`.
+    pub no_cache: Vec<Text>,
+}
+
+/// The zone of a `*_cache`.
+pub enum ZoneChoice {
+    /// Always the same one.
+    Fixed(usize),
+    /// By variable; `off` and the empty string mean none.
+    Variable(Text),
+}
+
+/// `try_files`.
+pub struct TryFiles {
+    /// What is looked for; the flag asks for a directory.
+    pub files: Vec<(Text, bool)>,
+    /// The last argument.
+    pub fallback: TryFallback,
+}
+
+/// The last argument of `try_files`.
+pub enum TryFallback {
+    /// `=404`.
+    Status(u16),
+    /// `@name`.
+    Named(Box<[u8]>),
+    /// A URI.
+    Uri(Text),
+}
+
+/// A rewrite directive.
+pub enum Op {
+    /// `set`, to a slot.
+    Set(SetTarget, Text),
+    /// `if`: the rewrite directives inside, and the location that holds then.
+    If(Condition, Vec<Op>, Option<usize>),
+    /// `rewrite`.
+    Rewrite(Box<RewriteOp>),
+    /// `return`.
+    Return(u16, Option<Text>),
+    /// `break`.
+    Break,
+}
+
+/// What `set` changes.
+pub enum SetTarget {
+    /// A slot.
+    Slot(usize),
+    /// `$args`.
+    Args,
+    /// `$limit_rate`.
+    LimitRate,
+}
+
+/// A `rewrite`.
+pub struct RewriteOp {
+    /// Matched against the URI.
+    pub regex: NamedRegex,
+    /// What it becomes.
+    pub replacement: Text,
+    /// Whether the arguments of the request are added.
+    pub append_args: bool,
+    /// What happens next.
+    pub flag: model::RewriteFlag,
+}
+
+/// The condition of an `if`.
+pub enum Condition {
+    /// Neither empty nor `0`.
+    True(Text),
+    /// Equal, or not.
+    Equal(Text, Text, bool),
+    /// Matches, or not.
+    Match(Text, NamedRegex, bool),
+    /// A question about a file, or its contrary.
+    File(model::FileTest, Text, bool),
+}
+
+/// A variable with a slot.
+pub struct UserVar {
+    /// Without the dollar.
+    pub name: String,
+    /// Where its value comes from when nothing has set it.
+    pub source: UserVarSource,
+}
+
+/// See [`UserVar`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserVarSource {
+    /// Only `set` and named groups.
+    Set,
+    /// A `map`.
+    Map(usize),
+    /// A `geo`.
+    Geo(usize),
+    /// A `split_clients`.
+    Split(usize),
+}
+
+/// A `map`.
+pub struct MapPart {
+    /// What is looked up.
+    pub source: Text,
+    /// The strings.
+    pub table: Map,
+    /// The expressions, by entry.
+    pub regexes: Vec<NamedRegex>,
+    /// The values, by entry.
+    pub values: Vec<Text>,
+    /// The value when nothing matches.
+    pub default: Text,
+    /// Looked up anew every time.
+    pub volatile: bool,
+}
+
+/// A `geo`.
+pub struct GeoPart {
+    /// The address; the client's when none is given.
+    pub source: Option<Text>,
+    /// The table.
+    pub table: Geo,
+    /// The values, by entry.
+    pub values: Vec<Box<[u8]>>,
+    /// The value when no entry is about the address.
+    pub default: Box<[u8]>,
+    /// Whose `X-Forwarded-For` is believed.
+    pub proxies: Option<crate::realip::Trusted>,
+    /// Whether it is believed recursively.
+    pub recursive: bool,
+}
+
+/// A `split_clients`.
+pub struct SplitPart {
+    /// What is hashed.
+    pub source: Text,
+    /// The shares.
+    pub table: Split,
+    /// The values.
+    pub values: Vec<Text>,
+}
+
+/// An access log and how its lines look.
+pub struct AccessLog {
+    /// Where to.
+    pub target: AccessLogTarget,
+    /// The line.
+    pub format: Vec<crate::text::Part>,
+    /// How values are escaped.
+    pub escape: model::LogEscape,
+    /// `buffer=` and `flush=`.
+    pub buffer: Option<(usize, Option<Duration>)>,
+}
+
+/// Where an access log goes.
+pub enum AccessLogTarget {
+    /// A fixed place.
+    Fixed(model::LogTarget),
+    /// A path with variables.
+    Variable(Text),
+}
+
+/// Finds the listener for a connection accepted at `local`: the exact address first, then the wildcard of its port.
+pub fn listener_for(listeners: &[Listener], bound: &ListenAddress, local: Option<SocketAddr>) -> Option<usize> {
+    let exact = local.and_then(|local| listeners.iter().position(|l| l.address == ListenAddress::Tcp(local)));
+    exact.or_else(|| listeners.iter().position(|l| l.address == *bound))
+}

@@ -1,0 +1,94 @@
+//! Counters, one set a worker, summed by whoever asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// A counter that one thread writes and all may read.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`. Only the owner of the counter calls this, so it needs no locked instruction.
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Takes `n` away; likewise.
+    pub fn sub(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(n), Ordering::Relaxed);
+    }
+
+    /// The count.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What one worker counts.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Stats {
+    /// Connections accepted.
+    pub accepted: Counter,
+    /// Connections open.
+    pub active: Counter,
+    /// Connections whose request is being read.
+    pub reading: Counter,
+    /// Connections whose response is being made or sent, beyond what is done at once.
+    pub writing: Counter,
+    /// Requests.
+    pub requests: Counter,
+    /// Answers from the cache while fresh.
+    pub hits: Counter,
+    /// Answers that took a fetch although the cache was asked.
+    pub misses: Counter,
+    /// Answers from the cache past their time.
+    pub stale: Counter,
+}
+
+/// The sums over all workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// See [`Stats`].
+    pub accepted: u64,
+    /// See [`Stats`].
+    pub active: u64,
+    /// See [`Stats`].
+    pub reading: u64,
+    /// See [`Stats`]; the one who asks is writing.
+    pub writing: u64,
+    /// Connections that wait for their next request.
+    pub waiting: u64,
+    /// See [`Stats`].
+    pub requests: u64,
+}
+
+/// The counters of every worker of the process.
+#[derive(Clone, Debug, Default)]
+pub struct AllStats(Arc<Mutex<Vec<Arc<Stats>>>>);
+
+impl AllStats {
+    /// Counters for one more worker.
+    pub fn add_worker(&self) -> Arc<Stats> {
+        let stats = Arc::new(Stats::default());
+        self.0.lock().push(Arc::clone(&stats));
+        stats
+    }
+
+    /// The sums, as one who is writing a response sees them.
+    pub fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        for stats in self.0.lock().iter() {
+            sums.accepted += stats.accepted.get();
+            sums.active += stats.active.get();
+            sums.reading += stats.reading.get();
+            sums.writing += stats.writing.get();
+            sums.requests += stats.requests.get();
+        }
+        sums.writing = sums.writing.max(1);
+        sums.waiting = sums.active.saturating_sub(sums.reading + sums.writing);
+        sums
+    }
+}

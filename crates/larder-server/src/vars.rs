@@ -1,0 +1,474 @@
+//! The variables of nginx, by name and by request.
+//!
+//! Source: the alphabetical index of variables in nginx's documentation. A variable without a value appends
+//! nothing and returns false, which logs write as `-`.
+
+use larder_http::{Known, Method};
+
+use crate::context::Cx;
+use crate::exchange::{Exchange, RequestBody, Slot};
+use crate::site::{Handler, Loc, Protocol, UserVarSource};
+
+mod map;
+mod path;
+
+pub use path::document_root;
+
+/// How deep variables may ask for each other before it counts as a cycle.
+const DEPTH_MAX: u8 = 100;
+
+/// A variable whose name has been understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Var {
+    /// One of a fixed name.
+    Fixed(Fixed),
+    /// `$http_NAME`, by the name of the field.
+    Http(Box<str>),
+    /// `$sent_http_NAME`.
+    SentHttp(Box<str>),
+    /// `$upstream_http_NAME`.
+    UpstreamHttp(Box<str>),
+    /// `$upstream_cookie_NAME`.
+    UpstreamCookie(Box<str>),
+    /// `$cookie_NAME`.
+    Cookie(Box<str>),
+    /// `$arg_NAME`.
+    Arg(Box<str>),
+    /// One that `set`, `map`, `geo`, `split_clients` or a named group makes.
+    Slot(usize),
+}
+
+macro_rules! fixed {
+    ($($variant:ident $name:literal),* $(,)?) => {
+        /// Variables of a fixed name.
+        #[allow(missing_docs)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Fixed { $($variant),* }
+
+        /// Every fixed name, for suggestions.
+        pub const NAMES: &[&str] = &[$($name),*];
+
+        fn fixed(name: &str) -> Option<Fixed> {
+            match name { $($name => Some(Fixed::$variant),)* _ => None }
+        }
+    };
+}
+
+fixed! {
+    Args "args", BinaryRemoteAddr "binary_remote_addr", BodyBytesSent "body_bytes_sent", BytesSent "bytes_sent",
+    Connection "connection", ConnectionRequests "connection_requests", ConnectionTime "connection_time",
+    ConnectionsActive "connections_active", ConnectionsReading "connections_reading",
+    ConnectionsWaiting "connections_waiting", ConnectionsWriting "connections_writing",
+    ContentLength "content_length", ContentType "content_type", DocumentRoot "document_root",
+    DocumentUri "document_uri", FastcgiPathInfo "fastcgi_path_info", FastcgiScriptName "fastcgi_script_name",
+    Host "host", Hostname "hostname", Https "https", Http2 "http2", Http3 "http3", IsArgs "is_args",
+    IsRequestPort "is_request_port", RequestPort "request_port",
+    LimitConnStatus "limit_conn_status", LimitRate "limit_rate", LimitReqStatus "limit_req_status", Msec "msec",
+    NginxVersion "nginx_version", Pid "pid", Pipe "pipe", ProxyAddXForwardedFor "proxy_add_x_forwarded_for",
+    ProxyHost "proxy_host", ProxyPort "proxy_port", QueryString "query_string",
+    RealipRemoteAddr "realip_remote_addr", RealipRemotePort "realip_remote_port", RealpathRoot "realpath_root",
+    RemoteAddr "remote_addr", RemotePort "remote_port", RemoteUser "remote_user", Request "request",
+    RequestBody "request_body", RequestBodyFile "request_body_file", RequestCompletion "request_completion",
+    RequestFilename "request_filename", RequestId "request_id", RequestLength "request_length",
+    RequestMethod "request_method", RequestTime "request_time", RequestUri "request_uri", Scheme "scheme",
+    ServerAddr "server_addr", ServerName "server_name", ServerPort "server_port",
+    ServerProtocol "server_protocol", Status "status", TcpinfoRtt "tcpinfo_rtt", TcpinfoRttvar "tcpinfo_rttvar",
+    TcpinfoSndCwnd "tcpinfo_snd_cwnd", TcpinfoRcvSpace "tcpinfo_rcv_space", TimeIso8601 "time_iso8601",
+    TimeLocal "time_local", UpstreamAddr "upstream_addr", UpstreamBytesReceived "upstream_bytes_received",
+    UpstreamBytesSent "upstream_bytes_sent", UpstreamCacheStatus "upstream_cache_status",
+    UpstreamConnectTime "upstream_connect_time", UpstreamHeaderTime "upstream_header_time",
+    UpstreamResponseLength "upstream_response_length", UpstreamResponseTime "upstream_response_time",
+    UpstreamStatus "upstream_status", Uri "uri", GzipRatio "gzip_ratio", SslProtocol "ssl_protocol",
+    SslCipher "ssl_cipher", SslEarlyData "ssl_early_data", SslSessionReused "ssl_session_reused",
+    SslServerName "ssl_server_name", SslClientVerify "ssl_client_verify", GzipHttpAcceptEncoding "gzip_accept_encoding",
+    InvalidReferer "invalid_referer", CacheKey "larder_cache_key", CacheDetail "larder_cache_detail",
+}
+
+/// Understands a name that no `set` or `map` has made. `None` when there is no such variable.
+pub fn built_in(name: &str) -> Option<Var> {
+    if let Some(fixed) = fixed(name) {
+        return Some(Var::Fixed(fixed));
+    }
+    let field = |rest: &str| rest.replace('_', "-").into_boxed_str();
+    let prefixed = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
+    if let Some(rest) = prefixed("sent_http_") {
+        return Some(Var::SentHttp(field(rest)));
+    }
+    if let Some(rest) = prefixed("upstream_http_") {
+        return Some(Var::UpstreamHttp(field(rest)));
+    }
+    if let Some(rest) = prefixed("upstream_cookie_") {
+        return Some(Var::UpstreamCookie(rest.into()));
+    }
+    if let Some(rest) = prefixed("http_") {
+        return Some(Var::Http(field(rest)));
+    }
+    if let Some(rest) = prefixed("cookie_") {
+        return Some(Var::Cookie(rest.into()));
+    }
+    prefixed("arg_").map(|rest| Var::Arg(rest.into()))
+}
+
+/// Whether a `Text` with this variable reads fields of the response or of the origin.
+pub fn reads_fields(var: &Var) -> bool {
+    match var {
+        Var::SentHttp(_) | Var::UpstreamHttp(_) | Var::UpstreamCookie(_) => true,
+        Var::Fixed(_) | Var::Http(_) | Var::Cookie(_) | Var::Arg(_) => false,
+        // A map may read anything.
+        Var::Slot(_) => true,
+    }
+}
+
+/// Appends the value; false when there is none.
+pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    match var {
+        Var::Fixed(fixed) => append_fixed(*fixed, ex, cx, out),
+        Var::Http(name) => append_joined(ex.head.fields.get_all(name), name, out),
+        Var::SentHttp(name) => append_sent(ex, cx, name, out),
+        Var::UpstreamHttp(name) => match &ex.origin_fields {
+            Some(fields) => append_joined(fields.get_all(name), name, out),
+            None => false,
+        },
+        Var::UpstreamCookie(name) => {
+            let fields = ex.origin_fields.as_ref();
+            append_some(fields.and_then(|fields| set_cookie(fields.all_known(Known::SetCookie), name)), out)
+        }
+        Var::Cookie(name) => {
+            let value = larder_http::cookie(ex.head.fields.all_known(Known::Cookie), name.as_bytes());
+            append_some(value, out)
+        }
+        Var::Arg(name) => append_some(arg(&ex.args, name.as_bytes()), out),
+        Var::Slot(slot) => append_slot(*slot, ex, cx, out),
+    }
+}
+
+fn append_some(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+    let Some(value) = value else { return false };
+    out.extend_from_slice(value);
+    true
+}
+
+fn append_text(value: &str, out: &mut Vec<u8>) -> bool {
+    append_some(Some(value.as_bytes()), out)
+}
+
+fn append_display(value: impl std::fmt::Display, out: &mut Vec<u8>) -> bool {
+    use std::io::Write as _;
+    write!(out, "{value}").is_ok()
+}
+
+/// Fields of several lines become one value: joined with `; ` for cookies, with `, ` for others.
+fn append_joined<'a>(values: impl Iterator<Item = &'a [u8]>, name: &str, out: &mut Vec<u8>) -> bool {
+    let separator: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };
+    let mut found = false;
+    for value in values {
+        if found {
+            out.extend_from_slice(separator);
+        }
+        out.extend_from_slice(value);
+        found = true;
+    }
+    found
+}
+
+fn append_sent(ex: &Exchange, cx: &Cx, name: &str, out: &mut Vec<u8>) -> bool {
+    match name {
+        "connection" => append_text(if ex.keep_alive { "keep-alive" } else { "close" }, out),
+        "keep-alive" => match cx.site().locations[ex.location].settings.keepalive_header {
+            Some(seconds) if ex.keep_alive => append_display(format_args!("timeout={seconds}"), out),
+            _ => false,
+        },
+        _ => append_joined(ex.out.fields.get_all(name), name, out),
+    }
+}
+
+/// The value of a cookie that a response sets.
+fn set_cookie<'a>(lines: impl Iterator<Item = &'a [u8]>, name: &str) -> Option<&'a [u8]> {
+    lines.into_iter().find_map(|line| {
+        let pair = line.split(|&byte| byte == b';').next()?.trim_ascii();
+        let at = pair.iter().position(|&byte| byte == b'=')?;
+        pair[..at].trim_ascii().eq_ignore_ascii_case(name.as_bytes()).then(|| pair[at + 1..].trim_ascii())
+    })
+}
+
+/// The value of an argument, as it was sent; names compare without case, as in nginx.
+pub fn arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    args.split(|&byte| byte == b'&').find_map(|pair| {
+        let at = pair.iter().position(|&byte| byte == b'=')?;
+        pair[..at].eq_ignore_ascii_case(name).then(|| &pair[at + 1..])
+    })
+}
+
+fn append_slot(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    let source = cx.site().user_vars[slot].source;
+    let known = ex.slot(slot);
+    let volatile = matches!(source, UserVarSource::Map(map) if cx.site().maps[map].volatile);
+    let value = if known != Slot::Unset && !(volatile && known == Slot::Absent) {
+        known
+    } else if ex.depth >= DEPTH_MAX {
+        cx.local.logs.error(
+            cx,
+            ex,
+            larder_conf::model::LogLevel::Error,
+            format_args!("cycle while evaluating variable \"{}\"", cx.site().user_vars[slot].name),
+        );
+        return false;
+    } else {
+        ex.depth += 1;
+        let value = match source {
+            UserVarSource::Set => Slot::Absent,
+            UserVarSource::Map(index) => map::map(index, ex, cx),
+            UserVarSource::Geo(index) => map::geo(index, ex, cx),
+            UserVarSource::Split(index) => map::split(index, ex, cx),
+        };
+        ex.depth -= 1;
+        // What nobody has set yet may still be set by a later `set`, and a volatile map is asked anew each time.
+        if source != UserVarSource::Set && !volatile {
+            ex.set_slot(slot, value);
+        }
+        value
+    };
+    match value {
+        Slot::Value(start, end) => {
+            out.extend_from_slice(&ex.arena[start as usize..end as usize]);
+            true
+        }
+        Slot::Unset | Slot::Absent => false,
+    }
+}
+
+fn location<'a>(ex: &Exchange, cx: &'a Cx) -> &'a Loc {
+    &cx.site().locations[ex.location]
+}
+
+fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    match fixed {
+        Fixed::Args | Fixed::QueryString => {
+            append_some(Some(&ex.args).filter(|args| !args.is_empty()).map(Vec::as_slice), out)
+        }
+        Fixed::BinaryRemoteAddr => match ex.remote_ip() {
+            Some(std::net::IpAddr::V4(ip)) => append_some(Some(&ip.octets()), out),
+            Some(std::net::IpAddr::V6(ip)) => append_some(Some(&ip.octets()), out),
+            None => append_text("unix:", out),
+        },
+        Fixed::BodyBytesSent => append_display(ex.sent.1, out),
+        Fixed::BytesSent => append_display(ex.sent.0, out),
+        Fixed::Connection => append_display(ex.client.id, out),
+        Fixed::ConnectionRequests => append_display(ex.number, out),
+        Fixed::ConnectionTime => append_millis(crate::worker::age(&ex.client, cx.now()).as_millis(), out),
+        Fixed::RequestTime => append_millis(cx.now().since(ex.started).as_millis(), out),
+        Fixed::ConnectionsActive => append_display(cx.worker.shared_stats().active, out),
+        Fixed::ConnectionsReading => append_display(cx.worker.shared_stats().reading, out),
+        Fixed::ConnectionsWriting => append_display(cx.worker.shared_stats().writing, out),
+        Fixed::ConnectionsWaiting => append_display(cx.worker.shared_stats().waiting, out),
+        Fixed::ContentLength => append_content_length(ex, out),
+        Fixed::ContentType => append_some(ex.head.fields.get_known(Known::ContentType), out),
+        Fixed::DocumentRoot => path::append_document_root(ex, cx, out),
+        Fixed::RealpathRoot => path::append_realpath_root(ex, cx, out),
+        Fixed::RequestFilename => path::append_filename(ex, cx, out),
+        Fixed::DocumentUri | Fixed::Uri => append_some(Some(&ex.uri), out),
+        Fixed::FastcgiScriptName => path::append_script_name(ex, cx, out),
+        Fixed::FastcgiPathInfo => path::append_path_info(ex, cx, out),
+        Fixed::Host => {
+            if ex.host.is_empty() {
+                return append_some(Some(&cx.site().servers[ex.server].name), out);
+            }
+            append_some(Some(&ex.host), out)
+        }
+        Fixed::Hostname => append_text(&cx.site().hostname, out),
+        Fixed::Https => true,
+        Fixed::IsArgs => append_text(if ex.args.is_empty() { "" } else { "?" }, out),
+        Fixed::LimitRate => append_display(ex.limit_rate.unwrap_or(0), out),
+        Fixed::Msec => append_millis(u128::from(cx.now().0), out),
+        Fixed::NginxVersion => append_text(crate::NGINX_VERSION, out),
+        Fixed::Pid => append_display(std::process::id(), out),
+        Fixed::Pipe => append_text(if cx.worker.is_pipelined.get() { "p" } else { "." }, out),
+        Fixed::ProxyAddXForwardedFor => {
+            if append_joined(ex.head.fields.all_known(Known::XForwardedFor), "x-forwarded-for", out) {
+                out.extend_from_slice(b", ");
+            }
+            append_remote_addr(ex, out)
+        }
+        Fixed::ProxyHost => append_some(Some(&ex.proxy_host).filter(|host| !host.is_empty()).map(Vec::as_slice), out),
+        Fixed::ProxyPort => {
+            if ex.proxy_host.is_empty() {
+                return false;
+            }
+            let port = ex
+                .proxy_host
+                .rsplit(|&b| b == b':')
+                .next()
+                .filter(|port| port.iter().all(u8::is_ascii_digit) && port.len() < ex.proxy_host.len());
+            append_some(Some(port.unwrap_or(b"80")), out)
+        }
+        Fixed::RealipRemoteAddr => match ex.client.peer {
+            Some(peer) => append_display(peer.ip(), out),
+            None => append_text("unix:", out),
+        },
+        Fixed::RealipRemotePort => match ex.client.peer {
+            Some(peer) => append_display(peer.port(), out),
+            None => true,
+        },
+        Fixed::RemoteAddr => append_remote_addr(ex, out),
+        Fixed::RemotePort => match (ex.real_ip, ex.client.peer) {
+            (Some((_, 0)), _) | (None, None) => true,
+            (Some((_, port)), _) => append_display(port, out),
+            (None, Some(peer)) => append_display(peer.port(), out),
+        },
+        Fixed::RemoteUser => {
+            let user = crate::request::access::remote_user(ex);
+            append_some(user.as_deref(), out)
+        }
+        Fixed::Request => append_some(Some(ex.head.line()).filter(|line| !line.is_empty()), out),
+        Fixed::RequestBody => match &ex.body {
+            RequestBody::Memory(bytes) if !bytes.is_empty() => append_some(Some(bytes), out),
+            _ => false,
+        },
+        // Bodies that do not fit in memory go to files without a name.
+        Fixed::RequestBodyFile => false,
+        Fixed::RequestCompletion => append_text(if ex.out.status != 0 { "OK" } else { "" }, out),
+        Fixed::RequestId => {
+            let id = *ex.request_id.get_or_insert_with(|| cx.worker.random_hex());
+            append_some(Some(&id), out)
+        }
+        Fixed::RequestLength => append_display(ex.head.bytes() as u64 + body_bytes(&ex.body), out),
+        Fixed::RequestMethod => append_some(Some(method_name(ex)), out),
+        Fixed::RequestUri => append_some(Some(ex.head.target()).filter(|target| !target.is_empty()), out),
+        Fixed::Scheme => append_text("http", out),
+        Fixed::ServerAddr => match ex.client.local {
+            Some(local) => append_display(local.ip(), out),
+            None => append_text("unix:", out),
+        },
+        Fixed::ServerName => append_some(Some(&cx.site().servers[ex.server].name), out),
+        Fixed::ServerPort | Fixed::RequestPort => match ex.client.local {
+            Some(local) => append_display(local.port(), out),
+            None => true,
+        },
+        Fixed::IsRequestPort => append_text(if ex.client.local.is_some() { ":" } else { "" }, out),
+        Fixed::ServerProtocol => append_text(ex.head.version.name(), out),
+        Fixed::Status => {
+            let status = if ex.out.status == 0 { ex.error_status.unwrap_or(0) } else { ex.out.status };
+            append_display(format_args!("{status:03}"), out)
+        }
+        Fixed::TimeIso8601 => cx.local.logs.stamp(cx.now(), |stamp| append_text(&stamp.iso8601, out)),
+        Fixed::TimeLocal => cx.local.logs.stamp(cx.now(), |stamp| append_text(&stamp.local, out)),
+        Fixed::UpstreamAddr => per_attempt(ex, out, |attempt, _, out| append_text(&attempt.address, out)),
+        Fixed::UpstreamStatus => per_attempt(ex, out, |attempt, _, out| match attempt.status {
+            Some(status) => append_display(status, out),
+            None => append_text("-", out),
+        }),
+        Fixed::UpstreamResponseTime => {
+            let report = ex.report.clone();
+            per_attempt(ex, out, |attempt, last, out| {
+                let body = report.as_ref().filter(|_| last).and_then(|report| report.total.get());
+                append_duration(Some(attempt.elapsed + body.unwrap_or_default()), out)
+            })
+        }
+        Fixed::UpstreamConnectTime => per_attempt(ex, out, |attempt, _, out| append_duration(attempt.connect, out)),
+        Fixed::UpstreamHeaderTime => per_attempt(ex, out, |attempt, _, out| append_duration(attempt.header, out)),
+        Fixed::UpstreamResponseLength => {
+            let report = ex.report.clone();
+            per_attempt(ex, out, |_, last, out| {
+                append_display(report.as_ref().filter(|_| last).map_or(0, |report| report.body_bytes.get()), out)
+            })
+        }
+        Fixed::UpstreamBytesReceived => {
+            let report = ex.report.clone();
+            per_attempt(ex, out, |attempt, last, out| {
+                let whole = report.as_ref().filter(|_| last).map_or(0, |report| report.received.get());
+                append_display(attempt.received_bytes.max(whole), out)
+            })
+        }
+        Fixed::UpstreamBytesSent => per_attempt(ex, out, |attempt, _, out| append_display(attempt.sent_bytes, out)),
+        Fixed::UpstreamCacheStatus => append_some(ex.cache_status.map(|status| status.name().as_bytes()), out),
+        Fixed::CacheKey => append_some(Some(&ex.cache_key).filter(|key| !key.is_empty()).map(Vec::as_slice), out),
+        Fixed::CacheDetail => append_some(Some(ex.cache_detail.as_bytes()).filter(|detail| !detail.is_empty()), out),
+        Fixed::Http2 | Fixed::Http3 => true,
+        Fixed::GzipRatio
+        | Fixed::GzipHttpAcceptEncoding
+        | Fixed::SslProtocol
+        | Fixed::SslCipher
+        | Fixed::SslEarlyData
+        | Fixed::SslSessionReused
+        | Fixed::SslServerName
+        | Fixed::SslClientVerify
+        | Fixed::InvalidReferer
+        | Fixed::LimitConnStatus
+        | Fixed::LimitReqStatus
+        | Fixed::TcpinfoRtt
+        | Fixed::TcpinfoRttvar
+        | Fixed::TcpinfoSndCwnd
+        | Fixed::TcpinfoRcvSpace => false,
+    }
+}
+
+fn append_remote_addr(ex: &Exchange, out: &mut Vec<u8>) -> bool {
+    match ex.remote_ip() {
+        Some(ip) => append_display(ip, out),
+        None => append_text("unix:", out),
+    }
+}
+
+/// Seconds with three digits after the dot.
+fn append_millis(millis: u128, out: &mut Vec<u8>) -> bool {
+    append_display(format_args!("{}.{:03}", millis / 1000, millis % 1000), out)
+}
+
+fn append_duration(duration: Option<std::time::Duration>, out: &mut Vec<u8>) -> bool {
+    match duration {
+        Some(duration) => append_millis(duration.as_millis(), out),
+        None => append_text("-", out),
+    }
+}
+
+fn append_content_length(ex: &Exchange, out: &mut Vec<u8>) -> bool {
+    match &ex.body {
+        RequestBody::Memory(bytes) => append_display(bytes.len(), out),
+        RequestBody::File(_, len) => append_display(len, out),
+        RequestBody::None | RequestBody::Unread(_) => append_some(ex.head.fields.get_known(Known::ContentLength), out),
+    }
+}
+
+/// How many bytes of the request's body have been read.
+pub fn body_bytes(body: &RequestBody) -> u64 {
+    match body {
+        RequestBody::None | RequestBody::Unread(_) => 0,
+        RequestBody::Memory(bytes) => bytes.len() as u64,
+        RequestBody::File(_, len) => *len,
+    }
+}
+
+/// The name of the method that counts now.
+pub fn method_name(ex: &Exchange) -> &[u8] {
+    match (ex.method, ex.head.method) {
+        (now, sent) if now == sent => ex.head.method_name(),
+        (Method::Head, _) => b"HEAD",
+        _ => b"GET",
+    }
+}
+
+/// One value for each attempt, with `, ` between them, as `$upstream_addr` and its kin.
+fn per_attempt(
+    ex: &Exchange,
+    out: &mut Vec<u8>,
+    mut one: impl FnMut(&larder_origin::Attempt, bool, &mut Vec<u8>) -> bool,
+) -> bool {
+    for (n, attempt) in ex.attempts.iter().enumerate() {
+        if n > 0 {
+            out.extend_from_slice(b", ");
+        }
+        one(attempt, n + 1 == ex.attempts.len(), out);
+    }
+    !ex.attempts.is_empty()
+}
+
+/// `fastcgi_*` of the location, when it passes to FastCGI.
+fn fastcgi<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a crate::site::FastCgiParts> {
+    match &location(ex, cx).handler {
+        Handler::Origin(policy) => match &policy.protocol {
+            Protocol::FastCgi(parts) => Some(parts),
+            Protocol::Http(_) => None,
+        },
+        Handler::Static | Handler::StubStatus | Handler::EmptyGif => None,
+    }
+}

@@ -1,0 +1,73 @@
+//! Variables about files: roots, names, and the parts of a script's path.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::regex::Captures;
+
+use super::{append_some, fastcgi, location};
+
+/// The folder that holds the location's files: `root`, or `alias`.
+pub fn document_root(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
+    let mut out = Vec::new();
+    append_document_root(ex, cx, &mut out);
+    out
+}
+
+/// `$document_root`.
+pub fn append_document_root(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    let loc = location(ex, cx);
+    match &loc.alias {
+        Some(alias) => alias.append(ex, cx, out),
+        None => loc.texts.root.append(ex, cx, out),
+    }
+    true
+}
+
+/// `$realpath_root`: without symbolic links; nothing where the folder is not there.
+pub fn append_realpath_root(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    let root = document_root(ex, cx);
+    let Ok(real) = std::fs::canonicalize(std::ffi::OsStr::from_bytes(&root)) else { return false };
+    append_some(Some(real.as_os_str().as_bytes()), out)
+}
+
+/// `$request_filename`: the path of the file that the URI names.
+///
+/// With `alias` the part of the URI that the location's prefix matched is replaced; in a location given by a regular
+/// expression, all of it is (ngx_http_map_uri_to_path).
+pub fn append_filename(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    let loc = location(ex, cx);
+    append_document_root(ex, cx, out);
+    match (&loc.alias, loc.alias_replaces) {
+        (Some(_), None) => {}
+        (Some(_), Some(bytes)) => out.extend_from_slice(ex.uri.get(bytes..).unwrap_or_default()),
+        (None, _) => out.extend_from_slice(&ex.uri),
+    }
+    true
+}
+
+/// `$fastcgi_script_name`: the URI, without what `fastcgi_split_path_info` cuts off, with `fastcgi_index` after a `/`.
+pub fn append_script_name(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    let Some(parts) = fastcgi(ex, cx) else { return append_some(Some(&ex.uri), out) };
+    let mut captures = Captures::default();
+    let split = parts.split.as_ref().filter(|split| split.matches(&ex.uri, &mut captures));
+    let name = if split.is_some() { captures.get(1).unwrap_or(b"") } else { &ex.uri };
+    out.extend_from_slice(name);
+    if name.last() == Some(&b'/')
+        && let Some(index) = &parts.index
+    {
+        out.extend_from_slice(index);
+    }
+    true
+}
+
+/// `$fastcgi_path_info`: what `fastcgi_split_path_info` cuts off.
+pub fn append_path_info(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    let Some(split) = fastcgi(ex, cx).and_then(|parts| parts.split.as_ref()) else { return true };
+    let mut captures = Captures::default();
+    if split.matches(&ex.uri, &mut captures) {
+        out.extend_from_slice(captures.get(2).unwrap_or(b""));
+    }
+    true
+}

@@ -1,0 +1,206 @@
+//! A worker thread: what its connections share. Nothing here is touched by another thread.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+
+use larder_http::Time;
+use tokio::sync::Notify;
+
+use crate::context::{Cx, Local};
+use crate::exchange::{Client, Exchange};
+use crate::stats::{AllStats, Stats, Sums};
+
+/// How many exchanges wait to be used again.
+const POOLED_MAX: usize = 256;
+/// How much a worker reads at once, at least.
+const READ_BYTES: usize = 32 * 1024;
+
+/// What lives as long as the thread.
+pub struct Worker {
+    /// Its counters.
+    pub stats: Arc<Stats>,
+    all_stats: AllStats,
+    current: RefCell<Rc<Local>>,
+    /// Lent to whichever connection has become readable, so that an idle one holds no buffer.
+    pub read_buffer: RefCell<Vec<u8>>,
+    /// Lent likewise for the head of a response.
+    pub write_buffer: RefCell<Vec<u8>>,
+    pool: RefCell<Vec<Box<Exchange>>>,
+    idle: RefCell<Vec<Option<Waker>>>,
+    free: RefCell<Vec<usize>>,
+    closing: Cell<bool>,
+    open: Cell<usize>,
+    background: Cell<usize>,
+    ended: Notify,
+    seed: Cell<u64>,
+    /// Whether the request at hand was read together with the one before it.
+    pub is_pipelined: Cell<bool>,
+}
+
+/// A connection's place among those that a stop has to wake.
+pub struct Seat {
+    worker: Rc<Worker>,
+    index: usize,
+}
+
+/// Something that runs and must end before the worker may.
+pub struct Running {
+    worker: Rc<Worker>,
+    local: Rc<Local>,
+}
+
+impl Worker {
+    /// A worker that begins with `local`.
+    pub fn new(local: Rc<Local>, all_stats: &AllStats) -> Rc<Self> {
+        use std::hash::{BuildHasher as _, RandomState};
+        Rc::new(Self {
+            stats: all_stats.add_worker(),
+            all_stats: all_stats.clone(),
+            current: RefCell::new(local),
+            read_buffer: RefCell::new(vec![0; READ_BYTES]),
+            write_buffer: RefCell::new(Vec::with_capacity(READ_BYTES)),
+            pool: RefCell::default(),
+            idle: RefCell::default(),
+            free: RefCell::default(),
+            closing: Cell::new(false),
+            open: Cell::new(0),
+            background: Cell::new(0),
+            ended: Notify::new(),
+            seed: Cell::new(RandomState::new().hash_one(std::process::id()) | 1),
+            is_pipelined: Cell::new(false),
+        })
+    }
+
+    /// The configuration for a request that begins now.
+    pub fn cx(self: &Rc<Self>) -> Cx {
+        Cx { worker: Rc::clone(self), local: Rc::clone(&self.current.borrow()) }
+    }
+
+    /// Requests that begin from now on run under `local`.
+    pub fn configure(&self, local: Rc<Local>) {
+        *self.current.borrow_mut() = local;
+    }
+
+    /// An exchange for a request of `client`: a used one if there is one.
+    pub fn exchange(&self, client: &Rc<Client>) -> Box<Exchange> {
+        match self.pool.borrow_mut().pop() {
+            Some(mut exchange) => {
+                exchange.reset(client);
+                exchange
+            }
+            None => Exchange::new(Rc::clone(client)),
+        }
+    }
+
+    /// Takes an exchange back, to be used again.
+    pub fn recycle(&self, mut exchange: Box<Exchange>) {
+        // What belongs to others, such as limits held or a file, is let go now and not at the next use.
+        exchange.release();
+        let mut pool = self.pool.borrow_mut();
+        if pool.len() < POOLED_MAX {
+            pool.push(exchange);
+        }
+    }
+
+    /// Whether the worker finishes what it has and takes nothing new.
+    pub fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
+
+    /// Tells idle connections to close, and all others to close after the response at hand.
+    pub fn close(&self) {
+        self.closing.set(true);
+        for waker in self.idle.borrow_mut().iter_mut().filter_map(Option::take) {
+            waker.wake();
+        }
+    }
+
+    /// A seat for a new connection.
+    pub fn sit(self: &Rc<Self>) -> Seat {
+        self.open.set(self.open.get() + 1);
+        self.stats.accepted.add(1);
+        self.stats.active.add(1);
+        let mut idle = self.idle.borrow_mut();
+        let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            idle.push(None);
+            idle.len() - 1
+        });
+        Seat { worker: Rc::clone(self), index }
+    }
+
+    /// Marks something as running under `local`, until what is returned is dropped.
+    pub fn exchange_begins(self: &Rc<Self>, local: &Rc<Local>) -> Running {
+        self.background.set(self.background.get() + 1);
+        local.running.set(local.running.get() + 1);
+        Running { worker: Rc::clone(self), local: Rc::clone(local) }
+    }
+
+    /// Waits until no connection is open and nothing runs.
+    pub async fn all_ended(&self) {
+        while self.open.get() > 0 || self.background.get() > 0 {
+            self.ended.notified().await;
+        }
+    }
+
+    /// The counters of all workers, summed.
+    pub fn shared_stats(&self) -> Sums {
+        self.all_stats.sums()
+    }
+
+    /// A number that is different each time; not a secret.
+    pub fn random(&self) -> u64 {
+        // xorshift64*: enough for boundaries and request ids.
+        let mut x = self.seed.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.seed.set(x);
+        x.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// 32 hexadecimal digits, for `$request_id`.
+    pub fn random_hex(&self) -> [u8; 32] {
+        let mut out = [0; 32];
+        let bits = u128::from(self.random()) << 64 | u128::from(self.random());
+        for (n, digit) in out.iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(bits >> (4 * n) & 0xf) as usize];
+        }
+        out
+    }
+}
+
+impl Seat {
+    /// Remembers whom to wake when the worker stops.
+    pub fn park(&self, waker: &Waker) {
+        let mut idle = self.worker.idle.borrow_mut();
+        let place = &mut idle[self.index];
+        if !place.as_ref().is_some_and(|old| old.will_wake(waker)) {
+            *place = Some(waker.clone());
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.worker.idle.borrow_mut()[self.index] = None;
+        self.worker.free.borrow_mut().push(self.index);
+        self.worker.stats.active.sub(1);
+        self.worker.open.set(self.worker.open.get() - 1);
+        self.worker.ended.notify_one();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.worker.background.set(self.worker.background.get() - 1);
+        self.local.running.set(self.local.running.get() - 1);
+        self.worker.ended.notify_one();
+    }
+}
+
+/// How long a connection has been open.
+pub fn age(client: &Client, now: Time) -> std::time::Duration {
+    now.since(client.began)
+}
