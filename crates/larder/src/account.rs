@@ -1,0 +1,106 @@
+//! The user and group that the serving process becomes.
+
+use std::ffi::CString;
+
+use larder_conf::model::Main;
+use nix::unistd::{Gid, Group, Uid, User, initgroups, setgid, setuid};
+
+use crate::oserror::CallFailed;
+
+/// A user and a group of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The user's name, which decides the supplementary groups.
+    pub name: String,
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+/// Why there is no such account; nginx's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AccountError {
+    /// No such user.
+    #[error("getpwnam(\"{0}\") failed")]
+    NoUser(String),
+    /// No such group.
+    #[error("getgrnam(\"{0}\") failed")]
+    NoGroup(String),
+}
+
+/// The account that `user` names, or `nobody`; `None` when we are not root and stay who we are.
+pub fn of(main: &Main) -> Result<Option<Account>, AccountError> {
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(None);
+    }
+    match &main.user {
+        Some(user) => find(&user.value.0, user.value.1.as_deref()).map(Some),
+        None => find(DEFAULT_USER, None).map(Some),
+    }
+}
+
+/// Looks up a user, and `group`, or else the group named like the user, or else the user's own.
+fn find(name: &str, group: Option<&str>) -> Result<Account, AccountError> {
+    let user = user_named(name).ok_or_else(|| AccountError::NoUser(name.to_owned()))?;
+    let gid = match group {
+        Some(group) => group_named(group).ok_or_else(|| AccountError::NoGroup(group.to_owned()))?,
+        None => group_named(name).unwrap_or(user.gid),
+    };
+    Ok(Account { name: name.to_owned(), uid: user.uid.as_raw(), gid: gid.as_raw() })
+}
+
+fn user_named(name: &str) -> Option<User> {
+    // The library panics on a zero byte.
+    (!name.contains('\0')).then(|| User::from_name(name).ok().flatten())?
+}
+
+fn group_named(name: &str) -> Option<Gid> {
+    let group = (!name.contains('\0')).then(|| Group::from_name(name).ok().flatten())?;
+    group.map(|group| group.gid)
+}
+
+impl Account {
+    /// Makes this process that account's, for good.
+    pub fn become_it(&self) -> Result<(), CallFailed> {
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        setgid(gid).map_err(|error| CallFailed::on("setgid", self.gid, error))?;
+        let name = CString::new(self.name.as_str()).unwrap_or_default();
+        initgroups(&name, gid).map_err(|error| CallFailed::on("initgroups", &self.name, error))?;
+        setuid(uid).map_err(|error| CallFailed::on("setuid", self.uid, error))?;
+        // A change of user hides /proc/self and forbids core files until this is said.
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
+            .map_err(|error| CallFailed::new("prctl", error))
+    }
+}
+
+/// nginx's default; its group is whatever the system gave that user.
+const DEFAULT_USER: &str = "nobody";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_found_with_a_group() {
+        let root = |gid| Account { name: "root".to_owned(), uid: 0, gid };
+        let daemon = Group::from_name("daemon").unwrap().expect("daemon is everywhere").gid;
+        for (user, group, expected) in [
+            ("root", None, Ok(root(0))),
+            ("root", Some("daemon"), Ok(root(daemon.as_raw()))),
+            ("no such user", None, Err(AccountError::NoUser("no such user".to_owned()))),
+            ("a\0b", None, Err(AccountError::NoUser("a\0b".to_owned()))),
+            ("root", Some("no such"), Err(AccountError::NoGroup("no such".to_owned()))),
+            ("root", Some("\0"), Err(AccountError::NoGroup("\0".to_owned()))),
+        ] {
+            assert_eq!(find(user, group), expected, "{user} {group:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_has_a_group_even_where_none_is_named_so() {
+        let nobody = find(DEFAULT_USER, None).expect("nobody is everywhere");
+        assert_ne!(nobody.uid, 0);
+        assert_ne!(nobody.gid, 0);
+    }
+}

@@ -1,0 +1,365 @@
+//! The command line: nginx's options, letter for letter, and a few words of our own before them.
+
+use std::ffi::{OsStr, OsString};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// What a command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Say something about larder, and no more.
+    Show(Show),
+    /// Serve what a configuration describes.
+    Run(Options),
+    /// `-t` and `-T`: check a configuration.
+    Test(Test),
+    /// `-s`: tell a running larder what to do.
+    Signal(Order, Options),
+    /// `serve DIR`: serve a folder without a configuration.
+    Serve(Serve),
+}
+
+/// What `-v`, `-V` and `-h` print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// `-v`.
+    Version,
+    /// `-V`.
+    Build,
+    /// `-h` and `-?`.
+    Help,
+}
+
+/// A check of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// What is printed before it.
+    pub show: Option<Show>,
+    /// `-T`: print every file that was read.
+    pub dump: bool,
+    /// Where the configuration is.
+    pub options: Options,
+}
+
+/// Where things are, as far as the command line says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `-c`.
+    pub conf_file: Option<PathBuf>,
+    /// `-p`.
+    pub prefix: Option<PathBuf>,
+    /// `-e`; `stderr` is a word of its own.
+    pub error_log: Option<PathBuf>,
+    /// `-g`.
+    pub globals: Option<String>,
+    /// `-q`.
+    pub quiet: bool,
+}
+
+/// The argument of `-s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// End now.
+    Stop,
+    /// End when the requests that run are done.
+    Quit,
+    /// Read the configuration again.
+    Reload,
+    /// Open the log files again.
+    Reopen,
+}
+
+/// The arguments of `larder serve`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serve {
+    /// The folder.
+    pub folder: PathBuf,
+    /// `--listen`.
+    pub listen: SocketAddr,
+    /// `--print-config`: print the configuration and end.
+    pub print_config: bool,
+}
+
+/// Why a command line cannot be followed, in nginx's words where it has some.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CliError {
+    /// A letter that means nothing, or a word where an option belongs.
+    #[error("invalid option: \"{0}\"")]
+    InvalidOption(String),
+    /// An option without its value.
+    #[error("option \"{option}\" requires {what}")]
+    MissingValue {
+        /// With its dash.
+        option: String,
+        /// What was expected.
+        what: &'static str,
+    },
+    /// A value that is not text where text is needed.
+    #[error("option \"{0}\" has a value that is not UTF-8")]
+    NotText(&'static str),
+    /// `--listen` with something else than an address.
+    #[error("\"{0}\" is not an address to listen at: write 127.0.0.1:8080, [::1]:8080 or 8080")]
+    InvalidListen(String),
+}
+
+/// Reads a command line without its first word, the name of the program.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let word = args.first().and_then(|word| word.to_str());
+    match word {
+        Some("serve") => parse_serve(&args[1..]),
+        Some("help" | "--help") => Ok(Command::Show(Show::Help)),
+        Some("--version") => Ok(Command::Show(Show::Version)),
+        Some("check") => parse_nginx(&args[1..], Asked { test: true, ..Asked::default() }),
+        _ => parse_nginx(&args, Asked::default()),
+    }
+}
+
+/// What has been asked for so far.
+#[derive(Default)]
+struct Asked {
+    options: Options,
+    show: Option<Show>,
+    test: bool,
+    dump: bool,
+    order: Option<Order>,
+}
+
+impl Asked {
+    fn show(&mut self, show: Show) {
+        // Help says more than the build, which says more than the version.
+        let more = match (self.show, show) {
+            (Some(Show::Help), _) | (Some(Show::Build), Show::Version) => return,
+            (_, show) => show,
+        };
+        self.show = Some(more);
+    }
+
+    fn command(self) -> Command {
+        if self.test {
+            return Command::Test(Test { show: self.show, dump: self.dump, options: self.options });
+        }
+        if let Some(show) = self.show {
+            return Command::Show(show);
+        }
+        match self.order {
+            Some(order) => Command::Signal(order, self.options),
+            None => Command::Run(self.options),
+        }
+    }
+}
+
+/// nginx's own reading: letters cluster (`-tq`), and a value is the rest of its cluster or the next word.
+fn parse_nginx(args: &[OsString], mut asked: Asked) -> Result<Command, CliError> {
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        let Some(mut letters) = word.as_bytes().strip_prefix(b"-") else {
+            return Err(CliError::InvalidOption(lossy(word)));
+        };
+        while let [letter, rest @ ..] = letters {
+            letters = rest;
+            let mut value = |option: &str, what: &'static str| {
+                let rest = std::mem::take(&mut letters);
+                if !rest.is_empty() {
+                    return Ok(OsString::from_vec(rest.to_vec()));
+                }
+                words.next().cloned().ok_or_else(|| CliError::MissingValue { option: option.to_owned(), what })
+            };
+            match letter {
+                b'?' | b'h' => asked.show(Show::Help),
+                b'v' => asked.show(Show::Version),
+                b'V' => asked.show(Show::Build),
+                b't' => asked.test = true,
+                b'T' => {
+                    asked.test = true;
+                    asked.dump = true;
+                }
+                b'q' => asked.options.quiet = true,
+                b'p' => {
+                    asked.options.prefix = Some(value("-p", "directory name")?.into());
+                }
+                b'c' => asked.options.conf_file = Some(value("-c", "file name")?.into()),
+                b'e' => asked.options.error_log = Some(value("-e", "file name")?.into()),
+                b'g' => {
+                    let text = value("-g", "parameter")?;
+                    let text = text.into_string().map_err(|_| CliError::NotText("-g"))?;
+                    asked.options.globals = Some(text);
+                }
+                b's' => asked.order = Some(order(&value("-s", "parameter")?)?),
+                other => {
+                    return Err(CliError::InvalidOption(char::from(*other).to_string()));
+                }
+            }
+        }
+    }
+    Ok(asked.command())
+}
+
+fn order(word: &OsStr) -> Result<Order, CliError> {
+    match word.as_bytes() {
+        b"stop" => Ok(Order::Stop),
+        b"quit" => Ok(Order::Quit),
+        b"reload" => Ok(Order::Reload),
+        b"reopen" => Ok(Order::Reopen),
+        _ => Err(CliError::InvalidOption(format!("-s {}", lossy(word)))),
+    }
+}
+
+fn parse_serve(args: &[OsString]) -> Result<Command, CliError> {
+    use lexopt::prelude::*;
+
+    let mut folder = None;
+    let mut serve = Serve { folder: PathBuf::from("."), listen: DEFAULT_LISTEN, print_config: false };
+    let mut parser = lexopt::Parser::from_args(args.iter().cloned());
+    while let Some(arg) = parser.next().map_err(|error| CliError::InvalidOption(error.to_string()))? {
+        match arg {
+            Long("listen") | Short('l') => {
+                let value = parser
+                    .value()
+                    .map_err(|_| CliError::MissingValue { option: "--listen".to_owned(), what: "an address" })?;
+                serve.listen = listen(&lossy(&value))?;
+            }
+            Long("print-config") => serve.print_config = true,
+            Long("help") | Short('h' | '?') => return Ok(Command::Show(Show::Help)),
+            Value(word) if folder.is_none() => folder = Some(PathBuf::from(word)),
+            Value(word) => return Err(CliError::InvalidOption(lossy(&word))),
+            Long(name) => return Err(CliError::InvalidOption(format!("--{name}"))),
+            Short(letter) => return Err(CliError::InvalidOption(letter.to_string())),
+        }
+    }
+    serve.folder =
+        folder.ok_or_else(|| CliError::MissingValue { option: "serve".to_owned(), what: "a folder to serve" })?;
+    Ok(Command::Serve(serve))
+}
+
+/// `127.0.0.1:8080`, `[::1]:8080`, `*:8080`, `:8080` or `8080`; a lone port is of the loopback address.
+fn listen(text: &str) -> Result<SocketAddr, CliError> {
+    let spelled_out = match text.split_once(':') {
+        None => format!("127.0.0.1:{text}"),
+        Some(("*" | "", port)) => format!("0.0.0.0:{port}"),
+        Some(("localhost", port)) => format!("127.0.0.1:{port}"),
+        Some(_) => text.to_owned(),
+    };
+    match spelled_out.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Ok(address),
+        Ok(_) | Err(_) => Err(CliError::InvalidListen(text.to_owned())),
+    }
+}
+
+fn lossy(word: &OsStr) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::V4(std::net::SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        parse(line.split_whitespace().map(OsString::from)).map_err(|error| error.to_string())
+    }
+
+    fn options(change: impl FnOnce(&mut Options)) -> Options {
+        let mut options = Options::default();
+        change(&mut options);
+        options
+    }
+
+    #[test]
+    fn options_are_read_as_nginx_reads_them() {
+        let test = |show, dump, change: fn(&mut Options)| Command::Test(Test { show, dump, options: options(change) });
+        for (line, expected) in [
+            ("", Command::Run(Options::default())),
+            ("-", Command::Run(Options::default())),
+            ("-c a.conf", Command::Run(options(|o| o.conf_file = Some("a.conf".into())))),
+            ("-ca.conf", Command::Run(options(|o| o.conf_file = Some("a.conf".into())))),
+            (
+                "-p dir/ -c a.conf -e error.log",
+                Command::Run(options(|o| {
+                    o.prefix = Some("dir/".into());
+                    o.conf_file = Some("a.conf".into());
+                    o.error_log = Some("error.log".into());
+                })),
+            ),
+            ("-g pid;", Command::Run(options(|o| o.globals = Some("pid;".into())))),
+            ("-t", test(None, false, |_| ())),
+            ("-tq", test(None, false, |o| o.quiet = true)),
+            (
+                "-qtc a.conf",
+                test(None, false, |o| {
+                    o.quiet = true;
+                    o.conf_file = Some("a.conf".into());
+                }),
+            ),
+            ("-T", test(None, true, |_| ())),
+            ("-vt", test(Some(Show::Version), false, |_| ())),
+            ("check -c a.conf", test(None, false, |o| o.conf_file = Some("a.conf".into()))),
+            ("-v", Command::Show(Show::Version)),
+            ("-V", Command::Show(Show::Build)),
+            ("-vV", Command::Show(Show::Build)),
+            ("-Vv", Command::Show(Show::Build)),
+            ("-h", Command::Show(Show::Help)),
+            ("-?", Command::Show(Show::Help)),
+            ("-hV", Command::Show(Show::Help)),
+            ("help", Command::Show(Show::Help)),
+            ("-s stop", Command::Signal(Order::Stop, Options::default())),
+            ("-sreload", Command::Signal(Order::Reload, Options::default())),
+            (
+                "-qs quit -c a",
+                Command::Signal(
+                    Order::Quit,
+                    options(|o| {
+                        o.quiet = true;
+                        o.conf_file = Some("a".into());
+                    }),
+                ),
+            ),
+            ("-s reopen -v", Command::Show(Show::Version)),
+        ] {
+            assert_eq!(parsed(line), Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_nginx_refuses_is_refused_in_its_words() {
+        for (line, expected) in [
+            ("start", "invalid option: \"start\""),
+            ("-x", "invalid option: \"x\""),
+            ("-tx", "invalid option: \"x\""),
+            ("-s", "option \"-s\" requires parameter"),
+            ("-s start", "invalid option: \"-s start\""),
+            ("-c", "option \"-c\" requires file name"),
+            ("-tc", "option \"-c\" requires file name"),
+            ("-p", "option \"-p\" requires directory name"),
+            ("-e", "option \"-e\" requires file name"),
+            ("-g", "option \"-g\" requires parameter"),
+            ("serve", "option \"serve\" requires a folder to serve"),
+            ("serve a b", "invalid option: \"b\""),
+            ("serve a --loud", "invalid option: \"--loud\""),
+            ("serve a --listen", "option \"--listen\" requires an address"),
+        ] {
+            assert_eq!(parsed(line), Err(expected.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn serve_listens_where_it_is_told() {
+        for (line, listen, print_config) in [
+            ("serve .", "127.0.0.1:8080", false),
+            ("serve . --listen 127.0.0.2:81", "127.0.0.2:81", false),
+            ("serve --listen=[::1]:81 .", "[::1]:81", false),
+            ("serve . --listen 8000 --print-config", "127.0.0.1:8000", true),
+            ("serve . -l *:80", "0.0.0.0:80", false),
+            ("serve . -l :80", "0.0.0.0:80", false),
+            ("serve . -l localhost:80", "127.0.0.1:80", false),
+        ] {
+            let expected = Command::Serve(Serve { folder: ".".into(), listen: listen.parse().unwrap(), print_config });
+            assert_eq!(parsed(line), Ok(expected), "{line}");
+        }
+        for listen in ["example", "", "0", "127.0.0.1:0", "127.0.0.1", "70000", "::1"] {
+            assert!(parsed(&format!("serve . --listen={listen}")).is_err(), "{listen}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Loading a configuration: files, the parser, the server's own checks, and the built-in places.
+
+use std::path::{Path, PathBuf};
+
+use larder_conf::model::{Config, ErrorLog, LogLevel, LogTarget};
+use larder_conf::{Diagnostic, Loader, MemoryLoader, Severity, Sources, render};
+
+use crate::loader::DiskLoader;
+use crate::paths::{DefaultLog, PID_FILE, Paths};
+use crate::serving;
+
+/// What decides, beside the files, what a configuration means. Goes to the serving process as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The main file.
+    pub conf_file: PathBuf,
+    /// What includes are relative to.
+    pub conf_prefix: PathBuf,
+    /// What other names are relative to.
+    pub prefix: PathBuf,
+    /// The text of `-g`.
+    pub globals: Option<String>,
+    /// Whether larder was started by root.
+    pub is_root: bool,
+    /// The name of the machine.
+    pub hostname: String,
+    /// The error log of a configuration that names none.
+    pub error_log: DefaultLog,
+}
+
+/// A configuration that can be used.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// What it means, with the built-in places filled in.
+    pub config: Config,
+    /// What it was read from.
+    pub sources: Sources,
+    /// How it was read.
+    pub surroundings: Surroundings,
+    /// What an operator should know though it can be used.
+    pub notices: Vec<Diagnostic>,
+}
+
+/// A configuration that cannot be used, and why, ready to be printed.
+#[derive(Debug, thiserror::Error)]
+#[error("{rendered}")]
+pub struct Rejected {
+    /// Every error, with its place.
+    pub rendered: String,
+}
+
+impl Surroundings {
+    /// The surroundings of this process.
+    pub fn new(paths: &Paths, globals: Option<String>) -> Surroundings {
+        Surroundings {
+            conf_file: paths.conf_file.clone(),
+            conf_prefix: paths.conf_prefix.clone(),
+            prefix: paths.prefix.clone(),
+            globals,
+            is_root: nix::unistd::geteuid().is_root(),
+            hostname: hostname(),
+            error_log: paths.error_log.clone(),
+        }
+    }
+}
+
+impl Configuration {
+    /// Reads and checks the configuration on the disk.
+    pub fn read(surroundings: Surroundings) -> Result<Configuration, Rejected> {
+        Configuration::load(surroundings, &mut DiskLoader)
+    }
+
+    /// Reads and checks a configuration out of memory.
+    pub fn from_memory(surroundings: Surroundings, mut files: MemoryLoader) -> Result<Configuration, Rejected> {
+        Configuration::load(surroundings, &mut files)
+    }
+
+    /// Reads a configuration for `-s`, which needs only to know where the pid file is.
+    pub fn pid_file(surroundings: &Surroundings) -> Result<PathBuf, Rejected> {
+        let loaded = parse(surroundings, &mut DiskLoader)?;
+        Ok(pid_file(&loaded.config))
+    }
+
+    /// Where this process's number goes.
+    pub fn pid_path(&self) -> PathBuf {
+        pid_file(&self.config)
+    }
+
+    /// Diagnostics about this configuration as text.
+    pub fn render(&self, diagnostics: &[Diagnostic]) -> String {
+        render(diagnostics, &self.sources)
+    }
+
+    /// The refusal of this configuration for the reasons in `diagnostics`.
+    pub fn reject(&self, diagnostics: &[Diagnostic]) -> Rejected {
+        Rejected { rendered: self.render(diagnostics) }
+    }
+
+    /// The notices of one severity as text.
+    pub fn rendered_notices(&self, severity: Severity) -> String {
+        let some: Vec<_> = self.notices.iter().filter(|notice| notice.severity == severity).cloned().collect();
+        self.render(&some)
+    }
+
+    fn load(surroundings: Surroundings, loader: &mut dyn Loader) -> Result<Configuration, Rejected> {
+        let loaded = parse(&surroundings, loader)?;
+        let (mut config, sources, mut notices) = (loaded.config, loaded.sources, loaded.notices);
+        let (errors, more) = serving::check(&config);
+        if !errors.is_empty() {
+            return Err(Rejected { rendered: render(&errors, &sources) });
+        }
+        notices.extend(more);
+        notices.extend(notices_about(&config, surroundings.is_root));
+        fill_in(&mut config, &surroundings);
+        Ok(Configuration { config, sources, surroundings, notices })
+    }
+}
+
+fn parse(surroundings: &Surroundings, loader: &mut dyn Loader) -> Result<larder_conf::Loaded, Rejected> {
+    let options = larder_conf::Options {
+        prefix: surroundings.prefix.clone(),
+        conf_prefix: surroundings.conf_prefix.clone(),
+        globals: surroundings.globals.clone(),
+        is_root: surroundings.is_root,
+        hostname: surroundings.hostname.clone(),
+    };
+    larder_conf::load(&surroundings.conf_file, &options, loader)
+        .map_err(|failed| Rejected { rendered: render(&failed.diagnostics, &failed.sources) })
+}
+
+/// What is written and has no effect here.
+fn notices_about(config: &Config, is_root: bool) -> Vec<Diagnostic> {
+    let mut notices = Vec::new();
+    if let (Some(user), false) = (&config.main.user, is_root) {
+        let text = "the \"user\" directive makes sense only if larder is started by root, ignored";
+        notices.push(*Diagnostic::warning(text).at(user.span));
+    }
+    for listen in config.http.servers.iter().flat_map(|server| &server.listens) {
+        let options = [("deferred", listen.deferred), ("fastopen", listen.fastopen.is_some())];
+        for (option, _) in options.into_iter().filter(|(_, is_set)| *is_set) {
+            let text = format!("\"{option}\" is read and has no effect: connections are accepted when they are made");
+            notices.push(*Diagnostic::notice(text).at(listen.span));
+        }
+    }
+    notices
+}
+
+/// Puts the built-in error log where the configuration names none.
+fn fill_in(config: &mut Config, surroundings: &Surroundings) {
+    if config.main.error_log.is_empty() {
+        let target = match &surroundings.error_log {
+            DefaultLog::File(path) => LogTarget::File(path.clone()),
+            DefaultLog::Stderr => LogTarget::Stderr,
+        };
+        let level = LogLevel::Error;
+        config.main.error_log.push(ErrorLog { target, level });
+    }
+}
+
+fn pid_file(config: &Config) -> PathBuf {
+    config.main.pid.clone().unwrap_or_else(|| Path::new(PID_FILE).to_owned())
+}
+
+/// The name of this machine.
+pub fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, is_root: bool) -> Configuration {
+        let surroundings = Surroundings {
+            conf_file: "/c".into(),
+            conf_prefix: "/".into(),
+            prefix: "/p".into(),
+            globals: None,
+            is_root,
+            hostname: "h".to_owned(),
+            error_log: DefaultLog::File("/e".into()),
+        };
+        let mut files = MemoryLoader::new();
+        files.add("/c", format!("events {{}} {text}"));
+        Configuration::from_memory(surroundings, files).expect("it is well-formed")
+    }
+
+    #[test]
+    fn what_has_no_effect_is_said() {
+        for (text, is_root, expected) in [
+            ("user www;", true, vec![]),
+            ("user www;", false, vec!["the \"user\" directive makes sense only"]),
+            ("http { server { listen 80; } }", true, vec![]),
+            ("http { server { listen 80 deferred fastopen=9; } }", true, vec!["\"deferred\"", "\"fastopen\""]),
+        ] {
+            let configuration = load(text, is_root);
+            assert_eq!(configuration.notices.len(), expected.len(), "{text}");
+            for (notice, expected) in configuration.notices.iter().zip(expected) {
+                assert!(notice.message.starts_with(expected), "{}", notice.message);
+            }
+        }
+    }
+
+    #[test]
+    fn the_built_in_places_are_filled_in() {
+        for (text, pid, log) in [("", PID_FILE, "/e"), ("pid a; error_log b;", "/p/a", "/p/b")] {
+            let configuration = load(text, true);
+            assert_eq!(configuration.pid_path(), Path::new(pid));
+            let target = &configuration.config.main.error_log[0].target;
+            assert_eq!(*target, LogTarget::File(log.into()));
+        }
+    }
+}

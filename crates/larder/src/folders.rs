@@ -1,0 +1,65 @@
+//! Folders for temporary files and cached pages: made, and given to the serving process, while we still may.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::path::{Path, PathBuf};
+
+use larder_conf::model::Config;
+
+use crate::account::Account;
+use crate::levels;
+use crate::oserror::CallFailed;
+
+/// Every folder that `config` keeps files of its own in, each once.
+pub fn of(config: &Config) -> BTreeSet<PathBuf> {
+    let caches = config.http.cache_paths.iter().map(|cache| cache.path.clone());
+    let temporary = levels::settings(config).into_iter().flat_map(|settings| {
+        let origins = [&settings.fastcgi.origin, &settings.proxy.origin];
+        let origins = origins.map(|origin| origin.temp_path.clone());
+        origins.into_iter().chain([settings.client_body_temp_path.clone()]).flatten()
+    });
+    caches.chain(temporary).collect()
+}
+
+/// Makes those that are not there, and gives all to `owner`, as nginx does.
+pub fn make_all(folders: &BTreeSet<PathBuf>, owner: Option<&Account>) -> Result<(), CallFailed> {
+    folders.iter().try_for_each(|folder| make(folder, owner))
+}
+
+fn make(folder: &Path, owner: Option<&Account>) -> Result<(), CallFailed> {
+    let failed = |call| move |error| CallFailed::on(call, folder.display(), error);
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(failed("mkdir")(error));
+        }
+        _ => {}
+    }
+    let Some(owner) = owner else { return Ok(()) };
+    let metadata = fs::metadata(folder).map_err(failed("stat"))?;
+    if metadata.uid() != owner.uid {
+        chown(folder, Some(owner.uid), None).map_err(failed("chown"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_made_once_and_its_parent_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("cache");
+        for _ in 0..2 {
+            make(&folder, None).unwrap();
+            assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+        let deep = place.path().join("a/b");
+        let said = make(&deep, None).unwrap_err().to_string();
+        assert_eq!(said, format!("mkdir() \"{}\" failed (2: No such file or directory)", deep.display()));
+    }
+}

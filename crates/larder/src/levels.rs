@@ -1,0 +1,43 @@
+//! Every level of a configuration that has settings.
+
+use larder_conf::model::{Config, Location, Rewrite, Settings};
+
+/// The settings of all servers, and of all locations, `if` and `limit_except` blocks in them.
+///
+/// Those of `http` itself serve no request: what is only there, such as the default access log that every server
+/// replaces, is not opened.
+pub fn settings(config: &Config) -> Vec<&Settings> {
+    let mut found = Found(Vec::new());
+    for server in &config.http.servers {
+        found.location(&server.root);
+        found.script(&server.script);
+    }
+    found.0
+}
+
+struct Found<'a>(Vec<&'a Settings>);
+
+impl<'a> Found<'a> {
+    /// Configurations are nested as deep as the parser allows, which is little.
+    fn location(&mut self, location: &'a Location) {
+        self.0.push(&location.settings);
+        self.script(&location.script);
+        if let Some(limited) = &location.limit_except {
+            self.location(&limited.location);
+        }
+        for inner in &location.locations {
+            self.location(inner);
+        }
+    }
+
+    fn script(&mut self, script: &'a [Rewrite]) {
+        for step in script {
+            if let Rewrite::If { script, location, .. } = step {
+                self.script(script);
+                if let Some(location) = location {
+                    self.location(location);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Configuration files from the disk, and the patterns of includes.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use larder_conf::Loader;
+
+/// Reads files and folders of this machine.
+#[derive(Debug, Default)]
+pub struct DiskLoader;
+
+impl Loader for DiskLoader {
+    fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a configuration file has 16 megabytes at most"));
+        }
+        Ok(bytes)
+    }
+
+    fn glob(&mut self, pattern: &str) -> io::Result<Vec<PathBuf>> {
+        Ok(glob(pattern))
+    }
+}
+
+/// The paths that match `pattern` as `glob(3)` finds them: sorted by bytes, hidden files only when the
+/// pattern shows their dot. A folder that cannot be read has no matches.
+fn glob(pattern: &str) -> Vec<PathBuf> {
+    let absolute = pattern.starts_with('/');
+    let mut found = vec![PathBuf::from(if absolute { "/" } else { "" })];
+    let mut parts = pattern.split('/').filter(|part| !part.is_empty()).peekable();
+    while let Some(part) = parts.next() {
+        let is_last = parts.peek().is_none();
+        found = found.iter().flat_map(|folder| step(folder, part.as_bytes(), is_last)).collect();
+        found.truncate(MATCHES_MAX);
+    }
+    found.sort_by(|a, b| a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes()));
+    found
+}
+
+/// What `part` of a pattern matches in `folder`.
+fn step(folder: &Path, part: &[u8], is_last: bool) -> Vec<PathBuf> {
+    if !part.iter().any(|byte| b"*?[".contains(byte)) {
+        let name: Vec<u8> = unescape(part);
+        let path = folder.join(std::ffi::OsString::from_vec(name));
+        // A dangling link is a match, as it is for glob(3).
+        return if path.symlink_metadata().is_ok() { vec![path] } else { Vec::new() };
+    }
+    let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let Ok(entries) = place.read_dir() else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name())
+        .filter(|name| !name.as_bytes().starts_with(b".") || part.starts_with(b"."))
+        .filter(|name| matches(part, name.as_bytes()))
+        .map(|name| folder.join(name))
+        .filter(|path| is_last || path.is_dir())
+        .collect()
+}
+
+fn unescape(part: &[u8]) -> Vec<u8> {
+    let mut bytes = part.iter();
+    let mut name = Vec::with_capacity(part.len());
+    while let Some(byte) = bytes.next() {
+        name.push(match byte {
+            b'\\' => *bytes.next().unwrap_or(byte),
+            byte => *byte,
+        });
+    }
+    name
+}
+
+/// Whether `name` matches `pattern` with its `*`, `?`, `[a-z]`, `[!a-z]` and `\`.
+///
+/// Goes back to the last `*` only, which is enough, and bounds the work to the product of the lengths.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        let taken = match pattern.get(p) {
+            None if n == name.len() => return true,
+            None => None,
+            Some(b'*') => {
+                retry = Some((p + 1, n));
+                p += 1;
+                continue;
+            }
+            Some(_) => name.get(n).and_then(|byte| one(&pattern[p..], *byte)),
+        };
+        match (taken, retry) {
+            (Some(length), _) => (p, n) = (p + length, n + 1),
+            (None, Some((after_star, from))) if from < name.len() => {
+                retry = Some((after_star, from + 1));
+                (p, n) = (after_star, from + 1);
+            }
+            (None, _) => return false,
+        }
+    }
+}
+
+/// How much of `pattern` its first element takes up, if `byte` matches it.
+fn one(pattern: &[u8], byte: u8) -> Option<usize> {
+    match pattern {
+        [b'?', ..] => Some(1),
+        [b'[', rest @ ..] => match set(rest, byte) {
+            Some((true, length)) => Some(length + 1),
+            Some((false, _)) => None,
+            None => (byte == b'[').then_some(1),
+        },
+        [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
+        [literal, ..] => (*literal == byte).then_some(1),
+        [] => None,
+    }
+}
+
+/// Whether `byte` is in the set that `text` begins with, and how long that is with its `]`; `None` when
+/// it has no end.
+fn set(text: &[u8], byte: u8) -> Option<(bool, usize)> {
+    let negated = matches!(text.first(), Some(b'!' | b'^'));
+    let start = usize::from(negated);
+    let mut at = start;
+    let mut is_in = false;
+    loop {
+        match text.get(at..)? {
+            [b']', ..] if at > start => return Some((is_in != negated, at + 1)),
+            [low, b'-', high, ..] if *high != b']' => {
+                is_in |= (*low..=*high).contains(&byte);
+                at += 3;
+            }
+            [b'\\', escaped, ..] => {
+                is_in |= *escaped == byte;
+                at += 2;
+            }
+            [one, ..] => {
+                is_in |= *one == byte;
+                at += 1;
+            }
+            [] => return None,
+        }
+    }
+}
+
+const FILE_BYTES_MAX: u64 = 16 << 20;
+const MATCHES_MAX: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn names_match_as_in_a_shell() {
+        for (pattern, name, expected) in [
+            ("*.conf", "a.conf", true),
+            ("*.conf", ".conf", true),
+            ("*.conf", "a.conf.bak", false),
+            ("*a*b", "xaxxbab", true),
+            ("*a*b", "xaxxba", false),
+            ("?", "", false),
+            ("?", "a", true),
+            ("[a-c]x", "bx", true),
+            ("[a-c]x", "dx", false),
+            ("[!a-c]x", "dx", true),
+            ("[^a-c]x", "ax", false),
+            ("[]]", "]", true),
+            ("[a-]", "-", true),
+            ("[", "[", true),
+            ("[a", "[a", true),
+            ("[a", "a", false),
+            ("\\*", "*", true),
+            ("\\*", "a", false),
+            ("", "", true),
+            ("", "a", false),
+            ("**", "", true),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_finds_what_is_there_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for file in ["b.conf", "a.conf", "B.conf", ".hidden.conf", "a.txt", "sub1/x.conf", "sub2/y.conf"] {
+            let path = root.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let shown = root.display().to_string();
+        for (pattern, expected) in [
+            ("*.conf", vec!["B.conf", "a.conf", "b.conf"]),
+            ("./*.txt", vec!["./a.txt"]),
+            (".h*", vec![".hidden.conf"]),
+            ("*/*.conf", vec!["sub1/x.conf", "sub2/y.conf"]),
+            ("sub[2-9]/y.conf", vec!["sub2/y.conf"]),
+            ("a.conf", vec!["a.conf"]),
+            ("c.conf", vec![]),
+            ("no/*.conf", vec![]),
+            ("*.conf/*", vec![]),
+        ] {
+            let expected: Vec<_> = expected.iter().map(|name| root.join(name)).collect();
+            assert_eq!(glob(&format!("{shown}/{pattern}")), expected, "{pattern}");
+        }
+    }
+}

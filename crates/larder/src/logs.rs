@@ -1,0 +1,184 @@
+//! Log files: which a configuration writes to, and opening them while we still may.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use larder_conf::model::{AccessLogTarget, Config, ErrorLog, LogLevel, LogTarget};
+
+use crate::account::Account;
+use crate::levels;
+use crate::log::{Console, Log, Sink, Target};
+use crate::oserror::CallFailed;
+use crate::paths::{self, DefaultLog, Paths};
+
+/// A log file that is open for appending.
+pub type OpenLog = (PathBuf, OwnedFd);
+
+/// Every file that `config` logs to, each once.
+pub fn files(config: &Config) -> BTreeSet<PathBuf> {
+    let main = config.main.error_log.iter().map(|log| &log.target);
+    let levels = levels::settings(config).into_iter().flat_map(|settings| {
+        let errors = settings.error_log.iter().map(|log| &log.target);
+        let access = settings.access_logs.iter().filter_map(|log| match &log.target {
+            AccessLogTarget::Fixed(target) => Some(target),
+            AccessLogTarget::Variable(_) => None,
+        });
+        errors.chain(access)
+    });
+    let file = |target: &LogTarget| match target {
+        LogTarget::File(path) => Some(path.clone()),
+        LogTarget::Stderr | LogTarget::Syslog(_) => None,
+    };
+    main.chain(levels).filter_map(file).collect()
+}
+
+/// Opens all of `files`, creating those that are not there.
+pub fn open_all(files: &BTreeSet<PathBuf>) -> Result<Vec<OpenLog>, CallFailed> {
+    let open = |path: &PathBuf| Ok((path.clone(), open(path)?.into()));
+    files.iter().map(open).collect()
+}
+
+/// Opens all of `logs` anew by their paths, as after a rotation, and gives the files to `owner`.
+///
+/// One that cannot be opened keeps its old descriptor, and the reason is returned.
+pub fn reopen_all(logs: &mut [OpenLog], owner: Option<&Account>) -> Vec<CallFailed> {
+    let mut failures = Vec::new();
+    for (path, descriptor) in logs {
+        let opened = open(path).and_then(|file| {
+            give(&file, path, owner)?;
+            Ok(file)
+        });
+        match opened {
+            Ok(file) => *descriptor = file.into(),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    failures
+}
+
+/// Gives a log file to `owner`, as nginx does; a pipe or a terminal is left alone.
+fn give(file: &File, path: &Path, owner: Option<&Account>) -> Result<(), CallFailed> {
+    let Some(owner) = owner else { return Ok(()) };
+    let failed = |call| move |error| CallFailed::on(call, path.display(), error);
+    let metadata = file.metadata().map_err(failed("fstat"))?;
+    if metadata.is_file() && metadata.uid() != owner.uid {
+        fchown(file, Some(owner.uid), None).map_err(failed("chown"))?;
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<File, CallFailed> {
+    if let Some(file) = standard(path) {
+        return Ok(file);
+    }
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o644)
+        .open(path)
+        .map_err(|error| CallFailed::on("open", path.display(), error))
+}
+
+/// Our own output for the names it has: by these it cannot be opened when it is a socket or somebody else's,
+/// and a file would be written from another place than we write it from.
+fn standard(path: &Path) -> Option<File> {
+    let stdout = io::stdout();
+    let stderr = io::stderr();
+    let descriptor = match path.to_str()? {
+        "/dev/stdout" => stdout.as_fd(),
+        "/dev/stderr" => stderr.as_fd(),
+        _ => return None,
+    };
+    descriptor.try_clone_to_owned().ok().map(File::from)
+}
+
+/// The log of a larder that has not read its configuration yet: at `notice`, to the built-in place or `-e`.
+pub fn starting_log(paths: &Paths) -> Log {
+    let target = match &paths.error_log {
+        DefaultLog::Stderr => Ok(Target::Stderr),
+        DefaultLog::File(path) => {
+            if path == Path::new(paths::ERROR_LOG) {
+                // A binary that was put in place of nginx has no package that made its folder.
+                let _ = path.parent().map(fs::create_dir_all);
+            }
+            open(path).map(Target::File)
+        }
+    };
+    let sink = |target| Sink { target, level: LogLevel::Notice };
+    match target {
+        Ok(target) => Log::new(vec![sink(target)], Console::Told),
+        Err(failure) => {
+            let log = Log::new(Vec::new(), Console::Told);
+            log.write(LogLevel::Alert, &format!("could not open error log file: {failure}"));
+            log
+        }
+    }
+}
+
+/// The sinks for `error_log`, with descriptors out of `open`.
+pub fn sinks(error_log: &[ErrorLog], open: &[OpenLog]) -> Vec<Sink> {
+    let sink = |log: &ErrorLog| {
+        let target = match &log.target {
+            LogTarget::File(path) => Target::File(find(open, path)?),
+            LogTarget::Stderr => Target::Stderr,
+            LogTarget::Syslog(syslog) => Target::Syslog(syslog.clone()),
+        };
+        let level = log.level;
+        Some(Sink { target, level })
+    };
+    error_log.iter().filter_map(sink).collect()
+}
+
+/// The file that stands in for standard error once larder has started: the first error log, if it is a file.
+pub fn stderr_file(error_log: &[ErrorLog], open: &[OpenLog]) -> Option<File> {
+    match &error_log.first()?.target {
+        LogTarget::File(path) => find(open, path),
+        LogTarget::Stderr | LogTarget::Syslog(_) => None,
+    }
+}
+
+fn find(open: &[OpenLog], path: &Path) -> Option<File> {
+    let (_, descriptor) = open.iter().find(|(name, _)| name == path)?;
+    descriptor.try_clone().ok().map(File::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_reopened_log_goes_on_at_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        let mut logs = open_all(&BTreeSet::from([path.clone()])).unwrap();
+        assert!(path.exists());
+        let write = |logs: &[OpenLog], text: &str| {
+            find(logs, &path).unwrap().write_all(text.as_bytes()).unwrap();
+        };
+        write(&logs, "old");
+        fs::rename(&path, folder.path().join("a.log.1")).unwrap();
+        assert!(reopen_all(&mut logs, None).is_empty());
+        write(&logs, "new");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_to_string(folder.path().join("a.log.1")).unwrap(), "old");
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_reopened_keeps_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("logs");
+        fs::create_dir(&inner).unwrap();
+        let path = inner.join("a.log");
+        let mut logs = open_all(&BTreeSet::from([path.clone()])).unwrap();
+        fs::rename(&inner, folder.path().join("moved")).unwrap();
+        assert_eq!(reopen_all(&mut logs, None).len(), 1);
+        find(&logs, &path).unwrap().write_all(b"still").unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("moved/a.log")).unwrap(), "still");
+    }
+}

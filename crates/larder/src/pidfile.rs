@@ -1,0 +1,146 @@
+//! The pid file: how a running larder is found.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::oserror::CallFailed;
+
+/// A pid file that we wrote; it goes when this is dropped.
+#[derive(Debug)]
+pub struct PidFile {
+    path: PathBuf,
+}
+
+impl PidFile {
+    /// Writes our number to `path`, over whatever an earlier process left there.
+    pub fn write(path: &Path) -> Result<PidFile, CallFailed> {
+        let failed = |call| move |error: io::Error| CallFailed::on(call, path.display(), error);
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(path).map_err(failed("open"))?;
+        // One write, so that whoever polls for the file sees all digits or none.
+        let line = format!("{}\n", std::process::id());
+        file.write_all(line.as_bytes()).map_err(failed("write"))?;
+        Ok(PidFile { path: path.to_owned() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        // Another larder may have taken the place since; its file is not ours to remove.
+        if matches!(read(&self.path), Ok(pid) if pid.unsigned_abs() == std::process::id()) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Says whether a pid file could be written to `path`, and leaves nothing behind.
+pub fn try_write(path: &Path) -> Result<(), CallFailed> {
+    let is_new = !path.exists();
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(MODE)
+        .open(path)
+        .map_err(|error| CallFailed::on("open", path.display(), error))?;
+    if is_new {
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Why a pid file names no process; nginx's words.
+#[derive(Debug, thiserror::Error)]
+pub enum PidFileError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Call(#[from] CallFailed),
+    /// It holds something else.
+    #[error("invalid PID number \"{text}\" in \"{}\"", path.display())]
+    Invalid {
+        /// What it holds.
+        text: String,
+        /// Its place.
+        path: PathBuf,
+    },
+}
+
+/// The number in the pid file at `path`.
+pub fn read(path: &Path) -> Result<i32, PidFileError> {
+    let failed = |call| move |error: io::Error| CallFailed::on(call, path.display(), error);
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(failed("open"))?;
+    file.take(PID_BYTES_MAX).read_to_end(&mut bytes).map_err(failed("read"))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_end_matches(['\n', '\r']);
+    match text.parse() {
+        Ok(pid) if pid > 0 => Ok(pid),
+        _ => Err(PidFileError::Invalid { text: text.to_owned(), path: path.to_owned() }),
+    }
+}
+
+const MODE: u32 = 0o644;
+const PID_BYTES_MAX: u64 = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_number_is_there_until_it_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pid");
+        fs::write(&path, "1234567 and much that a crash left behind").unwrap();
+        let file = PidFile::write(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+        assert_eq!(read(file.path()).unwrap().unsigned_abs(), std::process::id());
+        drop(file);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_file_of_another_process_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pid");
+        let file = PidFile::write(&path).unwrap();
+        fs::write(&path, "1\n").unwrap();
+        drop(file);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_trial_leaves_things_as_they_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pid");
+        try_write(&path).unwrap();
+        assert!(!path.exists());
+        fs::write(&path, "1\n").unwrap();
+        try_write(&path).unwrap();
+        assert_eq!(read(&path).unwrap(), 1);
+        assert!(try_write(&folder.path().join("no/a.pid")).is_err());
+    }
+
+    #[test]
+    fn what_is_no_number_is_told_in_the_words_of_nginx() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pid");
+        let shown = path.display().to_string();
+        let said = |path: &Path| read(path).unwrap_err().to_string();
+        assert_eq!(said(&path), format!("open() \"{shown}\" failed (2: No such file or directory)"));
+        for (text, quoted) in
+            [("", ""), ("\n", ""), ("abc\n", "abc"), ("-5", "-5"), ("0", "0"), ("99999999999", "99999999999")]
+        {
+            fs::write(&path, text).unwrap();
+            assert_eq!(said(&path), format!("invalid PID number \"{quoted}\" in \"{shown}\""));
+        }
+        fs::write(&path, b"\xff\xfe".repeat(400)).unwrap();
+        assert!(said(&path).len() < 1000);
+    }
+}

@@ -1,0 +1,260 @@
+//! A serving process as its supervisor sees it.
+
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use larder_conf::model::{LogLevel, Main};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::time::timeout;
+
+use crate::control::{Channel, Configure, ControlError, Message};
+use crate::generation::Generation;
+use crate::logs::{self, OpenLog};
+use crate::oserror::CallFailed;
+use crate::spawn;
+
+/// A child that serves.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    channel: Option<Channel>,
+    started: Instant,
+    /// What it is doing, as far as we know.
+    pub standing: Standing,
+}
+
+/// What a process is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has not said that it serves.
+    Starting,
+    /// It serves.
+    Serving,
+    /// It was told to end, and its end is ours with this exit code, if we end too.
+    Leaving(u8),
+}
+
+/// Whether standard output is that of someone who looks on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terminal {
+    /// We run in the foreground.
+    Kept,
+    /// We are a daemon.
+    Left,
+}
+
+/// Why a process could not be started or spoken to.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The system refused something.
+    #[error(transparent)]
+    Call(#[from] CallFailed),
+    /// It does not listen.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// It listens too slowly.
+    #[error("the serving process takes no orders")]
+    Deaf,
+}
+
+/// The end of a process.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub how: How,
+    /// What it said before.
+    pub last_words: Vec<Message>,
+}
+
+/// How a process ended, in nginx's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By itself.
+    Exited(i32),
+    /// By a signal; the flag says that there is a core file.
+    Killed(i32, bool),
+}
+
+impl Process {
+    /// Starts a process and tells it what to serve. It will say whether it does.
+    pub async fn start(generation: &Generation, workers: usize, terminal: Terminal) -> Result<Process, ProcessError> {
+        let (ours, theirs) = UnixStream::pair().map_err(|error| CallFailed::new("socketpair", error))?;
+        let main = &generation.configuration.config.main;
+        let mut command = spawn::serving();
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).env_clear().envs(environment(main));
+        if let Some(file) = logs::stderr_file(&main.error_log, &generation.logs) {
+            // A panic is to be found in the log.
+            command.stderr(file);
+        }
+        if terminal == Terminal::Left {
+            // Whoever reads what we were started by is not to wait for our end.
+            command.stdout(Stdio::null());
+        }
+        let child = command.spawn().map_err(|error| CallFailed::new("fork", error))?;
+        // Closes our copy of its end, so that its death is heard.
+        drop(command);
+        let channel = Channel::new(ours).map_err(|error| CallFailed::new("socketpair", error))?;
+        let mut process =
+            Process { child, channel: Some(channel), started: Instant::now(), standing: Standing::Starting };
+        match process.configure(generation, workers).await {
+            // One that died already is reaped and told about as any other.
+            Ok(()) | Err(ProcessError::Control(ControlError::Io(_))) => Ok(process),
+            Err(error) => {
+                let _ = process.child.kill();
+                let _ = process.child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells the process to serve `generation`. It will say whether it does.
+    pub async fn configure(&mut self, generation: &Generation, workers: usize) -> Result<(), ProcessError> {
+        let configuration = &generation.configuration;
+        let count = |sockets: usize| u32::try_from(sockets).unwrap_or(u32::MAX);
+        let listeners = generation.listeners.iter();
+        let configure = Configure {
+            workers: count(workers),
+            account: generation.account.clone(),
+            surroundings: configuration.surroundings.clone(),
+            files: Vec::new(),
+            globs: Vec::new(),
+            listeners: listeners
+                .clone()
+                .map(|listener| (listener.address().clone(), count(listener.sockets().len())))
+                .collect(),
+            logs: generation.logs.iter().map(|(path, _)| path.clone()).collect(),
+        };
+        let message = Message::Configure(Box::new(configure.with_sources(&configuration.sources)));
+        let sockets = listeners.flat_map(|listener| listener.sockets());
+        let logs = generation.logs.iter().map(|(_, descriptor)| descriptor);
+        let descriptors: Vec<_> = sockets.chain(logs).map(AsFd::as_fd).collect();
+        self.say(&message, &descriptors).await
+    }
+
+    /// Tells the process to write to these files.
+    pub async fn reopen(&mut self, logs: &[OpenLog]) -> Result<(), ProcessError> {
+        let message = Message::Reopen(logs.iter().map(|(path, _)| path.clone()).collect());
+        let descriptors: Vec<_> = logs.iter().map(|(_, descriptor)| descriptor.as_fd()).collect();
+        self.say(&message, &descriptors).await
+    }
+
+    async fn say(&self, message: &Message, descriptors: &[std::os::fd::BorrowedFd<'_>]) -> Result<(), ProcessError> {
+        let channel = self.channel.as_ref().ok_or(ProcessError::Deaf)?;
+        match timeout(SAY_PATIENCE, channel.send(message, descriptors)).await {
+            Ok(said) => Ok(said?),
+            Err(_) => Err(ProcessError::Deaf),
+        }
+    }
+
+    /// Where it speaks to us, unless that is over.
+    pub fn channel(&mut self) -> Option<&mut Channel> {
+        self.channel.as_mut()
+    }
+
+    /// Listens no more.
+    pub fn close_channel(&mut self) {
+        self.channel = None;
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How long it has run.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Sends it a signal. It is our child and not waited for, so the number is its own.
+    pub fn signal(&mut self, signal: Signal) {
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            // One that is a zombie already will be reaped.
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    /// Its end, if it has ended.
+    pub async fn ended(&mut self) -> Option<Ended> {
+        let status = self.child.try_wait().ok()??;
+        let mut last_words = Vec::new();
+        if let Some(channel) = &mut self.channel {
+            // The other end is closed, so this ends; unless a program that it started has a copy.
+            while let Ok(Ok(Some((message, _)))) = timeout(LAST_WORDS_PATIENCE, channel.receive()).await {
+                last_words.push(message);
+                if last_words.len() == LAST_WORDS_MAX {
+                    break;
+                }
+            }
+        }
+        self.channel = None;
+        let how = How::of(status);
+        Some(Ended { how, last_words })
+    }
+}
+
+impl How {
+    fn of(status: ExitStatus) -> How {
+        match (status.signal(), status.code()) {
+            (Some(signal), _) => How::Killed(signal, status.core_dumped()),
+            (None, code) => How::Exited(code.unwrap_or_default()),
+        }
+    }
+
+    /// The level at which nginx tells it.
+    pub fn level(self) -> LogLevel {
+        match self {
+            How::Exited(_) => LogLevel::Notice,
+            How::Killed(..) => LogLevel::Alert,
+        }
+    }
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            How::Exited(code) => write!(f, "exited with code {code}"),
+            How::Killed(signal, false) => write!(f, "exited on signal {signal}"),
+            How::Killed(signal, true) => write!(f, "exited on signal {signal} (core dumped)"),
+        }
+    }
+}
+
+/// The variables a serving process gets: as with nginx `TZ` and those that `env` names, and ours.
+fn environment(main: &Main) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    let is_kept = |name: &str| {
+        let named = main.env.iter().any(|(env, value)| env == name && value.is_none());
+        named || name == "TZ" || OUR_VARIABLES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let kept = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_kept));
+    let set = main.env.iter().filter_map(|(name, value)| Some((name.into(), value.as_ref()?.into())));
+    kept.chain(set).collect()
+}
+
+const OUR_VARIABLES: [&str; 2] = ["LARDER_", "RUST_"];
+const SAY_PATIENCE: Duration = Duration::from_secs(10);
+const LAST_WORDS_PATIENCE: Duration = Duration::from_secs(1);
+const LAST_WORDS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_in_the_words_of_nginx() {
+        for (raw, level, text) in [
+            (0, LogLevel::Notice, "exited with code 0"),
+            (2 << 8, LogLevel::Notice, "exited with code 2"),
+            (9, LogLevel::Alert, "exited on signal 9"),
+            (11 | 0x80, LogLevel::Alert, "exited on signal 11 (core dumped)"),
+        ] {
+            let how = How::of(ExitStatus::from_raw(raw));
+            assert_eq!((how.level(), how.to_string().as_str()), (level, text));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! `larder serve DIR`: finds out what is in a folder, finds or starts PHP, and serves it from a cache.
+//!
+//! All in one foreground process, by a configuration that it writes itself and prints when asked to.
+
+mod detect;
+mod fpm;
+mod memory;
+mod nginx_conf;
+mod own_fpm;
+mod scratch;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use larder_conf::MemoryLoader;
+use larder_conf::model::LogLevel;
+use tokio::runtime::Builder;
+
+use crate::cli::Serve;
+use crate::configuration::{Configuration, Surroundings, hostname};
+use crate::generation::{self, Generation, StartError};
+use crate::limits;
+use crate::log::{Console, Log};
+use crate::oserror::CallFailed;
+use crate::paths::DefaultLog;
+use crate::serving::{Server, ServingOptions};
+use crate::signals::{Received, Signals};
+
+use detect::{Application, Site};
+use own_fpm::OwnFpm;
+use scratch::Scratch;
+
+/// Why a folder is not served.
+#[derive(Debug, thiserror::Error)]
+enum ServeError {
+    #[error("{0}")]
+    Folder(#[from] detect::DetectError),
+    #[error(transparent)]
+    Php(#[from] own_fpm::FpmError),
+    #[error("{} cannot be written into a configuration, as its name is not UTF-8", .0.display())]
+    NotText(PathBuf),
+    #[error(transparent)]
+    Call(#[from] CallFailed),
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// Serves `serve.folder` until ^C.
+pub fn run(serve: &Serve) -> ExitCode {
+    match prepare(serve).and_then(|prepared| prepared.serve(serve)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(ServeError::Start(failure)) => {
+            eprint!("{}", failure.rendered());
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("larder: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What was found and written.
+struct Prepared {
+    site: Site,
+    php: Php,
+    text: String,
+    /// Holds socket, cache and temporary files; goes last.
+    scratch: Scratch,
+}
+
+/// Where PHP is to be run.
+enum Php {
+    /// The site needs none.
+    None,
+    /// One runs here.
+    Found(fpm::Address),
+    /// We start one.
+    Own(own_fpm::Plan),
+}
+
+fn prepare(serve: &Serve) -> Result<Prepared, ServeError> {
+    let site = detect::site(&serve.folder)?;
+    let scratch = Scratch::create()?;
+    let php = match site.application {
+        Application::Files => Php::None,
+        Application::WordPress | Application::Php => match fpm::find(&site.root) {
+            Some(address) => Php::Found(address),
+            None => Php::Own(own_fpm::plan(&site.root, scratch.path())?),
+        },
+    };
+    let pass = match &php {
+        Php::None => None,
+        Php::Found(address) => Some(address.clone()),
+        Php::Own(plan) => Some(fpm::Address::Unix(plan.socket.clone())),
+    };
+    let text = nginx_conf::write(&nginx_conf::Facts {
+        listen: serve.listen,
+        root: text(&site.root)?,
+        scratch: text(scratch.path())?,
+        application: site.application,
+        pass: pass.map(|address| address.to_string()),
+    });
+    Ok(Prepared { site, php, text, scratch })
+}
+
+fn text(path: &Path) -> Result<&str, ServeError> {
+    path.to_str().ok_or_else(|| ServeError::NotText(path.to_owned()))
+}
+
+impl Prepared {
+    fn serve(self, serve: &Serve) -> Result<(), ServeError> {
+        if serve.print_config {
+            print!("{}", self.text);
+            return Ok(());
+        }
+        let configuration = load(&self.text).map_err(StartError::from)?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| CallFailed::new("epoll_create", error))?;
+        runtime.block_on(self.run(serve, configuration))
+    }
+
+    async fn run(self, serve: &Serve, configuration: Configuration) -> Result<(), ServeError> {
+        let mut signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error))?;
+        let log = Log::new(Vec::new(), Console::Told);
+        if let Err(error) = limits::raise_open_files(None) {
+            log.write(LogLevel::Warn, &CallFailed::new("setrlimit", error).to_string());
+        }
+        let workers = generation::worker_count(&configuration);
+        let generation = Generation::open(configuration, workers, &[], &log).await?;
+        let mut own_fpm = match &self.php {
+            Php::Own(plan) => Some(OwnFpm::start(plan).await?),
+            Php::None | Php::Found(_) => None,
+        };
+        let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
+        let options = ServingOptions { workers };
+        let configuration = &generation.configuration;
+        let mut server = Server::start(configuration.config.clone(), descriptors, options)
+            .map_err(|diagnostics| StartError::from(configuration.reject(&diagnostics)))?;
+        self.greet(serve);
+        loop {
+            tokio::select! {
+                biased;
+                received = signals.next() => match received {
+                    Received::Terminate | Received::Interrupt => server.stop(),
+                    Received::Quit => server.quit(),
+                    Received::Child => if let Some(fpm) = &mut own_fpm {
+                        fpm.keep_running().await?;
+                    },
+                    Received::Reload | Received::Reopen | Received::Upgrade | Received::Leave => {}
+                },
+                () = server.ended() => break,
+            }
+        }
+        // PHP goes after the last request, and its folder after PHP.
+        drop(own_fpm);
+        drop(self.scratch);
+        Ok(())
+    }
+
+    /// Says what was found and where it is served.
+    fn greet(&self, serve: &Serve) {
+        println!("{} in {}", self.site.application, self.site.root.display());
+        match &self.php {
+            Php::None => {}
+            Php::Found(address) => println!("PHP by the php-fpm at {address}"),
+            Php::Own(plan) => println!("PHP by a php-fpm of our own, {}", plan.program.display()),
+        }
+        println!("http://{}/ (^C ends it)", reachable(serve.listen));
+    }
+}
+
+/// The address to type into a browser for one that is listened at.
+fn reachable(listen: std::net::SocketAddr) -> std::net::SocketAddr {
+    match (listen.ip().is_unspecified(), listen.is_ipv6()) {
+        (true, false) => (std::net::Ipv4Addr::LOCALHOST, listen.port()).into(),
+        (true, true) => (std::net::Ipv6Addr::LOCALHOST, listen.port()).into(),
+        (false, _) => listen,
+    }
+}
+
+/// Reads the configuration that we wrote.
+fn load(text: &str) -> Result<Configuration, crate::configuration::Rejected> {
+    let surroundings = Surroundings {
+        conf_file: CONF_FILE.into(),
+        conf_prefix: PathBuf::new(),
+        prefix: "/".into(),
+        globals: None,
+        is_root: nix::unistd::geteuid().is_root(),
+        hostname: hostname(),
+        error_log: DefaultLog::Stderr,
+    };
+    let mut files = MemoryLoader::new();
+    files.add(CONF_FILE, text);
+    Configuration::from_memory(surroundings, files)
+}
+
+/// A name for messages; `larder serve DIR --print-config` shows what is in it.
+const CONF_FILE: &str = "larder-serve.conf";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_configuration_that_we_write_can_be_read() {
+        for application in [Application::Files, Application::Php, Application::WordPress] {
+            for pass in [None, Some("unix:/run/php/a.sock"), Some("127.0.0.1:9000")] {
+                for root in ["/srv/www", "/srv/a b;{}\"'\\#$x/ü"] {
+                    let text = nginx_conf::write(&nginx_conf::Facts {
+                        listen: "127.0.0.1:8080".parse().unwrap(),
+                        root,
+                        scratch: "/tmp/larder-x",
+                        application,
+                        pass: pass.map(str::to_owned),
+                    });
+                    let loaded = load(&text).map_err(|rejected| format!("{rejected}\n{text}"));
+                    let configuration = loaded.unwrap_or_else(|error| panic!("{error}"));
+                    let complaints = configuration.render(&configuration.notices);
+                    assert_eq!(complaints, "", "{text}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The configuration that `larder serve` writes for itself.
+//!
+//! Whatever is personal is neither taken from the cache nor put there; all else is kept for a second, or as
+//! long as the application says, and goes on being delivered while it is fetched anew.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use super::detect::Application;
+
+/// What it is written from.
+pub struct Facts<'a> {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The folder that `/` stands for.
+    pub root: &'a str,
+    /// A folder for cached pages and temporary files.
+    pub scratch: &'a str,
+    /// What runs there.
+    pub application: Application,
+    /// Where PHP is run, as `fastcgi_pass` names it.
+    pub pass: Option<String>,
+}
+
+/// The text.
+pub fn write(facts: &Facts<'_>) -> String {
+    let mut text = String::new();
+    let mut line = |depth: usize, words: &str| {
+        let _ = writeln!(text, "{:width$}{words}", "", width = 4 * depth);
+    };
+    line(0, "# Written by `larder serve`; `larder -c FILE` serves the same from a file.");
+    line(0, "daemon off;");
+    line(0, "master_process off;");
+    line(0, "worker_processes auto;");
+    line(0, &format!("pid {};", quoted(&format!("{}/larder.pid", facts.scratch))));
+    line(0, "error_log stderr warn;");
+    line(0, "events {}");
+    line(0, "http {");
+    line(1, "types {");
+    for (media_type, extensions) in TYPES {
+        line(2, &format!("{media_type} {extensions};"));
+    }
+    line(1, "}");
+    line(1, "default_type application/octet-stream;");
+    // One line a request, for whoever watches.
+    line(
+        1,
+        "log_format larder_serve \"$request_method $request_uri $status $upstream_cache_status ${request_time}s\";",
+    );
+    line(1, "access_log /dev/stdout larder_serve;");
+    line(1, "client_max_body_size 64m;");
+    line(1, &format!("client_body_temp_path {};", quoted(&format!("{}/body", facts.scratch))));
+    if facts.root.contains('$') {
+        // A dollar cannot be escaped, but a variable can hold one.
+        line(1, "geo $larder_dollar { default \"$\"; }");
+    }
+    if let Some(pass) = &facts.pass {
+        line(1, &format!("upstream larder_php {{ server {}; }}", quoted(pass)));
+        write_cache(facts, &mut line);
+    }
+    line(1, "server {");
+    line(2, &format!("listen {} default_server;", facts.listen));
+    line(2, &format!("root {};", quoted(facts.root).replace('$', "${larder_dollar}")));
+    write_locations(facts, &mut line);
+    line(1, "}");
+    line(0, "}");
+    text
+}
+
+/// What is cached, where, and what is personal.
+fn write_cache(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
+    line(1, &format!("fastcgi_temp_path {};", quoted(&format!("{}/fastcgi", facts.scratch))));
+    let cache = quoted(&format!("{}/cache", facts.scratch));
+    line(
+        1,
+        &format!(
+            "fastcgi_cache_path {cache} levels=1:2 keys_zone=larder_pages:16m max_size=512m inactive=10m use_temp_path=off;"
+        ),
+    );
+    line(1, "map $http_cookie $larder_personal_cookie {");
+    match facts.application {
+        Application::WordPress => {
+            line(2, "default \"\";");
+            line(2, &format!("\"~*(?:^|;\\s*)(?:{})\" 1;", WORDPRESS_COOKIES.join("|")));
+        }
+        Application::Php | Application::Files => {
+            // Of an application that is not known, every cookie is personal that is not known to be harmless.
+            line(2, "default 1;");
+            line(2, "\"\" \"\";");
+            line(2, &format!("\"~^(?:(?:{})=[^;]*(?:;\\s*|$))+$\" \"\";", HARMLESS_COOKIES.join("|")));
+        }
+    }
+    line(1, "}");
+    line(1, "map $request_uri $larder_personal_page {");
+    line(2, "default \"\";");
+    line(2, &format!("\"~*^[^?]*/(?:{})(?:[/?.]|$)\" 1;", PERSONAL_PATHS.join("|")));
+    line(2, &format!("\"~*[?&](?:{})=\" 1;", PERSONAL_ARGUMENTS.join("|")));
+    line(1, "}");
+}
+
+fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
+    let has_php = facts.pass.is_some();
+    line(2, if has_php { "index index.php index.html index.htm;" } else { "index index.html index.htm;" });
+    line(2, "location ~ /\\.(?!well-known(?:/|$)) {");
+    line(3, "return 404;");
+    line(2, "}");
+    if !has_php {
+        // Without PHP its source is nobody's business.
+        line(2, "location ~* \\.(?:php|phtml|phar)(?:/|$) {");
+        line(3, "return 404;");
+        line(2, "}");
+        line(2, "location / {");
+        line(3, "try_files $uri $uri/ =404;");
+        line(2, "}");
+        return;
+    }
+    line(2, "location ~* /(?:uploads|files|upgrade)/.*\\.(?:php[0-9]?|phtml|phar)(?:/|$) {");
+    line(3, "return 404;");
+    line(2, "}");
+    line(2, "location / {");
+    line(3, "try_files $uri $uri/ /index.php?$args;");
+    line(2, "}");
+    line(2, "location ~ [^/]\\.php(?:/|$) {");
+    line(3, "fastcgi_split_path_info ^(.+?\\.php)(/.*)$;");
+    line(3, "set $larder_path_info $fastcgi_path_info;");
+    line(3, "try_files $fastcgi_script_name =404;");
+    line(3, "fastcgi_pass larder_php;");
+    line(3, "fastcgi_index index.php;");
+    for (name, value) in FASTCGI_PARAMS {
+        line(3, &format!("fastcgi_param {name} {value};"));
+    }
+    line(3, "fastcgi_cache larder_pages;");
+    line(3, "fastcgi_cache_key \"$scheme$request_method$host$request_uri\";");
+    line(3, "fastcgi_cache_methods GET HEAD;");
+    line(3, "fastcgi_cache_valid 200 301 302 404 1s;");
+    line(3, "fastcgi_cache_use_stale updating error timeout invalid_header http_500 http_503;");
+    line(3, "fastcgi_cache_background_update on;");
+    line(3, "fastcgi_cache_lock on;");
+    let personal = "$larder_personal_cookie $larder_personal_page $http_authorization";
+    line(3, &format!("fastcgi_cache_bypass {personal};"));
+    line(3, &format!("fastcgi_no_cache {personal};"));
+    line(2, "}");
+}
+
+/// A word that may hold anything but a dollar, which nginx has no escape for.
+fn quoted(word: &str) -> String {
+    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Cookies that make a WordPress page personal: logins, passwords of posts, names of commenters, carts; and
+/// whatever is called a session.
+const WORDPRESS_COOKIES: &[&str] = &[
+    "wordpress_[a-f0-9]+",
+    "wordpress_logged_in",
+    "wordpress_sec",
+    "wp-postpass",
+    "comment_author",
+    "woocommerce_",
+    "wp_woocommerce_session",
+    "edd_",
+    "PHPSESSID",
+    "[^=;]*sess[^=;]*=",
+    "[^=;]*(?:cart|token|login|auth)[^=;]*=",
+];
+
+/// Cookies of measuring, advertising and consent, which no page is made from.
+const HARMLESS_COOKIES: &[&str] = &[
+    "_ga(?:_[A-Za-z0-9_-]+)?",
+    "_gid",
+    "_gat[A-Za-z0-9_-]*",
+    "_gcl_[a-z]+",
+    "_gac_[A-Za-z0-9_-]+",
+    "_dc_gtm_[A-Za-z0-9_-]+",
+    "__utm[a-z]+",
+    "__gads",
+    "__gpi",
+    "_fb[pc]",
+    "_pk_(?:id|ses|ref|cvar)[A-Za-z0-9._-]*",
+    "mtm_[a-z_]+",
+    "_hj[A-Za-z0-9_-]+",
+    "_cl(?:ck|sk)",
+    "__hs(?:tc|sc|src)",
+    "hubspotutk",
+    "_uet[a-z]+",
+    "_ym_[a-z_]+",
+    "_tt(?:p|_enable_cookie)",
+    "_scid(?:_r)?",
+    "_rdt_uuid",
+    "_pin_unauth",
+    "_mkto_trk",
+    "ajs_(?:anonymous_id|user_id)",
+    "mp_[A-Za-z0-9]+_mixpanel",
+    "amplitude_[A-Za-z0-9_.]+",
+    "__cf_bm",
+    "cf_clearance",
+    "CookieConsent",
+    "cookieconsent_[a-z_]+",
+    "cookie_notice_accepted",
+    "cmplz_[a-z_-]+",
+    "OptanonConsent",
+    "OptanonAlertBoxClosed",
+];
+
+/// Parts of a path behind which everything is personal.
+const PERSONAL_PATHS: &[&str] = &[
+    "wp-admin",
+    "wp-login",
+    "wp-cron",
+    "wp-signup",
+    "wp-activate",
+    "xmlrpc",
+    "cart",
+    "basket",
+    "checkout",
+    "my-account",
+    "account",
+    "login",
+    "logout",
+    "admin",
+];
+
+/// Arguments that ask for something personal, or do something.
+const PERSONAL_ARGUMENTS: &[&str] =
+    &["preview", "preview_id", "add-to-cart", "remove_item", "wc-ajax", "edd_action", "_wpnonce"];
+
+const FASTCGI_PARAMS: &[(&str, &str)] = &[
+    ("QUERY_STRING", "$query_string"),
+    ("REQUEST_METHOD", "$request_method"),
+    ("CONTENT_TYPE", "$content_type"),
+    ("CONTENT_LENGTH", "$content_length"),
+    ("SCRIPT_FILENAME", "$document_root$fastcgi_script_name"),
+    ("SCRIPT_NAME", "$fastcgi_script_name"),
+    ("PATH_INFO", "$larder_path_info"),
+    ("REQUEST_URI", "$request_uri"),
+    ("DOCUMENT_URI", "$document_uri"),
+    ("DOCUMENT_ROOT", "$document_root"),
+    ("SERVER_PROTOCOL", "$server_protocol"),
+    ("REQUEST_SCHEME", "$scheme"),
+    ("HTTPS", "$https if_not_empty"),
+    ("GATEWAY_INTERFACE", "CGI/1.1"),
+    ("SERVER_SOFTWARE", "nginx/$nginx_version"),
+    ("REMOTE_ADDR", "$remote_addr"),
+    ("REMOTE_PORT", "$remote_port"),
+    ("REMOTE_USER", "$remote_user"),
+    ("SERVER_ADDR", "$server_addr"),
+    ("SERVER_PORT", "$server_port"),
+    ("SERVER_NAME", "$host"),
+    ("REDIRECT_STATUS", "200"),
+    // A request head `Proxy` would become HTTP_PROXY, which programs obey (CVE-2016-5385).
+    ("HTTP_PROXY", "\"\""),
+];
+
+const TYPES: &[(&str, &str)] = &[
+    ("text/html", "html htm shtml"),
+    ("text/css", "css"),
+    ("text/xml", "xml"),
+    ("text/plain", "txt"),
+    ("text/markdown", "md"),
+    ("text/csv", "csv"),
+    ("text/calendar", "ics"),
+    ("text/vcard", "vcf"),
+    ("text/vtt", "vtt"),
+    ("text/javascript", "js mjs"),
+    ("application/json", "json map"),
+    ("application/manifest+json", "webmanifest"),
+    ("application/ld+json", "jsonld"),
+    ("application/atom+xml", "atom"),
+    ("application/rss+xml", "rss"),
+    ("application/xhtml+xml", "xhtml"),
+    ("application/xslt+xml", "xsl xslt"),
+    ("application/wasm", "wasm"),
+    ("application/pdf", "pdf"),
+    ("application/rtf", "rtf"),
+    ("application/epub+zip", "epub"),
+    ("application/msword", "doc"),
+    ("application/vnd.ms-excel", "xls"),
+    ("application/vnd.ms-powerpoint", "ppt"),
+    ("application/vnd.ms-fontobject", "eot"),
+    ("application/vnd.oasis.opendocument.text", "odt"),
+    ("application/vnd.oasis.opendocument.spreadsheet", "ods"),
+    ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"),
+    ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+    ("application/vnd.openxmlformats-officedocument.presentationml.presentation", "pptx"),
+    ("application/zip", "zip"),
+    ("application/gzip", "gz tgz"),
+    ("application/x-bzip2", "bz2"),
+    ("application/x-xz", "xz"),
+    ("application/zstd", "zst"),
+    ("application/x-7z-compressed", "7z"),
+    ("application/vnd.rar", "rar"),
+    ("application/x-tar", "tar"),
+    ("image/png", "png"),
+    ("image/jpeg", "jpeg jpg"),
+    ("image/gif", "gif"),
+    ("image/webp", "webp"),
+    ("image/avif", "avif"),
+    ("image/svg+xml", "svg svgz"),
+    ("image/x-icon", "ico"),
+    ("image/bmp", "bmp"),
+    ("image/tiff", "tif tiff"),
+    ("font/woff", "woff"),
+    ("font/woff2", "woff2"),
+    ("font/ttf", "ttf"),
+    ("font/otf", "otf"),
+    ("audio/mpeg", "mp3"),
+    ("audio/ogg", "ogg oga opus"),
+    ("audio/mp4", "m4a"),
+    ("audio/wav", "wav"),
+    ("audio/flac", "flac"),
+    ("audio/midi", "mid midi"),
+    ("video/mp4", "mp4 m4v"),
+    ("video/webm", "webm"),
+    ("video/ogg", "ogv"),
+    ("video/quicktime", "mov"),
+    ("video/mpeg", "mpeg mpg"),
+    ("video/x-msvideo", "avi"),
+    ("video/mp2t", "ts"),
+    ("application/vnd.apple.mpegurl", "m3u8"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(application: Application, pass: Option<&str>) -> String {
+        write(&Facts {
+            listen: "127.0.0.1:8080".parse().unwrap(),
+            root: "/srv/www",
+            scratch: "/tmp/x",
+            application,
+            pass: pass.map(str::to_owned),
+        })
+    }
+
+    #[test]
+    fn what_is_personal_depends_on_the_application() {
+        let wordpress = written(Application::WordPress, Some("127.0.0.1:9000"));
+        assert!(wordpress.contains("wordpress_logged_in|") && !wordpress.contains("_gcl_"), "{wordpress}");
+        let other = written(Application::Php, Some("127.0.0.1:9000"));
+        assert!(other.contains("default 1;\n        \"\" \"\";\n"), "{other}");
+        for text in [wordpress, other] {
+            let personal = "$larder_personal_cookie $larder_personal_page $http_authorization;";
+            assert!(text.contains(&format!("fastcgi_cache_bypass {personal}")));
+            assert!(text.contains(&format!("fastcgi_no_cache {personal}")));
+        }
+    }
+
+    #[test]
+    fn the_source_of_php_is_never_served() {
+        let text = written(Application::Files, None);
+        assert!(text.contains("location ~* \\.(?:php|phtml|phar)(?:/|$) {\n            return 404;"), "{text}");
+        assert!(!text.contains("fastcgi"));
+    }
+
+    #[test]
+    fn words_are_quoted() {
+        for (word, expected) in [("/a b", "\"/a b\""), ("/a\"b\\c", "\"/a\\\"b\\\\c\"")] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+
+    #[test]
+    fn an_extension_has_one_type() {
+        let mut all: Vec<_> = TYPES.iter().flat_map(|(_, extensions)| extensions.split(' ')).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}

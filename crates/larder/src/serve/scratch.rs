@@ -1,0 +1,80 @@
+//! A folder of our own for sockets, cached pages and temporary files.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::oserror::CallFailed;
+
+/// A folder that only we may enter. It goes, with all that is in it, when this is dropped.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one where temporary files belong.
+    pub fn create() -> Result<Scratch, CallFailed> {
+        Scratch::create_in(&place())
+    }
+
+    fn create_in(place: &Path) -> Result<Scratch, CallFailed> {
+        let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
+        for attempt in 0..TRIES {
+            let name = format!("larder-{}-{:08x}", std::process::id(), seed.wrapping_add(attempt));
+            let path = place.join(name);
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Scratch(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt + 1 < TRIES => {}
+                Err(error) => return Err(CallFailed::on("mkdir", path.display(), error)),
+            }
+        }
+        Err(CallFailed::on("mkdir", place.display(), io::Error::from(io::ErrorKind::AlreadyExists)))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It lies among temporary files, so what cannot be removed now is removed one day.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where temporary files belong, unless the name of a socket would become too long there.
+fn place() -> PathBuf {
+    let place = std::env::temp_dir();
+    match place.as_os_str().as_bytes().len() <= PLACE_BYTES_MAX && place.is_absolute() {
+        true => place,
+        false => PathBuf::from("/tmp"),
+    }
+}
+
+const TRIES: u32 = 100;
+/// The name of a unix socket has 107 bytes at most.
+const PLACE_BYTES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_scratch_folder_is_ours_alone_and_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let scratch = Scratch::create_in(place.path()).unwrap();
+        let path = scratch.path().to_owned();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        fs::create_dir(path.join("cache")).unwrap();
+        fs::write(path.join("cache/a"), "").unwrap();
+        drop(scratch);
+        assert!(!path.exists());
+        assert!(Scratch::create_in(&path).is_err());
+    }
+}

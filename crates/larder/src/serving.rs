@@ -1,0 +1,98 @@
+//! The one place where this crate meets the server: the workers of this process.
+
+use std::thread;
+
+use larder_conf::Diagnostic;
+use larder_conf::model::{Config, LogLevel};
+use larder_server::Serving;
+use tokio::sync::oneshot;
+
+use crate::logs::OpenLog;
+
+pub use larder_server::{Descriptors, NGINX_VERSION, ServingOptions, check};
+
+/// The workers of this process.
+///
+/// ```text
+/// Running --quit--> Leaving --workers ended--> Gone
+///     `------------ stop ---------------------> Gone
+/// ```
+pub enum Server {
+    /// They serve.
+    Running(Box<Serving>),
+    /// They finish what they do.
+    Leaving(oneshot::Receiver<()>),
+    /// They have ended, or end with the process.
+    Gone,
+}
+
+impl Server {
+    /// Starts the workers.
+    pub fn start(config: Config, descriptors: Descriptors, options: ServingOptions) -> Result<Server, Vec<Diagnostic>> {
+        Serving::start(config, descriptors, options).map(|serving| Server::Running(Box::new(serving)))
+    }
+
+    /// Serves another configuration from now on.
+    pub fn reload(&self, config: Config, descriptors: Descriptors) -> Result<(), Vec<Diagnostic>> {
+        match self {
+            Server::Running(serving) => serving.reload(config, descriptors),
+            Server::Leaving(_) | Server::Gone => Ok(()),
+        }
+    }
+
+    /// Writes to other files from now on.
+    pub fn reopen(&self, logs: Vec<OpenLog>) {
+        if let Server::Running(serving) = self {
+            serving.reopen(logs);
+        }
+    }
+
+    /// Writes to the error log.
+    pub fn log(&self, level: LogLevel, message: &str) {
+        if let Server::Running(serving) = self {
+            serving.log(level, message);
+        }
+    }
+
+    /// Lets nobody new in, and ends when what runs is done.
+    pub fn quit(&mut self) {
+        if let Server::Running(serving) = std::mem::replace(self, Server::Gone) {
+            serving.quit();
+            *self = Server::Leaving(join(*serving));
+        }
+    }
+
+    /// Ends now.
+    pub fn stop(&mut self) {
+        match std::mem::replace(self, Server::Gone) {
+            Server::Running(serving) => {
+                serving.stop();
+                *self = Server::Leaving(join(*serving));
+            }
+            // Who was asked to finish and is now told to end gets no more time: the process ends.
+            Server::Leaving(_) | Server::Gone => {}
+        }
+    }
+
+    /// Returns when the workers have ended. May be dropped while it waits.
+    pub async fn ended(&mut self) {
+        match self {
+            Server::Running(_) => std::future::pending().await,
+            Server::Leaving(workers) => {
+                let _ = workers.await;
+                *self = Server::Gone;
+            }
+            Server::Gone => {}
+        }
+    }
+}
+
+/// Waits for the workers on a thread, as that blocks.
+fn join(serving: Serving) -> oneshot::Receiver<()> {
+    let (done, workers) = oneshot::channel();
+    thread::spawn(move || {
+        serving.join();
+        let _ = done.send(());
+    });
+    workers
+}

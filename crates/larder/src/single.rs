@@ -1,0 +1,129 @@
+//! `master_process off`: one process that opens, serves and answers signals, and keeps who it is.
+
+use std::process::ExitCode;
+
+use larder_conf::model::LogLevel;
+use tokio::runtime::Builder;
+
+use crate::configuration::Configuration;
+use crate::daemon::Waiting;
+use crate::generation::{self, Generation, StartError};
+use crate::limits;
+use crate::log::{Console, Log};
+use crate::logs;
+use crate::oserror::CallFailed;
+use crate::pidfile::PidFile;
+use crate::serving::{Server, ServingOptions};
+use crate::signals::{Received, Signals};
+use crate::sockets;
+
+/// Serves until told to end.
+pub fn run(configuration: Configuration, log: Log, waiting: Option<Waiting>) -> ExitCode {
+    let outcome = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(serve(configuration, &log, waiting)),
+        Err(error) => Err(CallFailed::new("epoll_create", error).into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            log.write_rendered(&failure.rendered());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(configuration: Configuration, log: &Log, waiting: Option<Waiting>) -> Result<(), StartError> {
+    let mut signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error))?;
+    let mut single = Single::start(configuration, log).await?;
+    let pid_file = PidFile::write(&single.generation.configuration.pid_path())?;
+    if let Some(waiting) = waiting {
+        waiting.tell()?;
+    }
+    loop {
+        tokio::select! {
+            biased;
+            received = signals.next() => single.obey(received).await,
+            () = single.server.ended() => break,
+        }
+    }
+    drop(pid_file);
+    sockets::remove_unix(&single.generation.listeners, &[]);
+    single.log.write(LogLevel::Notice, "exit");
+    Ok(())
+}
+
+/// The process.
+struct Single {
+    generation: Generation,
+    server: Server,
+    workers: usize,
+    log: Log,
+}
+
+impl Single {
+    async fn start(configuration: Configuration, log: &Log) -> Result<Single, StartError> {
+        if let Err(error) = limits::raise_open_files(configuration.config.main.worker_rlimit_nofile) {
+            log.write(LogLevel::Alert, &CallFailed::new("setrlimit", error).to_string());
+        }
+        let workers = generation::worker_count(&configuration);
+        let generation = Generation::open(configuration, workers, &[], log).await?;
+        let configuration = &generation.configuration;
+        if let Some(folder) = &configuration.config.main.working_directory {
+            std::env::set_current_dir(folder).map_err(|error| CallFailed::on("chdir", folder.display(), error))?;
+        }
+        let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
+        let options = ServingOptions { workers };
+        let server = Server::start(configuration.config.clone(), descriptors, options)
+            .map_err(|diagnostics| configuration.reject(&diagnostics))?;
+        Ok(Single { log: Log::new(generation.sinks(), Console::Quiet), generation, server, workers })
+    }
+
+    async fn obey(&mut self, received: Received) {
+        if received != Received::Child {
+            self.log.write(LogLevel::Notice, received.describe());
+        }
+        match received {
+            Received::Reload => self.reload().await,
+            Received::Quit | Received::Leave => self.server.quit(),
+            Received::Terminate | Received::Interrupt => self.server.stop(),
+            Received::Reopen => self.reopen(),
+            Received::Upgrade => self.log.write(LogLevel::Error, "SIGUSR2 needs \"master_process on\""),
+            Received::Child => {}
+        }
+    }
+
+    async fn reload(&mut self) {
+        match self.open_anew().await {
+            Ok(generation) => {
+                sockets::remove_unix(&self.generation.listeners, &generation.listeners);
+                self.log.redirect(generation.sinks());
+                self.generation = generation;
+            }
+            Err(failure) => self.log.write_rendered(&failure.rendered()),
+        }
+    }
+
+    async fn open_anew(&self) -> Result<Generation, StartError> {
+        let configuration = Configuration::read(self.generation.configuration.surroundings.clone())?;
+        let generation = Generation::open(configuration, self.workers, &self.generation.listeners, &self.log).await?;
+        let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
+        let configuration = &generation.configuration;
+        let reloaded = self.server.reload(configuration.config.clone(), descriptors);
+        reloaded.map_err(|diagnostics| {
+            sockets::remove_unix(&generation.listeners, &self.generation.listeners);
+            configuration.reject(&diagnostics)
+        })?;
+        Ok(generation)
+    }
+
+    fn reopen(&mut self) {
+        for failure in logs::reopen_all(&mut self.generation.logs, self.generation.account.as_ref()) {
+            self.log.write(LogLevel::Emerg, &failure.to_string());
+        }
+        self.log.redirect(self.generation.sinks());
+        match self.generation.log_descriptors() {
+            Ok(descriptors) => self.server.reopen(descriptors),
+            Err(error) => self.log.write(LogLevel::Alert, &CallFailed::new("dup", error).to_string()),
+        }
+    }
+}

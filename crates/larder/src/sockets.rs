@@ -1,0 +1,435 @@
+//! Listening sockets: which a configuration asks for, and opening them while we still may.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use larder_conf::model::{Config, Listen, ListenAddress, LogLevel};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::log::Log;
+use crate::oserror::CallFailed;
+
+/// An address to listen at, with what all `listen` directives that name it ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Where.
+    pub address: ListenAddress,
+    backlog: i32,
+    rcvbuf: Option<usize>,
+    sndbuf: Option<usize>,
+    ipv6only: bool,
+    keepalive: Option<bool>,
+}
+
+/// An address we listen at: one TCP socket a worker, or one unix socket for all.
+#[derive(Debug)]
+pub struct Listener {
+    plan: Plan,
+    sockets: Vec<OwnedFd>,
+}
+
+/// Why sockets could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A call failed for good.
+    #[error(transparent)]
+    Call(#[from] CallFailed),
+    /// Addresses stayed in use; each try was logged.
+    #[error("still could not bind()")]
+    InUse,
+}
+
+/// The addresses that `config` listens at, each once, in order of writing.
+///
+/// Where `*:80` is among them, other addresses with that port are not bound, as in nginx: whoever
+/// connects to one is told apart by the local address.
+pub fn plan(config: &Config) -> Vec<Plan> {
+    let listens = config.http.servers.iter().flat_map(|server| &server.listens);
+    let wildcards: HashSet<_> = listens.clone().filter_map(|listen| wildcard(&listen.address)).collect();
+    let mut plans: Vec<Plan> = Vec::new();
+    for listen in listens {
+        if is_absorbed(&listen.address, &wildcards) {
+            continue;
+        }
+        match plans.iter_mut().find(|plan| plan.address == listen.address) {
+            Some(plan) => plan.add(listen),
+            None => plans.push(Plan::new(listen)),
+        }
+    }
+    plans
+}
+
+/// Whether the address stands for all of its family, and if so, which port.
+fn wildcard(address: &ListenAddress) -> Option<(bool, u16)> {
+    match address {
+        ListenAddress::Tcp(tcp) if tcp.ip().is_unspecified() => Some((tcp.is_ipv6(), tcp.port())),
+        ListenAddress::Tcp(_) | ListenAddress::Unix(_) => None,
+    }
+}
+
+fn is_absorbed(address: &ListenAddress, wildcards: &HashSet<(bool, u16)>) -> bool {
+    match address {
+        ListenAddress::Tcp(tcp) => !tcp.ip().is_unspecified() && wildcards.contains(&(tcp.is_ipv6(), tcp.port())),
+        ListenAddress::Unix(_) => false,
+    }
+}
+
+impl Plan {
+    fn new(listen: &Listen) -> Plan {
+        Plan {
+            address: listen.address.clone(),
+            backlog: listen.backlog.unwrap_or(DEFAULT_BACKLOG),
+            rcvbuf: listen.rcvbuf,
+            sndbuf: listen.sndbuf,
+            ipv6only: listen.ipv6only,
+            keepalive: listen.keepalive,
+        }
+    }
+
+    /// Takes over what another `listen` with the same address sets; nginx allows one of them to.
+    fn add(&mut self, listen: &Listen) {
+        self.backlog = listen.backlog.unwrap_or(self.backlog);
+        self.rcvbuf = listen.rcvbuf.or(self.rcvbuf);
+        self.sndbuf = listen.sndbuf.or(self.sndbuf);
+        self.ipv6only &= listen.ipv6only;
+        self.keepalive = listen.keepalive.or(self.keepalive);
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.address {
+            ListenAddress::Tcp(address) => address.fmt(f),
+            ListenAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl Listener {
+    /// Copies of the sockets, for a server in this process.
+    pub fn descriptors(&self) -> io::Result<(ListenAddress, Vec<OwnedFd>)> {
+        Ok((self.plan.address.clone(), self.copies()?))
+    }
+
+    fn copies(&self) -> io::Result<Vec<OwnedFd>> {
+        self.sockets.iter().map(OwnedFd::try_clone).collect()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &ListenAddress {
+        &self.plan.address
+    }
+
+    /// The sockets as they are.
+    pub fn sockets(&self) -> &[OwnedFd] {
+        &self.sockets
+    }
+
+    fn try_clone(&self) -> io::Result<Listener> {
+        Ok(Listener { plan: self.plan.clone(), sockets: self.copies()? })
+    }
+}
+
+/// Opens a listener for each of `plans`, with sockets for `workers`; those in `held` are taken over.
+///
+/// An address in use is tried again for two and a half seconds, as by nginx, since a predecessor may be
+/// about to end.
+pub async fn open_all(
+    plans: &[Plan],
+    workers: usize,
+    held: &[Listener],
+    log: &Log,
+) -> Result<Vec<Listener>, OpenError> {
+    let mut slots: Vec<Option<Listener>> = plans.iter().map(|_| None).collect();
+    for tries_left in (0..BIND_TRIES).rev() {
+        for (plan, slot) in plans.iter().zip(&mut slots) {
+            if slot.is_some() {
+                continue;
+            }
+            match open(plan, workers, held) {
+                Ok(listener) => *slot = Some(listener),
+                Err(failure) if failure.source.kind() == io::ErrorKind::AddrInUse => {
+                    log.write(LogLevel::Emerg, &failure.to_string());
+                }
+                Err(failure) => {
+                    remove_unix(slots.iter().flatten(), held);
+                    return Err(failure.into());
+                }
+            }
+        }
+        if slots.iter().all(Option::is_some) {
+            return Ok(slots.into_iter().flatten().collect());
+        }
+        log.write(LogLevel::Notice, "try again to bind() after 500ms");
+        if tries_left > 0 {
+            tokio::time::sleep(BIND_PAUSE).await;
+        }
+    }
+    remove_unix(slots.iter().flatten(), held);
+    Err(OpenError::InUse)
+}
+
+/// Tries whether `plan` could be listened at, and listens at nothing. An address in use is fine: a
+/// running larder may hold it.
+pub fn try_open(plan: &Plan) -> Result<(), CallFailed> {
+    let outcome = match &plan.address {
+        ListenAddress::Tcp(address) => bind_tcp(plan, *address, Share::Alone).map(drop),
+        ListenAddress::Unix(path) if path.exists() => Ok(()),
+        ListenAddress::Unix(path) => bind_unix(plan, path).map(|_| {
+            let _ = fs::remove_file(path);
+        }),
+    };
+    match outcome {
+        Err(failure) if failure.source.kind() == io::ErrorKind::AddrInUse => Ok(()),
+        other => other,
+    }
+}
+
+/// Removes the files of unix sockets that are among `gone` and not among `kept`.
+pub fn remove_unix<'a>(gone: impl IntoIterator<Item = &'a Listener>, kept: &[Listener]) {
+    for listener in gone {
+        if let ListenAddress::Unix(path) = listener.address()
+            && !kept.iter().any(|other| other.address() == listener.address())
+        {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn open(plan: &Plan, workers: usize, held: &[Listener]) -> Result<Listener, CallFailed> {
+    if let Some(listener) = held.iter().find(|listener| listener.plan.address == plan.address) {
+        return take_over(plan, listener);
+    }
+    let sockets = match &plan.address {
+        ListenAddress::Tcp(address) => open_tcp(plan, *address, workers, held)?,
+        ListenAddress::Unix(path) => vec![open_unix(plan, path)?],
+    };
+    let plan = plan.clone();
+    Ok(Listener { plan, sockets })
+}
+
+/// A listener that we have already, with what the new configuration asks of it.
+fn take_over(plan: &Plan, held: &Listener) -> Result<Listener, CallFailed> {
+    let failed = |call| move |error| CallFailed::to(call, plan, error);
+    let mut listener = held.try_clone().map_err(failed("dup"))?;
+    for socket in &listener.sockets {
+        let socket = socket2::SockRef::from(socket);
+        set_buffers(&socket, plan).map_err(failed("setsockopt"))?;
+        if plan.backlog != held.plan.backlog {
+            socket.listen(plan.backlog).map_err(failed("listen"))?;
+        }
+    }
+    listener.plan = plan.clone();
+    Ok(listener)
+}
+
+/// Whether other sockets of ours may have the same address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    Alone,
+    WithOurOwn,
+}
+
+fn open_tcp(plan: &Plan, address: SocketAddr, workers: usize, held: &[Listener]) -> Result<Vec<OwnedFd>, CallFailed> {
+    // SO_REUSEPORT would let us share the address with another server of this user without a word, so
+    // first it is tried without. A wildcard that replaces addresses of our own can only be shared.
+    if !held.iter().any(|listener| overlap(&listener.plan.address, address)) {
+        drop(bind_tcp(plan, address, Share::Alone)?);
+    }
+    let failed = |call| move |error| CallFailed::to(call, plan, error);
+    let mut sockets = Vec::with_capacity(workers);
+    for _ in 0..workers {
+        let socket = bind_tcp(plan, address, Share::WithOurOwn)?;
+        socket.listen(plan.backlog).map_err(failed("listen"))?;
+        sockets.push(socket.into());
+    }
+    Ok(sockets)
+}
+
+fn overlap(held: &ListenAddress, address: SocketAddr) -> bool {
+    match held {
+        ListenAddress::Tcp(held) => {
+            let meet = held.ip().is_unspecified() || address.ip().is_unspecified() || held.ip() == address.ip();
+            held.port() == address.port() && meet
+        }
+        ListenAddress::Unix(_) => false,
+    }
+}
+
+fn bind_tcp(plan: &Plan, address: SocketAddr, share: Share) -> Result<Socket, CallFailed> {
+    let failed = |call| move |error| CallFailed::to(call, plan, error);
+    let socket =
+        Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None).map_err(failed("socket"))?;
+    let options = || -> io::Result<()> {
+        socket.set_reuse_address(true)?;
+        if share == Share::WithOurOwn {
+            socket.set_reuse_port(true)?;
+        }
+        if address.is_ipv6() {
+            socket.set_only_v6(plan.ipv6only)?;
+        }
+        set_buffers(&socket, plan)
+    };
+    options().map_err(failed("setsockopt"))?;
+    socket.bind(&address.into()).map_err(failed("bind"))?;
+    Ok(socket)
+}
+
+fn set_buffers(socket: &Socket, plan: &Plan) -> io::Result<()> {
+    if let Some(bytes) = plan.rcvbuf {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = plan.sndbuf {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if let (Some(keepalive), ListenAddress::Tcp(_)) = (plan.keepalive, &plan.address) {
+        socket.set_keepalive(keepalive)?;
+    }
+    Ok(())
+}
+
+fn open_unix(plan: &Plan, path: &Path) -> Result<OwnedFd, CallFailed> {
+    let failed = |call| move |error| CallFailed::to(call, plan, error);
+    let socket = match bind_unix(plan, path) {
+        Err(failure) if failure.source.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
+            fs::remove_file(path).map_err(failed("unlink"))?;
+            bind_unix(plan, path)?
+        }
+        other => other?,
+    };
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(failed("chmod"))?;
+    socket.listen(plan.backlog).map_err(failed("listen"))?;
+    Ok(socket.into())
+}
+
+fn bind_unix(plan: &Plan, path: &Path) -> Result<Socket, CallFailed> {
+    let failed = |call| move |error| CallFailed::to(call, plan, error);
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(failed("socket"))?;
+    set_buffers(&socket, plan).map_err(failed("setsockopt"))?;
+    let address = SockAddr::unix(path).map_err(failed("bind"))?;
+    socket.bind(&address).map_err(failed("bind"))?;
+    Ok(socket)
+}
+
+/// Whether `path` is a socket that nobody listens at: what a server leaves behind that was killed.
+fn is_abandoned(path: &Path) -> bool {
+    let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
+    let answer = std::os::unix::net::UnixStream::connect(path);
+    is_socket && answer.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// nginx's, on Linux.
+const DEFAULT_BACKLOG: i32 = 511;
+const BIND_TRIES: usize = 5;
+const BIND_PAUSE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use larder_conf::MemoryLoader;
+
+    use super::*;
+    use crate::log::Console;
+
+    fn plans(listens: &str) -> Vec<Plan> {
+        let servers: String = listens.split(';').map(|listen| format!("server {{ listen {listen}; }}")).collect();
+        let mut loader = MemoryLoader::new();
+        loader.add("/c", format!("events {{}} http {{ {servers} }}"));
+        let options = larder_conf::Options {
+            prefix: "/p".into(),
+            conf_prefix: "/".into(),
+            globals: None,
+            is_root: true,
+            hostname: "h".to_owned(),
+        };
+        plan(&larder_conf::load(Path::new("/c"), &options, &mut loader).expect("it is well-formed").config)
+    }
+
+    fn quiet() -> Log {
+        Log::new(Vec::new(), Console::Quiet)
+    }
+
+    #[test]
+    fn a_wildcard_absorbs_the_addresses_of_its_port_and_family() {
+        for (listens, expected) in [
+            ("80", vec!["0.0.0.0:80"]),
+            ("80;80", vec!["0.0.0.0:80"]),
+            ("127.0.0.1:80;*:80;127.0.0.2:80", vec!["0.0.0.0:80"]),
+            ("127.0.0.1:80;*:81", vec!["127.0.0.1:80", "0.0.0.0:81"]),
+            ("[::1]:80;80", vec!["[::1]:80", "0.0.0.0:80"]),
+            ("[::1]:80;[::]:80;80", vec!["[::]:80", "0.0.0.0:80"]),
+            ("127.0.0.1:80;127.0.0.2:80", vec!["127.0.0.1:80", "127.0.0.2:80"]),
+            ("unix:/a;80;unix:/b", vec!["unix:/a", "0.0.0.0:80", "unix:/b"]),
+        ] {
+            let found: Vec<_> = plans(listens).iter().map(Plan::to_string).collect();
+            assert_eq!(found, expected, "{listens}");
+        }
+    }
+
+    #[test]
+    fn one_listen_of_an_address_speaks_for_all() {
+        for (listens, backlog, rcvbuf) in
+            [("80", 511, None), ("80 backlog=7;80", 7, None), ("80;80 backlog=7 rcvbuf=8k", 7, Some(8192))]
+        {
+            let plan = &plans(listens)[0];
+            assert_eq!((plan.backlog, plan.rcvbuf), (backlog, rcvbuf), "{listens}");
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread", start_paused = true)]
+    async fn workers_get_a_socket_each_and_an_address_that_others_hold_is_refused() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let plans = plans(&free.to_string());
+        let ours = open_all(&plans, 3, &[], &quiet()).await.unwrap();
+        assert_eq!(ours[0].sockets().len(), 3);
+        assert!(TcpStream::connect(free).is_ok());
+
+        // Another larder of the same user would share it with SO_REUSEPORT.
+        let refused = open_all(&plans, 2, &[], &quiet()).await.unwrap_err();
+        assert!(matches!(refused, OpenError::InUse), "{refused}");
+        assert!(try_open(&plans[0]).is_ok(), "a check finds nothing wrong with it");
+    }
+
+    #[tokio::test(flavor = "current_thread", start_paused = true)]
+    async fn a_reload_takes_sockets_over_and_may_widen_them() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let first = open_all(&plans(&free.to_string()), 2, &[], &quiet()).await.unwrap();
+        let same = open_all(&plans(&format!("{free} backlog=9")), 2, &first, &quiet()).await.unwrap();
+        assert_eq!(same[0].plan.backlog, 9);
+        let wide = open_all(&plans(&free.port().to_string()), 2, &first, &quiet()).await.unwrap();
+        drop((first, same));
+        assert!(TcpStream::connect(free).is_ok());
+        drop(wide);
+        assert!(TcpStream::connect(free).is_err());
+    }
+
+    #[tokio::test(flavor = "current_thread", start_paused = true)]
+    async fn a_unix_socket_replaces_an_abandoned_one_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let plans = plans(&format!("unix:{}", path.display()));
+        let first = open_all(&plans, 2, &[], &quiet()).await.unwrap();
+        assert_eq!(first[0].sockets().len(), 1);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
+        assert!(open_all(&plans, 2, &[], &quiet()).await.is_err());
+        drop(first);
+        assert!(path.exists());
+        let second = open_all(&plans, 2, &[], &quiet()).await.unwrap();
+        remove_unix(&second, &second);
+        assert!(path.exists());
+        remove_unix(&second, &[]);
+        assert!(!path.exists());
+
+        fs::write(&path, "a file").unwrap();
+        assert!(open_all(&plans, 2, &[], &quiet()).await.is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a file");
+    }
+}

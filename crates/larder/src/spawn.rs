@@ -1,0 +1,127 @@
+//! Starting this same program again, in another role.
+//!
+//! There is no fork in safe Rust, so a role is chosen by how the program is called: `larder:` for a name
+//! and the role for arguments, which `ps` shows as `larder: serving process`.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::oserror::CallFailed;
+
+/// What a process is here for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It was called by someone.
+    Called(Vec<OsString>),
+    /// It supervises, detached from whoever called the process that called it; with that one's words.
+    Supervisor(Vec<OsString>),
+    /// It serves, on behalf of a supervisor.
+    Serving,
+    /// It becomes another program, which is to end when we do.
+    Tied(Vec<OsString>),
+}
+
+impl Role {
+    /// The role for the words a process was called with, the name of the program first.
+    pub fn of(words: impl IntoIterator<Item = OsString>) -> Role {
+        let mut words = words.into_iter();
+        if words.next().as_deref() != Some(OsStr::new(ROLE_NAME)) {
+            return Role::Called(words.collect());
+        }
+        let rest: Vec<OsString> = words.collect();
+        match rest.split_first() {
+            Some((role, _)) if role == SERVING[0] => Role::Serving,
+            Some((role, words)) if role == SUPERVISOR => Role::Supervisor(words.to_vec()),
+            Some((role, words)) if role == TIED => Role::Tied(words.to_vec()),
+            _ => Role::Called(rest),
+        }
+    }
+}
+
+/// A command that starts a serving process.
+pub fn serving() -> Command {
+    let mut command = again();
+    command.args(SERVING);
+    command
+}
+
+/// A command that starts a supervisor with the words that we were called with.
+pub fn supervisor(words: &[OsString]) -> Command {
+    let mut command = again();
+    command.arg(SUPERVISOR).args(words);
+    command
+}
+
+/// A command that starts another program, which ends when we do, however we end.
+pub fn tied(program: &OsStr) -> Command {
+    let mut command = again();
+    command.arg(TIED).arg(program);
+    command
+}
+
+/// Becomes the program in `words`; returns only when that fails.
+pub fn become_tied(words: &[OsString]) -> io::Error {
+    let Some((program, words)) = words.split_first() else {
+        return io::Error::from(io::ErrorKind::InvalidInput);
+    };
+    // Kept across exec, and taken off by fork, so only the process itself can ask for it.
+    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM)) {
+        return error.into();
+    }
+    Command::new(program).args(words).exec()
+}
+
+fn again() -> Command {
+    // The file that runs, even when an upgrade has put another at its path.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(ROLE_NAME);
+    command
+}
+
+/// Takes the socket that a process of ours was started with as its standard input, and leaves nothing there.
+pub fn take_stdin_socket() -> Result<UnixStream, CallFailed> {
+    let socket: OwnedFd = io::stdin().as_fd().try_clone_to_owned().map_err(|error| CallFailed::new("dup", error))?;
+    let null = null()?;
+    nix::unistd::dup2_stdin(&null).map_err(|error| CallFailed::new("dup2", error))?;
+    Ok(UnixStream::from(socket))
+}
+
+/// `/dev/null`, for reading and writing.
+pub fn null() -> Result<OwnedFd, CallFailed> {
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
+    null.map(OwnedFd::from).map_err(|error| CallFailed::on("open", "/dev/null", error))
+}
+
+/// Gives this process the program's name, where exec has put `exe`.
+pub fn set_process_name() {
+    // A name only helps those who look; without it all goes on.
+    let _ = rustix::thread::set_name(c"larder");
+}
+
+const ROLE_NAME: &str = "larder:";
+const SERVING: [&str; 2] = ["serving", "process"];
+const SUPERVISOR: &str = "supervisor";
+const TIED: &str = "tied";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_role_follows_from_the_words() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for (line, expected) in [
+            ("/usr/sbin/larder", Role::Called(vec![])),
+            ("larder serving process", Role::Called(words("serving process"))),
+            ("larder: serving process", Role::Serving),
+            ("larder: supervisor larder -c a", Role::Supervisor(words("larder -c a"))),
+            ("larder: tied php-fpm -F", Role::Tied(words("php-fpm -F"))),
+        ] {
+            assert_eq!(Role::of(words(line)), expected, "{line}");
+        }
+    }
+}

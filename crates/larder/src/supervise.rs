@@ -1,0 +1,542 @@
+//! The supervisor: keeps what needs privilege, and keeps a serving process running.
+//!
+//! ```text
+//! Starting --Ready--> Running --QUIT, TERM, INT--> Ending --process gone--> exit 0
+//!     `--- Refused, or the process died ---> exit 1
+//! ```
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use larder_conf::model::LogLevel;
+use nix::sys::signal::Signal;
+use tokio::time::Instant;
+
+use crate::configuration::{Configuration, Surroundings};
+use crate::control::{ControlError, Message};
+use crate::daemon::Waiting;
+use crate::generation::{self, Generation, StartError};
+use crate::limits;
+use crate::log::{Console, Log};
+use crate::logs;
+use crate::oserror::CallFailed;
+use crate::pidfile::PidFile;
+use crate::process::{Ended, Process, Standing, Terminal};
+use crate::signals::{Received, Signals};
+use crate::sockets;
+
+/// Supervises a serving process until told to end.
+pub fn run(configuration: Configuration, log: Log, waiting: Option<Waiting>) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            log.write(LogLevel::Emerg, &CallFailed::new("epoll_create", error).to_string());
+            return ExitCode::FAILURE;
+        }
+    };
+    runtime.block_on(supervise(configuration, log, waiting))
+}
+
+async fn supervise(configuration: Configuration, log: Log, waiting: Option<Waiting>) -> ExitCode {
+    let signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error).into());
+    let started = match signals {
+        Ok(signals) => Supervisor::start(configuration, &log, waiting).await.map(|it| (it, signals)),
+        Err(failure) => Err(failure),
+    };
+    match started {
+        Ok((mut supervisor, mut signals)) => {
+            supervisor.log = log;
+            supervisor.run(&mut signals).await
+        }
+        Err(failure) => {
+            log.write_rendered(&failure.rendered());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// All that the supervisor keeps.
+struct Supervisor {
+    surroundings: Surroundings,
+    log: Log,
+    /// The number of worker threads; fixed, as sockets and threads belong together.
+    workers: usize,
+    current: Generation,
+    /// A reload that the serving process has not answered.
+    pending: Option<Generation>,
+    /// HUP came while an earlier one was not done.
+    reload_again: bool,
+    process: Option<Process>,
+    phase: Phase,
+    restart: Restart,
+    pid_file: Option<PidFile>,
+    waiting: Option<Waiting>,
+    terminal: Terminal,
+}
+
+/// How far we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Running,
+    /// What is left to do is to wait for the process; after the time, to kill it.
+    Ending {
+        kill_at: Option<Instant>,
+    },
+    Ended(u8),
+}
+
+/// When a process is started again after one that died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Restart {
+    /// How many died young, one after the other.
+    young_deaths: u32,
+    /// When; `None` while one runs, or when none is wanted.
+    at: Option<Instant>,
+}
+
+/// What the supervisor waits for.
+enum Event {
+    Signal(Received),
+    Said(Message),
+    /// The process says nothing more; for a reason, or because it is gone.
+    Silent(Option<ControlError>),
+    Time,
+}
+
+impl Supervisor {
+    async fn start(
+        configuration: Configuration,
+        log: &Log,
+        waiting: Option<Waiting>,
+    ) -> Result<Supervisor, StartError> {
+        // Descriptors in flight count against the limit of the sender.
+        if let Err(error) = limits::raise_open_files(configuration.config.main.worker_rlimit_nofile) {
+            let failure = CallFailed::new("setrlimit", error);
+            log.write(LogLevel::Alert, &failure.to_string());
+        }
+        let workers = generation::worker_count(&configuration);
+        let surroundings = configuration.surroundings.clone();
+        let current = Generation::open(configuration, workers, &[], log).await?;
+        Ok(Supervisor {
+            surroundings,
+            log: Log::new(Vec::new(), Console::Quiet),
+            workers,
+            current,
+            pending: None,
+            reload_again: false,
+            process: None,
+            phase: Phase::Starting,
+            restart: Restart { young_deaths: 0, at: None },
+            pid_file: None,
+            terminal: if waiting.is_some() { Terminal::Left } else { Terminal::Kept },
+            waiting,
+        })
+    }
+
+    async fn run(&mut self, signals: &mut Signals) -> ExitCode {
+        self.log.redirect(self.current.sinks());
+        self.start_process().await;
+        let code = loop {
+            if let Phase::Ended(code) = self.phase {
+                break code;
+            }
+            match self.next_event(signals).await {
+                Event::Signal(received) => self.obey(received).await,
+                Event::Said(message) => self.hear(message).await,
+                Event::Silent(reason) => self.stop_listening(reason),
+                Event::Time => self.be_on_time().await,
+            }
+        };
+        sockets::remove_unix(&self.current.listeners, &[]);
+        self.pid_file = None;
+        self.log.write(LogLevel::Notice, "exit");
+        ExitCode::from(code)
+    }
+
+    async fn next_event(&mut self, signals: &mut Signals) -> Event {
+        let deadline = match self.phase {
+            Phase::Ending { kill_at } => kill_at,
+            Phase::Starting | Phase::Running | Phase::Ended(_) => self.restart.at,
+        };
+        let time = async {
+            match deadline {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let said = async {
+            match self.process.as_mut().and_then(Process::channel) {
+                Some(channel) => channel.receive().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            received = signals.next() => Event::Signal(received),
+            said = said => match said {
+                // The serving process sends no descriptors.
+                Ok(Some((message, _))) => Event::Said(message),
+                Ok(None) => Event::Silent(None),
+                Err(error) => Event::Silent(Some(error)),
+            },
+            () = time => Event::Time,
+        }
+    }
+
+    async fn obey(&mut self, received: Received) {
+        if received != Received::Child {
+            self.log.write(LogLevel::Notice, received.describe());
+        }
+        match received {
+            Received::Reload => self.reload().await,
+            Received::Quit => self.quit(),
+            Received::Terminate | Received::Interrupt => self.terminate(),
+            Received::Reopen => self.reopen().await,
+            Received::Upgrade => self.log.write(
+                LogLevel::Error,
+                "changing the binary while running (SIGUSR2) is not available in this version; stop larder and start the new one",
+            ),
+            Received::Leave => self.leave(),
+            Received::Child => self.reap().await,
+        }
+    }
+
+    async fn hear(&mut self, message: Message) {
+        match message {
+            Message::Ready => self.settle().await,
+            Message::Refused(reason) => self.give_up(&reason).await,
+            Message::Configure(_) | Message::Reopen(_) => {
+                self.log.write(LogLevel::Alert, "the serving process gave an order, which is not its place");
+            }
+        }
+    }
+
+    /// The serving process has done what it was asked: it serves, or a reload holds.
+    async fn settle(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.standing = Standing::Serving;
+        }
+        if let Some(pending) = self.pending.take() {
+            sockets::remove_unix(&self.current.listeners, &pending.listeners);
+            self.current = pending;
+            self.adopt();
+            self.log.write(LogLevel::Notice, "the new configuration holds");
+        }
+        if self.phase == Phase::Starting {
+            self.become_ready();
+        }
+        if self.phase == Phase::Running && std::mem::take(&mut self.reload_again) {
+            self.reload().await;
+        }
+    }
+
+    /// Makes the current generation's log and pid file ours.
+    fn adopt(&mut self) {
+        self.log.redirect(self.current.sinks());
+        self.redirect_stderr();
+        let path = self.current.configuration.pid_path();
+        if self.pid_file.as_ref().is_some_and(|file| file.path() != path) {
+            match PidFile::write(&path) {
+                Ok(file) => self.pid_file = Some(file),
+                Err(failure) => self.log.write(LogLevel::Emerg, &failure.to_string()),
+            }
+        }
+    }
+
+    /// A daemon has no terminal: what is written to standard error goes to the log.
+    fn redirect_stderr(&self) {
+        if self.terminal == Terminal::Kept {
+            return;
+        }
+        let main = &self.current.configuration.config.main;
+        if let Some(file) = logs::stderr_file(&main.error_log, &self.current.logs)
+            && let Err(error) = nix::unistd::dup2_stderr(&file)
+        {
+            self.log.write(LogLevel::Alert, &CallFailed::new("dup2", error).to_string());
+        }
+    }
+
+    /// The first process serves. From now on we are found by our pid file, and nobody waits any more.
+    fn become_ready(&mut self) {
+        let told = PidFile::write(&self.current.configuration.pid_path()).and_then(|file| {
+            self.pid_file = Some(file);
+            self.waiting.take().map_or(Ok(()), Waiting::tell)
+        });
+        match told {
+            Ok(()) => {
+                self.phase = Phase::Running;
+                self.log.set_console(Console::Quiet);
+                self.redirect_stderr();
+            }
+            Err(failure) => {
+                self.log.write(LogLevel::Emerg, &failure.to_string());
+                self.fail();
+            }
+        }
+    }
+
+    /// The serving process cannot do what it was asked.
+    async fn give_up(&mut self, reason: &str) {
+        match self.pending.take() {
+            Some(pending) => {
+                sockets::remove_unix(&pending.listeners, &self.current.listeners);
+                self.refuse_reload(reason);
+            }
+            None => self.log.write_rendered(reason),
+        }
+        if self.phase == Phase::Running && std::mem::take(&mut self.reload_again) {
+            self.reload().await;
+        }
+    }
+
+    /// A start failed: ends the process, and us with an error.
+    fn fail(&mut self) {
+        match &mut self.process {
+            Some(process) => {
+                process.standing = Standing::Leaving(1);
+                process.signal(Signal::SIGKILL);
+                self.phase = Phase::Ending { kill_at: None };
+            }
+            None => self.phase = Phase::Ended(1),
+        }
+    }
+
+    async fn reload(&mut self) {
+        let is_busy = self.process.as_ref().is_some_and(|process| process.standing == Standing::Starting);
+        match self.phase {
+            Phase::Ending { .. } | Phase::Ended(_) => return,
+            Phase::Starting | Phase::Running if is_busy || self.pending.is_some() => {
+                self.reload_again = true;
+                return;
+            }
+            Phase::Starting | Phase::Running => {}
+        }
+        match self.open_anew().await {
+            Ok(generation) => self.hand_over(generation).await,
+            Err(failure) => self.refuse_reload(&failure.rendered()),
+        }
+    }
+
+    /// Reads the configuration again, and opens what it needs beside what is open.
+    async fn open_anew(&self) -> Result<Generation, StartError> {
+        let configuration = Configuration::read(self.surroundings.clone())?;
+        for severity in [larder_conf::Severity::Warning, larder_conf::Severity::Notice] {
+            self.log.write_rendered(&configuration.rendered_notices(severity));
+        }
+        let generation = Generation::open(configuration, self.workers, &self.current.listeners, &self.log).await?;
+        if generation::worker_count(&generation.configuration) != self.workers {
+            self.log.write(LogLevel::Warn, "a new \"worker_processes\" takes effect when larder is started again");
+        }
+        if generation.account != self.current.account {
+            self.log.write(LogLevel::Warn, "a new \"user\" takes effect when the serving process is started again");
+        }
+        Ok(generation)
+    }
+
+    /// Gives a new generation to the serving process, or to the one that will be started.
+    async fn hand_over(&mut self, generation: Generation) {
+        let Some(process) = &mut self.process else {
+            sockets::remove_unix(&self.current.listeners, &generation.listeners);
+            self.current = generation;
+            self.adopt();
+            return self.start_process().await;
+        };
+        match process.configure(&generation, self.workers).await {
+            Ok(()) => self.pending = Some(generation),
+            Err(error) => {
+                sockets::remove_unix(&generation.listeners, &self.current.listeners);
+                self.refuse_reload(&format!("larder: [alert] {error}\n"));
+            }
+        }
+    }
+
+    /// Says that the old configuration goes on, and why; to whoever watches a larder in the foreground too.
+    fn refuse_reload(&mut self, rendered: &str) {
+        if self.terminal == Terminal::Kept {
+            self.log.set_console(Console::Told);
+        }
+        self.log.write_rendered(rendered);
+        self.log.write(LogLevel::Error, "the new configuration was refused; the old one goes on");
+        self.log.set_console(Console::Quiet);
+    }
+
+    async fn reopen(&mut self) {
+        for failure in logs::reopen_all(&mut self.current.logs, self.current.account.as_ref()) {
+            self.log.write(LogLevel::Emerg, &failure.to_string());
+        }
+        self.log.redirect(self.current.sinks());
+        self.redirect_stderr();
+        if let Some(process) = &mut self.process
+            && let Err(error) = process.reopen(&self.current.logs).await
+        {
+            self.log.write(LogLevel::Alert, &error.to_string());
+        }
+    }
+
+    /// QUIT: nobody new is let in, and the process may finish what it does.
+    fn quit(&mut self) {
+        if let Phase::Ended(_) = self.phase {
+            return;
+        }
+        sockets::remove_unix(&self.current.listeners, &[]);
+        self.current.listeners.clear();
+        self.end(Signal::SIGQUIT, None);
+    }
+
+    fn terminate(&mut self) {
+        if let Phase::Ended(_) = self.phase {
+            return;
+        }
+        self.end(Signal::SIGTERM, Some(Instant::now() + TERMINATE_PATIENCE));
+    }
+
+    fn end(&mut self, signal: Signal, kill_at: Option<Instant>) {
+        let code = u8::from(self.phase == Phase::Starting);
+        match &mut self.process {
+            Some(process) => {
+                process.standing = Standing::Leaving(code);
+                process.signal(signal);
+                self.phase = Phase::Ending { kill_at };
+            }
+            None => self.phase = Phase::Ended(code),
+        }
+    }
+
+    /// WINCH: the process leaves, and we stay. A terminal that is resized sends it too, so a larder that
+    /// has one does not listen to it, as with nginx.
+    fn leave(&mut self) {
+        if let (Terminal::Left, Phase::Running, Some(process)) = (self.terminal, self.phase, &mut self.process) {
+            process.standing = Standing::Leaving(0);
+            process.signal(Signal::SIGQUIT);
+        }
+    }
+
+    async fn be_on_time(&mut self) {
+        match self.phase {
+            Phase::Ending { .. } => {
+                self.phase = Phase::Ending { kill_at: None };
+                if let Some(process) = &mut self.process {
+                    process.signal(Signal::SIGKILL);
+                }
+            }
+            Phase::Starting | Phase::Running => self.start_process().await,
+            Phase::Ended(_) => {}
+        }
+    }
+
+    fn stop_listening(&mut self, reason: Option<ControlError>) {
+        if let Some(reason) = reason {
+            self.log.write(LogLevel::Alert, &reason.to_string());
+        }
+        if let Some(process) = &mut self.process {
+            process.close_channel();
+        }
+    }
+
+    /// Starts a process for the current generation.
+    async fn start_process(&mut self) {
+        self.restart.at = None;
+        match Process::start(&self.current, self.workers, self.terminal).await {
+            Ok(process) => {
+                let started = format!("start worker process {}", process.id());
+                self.log.write(LogLevel::Notice, &started);
+                self.process = Some(process);
+            }
+            Err(failure) => {
+                self.log.write(LogLevel::Alert, &failure.to_string());
+                self.after_death(Duration::ZERO);
+            }
+        }
+    }
+
+    /// A child ended: says how, and does what follows.
+    async fn reap(&mut self) {
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let Some(Ended { how, last_words }) = process.ended().await else {
+            return;
+        };
+        let (standing, age, id) = (process.standing, process.age(), process.id());
+        for message in last_words {
+            self.hear(message).await;
+        }
+        self.process = None;
+        self.log.write(how.level(), &format!("worker process {id} {how}"));
+        if let Some(pending) = self.pending.take() {
+            sockets::remove_unix(&pending.listeners, &self.current.listeners);
+            self.refuse_reload("larder: [alert] the serving process ended while it read the new configuration\n");
+        }
+        match (self.phase, standing) {
+            (Phase::Ending { .. }, Standing::Leaving(code)) => self.phase = Phase::Ended(code),
+            (Phase::Ending { .. }, _) => self.phase = Phase::Ended(0),
+            (Phase::Running, Standing::Leaving(_)) | (Phase::Ended(_), _) => {}
+            (Phase::Starting | Phase::Running, _) => self.after_death(age),
+        }
+        if self.phase == Phase::Running && std::mem::take(&mut self.reload_again) {
+            self.reload().await;
+        }
+    }
+
+    /// A process that should live is dead at this age: start another, not too often; or fail the start.
+    fn after_death(&mut self, age: Duration) {
+        if self.phase == Phase::Starting {
+            return self.fail();
+        }
+        self.restart = self.restart.after(age, Instant::now());
+    }
+}
+
+impl Restart {
+    /// At once after a process that lived, or after the first one that died young; then with growing pauses.
+    fn after(self, age: Duration, now: Instant) -> Restart {
+        let young_deaths = match age < YOUNG {
+            true => self.young_deaths.saturating_add(1),
+            false => 0,
+        };
+        let pause = match young_deaths {
+            0 | 1 => Duration::ZERO,
+            more => RESTART_PAUSE_MIN.saturating_mul(1 << (more - 2).min(10)).min(RESTART_PAUSE_MAX),
+        };
+        Restart { young_deaths, at: Some(now + pause) }
+    }
+}
+
+/// How long the process may take to end when told to end now; nginx waits about as long.
+const TERMINATE_PATIENCE: Duration = Duration::from_secs(2);
+/// A process that dies before this age may die again at once.
+const YOUNG: Duration = Duration::from_secs(1);
+const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
+const RESTART_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_while_processes_die_young() {
+        let now = Instant::now();
+        let mut restart = Restart { young_deaths: 0, at: None };
+        for (age, pause_ms) in [
+            (60_000, 0),
+            (10, 0),
+            (10, 100),
+            (10, 200),
+            (10, 400),
+            (999, 800),
+            (10, 1600),
+            (10, 3200),
+            (10, 5000),
+            (10, 5000),
+            (1000, 0),
+            (10, 0),
+            (10, 100),
+        ] {
+            restart = restart.after(Duration::from_millis(age), now);
+            assert_eq!(restart.at, Some(now + Duration::from_millis(pause_ms)), "{restart:?}");
+        }
+        restart.young_deaths = u32::MAX;
+        assert_eq!(restart.after(Duration::ZERO, now).at, Some(now + RESTART_PAUSE_MAX));
+    }
+}

@@ -1,0 +1,93 @@
+//! What `-v`, `-V` and `-h` print.
+
+use crate::cli::Show;
+use crate::paths;
+use crate::serving::NGINX_VERSION;
+
+/// The text for `show`, with its last line end.
+pub fn text(show: Show) -> String {
+    let version = format!("larder version: larder/{}\n", env!("CARGO_PKG_VERSION"));
+    match show {
+        Show::Version => version,
+        Show::Build => version + &build(),
+        Show::Help => version + &help(),
+    }
+}
+
+fn build() -> String {
+    format!(
+        "nginx version: nginx/{NGINX_VERSION} (configuration compatible)\n\
+         built for {} {}, {}\n\
+         configure arguments: --prefix={} --conf-path={} --error-log-path={} --pid-path={} {}\n",
+        std::env::consts::ARCH,
+        std::env::consts::OS,
+        if cfg!(debug_assertions) { "unoptimised" } else { "optimised" },
+        paths::PREFIX,
+        paths::default_conf_file().display(),
+        paths::ERROR_LOG,
+        paths::PID_FILE,
+        MODULES.join(" "),
+    )
+}
+
+fn help() -> String {
+    format!(
+        "Usage: larder [-?hvVtTq] [-s signal] [-p prefix] [-e filename] [-c filename] [-g directives]\n\
+         \x20      larder serve DIR [--listen ADDRESS] [--print-config]\n\
+         \x20      larder check [options as above]\n\
+         \n\
+         Options:\n\
+         \x20 -?,-h         : this help\n\
+         \x20 -v            : show version and exit\n\
+         \x20 -V            : show version and what is built in, then exit\n\
+         \x20 -t            : test configuration and exit\n\
+         \x20 -T            : test configuration, dump it and exit\n\
+         \x20 -q            : suppress non-error messages during configuration testing\n\
+         \x20 -s signal     : send signal to the running larder: stop, quit, reopen, reload\n\
+         \x20 -p prefix     : set prefix path (default: {}/)\n\
+         \x20 -e filename   : set error log file (default: {})\n\
+         \x20 -c filename   : set configuration file (default: {})\n\
+         \x20 -g directives : set global directives out of configuration file\n\
+         \n\
+         Commands:\n\
+         \x20 serve DIR     : serve a folder, PHP included, without a configuration\n\
+         \x20                 --listen ADDRESS (default: 127.0.0.1:8080), --print-config\n\
+         \x20 check         : the same as -t\n\
+         \x20 help          : this help\n",
+        paths::PREFIX,
+        paths::ERROR_LOG,
+        paths::default_conf_file().display(),
+    )
+}
+
+/// What differs from an nginx built without options: `--with-` what it leaves out and larder has,
+/// `--without-` what it has and larder lacks.
+const MODULES: &[&str] = &[
+    "--with-http_realip_module",
+    "--with-http_stub_status_module",
+    "--without-http_browser_module",
+    "--without-http_grpc_module",
+    "--without-http_gzip_module",
+    "--without-http_memcached_module",
+    "--without-http_mirror_module",
+    "--without-http_referer_module",
+    "--without-http_scgi_module",
+    "--without-http_ssi_module",
+    "--without-http_tunnel_module",
+    "--without-http_upstream_sticky_module",
+    "--without-http_userid_module",
+    "--without-http_uwsgi_module",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_build_names_the_nginx_that_is_the_measure_at_the_start_of_a_line() {
+        let text = text(Show::Build);
+        assert!(text.lines().any(|line| line.starts_with("nginx version: nginx/1.22.1")));
+        assert!(text.lines().any(|line| line.starts_with("configure arguments: ")));
+        assert!(!text.contains("ssl"), "TLS is not here yet");
+    }
+}

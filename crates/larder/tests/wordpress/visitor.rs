@@ -1,0 +1,231 @@
+//! Somebody who visits the site with a cookie jar, as a browser does.
+
+use larder_testkit::{Client, ClientError, Response, text_of};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// A visitor with cookies and one kept connection.
+pub struct Visitor {
+    address: SocketAddr,
+    host: String,
+    /// By name and path; a value may stand under two paths.
+    cookies: BTreeMap<(String, String), String>,
+    connection: Option<Client>,
+    /// The page that was asked for last, which a form names as where it stands.
+    standing_on: String,
+}
+
+/// An answer as the visitor sees it.
+#[derive(Debug)]
+pub struct Page {
+    /// The status code.
+    pub status: u16,
+    /// What `X-Cache` says.
+    pub cache: Cache,
+    /// The value of `Location`, or nothing.
+    pub location: String,
+    /// The body as text.
+    pub body: String,
+}
+
+/// The values of `$upstream_cache_status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cache {
+    /// The field is absent: a file, or a method that is never cached.
+    Unused,
+    /// `MISS`
+    Miss,
+    /// `BYPASS`
+    Bypass,
+    /// `EXPIRED`
+    Expired,
+    /// `STALE`
+    Stale,
+    /// `UPDATING`
+    Updating,
+    /// `REVALIDATED`
+    Revalidated,
+    /// `HIT`
+    Hit,
+}
+
+impl Visitor {
+    /// Somebody without cookies, who asks `address` for `host`.
+    pub fn new(address: SocketAddr, host: String) -> Visitor {
+        Visitor { address, host, cookies: BTreeMap::new(), connection: None, standing_on: String::new() }
+    }
+
+    /// Asks for a page.
+    pub fn get(&mut self, path: &str) -> Page {
+        self.standing_on = format!("http://{}{path}", self.host);
+        self.ask("GET", path, &[], "")
+    }
+
+    /// Sends a form.
+    pub fn post(&mut self, path: &str, form: &[(&str, &str)]) -> Page {
+        let pairs: Vec<String> =
+            form.iter().map(|(name, value)| format!("{name}={}", percent_encoded(value))).collect();
+        self.ask("POST", path, &[("Content-Type", "application/x-www-form-urlencoded")], &pairs.join("&"))
+    }
+
+    /// Sends a document, as the editor in wp-admin does.
+    pub fn post_json(&mut self, path: &str, nonce: &str, json: &str) -> Page {
+        self.ask("POST", path, &[("Content-Type", "application/json"), ("X-WP-Nonce", nonce)], json)
+    }
+
+    /// Asks for where a redirect leads.
+    pub fn follow(&mut self, page: &Page) -> Page {
+        let start = format!("http://{}", self.host);
+        let path = page.location.strip_prefix(&start).unwrap_or(&page.location);
+        assert!(path.starts_with('/'), "a redirect to this site: {page:?}");
+        let path = path.split('#').next().unwrap_or(path).to_string();
+        self.get(&path)
+    }
+
+    /// Whether the jar holds a cookie whose name begins so.
+    pub fn has_cookie(&self, name: &str) -> bool {
+        self.cookies.keys().any(|(held, _)| held.starts_with(name))
+    }
+
+    fn ask(&mut self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Page {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
+        for (name, value) in fields {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if method == "POST" {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+            head.push_str(&format!("Referer: {}\r\n", self.standing_on));
+        }
+        if let Some(cookies) = self.cookies_for(path) {
+            head.push_str(&format!("Cookie: {cookies}\r\n"));
+        }
+        let request = format!("{head}\r\n{body}");
+        let response =
+            self.exchange(method, request.as_bytes()).unwrap_or_else(|error| panic!("{method} {path}: {error}"));
+        self.keep_cookies(&response);
+        Page::of(&response)
+    }
+
+    /// Sends on the kept connection; once more on a new one if the server has closed it meanwhile.
+    fn exchange(&mut self, method: &str, request: &[u8]) -> Result<Response, ClientError> {
+        if let Some(kept) = self.connection.take() {
+            match self.exchange_on(kept, method, request) {
+                Err(ClientError::Closed) => {}
+                result => return result,
+            }
+        }
+        let fresh = Client::connect(self.address)?;
+        self.exchange_on(fresh, method, request)
+    }
+
+    fn exchange_on(&mut self, mut client: Client, method: &str, request: &[u8]) -> Result<Response, ClientError> {
+        client.send(request)?;
+        let response = client.read_response(method)?;
+        if response.keeps_connection() {
+            self.connection = Some(client);
+        }
+        Ok(response)
+    }
+
+    fn cookies_for(&self, path: &str) -> Option<String> {
+        let held = self.cookies.iter().filter(|((_, below), _)| path.starts_with(below.as_str()));
+        let pairs: Vec<String> = held.map(|((name, _), value)| format!("{name}={value}")).collect();
+        (!pairs.is_empty()).then(|| pairs.join("; "))
+    }
+
+    fn keep_cookies(&mut self, response: &Response) {
+        for (name, value) in &response.fields {
+            if !name.eq_ignore_ascii_case("Set-Cookie") {
+                continue;
+            }
+            let mut parts = value.split(';').map(str::trim);
+            let Some((name, value)) = parts.next().and_then(|pair| pair.split_once('=')) else {
+                continue;
+            };
+            let attribute = |wanted: &str| {
+                let mut found = parts.clone().filter_map(|part| part.split_once('='));
+                found.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
+            };
+            let path = attribute("path").unwrap_or("/").to_string();
+            let key = (name.to_string(), path);
+            if attribute("max-age") == Some("0") {
+                self.cookies.remove(&key);
+            } else {
+                self.cookies.insert(key, value.to_string());
+            }
+        }
+    }
+}
+
+impl Page {
+    fn of(response: &Response) -> Page {
+        let cache = match response.field("X-Cache") {
+            None => Cache::Unused,
+            Some("MISS") => Cache::Miss,
+            Some("BYPASS") => Cache::Bypass,
+            Some("EXPIRED") => Cache::Expired,
+            Some("STALE") => Cache::Stale,
+            Some("UPDATING") => Cache::Updating,
+            Some("REVALIDATED") => Cache::Revalidated,
+            Some("HIT") => Cache::Hit,
+            Some(other) => panic!("an X-Cache of {other:?}"),
+        };
+        Page {
+            status: response.status,
+            cache,
+            location: response.field("Location").unwrap_or_default().to_string(),
+            body: text_of(&response.body),
+        }
+    }
+
+    /// The words of the page, for messages.
+    fn text(&self) -> String {
+        text_between_tags(&self.body)
+    }
+
+    /// Panics unless it is a page from the cache, or not, as `cache` says.
+    #[track_caller]
+    pub fn is(self, cache: Cache) -> Page {
+        assert_eq!((self.status, self.cache), (200, cache), "{}", self.text());
+        self
+    }
+
+    /// Panics unless the page shows `text`.
+    #[track_caller]
+    pub fn shows(self, text: &str) -> Page {
+        assert!(self.body.contains(text), "{text:?} is missing in: {}", self.body);
+        self
+    }
+
+    /// Panics if the page shows `text`.
+    #[track_caller]
+    pub fn hides(self, text: &str) -> Page {
+        assert!(!self.body.contains(text), "{text:?} is in: {}", self.text());
+        self
+    }
+}
+
+/// What stands between tags in `html`, without styles and scripts: what a message can hold of a page.
+fn text_between_tags(html: &str) -> String {
+    let mut words = String::new();
+    let mut rest = html;
+    while let Some((text, tag)) = rest.split_once('<') {
+        words.push_str(text);
+        words.push(' ');
+        let end = ["style", "script"]
+            .into_iter()
+            .find(|name| tag.starts_with(name))
+            .map_or(">".into(), |name| format!("</{name}>"));
+        rest = tag.split_once(&end).map_or("", |(_, behind)| behind);
+    }
+    words.push_str(rest);
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn percent_encoded(value: &str) -> String {
+    let bytes = value.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    bytes.collect()
+}
