@@ -1057,7 +1057,8 @@ pub struct OriginSettings {
     pub bind: Option<Template>,
     /// `*_cache`: a zone, maybe by variable; `None` for `off`.
     pub cache: Option<Template>,
-    /// `*_cache_key`; for FastCGI none means no caching and is an error where `cache` is set.
+    /// `*_cache_key`. Without one `proxy_pass` uses the URL it asks for; for FastCGI it is an error where `cache` is
+    /// set.
     pub cache_key: Option<Template>,
     /// `*_cache_valid`, in order.
     pub cache_valid: Vec<CacheValid>,

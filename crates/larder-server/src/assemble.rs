@@ -19,6 +19,7 @@ use crate::limit::{LimitConnZone, LimitReqZone};
 use crate::map::{Map, MapError};
 use crate::realip::Trusted;
 use crate::regex::Regex;
+use crate::request::deliver;
 use crate::site::*;
 use crate::split::Split;
 use crate::text::{Part, Text};
@@ -78,6 +79,7 @@ impl Builder {
             limit_conns: Vec::new(),
             access_logs: Vec::new(),
             error_logs: vec![config.main.error_log.clone()],
+            has_charsets: false,
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             shutdown_timeout: config.main.worker_shutdown_timeout,
         };
@@ -120,6 +122,11 @@ impl Builder {
     /// stand before making.
     fn declare_variables(&mut self, http: &model::Http) {
         for (index, map) in http.maps.iter().enumerate() {
+            for entry in &map.entries {
+                if let model::MapKey::Regex(pattern) = &entry.key {
+                    self.declare_groups(pattern);
+                }
+            }
             self.declare(&map.variable, UserVarSource::Map(index));
         }
         for (index, geo) in http.geos.iter().enumerate() {
@@ -129,12 +136,33 @@ impl Builder {
             self.declare(&split.variable, UserVarSource::Split(index));
         }
         for server in &http.servers {
+            for name in &server.names {
+                if let model::ServerName::Regex(pattern) = &name.value {
+                    self.declare_groups(pattern);
+                }
+            }
             self.declare_script(&server.script);
             self.declare_location(&server.root);
         }
     }
 
     fn declare_location(&mut self, location: &model::Location) {
+        if let Matcher::Regex(pattern) = &location.matcher {
+            self.declare_groups(pattern);
+        }
+        for rule in &location.settings.proxy.cookie_domains {
+            self.declare_rewriting(&rule.0);
+        }
+        for rule in &location.settings.proxy.cookie_paths {
+            self.declare_rewriting(&rule.0);
+        }
+        if let model::ProxyRedirect::Rules(rules) = &location.settings.proxy.redirect {
+            for rule in rules {
+                if let model::ProxyRedirectRule::Replace(find, _) = rule {
+                    self.declare_rewriting(find);
+                }
+            }
+        }
         self.declare_script(&location.script);
         for inside in &location.locations {
             self.declare_location(inside);
@@ -144,19 +172,43 @@ impl Builder {
         }
     }
 
+    fn declare_rewriting(&mut self, find: &model::Rewriting) {
+        if let model::Rewriting::Regex(pattern) = find {
+            self.declare_groups(pattern);
+        }
+    }
+
     fn declare_script(&mut self, script: &[Rewrite]) {
         for op in script {
             match op {
+                // These two are changed in place.
+                Rewrite::Set { name, .. } if matches!(name.as_str(), "args" | "limit_rate") => {}
                 Rewrite::Set { name, .. } => {
                     self.declare(name, UserVarSource::Set);
                 }
-                Rewrite::If { script, location, .. } => {
+                Rewrite::If { condition, script, location } => {
+                    if let model::Condition::Match { pattern, .. } = condition {
+                        self.declare_groups(pattern);
+                    }
                     self.declare_script(script);
                     if let Some(location) = location {
                         self.declare_location(location);
                     }
                 }
-                Rewrite::Rewrite { .. } | Rewrite::Return { .. } | Rewrite::Break => {}
+                Rewrite::Rewrite { pattern, .. } => self.declare_groups(pattern),
+                Rewrite::Return { .. } | Rewrite::Break => {}
+            }
+        }
+    }
+
+    /// The named groups of an expression become variables. One that does not compile is reported where it is used.
+    fn declare_groups(&mut self, pattern: &Pattern) {
+        if !pattern.source.contains("(?") {
+            return;
+        }
+        if let Ok(regex) = Regex::new(&pattern.source, pattern.caseless) {
+            for (_, name) in regex.names() {
+                self.declare(name, UserVarSource::Set);
             }
         }
     }
@@ -347,8 +399,6 @@ impl Builder {
 
     fn server(&mut self, server: &model::Server, http: &model::Http) {
         let index = self.site.servers.len();
-        // Names with groups make variables, which the locations may use.
-        names::declare(self, server);
         let mut named = HashMap::new();
         self.site.servers.push(VirtualServer {
             name: server.first_name.as_bytes().into(),
@@ -356,42 +406,47 @@ impl Builder {
             named: HashMap::new(),
             client: server.client.clone(),
         });
-        let root = self.location(&server.root, http, &mut named);
-        let script = self.script(&server.script, http, &mut named);
+        let root = self.location(&server.root, None, http, &mut named);
+        let script = self.script(&server.script, None, http, &mut named);
         self.site.locations[root].script = script;
         self.site.servers[index].root = root;
         self.site.servers[index].named = named;
     }
 
+    /// Makes a location and those inside. `around` is the location that an `if` or `limit_except` block stands in,
+    /// whose name the block takes.
     fn location(
         &mut self,
         location: &model::Location,
+        around: Option<&model::Location>,
         http: &model::Http,
         named: &mut HashMap<Box<[u8]>, usize>,
     ) -> usize {
-        let script = self.script(&location.script, http, named);
+        let name = around.unwrap_or(location);
+        let script = self.script(&location.script, Some(name), http, named);
         let handler = self.handler(location, http);
         let texts = self.loc_texts(&location.settings, http);
         let try_files = location.try_files.as_ref().map(|tries| self.try_files(tries));
         let alias = self.maybe(location.alias.as_ref());
-        let (prefix, exact, regex_stops): (&str, bool, bool) = match &location.matcher {
+        let (prefix, exact, regex_stops): (&str, bool, bool) = match &name.matcher {
             Matcher::Exact(path) => (path, true, false),
             Matcher::Prefix { path, regex_stops } => (path, false, *regex_stops),
             Matcher::Named(name) => (name, false, false),
             Matcher::Root | Matcher::Regex(_) => ("", false, false),
         };
         let is_prefix = matches!(location.matcher, Matcher::Prefix { .. });
+        let is_block = around.is_some();
         let is_named = matches!(location.matcher, Matcher::Named(_));
         let limit_except = location
             .limit_except
             .as_ref()
-            .map(|except| (except.methods.clone(), self.location(&except.location, http, named)));
+            .map(|except| (except.methods.clone(), self.location(&except.location, Some(name), http, named)));
         let loc = Loc {
             prefix: prefix.as_bytes().into(),
             regex_stops,
             exact,
-            is_block: matches!(location.matcher, Matcher::Root),
-            named: is_named,
+            is_block,
+            named: matches!(name.matcher, Matcher::Named(_)),
             auto_redirect: is_prefix && prefix.ends_with('/') && matches!(handler, Handler::Origin(_)),
             settings: Arc::clone(&location.settings),
             texts,
@@ -401,7 +456,7 @@ impl Builder {
             internal: location.internal,
             alias,
             alias_replaces: location.alias_replaces,
-            by_regex: matches!(location.matcher, Matcher::Regex(_)),
+            by_regex: matches!(name.matcher, Matcher::Regex(_)),
             limit_except,
             inside: Tree::default(),
         };
@@ -412,7 +467,7 @@ impl Builder {
         }
         let mut tree = Tree::default();
         for inside in &location.locations {
-            let place = self.location(inside, http, named);
+            let place = self.location(inside, None, http, named);
             match &inside.matcher {
                 Matcher::Exact(path) => {
                     tree.exact.insert(path.as_bytes().into(), place);
@@ -443,8 +498,9 @@ impl Builder {
 
     fn try_files(&mut self, tries: &model::TryFiles) -> TryFiles {
         let files = tries.files.iter().map(|file| {
-            let wants_directory = matches!(file.parts.last(), Some(TemplatePart::Literal(text)) if text.ends_with('/'));
-            (self.text(file), wants_directory)
+            let mut file = file.clone();
+            let wants_directory = strip_slash(&mut file);
+            (self.text(&file), wants_directory)
         });
         let files = files.collect();
         let fallback = match &tries.fallback {
@@ -455,7 +511,10 @@ impl Builder {
         TryFiles { files, fallback }
     }
 
-    fn script(&mut self, script: &[Rewrite], http: &model::Http, named: &mut HashMap<Box<[u8]>, usize>) -> Vec<Op> {
+    fn script(
+        &mut self,
+        script: &[Rewrite],
+        around: Option<&model::Location>, http: &model::Http, named: &mut HashMap<Box<[u8]>, usize>) -> Vec<Op> {
         let mut ops = Vec::with_capacity(script.len());
         for op in script {
             match op {
@@ -473,8 +532,8 @@ impl Builder {
                 }
                 Rewrite::If { condition, script, location } => {
                     let Some(condition) = self.condition(condition) else { continue };
-                    let inside = self.script(script, http, named);
-                    let location = location.as_ref().map(|location| self.location(location, http, named));
+                    let inside = self.script(script, around, http, named);
+                    let location = location.as_ref().map(|location| self.location(location, around, http, named));
                     ops.push(Op::If(condition, inside, location));
                 }
                 Rewrite::Rewrite { pattern, replacement, append_args, flag } => {
@@ -526,7 +585,9 @@ impl Builder {
             .map(|realm| (self.text(realm), self.maybe(settings.auth_basic_user_file.as_ref())));
         let add_headers = self.added(&settings.add_headers);
         let access_logs: Vec<_> = settings.access_logs.iter().map(|log| self.access_log(log, http)).collect();
-        let reads_fields = add_headers.iter().any(|(_, text, _)| reads_fields(text.parts(), &self.site))
+        // A field that is replaced is not among the serialised ones.
+        let reads_fields = add_headers.iter().any(|(name, ..)| deliver::replaces(name))
+            || add_headers.iter().any(|(_, text, _)| reads_fields(text.parts(), &self.site))
             || access_logs.iter().any(|(log, condition)| {
                 reads_fields(&self.site.access_logs[*log].format, &self.site)
                     || condition.as_ref().is_some_and(|text| reads_fields(text.parts(), &self.site))
@@ -535,7 +596,10 @@ impl Builder {
             root: self.text(&settings.root),
             index: self.texts(&settings.index),
             links_from: self.maybe(links),
-            charset: self.maybe(settings.charset.as_ref()),
+            charset: {
+                self.site.has_charsets |= settings.charset.is_some();
+                self.maybe(settings.charset.as_ref())
+            },
             limit_rate: self.maybe(settings.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
             limit_rate_after: self.maybe(settings.limit_rate_after.as_ref()),
             error_pages: settings
@@ -652,6 +716,19 @@ impl Builder {
             }
         }
     }
+}
+
+/// Takes the `/` at the end off, which asks for a directory.
+fn strip_slash(file: &mut Template) -> bool {
+    let Some(TemplatePart::Literal(text)) = file.parts.last_mut() else { return false };
+    let had_slash = text.ends_with('/');
+    if had_slash {
+        text.pop();
+        if text.is_empty() {
+            file.parts.pop();
+        }
+    }
+    had_slash
 }
 
 /// Names in `try_files` that lead nowhere.

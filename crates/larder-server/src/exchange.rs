@@ -105,6 +105,20 @@ pub struct Exchange {
     pub limited: bool,
     /// What the task that takes the body from the origin has counted.
     pub report: Option<Rc<crate::pump::Report>>,
+    /// The connection to an origin that has switched protocols.
+    pub upgraded: Option<larder_origin::Upgraded>,
+    /// Whether the log lines are being written.
+    pub is_logging: bool,
+    /// Whether the body was found too large already, so that an error page is not refused for it.
+    pub body_refused: bool,
+    /// Whether the URI is the one that the location was found by, so that `proxy_pass` may replace its beginning.
+    pub path_is_the_locations: bool,
+    /// Whether `try_files` found a name below the alias of a regular expression.
+    pub alias_takes_uri: bool,
+    /// `$limit_req_status`.
+    pub limit_req_status: Option<&'static str>,
+    /// `$limit_conn_status`.
+    pub limit_conn_status: Option<&'static str>,
     /// When it stops waiting for another's fetch.
     pub lock_until: Option<Time>,
     /// Whether the password has been checked for this location.
@@ -150,6 +164,10 @@ pub struct ResponseParts {
     pub reason: Vec<u8>,
     /// Whether `Location` is our own, so that a path in it is made a URL.
     pub location_is_ours: bool,
+    /// The length that was announced.
+    pub length: Option<u64>,
+    /// Whether the body went in chunks.
+    pub chunked: bool,
     /// Fields, without those that deliver writes itself: Server, Date, Content-Length, Connection, Transfer-Encoding.
     pub fields: Fields,
 }
@@ -239,6 +257,13 @@ impl Exchange {
             limited: false,
             authorized: false,
             lock_until: None,
+            upgraded: None,
+            is_logging: false,
+            body_refused: false,
+            path_is_the_locations: false,
+            alias_takes_uri: false,
+            limit_req_status: None,
+            limit_conn_status: None,
             background: false,
             head_is_bad: false,
         })
@@ -266,6 +291,14 @@ impl Exchange {
         self.out.status = 0;
         self.out.reason.clear();
         self.out.location_is_ours = false;
+        self.out.length = None;
+        self.out.chunked = false;
+        self.is_logging = false;
+        self.body_refused = false;
+        self.path_is_the_locations = false;
+        self.alias_takes_uri = false;
+        self.limit_req_status = None;
+        self.limit_conn_status = None;
         self.out.fields.clear();
         self.error_page = false;
         self.error_status = None;
@@ -295,6 +328,7 @@ impl Exchange {
         self.body = RequestBody::None;
         self.guards.clear();
         self.report = None;
+        self.upgraded = None;
         self.attempts.clear();
         self.origin_fields = None;
     }
@@ -317,6 +351,7 @@ impl Exchange {
         copy.body = self.body.clone();
         copy.real_ip = self.real_ip;
         copy.internal = self.internal;
+        copy.path_is_the_locations = self.path_is_the_locations;
         copy.cache_key.clone_from(&self.cache_key);
         copy.limited = true;
         copy.background = true;

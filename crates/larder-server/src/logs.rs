@@ -184,6 +184,7 @@ impl Logs {
 
     /// Writes the access lines of a finished exchange.
     pub fn access(&self, ex: &mut Exchange, cx: &Cx) {
+        ex.is_logging = true;
         let site = cx.site();
         for (index, condition) in &site.locations[ex.location].texts.access_logs {
             if condition.as_ref().is_some_and(|condition| !condition.is_true(ex, cx)) {

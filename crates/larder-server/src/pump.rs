@@ -40,30 +40,33 @@ pub async fn pump(
     complaint: &Complaint,
 ) {
     let started = Instant::now();
-    let result = loop {
-        let next = if permit.is_some() && writer.is_stored() {
+    let length = answer.body.content_length();
+    let end = loop {
+        // Who has read all bytes leaves; what is missing then is the origin's own end, which frees its connection.
+        let has_all = length == Some(report.body_bytes.get());
+        let next = if has_all || permit.is_some() && writer.is_stored() {
             answer.body.next().await
         } else {
             tokio::select! {
                 biased;
-                () = writer.readers_gone() => return,
+                () = writer.readers_gone() => break End::Unwanted,
                 () = writer.wait_for_room() => {}
             }
             tokio::select! {
                 biased;
                 next = answer.body.next() => next,
-                () = writer.readers_gone() => return,
+                () = writer.readers_gone() => break End::Unwanted,
             }
         };
         match next {
             Ok(Some(bytes)) => {
                 report.body_bytes.set(report.body_bytes.get() + bytes.len() as u64);
                 if let Err(error) = writer.append(bytes) {
-                    break Err(error.to_string());
+                    break End::Failed(error.to_string());
                 }
             }
-            Ok(None) => break Ok(()),
-            Err(error) => break Err(error.to_string()),
+            Ok(None) => break End::Complete,
+            Err(error) => break End::Failed(error.to_string()),
         }
     };
     report.received.set(answer.body.bytes_received());
@@ -77,16 +80,26 @@ pub async fn pump(
     if let Some(trouble) = writer.take_trouble() {
         complaint.write(LogLevel::Crit, &trouble);
     }
-    match result {
-        Ok(()) => {
+    match end {
+        End::Complete => {
             writer.finish();
             drop(permit);
         }
-        Err(error) => {
+        // Dropping the writer says that the body is not whole.
+        End::Unwanted => {}
+        End::Failed(error) => {
             complaint.write(LogLevel::Error, &error);
             writer.fail(error);
         }
     }
+}
+
+/// How a pump came to its end.
+enum End {
+    Complete,
+    /// It is not stored, and its last reader left.
+    Unwanted,
+    Failed(String),
 }
 
 impl Complaint {

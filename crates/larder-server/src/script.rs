@@ -135,9 +135,14 @@ fn file_is(test: FileTest, path: &[u8]) -> bool {
 
 fn answer(status: u16, text: Option<&Text>, ex: &mut Exchange, cx: &Cx) -> Answer {
     match text {
-        None => Answer::Status(status),
-        Some(text) if matches!(status, 301 | 302 | 303 | 307 | 308) => Answer::Redirect(status, text.value(ex, cx)),
-        Some(text) => Answer::Text(status, text.value(ex, cx)),
+        None if status >= 400 => Answer::Status(status),
+        text => {
+            let value = text.map(|text| text.value(ex, cx)).unwrap_or_default();
+            match status {
+                301 | 302 | 303 | 307 | 308 => Answer::Redirect(status, value),
+                _ => Answer::Text(status, value),
+            }
+        }
     }
 }
 
@@ -151,7 +156,7 @@ fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, changed: &mut bool) -> Op
     let redirects = matches!(op.flag, RewriteFlag::Redirect | RewriteFlag::Permanent);
     let (mut path, args) = replacement(&op.replacement, redirects, ex, cx);
     if redirects {
-        let mut url = path;
+        let mut url = decoded_for_redirect(&path);
         if let Some(args) = &args {
             url.push(b'?');
             url.extend_from_slice(args);
@@ -188,7 +193,10 @@ fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, changed: &mut bool) -> Op
     ex.internal = true;
     match op.flag {
         RewriteFlag::Last => Some(Ran::Stopped(true)),
-        RewriteFlag::Break => Some(Ran::Stopped(false)),
+        RewriteFlag::Break => {
+            ex.path_is_the_locations = false;
+            Some(Ran::Stopped(false))
+        }
         RewriteFlag::None | RewriteFlag::Redirect | RewriteFlag::Permanent => {
             *changed = true;
             None
@@ -226,6 +234,27 @@ fn replacement(text: &Text, redirects: bool, ex: &mut Exchange, cx: &Cx) -> (Vec
         }
     }
     (path, args)
+}
+
+/// A redirect's path as nginx writes it: what was encoded and need not be is decoded, up to a `?`.
+fn decoded_for_redirect(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len());
+    let mut at = 0;
+    while at < path.len() {
+        let pair = (path[at] == b'%').then(|| path.get(at + 1..at + 3)).flatten();
+        let decoded = pair.and_then(|pair| std::str::from_utf8(pair).ok()).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        let (byte, taken) = match decoded {
+            Some(byte @ b'&'..0x7f) => (byte, 3),
+            _ => (path[at], 1),
+        };
+        out.push(byte);
+        at += taken;
+        if byte == b'?' {
+            break;
+        }
+    }
+    out.extend_from_slice(path.get(at..).unwrap_or_default());
+    out
 }
 
 /// The URI and arguments of an internal redirect: decoded path, and what follows `?`.

@@ -52,6 +52,8 @@ pub struct Site {
     pub access_logs: Vec<AccessLog>,
     /// Error logs of the main context and every level that has its own.
     pub error_logs: Vec<Vec<model::ErrorLog>>,
+    /// Whether `charset` is used anywhere; without it X-Accel-Charset does nothing, as in nginx.
+    pub has_charsets: bool,
     /// The name of this machine.
     pub hostname: String,
     /// How long old requests may take after a stop or a reload.
@@ -114,7 +116,7 @@ pub struct VirtualServer {
 
 /// A location, an `if` or `limit_except` block, or the level of a server.
 pub struct Loc {
-    /// The prefix, or empty.
+    /// The prefix, or empty; of the location around it for an `if` or `limit_except` block.
     pub prefix: Box<[u8]>,
     /// `location ^~`.
     pub regex_stops: bool,

@@ -123,10 +123,10 @@ pub fn reads_fields(var: &Var) -> bool {
 pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match var {
         Var::Fixed(fixed) => append_fixed(*fixed, ex, cx, out),
-        Var::Http(name) => append_joined(ex.head.fields.get_all(name), name, out),
+        Var::Http(name) => append_joined(named(&ex.head.fields, name), name, out),
         Var::SentHttp(name) => append_sent(ex, cx, name, out),
         Var::UpstreamHttp(name) => match &ex.origin_fields {
-            Some(fields) => append_joined(fields.get_all(name), name, out),
+            Some(fields) => append_joined(named(fields, name), name, out),
             None => false,
         },
         Var::UpstreamCookie(name) => {
@@ -173,13 +173,29 @@ fn append_joined<'a>(values: impl Iterator<Item = &'a [u8]>, name: &str, out: &m
 
 fn append_sent(ex: &Exchange, cx: &Cx, name: &str, out: &mut Vec<u8>) -> bool {
     match name {
-        "connection" => append_text(if ex.keep_alive { "keep-alive" } else { "close" }, out),
+        // By the time nginx logs, it has let go of the connection, and says so.
+        "connection" => append_text(if ex.keep_alive && !ex.is_logging { "keep-alive" } else { "close" }, out),
         "keep-alive" => match cx.site().locations[ex.location].settings.keepalive_header {
             Some(seconds) if ex.keep_alive => append_display(format_args!("timeout={seconds}"), out),
             _ => false,
         },
-        _ => append_joined(ex.out.fields.get_all(name), name, out),
+        "content-length" => match ex.out.length {
+            Some(length) => append_display(length, out),
+            None => false,
+        },
+        "transfer-encoding" if ex.out.chunked => append_text("chunked", out),
+        _ => append_joined(named(&ex.out.fields, name), name, out),
     }
+}
+
+/// The values of the fields of a variable's name. `name` has hyphens; a field matches with underscores too, as nginx
+/// makes underscores of both.
+fn named<'a>(fields: &'a larder_http::Fields, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    let same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b) || (matches!(a, b'-' | b'_') && matches!(b, b'-' | b'_'));
+    fields
+        .iter()
+        .filter(move |(field, _)| field.len() == name.len() && field.iter().zip(name.bytes()).all(|(&a, b)| same(a, b)))
+        .map(|(_, value)| value)
 }
 
 /// The value of a cookie that a response sets.
@@ -383,6 +399,8 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         Fixed::UpstreamCacheStatus => append_some(ex.cache_status.map(|status| status.name().as_bytes()), out),
         Fixed::CacheKey => append_some(Some(&ex.cache_key).filter(|key| !key.is_empty()).map(Vec::as_slice), out),
         Fixed::CacheDetail => append_some(Some(ex.cache_detail.as_bytes()).filter(|detail| !detail.is_empty()), out),
+        Fixed::LimitReqStatus => append_some(ex.limit_req_status.map(str::as_bytes), out),
+        Fixed::LimitConnStatus => append_some(ex.limit_conn_status.map(str::as_bytes), out),
         Fixed::Http2 | Fixed::Http3 => true,
         Fixed::GzipRatio
         | Fixed::GzipHttpAcceptEncoding
@@ -393,8 +411,6 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         | Fixed::SslServerName
         | Fixed::SslClientVerify
         | Fixed::InvalidReferer
-        | Fixed::LimitConnStatus
-        | Fixed::LimitReqStatus
         | Fixed::TcpinfoRtt
         | Fixed::TcpinfoRttvar
         | Fixed::TcpinfoSndCwnd

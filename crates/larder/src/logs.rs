@@ -75,6 +75,10 @@ fn open(path: &Path) -> Result<File, CallFailed> {
     if let Some(file) = standard(path) {
         return Ok(file);
     }
+    if path.starts_with(paths::LOG_FOLDER) {
+        // A binary that was put in place of nginx has no package that made its folder. Opening says what is wrong.
+        let _ = fs::create_dir_all(paths::LOG_FOLDER);
+    }
     OpenOptions::new()
         .append(true)
         .create(true)
@@ -101,10 +105,6 @@ pub fn starting_log(paths: &Paths) -> Log {
     let target = match &paths.error_log {
         DefaultLog::Stderr => Ok(Target::Stderr),
         DefaultLog::File(path) => {
-            if path == Path::new(paths::ERROR_LOG) {
-                // A binary that was put in place of nginx has no package that made its folder.
-                let _ = path.parent().map(fs::create_dir_all);
-            }
             open(path).map(Target::File)
         }
     };

@@ -6,6 +6,8 @@ use crate::cli::Options;
 
 /// What relative names in a configuration are joined to.
 pub const PREFIX: &str = "/usr/share/larder";
+/// The folder of the logs of a configuration that names none.
+pub const LOG_FOLDER: &str = "/var/log/larder";
 /// The error log of a configuration that names none.
 pub const ERROR_LOG: &str = "/var/log/larder/error.log";
 /// The pid file of a configuration that names none.

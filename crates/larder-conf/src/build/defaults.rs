@@ -125,7 +125,7 @@ pub fn settings(prefix: &Path) -> Settings {
         expires: None,
         autoindex: None,
         access_logs: vec![AccessLog {
-            target: AccessLogTarget::Fixed(LogTarget::File(prefix.join("logs/access.log"))),
+            target: AccessLogTarget::Fixed(LogTarget::File("/var/log/larder/access.log".into())),
             format: At { value: "combined".to_owned(), span: NOWHERE },
             buffer_bytes: None,
             flush: None,
@@ -155,13 +155,7 @@ pub fn settings(prefix: &Path) -> Settings {
             catch_stderr: Vec::new(),
         }),
         proxy: Arc::new(Proxy {
-            origin: OriginSettings {
-                cache_key: Some(
-                    template::parse_template("$scheme$proxy_host$request_uri", NOWHERE)
-                        .expect("every dollar in it begins a name"),
-                ),
-                ..origin()
-            },
+            origin: origin(),
             http_1_1: false,
             set_headers: Vec::new(),
             set_body: None,

@@ -190,7 +190,8 @@ fn server_name(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         level.first_name.get_or_insert_with(|| match &name {
             ServerName::Hostname => cx.options.hostname.to_ascii_lowercase(),
             ServerName::Dotted(name) => name.clone(),
-            ServerName::Regex(pattern) => pattern.source.clone(),
+            // With its tilde, as `$server_name` of nginx has it.
+            ServerName::Regex(_) => word.text.clone(),
             ServerName::Exact(_) | ServerName::Suffix(_) | ServerName::Prefix(_) => word.text.to_ascii_lowercase(),
         });
         level.names.push(At { value: name, span: word.span });

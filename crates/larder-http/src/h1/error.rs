@@ -28,9 +28,6 @@ pub enum HeadError {
     /// The line up to the byte that cannot stand there.
     #[error("client sent invalid header line: \"{line}\\x{byte:02x}...\" while reading client request headers")]
     InvalidField { line: Box<str>, byte: u8 },
-    /// A name that is not made of letters, digits and hyphens, where `ignore_invalid_headers` is off.
-    #[error("client sent invalid header name: \"{name}\" while reading client request headers")]
-    InvalidFieldName { name: Box<str> },
     #[error("client sent duplicate header line: \"{name}\" while reading client request headers")]
     DuplicateField { name: &'static str },
     #[error("client sent HTTP/1.1 request without \"Host\" header while reading client request headers")]
@@ -64,7 +61,6 @@ impl HeadError {
             | HeadError::Http09
             | HeadError::InvalidTargetHost
             | HeadError::InvalidField { .. }
-            | HeadError::InvalidFieldName { .. }
             | HeadError::DuplicateField { .. }
             | HeadError::MissingHost
             | HeadError::InvalidHost

@@ -44,7 +44,7 @@ pub struct HeadLimits {
     pub field_bytes: usize,
     /// `max_headers`: the most fields, not counting ignored ones.
     pub max_fields: usize,
-    /// `ignore_invalid_headers`: fields with odd names are left out rather than refused.
+    /// `ignore_invalid_headers`: fields with odd names are left out rather than taken as they are.
     pub ignore_invalid: bool,
     /// `underscores_in_headers`: an underscore does not make a name odd.
     pub underscores: bool,
@@ -330,10 +330,7 @@ fn parse_fields(
             head.fields.fill(&text[start..next]);
             return Ok(Some(next));
         };
-        if is_odd(&field, limits) {
-            if !limits.ignore_invalid {
-                return Err(HeadError::InvalidFieldName { name: excerpt(&text[field.name]) });
-            }
+        if limits.ignore_invalid && is_odd(&field, limits) {
             head.ignored.push(&text[field.name], &text[field.value]);
         } else {
             if comes_once(field.known) && head.fields.contains_known(field.known) {

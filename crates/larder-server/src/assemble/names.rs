@@ -4,23 +4,9 @@ use std::sync::Arc;
 
 use larder_conf::model::{self, ListenAddress, ServerName};
 
-use crate::regex::Regex;
-use crate::site::{Listener, NameTable, NamedRegex, UserVarSource};
+use crate::site::{Listener, NameTable, NamedRegex};
 
 use super::Builder;
-
-/// Makes variables of the named groups in the names of a server.
-pub(super) fn declare(builder: &mut Builder, server: &model::Server) {
-    for name in &server.names {
-        if let ServerName::Regex(pattern) = &name.value
-            && let Ok(regex) = Regex::new(&pattern.source, pattern.caseless)
-        {
-            for (_, name) in regex.names() {
-                builder.declare(name, UserVarSource::Set);
-            }
-        }
-    }
-}
 
 /// Builds the listeners of all servers.
 pub(super) fn listeners(builder: &mut Builder, http: &model::Http) {

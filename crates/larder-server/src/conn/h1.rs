@@ -24,7 +24,7 @@ use crate::site::listener_for;
 use crate::worker::{Seat, Worker};
 
 use super::send::{self, Rest, SendError};
-use super::{Io, ReadError, Stream};
+use super::{Io, ReadError, Stream, tunnel};
 
 /// The timer of a connection that has no limit: far away.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -343,6 +343,12 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
 
 /// After the response: the log, and what is left of the request's body.
 async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx, unread: Option<Option<u64>>) -> bool {
+    if let Some(origin) = ex.upgraded.take() {
+        let silence = cx.site().locations[ex.location].settings.proxy.origin.read_timeout;
+        let passed = tunnel::run(&mut connection.io, origin, silence).await;
+        ex.sent.0 += passed;
+        ex.sent.1 += passed;
+    }
     finish(&mut ex, cx);
     let settings = &cx.site().locations[ex.location].settings;
     let mut keep = ex.keep_alive;

@@ -2,6 +2,7 @@
 
 pub mod h1;
 pub mod send;
+pub mod tunnel;
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd as _, BorrowedFd};

@@ -72,7 +72,7 @@ pub fn try_now(stream: &Stream, head: &mut Vec<u8>, outgoing: Outgoing, ex: &mut
             None => (0, u64::MAX),
         },
         // These wait; their head goes out with the first piece, or with MSG_MORE before a file.
-        Outgoing::File(..) | Outgoing::Stream { .. } | Outgoing::Parts(..) => (0, u64::MAX),
+        Outgoing::File(..) | Outgoing::Stream { .. } | Outgoing::Chunk(..) | Outgoing::Parts(..) => (0, u64::MAX),
     };
     let head_sent = wrote.min(head_len);
     let body_sent = (wrote - head_sent) as u64;
@@ -214,6 +214,10 @@ impl Sender<'_> {
             Outgoing::Stream { reader, range, chunked, trailers } => {
                 self.stream(reader, range, chunked, &trailers).await
             }
+            Outgoing::Chunk(inner, end) => {
+                Box::pin(self.body(*inner, 0)).await?;
+                self.uncounted(&end).await
+            }
             Outgoing::Parts(multipart, source) => {
                 for part in &multipart.parts {
                     self.memory(&part.head).await?;
@@ -250,7 +254,7 @@ impl Sender<'_> {
         while at < total {
             let allowed = self.pace().await.saturating_add(head.len().saturating_sub(at));
             let from_body = at.saturating_sub(head.len());
-            let body_end = body.len().min(from_body + allowed);
+            let body_end = body.len().min(from_body.saturating_add(allowed));
             let slices = [IoSlice::new(&head[at.min(head.len())..]), IoSlice::new(&body[from_body..body_end])];
             match self.stream.try_write_vectored(&slices) {
                 Ok(n) => {

@@ -62,6 +62,9 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         .map(|(&(zone, most), key)| (&site.limit_conns[zone].state, &key[..], most));
     match limit_conn(limits) {
         Ok(guards) => {
+            if !loc.texts.limit_conns.is_empty() {
+                ex.limit_conn_status = Some("PASSED");
+            }
             ex.guards = guards;
             None
         }
@@ -74,6 +77,7 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
                 loc.settings.limit_conn_log_level,
                 format_args!("{refusal}{dry} by zone \"{zone}\""),
             );
+            ex.limit_conn_status = Some(if dry.is_empty() { "REJECTED" } else { "REJECTED_DRY_RUN" });
             (!loc.settings.limit_conn_dry_run).then_some(Step::Synth(Synth::Status(loc.settings.limit_conn_status)))
         }
     }
@@ -95,8 +99,13 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let how = if dry { ", dry run" } else { "" };
     let name = |which: usize| &site.limit_reqs[loc.texts.limit_reqs[which].0].name;
     match limit_req(&limits, cx.now()) {
-        ReqVerdict::Unlimited | ReqVerdict::Pass => None,
+        ReqVerdict::Unlimited => None,
+        ReqVerdict::Pass => {
+            ex.limit_req_status = Some("PASSED");
+            None
+        }
         ReqVerdict::Delay { wait, excess, limit } => {
+            ex.limit_req_status = Some(if dry { "DELAYED_DRY_RUN" } else { "DELAYED" });
             // nginx writes of delays one level below refusals.
             let level = one_less(loc.settings.limit_req_log_level);
             cx.local.logs.error(
@@ -108,6 +117,7 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
             (!dry).then_some(Step::Delay(wait))
         }
         ReqVerdict::Reject { excess, limit } => {
+            ex.limit_req_status = Some(if dry { "REJECTED_DRY_RUN" } else { "REJECTED" });
             let level = loc.settings.limit_req_log_level;
             cx.local.logs.error(
                 cx,

@@ -19,7 +19,7 @@ use crate::files::conditional::{self, Condition};
 use crate::files::ranges::{self, Multipart, Plan as RangePlan};
 use crate::site::Loc;
 
-use super::{Content, Ranges, Response, lookup, response_fields, synth};
+use super::{Content, Ranges, Response, Step, Synth, lookup, response_fields, synth};
 
 /// A response whose head has been serialised; this is what follows it.
 pub enum Outgoing {
@@ -44,6 +44,8 @@ pub enum Outgoing {
         /// Trailer fields after the last chunk, serialised.
         trailers: Vec<u8>,
     },
+    /// A body of known length in one chunk, and what follows it.
+    Chunk(Box<Outgoing>, Vec<u8>),
     /// Several ranges, each with a head of its own, and the closing boundary.
     Parts(Multipart, Source),
 }
@@ -64,19 +66,74 @@ pub fn lay_out(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>
         Content::Hit(object) => match quick(&object, ex, cx, out) {
             Some(len) => Outgoing::Hit(object, 0..len),
             None => {
-                if let Some(policy) = lookup::policy(ex, cx) {
-                    response_fields::lay_out_object(&object, policy, ex, cx);
-                }
-                let response = Response {
-                    last_modified: object.last_modified,
-                    content: Content::Object(object.to_arc()),
-                    ..response
-                };
+                let response = from_object(&object, response.ranges, ex, cx);
                 full(response, ex, cx, out)
             }
         },
         content => full(Response { content, ..response }, ex, cx, out),
     }
+}
+
+/// Whether the request has conditions or asks for a range.
+fn asks_for_part(ex: &Exchange) -> bool {
+    ex.head.fields.iter_known().any(|(known, _, _)| {
+        matches!(
+            known,
+            Known::Range
+                | Known::IfModifiedSince
+                | Known::IfNoneMatch
+                | Known::IfMatch
+                | Known::IfUnmodifiedSince
+                | Known::IfRange
+        )
+    })
+}
+
+/// The response of a page that lookup found, with its head laid out.
+fn from_object(object: &HitRef, ranges: Ranges, ex: &mut Exchange, cx: &Cx) -> Response {
+    if let Some(policy) = lookup::policy(ex, cx) {
+        response_fields::lay_out_object(object, policy, ex, cx);
+    }
+    Response { last_modified: object.last_modified, content: Content::Object(object.to_arc()), ranges, conditional: true }
+}
+
+/// Finds out whether the request's conditions or range forbid the response, which is then answered by 412 or 416,
+/// or by the `error_page` for them.
+pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
+    let may_refuse = response.conditional || response.ranges != Ranges::No;
+    if !may_refuse || ex.error_page || ex.error_status.is_some() || !asks_for_part(ex) {
+        return Ok(response);
+    }
+    let response = match &response.content {
+        Content::Hit(object) => from_object(object, response.ranges, ex, cx),
+        _ => response,
+    };
+    if ex.out.status != 200 {
+        return Ok(response);
+    }
+    let settings = &cx.site().locations[ex.location].settings;
+    let etag = ex.out.fields.get_known(Known::Etag);
+    if response.conditional {
+        match conditional::decide(&ex.head.fields, response.last_modified, etag, settings.if_modified_since) {
+            Condition::Go => {}
+            Condition::NotModified => return Ok(response),
+            Condition::PreconditionFailed => {
+                ex.out.fields.clear();
+                return Err(Step::Synth(Synth::Status(412)));
+            }
+        }
+    }
+    let asked = ex.head.fields.get_known(Known::Range).filter(|_| response.ranges != Ranges::No);
+    if let (Some(asked), Some(total)) = (asked, length(&response.content))
+        && settings.max_ranges != Some(0)
+        && conditional::range_applies(&ex.head.fields, response.last_modified, etag)
+        && larder_http::parse_ranges(asked, total, settings.max_ranges) == larder_http::Ranges::Unsatisfiable
+    {
+        ex.out.fields.clear();
+        ex.out.fields.set("Content-Range", format!("bytes */{total}").as_bytes());
+        return Err(Step::Synth(Synth::Status(416)));
+    }
+    Ok(response)
 }
 
 /// A plain hit: the serialised fields of the page, and ours around them. `None` when this request asks for more.
@@ -88,18 +145,7 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
         return None;
     }
     let len = object.body.whole()?.len();
-    let asks_for_more = ex.head.fields.iter_known().any(|(known, _, _)| {
-        matches!(
-            known,
-            Known::Range
-                | Known::IfModifiedSince
-                | Known::IfNoneMatch
-                | Known::IfMatch
-                | Known::IfUnmodifiedSince
-                | Known::IfRange
-        )
-    });
-    if asks_for_more {
+    if asks_for_part(ex) {
         return None;
     }
     ex.out.status = 200;
@@ -110,7 +156,9 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
     append_connection(&loc.settings, ex, out);
     out.extend_from_slice(&prepared.block);
     append_added(loc, 200, ex, cx, |name, value| {
-        append_line(name, value, out);
+        if !value.is_empty() {
+            append_line(name, value, out);
+        }
     });
     append_cache_fields(object, loc, ex, cx, out);
     out.extend_from_slice(b"\r\n");
@@ -125,6 +173,10 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         ex.out.reason.clear();
     }
     let loc = &cx.site().locations[ex.location];
+    if ex.origin_status.is_none() && !matches!(ex.out.status, 200 | 206 | 304) {
+        // The date of an error page says nothing about what was asked for.
+        ex.out.fields.remove("Last-Modified");
+    }
     add_configured_charset(loc, ex, cx);
     if conditional && ex.out.status == 200 && !ex.error_page {
         match conditional::decide(
@@ -133,16 +185,13 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
             ex.out.fields.get_known(Known::Etag),
             loc.settings.if_modified_since,
         ) {
-            Condition::Go => {}
+            // A precondition that fails has led elsewhere already (`settle`).
+            Condition::Go | Condition::PreconditionFailed => {}
             Condition::NotModified => {
                 ex.out.status = 304;
                 ex.out.reason.clear();
                 ex.out.fields.remove("Content-Type");
-                content = Content::Empty;
-            }
-            Condition::PreconditionFailed => {
-                ex.out.status = 412;
-                return own_page(412, ex, cx, out);
+                content = Content::Nothing;
             }
         }
     }
@@ -161,12 +210,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
             let content_type = ex.out.fields.get_known(Known::ContentType).map(<[u8]>::to_vec);
             let asked = larder_http::parse_ranges(asked, total, loc.settings.max_ranges);
             match ranges::plan(&asked, total, content_type.as_deref().unwrap_or_default(), cx.worker.random()) {
-                RangePlan::Whole => {}
-                RangePlan::Unsatisfiable { content_range } => {
-                    ex.out.fields.clear();
-                    ex.out.fields.set("Content-Range", content_range.as_bytes());
-                    return own_page(416, ex, cx, out);
-                }
+                RangePlan::Whole | RangePlan::Unsatisfiable { .. } => {}
                 RangePlan::Single { slice, content_range } => {
                     ex.out.status = 206;
                     ex.out.reason.clear();
@@ -189,17 +233,26 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     }
     let status = ex.out.status;
     let bodiless = status == 204 || status == 304 || status < 200;
-    let known = match (bodiless, total) {
-        (true, _) => None,
-        (false, Some(_)) => Some(part.end - part.start),
-        (false, None) => None,
+    if status == 204 {
+        ex.out.fields.remove("Content-Type");
+    }
+    let trailers = trailers(loc, status, ex, cx);
+    // Trailers follow chunks, so they make a body of known length go in one.
+    let in_one_chunk = !trailers.is_empty() && total.is_some() && parts.is_none() && !bodiless && chunks_allowed(loc, ex);
+    let known = match total {
+        // A 304 of our own configuration (`return 304`) says its length as nginx does.
+        Some(_) if status == 304 => Some(0).filter(|_| matches!(content, Content::Bytes(_))),
+        Some(_) if bodiless || in_one_chunk => None,
+        Some(_) => Some(part.end - part.start),
+        None => None,
     };
     add_expires(loc, last_modified, ex, cx);
     absolute_location(loc, ex, cx);
     settle_connection(ex, cx);
     let needs_chunks = !bodiless && total.is_none();
-    let chunked = needs_chunks && ex.head.version == Version::Http11 && loc.settings.chunked_transfer_encoding;
-    if needs_chunks && !chunked {
+    // The answer to a HEAD says nothing of chunks that do not follow.
+    let chunked = needs_chunks && chunks_allowed(loc, ex) && !ex.is_head();
+    if needs_chunks && !chunked && !ex.is_head() {
         ex.keep_alive = false;
     }
     let keep_out = std::mem::take(&mut ex.out.reason);
@@ -209,9 +262,11 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     if let Some(length) = known {
         append_number(b"Content-Length: ", length, out);
     }
-    if chunked {
+    if chunked || in_one_chunk {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }
+    ex.out.length = known;
+    ex.out.chunked = chunked || in_one_chunk;
     append_connection(&loc.settings, ex, out);
     add_configured(loc, status, ex, cx);
     for (name, value) in ex.out.fields.iter() {
@@ -222,12 +277,29 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     } else {
         append_cache_status(None, loc, ex, cx, out);
     }
-    let trailers = if chunked && !ex.is_head() { trailers(loc, status, ex, cx) } else { Vec::new() };
     out.extend_from_slice(b"\r\n");
     if bodiless || ex.is_head() {
         return Outgoing::Nothing;
     }
+    if in_one_chunk && part.end > part.start {
+        append_hex(part.end - part.start, out);
+        out.extend_from_slice(b"\r\n");
+        let end = [b"\r\n0\r\n", &trailers[..], b"\r\n"].concat();
+        return Outgoing::Chunk(Box::new(outgoing(content, part, None, false, Vec::new())), end);
+    }
+    if in_one_chunk {
+        return Outgoing::Bytes([b"0\r\n", &trailers[..], b"\r\n"].concat().into());
+    }
     outgoing(content, part, parts, chunked, trailers)
+}
+
+/// Whether this response may go in chunks.
+fn chunks_allowed(loc: &Loc, ex: &Exchange) -> bool {
+    ex.head.version == Version::Http11 && loc.settings.chunked_transfer_encoding
+}
+
+fn append_hex(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("{number:x}").as_bytes());
 }
 
 fn outgoing(
@@ -238,7 +310,7 @@ fn outgoing(
     trailers: Vec<u8>,
 ) -> Outgoing {
     match (content, parts) {
-        (Content::Empty, _) => Outgoing::Nothing,
+        (Content::Empty | Content::Nothing, _) => Outgoing::Nothing,
         (Content::Bytes(bytes), None) => Outgoing::Bytes(bytes.slice(part.start as usize..part.end as usize)),
         (Content::Bytes(bytes), Some(parts)) => Outgoing::Parts(parts, Source::Bytes(bytes)),
         (Content::File(file, _), None) => Outgoing::File(file, part),
@@ -258,7 +330,7 @@ fn outgoing(
 /// The length of a body, when it is known.
 fn length(content: &Content) -> Option<u64> {
     match content {
-        Content::Empty => Some(0),
+        Content::Empty | Content::Nothing => Some(0),
         Content::Bytes(bytes) => Some(bytes.len() as u64),
         Content::File(_, len) => Some(*len),
         Content::Hit(object) => object.body.whole().map(|whole| whole.len()),
@@ -269,22 +341,7 @@ fn length(content: &Content) -> Option<u64> {
 
 /// The length that the origin announced for a page that still fills.
 pub fn announced(object: &Object) -> Option<u64> {
-    let value = object.fields.get_known(Known::ContentLength)?;
-    std::str::from_utf8(value).ok()?.trim().parse().ok()
-}
-
-/// A page of our own in place of a response that a condition or range forbids.
-fn own_page(status: u16, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
-    let mut step = synth::synth(super::Synth::Status(status), ex, cx);
-    // An `error_page` for it may lead elsewhere; only what can be answered at once is.
-    if !matches!(step, super::Step::Deliver(_)) {
-        ex.error_status = None;
-        step = synth::synth(super::Synth::Final(status), ex, cx);
-    }
-    match step {
-        super::Step::Deliver(response) => full(response, ex, cx, out),
-        _ => Outgoing::Nothing,
-    }
+    super::fetch::announced(&object.fields)
 }
 
 /// Decides whether the connection is kept after this response.
@@ -368,28 +425,33 @@ fn is_adorned(status: u16) -> bool {
     matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
 }
 
-/// Evaluates `add_header` and hands each field that has a value to `each`.
+/// Evaluates `add_header` and hands each field to `each`; one that comes out empty too.
 fn append_added(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx, mut each: impl FnMut(&[u8], &[u8])) {
     for (name, text, always) in &loc.texts.add_headers {
         if *always || is_adorned(status) {
-            text.with(ex, cx, |_, value| {
-                if !value.is_empty() {
-                    each(name, value);
-                }
-            });
+            text.with(ex, cx, |_, value| each(name, value));
         }
     }
+}
+
+/// Whether `add_header` of this name takes the place of what is there.
+pub fn replaces(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"last-modified") || name.eq_ignore_ascii_case(b"etag")
 }
 
 fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
     let mut added = Vec::new();
     append_added(loc, status, ex, cx, |name, value| added.push((name.to_vec(), value.to_vec())));
     for (name, value) in added {
-        // These two take the place of what is there; other fields are added to it (ngx_http_headers_filter).
-        if name.eq_ignore_ascii_case(b"last-modified") || name.eq_ignore_ascii_case(b"etag") {
-            ex.out.fields.set(&String::from_utf8_lossy(&name), &value);
-        } else {
-            ex.out.fields.push(&name, &value);
+        // These two take the place of what is there, even by nothing; other fields are added to it
+        // (ngx_http_headers_filter).
+        match (replaces(&name), value.is_empty()) {
+            (true, true) => {
+                ex.out.fields.remove(&String::from_utf8_lossy(&name));
+            }
+            (true, false) => ex.out.fields.set(&String::from_utf8_lossy(&name), &value),
+            (false, true) => {}
+            (false, false) => ex.out.fields.push(&name, &value),
         }
     }
 }
@@ -493,6 +555,10 @@ fn add_configured_charset(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
         return;
     }
     let Some(content_type) = ex.out.fields.get_known(Known::ContentType) else { return };
+    // As nginx: a browser may keep the charset of a redirect for the page it leads to.
+    if matches!(ex.out.status, 301 | 302) {
+        return;
+    }
     let bare = content_type.split(|&byte| byte == b';').next().unwrap_or(b"").trim_ascii();
     let types = &loc.settings.charset_types;
     if !types.iter().any(|listed| listed == "*" || listed.as_bytes().eq_ignore_ascii_case(bare)) {

@@ -89,8 +89,12 @@ pub fn rules(policy: &OriginPolicy, ex: &Exchange, now: Time) -> Rules {
 }
 
 /// Fetches for `ex`. Without `io` nobody waits for the answer.
-pub async fn fetch(plan: Plan, ex: &mut Exchange, cx: &Cx, io: Option<&mut Io>) -> Step {
+pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, io: Option<&mut Io>) -> Step {
     let Some(policy) = lookup::policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
+    if ex.is_head() && !converts_head(policy) {
+        // The answer to a HEAD has no body, and a page without its body is none.
+        plan.storing = None;
+    }
     let validators = validators(&plan, policy);
     // A page that may be stored is fetched whole, whatever part of it this request wants.
     let asked = ex.method;
@@ -251,7 +255,7 @@ fn answered(
         if let Some(storing) = plan.storing {
             storing.uncacheable(cx);
         }
-        return redirected(to, &answer.head.fields, ex);
+        return redirected(to, &answer.head.fields, ex, cx);
     }
     let intercepted = lookup::intercepted(status, policy, ex, cx);
     if let Some(step) = intercepted {
@@ -291,8 +295,21 @@ fn accel_redirect(fields: &Fields, policy: &OriginPolicy) -> Option<Vec<u8>> {
     fields.get_known(Known::XAccelRedirect).filter(|uri| !uri.is_empty()).map(<[u8]>::to_vec)
 }
 
+/// Whether a URI leads out of its folder, or holds a NUL (ngx_http_parse_unsafe_uri).
+fn climbs(uri: &[u8]) -> bool {
+    let path = uri.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let mut decoded = Vec::new();
+    larder_http::unescape(path, &mut decoded);
+    decoded.contains(&0) || decoded.split(|&byte| byte == b'/').any(|segment| segment == b"..")
+}
+
 /// X-Accel-Redirect: go where it says, with the few fields of the answer that go along.
-fn redirected(to: Vec<u8>, fields: &Fields, ex: &mut Exchange) -> Step {
+fn redirected(to: Vec<u8>, fields: &Fields, ex: &mut Exchange, cx: &Cx) -> Step {
+    if climbs(&to) {
+        let shown = String::from_utf8_lossy(&to).into_owned();
+        cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("unsafe URI \"{shown}\" was detected"));
+        return Step::Synth(Synth::Status(404));
+    }
     ex.out.fields.clear();
     for (known, name, value) in fields.iter_known() {
         if matches!(
@@ -312,7 +329,7 @@ fn redirected(to: Vec<u8>, fields: &Fields, ex: &mut Exchange) -> Step {
 }
 
 /// Lays the answer out as the response, and starts taking its body.
-fn respond(answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
     let fields = answer.head.fields.clone();
     ex.out.status = answer.head.status;
     ex.out.reason.clear();
@@ -323,13 +340,24 @@ fn respond(answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, ex: 
         ex.limit_rate = crate::limit::parse_rate(rate);
     }
     response_fields::lay_out(&fields, policy, ex, cx);
-    if !policy.settings.model.ignore_headers.x_accel_charset
+    if cx.site().has_charsets
+        && !policy.settings.model.ignore_headers.x_accel_charset
         && let Some(charset) = fields.get_known(Known::XAccelCharset)
     {
         super::deliver::add_charset(charset, ex);
     }
+    if let Some(upgraded) = answer.upgraded.take() {
+        ex.upgraded = Some(upgraded);
+        ex.keep_alive = false;
+        return Step::Deliver(Response::own(Content::Nothing));
+    }
+    let conditional = storing.is_some();
     let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);
-    let length = answer.body.content_length();
+    let length = match ex.method {
+        // The origin's word, as there is no body to count.
+        Method::Head => announced(&fields),
+        _ => answer.body.content_length(),
+    };
     let (body, stored) = store_and_pump(answer, storing, policy, ex, cx);
     let ranges = match stored {
         true => Ranges::Quiet,
@@ -340,7 +368,12 @@ fn respond(answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, ex: 
         Some(body) => Content::Stream(body.reader(), length),
         None => Content::Empty,
     };
-    Step::Deliver(Response { content, last_modified, ranges, conditional: stored })
+    Step::Deliver(Response { content, last_modified, ranges, conditional })
+}
+
+/// The length that a head announces.
+pub fn announced(fields: &Fields) -> Option<u64> {
+    std::str::from_utf8(fields.get_known(Known::ContentLength)?).ok()?.trim().parse().ok()
 }
 
 /// Decides about storing, and starts the task that takes the body; says whether the answer is being stored.

@@ -45,7 +45,11 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     let settings = &cx.site().locations[ex.location].settings;
     ex.out.status = 200;
-    ex.out.fields.set("Content-Type", content_type(ex, cx).as_bytes());
+    // X-Accel-Redirect brings the origin's type along.
+    let content_type = content_type(ex, cx);
+    if !content_type.is_empty() && !ex.out.fields.contains("Content-Type") {
+        ex.out.fields.set("Content-Type", content_type.as_bytes());
+    }
     ex.out.fields.set("Last-Modified", &larder_http::format_date(opened.mtime));
     if settings.etag {
         ex.out.fields.set("ETag", &files::etag::etag(opened.mtime, opened.len));

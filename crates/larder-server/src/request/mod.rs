@@ -115,8 +115,10 @@ pub enum Ranges {
 
 /// The body of a response.
 pub enum Content {
-    /// Nothing.
+    /// Nothing, of length 0.
     Empty,
+    /// Nothing, and no word of a length: a 304.
+    Nothing,
     /// Bytes.
     Bytes(Bytes),
     /// A file of this length.
@@ -175,7 +177,10 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::ReadBody => return Stop::Slow(Slow::ReadBody),
             Step::Wait(waiting) => return Stop::Slow(Slow::Wait(waiting)),
             Step::Fetch(plan) => return Stop::Slow(Slow::Fetch(plan)),
-            Step::Deliver(response) => return Stop::Deliver(response),
+            Step::Deliver(response) => match deliver::settle(response, ex, cx) {
+                Ok(response) => return Stop::Deliver(response),
+                Err(step) => step,
+            },
             Step::Abort => return Stop::Abort,
         };
     }

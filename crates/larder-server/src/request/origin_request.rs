@@ -230,21 +230,31 @@ pub fn parse_address(text: &str, http: bool) -> Option<Address> {
 fn append_origin_uri(replacement: Option<&[u8]>, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
     let loc = &cx.site().locations[ex.location];
     match replacement {
+        // After `rewrite ... break` the URI is sent as it has become.
+        Some(_) if !ex.path_is_the_locations => append_path(&ex.uri, ex, out),
         Some(uri) => {
             out.extend_from_slice(uri);
-            let matched =
-                if loc.is_block || loc.by_regex || loc.named { 0 } else { loc.prefix.len().min(ex.uri.len()) };
-            escape_uri(&ex.uri[matched..], Escape::Uri, out);
+            let matched = if loc.by_regex || loc.named { 0 } else { loc.prefix.len().min(ex.uri.len()) };
+            append_path(&ex.uri[matched..], ex, out);
         }
         None if !ex.uri_changed => {
             out.extend_from_slice(ex.head.target());
             return;
         }
-        None => escape_uri(&ex.uri, Escape::Uri, out),
+        None => append_path(&ex.uri, ex, out),
     }
     if !ex.args.is_empty() {
         out.push(b'?');
         out.extend_from_slice(&ex.args);
+    }
+}
+
+/// A decoded path, encoded again where the client had it encoded or where we made it.
+fn append_path(path: &[u8], ex: &Exchange, out: &mut Vec<u8>) {
+    if ex.internal || ex.head.target().contains(&b'%') {
+        escape_uri(path, Escape::Uri, out);
+    } else {
+        out.extend_from_slice(path);
     }
 }
 
@@ -271,7 +281,8 @@ fn fastcgi_request(
         if let Some(field) = name.strip_prefix(b"HTTP_") {
             set.push(field);
         }
-        if value.is_empty() && *if_not_empty {
+        // A field that is set to nothing is not passed at all: `fastcgi_param HTTP_PROXY "";`.
+        if value.is_empty() && (*if_not_empty || name.starts_with(b"HTTP_")) {
             continue;
         }
         fastcgi::push_param(&mut params, name, &value);
@@ -336,7 +347,10 @@ fn http_request(
     let body_bytes = match (&set_body, &ex.body) {
         (Some(body), _) => Some(body.len() as u64),
         (None, _) if !model.pass_request_body => None,
-        (None, RequestBody::None | RequestBody::Unread(_)) => ex.head.fields.get_known(Known::ContentLength).map(|_| 0),
+        (None, RequestBody::None | RequestBody::Unread(_)) => {
+            let announced = ex.head.fields.contains_known(Known::ContentLength) || ex.head.fields.contains_known(Known::TransferEncoding);
+            announced.then_some(0)
+        }
         (None, body) => Some(crate::vars::body_bytes(body)),
     };
     let is_set = |name: &str| parts.headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name.as_bytes()));

@@ -54,7 +54,10 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
             }
             let step = match begin(listener, ex, cx) {
                 // TRACE echoes what the client may not see, CONNECT is for other proxies: nginx refuses both.
-                Ok(()) if matches!(ex.method, Method::Trace | Method::Connect) => Step::Synth(Synth::Status(405)),
+                Ok(()) if matches!(ex.method, Method::Trace | Method::Connect) => {
+                    ex.keep_alive = false;
+                    Step::Synth(Synth::Status(if ex.method == Method::Trace { 405 } else { 400 }))
+                }
                 Ok(()) => Step::Route(Entrance::Server),
                 Err(error) => refuse(&error, ex, cx),
             };
@@ -91,8 +94,7 @@ fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadErro
         Framing::Length(bytes) => RequestBody::Unread(Some(bytes)),
         Framing::Chunked => RequestBody::Unread(None),
     };
-    let settings = &cx.site().locations[ex.location].settings;
-    ex.keep_alive = larder_http::keep_alive_wanted(&ex.head) && !settings.keepalive_timeout.is_zero();
+    ex.keep_alive = larder_http::keep_alive_wanted(&ex.head);
     let merge = cx.site().servers[ex.server].client.merge_slashes;
     let parts = larder_http::normalise(ex.head.target(), merge, &mut ex.uri).map_err(|_| HeadError::InvalidRequest)?;
     if let Some(args) = parts.args {

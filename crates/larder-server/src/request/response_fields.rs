@@ -15,6 +15,8 @@ pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &C
         if is_own(known) || is_hidden(name, policy) {
             continue;
         }
+        // nginx writes this name its own way.
+        let name: &[u8] = if known == Known::ContentType { b"Content-Type" } else { name };
         match rewritten(known, value, policy, ex, cx) {
             Some(value) => {
                 ex.out.location_is_ours |= known == Known::Location;
@@ -71,7 +73,7 @@ pub fn block(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx)
 fn is_own(known: Known) -> bool {
     matches!(
         known,
-        Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::ContentLength | Known::Status
+        Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::ContentLength
     )
 }
 
@@ -170,7 +172,9 @@ fn replaced(
             let from = from.value(ex, cx);
             let bare = value.strip_prefix(b".").unwrap_or(value);
             let from = from.strip_prefix(b".").unwrap_or(&from);
-            bare.eq_ignore_ascii_case(from).then(|| to.value(ex, cx))
+            // The dot before the domain stays.
+            let dot = &value[..value.len() - bare.len()];
+            bare.eq_ignore_ascii_case(from).then(|| [dot, &to.value(ex, cx)].concat())
         }
         Find::Text(from) => {
             let from = from.value(ex, cx);

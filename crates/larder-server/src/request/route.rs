@@ -77,7 +77,9 @@ fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
     if loc.internal && !ex.internal {
         return Step::Synth(Synth::Status(404));
     }
+    ex.path_is_the_locations = true;
     if let Some(limit) = loc.settings.client_max_body_bytes
+        && !ex.body_refused
         && let RequestBody::Unread(Some(bytes)) = ex.body
         && bytes > limit
     {
@@ -87,6 +89,7 @@ fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
             LogLevel::Error,
             format_args!("client intended to send too large body: {bytes} bytes"),
         );
+        ex.body_refused = true;
         return Step::Synth(Synth::Status(413));
     }
     enter(ex, cx)
@@ -175,15 +178,12 @@ fn try_files(ex: &mut Exchange, cx: &Cx) -> Step {
         let mut path = crate::vars::document_root(ex, cx);
         let root_bytes = path.len();
         let name = file.value(ex, cx);
-        path.extend_from_slice(strip_alias(loc, &name));
-        if path.len() > root_bytes && wants_directory == &false && path.last() == Some(&b'/') {
-            path.pop();
-        }
+        path.extend_from_slice(strip_alias(loc, &name, &ex.uri));
         let Some(found) = crate::request::files::look(&path, ex, cx) else { continue };
         if found.is_dir != *wants_directory {
             continue;
         }
-        ex.uri = name;
+        take_found(loc, &path[root_bytes..], *wants_directory, ex);
         return Step::Handle;
     }
     match &tries.fallback {
@@ -196,11 +196,27 @@ fn try_files(ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
-/// With `alias`, what `try_files` names begins with the location's prefix, which the alias stands for.
-fn strip_alias<'a>(loc: &Loc, name: &'a [u8]) -> &'a [u8] {
+/// With `alias`, what `try_files` names may begin with the location's prefix, which the alias stands for.
+fn strip_alias<'a>(loc: &Loc, name: &'a [u8], uri: &[u8]) -> &'a [u8] {
     match (&loc.alias, loc.alias_replaces) {
-        (Some(_), Some(bytes)) => name.get(bytes..).unwrap_or_default(),
+        (Some(_), Some(bytes)) => uri.get(..bytes).and_then(|prefix| name.strip_prefix(prefix)).unwrap_or(name),
         _ => name,
+    }
+}
+
+/// Makes what was found below the root or the alias the URI.
+fn take_found(loc: &Loc, found: &[u8], is_dir: bool, ex: &mut Exchange) {
+    match (&loc.alias, loc.alias_replaces) {
+        (None, _) => ex.uri = found.to_vec(),
+        (Some(_), Some(bytes)) => {
+            ex.uri.truncate(bytes);
+            ex.uri.extend_from_slice(found);
+        }
+        (Some(_), None) if is_dir => {}
+        (Some(_), None) => {
+            ex.uri = found.to_vec();
+            ex.alias_takes_uri = true;
+        }
     }
 }
 

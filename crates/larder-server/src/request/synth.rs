@@ -11,14 +11,15 @@ use crate::exchange::Exchange;
 use super::{Content, Internal, Response, Step, Synth};
 
 /// Statuses after which the connection is closed, as the rest of the request cannot be trusted (nginx's list).
-const CLOSING: [u16; 8] = [400, 413, 414, 494, 495, 496, 497, 500];
+const CLOSING: [u16; 7] = [400, 413, 414, 495, 496, 497, 500];
 
 /// Turns an answer of our own into a response, or into what an `error_page` says.
 pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
     match synth {
         Synth::Status(444) | Synth::Final(444) => Step::Abort,
-        Synth::Status(499) | Synth::Final(499) => {
-            ex.out.status = 499;
+        // Who was too slow or is gone gets no answer, also by `return`.
+        Synth::Status(status @ (408 | 499)) | Synth::Final(status @ (408 | 499)) => {
+            ex.out.status = status;
             Step::Abort
         }
         Synth::Status(status) => special(status, ex, cx),
@@ -30,9 +31,9 @@ pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Synth::Text(status, text) => {
             ex.out.status = status;
-            let default = &cx.site().locations[ex.location].settings.default_type;
-            if !text.is_empty() || status != 204 {
-                ex.out.fields.set("Content-Type", default.as_bytes());
+            let content_type = super::files::content_type(ex, cx);
+            if !content_type.is_empty() {
+                ex.out.fields.set("Content-Type", content_type.as_bytes());
             }
             Step::Deliver(Response::own(Content::Bytes(Bytes::from(text))))
         }
@@ -93,6 +94,7 @@ fn forget_response(status: u16, ex: &mut Exchange) {
     let challenge = ex.out.fields.get("WWW-Authenticate").filter(|_| status == 401).map(<[u8]>::to_vec);
     ex.out.fields.clear();
     ex.out.reason.clear();
+    ex.origin_status = None;
     if let Some(challenge) = challenge {
         ex.out.fields.push(b"WWW-Authenticate", &challenge);
     }
@@ -106,10 +108,9 @@ fn page(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     // nginx's own codes for bad requests and TLS mishaps are told to the client as 400.
     ex.out.status = sent_status(status);
     ex.out.reason.clear();
-    let shown = ex.error_status.take().filter(|_| ex.error_page).unwrap_or(ex.out.status);
-    ex.out.status = shown;
+    ex.error_status = None;
     let has_page = status >= 400 || (300..309).contains(&status) && status != 304;
-    let Some(title) = error_title(shown).filter(|_| has_page) else {
+    let Some(title) = error_title(status).filter(|_| has_page) else {
         return Step::Deliver(Response::own(Content::Empty));
     };
     ex.out.fields.set("Content-Type", b"text/html");
@@ -119,9 +120,11 @@ fn page(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
 
 fn html(title: &str, status: u16, tokens: ServerTokens) -> String {
     let server = server_name(tokens);
+    // The heading is the status that is sent; title and note tell what it stands for.
+    let heading = error_title(sent_status(status)).unwrap_or(title);
     let note = error_note(status).map(|note| format!("<center>{note}</center>\r\n")).unwrap_or_default();
     format!(
-        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n{note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n"
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n{note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n"
     )
 }
 

@@ -40,6 +40,8 @@ pub fn append_filename(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let loc = location(ex, cx);
     append_document_root(ex, cx, out);
     match (&loc.alias, loc.alias_replaces) {
+        // The alias of a regular expression is the whole path, unless `try_files` found something below it.
+        (Some(_), None) if ex.alias_takes_uri => out.extend_from_slice(&ex.uri),
         (Some(_), None) => {}
         (Some(_), Some(bytes)) => out.extend_from_slice(ex.uri.get(bytes..).unwrap_or_default()),
         (None, _) => out.extend_from_slice(&ex.uri),

@@ -22,6 +22,10 @@ const SITE: &str = "
         location /f/ { fastcgi_pass {FCGI}; {PARAMS} fastcgi_cache fpages; }
     }";
 
+/// Whoever comes while a page is fetched waits for it: then one request is one, however fast the next one comes.
+const LOCK: &str = "proxy_cache_lock on; proxy_cache_lock_timeout 1m; proxy_cache_lock_age 1m;
+    fastcgi_cache_lock on; fastcgi_cache_lock_timeout 1m; fastcgi_cache_lock_age 1m;";
+
 fn site(origin: &Origin, more: &str) -> Site {
     Setup::new().name("ORIGIN", origin.address()).name("FCGI", "127.0.0.1:1").name("MORE", more).start(SITE)
 }
@@ -37,7 +41,7 @@ fn fcgi_site(origin: &FastCgiOrigin, more: &str) -> Site {
 #[test]
 fn everyone_who_wants_a_cold_page_gets_it_as_it_comes_from_one_fetch() {
     let mut origin = HandOrigin::start().unwrap();
-    let site = site_by_hand(&origin, "proxy_cache_lock on; proxy_cache_lock_timeout 1m; proxy_cache_lock_age 1m;");
+    let site = site_by_hand(&origin, LOCK);
     let mut clients: Vec<Client> = (0..50).map(|_| site.client()).collect();
     for client in &mut clients {
         client.send(get("/cold").as_bytes()).unwrap();
@@ -61,7 +65,7 @@ fn everyone_who_wants_a_cold_page_gets_it_as_it_comes_from_one_fetch() {
 #[test]
 fn fastcgi_waiters_share_one_run_of_the_script() {
     let origin = FastCgiOrigin::start_tcp().unwrap();
-    let site = fcgi_site(&origin, "fastcgi_cache_lock on; fastcgi_cache_lock_timeout 1m; fastcgi_cache_lock_age 1m;");
+    let site = fcgi_site(&origin, LOCK);
     origin.answer("*", FastCgiReply::html("page"));
     let hold = origin.hold("*");
     let mut clients: Vec<Client> = (0..50).map(|_| site.client()).collect();
@@ -79,10 +83,7 @@ fn fastcgi_waiters_share_one_run_of_the_script() {
 #[test]
 fn nobody_waits_for_a_refetch() {
     let origin = Origin::start().unwrap();
-    let site = site(
-        &origin,
-        "proxy_cache_use_stale updating; proxy_cache_background_update on; proxy_cache_lock on;",
-    );
+    let site = site(&origin, "proxy_cache_use_stale updating; proxy_cache_background_update on; proxy_cache_lock on;");
     origin.answer("/p", Answer::ok("old").field("X-Accel-Expires", "1"));
     assert_eq!(cached(&site.get("/p")), "MISS");
     let hold = origin.hold("/p");
@@ -105,7 +106,7 @@ fn nobody_waits_for_a_refetch() {
 #[test]
 fn the_connection_whose_request_began_a_refetch_does_not_wait_for_it_either() {
     let origin = Origin::start().unwrap();
-    let site = site(&origin, "proxy_cache_use_stale updating; proxy_cache_background_update on;");
+    let site = site(&origin, "proxy_cache_use_stale updating; proxy_cache_background_update on; proxy_cache_lock on;");
     origin.answer("/p", Answer::ok("old").field("X-Accel-Expires", "1"));
     let mut client = site.client();
     get_on(&mut client, "/p");
@@ -126,7 +127,7 @@ fn the_connection_whose_request_began_a_refetch_does_not_wait_for_it_either() {
 #[test]
 fn a_page_is_stored_though_the_client_that_asked_for_it_left() {
     let mut origin = HandOrigin::start().unwrap();
-    let site = site_by_hand(&origin, "");
+    let site = site_by_hand(&origin, LOCK);
     let mut client = site.client();
     client.send(get("/p").as_bytes()).unwrap();
     let mut fetch = origin.accept().unwrap();
@@ -146,7 +147,8 @@ fn a_head_fills_the_page_that_a_get_then_hits() {
     let fcgi = FastCgiOrigin::start_tcp().unwrap();
     origin.answer("*", Answer::ok("whole"));
     fcgi.answer("*", FastCgiReply::html("whole"));
-    let site = Setup::new().name("ORIGIN", origin.address()).name("FCGI", fcgi.address()).name("MORE", "").start(SITE);
+    let site =
+        Setup::new().name("ORIGIN", origin.address()).name("FCGI", fcgi.address()).name("MORE", LOCK).start(SITE);
     for path in ["/p", "/f/p"] {
         let head = site.ask("HEAD", path, "");
         assert_eq!((head.status, cached(&head), head.body.len()), (200, "MISS", 0), "{path}");
@@ -163,7 +165,7 @@ fn parts_and_conditions_are_answered_from_the_whole_page() {
     let origin = Origin::start().unwrap();
     let modified = "Wed, 01 Jan 2020 00:00:00 GMT";
     origin.answer("*", Answer::ok("0123456789").field("ETag", "\"v1\"").field("Last-Modified", modified));
-    let site = site(&origin, "");
+    let site = site(&origin, LOCK);
     // The first asks for a part; what is fetched and stored is the whole.
     let first = site.ask("GET", "/p", "Range: bytes=2-4\r\n");
     assert_eq!((first.status, cached(&first), text(&first)), (206, "MISS", "234".to_owned()));
@@ -219,7 +221,7 @@ fn an_incomplete_answer_is_never_stored() {
 #[test]
 fn a_waiter_gets_a_page_though_the_fetch_it_waited_for_failed() {
     let mut origin = HandOrigin::start().unwrap();
-    let site = site_by_hand(&origin, "proxy_cache_lock on; proxy_cache_lock_timeout 1m; proxy_cache_lock_age 1m;");
+    let site = site_by_hand(&origin, LOCK);
     let mut first = site.client();
     first.send(get("/p").as_bytes()).unwrap();
     let mut failing = origin.accept().unwrap();
@@ -341,7 +343,7 @@ fn a_page_larger_than_its_zone_is_delivered_and_not_stored() {
 fn a_purge_that_nobody_configured_goes_to_the_origin_and_purges_nothing() {
     let origin = Origin::start().unwrap();
     origin.answer("/p", Answer::ok("page"));
-    let site = site(&origin, "");
+    let site = site(&origin, LOCK);
     site.get("/p");
     site.get_until("/p", "the page", |response| cached(response) == "HIT");
     let purge = site.ask("PURGE", "/p", "");

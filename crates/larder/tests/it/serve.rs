@@ -1,1 +1,187 @@
-//! x
+//! `larder serve DIR`: a folder with PHP in it, and nothing else to say.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use larder_testkit::{Client, Folder, PhpFpm, Response, Signal, children_of, free_port, is_running, signal_to};
+
+use crate::site::{binary, eventually, text};
+
+/// A `larder serve` in the foreground, and what it prints.
+struct Serve {
+    child: Child,
+    address: SocketAddr,
+    printed: Arc<Mutex<Vec<String>>>,
+    folder: Folder,
+}
+
+impl Serve {
+    /// Serves these files, and waits until it says where.
+    fn start(files: &[(&str, &str)]) -> Serve {
+        let folder = Folder::new().unwrap();
+        for (name, content) in files {
+            folder.write(name, content).unwrap();
+        }
+        let address = (Ipv4Addr::LOCALHOST, free_port()).into();
+        let mut child = Command::new(binary())
+            .arg("serve")
+            .arg(folder.path())
+            .args(["--listen", &format!("{address}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("larder can be run");
+        let printed = Arc::new(Mutex::new(Vec::new()));
+        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        thread::spawn({
+            let printed = Arc::clone(&printed);
+            move || stdout.lines().map_while(Result::ok).for_each(|line| printed.lock().unwrap().push(line))
+        });
+        let serve = Serve { child, address, printed, folder };
+        serve.wait_for(&format!("http://{address}/"));
+        serve
+    }
+
+    fn printed(&self) -> Vec<String> {
+        self.printed.lock().unwrap().clone()
+    }
+
+    /// Waits for a line that begins like this.
+    fn wait_for(&self, start: &str) {
+        eventually(&format!("{start:?} on standard output"), || {
+            self.printed().iter().any(|line| line.starts_with(start))
+        });
+    }
+
+    fn ask(&self, method: &str, target: &str, fields: &str) -> Response {
+        let mut client = Client::connect(self.address).unwrap();
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: site.test\r\n{fields}Connection: close\r\n\r\n");
+        client.send(head.as_bytes()).unwrap();
+        client.read_response(method).unwrap()
+    }
+
+    fn get(&self, target: &str) -> Response {
+        self.ask("GET", target, "")
+    }
+
+    /// Gets until a line says that it was a hit, and returns that response.
+    fn hit(&self, target: &str) -> Response {
+        let mut last = self.get(target);
+        eventually(&format!("a hit of {target}"), || {
+            last = self.get(target);
+            self.has_line(&format!("GET {target} 200 HIT "))
+        });
+        last
+    }
+
+    fn has_line(&self, start: &str) -> bool {
+        self.printed().iter().any(|line| line.starts_with(start))
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let children = children_of(self.child.id());
+            drop(signal_to(self.child.id(), Signal::Term));
+            drop(self.child.wait());
+            for child in children.into_iter().filter(|child| is_running(*child)) {
+                drop(signal_to(child, Signal::Kill));
+            }
+        }
+    }
+}
+
+const PAGE: &str = "<?php echo 'page ', uniqid('', true);";
+
+#[test]
+fn a_folder_with_php_is_served_and_cached() {
+    let serve = Serve::start(&[("index.php", PAGE), ("style.css", "body {}")]);
+    let printed = serve.printed().join("\n");
+    assert!(printed.contains("PHP") && printed.contains(&serve.folder.path().display().to_string()), "{printed}");
+
+    let first = serve.get("/");
+    assert_eq!(first.status, 200);
+    assert!(text(&first).starts_with("page "), "{}", text(&first));
+    serve.wait_for("GET / 200 MISS ");
+    assert_ne!(text(&serve.hit("/")), "");
+    assert_eq!(text(&serve.get("/style.css")), "body {}");
+    serve.wait_for("GET /style.css 200 ");
+    // A front controller gets what is no file.
+    assert!(text(&serve.get("/some/article")).starts_with("page "));
+}
+
+#[test]
+fn pages_of_a_session_are_never_stored() {
+    let serve = Serve::start(&[("index.php", PAGE), ("session.php", "<?php session_start(); echo uniqid('', true);")]);
+    serve.hit("/");
+    let cookie = "Cookie: PHPSESSID=abc123\r\n";
+    let own: Vec<String> = (0..3).map(|_| text(&serve.ask("GET", "/", cookie))).collect();
+    assert!(own[0] != own[1] && own[1] != own[2], "{own:?}");
+    serve.wait_for("GET / 200 BYPASS ");
+    assert!(!own.contains(&text(&serve.get("/"))), "another visitor sees none of it");
+
+    // A page that begins a session is its visitor's alone.
+    let (one, two) = (serve.get("/session.php"), serve.get("/session.php"));
+    assert!(one.field("Set-Cookie").is_some() && one.field("Set-Cookie") != two.field("Set-Cookie"));
+    assert_ne!(text(&one), text(&two));
+    assert!(!serve.has_line("GET /session.php 200 HIT"));
+
+    let posts: Vec<String> = (0..2).map(|_| text(&serve.ask("POST", "/", "Content-Length: 0\r\n"))).collect();
+    assert_ne!(posts[0], posts[1]);
+}
+
+#[test]
+fn what_is_hidden_stays_hidden() {
+    let serve = Serve::start(&[
+        ("index.php", PAGE),
+        (".env", "SECRET=1"),
+        (".git/config", "x"),
+        ("uploads/evil.php", "<?php echo 1;"),
+    ]);
+    for target in ["/.env", "/.git/config", "/uploads/evil.php", "/../etc/passwd"] {
+        let response = serve.get(target);
+        assert!(response.status == 404 || response.status == 400, "{target}: {}", response.status);
+    }
+}
+
+#[test]
+fn ctrl_c_ends_larder_and_its_php() {
+    for signal in [Signal::Int, Signal::Term] {
+        let mut serve = Serve::start(&[("index.php", PAGE)]);
+        assert_eq!(serve.get("/").status, 200);
+        let php = children_of(serve.child.id());
+        if !serve.printed().iter().any(|line| line.contains("php-fpm at")) {
+            assert!(!php.is_empty(), "one of its own: {:?}", serve.printed());
+        }
+        signal_to(serve.child.id(), signal).unwrap();
+        let mut status = None;
+        eventually("larder to end", || {
+            status = serve.child.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.is_some_and(|status| status.success()), "{status:?}");
+        assert!(php.iter().all(|process| !is_running(*process)), "php-fpm is gone");
+    }
+}
+
+#[test]
+fn a_folder_without_php_needs_none() {
+    let serve = Serve::start(&[("index.html", "hello"), ("a/index.html", "in a")]);
+    assert_eq!(text(&serve.get("/")), "hello");
+    assert_eq!(text(&serve.get("/a/")), "in a");
+    assert_eq!(serve.get("/none").status, 404);
+    assert_eq!(children_of(serve.child.id()), []);
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let output = Command::new(binary()).args(["serve", "/nowhere/at/all"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = larder_testkit::text_of(&output.stderr);
+    assert!(stderr.starts_with("larder: ") && stderr.contains("/nowhere/at/all"), "{stderr}");
+    assert!(PhpFpm::find().is_some(), "php-fpm is installed by `scripts/setup test`");
+}

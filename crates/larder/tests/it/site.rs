@@ -1,7 +1,7 @@
 //! A larder with a configuration of its own, and what a scenario asks of it.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,9 +22,9 @@ pub const PHP_PARAMS: &str = "
     fastcgi_param SERVER_PROTOCOL $server_protocol;
 ";
 
-/// The larder that was built with this test.
-pub fn binary() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_larder"))
+/// The larder that was built with this test, unless `LARDER_TEST_BINARY` names another server: nginx, to compare.
+pub fn binary() -> PathBuf {
+    std::env::var_os("LARDER_TEST_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_larder").into()).into()
 }
 
 /// A folder for a configuration, its placeholders, and then a running larder.
@@ -107,7 +107,12 @@ impl Setup {
     /// Writes the configuration and starts larder.
     pub fn start(self, http: &str) -> Site {
         self.configure(http);
-        let server = ServerUnderTest::start(binary(), self.folder.path()).unwrap_or_else(|error| panic!("{error}"));
+        self.start_as_written()
+    }
+
+    /// Starts larder with the `nginx.conf` that is there.
+    pub fn start_as_written(self) -> Site {
+        let server = ServerUnderTest::start(&binary(), self.folder.path()).unwrap_or_else(|error| panic!("{error}"));
         Site { server, setup: self }
     }
 
@@ -193,7 +198,7 @@ impl Site {
     }
 
     /// Gets until the response is as wanted.
-    pub fn get_until(&self, target: &str, what: &str, is_wanted: impl Fn(&Response) -> bool) -> Response {
+    pub fn get_until(&self, target: &str, what: &str, mut is_wanted: impl FnMut(&Response) -> bool) -> Response {
         let mut last = None;
         eventually(what, || {
             let response = self.get(target);

@@ -44,6 +44,11 @@ pub fn show(transcript: &Transcript, rules: &Rules) -> String {
 
 /// What differs, for people to read; `None` when nothing does.
 pub fn differences(nginx: &Transcript, ours: &Transcript, rules: &Rules) -> Option<String> {
+    match (&nginx.refusal, &ours.refusal) {
+        (None, Some(reason)) => return Some(format!("ours refused to start:\n{reason}\n")),
+        (Some(reason), None) => return Some(format!("only nginx refused to start:\n{reason}\n")),
+        (Some(_), Some(_)) | (None, None) => {}
+    }
     let (theirs, our) = (scenes(nginx, rules), scenes(ours, rules));
     let empty = Scene { title: String::new(), lines: Vec::new() };
     let mut text = String::new();
@@ -56,10 +61,7 @@ pub fn differences(nginx: &Transcript, ours: &Transcript, rules: &Rules) -> Opti
             let _ = write!(text, "-- {title}\n{}", line_difference(&left.lines, &right.lines));
         }
     }
-    (!text.is_empty()).then(|| match &ours.refusal {
-        Some(reason) => format!("{text}it refused to start:\n{reason}\n"),
-        None => text,
-    })
+    (!text.is_empty()).then_some(text)
 }
 
 fn scenes(transcript: &Transcript, rules: &Rules) -> Vec<Scene> {

@@ -11,6 +11,7 @@
 //! - `ORACLE_UPDATE=1`: writes nginx's answers in short into the section `nginx says` of each case.
 //! - `ORACLE_SUBJECT=/path`: compares this binary instead of larder (nginx itself must differ nowhere).
 //! - `ORACLE_NGINX=/path`: the nginx to compare with, `/usr/sbin/nginx` unless told; the corpus fits 1.22.
+//! - `ORACLE_CORPUS=/path`: a corpus elsewhere than in `conformance/nginx`.
 //! - `ORACLE_THREADS=2`: how many cases run at once.
 #![forbid(unsafe_code)]
 
@@ -56,15 +57,11 @@ fn larder_answers_as_nginx_does() {
         println!("there is no nginx here, so there is nothing to compare with");
         return;
     }
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join(corpus_from_manifest());
+    let corpus = env::var_os("ORACLE_CORPUS").unwrap_or_else(|| "../../conformance/nginx".into());
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join(corpus);
     let cases = chosen_cases(&corpus.join("cases"));
     let verdicts = judge_all(&cases, &nginx, &subject);
     report(&cases, &verdicts, &corpus.join("differences.list"));
-}
-
-/// Where the corpus lies, seen from the crate.
-fn corpus_from_manifest() -> String {
-    env::var("ORACLE_CORPUS").unwrap_or_else(|_| "../../conformance/nginx".to_owned())
 }
 
 /// The case files that `ORACLE_CASES` asks for, by name.

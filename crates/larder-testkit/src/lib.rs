@@ -1,0 +1,35 @@
+//! Scripted origins, clients and servers, for tests only.
+//!
+//! A test has three parts: an [`Origin`] or [`FastCgiOrigin`] that answers from a script and records what it was
+//! asked, a [`ServerUnderTest`] between, and a [`Client`] that sends exact bytes and reads exactly one response.
+//! Everything blocks and runs on threads, so that a test reads from top to bottom and shares no machinery with the
+//! server it tests. Nothing here sleeps to order events: answers are held and released, and arrivals are waited
+//! for. Every wait ends after [`PATIENCE`], which only guards against hanging.
+#![forbid(unsafe_code)]
+
+mod by_hand;
+mod client;
+mod fastcgi;
+mod folder;
+mod origin;
+mod php;
+mod ports;
+mod script;
+mod server;
+mod wire;
+
+use std::time::Duration;
+
+pub use by_hand::{HandConnection, HandOrigin};
+pub use client::{Client, ClientError, Framing, Response};
+pub use fastcgi::{FastCgiEnd, FastCgiOrigin, FastCgiReply, FastCgiSeen};
+pub use folder::Folder;
+pub use origin::{Answer, Origin, OriginSeen, Then};
+pub use php::{PhpFpm, PhpFpmOptions};
+pub use ports::free_port;
+pub use script::{Hold, Route};
+pub use server::{ServerUnderTest, Signal, StartError, children_of, is_running, signal_to};
+pub use wire::text_of;
+
+/// How long anything may take before a test fails: far longer than a loaded machine needs.
+pub const PATIENCE: Duration = Duration::from_secs(30);

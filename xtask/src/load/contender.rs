@@ -1,0 +1,259 @@
+//! The servers that take part: their configurations, their start and their end.
+
+use super::fetch::{self, Answer};
+use super::options::{Mode, Options};
+use super::origin;
+use super::process::Process;
+use super::{LoadError, cannot};
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::str::FromStr;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a server may take until it accepts connections.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// Which server, and with which settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Debian's nginx as people run it: an access log, no `open_file_cache`.
+    Nginx,
+    /// Debian's nginx at its best: `open_file_cache`, no log.
+    NginxTuned,
+    /// Debian's Varnish with its memory storage.
+    Varnish,
+    /// larder with the very file of `Nginx`.
+    Larder,
+    /// larder with the very file of `NginxTuned`.
+    LarderTuned,
+}
+
+impl Kind {
+    const ALL: [Kind; 5] = [Kind::Nginx, Kind::NginxTuned, Kind::Varnish, Kind::Larder, Kind::LarderTuned];
+
+    /// As on the command line and in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Nginx => "nginx",
+            Kind::NginxTuned => "nginx-tuned",
+            Kind::Varnish => "varnish",
+            Kind::Larder => "larder",
+            Kind::LarderTuned => "larder-tuned",
+        }
+    }
+
+    /// Whether the binary under measurement is ours.
+    pub fn is_larder(self) -> bool {
+        matches!(self, Kind::Larder | Kind::LarderTuned)
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Kind, String> {
+        let names = Kind::ALL.map(Kind::name);
+        let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| format!("`{name}` is none of {}", names.join(", ")))
+    }
+}
+
+/// A server that runs, ended when dropped.
+pub struct Contender {
+    /// Which.
+    pub kind: Kind,
+    /// Its processes.
+    pub process: Process,
+    /// What it says of its version, one line.
+    pub version: String,
+    port: u16,
+    folder: TempDir,
+}
+
+impl Contender {
+    /// Starts the server on the servers' CPU and waits until it accepts connections.
+    pub fn start(kind: Kind, options: &Options, origin_port: u16) -> Result<Contender, LoadError> {
+        let folder = tempfile::Builder::new().prefix("load-").tempdir().map_err(cannot("make a folder"))?;
+        // Servers started as root drop to a user of their own, which has to pass through.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).map_err(cannot("open the folder"))?;
+        let port = free_port()?;
+        let connections = match options.mode {
+            Mode::Idle(connections) | Mode::Busy(connections) => connections,
+            Mode::Throughput | Mode::Syscalls => options.connections,
+        };
+        let site = Site { folder: folder.path(), port, origin_port, connections };
+
+        let program = match kind {
+            Kind::Nginx | Kind::NginxTuned => "/usr/sbin/nginx".into(),
+            Kind::Varnish => "/usr/sbin/varnishd".into(),
+            Kind::Larder | Kind::LarderTuned => {
+                let path = options.larder.clone().ok_or_else(|| LoadError::Missing("larder".into()))?;
+                path.canonicalize()
+                    .map_err(|_| LoadError::Usage(format!("there is no larder at {}", path.display())))?
+            }
+        };
+        let log = fs::File::create(folder.path().join("output.log")).map_err(cannot("make a log"))?;
+        let mut command = Command::new("taskset");
+        command.args(["-c", &options.server_cpu.to_string()]).arg(&program);
+        site.configure(kind, &mut command)?;
+        command.stdout(log.try_clone().map_err(cannot("share the log"))?).stderr(log);
+        let process = Process::spawn(&mut command).map_err(|_| LoadError::Missing(program.display().to_string()))?;
+
+        let version = version_of(kind, &program);
+        let mut contender = Contender { kind, process, version, port, folder };
+        contender.wait_until_it_accepts()?;
+        Ok(contender)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    /// The address of a page of `bytes` bytes.
+    pub fn url(&self, bytes: usize) -> String {
+        format!("http://{}{}", self.address(), origin::path(bytes))
+    }
+
+    /// Fetches the page of `bytes` bytes, at the warm-up or to see that the server still answers.
+    pub fn get(&self, bytes: usize) -> Result<Answer, LoadError> {
+        let answer = fetch::get(self.address(), &origin::path(bytes))
+            .map_err(|error| self.fault(format!("does not answer: {error}")))?;
+        if answer.status != 200 || answer.body != origin::body(bytes) {
+            return Err(LoadError::Answer {
+                server: self.kind.name(),
+                fact: format!("status {} and {} bytes for a page of {bytes}", answer.status, answer.body.len()),
+            });
+        }
+        Ok(answer)
+    }
+
+    /// The error of a server that did something unexpected, with the end of its logs.
+    pub fn fault(&self, fact: String) -> LoadError {
+        let mut log = String::new();
+        for name in ["output.log", "error.log"] {
+            log.push_str(&fs::read_to_string(self.folder.path().join(name)).unwrap_or_default());
+        }
+        let lines: Vec<&str> = log.lines().collect();
+        let last = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default();
+        LoadError::Server { server: self.kind.name(), fact, log: last.join("\n") }
+    }
+
+    fn wait_until_it_accepts(&mut self) -> Result<(), LoadError> {
+        let started = Instant::now();
+        while TcpStream::connect(self.address()).is_err() {
+            if self.process.has_ended() {
+                return Err(self.fault("ended at once".into()));
+            }
+            if started.elapsed() > START_LIMIT {
+                return Err(self.fault(format!("accepts no connection after {START_LIMIT:?}")));
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+/// What a configuration has to name.
+struct Site<'a> {
+    folder: &'a Path,
+    port: u16,
+    origin_port: u16,
+    connections: usize,
+}
+
+impl Site<'_> {
+    /// Writes the configuration of `kind` and adds to `command` what makes the server use it in the foreground.
+    fn configure(&self, kind: Kind, command: &mut Command) -> Result<(), LoadError> {
+        let (name, text) = match kind {
+            Kind::Nginx | Kind::Larder => ("nginx.conf", self.nginx_conf(&self.stock())),
+            Kind::NginxTuned | Kind::LarderTuned => ("nginx.conf", self.nginx_conf(TUNED)),
+            Kind::Varnish => ("default.vcl", self.vcl()),
+        };
+        let file = self.folder.join(name);
+        fs::write(&file, text).map_err(cannot("write a configuration"))?;
+        match kind {
+            Kind::Nginx | Kind::NginxTuned | Kind::Larder | Kind::LarderTuned => {
+                command.arg("-p").arg(self.folder).arg("-c").arg(&file);
+                command.arg("-e").arg(self.folder.join("error.log")).args(["-g", "daemon off;"]);
+            }
+            Kind::Varnish => {
+                command.arg("-n").arg(self.folder.join("work")).arg("-F").arg("-f").arg(&file);
+                command.args(["-s", "malloc,256m", "-a", &format!("127.0.0.1:{}", self.port)]);
+            }
+        }
+        Ok(())
+    }
+
+    fn nginx_conf(&self, settings: &str) -> String {
+        let Site { folder, port, origin_port, connections } = self;
+        let folder = folder.display();
+        // nginx closes idle connections once fewer than a sixteenth are left to it.
+        let worker_connections = connections + connections / 8 + 200;
+        format!(
+            "worker_processes 1;
+worker_rlimit_nofile {files};
+pid {folder}/server.pid;
+error_log {folder}/error.log;
+events {{
+    worker_connections {worker_connections};
+}}
+http {{
+    client_body_temp_path {folder}/client_body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    default_type text/html;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_timeout 65;
+    {settings}
+    proxy_cache_path {folder}/cache levels=1:2 keys_zone=pages:10m max_size=1g inactive=60m use_temp_path=off;
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            proxy_pass http://127.0.0.1:{origin_port};
+            proxy_cache pages;
+            proxy_cache_valid 200 60m;
+        }}
+    }}
+}}
+",
+            files = worker_connections * 2 + 200,
+        )
+    }
+
+    fn stock(&self) -> String {
+        format!("access_log {}/access.log;", self.folder.display())
+    }
+
+    fn vcl(&self) -> String {
+        format!("vcl 4.1;\nbackend default {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}\n", self.origin_port)
+    }
+}
+
+const TUNED: &str = "access_log off;
+    keepalive_requests 1000000;
+    open_file_cache max=10000 inactive=60m;
+    open_file_cache_valid 60m;";
+
+fn version_of(kind: Kind, program: &Path) -> String {
+    let flag = if kind == Kind::Varnish { "-V" } else { "-v" };
+    let Ok(output) = Command::new(program).arg(flag).output() else {
+        return String::new();
+    };
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_string()
+}
+
+/// A port that nobody has now. Another process may take it before the server does; then the start fails and says so.
+fn free_port() -> Result<u16, LoadError> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(cannot("find a free port"))?;
+    Ok(listener.local_addr().map_err(cannot("find a free port"))?.port())
+}

@@ -1,0 +1,181 @@
+//! The command line of `cargo xtask load`.
+
+use super::{Kind, LoadError};
+use lexopt::prelude::*;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+cargo xtask load [OPTION...]
+
+Measures larder beside Debian's nginx and Varnish: one CPU for the servers, one for the generator.
+
+  --syscalls            count system calls per hit instead
+  --idle N              open N idle keep-alive connections and print the memory each costs
+  --busy N              send requests over N connections in rounds and count failures
+  --larder PATH         the larder to measure (default: build it)
+  --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned
+                        (default: the first four; the first is what ratios are to)
+  --sizes A,B,...       body sizes: bytes, or with k or m (default: 1k,10k)
+  --rounds N            interleaved rounds (default: 9)
+  --slice SECONDS       length of one measurement (default: 2)
+  --connections N       keep-alive connections of the generator (default: 50)
+  --server-cpu N        (default: 0)
+  --generator-cpu N     (default: 1)
+  --out FILE            where the numbers go as JSON (default: target/load.json)
+";
+
+/// No more connections than this: one source address has about 28,000 ports.
+const CONNECTIONS_MAX: usize = 20_000;
+
+/// What to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Server CPU per request, side by side.
+    Throughput,
+    /// System calls per hit.
+    Syscalls,
+    /// Memory of this many idle connections.
+    Idle(usize),
+    /// Failures of this many busy connections.
+    Busy(usize),
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub struct Options {
+    /// What to measure.
+    pub mode: Mode,
+    /// The larder binary; `None` means it is to be built.
+    pub larder: Option<PathBuf>,
+    /// Who takes part, in the order of measurement.
+    pub servers: Vec<Kind>,
+    /// Body sizes in bytes.
+    pub sizes: Vec<usize>,
+    /// How often each server is measured at each size.
+    pub rounds: usize,
+    /// Whole seconds of one measurement, as wrk takes them.
+    pub slice_seconds: u64,
+    /// Connections of the generator.
+    pub connections: usize,
+    /// Where the servers run.
+    pub server_cpu: usize,
+    /// Where the generator runs.
+    pub generator_cpu: usize,
+    /// Where the JSON goes.
+    pub out: PathBuf,
+}
+
+impl Options {
+    /// Reads the command line; `None` means it asks for help.
+    pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Option<Options>, LoadError> {
+        let mut options = Options {
+            mode: Mode::Throughput,
+            larder: None,
+            servers: vec![Kind::Nginx, Kind::NginxTuned, Kind::Varnish, Kind::Larder],
+            sizes: vec![1024, 10 * 1024],
+            rounds: 9,
+            slice_seconds: 2,
+            connections: 50,
+            server_cpu: 0,
+            generator_cpu: 1,
+            out: PathBuf::from("target/load.json"),
+        };
+        let mut parser = lexopt::Parser::from_args(arguments);
+        while let Some(argument) = parser.next().map_err(usage)? {
+            match argument {
+                Short('h') | Long("help") => return Ok(None),
+                Long("syscalls") => options.mode = Mode::Syscalls,
+                Long("idle") => options.mode = Mode::Idle(number(&mut parser, 1, CONNECTIONS_MAX)?),
+                Long("busy") => options.mode = Mode::Busy(number(&mut parser, 1, CONNECTIONS_MAX)?),
+                Long("larder") => options.larder = Some(PathBuf::from(parser.value().map_err(usage)?)),
+                Long("servers") => options.servers = list(&mut parser, Kind::from_str)?,
+                Long("sizes") => options.sizes = list(&mut parser, size)?,
+                Long("rounds") => options.rounds = number(&mut parser, 1, 1000)?,
+                Long("slice") => options.slice_seconds = number(&mut parser, 1, 600)?,
+                Long("connections") => options.connections = number(&mut parser, 1, CONNECTIONS_MAX)?,
+                Long("server-cpu") => options.server_cpu = number(&mut parser, 0, 4095)?,
+                Long("generator-cpu") => options.generator_cpu = number(&mut parser, 0, 4095)?,
+                Long("out") => options.out = PathBuf::from(parser.value().map_err(usage)?),
+                _ => return Err(usage(argument.unexpected())),
+            }
+        }
+        if options.server_cpu == options.generator_cpu {
+            return Err(LoadError::Usage("the generator and the servers need a CPU each".into()));
+        }
+        Ok(Some(options))
+    }
+}
+
+fn usage(error: lexopt::Error) -> LoadError {
+    LoadError::Usage(error.to_string())
+}
+
+fn number<N: FromStr + PartialOrd + std::fmt::Display>(
+    parser: &mut lexopt::Parser,
+    least: N,
+    most: N,
+) -> Result<N, LoadError> {
+    let value = parser.value().map_err(usage)?.string().map_err(usage)?;
+    match value.parse::<N>() {
+        Ok(number) if number >= least && number <= most => Ok(number),
+        _ => Err(LoadError::Usage(format!("`{value}` is not a number from {least} to {most}"))),
+    }
+}
+
+fn list<T>(parser: &mut lexopt::Parser, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, LoadError> {
+    let value = parser.value().map_err(usage)?.string().map_err(usage)?;
+    value.split(',').map(|item| read(item.trim()).map_err(LoadError::Usage)).collect()
+}
+
+/// A body size: digits, then nothing, `k` or `m`.
+fn size(text: &str) -> Result<usize, String> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, unit) = match lower.strip_suffix('k') {
+        Some(digits) => (digits, 1024),
+        None => lower.strip_suffix('m').map_or((lower.as_str(), 1), |digits| (digits, 1024 * 1024)),
+    };
+    match digits.parse::<usize>().ok().and_then(|number| number.checked_mul(unit)) {
+        Some(bytes) if (1..=64 * 1024 * 1024).contains(&bytes) => Ok(bytes),
+        _ => Err(format!("`{text}` is not a size from 1 to 64m")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Option<Options>, LoadError> {
+        Options::parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn options_are_read() {
+        let options = parse("--servers nginx,varnish --sizes 1k,1m,7 --rounds 3 --slice 1 --idle 100")
+            .ok()
+            .flatten()
+            .expect("they are valid");
+        assert_eq!(options.servers, [Kind::Nginx, Kind::Varnish]);
+        assert_eq!(options.sizes, [1024, 1024 * 1024, 7]);
+        assert_eq!((options.rounds, options.slice_seconds, options.mode), (3, 1, Mode::Idle(100)));
+        assert!(matches!(parse("--help"), Ok(None)));
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for line in [
+            "--rounds 0",
+            "--sizes 1g",
+            "--sizes 0",
+            "--servers apache",
+            "--idle 999999",
+            "--server-cpu 1",
+            "--rounds",
+            "extra",
+        ] {
+            assert!(matches!(parse(line), Err(LoadError::Usage(_))), "{line}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A server's processes: their CPU time, their memory, their end.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a server may take to end after SIGTERM, before SIGKILL.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// A process we started, and all it started itself. Ended, with its descendants, when dropped.
+pub struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Starts `command` with nothing to read.
+    pub fn spawn(command: &mut Command) -> io::Result<Process> {
+        let child = command.stdin(Stdio::null()).spawn()?;
+        Ok(Process { child })
+    }
+
+    /// Whether the process itself has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    /// The process and its descendants.
+    pub fn pids(&self) -> Vec<u32> {
+        tree(self.child.id(), &parents())
+    }
+
+    /// CPU time that all threads of all its processes have used, user and system.
+    ///
+    /// From `schedstat`, whose first number is nanoseconds on a CPU; `stat` counts in ticks of 10 ms.
+    pub fn cpu(&self) -> Duration {
+        let mut nanoseconds = 0u64;
+        for pid in self.pids() {
+            let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+                continue;
+            };
+            for thread in threads.flatten() {
+                let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+                let first = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+                nanoseconds += first.unwrap_or(0);
+            }
+        }
+        Duration::from_nanos(nanoseconds)
+    }
+
+    /// Memory of all its processes in bytes, shared pages counted by their share.
+    pub fn pss_bytes(&self) -> u64 {
+        let rollups =
+            self.pids().into_iter().filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok());
+        rollups.filter_map(|text| pss_in(&text)).sum()
+    }
+
+    fn signal_all(&self, pids: &[u32], signal: Signal) {
+        for pid in pids {
+            if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
+                // It may have ended meanwhile, which is what we want.
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let pids = self.pids();
+        self.signal_all(&pids[..1], Signal::TERM);
+        let asked = Instant::now();
+        while !self.has_ended() && asked.elapsed() < END_LIMIT {
+            sleep(Duration::from_millis(10));
+        }
+        if !self.has_ended() {
+            self.signal_all(&pids, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// The `Pss:` line of a `smaps_rollup`, in bytes.
+fn pss_in(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Every process of the machine with its parent.
+fn parents() -> Vec<(u32, u32)> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| Some((pid, parent_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect()
+}
+
+/// The parent in a `stat` line; the name before it is in parentheses and may hold anything.
+fn parent_in(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// `root` first, then its descendants.
+fn tree(root: u32, parents: &[(u32, u32)]) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        next += 1;
+        for (pid, of) in parents {
+            if *of == parent && !found.contains(pid) {
+                found.push(*pid);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descendants_are_found_however_deep() {
+        let parents = [(2, 1), (3, 2), (4, 3), (5, 1), (6, 9)];
+        for (root, found) in [(1, vec![1, 2, 5, 3, 4]), (3, vec![3, 4]), (6, vec![6]), (7, vec![7])] {
+            assert_eq!(tree(root, &parents), found, "{root}");
+        }
+    }
+
+    #[test]
+    fn proc_files_are_read() {
+        for (stat, parent) in
+            [("7 (nginx) S 3 7 7", Some(3)), ("7 (a) b) R 12 7", Some(12)), ("7 (x)", None), ("", None)]
+        {
+            assert_eq!(parent_in(stat), parent, "{stat}");
+        }
+        assert_eq!(pss_in("x [rollup]\nRss:   9 kB\nPss:             284 kB\n"), Some(284 * 1024));
+        assert_eq!(pss_in("Rss: 9 kB\n"), None);
+    }
+
+    #[test]
+    fn a_process_is_counted_and_ended() {
+        let process = Process::spawn(Command::new("sh").args(["-c", "while :; do :; done"])).expect("sh is everywhere");
+        let started = Instant::now();
+        while process.cpu() < Duration::from_millis(5) {
+            assert!(started.elapsed() < END_LIMIT, "a busy process uses CPU time");
+            sleep(Duration::from_millis(5));
+        }
+        let pid = process.child.id();
+        drop(process);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+}
