@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::server::{Signal, signal_to};
+use crate::server::{Signal, children_of, signal_to};
 use crate::{Folder, PATIENCE};
 
 /// A running php-fpm with one pool on a unix socket. Dropping it stops it.
@@ -104,6 +104,15 @@ impl PhpFpm {
     /// The process number of its master.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Kills it, children and all, as a machine without memory left does.
+    pub fn kill(&self) {
+        let children = children_of(self.pid());
+        // The master first: it would replace its children.
+        for process in [self.pid()].into_iter().chain(children) {
+            drop(signal_to(process, Signal::Kill));
+        }
     }
 
     /// Its log so far.

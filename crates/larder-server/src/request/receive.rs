@@ -27,12 +27,13 @@ pub enum Received {
 pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now: Time) -> Received {
     let site = cx.site();
     let client = &site.servers[listener.default].client;
+    let (buffers, buffer_bytes) = client.large_header_buffers;
+    let line_bytes = buffer_bytes.max(client.header_buffer_bytes);
     let limits = HeadLimits {
-        line_bytes: client.large_header_buffers.1,
-        head_bytes: client
-            .header_buffer_bytes
-            .max(client.large_header_buffers.0.saturating_mul(client.large_header_buffers.1)),
-        field_bytes: client.large_header_buffers.1,
+        line_bytes,
+        // The first buffer comes on top of the large ones.
+        head_bytes: client.header_buffer_bytes.saturating_add(buffers.saturating_mul(buffer_bytes)),
+        field_bytes: line_bytes,
         max_fields: client.max_headers,
         ignore_invalid: client.ignore_invalid_headers,
         underscores: client.underscores_in_headers,
@@ -56,7 +57,8 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
                 // TRACE echoes what the client may not see, CONNECT is for other proxies: nginx refuses both.
                 Ok(()) if matches!(ex.method, Method::Trace | Method::Connect) => {
                     ex.keep_alive = false;
-                    Step::Synth(Synth::Status(if ex.method == Method::Trace { 405 } else { 400 }))
+                    let is_path = ex.head.target().starts_with(b"/");
+                    Step::Synth(Synth::Status(if is_path { 405 } else { 400 }))
                 }
                 Ok(()) => Step::Route(Entrance::Server),
                 Err(error) => refuse(&error, ex, cx),

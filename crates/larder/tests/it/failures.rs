@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use larder_testkit::{Answer, Client, Framing, Origin, PhpFpm, Signal, children_of, is_running, signal_to};
+use larder_testkit::{Answer, Client, Framing, Origin, PhpFpm, Signal, is_running, signal_to};
 
 use crate::site::{Ends, Setup, Site, cached, eventually, get, get_on, php, text};
 
@@ -102,10 +102,7 @@ fn without_php_there_is_the_stale_page_or_else_a_502() {
     let php = php(&setup, 2);
     let site = php_site(setup, &php, "");
     assert_eq!(cached(&site.get("/p.php")), "MISS");
-    let children = children_of(php.pid());
-    for process in children.into_iter().chain([php.pid()]) {
-        signal_to(process, Signal::Kill).unwrap();
-    }
+    php.kill();
     let stale = site.get_until("/p.php", "the page to expire", |response| cached(response) != "HIT");
     assert_eq!((stale.status, cached(&stale), text(&stale)), (200, "STALE", "page".to_owned()));
     let without = site.get("/p.php?uncached=1");
