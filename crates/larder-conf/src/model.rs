@@ -1,5 +1,6 @@
-//! What a configuration means: every value typed, every default filled in, every inheritance done.
-//! Long because it is the one list of what larder can be told; it holds no logic.
+//! What a configuration means. Long because it is the one list of what larder can be told; it holds no logic.
+//!
+//! Every value is typed, every default filled in, every inheritance done.
 //!
 //! `build` makes it from the checked directive tree. The server turns it into running parts: it compiles
 //! the regular expressions, resolves the names of variables, and reports what does not fit at the [`Span`]s

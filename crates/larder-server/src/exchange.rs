@@ -189,8 +189,6 @@ pub enum CacheStatus {
     Revalidated,
     /// There.
     Hit,
-    /// Asked for too seldom to be stored.
-    Scarce,
 }
 
 impl CacheStatus {
@@ -204,7 +202,6 @@ impl CacheStatus {
             Self::Updating => "UPDATING",
             Self::Revalidated => "REVALIDATED",
             Self::Hit => "HIT",
-            Self::Scarce => "SCARCE",
         }
     }
 }

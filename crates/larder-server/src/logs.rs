@@ -1,6 +1,6 @@
 //! The logs of one configuration as a worker writes them: access lines by their format, errors with the request.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -66,7 +66,12 @@ pub struct Logs {
     access: RefCell<Vec<Option<LogWriter>>>,
     by_name: RefCell<HashMap<(usize, Vec<u8>), LogWriter>>,
     stamps: RefCell<Stamps>,
+    /// Whether lines wait for the end of this turn of the loop.
+    has_lines: Cell<bool>,
 }
+
+/// How much one turn of the loop may log to a file before it is written at once.
+const TURN_BYTES: usize = 16 * 1024;
 
 /// The circumstances of an exchange that may be over when they are needed.
 #[derive(Clone, Debug, Default)]
@@ -123,7 +128,7 @@ impl Logs {
                         LogTarget::Stderr => files.open(Path::new("/dev/stderr")).ok().map(Target::File),
                         other => target(other, &mut trouble),
                     };
-                    let (bytes, flush) = log.buffer.map_or((None, None), |(bytes, flush)| (Some(bytes), flush));
+                    let (bytes, flush) = buffer_of(log);
                     target.map(|target| LogWriter::new(target, bytes, flush))
                 }
                 AccessLogTarget::Variable(_) => None,
@@ -134,6 +139,7 @@ impl Logs {
             access: RefCell::new(access),
             by_name: RefCell::default(),
             stamps: RefCell::new(Stamps::new(zone)),
+            has_lines: Cell::new(false),
         };
         (logs, trouble)
     }
@@ -204,6 +210,9 @@ impl Logs {
     fn append(&self, index: usize, line: &[u8], ex: &mut Exchange, cx: &Cx) {
         let log = &cx.site().access_logs[index];
         let now = cx.now();
+        if log.buffer.is_none() && !self.has_lines.replace(true) {
+            cx.worker.lines_wait(&cx.local);
+        }
         let mut stamps = self.stamps.borrow_mut();
         let result = match &log.target {
             AccessLogTarget::Fixed(_) => match &mut self.access.borrow_mut()[index] {
@@ -222,7 +231,7 @@ impl Logs {
                 if !open.contains_key(&key) {
                     match LogFile::open(Path::new(std::ffi::OsStr::from_bytes(&key.1))) {
                         Ok(file) => {
-                            let (bytes, flush) = log.buffer.map_or((None, None), |(bytes, flush)| (Some(bytes), flush));
+                            let (bytes, flush) = buffer_of(log);
                             open.insert(key.clone(), LogWriter::new(Target::File(Arc::new(file)), bytes, flush));
                         }
                         Err(error) => {
@@ -267,6 +276,23 @@ impl Logs {
         }
     }
 
+    /// Writes the lines of logs without `buffer=`, once a turn of the loop: requests that are answered together are
+    /// logged together, by one write.
+    pub fn end_turn(&self, site: &Site, now: Time) {
+        self.has_lines.set(false);
+        let mut writers = self.access.borrow_mut();
+        let mut by_name = self.by_name.borrow_mut();
+        let fixed = writers.iter_mut().enumerate().filter_map(|(index, writer)| Some((index, writer.as_mut()?)));
+        let named = by_name.iter_mut().map(|((index, _), writer)| (*index, writer));
+        for (index, writer) in fixed.chain(named) {
+            if site.access_logs[index].buffer.is_none()
+                && let Err(trouble) = writer.flush(now)
+            {
+                self.main(LogLevel::Alert, trouble);
+            }
+        }
+    }
+
     /// Seconds since midnight, local time, for `expires @`.
     pub fn seconds_of_local_day(&self, now: Time) -> u64 {
         let offset = self.stamp(now, |stamp| stamp.offset_secs);
@@ -277,6 +303,11 @@ impl Logs {
     pub fn stamp<R>(&self, now: Time, f: impl FnOnce(&crate::log::stamp::Stamp) -> R) -> R {
         f(self.stamps.borrow_mut().at(now))
     }
+}
+
+/// The bytes and the time of a log's buffer. Without `buffer=`, room for what one turn of the loop logs.
+fn buffer_of(log: &crate::site::AccessLog) -> (Option<usize>, Option<std::time::Duration>) {
+    log.buffer.map_or((Some(TURN_BYTES), None), |(bytes, flush)| (Some(bytes), flush))
 }
 
 fn append_part(part: &Part, how: model::LogEscape, ex: &mut Exchange, cx: &Cx, line: &mut Vec<u8>) {

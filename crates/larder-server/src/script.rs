@@ -107,8 +107,7 @@ fn holds(condition: &Condition, ex: &mut Exchange, cx: &Cx) -> bool {
     match condition {
         Condition::True(text) => text.is_true(ex, cx),
         Condition::Equal(left, right, negate) => {
-            let left = left.value(ex, cx);
-            right.with(ex, cx, |_, right| left == right) != *negate
+            left.with(ex, cx, |ex, left| right.with(ex, cx, |_, right| left == right)) != *negate
         }
         Condition::Match(left, regex, negate) => {
             let mut subject = ex.scratch.pop().unwrap_or_default();

@@ -235,6 +235,10 @@ async fn work(
     loop {
         let command = tokio::select! {
             command = commands.recv() => command,
+            () = worker.lines() => {
+                worker.write_lines(clock::now());
+                continue;
+            }
             _ = tick.tick() => {
                 ticks = ticks.wrapping_add(1);
                 keep_house(number, ticks, &worker.cx());
@@ -262,6 +266,12 @@ async fn work(
                 tokio::task::yield_now().await;
                 worker.close();
                 let timeout = worker.cx().site().shutdown_timeout;
+                let lines = async {
+                    loop {
+                        worker.lines().await;
+                        worker.write_lines(clock::now());
+                    }
+                };
                 let ended = worker.all_ended();
                 let stopped = async {
                     while let Some(command) = commands.recv().await {
@@ -279,6 +289,7 @@ async fn work(
                 };
                 tokio::select! {
                     () = ended => {}
+                    () = lines => {}
                     () = stopped => {}
                     () = limit => {}
                 }
@@ -287,6 +298,7 @@ async fn work(
             Some(Command::Stop) | None => break,
         }
     }
+    worker.write_lines(clock::now());
     worker.cx().local.logs.flush(clock::now(), true);
 }
 

@@ -219,6 +219,8 @@ pub struct OriginPolicy {
     pub target: Target,
     /// In which protocol.
     pub protocol: Protocol,
+    /// `*_bind`: the address of ours that it is asked from.
+    pub bind: Option<Text>,
     /// What the protocols have in common.
     pub settings: Arc<OriginShared>,
     /// The cache, where there is one.

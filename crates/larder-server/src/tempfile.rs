@@ -14,6 +14,10 @@ use rustix::io::Errno;
 /// How many names are tried where the file system has no files without one.
 const NAMES_TRIED: u32 = 100;
 
+/// Where temporary files go unless the configuration names a directory. Not `TMPDIR`: only the binary reads the
+/// environment.
+pub const SYSTEM_DIR: &str = "/tmp";
+
 /// A file that is open for reading and writing and has no name.
 #[derive(Debug)]
 pub struct Temp {

@@ -35,6 +35,9 @@ pub struct Worker {
     background: Cell<usize>,
     ended: Notify,
     seed: Cell<u64>,
+    /// Configurations whose logs have lines of this turn.
+    logging: RefCell<Vec<Rc<Local>>>,
+    lines: Notify,
     /// Whether the request at hand was read together with the one before it.
     pub is_pipelined: Cell<bool>,
 }
@@ -69,6 +72,8 @@ impl Worker {
             background: Cell::new(0),
             ended: Notify::new(),
             seed: Cell::new(RandomState::new().hash_one(std::process::id()) | 1),
+            logging: RefCell::default(),
+            lines: Notify::new(),
             is_pipelined: Cell::new(false),
         })
     }
@@ -142,6 +147,27 @@ impl Worker {
         while self.open.get() > 0 || self.background.get() > 0 {
             self.ended.notified().await;
         }
+    }
+
+    /// Remembers that logs of `local` have lines to be written at the end of this turn of the loop.
+    pub fn lines_wait(&self, local: &Rc<Local>) {
+        self.logging.borrow_mut().push(Rc::clone(local));
+        self.lines.notify_one();
+    }
+
+    /// Waits until there are such lines.
+    pub async fn lines(&self) {
+        self.lines.notified().await;
+    }
+
+    /// Writes them.
+    pub fn write_lines(&self, now: Time) {
+        let mut logging = std::mem::take(&mut *self.logging.borrow_mut());
+        for local in logging.drain(..) {
+            local.logs.end_turn(&local.site, now);
+        }
+        // The room is used again.
+        *self.logging.borrow_mut() = logging;
     }
 
     /// The counters of all workers, summed.

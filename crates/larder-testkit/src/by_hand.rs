@@ -80,6 +80,22 @@ impl HandConnection {
         Ok(Some(OriginSeen { request_line: head.start_line, fields: head.fields, body, connection: self.number }))
     }
 
+    /// The head of the next request; what follows it is left unread.
+    pub fn request_head(&mut self) -> io::Result<Option<OriginSeen>> {
+        let head = self.incoming.head()?;
+        Ok(head.map(|head| OriginSeen {
+            request_line: head.start_line,
+            fields: head.fields,
+            body: Vec::new(),
+            connection: self.number,
+        }))
+    }
+
+    /// Reads `count` bytes as they come: fewer when the peer closes first.
+    pub fn read_bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        self.incoming.up_to(count)
+    }
+
     /// Sends these bytes.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.incoming.stream.write_all(bytes.as_ref())

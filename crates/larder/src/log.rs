@@ -7,7 +7,10 @@ use std::io::{self, Write};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 use larder_conf::model::{LogLevel, Syslog, SyslogServer};
+use larder_server::clock;
 
 /// Where lines go, each to all sinks that want its level.
 #[derive(Debug)]
@@ -94,8 +97,13 @@ fn put(mut to: impl Write, level: LogLevel, message: &str) -> io::Result<()> {
 
 fn line(level: LogLevel, message: &str) -> String {
     let pid = std::process::id();
-    let now = jiff::Zoned::now();
-    format!("{} [{}] {pid}#{pid}: {message}", now.strftime("%Y/%m/%d %H:%M:%S"), name(level))
+    format!("{} [{}] {pid}#{pid}: {message}", now().strftime("%Y/%m/%d %H:%M:%S"), name(level))
+}
+
+/// The time of day where this machine is.
+fn now() -> Zoned {
+    let millis = i64::try_from(clock::now().0).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX).to_zoned(TimeZone::system())
 }
 
 fn send(syslog: &Syslog, level: LogLevel, message: &str) -> io::Result<()> {
@@ -104,11 +112,10 @@ fn send(syslog: &Syslog, level: LogLevel, message: &str) -> io::Result<()> {
         true => String::new(),
         false => format!("{} ", crate::configuration::hostname()),
     };
-    let now = jiff::Zoned::now();
     let packet = format!(
         "<{}>{} {host}{}: {}",
         u16::from(syslog.facility) * 8 + u16::from(severity),
-        now.strftime("%b %e %H:%M:%S"),
+        now().strftime("%b %e %H:%M:%S"),
         syslog.tag,
         line(level, message),
     );

@@ -48,6 +48,11 @@ impl Cx<'_> {
         }
     }
 
+    /// Says, once for each `what`, that it is read and nothing comes of it.
+    pub fn notice_no_effect(&mut self, what: &str, span: Span, why: &str) {
+        self.report_once(what, || Diagnostic::notice(format!("\"{what}\" is read and has no effect: {why}")).at(span));
+    }
+
     /// Path relative to the prefix, as nginx joins logs, roots and temporary files.
     pub fn path(&self, text: &str) -> std::path::PathBuf {
         self.options.prefix.join(text)

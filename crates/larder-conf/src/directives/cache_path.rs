@@ -58,8 +58,11 @@ fn cache_path(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
             }
             "min_free" => {
                 let bytes = values::offset(value);
-                cache.min_free_bytes =
-                    Some(bytes.ok_or_else(|| wrong("min_free value").label(must_be(values::OFFSET)))?);
+                let bytes = bytes.ok_or_else(|| wrong("min_free value").label(must_be(values::OFFSET)))?;
+                cache.min_free_bytes = Some(bytes);
+                if bytes > 0 {
+                    cx.notice_no_effect("min_free", word.span, "pages are kept in memory in this version");
+                }
             }
             "use_temp_path" if matches!(value, "on" | "off") => {}
             "use_temp_path" => {
@@ -98,6 +101,11 @@ fn cache_path(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
             .at(d.arg(0).span)
             .related(known.zone.span, "the other one is here"));
     }
+    cx.report_once("cache_path", || {
+        Diagnostic::notice("pages are kept in memory in this version; the folders of caches stay empty")
+            .at(d.arg(0).span)
+            .help("a zone keeps up to \"max_size\", and no more than its share of half of the memory")
+    });
     http.cache_paths.push(CachePath { zone: name, keys_bytes: bytes, ..cache });
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `charset`: the label in `Content-Type`. Nothing is converted.
 
-use super::{Action, Args, DirectiveInfo, HSL, HSLI, ONE, directive, http, repeated};
+use super::{Action, Args, DirectiveInfo, HSL, HSLI, ONE, directive, repeated};
 
 pub const TABLE: &[DirectiveInfo] = &[
     directive(
@@ -19,7 +19,13 @@ pub const TABLE: &[DirectiveInfo] = &[
         "override_charset",
         HSLI,
         Args::Flag,
-        Action::Level(|l, _, d| http::set(&mut l.settings.override_charset, d.flag())),
+        Action::Level(|l, cx, d| {
+            l.settings.override_charset = d.flag()?;
+            if l.settings.override_charset {
+                cx.notice_no_effect(&d.name.text, d.name.span, "a charset that an origin names stays");
+            }
+            Ok(())
+        }),
     ),
     repeated(
         "charset_types",

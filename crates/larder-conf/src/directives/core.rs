@@ -128,12 +128,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         ONE,
         Action::Main(|main, cx, d| {
             main.worker_connections = Some(d.number(0)?);
-            cx.report_once("worker_connections", || {
-                Diagnostic::notice(
-                    "\"worker_connections\" is read and has no effect: connections are limited by open files only",
-                )
-                .at(d.name.span)
-            });
+            cx.notice_no_effect(&d.name.text, d.name.span, "connections are limited by open files only");
             Ok(())
         }),
     ),

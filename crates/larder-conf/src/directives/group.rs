@@ -1,6 +1,6 @@
 //! `upstream`: groups of origins.
 
-use super::{Action, Args, BlockKind, DirectiveInfo, HTTP, NONE, ONE, UPSTREAM, block, directive, repeated};
+use super::{Action, Args, BlockKind, DirectiveInfo, HTTP, NONE, ONE, UPSTREAM, block, directive, http, repeated};
 use crate::build::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, Balance, Upstream, UpstreamServer};
@@ -110,7 +110,7 @@ fn balance(upstream: &mut Upstream, cx: &mut Cx<'_>, d: &Directive, balance: Bal
 /// The parameters of a `server`.
 const PARAMETERS: &[&str] = &["weight", "max_fails", "fail_timeout", "max_conns", "backup", "down", "resolve"];
 
-fn server(upstream: &mut Upstream, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+fn server(upstream: &mut Upstream, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     let address = d.arg(0);
     check_address(address)?;
     let mut server = UpstreamServer {
@@ -132,7 +132,13 @@ fn server(upstream: &mut Upstream, _: &mut Cx<'_>, d: &Directive) -> Outcome {
         match (word.text.as_str(), word.text.split_once('=')) {
             ("backup", _) => server.backup = true,
             ("down", _) => server.down = true,
-            ("resolve", _) => server.resolve = true,
+            ("resolve", _) => {
+                server.resolve = true;
+                let is_name = !address.text.starts_with("unix:") && http::address(&address.text, 80).is_none();
+                if is_name {
+                    cx.notice_no_effect("resolve", word.span, "names are resolved when larder starts and reloads");
+                }
+            }
             (_, Some(("weight", value))) => match number(value)? {
                 0 => return Err(d.invalid_parameter_value(word, "a number above zero")),
                 weight => server.weight = weight,

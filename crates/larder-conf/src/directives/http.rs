@@ -106,13 +106,17 @@ pub const TABLE: &[DirectiveInfo] = &[
         "keepalive_disable",
         HSL,
         Args::Between(1, 2),
-        Action::Level(|l, _, d| {
+        Action::Level(|l, cx, d| {
             l.settings.keepalive_disable.clear();
             for word in &d.args {
                 match word.text.as_str() {
                     "none" => {}
                     "msie6" | "safari" => l.settings.keepalive_disable.push(word.text.clone()),
                     _ => return Err(d.invalid(word, "\"none\", \"msie6\" or \"safari\"")),
+                }
+                // The default, msie6, says nothing: that browser is gone.
+                if word.text == "safari" {
+                    cx.notice_no_effect("keepalive_disable safari", word.span, "no browser is told apart");
                 }
             }
             Ok(())
@@ -161,7 +165,13 @@ pub const TABLE: &[DirectiveInfo] = &[
         "log_subrequest",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| set(&mut l.settings.log_subrequest, d.flag())),
+        Action::Level(|l, cx, d| {
+            l.settings.log_subrequest = d.flag()?;
+            if l.settings.log_subrequest {
+                cx.notice_no_effect(&d.name.text, d.name.span, "there are no subrequests");
+            }
+            Ok(())
+        }),
     ),
     directive(
         "server_tokens",
@@ -247,7 +257,16 @@ pub const TABLE: &[DirectiveInfo] = &[
     directive("disable_symlinks", HSL, Args::Between(1, 2), Action::Level(disable_symlinks)),
     // Names.
     directive("resolver", HSL, Args::AtLeast(1), Action::Level(resolver)),
-    directive("resolver_timeout", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.resolver_timeout, d.time(0)))),
+    directive(
+        "resolver_timeout",
+        HSL,
+        ONE,
+        Action::Level(|l, cx, d| {
+            l.settings.resolver_timeout = d.time(0)?;
+            cx.notice_no_effect(&d.name.text, d.name.span, SYSTEM_RESOLVES);
+            Ok(())
+        }),
+    ),
     directive(
         "larder_cache_status",
         HSL,
@@ -255,6 +274,9 @@ pub const TABLE: &[DirectiveInfo] = &[
         Action::Level(|l, _, d| set(&mut l.settings.cache_status_header, d.flag())),
     ),
 ];
+
+/// Why the directives about name servers are for nothing.
+const SYSTEM_RESOLVES: &str = "names are resolved by the system";
 
 /// Puts a value where it belongs.
 pub fn set<T>(place: &mut T, value: Outcome<T>) -> Outcome {
@@ -387,7 +409,7 @@ fn disable_symlinks(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome
     Ok(())
 }
 
-fn resolver(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+fn resolver(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     const DNS_PORT: u16 = 53;
     let mut servers = Vec::new();
     for word in &d.args {
@@ -409,18 +431,25 @@ fn resolver(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
         return Err(Diagnostic::error("no name servers defined").at(d.span()));
     }
     level.settings.resolver = servers;
+    cx.notice_no_effect(&d.name.text, d.name.span, SYSTEM_RESOLVES);
     Ok(())
 }
 
 /// A literal address, `localhost` included, with or without a port.
 pub fn address(text: &str, default_port: u16) -> Option<SocketAddr> {
-    let text = match text.strip_prefix("localhost") {
-        Some(rest) if rest.is_empty() || rest.starts_with(':') => format!("127.0.0.1{rest}"),
-        _ => text.to_owned(),
-    };
+    match text.strip_prefix("localhost") {
+        Some(rest) if rest.is_empty() || rest.starts_with(':') => {
+            literal_address(&format!("127.0.0.1{rest}"), default_port)
+        }
+        _ => literal_address(text, default_port),
+    }
+}
+
+/// The same without `localhost`.
+pub fn literal_address(text: &str, default_port: u16) -> Option<SocketAddr> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return (address.port() != 0).then_some(address);
     }
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     bare.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, default_port))
 }

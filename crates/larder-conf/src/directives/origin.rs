@@ -76,7 +76,7 @@ macro_rules! shared_table {
                 concat!($prefix, "_request_buffering"),
                 HSL,
                 FLAG,
-                Action::Level(|l, _, d| o::flag(&mut l.$pick().request_buffering, d)),
+                Action::Level(|l, cx, d| o::request_buffering(l.$pick(), cx, d)),
             ),
             directive(
                 concat!($prefix, "_ignore_client_abort"),
@@ -138,7 +138,12 @@ macro_rules! shared_table {
                 MANY,
                 Action::Level(|l, _, d| o::ignore_headers(l.is_first, l.$pick(), d)),
             ),
-            directive(concat!($prefix, "_limit_rate"), HSL, ONE, Action::Level(|l, _, d| o::limit_rate(l.$pick(), d))),
+            directive(
+                concat!($prefix, "_limit_rate"),
+                HSL,
+                ONE,
+                Action::Level(|l, cx, d| o::limit_rate(l.$pick(), cx, d)),
+            ),
             directive(
                 concat!($prefix, "_force_ranges"),
                 HSL,
@@ -155,7 +160,7 @@ macro_rules! shared_table {
                 concat!($prefix, "_bind"),
                 HSL,
                 Args::Between(1, 2),
-                Action::Level(|l, _, d| o::bind(l.$pick(), d)),
+                Action::Level(|l, cx, d| o::bind(l.$pick(), cx, d)),
             ),
             directive(
                 concat!($prefix, "_cache"),
@@ -280,8 +285,22 @@ pub fn next_upstream_timeout(origin: &mut OriginSettings, d: &Directive) -> Outc
     http::set(&mut origin.next_upstream_timeout, d.time(0).map(|time| (!time.is_zero()).then_some(time)))
 }
 
-pub fn limit_rate(origin: &mut OriginSettings, d: &Directive) -> Outcome {
-    http::set(&mut origin.limit_rate, http::rate(d).map(Some))
+pub fn request_buffering(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+    flag(&mut origin.request_buffering, d)?;
+    if !origin.request_buffering {
+        let what = format!("{} off", d.name.text);
+        cx.notice_no_effect(&what, d.span(), "the body of a request is always read whole first");
+    }
+    Ok(())
+}
+
+pub fn limit_rate(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let rate = http::rate(d)?;
+    if template::as_literal(&rate) != Some("0") {
+        cx.notice_no_effect(&d.name.text, d.span(), "an answer is taken as fast as it is made");
+    }
+    origin.limit_rate = Some(rate);
+    Ok(())
 }
 
 pub fn max_range_offset(origin: &mut OriginSettings, d: &Directive) -> Outcome {
@@ -312,7 +331,7 @@ pub fn templates(is_first: bool, list: &mut Vec<Template>, d: &Directive) -> Out
     Ok(())
 }
 
-pub fn bind(origin: &mut OriginSettings, d: &Directive) -> Outcome {
+pub fn bind(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     if let Some(word) = d.args.get(1) {
         return Err(match word.text.as_str() {
             "transparent" => Diagnostic::error("\"transparent\" is not available in this version of larder")
@@ -325,8 +344,19 @@ pub fn bind(origin: &mut OriginSettings, d: &Directive) -> Outcome {
         "off" => None,
         text => {
             let bind = d.template(0)?;
-            if template::as_literal(&bind).is_some() && http::address(text, 0).is_none() {
-                return Err(Diagnostic::error(format!("invalid address \"{text}\"")).at(d.arg(0).span));
+            if template::as_literal(&bind).is_some() {
+                let Some(address) = http::literal_address(text, 0) else {
+                    return Err(Diagnostic::error(format!("invalid address \"{text}\"")).at(d.arg(0).span));
+                };
+                if address.port() != 0 {
+                    let name = &d.name.text;
+                    cx.report_once(&format!("port of {name}"), || {
+                        Diagnostic::notice(format!(
+                            "the port of \"{name}\" is read and has no effect: the system chooses one"
+                        ))
+                        .at(d.arg(0).span)
+                    });
+                }
             }
             Some(bind)
         }

@@ -171,6 +171,7 @@ impl Builder {
             id: next_policy(),
             target,
             protocol,
+            bind: self.maybe(model.bind.as_ref()),
             settings: Arc::new(OriginShared { model: model.clone(), hidden }),
             cache,
         }))

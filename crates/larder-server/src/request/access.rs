@@ -22,9 +22,10 @@ fn peer(ex: &Exchange) -> Peer {
 }
 
 /// Takes the client's address from the field that `real_ip_header` names, when the peer is trusted.
+/// Asked at the server's level and, as in nginx, again at the location's; found once, it stays.
 pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
-    let settings = &cx.site().locations[cx.site().servers[ex.server].root].settings;
-    if settings.real_ip_from.is_empty() {
+    let settings = &cx.site().locations[ex.location].settings;
+    if settings.real_ip_from.is_empty() || ex.real_ip.is_some() {
         return;
     }
     let trusted = Trusted::new(&settings.real_ip_from);

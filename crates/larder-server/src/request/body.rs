@@ -1,6 +1,7 @@
 //! The body of a request: read whole before an origin is asked, into memory, then into an unlinked file.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -126,18 +127,20 @@ impl Sink {
         self.written += data.len() as u64;
         if self.file.is_none() && self.memory.len() + data.len() > self.memory_bytes_max {
             let dir = cx.site().locations[ex.location].settings.client_body_temp_path.clone();
-            let file = tempfile::create(dir.as_deref().unwrap_or(&std::env::temp_dir()), &std::env::temp_dir())
-                .map(|temp| temp.file)
-                .map_err(|error| {
-                    Refused::Status(500, format!("cannot make a temporary file for the request body ({error})"))
-                })?;
+            let system = Path::new(tempfile::SYSTEM_DIR);
+            let temp = tempfile::create(dir.as_deref().unwrap_or(system), system).map_err(|error| {
+                Refused::Status(500, format!("cannot make a temporary file for the request body ({error})"))
+            })?;
+            if let Some(fallback) = &temp.fallback {
+                cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("{fallback}"));
+            }
             cx.local.logs.error(
                 cx,
                 ex,
                 LogLevel::Warn,
                 format_args!("a client request body is buffered to a temporary file"),
             );
-            self.file = Some(file);
+            self.file = Some(temp.file);
             let memory = std::mem::take(&mut self.memory);
             self.write(&memory)?;
         }

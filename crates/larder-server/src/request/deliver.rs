@@ -595,7 +595,7 @@ fn append_cache_status(object: Option<&Object>, loc: &Loc, ex: &Exchange, cx: &C
     match status {
         CacheStatus::Hit => out.extend_from_slice(b"; hit"),
         CacheStatus::Stale | CacheStatus::Updating => out.extend_from_slice(b"; hit"),
-        CacheStatus::Miss | CacheStatus::Scarce => out.extend_from_slice(b"; fwd=uri-miss"),
+        CacheStatus::Miss => out.extend_from_slice(b"; fwd=uri-miss"),
         CacheStatus::Bypass => out.extend_from_slice(b"; fwd=bypass"),
         CacheStatus::Expired | CacheStatus::Revalidated => out.extend_from_slice(b"; fwd=stale"),
     }

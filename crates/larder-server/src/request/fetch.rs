@@ -18,6 +18,7 @@ use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
 use crate::pump::{self, Report};
 use crate::site::{OriginPolicy, Protocol};
+use crate::tempfile;
 
 use super::origin_request::{self, Validators};
 use super::store::{self, Keeping};
@@ -443,7 +444,7 @@ fn spill(policy: &OriginPolicy, fields: &Fields) -> Spill {
     };
     let memory = model.buffers.0.saturating_mul(model.buffers.1).max(model.buffer_bytes);
     Spill {
-        dir: model.temp_path.clone().filter(|dir| dir.is_dir()).unwrap_or_else(|| std::env::temp_dir()),
+        dir: model.temp_path.clone().filter(|dir| dir.is_dir()).unwrap_or_else(|| tempfile::SYSTEM_DIR.into()),
         memory_bytes_max: if buffering { memory } else { model.buffer_bytes },
         file_bytes_max: if buffering { model.max_temp_file_bytes } else { 0 },
     }

@@ -45,6 +45,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
             return Step::Synth(Synth::Status(500));
         }
     };
+    super::origin_request::note_proxy_host(policy, ex, cx);
     make_key(policy, cache, ex, cx);
     if cache.bypass.iter().any(|text| text.is_true(ex, cx)) {
         ex.cache_status = Some(CacheStatus::Bypass);

@@ -1,6 +1,6 @@
 //! The request as the origin gets it: FastCGI parameters or an HTTP head, from the exchange.
 
-use std::net::ToSocketAddrs as _;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -84,6 +84,7 @@ pub fn build(
     {
         hash_key = text.value(ex, cx);
     }
+    let bind = local_address(policy, ex, cx);
     Ok(Fetch {
         group: place.group,
         hash_key,
@@ -94,7 +95,7 @@ pub fn build(
             send: model.send_timeout,
             read: model.read_timeout,
             head_bytes_max: model.buffer_bytes,
-            bind: None,
+            bind,
             tcp_keepalive: model.socket_keepalive,
         },
         retry: Retry {
@@ -112,6 +113,43 @@ pub fn build(
         keep,
         method_is_head: ex.method == Method::Head,
     })
+}
+
+/// The address of ours that the origin is asked from. One that is none is logged, and the system chooses, as in nginx.
+fn local_address(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<IpAddr> {
+    policy.bind.as_ref()?.with(ex, cx, |ex, value| {
+        if matches!(value, b"" | b"off") {
+            return None;
+        }
+        let ip = parse_local(value);
+        if ip.is_none() {
+            let shown = String::from_utf8_lossy(value);
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("invalid local address \"{shown}\""));
+        }
+        ip
+    })
+}
+
+/// An address with or without a port, which is left to the system.
+fn parse_local(value: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(value).ok()?;
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse().ok().or_else(|| text.parse().ok().map(|address: SocketAddr| address.ip()))
+}
+
+/// Sets `$proxy_host`, which a key may be made of, before anything asks for it.
+pub fn note_proxy_host(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
+    let mut host = std::mem::take(&mut ex.proxy_host);
+    host.clear();
+    match &policy.target {
+        Target::Group { host: named, .. } => host.extend_from_slice(named),
+        Target::Variable(text) => {
+            let url = text.value(ex, cx);
+            let (place, _) = split_authority(url.strip_prefix(b"http://").unwrap_or(&url));
+            host.extend_from_slice(place);
+        }
+    }
+    ex.proxy_host = host;
 }
 
 /// The key that nginx makes of a request to `proxy_pass` when no `proxy_cache_key` is given: scheme, host and URI
@@ -420,4 +458,26 @@ fn push_line(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 /// Whether a text is there and comes out true.
 pub fn any_true(texts: &[Text], ex: &mut Exchange, cx: &Cx) -> bool {
     texts.iter().any(|text| text.is_true(ex, cx))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_ours_may_have_a_port() {
+        for (value, ip) in [
+            ("127.0.0.1", Some("127.0.0.1")),
+            ("127.0.0.1:8080", Some("127.0.0.1")),
+            ("::1", Some("::1")),
+            ("[::1]", Some("::1")),
+            ("[::1]:8080", Some("::1")),
+            ("unix:", None),
+            ("localhost", None),
+            ("127.0.0.1:", None),
+        ] {
+            assert_eq!(parse_local(value.as_bytes()), ip.map(|ip| ip.parse().expect("it is an address")), "{value}");
+        }
+        assert_eq!(parse_local(b"\xff"), None);
+    }
 }

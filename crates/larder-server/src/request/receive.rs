@@ -57,7 +57,8 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
                 // TRACE echoes what the client may not see, CONNECT is for other proxies: nginx refuses both.
                 Ok(()) if matches!(ex.method, Method::Trace | Method::Connect) => {
                     ex.keep_alive = false;
-                    let is_path = ex.head.target().starts_with(b"/");
+                    let target = ex.head.line().split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+                    let is_path = target.starts_with(b"/");
                     Step::Synth(Synth::Status(if is_path { 405 } else { 400 }))
                 }
                 Ok(()) => Step::Route(Entrance::Server),

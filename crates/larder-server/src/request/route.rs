@@ -28,10 +28,10 @@ pub enum Entrance {
 pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
     match entrance {
         Entrance::Server => {
+            ex.location = cx.site().servers[ex.server].root;
             if !ex.internal {
                 access::find_real_ip(ex, cx);
             }
-            ex.location = cx.site().servers[ex.server].root;
             match script::run(&cx.site().locations[ex.location].script, ex, cx) {
                 Ran::Answer(answer) => answered(answer),
                 Ran::Through(_) | Ran::Stopped(_) => find_and_enter(ex, cx),
@@ -148,6 +148,7 @@ fn guard(ex: &mut Exchange, cx: &Cx) -> Step {
     {
         ex.location = *location;
     }
+    access::find_real_ip(ex, cx);
     if !ex.limited
         && let Some(step) = access::limits(ex, cx)
     {

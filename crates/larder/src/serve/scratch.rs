@@ -1,11 +1,11 @@
 //! A folder of our own for sockets, cached pages and temporary files.
 
 use std::fs::{self, DirBuilder};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::oserror::CallFailed;
 
@@ -20,7 +20,8 @@ impl Scratch {
     }
 
     fn create_in(place: &Path) -> Result<Scratch, CallFailed> {
-        let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
+        // Where everyone may write, nobody is to know the name before.
+        let seed = RandomState::new().hash_one(std::process::id()) as u32;
         for attempt in 0..TRIES {
             let name = format!("larder-{}-{:08x}", std::process::id(), seed.wrapping_add(attempt));
             let path = place.join(name);

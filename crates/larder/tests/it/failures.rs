@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use larder_testkit::{Answer, Client, Framing, Origin, PhpFpm, Signal, is_running, signal_to};
+use larder_testkit::{Answer, Client, Folder, Framing, Origin, PhpFpm, Signal, is_running, signal_to};
 
 use crate::site::{Ends, Setup, Site, cached, eventually, get, get_on, php, text};
 
@@ -159,33 +159,33 @@ fn a_php_that_has_no_child_left_costs_those_who_need_it_and_nobody_else() {
     assert_eq!(text(&after), "page");
 }
 
-/// A file system with next to no room; unmounted when dropped.
+/// A file system with next to no room, on a folder of its own; unmounted when dropped.
 struct TinyDisk {
-    path: PathBuf,
+    folder: Folder,
 }
 
 impl TinyDisk {
     /// Mounts one, where the test may.
-    fn mount(path: &Path) -> Option<TinyDisk> {
-        fs::create_dir(path).unwrap();
+    fn mount() -> Option<TinyDisk> {
+        let folder = Folder::new().unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=64k,mode=1777", "tmpfs"])
-            .arg(path)
+            .arg(folder.path())
             .output()
             .is_ok_and(|output| output.status.success());
-        mounted.then(|| TinyDisk { path: path.to_owned() })
+        mounted.then_some(TinyDisk { folder })
     }
 
     /// Takes all the room there is.
     fn fill(&self) {
-        let mut file = fs::File::create(self.path.join("ballast")).unwrap();
+        let mut file = fs::File::create(self.folder.join("ballast")).unwrap();
         while file.write_all(&[0; 1024]).is_ok() {}
     }
 }
 
 impl Drop for TinyDisk {
     fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(&self.path).output());
+        drop(Command::new("umount").arg("-l").arg(self.folder.path()).output());
     }
 }
 
@@ -196,11 +196,18 @@ fn a_full_disk_costs_log_lines_and_speed_but_no_answer() {
     origin.answer("/page", Answer::ok("page"));
     origin.answer("/large", Answer::ok(large.clone()));
     let setup = Setup::new().name("ORIGIN", origin.address());
-    let disk = TinyDisk::mount(&setup.path("tiny"));
+    let disk = TinyDisk::mount();
     let setup = match &disk {
-        Some(disk) => setup.name("TEMP", disk.path.display()).name("LOG", disk.path.join("access.log").display()),
-        // Not root: no disk of our own, but a log that is always full, and a folder that is not there.
-        None => setup.name("TEMP", "/nowhere").name("LOG", "/dev/full"),
+        Some(disk) => {
+            setup.name("TEMP", disk.folder.path().display()).name("LOG", disk.folder.join("access.log").display())
+        }
+        // Not root: no disk of our own, but a log that is always full, and a folder that takes no files.
+        None => {
+            let closed = setup.path("closed");
+            fs::create_dir(&closed).unwrap();
+            fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+            setup.name("TEMP", closed.display()).name("LOG", "/dev/full")
+        }
     };
     setup.write_raw(
         "daemon off; worker_processes 2; pid nginx.pid; error_log error.log info; events {}

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use larder_testkit::{Answer, Framing, HandOrigin, Origin, PATIENCE, Signal, is_running};
 
@@ -68,6 +69,62 @@ fn a_response_under_way_ends_whole() {
 }
 
 #[test]
+fn no_request_fails_while_one_configuration_follows_the_other() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let site = Setup::new().name("ORIGIN", origin.address()).start(&cache("0"));
+    let is_over = AtomicBool::new(false);
+    let answered = std::thread::scope(|scope| {
+        let visitors: Vec<_> = (0..4)
+            .map(|visitor| {
+                let (site, is_over) = (&site, &is_over);
+                scope.spawn(move || {
+                    let mut kept = site.client();
+                    let mut answered = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        let target = format!("/{}", answered % 7);
+                        let response = if visitor % 2 == 0 { get_on(&mut kept, &target) } else { site.get(&target) };
+                        assert_eq!((response.status, text(&response)), (200, "page".to_owned()), "{target}");
+                        answered += 1;
+                    }
+                    answered
+                })
+            })
+            .collect();
+        for number in 1..=15 {
+            site.change_to(&cache(&number.to_string()));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        visitors.into_iter().map(|visitor| visitor.join().expect("every request is answered")).sum::<usize>()
+    });
+    assert!(answered > 15, "{answered}");
+    assert_eq!(site.get("/0").field("X-Label"), Some("15"));
+}
+
+#[test]
+fn zones_come_and_go_while_their_pages_are_sent() {
+    let mut origin = HandOrigin::start().unwrap();
+    let site = Setup::new().name("ORIGIN", origin.address()).start(&cache("old"));
+    let mut client = site.client();
+    client.send(get("/p").as_bytes()).unwrap();
+    let mut fetch = origin.accept().unwrap();
+    fetch.request().unwrap().unwrap();
+    fetch.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf").unwrap();
+    let mut response = client.read_head().unwrap();
+    site.change_to(&says("nothing"));
+    site.change_to(&cache("new").replace("pages:1m", "pages:2m"));
+    fetch.send("rest").unwrap();
+    client.read_body(&mut response).unwrap();
+    assert_eq!(text(&response), "halfrest");
+    let mut again = site.client();
+    again.send(get("/p").as_bytes()).unwrap();
+    let mut fetch = origin.accept().unwrap();
+    fetch.request().unwrap().unwrap();
+    fetch.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+    assert_eq!(again.read_response("GET").unwrap().body, b"ok", "a zone that was away begins empty");
+}
+
+#[test]
 fn addresses_come_and_go() {
     let site = Site::start("server { listen 127.0.0.1:{PORT}; return 200 one; }");
     let (one, two) = (site.setup().address(), site.setup().other_address());
@@ -91,6 +148,17 @@ fn an_address_that_is_taken_refuses_the_reload_and_nothing_else() {
     site.wait_for_log("the old one goes on");
     assert!(site.count_in_log("(98: Address already in use)") > 0, "{}", site.server().error_log());
     assert_eq!(text(&site.get("/")), "old");
+}
+
+#[test]
+fn what_needs_a_new_start_is_said_and_the_rest_applies() {
+    let site = Setup::new().main("daemon off; worker_processes 1;").start(&says("old"));
+    let text_of_file = fs::read_to_string(site.setup().path("nginx.conf")).unwrap();
+    let changed = text_of_file.replace("worker_processes 1;", "worker_processes 2;").replace("old", "new");
+    site.setup().write_raw(&changed);
+    site.reload();
+    assert_eq!(site.count_in_log("a new \"worker_processes\" takes effect when larder is started again"), 1);
+    assert_eq!(text(&site.get("/")), "new");
 }
 
 #[test]

@@ -1,0 +1,52 @@
+//! A hit allocates nothing: neither with a plain key nor with the rules of a WordPress recipe, logged or not.
+//!
+//! In a test binary of its own, as the counting allocator counts for the whole process.
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[path = "../benches/site/mod.rs"]
+mod site;
+
+use site::{Keep, Site};
+
+#[global_allocator]
+static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Hits in one measurement.
+const HITS: usize = 500;
+/// How often it is measured: the house-keeping of a worker, every quarter of a second, may fall into one.
+const ROUNDS: usize = 8;
+
+#[test]
+fn a_hit_allocates_nothing() {
+    for (name, http, location) in [
+        ("a plain key", "access_log off;", ""),
+        ("a status in a field", "access_log off;", "add_header X-Cache $upstream_cache_status;"),
+        ("the rules of a recipe", "access_log off; map $http_cookie $in { default 0; ~logged_in 1; }", RECIPE),
+        ("an access log", "log_format l '$remote_addr [$time_local] \"$request\" $status $body_bytes_sent'; access_log /dev/null l;", ""),
+    ] {
+        let site = Site::start(http, location);
+        let mut client = Keep::connect(site.port());
+        client.get(1000);
+        let fewest = (0..ROUNDS)
+            .map(|_| {
+                let region = Region::new(COUNTING);
+                client.get(HITS);
+                region.change().allocations
+            })
+            .min();
+        assert_eq!(fewest, Some(0), "{name}: allocations in {HITS} hits");
+    }
+}
+
+const RECIPE: &str = r#"
+    set $skip 0;
+    if ($request_method = POST) { set $skip 1; }
+    if ($query_string != "") { set $skip 1; }
+    if ($request_uri ~* "/wp-admin/|/xmlrpc.php|wp-.*.php|/feed/|index.php|sitemap(_index)?.xml") { set $skip 1; }
+    if ($http_cookie ~* "comment_author|wordpress_[a-f0-9]+|wp-postpass|wordpress_no_cache|wordpress_logged_in") { set $skip 1; }
+    proxy_cache_bypass $skip $in;
+    proxy_no_cache $skip $in;
+"#;
