@@ -761,7 +761,7 @@ fn next_policy() -> u64 {
 /// Half of the memory that this process may use: of the machine, or of its cgroup.
 fn memory_for_zones() -> u64 {
     let machine = rustix::system::sysinfo();
-    let machine = u64::from(machine.totalram).saturating_mul(u64::from(machine.mem_unit));
+    let machine = machine.totalram.saturating_mul(u64::from(machine.mem_unit));
     let group =
         std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse::<u64>().ok());
     group.map_or(machine, |group| group.min(machine)) / 2

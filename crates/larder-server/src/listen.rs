@@ -72,7 +72,7 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
             return;
         }
     };
-    let accepted = Cell::new(0);
+    let accepted = Cell::new(0_u32);
     loop {
         match listener.accept().await {
             Ok((stream, peer, local)) => {
@@ -80,7 +80,7 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
                     Rc::new(Client { id: ids.next(), peer, local, bound: address.clone(), began: clock::now() });
                 tokio::task::spawn_local(Connection::new(stream, client, Rc::clone(&worker)).run());
                 accepted.set(accepted.get() + 1);
-                if accepted.get() % BURST == 0 {
+                if accepted.get().is_multiple_of(BURST) {
                     tokio::task::yield_now().await;
                 }
             }

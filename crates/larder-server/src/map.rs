@@ -165,8 +165,8 @@ fn kind_of(name: &[u8]) -> Option<Kind<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use larder_conf::Span;
     use larder_conf::model::Pattern;
-    use larder_conf::span::Span;
 
     use super::*;
 

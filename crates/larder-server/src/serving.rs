@@ -100,12 +100,10 @@ impl Serving {
             main_log.main(LogLevel::Alert, line);
         }
         let count = options.workers.max(1);
-        let mut sockets = share(descriptors.listeners, count);
         let mut workers = Vec::with_capacity(count);
-        for number in 0..count {
+        for (number, mine) in share(descriptors.listeners, count).into_iter().enumerate() {
             let (sender, receiver) = mpsc::unbounded_channel();
             let (site, shared) = (Arc::clone(&site), shared.clone());
-            let mine = std::mem::take(&mut sockets[number]);
             let thread = std::thread::Builder::new()
                 .name(format!("worker {number}"))
                 .spawn(move || run(number, site, mine, shared, receiver))
@@ -321,7 +319,7 @@ fn start_listening(
 fn keep_house(number: usize, ticks: u32, cx: &Cx) {
     let now = cx.now();
     cx.local.logs.flush(now, false);
-    if ticks % SWEEP_TICKS != 0 {
+    if !ticks.is_multiple_of(SWEEP_TICKS) {
         return;
     }
     for front in &cx.local.fronts {

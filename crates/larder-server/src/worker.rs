@@ -27,6 +27,7 @@ pub struct Worker {
     pub read_buffer: RefCell<Vec<u8>>,
     /// Lent likewise for the head of a response.
     pub write_buffer: RefCell<Vec<u8>>,
+    #[allow(clippy::vec_box, reason = "exchanges are large and move between steps as boxes")]
     pool: RefCell<Vec<Box<Exchange>>>,
     idle: RefCell<Vec<Option<Waker>>>,
     free: RefCell<Vec<usize>>,

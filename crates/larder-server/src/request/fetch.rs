@@ -178,8 +178,9 @@ fn failed(error: &FetchError, plan: Plan, policy: &OriginPolicy, ex: &mut Exchan
         FailKind::Timeout => stale.timeout,
         FailKind::InvalidHeader => stale.invalid_header,
     };
-    if let Some(step) = instead(plan, allowed, policy, ex, cx) {
-        return step;
+    let usable = plan.stale.filter(|object| allowed || object.may_serve_if_error(cx.now()));
+    if let Some(object) = usable {
+        return instead(object, plan.storing, policy, ex, cx);
     }
     let status = match (kind, error) {
         (_, FetchError::Body(_)) => 500,
@@ -189,15 +190,19 @@ fn failed(error: &FetchError, plan: Plan, policy: &OriginPolicy, ex: &mut Exchan
     Step::Synth(Synth::Status(status))
 }
 
-/// The stale page in place of a failed or unwelcome answer, when that is allowed and there is one.
-fn instead(plan: Plan, allowed: bool, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let object = plan.stale.filter(|object| allowed || object.may_serve_if_error(cx.now()))?;
-    // Dropping the right to store wakes whoever waits for it.
-    drop(plan.storing);
+/// The stale page in place of a failed or unwelcome answer. Dropping the right to store wakes whoever waits for it.
+fn instead(
+    object: Arc<Object>,
+    storing: Option<Storing>,
+    policy: &OriginPolicy,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Step {
+    drop(storing);
     ex.cache_status = Some(CacheStatus::Stale);
     ex.cache_detail = "the origin failed";
     cx.stats().stale.add(1);
-    Some(lookup::deliver_object(object, policy, ex, cx))
+    lookup::deliver_object(object, policy, ex, cx)
 }
 
 fn stale_covers(stale: UseStale, status: u16) -> bool {
@@ -244,12 +249,10 @@ fn answered(
     if plan.stale.is_some() {
         let covered = stale_covers(policy.settings.model.cache_use_stale, status);
         let failed = status >= 500 && plan.stale.as_ref().is_some_and(|object| object.may_serve_if_error(cx.now()));
-        if covered || failed {
-            if let Some(step) =
-                instead(Plan { storing: plan.storing.take(), stale: plan.stale.take() }, true, policy, ex, cx)
-            {
-                return step;
-            }
+        if (covered || failed)
+            && let Some(object) = plan.stale.take()
+        {
+            return instead(object, plan.storing.take(), policy, ex, cx);
         }
     }
     if let Some(to) = accel_redirect(&answer.head.fields, policy) {

@@ -77,10 +77,7 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         _ => {
             // A URL: the client is sent there.
-            let status = match kept {
-                Some(status @ (301 | 302 | 303 | 307 | 308)) => status,
-                _ => 302,
-            };
+            let status = kept.filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)).unwrap_or(302);
             ex.out.fields.set("Location", &target);
             ex.out.location_is_ours = true;
             ex.error_status = None;

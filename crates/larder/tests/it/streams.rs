@@ -13,7 +13,7 @@ const SITE: &str = "
         proxy_cache_valid 200 1h;
         proxy_cache_lock on; proxy_cache_lock_timeout 1m; proxy_cache_lock_age 1m;
         location / { proxy_pass http://{ORIGIN}; proxy_cache pages; }
-        location /slowly/ { proxy_pass http://{ORIGIN}; proxy_cache pages; limit_rate 8m; }
+        location /slowly/ { proxy_pass http://{ORIGIN}; proxy_cache pages; limit_rate 32m; }
         location /uncached/ { proxy_pass http://{ORIGIN}; }
         location /here { return 200 here; }
     }";
@@ -77,7 +77,7 @@ fn a_page_of_unknown_length_is_streamed_and_then_has_one() {
     assert_eq!((text(&old_response), old_response.framing), ("halfrest".to_owned(), Framing::Close));
     new.read_body(&mut new_response).unwrap();
     assert_eq!((text(&new_response), new_response.framing), ("halfrest".to_owned(), Framing::Chunked));
-    assert_eq!(first.read_bytes(25).unwrap(), b"4\r\nhalf\r\n4\r\nrest\r\n0\r\n\r\n"[..].to_vec(), "as it came");
+    assert_eq!(first.read_bytes(23).unwrap(), b"4\r\nhalf\r\n4\r\nrest\r\n0\r\n\r\n"[..].to_vec(), "as it came");
     let hit = site.get_until("/p", "the page to be whole", |response| response.field("Content-Length").is_some());
     assert_eq!((cached(&hit), hit.framing, text(&hit)), ("HIT", Framing::Length, "halfrest".to_owned()));
 }
@@ -124,7 +124,7 @@ fn pattern(length: usize) -> Vec<u8> {
 #[test]
 fn a_slow_reader_gets_every_byte_in_its_place() {
     let origin = Origin::start().unwrap();
-    let large = pattern(12 << 20);
+    let large = pattern(10 << 20);
     origin.answer("*", Answer::ok(large.clone()));
     let setup = Setup::new().name("ORIGIN", origin.address()).file("www/large", &large);
     let site = setup.start(&SITE.replace("location /here", "location /large { root {DIR}/www; } location /here"));
