@@ -514,7 +514,10 @@ impl Builder {
     fn script(
         &mut self,
         script: &[Rewrite],
-        around: Option<&model::Location>, http: &model::Http, named: &mut HashMap<Box<[u8]>, usize>) -> Vec<Op> {
+        around: Option<&model::Location>,
+        http: &model::Http,
+        named: &mut HashMap<Box<[u8]>, usize>,
+    ) -> Vec<Op> {
         let mut ops = Vec::with_capacity(script.len());
         for op in script {
             match op {

@@ -241,7 +241,8 @@ fn decoded_for_redirect(path: &[u8]) -> Vec<u8> {
     let mut at = 0;
     while at < path.len() {
         let pair = (path[at] == b'%').then(|| path.get(at + 1..at + 3)).flatten();
-        let decoded = pair.and_then(|pair| std::str::from_utf8(pair).ok()).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        let decoded =
+            pair.and_then(|pair| std::str::from_utf8(pair).ok()).and_then(|pair| u8::from_str_radix(pair, 16).ok());
         let (byte, taken) = match decoded {
             Some(byte @ b'&'..0x7f) => (byte, 3),
             _ => (path[at], 1),
@@ -265,4 +266,35 @@ pub fn split_uri(uri: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut decoded = Vec::new();
     unescape(path, &mut decoded);
     (decoded, args.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_is_decoded_up_to_its_question_mark() {
+        for (path, out) in [
+            ("/plain", "/plain"),
+            ("/a%41b", "/aAb"),
+            ("/a%20b", "/a%20b"),
+            ("/a%25b", "/a%25b"),
+            ("/a%3Fb%41", "/a?b%41"),
+            ("/a?b%41", "/a?b%41"),
+            ("/broken%4", "/broken%4"),
+            ("/broken%zz", "/broken%zz"),
+            ("/high%C3%A9", "/high%C3%A9"),
+        ] {
+            assert_eq!(decoded_for_redirect(path.as_bytes()), out.as_bytes(), "{path}");
+        }
+    }
+
+    #[test]
+    fn an_internal_redirect_is_split_at_its_question_mark() {
+        for (uri, path, args) in
+            [("/a%20b?c=%20", "/a b", "c=%20"), ("/a", "/a", ""), ("/a?", "/a", ""), ("?x", "", "x")]
+        {
+            assert_eq!(split_uri(uri.as_bytes()), (path.into(), args.into()), "{uri}");
+        }
+    }
 }

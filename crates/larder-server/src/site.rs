@@ -480,3 +480,32 @@ pub fn listener_for(listeners: &[Listener], bound: &ListenAddress, local: Option
     let exact = local.and_then(|local| listeners.iter().position(|l| l.address == ListenAddress::Tcp(local)));
     exact.or_else(|| listeners.iter().position(|l| l.address == *bound))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listeners(addresses: &[&str]) -> Vec<Listener> {
+        let listener = |address: &&str| Listener {
+            address: ListenAddress::Tcp(address.parse().expect("the address is literal")),
+            default: 0,
+            names: NameTable::default(),
+        };
+        addresses.iter().map(listener).collect()
+    }
+
+    #[test]
+    fn the_exact_address_comes_before_the_wildcard_of_its_port() {
+        let all = listeners(&["0.0.0.0:80", "127.0.0.1:80", "0.0.0.0:81"]);
+        let wildcard = |port: u16| ListenAddress::Tcp(([0, 0, 0, 0], port).into());
+        for (bound, local, place) in [
+            (wildcard(80), "127.0.0.1:80", Some(1)),
+            (wildcard(80), "10.0.0.1:80", Some(0)),
+            (wildcard(81), "127.0.0.1:81", Some(2)),
+            (wildcard(82), "127.0.0.1:82", None),
+        ] {
+            let local = local.parse().expect("the address is literal");
+            assert_eq!(listener_for(&all, &bound, Some(local)), place, "{local}");
+        }
+    }
+}

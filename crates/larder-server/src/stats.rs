@@ -92,3 +92,22 @@ impl AllStats {
         sums
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_neither_read_nor_write_wait() {
+        let all = AllStats::default();
+        let (one, two) = (all.add_worker(), all.add_worker());
+        one.active.add(5);
+        two.active.add(2);
+        two.active.sub(1);
+        one.writing.add(2);
+        two.requests.add(9);
+        let sums = all.sums();
+        assert_eq!((sums.active, sums.writing, sums.waiting, sums.requests), (6, 2, 4, 9));
+        assert_eq!(AllStats::default().sums().writing, 1, "who asks is writing");
+    }
+}

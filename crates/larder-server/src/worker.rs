@@ -231,3 +231,21 @@ impl Drop for Running {
 pub fn age(client: &Client, now: Time) -> std::time::Duration {
     now.since(client.began)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_grows_older() {
+        let client = Client {
+            id: 1,
+            peer: None,
+            local: None,
+            bound: larder_conf::model::ListenAddress::Unix("/run/a.sock".into()),
+            began: Time(1000),
+        };
+        assert_eq!(age(&client, Time(3500)).as_millis(), 2500);
+        assert_eq!(age(&client, Time(0)).as_millis(), 0, "a clock that was set back");
+    }
+}

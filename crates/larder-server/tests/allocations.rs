@@ -25,7 +25,11 @@ fn a_hit_allocates_nothing() {
         ("a plain key", "access_log off;", ""),
         ("a status in a field", "access_log off;", "add_header X-Cache $upstream_cache_status;"),
         ("the rules of a recipe", "access_log off; map $http_cookie $in { default 0; ~logged_in 1; }", RECIPE),
-        ("an access log", "log_format l '$remote_addr [$time_local] \"$request\" $status $body_bytes_sent'; access_log /dev/null l;", ""),
+        (
+            "an access log",
+            "log_format l '$remote_addr [$time_local] \"$request\" $status $body_bytes_sent'; access_log /dev/null l;",
+            "",
+        ),
     ] {
         let site = Site::start(http, location);
         let mut client = Keep::connect(site.port());

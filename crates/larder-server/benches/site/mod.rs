@@ -42,10 +42,10 @@ impl Site {
             Ok(loaded) => loaded,
             Err(failed) => panic!("{}", larder_conf::render(&failed.diagnostics, &failed.sources)),
         };
-        let listener = |socket: TcpListener, port: u16| {
-            (ListenAddress::Tcp(([127, 0, 0, 1], port).into()), vec![socket.into()])
-        };
-        let descriptors = Descriptors { listeners: vec![listener(front, port), listener(back, origin)], logs: Vec::new() };
+        let listener =
+            |socket: TcpListener, port: u16| (ListenAddress::Tcp(([127, 0, 0, 1], port).into()), vec![socket.into()]);
+        let descriptors =
+            Descriptors { listeners: vec![listener(front, port), listener(back, origin)], logs: Vec::new() };
         let serving = Serving::start(loaded.config, descriptors, ServingOptions { workers: 1 });
         let serving = serving.unwrap_or_else(|errors| panic!("{errors:?}"));
         Self { serving: Some(serving), port }

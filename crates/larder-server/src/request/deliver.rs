@@ -94,7 +94,12 @@ fn from_object(object: &HitRef, ranges: Ranges, ex: &mut Exchange, cx: &Cx) -> R
     if let Some(policy) = lookup::policy(ex, cx) {
         response_fields::lay_out_object(object, policy, ex, cx);
     }
-    Response { last_modified: object.last_modified, content: Content::Object(object.to_arc()), ranges, conditional: true }
+    Response {
+        last_modified: object.last_modified,
+        content: Content::Object(object.to_arc()),
+        ranges,
+        conditional: true,
+    }
 }
 
 /// Finds out whether the request's conditions or range forbid the response, which is then answered by 412 or 416,
@@ -238,7 +243,8 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     }
     let trailers = trailers(loc, status, ex, cx);
     // Trailers follow chunks, so they make a body of known length go in one.
-    let in_one_chunk = !trailers.is_empty() && total.is_some() && parts.is_none() && !bodiless && chunks_allowed(loc, ex);
+    let in_one_chunk =
+        !trailers.is_empty() && total.is_some() && parts.is_none() && !bodiless && chunks_allowed(loc, ex);
     let known = match total {
         // A 304 of our own configuration (`return 304`) says its length as nginx does.
         Some(_) if status == 304 => Some(0).filter(|_| matches!(content, Content::Bytes(_))),
@@ -619,4 +625,36 @@ fn append_cache_status(object: Option<&Object>, loc: &Loc, ex: &Exchange, cx: &C
         out.extend_from_slice(ex.cache_detail.as_bytes());
     }
     out.extend_from_slice(b"\"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_digits() {
+        for number in [0, 7, 10, 999, 1_000_000, u64::MAX] {
+            let mut out = b"n=".to_vec();
+            append_decimal(number, &mut out);
+            assert_eq!(out, format!("n={number}").into_bytes());
+        }
+    }
+
+    #[test]
+    fn expires_comes_with_its_cache_control() {
+        for (seconds, date, control) in [
+            (0, "Thu, 01 Jan 1970 00:16:40 GMT", "max-age=0"),
+            (60, "Thu, 01 Jan 1970 00:17:40 GMT", "max-age=60"),
+            (-1, "Thu, 01 Jan 1970 00:16:39 GMT", "no-cache"),
+            (-5000, "Thu, 01 Jan 1970 00:00:00 GMT", "no-cache"),
+        ] {
+            assert_eq!(dated(1000, seconds), (date.to_owned(), control.to_owned()), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn fields_are_added_to_the_statuses_that_nginx_names() {
+        let adorned: Vec<u16> = (100..600).filter(|status| is_adorned(*status)).collect();
+        assert_eq!(adorned, [200, 201, 204, 206, 301, 302, 303, 304, 307, 308]);
+    }
 }

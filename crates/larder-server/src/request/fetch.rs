@@ -191,13 +191,7 @@ fn failed(error: &FetchError, plan: Plan, policy: &OriginPolicy, ex: &mut Exchan
 }
 
 /// The stale page in place of a failed or unwelcome answer. Dropping the right to store wakes whoever waits for it.
-fn instead(
-    object: Arc<Object>,
-    storing: Option<Storing>,
-    policy: &OriginPolicy,
-    ex: &mut Exchange,
-    cx: &Cx,
-) -> Step {
+fn instead(object: Arc<Object>, storing: Option<Storing>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
     drop(storing);
     ex.cache_status = Some(CacheStatus::Stale);
     ex.cache_detail = "the origin failed";
@@ -450,5 +444,43 @@ fn spill(policy: &OriginPolicy, fields: &Fields) -> Spill {
         dir: model.temp_path.clone().filter(|dir| dir.is_dir()).unwrap_or_else(|| tempfile::SYSTEM_DIR.into()),
         memory_bytes_max: if buffering { memory } else { model.buffer_bytes },
         file_bytes_max: if buffering { model.max_temp_file_bytes } else { 0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_that_leaves_its_folder_climbs() {
+        for (uri, climbing) in [
+            ("/protected/a.pdf", false),
+            ("/a..b/c", false),
+            ("/a/../b", true),
+            ("/..", true),
+            ("/%2e%2e/etc/passwd", true),
+            ("/a%00b", true),
+            ("/a?x=/../b", false),
+        ] {
+            assert_eq!(climbs(uri.as_bytes()), climbing, "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_length_is_announced_by_digits_only() {
+        for (value, length) in [("12", Some(12)), (" 7 ", Some(7)), ("-1", None), ("1, 1", None), ("", None)] {
+            let mut fields = Fields::new();
+            fields.push(b"Content-Length", value.as_bytes());
+            assert_eq!(announced(&fields), length, "{value:?}");
+        }
+        assert_eq!(announced(&Fields::new()), None);
+    }
+
+    #[test]
+    fn use_stale_covers_the_statuses_it_names() {
+        let stale = UseStale { http_500: true, http_404: true, error: true, ..UseStale::default() };
+        for (status, covered) in [(500, true), (404, true), (502, false), (503, false), (200, false), (418, false)] {
+            assert_eq!(stale_covers(stale, status), covered, "{status}");
+        }
     }
 }

@@ -386,7 +386,8 @@ fn http_request(
         (Some(body), _) => Some(body.len() as u64),
         (None, _) if !model.pass_request_body => None,
         (None, RequestBody::None | RequestBody::Unread(_)) => {
-            let announced = ex.head.fields.contains_known(Known::ContentLength) || ex.head.fields.contains_known(Known::TransferEncoding);
+            let announced = ex.head.fields.contains_known(Known::ContentLength)
+                || ex.head.fields.contains_known(Known::TransferEncoding);
             announced.then_some(0)
         }
         (None, body) => Some(crate::vars::body_bytes(body)),
@@ -479,5 +480,37 @@ mod tests {
             assert_eq!(parse_local(value.as_bytes()), ip.map(|ip| ip.parse().expect("it is an address")), "{value}");
         }
         assert_eq!(parse_local(b"\xff"), None);
+    }
+
+    #[test]
+    fn a_url_is_split_into_place_and_uri() {
+        for (rest, place, uri) in [
+            ("a:8080/b?c", "a:8080", Some("/b?c")),
+            ("a", "a", None),
+            ("a?b", "a", Some("?b")),
+            ("[::1]:80/x", "[::1]:80", Some("/x")),
+            ("unix:/run/a.sock", "unix:/run/a.sock", None),
+            ("unix:/run/a.sock:", "unix:/run/a.sock", None),
+            ("unix:/run/a.sock:/uri", "unix:/run/a.sock", Some("/uri")),
+        ] {
+            let (got_place, got_uri) = split_authority(rest.as_bytes());
+            assert_eq!((got_place, got_uri), (place.as_bytes(), uri.map(str::as_bytes)), "{rest}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_literal_or_a_path() {
+        for (text, http, address) in [
+            ("127.0.0.1:9000", false, Some("127.0.0.1:9000")),
+            ("127.0.0.1", true, Some("127.0.0.1:80")),
+            ("[::1]:81", true, Some("[::1]:81")),
+            ("[::1]", true, Some("[::1]:80")),
+            ("unix:/run/php.sock", false, Some("unix:/run/php.sock")),
+            ("127.0.0.1", false, None),
+            ("127.0.0.1:99999", true, None),
+        ] {
+            let parsed = parse_address(text, http).map(|address| address.to_string());
+            assert_eq!(parsed.as_deref(), address, "{text}");
+        }
     }
 }

@@ -71,10 +71,7 @@ pub fn block(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx)
 
 /// Fields that deliver writes itself, or that concern the origin's connection alone.
 fn is_own(known: Known) -> bool {
-    matches!(
-        known,
-        Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::ContentLength
-    )
+    matches!(known, Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::ContentLength)
 }
 
 fn is_hidden(name: &[u8], policy: &OriginPolicy) -> bool {
