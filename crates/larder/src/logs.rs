@@ -104,9 +104,7 @@ fn standard(path: &Path) -> Option<File> {
 pub fn starting_log(paths: &Paths) -> Log {
     let target = match &paths.error_log {
         DefaultLog::Stderr => Ok(Target::Stderr),
-        DefaultLog::File(path) => {
-            open(path).map(Target::File)
-        }
+        DefaultLog::File(path) => open(path).map(Target::File),
     };
     let sink = |target| Sink { target, level: LogLevel::Notice };
     match target {

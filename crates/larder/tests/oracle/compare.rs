@@ -72,14 +72,18 @@ fn is_only_measured(theirs: &Scene, ours: &Scene) -> bool {
     let has = |scene: &Scene, line: &str| scene.lines.iter().any(|have| have == line);
     let is_head = theirs.title.starts_with("HEAD ");
     let measured = ours.lines.iter().any(|line| line.starts_with("Content-Length: "));
-    let in_chunks = has(theirs, "Transfer-Encoding: chunked") && has(theirs, "framing Chunked") && has(ours, "framing Length");
+    let in_chunks =
+        has(theirs, "Transfer-Encoding: chunked") && has(theirs, "framing Chunked") && has(ours, "framing Length");
     let unmeasured = !theirs.lines.iter().any(|line| line.starts_with("Content-Length: "));
     if !measured || !unmeasured || !(in_chunks || is_head) {
         return false;
     }
     let rest = |scene: &Scene| -> Vec<String> {
         let is_framing = |line: &String| {
-            line.starts_with("Content-Length: ") || line == "Transfer-Encoding: chunked" || line == "framing Chunked" || line == "framing Length"
+            line.starts_with("Content-Length: ")
+                || line == "Transfer-Encoding: chunked"
+                || line == "framing Chunked"
+                || line == "framing Length"
         };
         scene.lines.iter().filter(|line| !is_framing(line)).cloned().collect()
     };
