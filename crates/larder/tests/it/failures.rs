@@ -259,7 +259,7 @@ fn a_bad_configuration_changes_nothing() {
             add_header X-Label {LABEL};
             location / { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_valid 200 1h; proxy_cache_lock on; }
         }";
-    let site = Setup::new().name("ORIGIN", origin.address()).start(&good.replace("{LABEL}", "first"));
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(&good.replace("{LABEL}", "first"));
     site.get("/p");
     site.get_until("/p", "the page", |response| cached(response) == "HIT");
     let mut client = site.client();

@@ -30,19 +30,15 @@ fn a_kept_connection_is_used_again() {
     let fcgi = FastCgiOrigin::start_tcp().unwrap();
     origin.answer("*", Answer::ok("ok"));
     fcgi.answer("*", FastCgiReply::new("Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"));
-    let site = Setup::new()
-        .main("daemon off; worker_processes 1;")
-        .name("ORIGIN", origin.address())
-        .name("FCGI", fcgi.address())
-        .start(
-            "upstream kept { server {ORIGIN}; keepalive 8; }
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).name("FCGI", fcgi.address()).start(
+        "upstream kept { server {ORIGIN}; keepalive 8; }
          upstream fkept { server {FCGI}; keepalive 8; }
          server {
             listen 127.0.0.1:{PORT};
             location / { proxy_pass http://kept; proxy_http_version 1.1; proxy_set_header Connection \"\"; }
             location /f/ { fastcgi_pass fkept; fastcgi_keep_conn on; {PARAMS} }
          }",
-        );
+    );
     for target in ["/p", "/f/p"] {
         let mut client = site.client();
         for _ in 0..20 {

@@ -165,7 +165,7 @@ fn is_in(site: &Site, zone: &str, path: &str) -> bool {
 fn films_go_to_one_disk_and_pages_to_the_other() {
     let origin = Origin::start().unwrap();
     origin.answer("*", Answer::ok("something"));
-    let site = Setup::new().name("ORIGIN", origin.address()).name("PROBE", PROBE).start(&format!(
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).name("PROBE", PROBE).start(&format!(
         "proxy_cache_path {{DIR}}/ssd levels=1:2 keys_zone=disk_ssd:10m max_size=100m inactive=1d use_temp_path=off;
          proxy_cache_path {{DIR}}/hdd levels=1:2 keys_zone=disk_hdd:10m max_size=1g inactive=1d use_temp_path=off;
          map $request_uri $cache {{
@@ -198,7 +198,7 @@ fn films_go_to_one_disk_and_pages_to_the_other() {
 fn clients_are_split_over_two_disks_each_page_on_one() {
     let origin = Origin::start().unwrap();
     origin.answer("*", Answer::ok("something"));
-    let site = Setup::new().name("ORIGIN", origin.address()).start(&format!(
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(&format!(
         "proxy_cache_path {{DIR}}/1 levels=1:2 keys_zone=disk_1:10m max_size=100m;
          proxy_cache_path {{DIR}}/2 levels=1:2 keys_zone=disk_2:10m max_size=100m;
          split_clients $request_uri $disk {{

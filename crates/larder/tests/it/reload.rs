@@ -42,7 +42,7 @@ fn cache(label: &str) -> String {
 fn a_reload_loses_no_page() {
     let origin = Origin::start().unwrap();
     origin.answer("/p", Answer::ok("page"));
-    let site = Setup::new().name("ORIGIN", origin.address()).start(&cache("old"));
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(&cache("old"));
     site.get("/p");
     site.get_until("/p", "the page", |response| cached(response) == "HIT");
     site.change_to(&cache("new"));
@@ -152,7 +152,7 @@ fn an_address_that_is_taken_refuses_the_reload_and_nothing_else() {
 
 #[test]
 fn what_needs_a_new_start_is_said_and_the_rest_applies() {
-    let site = Setup::new().main("daemon off; worker_processes 1;").start(&says("old"));
+    let site = Setup::new().one_worker().start(&says("old"));
     let text_of_file = fs::read_to_string(site.setup().path("nginx.conf")).unwrap();
     let changed = text_of_file.replace("worker_processes 1;", "worker_processes 2;").replace("old", "new");
     site.setup().write_raw(&changed);

@@ -71,6 +71,14 @@ impl Setup {
         self
     }
 
+    /// One worker thread, for who counts the requests of an origin to the last one.
+    ///
+    /// What is not right today: with several, a lookup at the very moment in which a page becomes whole may be sent
+    /// out for that page once more.
+    pub fn one_worker(self) -> Setup {
+        self.main("daemon off; worker_processes 1;")
+    }
+
     /// Writes a file of the site.
     pub fn file(self, name: &str, content: impl AsRef<[u8]>) -> Setup {
         self.folder.write(name, content).expect("the folder takes files");

@@ -21,7 +21,7 @@ const SITE: &str = "
 /// A site with a fetch of `/p` under way: its head and `half` of eight bytes are out.
 fn half_way(head: &str) -> (HandOrigin, Site, Client, HandConnection) {
     let mut origin = HandOrigin::start().unwrap();
-    let site = Setup::new().name("ORIGIN", origin.address()).start(SITE);
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(SITE);
     let mut first = site.client();
     first.send(get("/p").as_bytes()).unwrap();
     let mut fetch = origin.accept().unwrap();
