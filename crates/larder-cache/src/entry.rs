@@ -60,9 +60,18 @@ struct Filling {
     replaces: Option<Arc<Object>>,
 }
 
+impl Filling {
+    /// Whether it can become a variant now, and answers the request.
+    fn is_whole_for(&self, request: &Selecting<'_>, rules: &Rules) -> bool {
+        let Object { body, vary, .. } = &*self.object;
+        let is_whole = body.is_stored() && matches!(body.state(), BodyState::Complete { .. });
+        is_whole && (rules.ignore_vary || vary.matches(request))
+    }
+}
+
 /// What a request does that found no variant.
 pub(crate) enum Next {
-    /// The entry has left its shelf: find another.
+    /// The entry has left its shelf, or has a variant by now: look again.
     Again,
     /// The key was not asked for often enough yet.
     Scarce,
@@ -147,10 +156,21 @@ impl Entry {
         each(&self.newest.load()).count()
     }
 
+    /// Whether a variant answers the request, fresh or not.
+    fn answers(&self, request: &Selecting<'_>, rules: &Rules) -> bool {
+        each(&self.newest.load()).any(|object| rules.ignore_vary || object.vary.matches(request))
+    }
+
+    /// Whether `object` is one of the variants.
+    pub(crate) fn has(&self, object: &Arc<Object>) -> bool {
+        each(&self.newest.load()).any(|variant| Arc::ptr_eq(variant, object))
+    }
+
     /// What a request does that found no variant it may use.
     pub(crate) fn fetch_or_wait(&self, request: &Selecting<'_>, rules: &Rules, now: Time) -> Next {
         let mut state = self.state.lock();
-        if self.is_gone() {
+        // A page may have become whole since the caller looked: variants are installed under this lock.
+        if self.is_gone() || self.answers(request, rules) {
             return Next::Again;
         }
         state.uses = state.uses.saturating_add(1);
@@ -162,6 +182,10 @@ impl Entry {
         }
         let in_flight = state.flights.iter().find_map(|f| Some((f, f.offer(request)?)));
         let Some((flight, offer)) = in_flight else {
+            // A flight ends when its page is whole, which may be a moment before that becomes a variant.
+            if state.filling.iter().any(|filling| filling.is_whole_for(request, rules)) {
+                return Next::Again;
+            }
             let known = VaryKey::with_names(state.vary_names.clone(), request);
             let flight = Flight::start(known, now);
             state.flights.push(Arc::clone(&flight));

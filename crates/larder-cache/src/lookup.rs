@@ -111,7 +111,10 @@ impl Zone {
                 continue;
             }
             if let Some(object) = found {
-                return self.refetch(entry, object, rules);
+                match self.refetch(entry, object, rules) {
+                    Some(verdict) => return verdict,
+                    None => continue,
+                }
             }
             match entry.fetch_or_wait(request, rules, now) {
                 Next::Again => {}
@@ -128,13 +131,18 @@ impl Zone {
         Verdict::Miss(None)
     }
 
-    /// A stale object, with the permit for the first who asks.
-    fn refetch(self: &Arc<Self>, entry: &Arc<Entry>, object: HitRef, rules: &Rules) -> Verdict {
+    /// A stale object, with the permit for the first who asks. `None` when a refetch has replaced it: a mark that is
+    /// set after the one who refetched took his away finds the new object in its place.
+    fn refetch(self: &Arc<Self>, entry: &Arc<Entry>, object: HitRef, rules: &Rules) -> Option<Verdict> {
         if !object.start_updating() {
-            return Verdict::being_updated(object);
+            return Some(Verdict::being_updated(object));
+        }
+        if !entry.has(object.object()) {
+            object.stop_updating();
+            return None;
         }
         let permit = Permit::refetch(self, entry, object.to_arc(), rules);
-        Verdict::Stale { object, updating: false, permit: Some(permit) }
+        Some(Verdict::Stale { object, updating: false, permit: Some(permit) })
     }
 
     /// Makes variants of what is complete. True when there is a new one.

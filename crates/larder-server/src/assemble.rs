@@ -447,7 +447,7 @@ impl Builder {
             exact,
             is_block,
             named: matches!(name.matcher, Matcher::Named(_)),
-            auto_redirect: is_prefix && prefix.ends_with('/') && matches!(handler, Handler::Origin(_)),
+            auto_redirect: (is_prefix || exact) && prefix.ends_with('/') && matches!(handler, Handler::Origin(_)),
             settings: Arc::clone(&location.settings),
             texts,
             handler,
@@ -470,6 +470,9 @@ impl Builder {
             let place = self.location(inside, None, http, named);
             match &inside.matcher {
                 Matcher::Exact(path) => {
+                    if self.site.locations[place].auto_redirect {
+                        tree.slashes.push((path.as_bytes().into(), place));
+                    }
                     tree.exact.insert(path.as_bytes().into(), place);
                 }
                 Matcher::Prefix { path, .. } => tree.prefixes.push((path.as_bytes().into(), place)),

@@ -1,6 +1,6 @@
 //! What the steps of an exchange have around them: the worker, and the configuration they run under.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,9 +35,15 @@ pub struct Local {
     /// `open_file_cache` by its limits.
     pub files: RefCell<HashMap<(usize, u64), FileCache>>,
     /// Groups made for addresses that came from variables.
-    pub groups: RefCell<HashMap<Vec<u8>, Arc<Group>>>,
-    /// Exchanges that run under this configuration.
-    pub running: Cell<usize>,
+    pub groups: RefCell<HashMap<Vec<u8>, KnownGroup>>,
+}
+
+/// What a name from variables was found to be.
+pub struct KnownGroup {
+    /// The group of its address; `None` when it was not found.
+    pub group: Option<Arc<Group>>,
+    /// How long that is believed.
+    pub until: larder_http::Time,
 }
 
 /// How many groups from variables a worker keeps before it starts anew.

@@ -37,7 +37,7 @@ pub struct Exchange {
     pub client: Rc<Client>,
     /// Which request of its connection this is, from 1.
     pub number: u64,
-    /// When its first byte came.
+    /// When the first byte of its head came.
     pub started: Time,
     /// The virtual server.
     pub server: usize,
@@ -101,12 +101,16 @@ pub struct Exchange {
     pub sent: (u64, u64),
     /// Connection limits held.
     pub guards: Vec<ConnGuard>,
-    /// Whether `limit_req` and `limit_conn` have been asked already.
-    pub limited: bool,
+    /// Whether `limit_conn` and `limit_req` have been asked already.
+    pub limited: (bool, bool),
     /// What the task that takes the body from the origin has counted.
     pub report: Option<Rc<crate::pump::Report>>,
     /// The connection to an origin that has switched protocols.
     pub upgraded: Option<larder_origin::Upgraded>,
+    /// Fields that X-Accel-Redirect brings along, for the response it leads to.
+    pub accel_fields: Option<Fields>,
+    /// Whether all of the response has been sent.
+    pub is_complete: bool,
     /// Whether the log lines are being written.
     pub is_logging: bool,
     /// Whether the body was found too large already, so that an error page is not refused for it.
@@ -123,9 +127,7 @@ pub struct Exchange {
     pub lock_until: Option<Time>,
     /// Whether the password has been checked for this location.
     pub authorized: bool,
-    /// Whether nobody waits for the response: a refetch in the background.
-    pub background: bool,
-    /// Message for a request that could not be read, already answered with an error.
+    /// Whether the head could not be read, so that what follows it is not to be trusted.
     pub head_is_bad: bool,
 }
 
@@ -251,17 +253,18 @@ impl Exchange {
             sent: (0, 0),
             report: None,
             guards: Vec::new(),
-            limited: false,
+            limited: (false, false),
             authorized: false,
             lock_until: None,
             upgraded: None,
+            accel_fields: None,
+            is_complete: false,
             is_logging: false,
             body_refused: false,
             path_is_the_locations: false,
             alias_takes_uri: false,
             limit_req_status: None,
             limit_conn_status: None,
-            background: false,
             head_is_bad: false,
         })
     }
@@ -290,6 +293,8 @@ impl Exchange {
         self.out.location_is_ours = false;
         self.out.length = None;
         self.out.chunked = false;
+        self.accel_fields = None;
+        self.is_complete = false;
         self.is_logging = false;
         self.body_refused = false;
         self.path_is_the_locations = false;
@@ -313,10 +318,9 @@ impl Exchange {
         self.sent = (0, 0);
         self.report = None;
         self.guards.clear();
-        self.limited = false;
+        self.limited = (false, false);
         self.authorized = false;
         self.lock_until = None;
-        self.background = false;
         self.head_is_bad = false;
     }
 
@@ -331,27 +335,89 @@ impl Exchange {
     }
 
     /// A copy for a refetch in the background: the same request, at the same place, with nobody waiting.
+    ///
+    /// Every field is named, so that a new one asks whether it is part of the request.
     pub fn for_refetch(&self) -> Box<Self> {
-        let mut copy = Self::new(Rc::clone(&self.client));
-        copy.head.clone_from(&self.head);
-        copy.number = self.number;
-        copy.started = self.started;
-        copy.server = self.server;
-        copy.location = self.location;
-        copy.method = self.method;
-        copy.host.clone_from(&self.host);
-        copy.uri.clone_from(&self.uri);
-        copy.args.clone_from(&self.args);
-        copy.uri_changed = self.uri_changed;
-        copy.slots.clone_from(&self.slots);
-        copy.arena.clone_from(&self.arena);
-        copy.body = self.body.clone();
-        copy.real_ip = self.real_ip;
-        copy.internal = self.internal;
-        copy.path_is_the_locations = self.path_is_the_locations;
-        copy.cache_key.clone_from(&self.cache_key);
-        copy.limited = true;
-        copy.background = true;
+        let Self {
+            head,
+            client,
+            number,
+            started,
+            server,
+            location,
+            method,
+            host,
+            uri,
+            args,
+            uri_changed,
+            changes_left,
+            internal,
+            captures,
+            slots,
+            arena,
+            depth: _,
+            scratch: _,
+            body,
+            out: _,
+            error_page,
+            error_status: _,
+            cache_status: _,
+            cache_detail: _,
+            cache_key,
+            attempts: _,
+            origin_fields: _,
+            origin_status: _,
+            proxy_host,
+            real_ip,
+            keep_alive: _,
+            request_id,
+            limit_rate,
+            sent: _,
+            guards: _,
+            limited: _,
+            report: _,
+            upgraded: _,
+            accel_fields: _,
+            is_logging: _,
+            is_complete: _,
+            body_refused,
+            path_is_the_locations,
+            alias_takes_uri,
+            limit_req_status,
+            limit_conn_status,
+            lock_until: _,
+            authorized,
+            head_is_bad: _,
+        } = self;
+        let mut copy = Self::new(Rc::clone(client));
+        copy.head.clone_from(head);
+        copy.number = *number;
+        copy.started = *started;
+        copy.server = *server;
+        copy.location = *location;
+        copy.method = *method;
+        copy.host.clone_from(host);
+        copy.uri.clone_from(uri);
+        copy.args.clone_from(args);
+        copy.uri_changed = *uri_changed;
+        copy.changes_left = *changes_left;
+        copy.internal = *internal;
+        copy.captures.clone_from(captures);
+        copy.slots.clone_from(slots);
+        copy.arena.clone_from(arena);
+        copy.body = body.clone();
+        copy.error_page = *error_page;
+        copy.cache_key.clone_from(cache_key);
+        copy.proxy_host.clone_from(proxy_host);
+        copy.real_ip = *real_ip;
+        copy.request_id = *request_id;
+        copy.limit_rate = *limit_rate;
+        copy.body_refused = *body_refused;
+        copy.path_is_the_locations = *path_is_the_locations;
+        copy.alias_takes_uri = *alias_takes_uri;
+        copy.limit_req_status = *limit_req_status;
+        copy.limit_conn_status = *limit_conn_status;
+        copy.authorized = *authorized;
         copy
     }
 

@@ -22,7 +22,7 @@ pub struct Regex {
 }
 
 /// What the groups of the last match took, as positions in a copy of the text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Captures {
     subject: Vec<u8>,
     groups: Vec<Option<(usize, usize)>>,

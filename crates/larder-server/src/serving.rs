@@ -1,6 +1,6 @@
 //! The workers of a process, and what may be asked of them: another configuration, other log files, an end.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -31,6 +31,10 @@ use crate::worker::Worker;
 const TICK: Duration = Duration::from_millis(250);
 /// How many ticks lie between two looks at the cache for what nobody uses.
 const SWEEP_TICKS: u32 = 4;
+
+/// How many threads a worker has for what takes long: slow password hashes, names to look up. A hash may take
+/// megabytes, so that this bounds memory too.
+const BLOCKING_THREADS: usize = 4;
 
 /// What the process was given: sockets and files that were opened with rights it does not have.
 #[derive(Debug, Default)]
@@ -194,7 +198,6 @@ fn local(site: &Arc<Site>, files: &LogFiles) -> Rc<Local> {
         logs,
         files: RefCell::default(),
         groups: RefCell::default(),
-        running: Cell::new(0),
     })
 }
 
@@ -206,7 +209,12 @@ fn run(
     shared: Shared,
     commands: mpsc::UnboundedReceiver<Command>,
 ) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build() {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("larder: [emerg] a worker cannot run: {error}");

@@ -159,6 +159,8 @@ pub struct Tree {
     pub exact: HashMap<Box<[u8]>, usize>,
     /// Prefixes, longest first.
     pub prefixes: Vec<(Box<[u8]>, usize)>,
+    /// Exact paths that end in a `/` which a redirect adds.
+    pub slashes: Vec<(Box<[u8]>, usize)>,
     /// Expressions in order.
     pub regexes: Vec<(NamedRegex, usize)>,
 }

@@ -342,7 +342,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         },
         // Bodies that do not fit in memory go to files without a name.
         Fixed::RequestBodyFile => false,
-        Fixed::RequestCompletion => append_text(if ex.out.status != 0 { "OK" } else { "" }, out),
+        Fixed::RequestCompletion => append_text(if ex.is_complete { "OK" } else { "" }, out),
         Fixed::RequestId => {
             let id = *ex.request_id.get_or_insert_with(|| cx.worker.random_hex());
             append_some(Some(&id), out)

@@ -52,7 +52,6 @@ pub struct Seat {
 /// Something that runs and must end before the worker may.
 pub struct Running {
     worker: Rc<Worker>,
-    local: Rc<Local>,
 }
 
 impl Worker {
@@ -136,11 +135,10 @@ impl Worker {
         Seat { worker: Rc::clone(self), index }
     }
 
-    /// Marks something as running under `local`, until what is returned is dropped.
-    pub fn exchange_begins(self: &Rc<Self>, local: &Rc<Local>) -> Running {
+    /// Marks something as running, until what is returned is dropped.
+    pub fn exchange_begins(self: &Rc<Self>) -> Running {
         self.background.set(self.background.get() + 1);
-        local.running.set(local.running.get() + 1);
-        Running { worker: Rc::clone(self), local: Rc::clone(local) }
+        Running { worker: Rc::clone(self) }
     }
 
     /// Waits until no connection is open and nothing runs.
@@ -222,7 +220,6 @@ impl Drop for Seat {
 impl Drop for Running {
     fn drop(&mut self) {
         self.worker.background.set(self.worker.background.get() - 1);
-        self.local.running.set(self.local.running.get() - 1);
         self.worker.ended.notify_one();
     }
 }

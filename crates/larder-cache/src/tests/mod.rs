@@ -11,6 +11,7 @@ use larder_store::{BodyState, Kept};
 use crate::*;
 
 mod flights;
+mod races;
 mod room;
 
 const KEY: &[u8] = b"https example.org /";

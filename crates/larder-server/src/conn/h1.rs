@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use larder_conf::model::{LingeringClose, LogLevel};
-use larder_http::ChunkedDecoder;
+use larder_http::{ChunkedDecoder, Time};
 use tokio::io::ReadBuf;
 use tokio::time::{Instant, Sleep};
 
@@ -19,7 +19,7 @@ use crate::clock;
 use crate::context::Cx;
 use crate::exchange::{Client, Exchange, RequestBody};
 use crate::request::receive::{Received, receive};
-use crate::request::{self, Response, Slow, Stop, deliver};
+use crate::request::{self, Response, Slow, Step, Stop, deliver};
 use crate::site::listener_for;
 use crate::worker::{Seat, Worker};
 
@@ -41,6 +41,8 @@ pub struct Connection {
     deadline: Instant,
     /// Whether a part of a head has come.
     is_reading: bool,
+    /// When the head at hand began to come.
+    head_began: Option<Time>,
 }
 
 /// What a turn at the socket led to.
@@ -49,6 +51,16 @@ enum Turn {
     Close,
     /// Work that waits.
     Work(Box<Work>),
+}
+
+/// What became of a request.
+enum Answered {
+    /// It is done; the connection goes on.
+    Next,
+    /// It is done, and so is the connection.
+    Over,
+    /// It has to wait.
+    Later(Box<Work>),
 }
 
 /// An exchange that cannot be finished at once.
@@ -65,13 +77,24 @@ enum What {
     Respond(Response),
     /// A response of which a part has been sent.
     Send(Rest),
+    /// A response that has been sent, to a client that may be sending still.
+    End,
 }
 
 impl Connection {
     /// A connection that was just accepted.
     pub fn new(stream: Stream, client: Rc<Client>, worker: Rc<Worker>) -> Self {
         let seat = worker.sit();
-        Self { io: Io::new(stream), client, worker, seat, number: 0, deadline: Instant::now(), is_reading: false }
+        Self {
+            io: Io::new(stream),
+            client,
+            worker,
+            seat,
+            number: 0,
+            deadline: Instant::now(),
+            is_reading: false,
+            head_began: None,
+        }
     }
 
     /// Serves it to its end.
@@ -108,7 +131,7 @@ impl Connection {
         let mut buffer = worker.read_buffer.borrow_mut();
         loop {
             let held = self.io.pending.len();
-            if worker.is_closing() && (held == 0 || !self.is_reading) && self.number > 0 {
+            if worker.is_closing() && held == 0 && self.number > 0 {
                 return Poll::Ready(Turn::Close);
             }
             if held > 0 && !self.is_reading {
@@ -117,7 +140,7 @@ impl Connection {
                 ensure(&mut buffer, pending.len());
                 buffer[..pending.len()].copy_from_slice(&pending);
                 worker.is_pipelined.set(true);
-                match self.used(&buffer[..pending.len()], 0) {
+                match self.used(&buffer[..pending.len()]) {
                     Some(turn) => return Poll::Ready(turn),
                     None => continue,
                 }
@@ -134,11 +157,13 @@ impl Connection {
                     front.copy_from_slice(&self.io.pending);
                     self.io.pending.clear();
                     worker.is_pipelined.set(false);
-                    if let Some(turn) = self.used(&buffer[..held + n], held) {
+                    if let Some(turn) = self.used(&buffer[..held + n]) {
                         return Poll::Ready(turn);
                     }
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(Turn::Close),
+                // One that has sent nothing, such as a browser's connection in advance, is idle too.
+                Poll::Pending if worker.is_closing() && held == 0 => return Poll::Ready(Turn::Close),
                 Poll::Pending => {
                     if self.poll_deadline(task, sleep.as_mut()).is_ready() {
                         return Poll::Ready(self.timed_out());
@@ -183,27 +208,21 @@ impl Connection {
         Turn::Close
     }
 
-    /// Answers the requests in `bytes`, of which the first `old` were there before. `None` asks for more bytes.
-    fn used(&mut self, bytes: &[u8], old: usize) -> Option<Turn> {
+    /// Answers the requests in `bytes`. `None` asks for more bytes.
+    fn used(&mut self, bytes: &[u8]) -> Option<Turn> {
         let mut at = 0;
         while at < bytes.len() {
             let cx = self.worker.cx();
             let site = cx.site();
-            let Some(listener) = listener_for(&site.listeners, &self.client.bound, self.client.local) else {
-                return Some(Turn::Close);
-            };
-            let listener = &site.listeners[listener];
-            let now = clock::now();
+            let listener = listener_for(&site.listeners, &self.client.bound, self.client.local);
+            let Some(listener) = listener.map(|listener| &site.listeners[listener]) else { return Some(Turn::Close) };
+            let began = *self.head_began.get_or_insert_with(clock::now);
             let mut exchange = self.worker.exchange(&self.client);
             exchange.number = self.number + 1;
-            let received = receive(&bytes[at..], listener, &mut exchange, &cx, now);
-            let (consumed, step) = match received {
+            let (consumed, step) = match receive(&bytes[at..], listener, &mut exchange, &cx, began) {
                 Received::Partial => {
-                    if !self.is_reading || old == 0 {
-                        let limit = site.servers[listener.default].client.header_timeout;
-                        if !self.is_reading {
-                            self.deadline = Instant::now() + limit;
-                        }
+                    if !self.is_reading {
+                        self.deadline = Instant::now() + site.servers[listener.default].client.header_timeout;
                     }
                     self.is_reading = true;
                     self.io.pending.extend_from_slice(&bytes[at..]);
@@ -213,45 +232,49 @@ impl Connection {
                 Received::Head { consumed, step } => (consumed, step),
             };
             self.is_reading = false;
+            self.head_began = None;
             self.number += 1;
             self.worker.stats.requests.add(1);
             at += consumed;
-            let what = match request::advance(step, &mut exchange, &cx) {
-                Stop::Abort => {
-                    finish(&mut exchange, &cx);
-                    return Some(Turn::Close);
+            match self.answer(step, exchange, cx, at < bytes.len()) {
+                Answered::Next => self.worker.is_pipelined.set(at < bytes.len()),
+                Answered::Over => return Some(Turn::Close),
+                Answered::Later(work) => {
+                    self.io.pending.extend_from_slice(&bytes[at..]);
+                    return Some(Turn::Work(work));
                 }
-                Stop::Slow(slow) => What::Steps(slow),
-                Stop::Deliver(response) => {
-                    if matches!(exchange.body, RequestBody::Unread(_)) {
-                        What::Respond(response)
-                    } else {
-                        match self.respond(response, &mut exchange, &cx) {
-                            Ok(None) => {
-                                let keep = exchange.keep_alive;
-                                self.rest_until_next(&exchange, &cx);
-                                finish(&mut exchange, &cx);
-                                self.worker.recycle(exchange);
-                                if !keep {
-                                    return Some(Turn::Close);
-                                }
-                                self.worker.is_pipelined.set(at < bytes.len());
-                                continue;
-                            }
-                            Ok(Some(rest)) => What::Send(rest),
-                            Err(_) => {
-                                finish(&mut exchange, &cx);
-                                return Some(Turn::Close);
-                            }
-                        }
-                    }
-                }
-            };
-            self.io.pending.extend_from_slice(&bytes[at..]);
-            return Some(Turn::Work(Box::new(Work { exchange, cx, what })));
+            }
         }
         self.io.pending = Vec::new();
         None
+    }
+
+    /// Answers a request as far as that goes without waiting. `has_more` says whether the client has sent more.
+    fn answer(&mut self, step: Step, mut exchange: Box<Exchange>, cx: Cx, has_more: bool) -> Answered {
+        let what = match request::advance(step, &mut exchange, &cx) {
+            Stop::Abort => {
+                finish(&mut exchange, &cx);
+                return Answered::Over;
+            }
+            Stop::Slow(slow) => What::Steps(slow),
+            Stop::Deliver(response) if matches!(exchange.body, RequestBody::Unread(_)) => What::Respond(response),
+            Stop::Deliver(response) => match self.respond(response, &mut exchange, &cx) {
+                Ok(None) if exchange.keep_alive => {
+                    self.rest_until_next(&exchange, &cx);
+                    finish(&mut exchange, &cx);
+                    self.worker.recycle(exchange);
+                    return Answered::Next;
+                }
+                // Closing at once would reset the connection under what the client is still sending.
+                Ok(None) if exchange.head_is_bad || has_more => What::End,
+                Ok(Some(rest)) => What::Send(rest),
+                Ok(None) | Err(_) => {
+                    finish(&mut exchange, &cx);
+                    return Answered::Over;
+                }
+            },
+        };
+        Answered::Later(Box::new(Work { exchange, cx, what }))
     }
 
     /// Lays a response out and sends what goes at once.
@@ -262,7 +285,9 @@ impl Connection {
         if send::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));
         }
-        send::try_now(&self.io.stream, &mut head, outgoing, ex)
+        let rest = send::try_now(&self.io.stream, &mut head, outgoing, ex)?;
+        ex.is_complete = rest.is_none();
+        Ok(rest)
     }
 
     /// An idle connection has `keepalive_timeout`.
@@ -292,9 +317,10 @@ fn finish(ex: &mut Exchange, cx: &Cx) {
 /// Finishes an exchange that has to wait; says whether the connection is kept.
 async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
     let Work { exchange: mut ex, cx, what } = *work;
-    let _running = cx.worker.exchange_begins(&cx.local);
+    let _running = cx.worker.exchange_begins();
     let response = match what {
         What::Send(rest) => return send_rest(connection, rest, ex, &cx).await,
+        What::End => return end(connection, ex, &cx, None).await,
         What::Respond(response) => Some(response),
         What::Steps(slow) => request::finish(slow, &mut ex, &cx, &mut connection.io).await,
     };
@@ -338,6 +364,7 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
         finish(&mut ex, cx);
         return false;
     }
+    ex.is_complete = true;
     end(connection, ex, cx, unread).await
 }
 
@@ -353,7 +380,7 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx, unread
     let settings = &cx.site().locations[ex.location].settings;
     let mut keep = ex.keep_alive;
     if keep && let Some(bytes) = unread {
-        keep = discard(connection, bytes, settings.lingering_time, settings.lingering_timeout, cx).await;
+        keep = discard(connection, bytes, settings.lingering_time, settings.lingering_timeout).await;
     }
     if keep {
         connection.rest_until_next(&ex, cx);
@@ -363,22 +390,22 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx, unread
     }
     let lingers = match settings.lingering_close {
         LingeringClose::Off => false,
-        LingeringClose::On => unread.is_some() || ex.head_is_bad || connection.io.has_pending(),
+        LingeringClose::On => unread.is_some() || ex.head_is_bad || ex.body_refused || connection.io.has_pending(),
         LingeringClose::Always => true,
     };
     if lingers {
-        linger(connection, settings.lingering_time, settings.lingering_timeout, cx).await;
+        linger(connection, settings.lingering_time, settings.lingering_timeout).await;
     }
     false
 }
 
 /// Reads and drops the body of a request that nobody wanted; false when the connection cannot be kept.
-async fn discard(connection: &mut Connection, bytes: Option<u64>, total: Duration, each: Duration, cx: &Cx) -> bool {
+async fn discard(connection: &mut Connection, bytes: Option<u64>, total: Duration, each: Duration) -> bool {
     let began = Instant::now();
     let mut decoder = ChunkedDecoder::new();
     let mut left = bytes.unwrap_or(u64::MAX);
     while left > 0 && began.elapsed() < total {
-        let piece = match connection.io.read_some(usize::try_from(left).unwrap_or(usize::MAX), each, cx).await {
+        let piece = match connection.io.read_some(usize::try_from(left).unwrap_or(usize::MAX), each).await {
             Ok(piece) => piece,
             Err(ReadError::TimedOut | ReadError::Closed | ReadError::Io(_)) => return false,
         };
@@ -403,12 +430,12 @@ async fn discard(connection: &mut Connection, bytes: Option<u64>, total: Duratio
 }
 
 /// Closes our side and reads what still comes, so that a client which is still sending gets to read the answer.
-async fn linger(connection: &mut Connection, total: Duration, each: Duration, cx: &Cx) {
+async fn linger(connection: &mut Connection, total: Duration, each: Duration) {
     connection.io.stream.shutdown_write();
     let began = Instant::now();
     while began.elapsed() < total {
         let left = each.min(total.saturating_sub(began.elapsed()));
-        if connection.io.read_some(usize::MAX, left, cx).await.is_err() {
+        if connection.io.read_some(usize::MAX, left).await.is_err() {
             return;
         }
     }

@@ -14,8 +14,6 @@ use rustix::net::RecvFlags;
 use tokio::io::{AsyncRead as _, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::context::Cx;
-
 /// How much is read at once from a request's body.
 const BODY_READ_BYTES: usize = 64 * 1024;
 
@@ -136,7 +134,7 @@ impl Io {
     }
 
     /// Reads at least a byte and at most `max`, within `timeout`.
-    pub async fn read_some(&mut self, max: usize, timeout: Duration, _cx: &Cx) -> Result<Vec<u8>, ReadError> {
+    pub async fn read_some(&mut self, max: usize, timeout: Duration) -> Result<Vec<u8>, ReadError> {
         if !self.pending.is_empty() {
             let rest = if max < self.pending.len() { self.pending.split_off(max) } else { Vec::new() };
             return Ok(std::mem::replace(&mut self.pending, rest));
@@ -162,7 +160,7 @@ impl Io {
     }
 
     /// Writes all of `bytes`, which are few: a `100 Continue`.
-    pub async fn write_all(&self, mut bytes: &[u8], _cx: &Cx) -> io::Result<()> {
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.stream.try_write(bytes) {
                 Ok(n) => bytes = &bytes[n..],

@@ -1,9 +1,11 @@
 //! After `101 Switching Protocols`: bytes both ways until one side ends, as for WebSocket.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use larder_origin::Upgraded;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::Instant;
 
 use super::{Io, Stream};
 
@@ -15,35 +17,66 @@ const BUFFER_BYTES: usize = 16 * 1024;
 /// Returns how many bytes went to the client.
 pub async fn run(io: &mut Io, mut origin: Upgraded, silence: Duration) -> u64 {
     let early = io.take_pending();
-    if !early.is_empty() && origin.write_all(&early).await.is_err() {
-        return 0;
-    }
     match &mut io.stream {
-        Stream::Tcp(client) => pass(client, &mut origin, silence).await,
-        Stream::Unix(client) => pass(client, &mut origin, silence).await,
+        Stream::Tcp(client) => {
+            let (read, write) = client.split();
+            pass(read, write, &mut origin, early, silence).await
+        }
+        Stream::Unix(client) => {
+            let (read, write) = client.split();
+            pass(read, write, &mut origin, early, silence).await
+        }
     }
 }
 
-async fn pass<C: AsyncRead + AsyncWrite + Unpin>(client: &mut C, origin: &mut Upgraded, silence: Duration) -> u64 {
-    let mut from_client = vec![0; BUFFER_BYTES];
-    let mut from_origin = vec![0; BUFFER_BYTES];
-    let mut sent = 0;
-    loop {
-        let step = tokio::time::timeout(silence, async {
-            tokio::select! {
-                read = client.read(&mut from_client) => match read {
-                    Ok(n) if n > 0 => origin.write_all(&from_client[..n]).await.ok().map(|()| 0),
-                    _ => None,
-                },
-                read = origin.read(&mut from_origin) => match read {
-                    Ok(n) if n > 0 => client.write_all(&from_origin[..n]).await.ok().map(|()| n as u64),
-                    _ => None,
-                },
+/// The two directions go on by themselves: a side that writes and does not read holds up nobody but itself.
+async fn pass(
+    from_client: impl AsyncRead + Unpin,
+    to_client: impl AsyncWrite + Unpin,
+    origin: &mut Upgraded,
+    early: Vec<u8>,
+    silence: Duration,
+) -> u64 {
+    let moved = Cell::new(Instant::now());
+    let sent = Cell::new(0);
+    let received = Cell::new(0);
+    let (from_origin, to_origin) = tokio::io::split(origin);
+    let silent = async {
+        loop {
+            tokio::time::sleep_until(moved.get() + silence).await;
+            if moved.get().elapsed() >= silence {
+                return;
             }
-        });
-        match step.await {
-            Ok(Some(n)) => sent += n,
-            Ok(None) | Err(_) => return sent,
         }
+    };
+    tokio::select! {
+        () = copy(from_client, to_origin, early, &moved, &received) => {}
+        () = copy(from_origin, to_client, Vec::new(), &moved, &sent) => {}
+        () = silent => {}
+    }
+    sent.get()
+}
+
+/// Passes `first`, then all that comes, until either end fails or closes.
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    first: Vec<u8>,
+    moved: &Cell<Instant>,
+    count: &Cell<u64>,
+) {
+    if to.write_all(&first).await.is_err() {
+        return;
+    }
+    drop(first);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
+        moved.set(Instant::now());
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+        moved.set(Instant::now());
+        count.set(count.get() + read as u64);
     }
 }

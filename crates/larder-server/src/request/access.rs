@@ -41,13 +41,18 @@ pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
 
 /// Asks `limit_conn` and `limit_req`, once a request. `None` lets it pass.
 pub fn limits(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let site = cx.site();
-    let texts = &site.locations[ex.location].texts;
-    if texts.limit_reqs.is_empty() && texts.limit_conns.is_empty() {
-        return None;
+    let texts = &cx.site().locations[ex.location].texts;
+    if !ex.limited.0 && !texts.limit_conns.is_empty() {
+        ex.limited.0 = true;
+        if let Some(step) = limit_connections(ex, cx) {
+            return Some(step);
+        }
     }
-    ex.limited = true;
-    limit_connections(ex, cx).or_else(|| limit_requests(ex, cx))
+    if !ex.limited.1 && !texts.limit_reqs.is_empty() {
+        ex.limited.1 = true;
+        return limit_requests(ex, cx);
+    }
+    None
 }
 
 fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
@@ -63,9 +68,7 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         .map(|(&(zone, most), key)| (&site.limit_conns[zone].state, &key[..], most));
     match limit_conn(limits) {
         Ok(guards) => {
-            if !loc.texts.limit_conns.is_empty() {
-                ex.limit_conn_status = Some("PASSED");
-            }
+            ex.limit_conn_status = Some("PASSED");
             ex.guards = guards;
             None
         }

@@ -28,7 +28,7 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Step {
     let RequestBody::Unread(announced) = ex.body else { return Step::Handle };
     if announced != Some(0) && route::expects_continue(ex) && ex.head.version == Version::Http11 && !io.has_pending() {
         // The client may be gone already; then the read below says so.
-        let _ = io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n", cx).await;
+        let _ = io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
     }
     let result = match announced {
         Some(bytes) => read_length(bytes, ex, cx, io).await,
@@ -42,6 +42,7 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Step {
         Err(Refused::Status(status, why)) => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{why}"));
             ex.keep_alive = false;
+            ex.body_refused = true;
             ex.body = RequestBody::None;
             Step::Synth(Synth::Status(status))
         }
@@ -72,7 +73,7 @@ async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Res
     let timeout = cx.site().locations[ex.location].settings.client_body_timeout;
     let mut left = bytes;
     while left > 0 {
-        let piece = io.read_some(usize::try_from(left).unwrap_or(usize::MAX), timeout, cx).await?;
+        let piece = io.read_some(usize::try_from(left).unwrap_or(usize::MAX), timeout).await?;
         left -= piece.len() as u64;
         sink.append(&piece, ex, cx)?;
     }
@@ -85,7 +86,7 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
     let mut decoder = ChunkedDecoder::new();
     loop {
-        let piece = io.read_some(usize::MAX, timeout, cx).await?;
+        let piece = io.read_some(usize::MAX, timeout).await?;
         let mut at = 0;
         while at < piece.len() {
             let decoded = decoder

@@ -31,7 +31,7 @@ pub enum Outgoing {
     File(Arc<std::fs::File>, Range<u64>),
     /// A page that is whole and in memory, found by lookup.
     Hit(HitRef, Range<u64>),
-    /// A page, maybe filling; the flag asks for chunks.
+    /// A page that is whole and in memory, shared with others.
     Stored(Arc<Object>, Range<u64>),
     /// What an origin sends; with chunks, or else as it is.
     Stream {
@@ -106,7 +106,7 @@ fn from_object(object: &HitRef, ranges: Ranges, ex: &mut Exchange, cx: &Cx) -> R
 /// or by the `error_page` for them.
 pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
     let may_refuse = response.conditional || response.ranges != Ranges::No;
-    if !may_refuse || ex.error_page || ex.error_status.is_some() || !asks_for_part(ex) {
+    if !may_refuse || ex.error_status.is_some() || !asks_for_part(ex) {
         return Ok(response);
     }
     let response = match &response.content {
@@ -145,6 +145,9 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
 fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Option<u64> {
     let loc = &cx.site().locations[ex.location];
     let policy = lookup::policy(ex, cx)?;
+    if !loc.texts.add_trailers.is_empty() || ex.accel_fields.is_some() {
+        return None;
+    }
     let prepared = object.prepared.as_ref().filter(|prepared| prepared.policy == policy.id)?;
     if object.status != 200 || loc.texts.reads_fields || loc.settings.expires.is_some() || ex.error_status.is_some() {
         return None;
@@ -165,7 +168,7 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
             append_line(name, value, out);
         }
     });
-    append_cache_fields(object, loc, ex, cx, out);
+    append_cache_status(Some(object), loc, ex, cx, out);
     out.extend_from_slice(b"\r\n");
     Some(if ex.is_head() { 0 } else { len })
 }
@@ -183,7 +186,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         ex.out.fields.remove("Last-Modified");
     }
     add_configured_charset(loc, ex, cx);
-    if conditional && ex.out.status == 200 && !ex.error_page {
+    if conditional && ex.out.status == 200 {
         match conditional::decide(
             &ex.head.fields,
             last_modified,
@@ -279,7 +282,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         append_line(name, value, out);
     }
     if let Content::Object(object) = &content {
-        append_cache_fields(object, loc, ex, cx, out);
+        append_cache_status(Some(object), loc, ex, cx, out);
     } else {
         append_cache_status(None, loc, ex, cx, out);
     }
@@ -340,14 +343,11 @@ fn length(content: &Content) -> Option<u64> {
         Content::Bytes(bytes) => Some(bytes.len() as u64),
         Content::File(_, len) => Some(*len),
         Content::Hit(object) => object.body.whole().map(|whole| whole.len()),
-        Content::Object(object) => object.body.whole().map(|whole| whole.len()).or_else(|| announced(object)),
+        Content::Object(object) => {
+            object.body.whole().map(|whole| whole.len()).or_else(|| super::fetch::announced(&object.fields))
+        }
         Content::Stream(_, len) => *len,
     }
-}
-
-/// The length that the origin announced for a page that still fills.
-pub fn announced(object: &Object) -> Option<u64> {
-    super::fetch::announced(&object.fields)
 }
 
 /// Decides whether the connection is kept after this response.
@@ -399,6 +399,10 @@ fn append_connection(settings: &Settings, ex: &Exchange, out: &mut Vec<u8>) {
 }
 
 fn append_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    // A line break that came in by a variable, such as `$uri`, would be another field to the client.
+    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
+        return;
+    }
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
@@ -584,11 +588,6 @@ pub fn add_charset(charset: &[u8], ex: &mut Exchange) {
     }
     let value = [content_type, b"; charset=", charset].concat();
     ex.out.fields.set("Content-Type", &value);
-}
-
-/// `Age` is nginx's to leave out; `Cache-Status` is sent where a directive asks for it.
-fn append_cache_fields(object: &Object, loc: &Loc, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
-    append_cache_status(Some(object), loc, ex, cx, out);
 }
 
 /// `Cache-Status` (RFC 9211): hit or why it was forwarded, the time left, and the reason in nginx's word.

@@ -80,7 +80,7 @@ pub fn rules(policy: &OriginPolicy, ex: &Exchange, now: Time) -> Rules {
     let model = &policy.settings.model;
     Rules {
         min_uses: model.cache_min_uses,
-        lock: model.cache_lock && !ex.background,
+        lock: model.cache_lock,
         lock_age: model.cache_lock_age,
         // One who has waited before waits no longer than what is left.
         lock_timeout: ex.lock_until.map_or(model.cache_lock_timeout, |until| until.since(now)),
@@ -96,6 +96,7 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, io: Option<&mut I
         // The answer to a HEAD has no body, and a page without its body is none.
         plan.storing = None;
     }
+    origin_request::look_up(policy, ex, cx).await;
     let validators = validators(&plan, policy);
     // A page that may be stored is fetched whole, whatever part of it this request wants.
     let asked = ex.method;
@@ -132,7 +133,7 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, io: Option<&mut I
 /// Whether a HEAD is fetched as a GET, so that what is stored has its body.
 ///
 /// nginx has a directive for `proxy_pass` only; with FastCGI it would store the empty answer to a HEAD.
-fn converts_head(policy: &OriginPolicy) -> bool {
+pub fn converts_head(policy: &OriginPolicy) -> bool {
     match policy.protocol {
         Protocol::Http(_) => policy.settings.model.cache_convert_head,
         Protocol::FastCgi(_) => true,
@@ -309,14 +310,17 @@ fn redirected(to: Vec<u8>, fields: &Fields, ex: &mut Exchange, cx: &Cx) -> Step 
         return Step::Synth(Synth::Status(404));
     }
     ex.out.fields.clear();
+    let mut brought = Fields::new();
     for (known, name, value) in fields.iter_known() {
         if matches!(
             known,
             Known::ContentDisposition | Known::SetCookie | Known::CacheControl | Known::Expires | Known::ContentType
         ) {
             ex.out.fields.push(name, value);
+            brought.push(name, value);
         }
     }
+    ex.accel_fields = Some(brought).filter(|fields| !fields.is_empty());
     if ex.method != Method::Head {
         ex.method = Method::Get;
     }
@@ -332,18 +336,7 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
     ex.out.status = answer.head.status;
     ex.out.reason.clear();
     ex.out.reason.extend_from_slice(&answer.head.reason);
-    if !policy.settings.model.ignore_headers.x_accel_limit_rate
-        && let Some(rate) = fields.get_known(Known::XAccelLimitRate)
-    {
-        ex.limit_rate = crate::limit::parse_rate(rate);
-    }
     response_fields::lay_out(&fields, policy, ex, cx);
-    if cx.site().has_charsets
-        && !policy.settings.model.ignore_headers.x_accel_charset
-        && let Some(charset) = fields.get_known(Known::XAccelCharset)
-    {
-        super::deliver::add_charset(charset, ex);
-    }
     if let Some(upgraded) = answer.upgraded.take() {
         ex.upgraded = Some(upgraded);
         ex.keep_alive = false;
@@ -362,10 +355,7 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
         false if policy.settings.model.force_ranges => Ranges::Announced,
         false => Ranges::No,
     };
-    let content = match body {
-        Some(body) => Content::Stream(body.reader(), length),
-        None => Content::Empty,
-    };
+    let content = Content::Stream(body.reader(), length);
     Step::Deliver(Response { content, last_modified, ranges, conditional })
 }
 
@@ -375,14 +365,13 @@ pub fn announced(fields: &Fields) -> Option<u64> {
 }
 
 /// Decides about storing, and starts the task that takes the body; says whether the answer is being stored.
-/// There is no body to take where the answer cannot have one.
 fn store_and_pump(
     answer: Answer,
     storing: Option<Storing>,
     policy: &OriginPolicy,
     ex: &mut Exchange,
     cx: &Cx,
-) -> (Option<Body>, bool) {
+) -> (Body, bool) {
     let length = answer.body.content_length();
     let mut permit = None;
     let (writer, body) = match storing {
@@ -416,13 +405,13 @@ fn store_and_pump(
     ex.report = Some(Rc::clone(&report));
     let stored = permit.is_some();
     start(answer, writer, report, permit, ex, cx);
-    (Some(body), stored)
+    (body, stored)
 }
 
 fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, permit: Option<Permit>, ex: &Exchange, cx: &Cx) {
     let address = ex.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
     let complaint = pump::Complaint { logs: cx.clone(), context: cx.local.logs.context(cx, ex, &address) };
-    let running = cx.worker.exchange_begins(&cx.local);
+    let running = cx.worker.exchange_begins();
     tokio::task::spawn_local(async move {
         let _running = running;
         pump::pump(answer, writer, &report, permit, &complaint).await;

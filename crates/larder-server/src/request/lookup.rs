@@ -13,7 +13,7 @@ use crate::exchange::{CacheStatus, Exchange};
 use crate::site::{CachePolicy, Handler, OriginPolicy, ZoneChoice};
 
 use super::fetch::{Plan, Storing};
-use super::{Content, Ranges, Response, Step, Synth, deliver, refetch};
+use super::{Content, Ranges, Response, Step, Synth, refetch};
 
 /// A request that waits for another's fetch.
 pub struct Waiting {
@@ -32,6 +32,10 @@ pub fn policy<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a OriginPolicy> {
 /// Asks the cache, if it may be asked.
 pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(policy) = policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
+    // What an earlier location's cache said is not about this one.
+    ex.cache_status = None;
+    ex.cache_detail = "";
+    ex.cache_key.clear();
     let Some(cache) = &policy.cache else { return pass() };
     if !caches_method(policy, ex) {
         ex.cache_detail = "method";
@@ -122,13 +126,15 @@ fn stale(
 ) -> Step {
     let model = &policy.settings.model;
     let may_be_stale = model.cache_use_stale.updating || object.may_serve_while_revalidating(cx.now());
+    // A HEAD that is not fetched as a GET brings no page to store.
+    let may_refetch = !ex.is_head() || super::fetch::converts_head(policy);
     match permit {
-        None if may_be_stale && !ex.background => {
+        None if may_be_stale => {
             ex.cache_status = Some(CacheStatus::Updating);
             cx.stats().stale.add(1);
             deliver_object(object, policy, ex, cx)
         }
-        Some(permit) if may_be_stale && model.cache_background_update && !ex.background => {
+        Some(permit) if may_be_stale && model.cache_background_update && may_refetch => {
             ex.cache_status = Some(CacheStatus::Stale);
             cx.stats().stale.add(1);
             let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
@@ -183,7 +189,7 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
                 Step::Deliver(Response { content: Content::Object(object), last_modified, ranges, conditional })
                     if object.body.whole().is_none() =>
                 {
-                    let content = Content::Stream(reader, deliver::announced(&object));
+                    let content = Content::Stream(reader, super::fetch::announced(&object.fields));
                     Step::Deliver(Response { content, last_modified, ranges, conditional })
                 }
                 step => step,

@@ -67,10 +67,10 @@ pub enum Step {
 
 /// Where an internal redirect goes.
 pub enum Internal {
-    /// A path with arguments, not decoded: `error_page`, `X-Accel-Redirect`.
+    /// A path with arguments, not decoded: `X-Accel-Redirect`.
     Uri(Vec<u8>),
-    /// The last argument of `try_files`: the path is taken as it is.
-    TryUri(Vec<u8>),
+    /// A path with arguments that is taken as it is: `error_page`, the last argument of `try_files`.
+    Literal(Vec<u8>),
     /// A path that is decoded already, with the request's arguments: `index`.
     Path(Vec<u8>),
     /// A named location.
@@ -167,7 +167,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
     loop {
         step = match step {
             Step::Route(entrance) => route::route(entrance, ex, cx),
-            Step::Find => route::find_again(ex, cx),
+            Step::Find => route::find_and_enter(ex, cx),
             Step::Redirect(to) => redirect(to, ex, cx),
             Step::Handle => handle::handle(ex, cx),
             Step::Lookup => lookup::lookup(ex, cx),
@@ -221,7 +221,7 @@ fn redirect(to: Internal, ex: &mut Exchange, cx: &Cx) -> Step {
             ex.uri = path;
             ex.args = args;
         }
-        Internal::TryUri(uri) => match uri.iter().position(|&byte| byte == b'?') {
+        Internal::Literal(uri) => match uri.iter().position(|&byte| byte == b'?') {
             Some(at) => {
                 ex.args = uri[at + 1..].to_vec();
                 ex.uri = uri;

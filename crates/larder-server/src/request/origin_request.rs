@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use larder_conf::model::LogLevel;
-use larder_http::{Escape, Known, Method, escape_uri};
+use larder_http::{Escape, Known, Method, Time, escape_uri};
 use larder_origin::{Address, Fetch, Group, Limits, Protocol as Wire, Retry, RetryRules, fastcgi};
 
-use crate::context::{Cx, VARIABLE_GROUPS_MAX};
+use crate::context::{Cx, KnownGroup, VARIABLE_GROUPS_MAX};
 use crate::exchange::{Exchange, RequestBody};
 use crate::site::{FastCgiParts, HttpParts, OriginPolicy, Protocol, Target};
 use crate::text::Text;
@@ -161,7 +162,16 @@ pub fn append_default_key(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx, out
             out.extend_from_slice(host);
             append_origin_uri(uri.as_deref(), ex, cx, out);
         }
-        Target::Variable(text) => text.append(ex, cx, out),
+        Target::Variable(text) => {
+            let url = text.value(ex, cx);
+            let (place, uri) = split_authority(url.strip_prefix(b"http://").unwrap_or(&url));
+            out.extend_from_slice(b"http://");
+            out.extend_from_slice(place);
+            match uri {
+                Some(uri) => out.extend_from_slice(uri),
+                None => append_origin_uri(None, ex, cx, out),
+            }
+        }
     }
 }
 
@@ -224,43 +234,82 @@ fn split_authority(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
+/// The group that a place from variables means. A name has been looked up before ([`look_up`]).
 fn named_group(address: &[u8], http: bool, ex: &mut Exchange, cx: &Cx) -> Result<Arc<Group>, Step> {
     let site = cx.site();
-    let text = String::from_utf8_lossy(address).into_owned();
-    if let Some(&index) = site.group_names.get(&text) {
+    let text = String::from_utf8_lossy(address);
+    if let Some(&index) = site.group_names.get(&*text) {
         return Ok(Arc::clone(&site.groups[index]));
     }
-    let mut groups = cx.local.groups.borrow_mut();
-    if let Some(group) = groups.get(address) {
-        return Ok(Arc::clone(group));
+    let known = cx.local.groups.borrow().get(address).and_then(|known| known.group.clone());
+    if let Some(group) = known {
+        return Ok(group);
     }
-    let Some(resolved) = parse_address(&text, http) else {
-        drop(groups);
-        cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("host not found in upstream \"{text}\""));
-        return Err(Step::Synth(Synth::Status(502)));
+    match literal_address(&text, http) {
+        Some(address) => Ok(Group::single(address)),
+        None => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("host not found in upstream \"{text}\""));
+            Err(Step::Synth(Synth::Status(502)))
+        }
+    }
+}
+
+/// Looks the name up that a target from variables holds, if it does: on a thread for that, so that the worker goes
+/// on, and not again for a while.
+pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
+    let Target::Variable(text) = &policy.target else { return };
+    let value = text.value(ex, cx);
+    let http = matches!(policy.protocol, Protocol::Http(_));
+    let address = match http {
+        true => split_authority(value.strip_prefix(b"http://").unwrap_or(&value)).0.to_vec(),
+        false => value,
     };
+    let name = String::from_utf8_lossy(&address).into_owned();
+    let now = cx.now();
+    let is_known = cx.site().group_names.contains_key(&name)
+        || cx.local.groups.borrow().get(&address).is_some_and(|known| known.until > now);
+    if is_known {
+        return;
+    }
+    let (found, until) = match literal_address(&name, http) {
+        Some(literal) => (Some(literal), Time(u64::MAX)),
+        None => {
+            let timeout = cx.site().locations[ex.location].settings.resolver_timeout;
+            let looking = tokio::task::spawn_blocking(move || parse_address(&name, http));
+            let found = tokio::time::timeout(timeout, looking).await.ok().and_then(Result::ok).flatten();
+            let kept = if found.is_some() { NAME_KEPT } else { FAILURE_KEPT };
+            (found, cx.now().plus(kept))
+        }
+    };
+    let mut groups = cx.local.groups.borrow_mut();
     if groups.len() >= VARIABLE_GROUPS_MAX {
         groups.clear();
     }
-    let group = Group::single(resolved);
-    groups.insert(address.to_vec(), Arc::clone(&group));
-    Ok(group)
+    groups.insert(address, KnownGroup { group: found.map(Group::single), until });
 }
 
-/// An address as written: a path, literal addresses, or a name that the system resolves.
-pub fn parse_address(text: &str, http: bool) -> Option<Address> {
+/// How long the address of a name is used; the system's resolver does not tell.
+const NAME_KEPT: Duration = Duration::from_secs(30);
+/// How long a name that was not found is not asked for again.
+const FAILURE_KEPT: Duration = Duration::from_secs(5);
+
+/// An address that needs no looking up.
+fn literal_address(text: &str, http: bool) -> Option<Address> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Some(Address::Unix(path.into()));
     }
-    if let Ok(address) = text.parse() {
-        return Some(Address::Tcp(address));
-    }
-    let with_port = if http && !text.rsplit(']').next().unwrap_or(text).contains(':') {
-        format!("{text}:80")
-    } else {
-        text.to_owned()
-    };
-    with_port.to_socket_addrs().ok()?.next().map(Address::Tcp)
+    let with_port = with_port(text, http);
+    with_port.parse().ok().map(Address::Tcp)
+}
+
+fn with_port(text: &str, http: bool) -> String {
+    let has_port = text.rsplit(']').next().unwrap_or(text).contains(':');
+    if http && !has_port { format!("{text}:80") } else { text.to_owned() }
+}
+
+/// An address as written: a path, a literal address, or a name that the system looks up, which takes its time.
+pub fn parse_address(text: &str, http: bool) -> Option<Address> {
+    literal_address(text, http).or_else(|| with_port(text, http).to_socket_addrs().ok()?.next().map(Address::Tcp))
 }
 
 /// The path and arguments for the origin: what the client sent, unless something has changed them; with a URI in
@@ -450,6 +499,10 @@ fn http_request(
 }
 
 fn push_line(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    // A line break that came in by a variable would be another field to the origin.
+    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
+        return;
+    }
     head.extend_from_slice(name);
     head.extend_from_slice(b": ");
     head.extend_from_slice(value);

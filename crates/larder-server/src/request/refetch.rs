@@ -10,7 +10,7 @@ pub fn spawn(plan: Plan, ex: &Exchange, cx: &Cx) {
     let mut copy = ex.for_refetch();
     copy.cache_status = Some(CacheStatus::Expired);
     let cx = cx.clone();
-    let running = cx.worker.exchange_begins(&cx.local);
+    let running = cx.worker.exchange_begins();
     tokio::task::spawn_local(async move {
         let _running = running;
         // What it would deliver has no reader; the object is filled on its own.

@@ -11,6 +11,7 @@ use crate::site::{Find, OriginPolicy, Protocol, Redirect, Target};
 pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
     ex.out.fields.clear();
     ex.out.location_is_ours = false;
+    bring(fields, ex);
     for (known, name, value) in fields.iter_known() {
         if is_own(known) || is_hidden(name, policy) {
             continue;
@@ -24,6 +25,33 @@ pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &C
             }
             None => ex.out.fields.push(name, value),
         }
+    }
+    obey(fields, policy, ex, cx);
+}
+
+/// Fields that X-Accel-Redirect brought along stand before those of the response it led to; a type gives way to it.
+fn bring(fields: &Fields, ex: &mut Exchange) {
+    let Some(brought) = &ex.accel_fields else { return };
+    for (known, name, value) in brought.iter_known() {
+        if known != Known::ContentType || !fields.contains_known(Known::ContentType) {
+            ex.out.fields.push(name, value);
+        }
+    }
+}
+
+/// What an origin asks of larder for this response: a pace, a charset.
+fn obey(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
+    let ignored = policy.settings.model.ignore_headers;
+    if !ignored.x_accel_limit_rate
+        && let Some(rate) = fields.get_known(Known::XAccelLimitRate)
+    {
+        ex.limit_rate = crate::limit::parse_rate(rate);
+    }
+    if cx.site().has_charsets
+        && !ignored.x_accel_charset
+        && let Some(charset) = fields.get_known(Known::XAccelCharset)
+    {
+        super::deliver::add_charset(charset, ex);
     }
 }
 
@@ -47,6 +75,10 @@ pub fn block(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx)
     };
     let mut block = Vec::with_capacity(512);
     for (known, name, value) in fields.iter_known() {
+        // What the origin asks of larder is done on every delivery.
+        if matches!(known, Known::XAccelLimitRate | Known::XAccelCharset) {
+            return None;
+        }
         if is_own(known) || is_hidden(name, policy) {
             continue;
         }

@@ -9,7 +9,7 @@ use larder_http::{Known, Method};
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::script::{self, Answer, Ran};
-use crate::site::{Handler, Loc, Tree, TryFallback};
+use crate::site::{Loc, Tree, TryFallback};
 
 use super::{Step, Synth, access};
 
@@ -38,6 +38,7 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
             }
         }
         Entrance::Named(name) => {
+            ex.authorized = false;
             ex.location = cx.site().servers[ex.server].root;
             let Some(&location) = cx.site().servers[ex.server].named.get(&name) else {
                 cx.local.logs.error(
@@ -56,7 +57,7 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
 }
 
 /// Looks for the location of the URI, and enters it.
-fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
+pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
     let site = cx.site();
     let root = site.servers[ex.server].root;
     match find(&site.locations[root].inside, root, ex, cx) {
@@ -109,11 +110,6 @@ fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
-/// The second entrance after a rewrite in a location.
-pub fn find_again(ex: &mut Exchange, cx: &Cx) -> Step {
-    find_and_enter(ex, cx)
-}
-
 /// Counts one more change of the URI; false when that was one too many.
 pub fn may_change_uri(ex: &mut Exchange, cx: &Cx) -> bool {
     if ex.changes_left == 0 {
@@ -149,13 +145,10 @@ fn guard(ex: &mut Exchange, cx: &Cx) -> Step {
         ex.location = *location;
     }
     access::find_real_ip(ex, cx);
-    if !ex.limited
-        && let Some(step) = access::limits(ex, cx)
-    {
+    if let Some(step) = access::limits(ex, cx) {
         return step;
     }
-    if !ex.background
-        && !ex.authorized
+    if !ex.authorized
         && let Some(step) = access::access(ex, cx)
     {
         return step;
@@ -192,7 +185,7 @@ fn try_files(ex: &mut Exchange, cx: &Cx) -> Step {
         TryFallback::Named(name) => Step::Redirect(super::Internal::Named(name.clone())),
         TryFallback::Uri(uri) => {
             let uri = uri.value(ex, cx);
-            Step::Redirect(super::Internal::TryUri(uri))
+            Step::Redirect(super::Internal::Literal(uri))
         }
     }
 }
@@ -234,6 +227,11 @@ fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
     if let Some(&exact) = tree.exact.get(&ex.uri[..]) {
         return Found::At(exact);
     }
+    if let Some((_, location)) =
+        tree.slashes.iter().find(|(path, _)| path.len() == ex.uri.len() + 1 && path.starts_with(&ex.uri))
+    {
+        return Found::Slash(*location);
+    }
     let mut best = outside;
     let mut regex_stops = false;
     let mut inside = None;
@@ -253,7 +251,7 @@ fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
             Found::At(location) if location != best => {
                 // An exact or regular expression match inside is final; a longer prefix may still lose to an
                 // expression out here.
-                if locations[location].exact || locations[location].by_regex || locations[location].regex_stops {
+                if locations[location].exact || locations[location].by_regex {
                     return Found::At(location);
                 }
                 best = location;
@@ -283,11 +281,6 @@ impl Tree {
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.prefixes.is_empty() && self.regexes.is_empty()
     }
-}
-
-/// Whether the location's handler wants the body of the request.
-pub fn wants_body(ex: &Exchange, cx: &Cx) -> bool {
-    matches!(cx.site().locations[ex.location].handler, Handler::Origin(_))
 }
 
 /// Whether the client waits for leave to send its body.

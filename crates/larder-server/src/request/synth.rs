@@ -68,7 +68,7 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
             if ex.method != Method::Head {
                 ex.method = Method::Get;
             }
-            Step::Redirect(Internal::Uri(target))
+            Step::Redirect(Internal::Literal(target))
         }
         Some(b'@') => {
             ex.error_status = kept;

@@ -125,15 +125,22 @@ impl Body {
     pub fn has_its_start(&self) -> bool {
         match self.shared.now() {
             Now::Whole(_) => true,
-            Now::Fill(fill) => fill.filling.lock().start_is_here(),
+            Now::Fill(fill) => {
+                let filling = fill.filling.lock();
+                // It may have become whole between the two looks: then its pieces have moved.
+                self.whole().is_some() || filling.start_is_here()
+            }
         }
     }
 
     /// The bytes of the shelf that it holds.
     pub fn reserved(&self) -> usize {
         match self.shared.now() {
-            Now::Whole(whole) => whole.reservation.as_ref().map_or(0, Reservation::bytes),
-            Now::Fill(fill) => fill.filling.lock().reserved(),
+            Now::Whole(whole) => whole.reserved(),
+            Now::Fill(fill) => {
+                let filling = fill.filling.lock();
+                self.whole().map_or_else(|| filling.reserved(), Whole::reserved)
+            }
         }
     }
 
@@ -182,6 +189,10 @@ impl Whole {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    fn reserved(&self) -> usize {
+        self.reservation.as_ref().map_or(0, Reservation::bytes)
     }
 
     /// Up to `max` bytes at `at`, as far as one piece goes. Empty only at the end, or for a `max` of zero.
