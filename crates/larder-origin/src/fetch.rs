@@ -158,7 +158,9 @@ impl Call {
             Err(error) => return attempt.settle(Err(Failure::Failed(error))),
         };
         attempt.connect = Some(attempt.chosen_at.elapsed());
+        let waiting = self.purpose_of(pick).and_then(|purpose| pick.group().pool().wait(purpose));
         let result = self.exchange(connection, body, attempt, tries_left).await;
+        drop(waiting);
         attempt.settle(result)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! One pool a worker would pin workers times as many php-fpm children. The connection used last is taken first,
 //! so that the others grow old and are closed. Idle connections belong to no runtime; a sweep closes those that
-//! are too old or that the origin closed, so that no child is pinned by a site nobody visits.
+//! are too old or that the origin closed, so that no child is pinned by a site nobody visits; and those that may pin
+//! the child which a request on a new connection waits for.
 
 use std::{
     collections::VecDeque,
@@ -30,6 +31,24 @@ struct State {
     idle: VecDeque<Idle>,
     /// Whether a sweep runs on some worker.
     swept: bool,
+    /// Requests on new FastCGI connections that have no answer yet: their number, server, and since when.
+    waiting: Vec<(u64, usize, Instant)>,
+    next_waiting: u64,
+}
+
+/// A request on a new FastCGI connection, until its head is there.
+///
+/// php-fpm serves a connection to its end before it takes the next. With all children on kept connections, a new one
+/// waits in the queue of the socket, however idle the kept ones are.
+pub(crate) struct Waiting {
+    pool: Arc<Pool>,
+    number: u64,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.pool.state.lock().waiting.retain(|(number, ..)| *number != self.number);
+    }
 }
 
 struct Idle {
@@ -60,7 +79,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 impl Pool {
     pub(crate) fn new(keepalive: Keepalive) -> Arc<Pool> {
-        let state = State { idle: VecDeque::new(), swept: false };
+        let state = State { idle: VecDeque::new(), swept: false, waiting: Vec::new(), next_waiting: 0 };
         Arc::new(Pool { keepalive, state: Mutex::new(state) })
     }
 
@@ -71,6 +90,18 @@ impl Pool {
     /// Whether it would keep anything at all.
     pub(crate) fn keeps(&self) -> bool {
         self.keepalive.idle_max > 0
+    }
+
+    /// Notes a request on a new connection; `None` where connections are not kept or do not pin anything.
+    pub(crate) fn wait(self: &Arc<Self>, purpose: Purpose) -> Option<Waiting> {
+        if !self.keeps() || purpose.speaks != Speaks::FastCgi {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let number = state.next_waiting;
+        state.next_waiting += 1;
+        state.waiting.push((number, purpose.server, Instant::now()));
+        Some(Waiting { pool: Arc::clone(self), number })
     }
 
     /// The connection put back last that is still good.
@@ -113,13 +144,17 @@ impl Pool {
         }
     }
 
-    /// Closes what is too old or was closed by its origin.
+    /// Closes what is too old, was closed by its origin, or may pin the child that another request waits for.
     fn tidy(&self, now: Instant) -> Tidied {
         let mut closed = Vec::new();
         let mut state = self.state.lock();
         let mut at = 0;
         while let Some(idle) = state.idle.get(at) {
-            if now.duration_since(idle.since) <= self.keepalive.timeout && idle.parked.is_quiet() {
+            let pins = idle.purpose.speaks == Speaks::FastCgi
+                && state.waiting.iter().any(|(_, server, since)| {
+                    *server == idle.purpose.server && now.duration_since(*since) >= SWEEP_EVERY
+                });
+            if !pins && now.duration_since(idle.since) <= self.keepalive.timeout && idle.parked.is_quiet() {
                 at += 1;
             } else {
                 closed.extend(state.idle.remove(at));

@@ -6,7 +6,7 @@ use larder_conf::model::{self, Template, TemplatePart};
 use larder_origin::{Balance, Group, Keepalive, Server};
 
 use crate::regex::Regex;
-use crate::request::origin_request::parse_address;
+use crate::request::origin_request::addresses;
 use crate::site::*;
 use crate::text::Text;
 
@@ -23,15 +23,14 @@ impl Builder {
         for upstream in &http.upstreams {
             let mut servers = Vec::new();
             for server in &upstream.servers {
-                let Some(address) = parse_address(&server.address.value, true) else {
+                let found = addresses(&server.address.value, true);
+                if found.is_empty() {
                     // A name that does not resolve is that origin's trouble, not the whole site's.
-                    self.warn(
-                        format!("host not found in upstream \"{}\": it counts as down", server.address.value),
-                        server.address.span,
-                    );
-                    continue;
-                };
-                servers.push(Server {
+                    let name = &server.address.value;
+                    let message = format!("host not found in upstream \"{name}\": it counts as down");
+                    self.warn(message, server.address.span);
+                }
+                servers.extend(found.into_iter().map(|address| Server {
                     address,
                     weight: server.weight,
                     max_fails: server.max_fails,
@@ -40,7 +39,7 @@ impl Builder {
                     backup: server.backup,
                     down: server.down,
                     name: server.address.value.clone(),
-                });
+                }));
             }
             let (balance, key) = match &upstream.balance {
                 model::Balance::RoundRobin => (Balance::RoundRobin, None),
@@ -72,13 +71,12 @@ impl Builder {
         if let Some(&group) = self.groups_by_place.get(&name) {
             return group;
         }
-        let servers = match parse_address(place, http) {
-            Some(address) => vec![Server { name: place.to_owned(), ..Server::new(address) }],
-            None => {
-                self.warn(format!("host not found in upstream \"{place}\": it counts as down"), span);
-                Vec::new()
-            }
-        };
+        let found = addresses(place, http);
+        if found.is_empty() {
+            self.warn(format!("host not found in upstream \"{place}\": it counts as down"), span);
+        }
+        let servers = found.into_iter().map(|address| Server { name: place.to_owned(), ..Server::new(address) });
+        let servers = servers.collect();
         let keepalive = if keep { Keepalive::of(KEPT_MAX) } else { Keepalive::NONE };
         let group = self.site.groups.len();
         self.site.groups.push(Group::new(place.to_owned(), servers, Balance::RoundRobin, keepalive));

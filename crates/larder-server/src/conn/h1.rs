@@ -45,6 +45,14 @@ pub struct Connection {
     head_began: Option<Time>,
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.is_reading {
+            self.worker.stats.reading.sub(1);
+        }
+    }
+}
+
 /// What a turn at the socket led to.
 enum Turn {
     /// The connection is over.
@@ -222,6 +230,7 @@ impl Connection {
             let (consumed, step) = match receive(&bytes[at..], listener, &mut exchange, &cx, began) {
                 Received::Partial => {
                     if !self.is_reading {
+                        self.worker.stats.reading.add(1);
                         self.deadline = Instant::now() + site.servers[listener.default].client.header_timeout;
                     }
                     self.is_reading = true;
@@ -231,7 +240,9 @@ impl Connection {
                 }
                 Received::Head { consumed, step } => (consumed, step),
             };
-            self.is_reading = false;
+            if std::mem::take(&mut self.is_reading) {
+                self.worker.stats.reading.sub(1);
+            }
             self.head_began = None;
             self.number += 1;
             self.worker.stats.requests.add(1);

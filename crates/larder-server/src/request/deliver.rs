@@ -246,8 +246,12 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     }
     let trailers = trailers(loc, status, ex, cx);
     // Trailers follow chunks, so they make a body of known length go in one.
-    let in_one_chunk =
-        !trailers.is_empty() && total.is_some() && parts.is_none() && !bodiless && chunks_allowed(loc, ex);
+    let in_one_chunk = !trailers.is_empty()
+        && total.is_some()
+        && parts.is_none()
+        && !bodiless
+        && !ex.is_head()
+        && chunks_allowed(loc, ex);
     let known = match total {
         // A 304 of our own configuration (`return 304`) says its length as nginx does.
         Some(_) if status == 304 => Some(0).filter(|_| matches!(content, Content::Bytes(_))),
@@ -399,14 +403,20 @@ fn append_connection(settings: &Settings, ex: &Exchange, out: &mut Vec<u8>) {
 }
 
 fn append_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    // A line break that came in by a variable, such as `$uri`, would be another field to the client.
-    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
-        return;
-    }
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
+    append_one_line(value, out);
     out.extend_from_slice(b"\r\n");
+}
+
+/// A value of a field. A line break that came in by a variable, such as `$uri`, would be another field to the peer: it
+/// becomes a space (RFC 9110 §5.5).
+pub fn append_one_line(value: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(value);
+    while let Some(at) = memchr::memchr3(b'\r', b'\n', 0, &out[start..]) {
+        out[start + at] = b' ';
+    }
 }
 
 fn append_number(before: &[u8], number: u64, out: &mut Vec<u8>) {

@@ -141,7 +141,9 @@ pub fn converts_head(policy: &OriginPolicy) -> bool {
 }
 
 fn validators(plan: &Plan, policy: &OriginPolicy) -> Validators {
-    let Some(object) = plan.stale.as_ref().filter(|_| policy.settings.model.cache_revalidate) else {
+    // Other statuses are no pages that a 304 could confirm.
+    let is_page = |object: &&Arc<Object>| matches!(object.status, 200 | 206);
+    let Some(object) = plan.stale.as_ref().filter(is_page).filter(|_| policy.settings.model.cache_revalidate) else {
         return Validators::default();
     };
     Validators {
@@ -258,10 +260,11 @@ fn answered(
     }
     let intercepted = lookup::intercepted(status, policy, ex, cx);
     if let Some(step) = intercepted {
-        let challenge = answer.head.fields.get_known(Known::WwwAuthenticate).map(<[u8]>::to_vec);
+        let challenges: Vec<Vec<u8>> =
+            answer.head.fields.all_known(Known::WwwAuthenticate).map(<[u8]>::to_vec).collect();
         store_and_pump(answer, plan.storing, policy, ex, cx);
-        if let Some(challenge) = challenge {
-            ex.out.fields.set("WWW-Authenticate", &challenge);
+        for challenge in challenges {
+            ex.out.fields.push(b"WWW-Authenticate", &challenge);
         }
         return step;
     }
@@ -314,7 +317,12 @@ fn redirected(to: Vec<u8>, fields: &Fields, ex: &mut Exchange, cx: &Cx) -> Step 
     for (known, name, value) in fields.iter_known() {
         if matches!(
             known,
-            Known::ContentDisposition | Known::SetCookie | Known::CacheControl | Known::Expires | Known::ContentType
+            Known::ContentDisposition
+                | Known::SetCookie
+                | Known::CacheControl
+                | Known::Expires
+                | Known::ContentType
+                | Known::AcceptRanges
         ) {
             ex.out.fields.push(name, value);
             brought.push(name, value);

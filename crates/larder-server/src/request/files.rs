@@ -163,6 +163,7 @@ fn exists(folder: &[u8]) -> bool {
 fn failed_index(folder: &[u8], status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     let folder = String::from_utf8_lossy(folder).into_owned();
     match status {
+        404 if !cx.site().locations[ex.location].settings.log_not_found => {}
         404 => cx.local.logs.error(
             cx,
             ex,

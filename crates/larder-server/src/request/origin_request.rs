@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use larder_conf::model::LogLevel;
 use larder_http::{Escape, Known, Method, Time, escape_uri};
-use larder_origin::{Address, Fetch, Group, Limits, Protocol as Wire, Retry, RetryRules, fastcgi};
+use larder_origin::{
+    Address, Balance, Fetch, Group, Keepalive, Limits, Protocol as Wire, Retry, RetryRules, Server, fastcgi,
+};
 
 use crate::context::{Cx, KnownGroup, VARIABLE_GROUPS_MAX};
 use crate::exchange::{Exchange, RequestBody};
@@ -272,12 +274,13 @@ pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
         return;
     }
     let (found, until) = match literal_address(&name, http) {
-        Some(literal) => (Some(literal), Time(u64::MAX)),
+        Some(literal) => (vec![literal], Time(u64::MAX)),
         None => {
             let timeout = cx.site().locations[ex.location].settings.resolver_timeout;
-            let looking = tokio::task::spawn_blocking(move || parse_address(&name, http));
-            let found = tokio::time::timeout(timeout, looking).await.ok().and_then(Result::ok).flatten();
-            let kept = if found.is_some() { NAME_KEPT } else { FAILURE_KEPT };
+            let asked = name.clone();
+            let looking = tokio::task::spawn_blocking(move || addresses(&asked, http));
+            let found = tokio::time::timeout(timeout, looking).await.ok().and_then(Result::ok).unwrap_or_default();
+            let kept = if found.is_empty() { FAILURE_KEPT } else { NAME_KEPT };
             (found, cx.now().plus(kept))
         }
     };
@@ -285,7 +288,9 @@ pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
     if groups.len() >= VARIABLE_GROUPS_MAX {
         groups.clear();
     }
-    groups.insert(address, KnownGroup { group: found.map(Group::single), until });
+    let servers: Vec<Server> = found.into_iter().map(Server::new).collect();
+    let group = (!servers.is_empty()).then(|| Group::new(name, servers, Balance::RoundRobin, Keepalive::NONE));
+    groups.insert(address, KnownGroup { group, until });
 }
 
 /// How long the address of a name is used; the system's resolver does not tell.
@@ -307,9 +312,20 @@ fn with_port(text: &str, http: bool) -> String {
     if http && !has_port { format!("{text}:80") } else { text.to_owned() }
 }
 
-/// An address as written: a path, a literal address, or a name that the system looks up, which takes its time.
-pub fn parse_address(text: &str, http: bool) -> Option<Address> {
-    literal_address(text, http).or_else(|| with_port(text, http).to_socket_addrs().ok()?.next().map(Address::Tcp))
+/// The addresses of an origin as written: a path, a literal address, or all that the system finds for a name, which
+/// takes its time. Empty when there are none.
+pub fn addresses(text: &str, http: bool) -> Vec<Address> {
+    if let Some(literal) = literal_address(text, http) {
+        return vec![literal];
+    }
+    let Ok(found) = with_port(text, http).to_socket_addrs() else { return Vec::new() };
+    let mut addresses = Vec::new();
+    for address in found.map(Address::Tcp) {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    addresses
 }
 
 /// The path and arguments for the origin: what the client sent, unless something has changed them; with a URI in
@@ -499,13 +515,9 @@ fn http_request(
 }
 
 fn push_line(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    // A line break that came in by a variable would be another field to the origin.
-    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
-        return;
-    }
     head.extend_from_slice(name);
     head.extend_from_slice(b": ");
-    head.extend_from_slice(value);
+    super::deliver::append_one_line(value, head);
     head.extend_from_slice(b"\r\n");
 }
 
@@ -562,7 +574,7 @@ mod tests {
             ("127.0.0.1", false, None),
             ("127.0.0.1:99999", true, None),
         ] {
-            let parsed = parse_address(text, http).map(|address| address.to_string());
+            let parsed = literal_address(text, http).map(|address| address.to_string());
             assert_eq!(parsed.as_deref(), address, "{text}");
         }
     }

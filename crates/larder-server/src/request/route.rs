@@ -227,11 +227,8 @@ fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
     if let Some(&exact) = tree.exact.get(&ex.uri[..]) {
         return Found::At(exact);
     }
-    if let Some((_, location)) =
-        tree.slashes.iter().find(|(path, _)| path.len() == ex.uri.len() + 1 && path.starts_with(&ex.uri))
-    {
-        return Found::Slash(*location);
-    }
+    let lacks_slash = |path: &[u8]| path.len() == ex.uri.len() + 1 && path.starts_with(&ex.uri);
+    let mut slash = tree.slashes.iter().find(|(path, _)| lacks_slash(path)).map(|(_, location)| *location);
     let mut best = outside;
     let mut regex_stops = false;
     let mut inside = None;
@@ -240,11 +237,16 @@ fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
             best = *location;
             regex_stops = locations[best].regex_stops;
             inside = Some(&locations[best].inside);
+            // A location of just this URI needs no redirect to the one with the slash.
+            slash = slash.filter(|_| prefix.len() != ex.uri.len());
             break;
         }
-        if locations[*location].auto_redirect && prefix.len() == ex.uri.len() + 1 && prefix.starts_with(&ex.uri) {
-            return Found::Slash(*location);
+        if locations[*location].auto_redirect && lacks_slash(prefix) {
+            slash = slash.or(Some(*location));
         }
+    }
+    if let Some(location) = slash {
+        return Found::Slash(location);
     }
     if let Some(inside) = inside.filter(|inside| !inside.is_empty()) {
         match find(inside, best, ex, cx) {

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use larder_conf::model::{ErrorPageStatus, ServerTokens};
-use larder_http::Method;
 use larder_http::status::{error_note, error_title, sent_status};
+use larder_http::{Known, Method};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -32,7 +32,8 @@ pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
         Synth::Text(status, text) => {
             ex.out.status = status;
             let content_type = super::files::content_type(ex, cx);
-            if !content_type.is_empty() {
+            // X-Accel-Redirect brings the origin's type along.
+            if !content_type.is_empty() && !ex.out.fields.contains("Content-Type") {
                 ex.out.fields.set("Content-Type", content_type.as_bytes());
             }
             Step::Deliver(Response::own(Content::Bytes(Bytes::from(text))))
@@ -86,15 +87,18 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
-/// What has been prepared for the failed response does not go to the error page; a challenge does, with its 401.
+/// What has been prepared for the failed response does not go to the error page; what belongs to its status does: the
+/// challenges of a 401, where a redirect leads, what a 416 says of the length.
 fn forget_response(status: u16, ex: &mut Exchange) {
-    let challenge = ex.out.fields.get("WWW-Authenticate").filter(|_| status == 401).map(<[u8]>::to_vec);
-    ex.out.fields.clear();
+    let belongs = |known: Known| match status {
+        401 => known == Known::WwwAuthenticate,
+        301..=308 => known == Known::Location,
+        416 => known == Known::ContentRange,
+        _ => false,
+    };
+    ex.out.fields.retain(|known, _, _| belongs(known));
     ex.out.reason.clear();
     ex.origin_status = None;
-    if let Some(challenge) = challenge {
-        ex.out.fields.push(b"WWW-Authenticate", &challenge);
-    }
 }
 
 /// The built-in page of a status, as nginx writes it.

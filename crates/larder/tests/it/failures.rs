@@ -111,6 +111,35 @@ fn without_php_there_is_the_stale_page_or_else_a_502() {
 }
 
 #[test]
+fn a_kept_connection_does_not_pin_the_child_that_another_request_waits_for() {
+    let slow = "<?php touch($_SERVER['DOCUMENT_ROOT'] . '/running');
+        for ($i = 0; $i < 3000 && !file_exists($_SERVER['DOCUMENT_ROOT'] . '/go'); $i++) { usleep(10000); clearstatcache(); }
+        echo 'slow';";
+    let setup = Setup::new().file("www/p.php", "<?php echo 'page';").file("www/slow.php", slow);
+    let php = php(&setup, 1);
+    let www = setup.path("www");
+    let site = setup.name("PHP", format!("unix:{}", php.socket().display())).name("WWW", www.display()).start(
+        "upstream php { server {PHP}; keepalive 4; keepalive_timeout 10m; }
+         server {
+            listen 127.0.0.1:{PORT};
+            fastcgi_param DOCUMENT_ROOT {WWW};
+            {PARAMS}
+            location / { fastcgi_pass php; fastcgi_keep_conn on; }
+         }",
+    );
+    // The one child is busy, so the second request comes on a connection of its own, which waits in php-fpm's queue.
+    let mut first = site.client();
+    first.send(get("/slow.php").as_bytes()).unwrap();
+    eventually("the slow script to run", || www.join("running").exists());
+    let mut second = site.client();
+    second.send(get("/p.php").as_bytes()).unwrap();
+    std::fs::write(www.join("go"), "").unwrap();
+    assert_eq!(text(&first.read_response("GET").unwrap()), "slow");
+    // The first connection is kept now, and the child with it, until larder sees that somebody waits.
+    assert_eq!(text(&second.read_response("GET").unwrap()), "page");
+}
+
+#[test]
 fn a_php_that_has_no_child_left_costs_those_who_need_it_and_nobody_else() {
     let slow = "<?php touch($_SERVER['DOCUMENT_ROOT'] . '/running');
         for ($i = 0; $i < 3000 && !file_exists($_SERVER['DOCUMENT_ROOT'] . '/go'); $i++) { usleep(10000); clearstatcache(); }
