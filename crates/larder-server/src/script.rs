@@ -64,7 +64,11 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, changed: &mut bool) -> Optio
                 }
             }
             Op::Return(status, text) => return Some(Ran::Answer(answer(*status, text.as_ref(), ex, cx))),
-            Op::Break => return Some(Ran::Stopped(false)),
+            Op::Break => {
+                // What a `rewrite` before it has made of the URI is not the location's any more.
+                ex.path_is_the_locations &= !*changed;
+                return Some(Ran::Stopped(false));
+            }
         }
     }
     None

@@ -39,6 +39,8 @@ pub struct Worker {
     /// Configurations whose logs have lines of this turn.
     logging: RefCell<Vec<Rc<Local>>>,
     lines: Notify,
+    /// Whether a request is being answered without waiting.
+    pub at_once: Cell<bool>,
     /// Whether the request at hand was read together with the one before it.
     pub is_pipelined: Cell<bool>,
 }
@@ -74,6 +76,7 @@ impl Worker {
             seed: Cell::new(RandomState::new().hash_one(std::process::id()) | 1),
             logging: RefCell::default(),
             lines: Notify::new(),
+            at_once: Cell::new(false),
             is_pipelined: Cell::new(false),
         })
     }
@@ -171,7 +174,7 @@ impl Worker {
 
     /// The counters of all workers, summed.
     pub fn shared_stats(&self) -> Sums {
-        self.all_stats.sums()
+        self.all_stats.sums(self.at_once.get())
     }
 
     /// A number that is different each time; not a secret.

@@ -261,11 +261,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         "resolver_timeout",
         HSL,
         ONE,
-        Action::Level(|l, cx, d| {
-            l.settings.resolver_timeout = d.time(0)?;
-            cx.notice_no_effect(&d.name.text, d.name.span, SYSTEM_RESOLVES);
-            Ok(())
-        }),
+        Action::Level(|l, _, d| set(&mut l.settings.resolver_timeout, d.time(0))),
     ),
     directive(
         "larder_cache_status",

@@ -247,7 +247,10 @@ impl Connection {
             self.number += 1;
             self.worker.stats.requests.add(1);
             at += consumed;
-            match self.answer(step, exchange, cx, at < bytes.len()) {
+            self.worker.at_once.set(true);
+            let answered = self.answer(step, exchange, cx, at < bytes.len());
+            self.worker.at_once.set(false);
+            match answered {
                 Answered::Next => self.worker.is_pipelined.set(at < bytes.len()),
                 Answered::Over => return Some(Turn::Close),
                 Answered::Later(work) => {

@@ -440,11 +440,11 @@ fn http_request(
     let set_body = parts.body.as_ref().map(|text| Bytes::from(text.value(ex, cx)));
     let mut head = Vec::with_capacity(512);
     match &parts.method {
-        Some(method) => method.append(ex, cx, &mut head),
+        Some(method) => method.with(ex, cx, |_, method| super::deliver::append_one_line(method, &mut head)),
         None => head.extend_from_slice(crate::vars::method_name(ex)),
     }
     head.push(b' ');
-    head.extend_from_slice(if place.uri.is_empty() { b"/" } else { &place.uri });
+    append_target(if place.uri.is_empty() { b"/" } else { &place.uri }, &mut head);
     head.extend_from_slice(if parts.http_1_1 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
 
     let body_bytes = match (&set_body, &ex.body) {
@@ -512,6 +512,19 @@ fn http_request(
         None => larder_origin::RequestBody::None,
     };
     (Wire::Http { head: Bytes::from(head), upgrade }, body)
+}
+
+/// The target as it is, but for line breaks that came in by a variable, such as `$uri`: behind them a visitor could
+/// write a request of his own. They are escaped, as they were when he sent them.
+fn append_target(target: &[u8], head: &mut Vec<u8>) {
+    for &byte in target {
+        match byte {
+            b'\r' => head.extend_from_slice(b"%0D"),
+            b'\n' => head.extend_from_slice(b"%0A"),
+            0 => head.extend_from_slice(b"%00"),
+            byte => head.push(byte),
+        }
+    }
 }
 
 fn push_line(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {

@@ -235,6 +235,21 @@ fn quit_finishes_what_runs_and_keeps_nobody_else() {
 }
 
 #[test]
+fn quit_waits_for_nobody_who_has_sent_nothing() {
+    let mut site = Setup::new().one_worker().start("server { listen 127.0.0.1:{PORT}; return 200 now; }");
+    // As browsers open them in advance. Who is answered came later, so that these are accepted by then.
+    let mut silent: Vec<_> = (0..3).map(|_| site.client()).collect();
+    assert_eq!(site.get("/").body, b"now");
+    let process = site.serving_process();
+    site.signal(Signal::Quit);
+    for client in &mut silent {
+        assert!(client.is_closed_within(PATIENCE));
+    }
+    assert!(site.server_mut().wait().is_some_and(|status| status.success()));
+    assert!(!is_running(process));
+}
+
+#[test]
 fn term_and_int_end_at_once() {
     for signal in [Signal::Term, Signal::Int] {
         let mut origin = HandOrigin::start().unwrap();
