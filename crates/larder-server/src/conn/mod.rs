@@ -73,6 +73,26 @@ impl Stream {
         }
     }
 
+    /// Waits until the peer has closed the connection, and for ever when it sends something.
+    pub async fn gone(&self) {
+        loop {
+            if self.readable().await.is_err() {
+                return;
+            }
+            let peeked = self.try_io(Interest::READABLE, |fd| {
+                let mut byte = [0; 1];
+                let (n, _) = rustix::net::recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
+                Ok(n)
+            });
+            match peeked {
+                Ok(0) => return,
+                Ok(_) => return std::future::pending().await,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    }
+
     fn shutdown_write(&self) {
         let fd = match self {
             Self::Tcp(stream) => stream.as_fd(),
@@ -171,26 +191,11 @@ impl Io {
         Ok(())
     }
 
-    /// Waits until the client has closed the connection. A client that sends more meanwhile is not gone.
+    /// Waits until the client has closed the connection. A client that has sent more meanwhile is not gone.
     pub async fn gone(&self) {
         if !self.pending.is_empty() {
             return std::future::pending().await;
         }
-        loop {
-            if self.stream.readable().await.is_err() {
-                return;
-            }
-            let peeked = self.stream.try_io(Interest::READABLE, |fd| {
-                let mut byte = [0; 1];
-                let (n, _) = rustix::net::recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
-                Ok(n)
-            });
-            match peeked {
-                Ok(0) => return,
-                Ok(_) => return std::future::pending().await,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return,
-            }
-        }
+        self.stream.gone().await;
     }
 }

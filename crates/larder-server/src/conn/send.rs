@@ -145,12 +145,19 @@ pub async fn rest(io: &mut Io, rest: Rest, ex: &mut Exchange, cx: &Cx) -> Result
         stream: &io.stream,
         timeout: loc.settings.send_timeout,
         limit: Limit::of(ex, cx),
+        watches: watches(ex, cx),
         head: rest.head,
         sent: ex.sent,
     };
     let result = sender.body(rest.outgoing, rest.body_sent).await;
     ex.sent = sender.sent;
     result
+}
+
+/// Whether nobody but this client wants the response: it is not for the cache, and `*_ignore_client_abort` is off.
+fn watches(ex: &Exchange, cx: &Cx) -> bool {
+    let policy = crate::request::lookup::policy(ex, cx);
+    ex.cache_status.is_none() && policy.is_some_and(|policy| !policy.settings.model.ignore_client_abort)
 }
 
 /// A pace, bytes a second.
@@ -195,6 +202,8 @@ struct Sender<'a> {
     stream: &'a Stream,
     timeout: Duration,
     limit: Option<Limit>,
+    /// Whether a client that leaves ends the sending, though the origin is silent.
+    watches: bool,
     /// What is left of the head; goes out before anything else.
     head: Vec<u8>,
     sent: (u64, u64),
@@ -330,7 +339,14 @@ impl Sender<'_> {
                     if !self.head.is_empty() {
                         self.memory(&[]).await?;
                     }
-                    reader.next(STEP_BYTES.min(left)).await
+                    // A client that leaves while its origin is silent must not keep the origin at work.
+                    tokio::select! {
+                        biased;
+                        piece = reader.next(STEP_BYTES.min(left)) => piece,
+                        () = self.stream.gone(), if self.watches => {
+                            return Err(SendError::Io(io::ErrorKind::ConnectionReset.into()));
+                        }
+                    }
                 }
                 piece => piece,
             };
