@@ -257,12 +257,7 @@ pub const TABLE: &[DirectiveInfo] = &[
     directive("disable_symlinks", HSL, Args::Between(1, 2), Action::Level(disable_symlinks)),
     // Names.
     directive("resolver", HSL, Args::AtLeast(1), Action::Level(resolver)),
-    directive(
-        "resolver_timeout",
-        HSL,
-        ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.resolver_timeout, d.time(0))),
-    ),
+    directive("resolver_timeout", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.resolver_timeout, d.time(0)))),
     directive(
         "larder_cache_status",
         HSL,
