@@ -89,6 +89,10 @@ pub struct Main {
     pub master_process: bool,
     /// `working_directory`.
     pub working_directory: Option<PathBuf>,
+    /// Where relative roots are, for those that come out of variables; all others are joined to it already.
+    pub prefix: PathBuf,
+    /// Where relative password files are, likewise.
+    pub conf_prefix: PathBuf,
     /// `env`, as `NAME` or `NAME=value`.
     pub env: Vec<(String, Option<String>)>,
 }

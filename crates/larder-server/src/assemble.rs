@@ -80,6 +80,8 @@ impl Builder {
             access_logs: Vec::new(),
             error_logs: vec![config.main.error_log.clone()],
             has_charsets: false,
+            prefix: config.main.prefix.clone(),
+            conf_prefix: config.main.conf_prefix.clone(),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             shutdown_timeout: config.main.worker_shutdown_timeout,
         };

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +55,10 @@ pub struct Site {
     pub error_logs: Vec<Vec<model::ErrorLog>>,
     /// Whether `charset` is used anywhere; without it X-Accel-Charset does nothing, as in nginx.
     pub has_charsets: bool,
+    /// Where relative roots are that come out of variables.
+    pub prefix: PathBuf,
+    /// Where relative password files are that come out of variables.
+    pub conf_prefix: PathBuf,
     /// The name of this machine.
     pub hostname: String,
     /// How long old requests may take after a stop or a reload.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Options;
 use crate::model::{
     AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, ClientLimits, DisableSymlinks, FastCgi,
     IfModifiedSince, IgnoreHeaders, LingeringClose, LogEscape, LogFormat, LogLevel, LogTarget, Main, NextUpstream,
@@ -22,7 +23,7 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-pub fn main() -> Main {
+pub fn main(options: &Options) -> Main {
     Main {
         user: None,
         worker_processes: Workers::Auto,
@@ -34,6 +35,8 @@ pub fn main() -> Main {
         daemon: true,
         master_process: true,
         working_directory: None,
+        prefix: options.prefix.clone(),
+        conf_prefix: options.conf_prefix.clone(),
         env: Vec::new(),
     }
 }

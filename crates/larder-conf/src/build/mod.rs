@@ -62,7 +62,7 @@ impl Cx<'_> {
 /// Makes the model. What is wrong goes to `diagnostics`; the model is only good without errors among them.
 pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Config {
     let mut cx = Cx { options, references: Vec::new(), diagnostics, noticed: HashSet::new() };
-    let mut main = defaults::main();
+    let mut main = defaults::main(options);
     let mut http_block: Option<&Directive> = None;
     let mut events_block: Option<&Directive> = None;
     let wrapped = wrap_vhost(tree, &mut cx);

@@ -1,7 +1,6 @@
 //! Who may: addresses believed from a proxy, limits, `allow` and `deny`, passwords.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 
 use larder_conf::model::LogLevel;
 use larder_http::Known;
@@ -180,8 +179,8 @@ fn password(ex: &mut Exchange, cx: &Cx) -> Option<Asked> {
         return None;
     }
     let file = file.as_ref()?.value(ex, cx);
-    let path = Path::new(std::ffi::OsStr::from_bytes(&file));
-    Some(match auth::find(ex.head.fields.get_known(Known::Authorization), path) {
+    let path = cx.site().conf_prefix.join(std::ffi::OsStr::from_bytes(&file));
+    Some(match auth::find(ex.head.fields.get_known(Known::Authorization), &path) {
         Ok(claim) if claim.is_slow() => Asked::Not(Step::Verify(Box::new(Verification { claim, realm }))),
         Ok(claim) => match claim.verify() {
             Ok(_) => Asked::Granted,

@@ -18,9 +18,14 @@ pub fn document_root(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
 /// `$document_root`.
 pub fn append_document_root(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let loc = location(ex, cx);
+    let start = out.len();
     match &loc.alias {
         Some(alias) => alias.append(ex, cx, out),
         None => loc.texts.root.append(ex, cx, out),
+    }
+    if out.get(start) != Some(&b'/') {
+        let prefix = cx.site().prefix.join("");
+        out.splice(start..start, prefix.as_os_str().as_bytes().iter().copied());
     }
     true
 }
