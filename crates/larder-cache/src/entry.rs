@@ -192,6 +192,10 @@ impl Entry {
             return Next::Lead(flight);
         };
         if offer == Offer::Stream {
+            // A body that comes no more must not hold everyone who comes after: one of them tries by himself.
+            if flight.has_stalled(rules.lock_age, now) {
+                return Next::Plain;
+            }
             return Next::Wait(Waiter::new(flight, offer, rules, Duration::MAX));
         }
         let age = now.since(flight.started_at());

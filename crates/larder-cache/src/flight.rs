@@ -33,6 +33,8 @@ struct Inner {
     started_at: Time,
     /// Those with a permit for it who brought nothing yet.
     fetchers: usize,
+    /// How much of the body had come when somebody last looked and found more than before, and when that was.
+    progress: (u64, Time),
 }
 
 enum Stage {
@@ -63,7 +65,7 @@ impl Flight {
     pub(crate) fn start(known: VaryKey, now: Time) -> Arc<Self> {
         Arc::new(Self {
             known,
-            inner: Mutex::new(Inner { stage: Stage::Fetching, started_at: now, fetchers: 1 }),
+            inner: Mutex::new(Inner { stage: Stage::Fetching, started_at: now, fetchers: 1, progress: (0, now) }),
             changed: Notify::new(),
         })
     }
@@ -104,6 +106,22 @@ impl Flight {
 
     pub(crate) fn started_at(&self) -> Time {
         self.inner.lock().started_at
+    }
+
+    /// Whether its body has not grown for `limit`, as far as those who looked could see; true once in that time.
+    pub(crate) fn has_stalled(&self, limit: Duration, now: Time) -> bool {
+        let mut inner = self.inner.lock();
+        let Stage::Filling(object) = &inner.stage else { return false };
+        let so_far = match object.body.state() {
+            BodyState::Filling { so_far } => so_far,
+            BodyState::Complete { .. } | BodyState::Failed(_) => return false,
+        };
+        let (seen, since) = inner.progress;
+        if so_far == seen && now.since(since) < limit {
+            return false;
+        }
+        inner.progress = (so_far, now);
+        so_far == seen
     }
 
     /// Whether a request may wait for it.

@@ -211,6 +211,31 @@ fn one_more_may_fetch_when_the_first_takes_too_long() {
 }
 
 #[test]
+fn one_more_may_fetch_when_a_body_comes_no_more() {
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    let rules = Rules { lock_age: Duration::from_secs(5), ..lock() };
+    let mut permit = worker.permit(KEY, &rules, 0);
+    let (mut writer, body) = zone.body(None, None);
+    permit.begin(page(body, 0));
+    for (second, grows, answer) in [
+        (1, true, "wait"),
+        (4, true, "wait"),
+        (8, false, "wait"),
+        (9, false, "miss"),
+        (10, false, "wait"),
+        (13, true, "wait"),
+        (17, false, "wait"),
+        (18, false, "miss"),
+    ] {
+        if grows {
+            writer.append(Bytes::from_static(b"some")).expect("it is stored");
+        }
+        assert_eq!(told(&worker.ask(KEY, &rules, second)), answer, "at {second} s");
+    }
+}
+
+#[test]
 fn one_who_waits_for_another_variant_looks_again() {
     let zone = zone(1 << 20);
     let mut worker = Worker::new(&zone);
