@@ -26,7 +26,8 @@ pub use directives::headers::{ExpiresError, parse_expires};
 pub use directives::{Args, Contexts, DirectiveInfo, Standing, find_directive};
 pub use sources::{Loader, MemoryLoader, Position, Sources};
 pub use span::Span;
-pub use template::parse_template;
+pub use suggest::nearest;
+pub use template::{as_literal, parse_template};
 
 /// What the command line and the machine say about a configuration.
 #[derive(Clone, Debug)]

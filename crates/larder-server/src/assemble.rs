@@ -238,9 +238,7 @@ impl Builder {
             return Some(var);
         }
         let known = vars::NAMES.iter().copied().chain(self.slots.keys().map(String::as_str));
-        let near = known
-            .min_by_key(|known| distance(known, name))
-            .filter(|near| distance(near, name) <= 2.max(name.len() / 4));
+        let near = larder_conf::nearest(name, known);
         let mut diagnostic = Diagnostic::error(format!("unknown \"{name}\" variable")).at(span);
         if let Some(near) = near {
             diagnostic = diagnostic.help(format!("did you mean \"${near}\"?"));
@@ -275,16 +273,16 @@ impl Builder {
 
     /// Compiles an expression; its named groups become variables.
     fn regex(&mut self, pattern: &Pattern) -> Option<NamedRegex> {
+        let regex = self.compile(pattern)?;
+        let names = regex.names().to_vec();
+        let slots = names.into_iter().map(|(group, name)| (group, self.declare(&name, UserVarSource::Set))).collect();
+        Some(NamedRegex { regex, slots })
+    }
+
+    /// Compiles an expression whose groups are read by number only.
+    fn compile(&mut self, pattern: &Pattern) -> Option<Regex> {
         match Regex::new(&pattern.source, pattern.caseless) {
-            Ok(regex) => {
-                let slots = regex
-                    .names()
-                    .to_vec()
-                    .into_iter()
-                    .map(|(group, name)| (group, self.declare(&name, UserVarSource::Set)))
-                    .collect();
-                Some(NamedRegex { regex, slots })
-            }
+            Ok(regex) => Some(regex),
             Err(error) => {
                 self.error(
                     format!("the regular expression \"{}\" does not compile: {error}", pattern.source),
@@ -437,7 +435,6 @@ impl Builder {
             Matcher::Root | Matcher::Regex(_) => ("", false, false),
         };
         let is_prefix = matches!(location.matcher, Matcher::Prefix { .. });
-        let is_block = around.is_some();
         let is_named = matches!(location.matcher, Matcher::Named(_));
         let limit_except = location
             .limit_except
@@ -447,7 +444,6 @@ impl Builder {
             prefix: prefix.as_bytes().into(),
             regex_stops,
             exact,
-            is_block,
             named: matches!(name.matcher, Matcher::Named(_)),
             auto_redirect: (is_prefix || exact) && prefix.ends_with('/') && matches!(handler, Handler::Origin(_)),
             settings: Arc::clone(&location.settings),
@@ -773,19 +769,4 @@ fn memory_for_zones() -> u64 {
     let group =
         std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse::<u64>().ok());
     group.map_or(machine, |group| group.min(machine)) / 2
-}
-
-/// How many letters differ, for suggestions (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<u8> = b.bytes().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let next = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = std::mem::replace(&mut row[j + 1], next);
-        }
-    }
-    row[b.len()]
 }

@@ -127,8 +127,6 @@ pub struct Loc {
     pub regex_stops: bool,
     /// `location =`.
     pub exact: bool,
-    /// What nginx calls noname: an `if` or `limit_except` block.
-    pub is_block: bool,
     /// Named locations cannot be asked for from outside.
     pub named: bool,
     /// A redirect adds the `/` that the request lacks (prefix locations with a pass).

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use larder_conf::model::{self, Template, TemplatePart};
+use larder_conf::as_literal;
+use larder_conf::model::{self, Template};
 use larder_origin::{Balance, Group, Keepalive, Server};
 
-use crate::regex::Regex;
-use crate::request::origin_request::addresses;
+use crate::request::origin_request::{addresses, split_authority};
 use crate::site::*;
 use crate::text::Text;
 
@@ -87,7 +87,7 @@ impl Builder {
 
     pub(super) fn fastcgi(&mut self, pass: &Template, settings: &model::Settings, http: &model::Http) -> Handler {
         let fastcgi = &settings.fastcgi;
-        let target = match literal(pass) {
+        let target = match as_literal(pass) {
             Some(place) => {
                 let group = self.group(place, false, false, pass.span);
                 Target::Group { group, host: place.as_bytes().into(), uri: None }
@@ -99,17 +99,7 @@ impl Builder {
             .iter()
             .map(|param| (param.name.as_bytes().into(), self.text(&param.value), param.if_not_empty))
             .collect();
-        let split =
-            fastcgi.split_path_info.as_ref().and_then(|pattern| match Regex::new(&pattern.source, pattern.caseless) {
-                Ok(regex) => Some(regex),
-                Err(error) => {
-                    self.error(
-                        format!("the regular expression \"{}\" does not compile: {error}", pattern.source),
-                        pattern.span,
-                    );
-                    None
-                }
-            });
+        let split = fastcgi.split_path_info.as_ref().and_then(|pattern| self.compile(pattern));
         let protocol = Protocol::FastCgi(FastCgiParts {
             params,
             index: fastcgi.index.as_ref().map(|index| index.as_bytes().into()),
@@ -122,12 +112,13 @@ impl Builder {
 
     pub(super) fn proxy(&mut self, pass: &Template, location: &model::Location, http: &model::Http) -> Handler {
         let proxy = &location.settings.proxy;
-        let target = match literal(pass) {
+        let target = match as_literal(pass) {
             Some(url) => {
                 let rest = url.strip_prefix("http://").unwrap_or(url);
-                let (place, uri) = split_url(rest);
+                let (place, uri) = split_authority(rest.as_bytes());
+                let place = &rest[..place.len()];
                 let group = self.group(place, true, false, pass.span);
-                Target::Group { group, host: place.as_bytes().into(), uri: uri.map(|uri| uri.as_bytes().into()) }
+                Target::Group { group, host: place.as_bytes().into(), uri: uri.map(Into::into) }
             }
             None => Target::Variable(self.text(pass)),
         };
@@ -176,7 +167,7 @@ impl Builder {
     }
 
     fn cache(&mut self, zone: &Template, model: &model::OriginSettings, _http: &model::Http) -> Option<CachePolicy> {
-        let choice = match literal(zone) {
+        let choice = match as_literal(zone) {
             Some(name) => match self.site.zone_names.get(name) {
                 Some(&index) => ZoneChoice::Fixed(index),
                 None => {
@@ -218,29 +209,3 @@ impl Builder {
 
 /// How many idle connections a group keeps that no `upstream` describes.
 const KEPT_MAX: usize = 32;
-
-/// The text of a template without variables.
-fn literal(template: &Template) -> Option<&str> {
-    match &template.parts[..] {
-        [] => Some(""),
-        [TemplatePart::Literal(text)] => Some(text),
-        _ => None,
-    }
-}
-
-/// `host:port/uri` or `unix:/path:/uri` as place and URI.
-fn split_url(rest: &str) -> (&str, Option<&str>) {
-    if let Some(path) = rest.strip_prefix("unix:") {
-        return match path.find(':') {
-            Some(at) => {
-                let uri = &rest[5 + at + 1..];
-                (&rest[..5 + at], (!uri.is_empty()).then_some(uri))
-            }
-            None => (rest, None),
-        };
-    }
-    match rest.find(['/', '?']) {
-        Some(at) => (&rest[..at], Some(&rest[at..])),
-        None => (rest, None),
-    }
-}

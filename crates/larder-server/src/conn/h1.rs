@@ -20,7 +20,7 @@ use crate::context::Cx;
 use crate::exchange::{Client, Exchange, RequestBody};
 use crate::request::receive::{Received, receive};
 use crate::request::{self, Response, Slow, Step, Stop, deliver};
-use crate::site::listener_for;
+use crate::site::{Listener, Site, listener_for};
 use crate::worker::{Seat, Worker};
 
 use super::send::{self, Rest, SendError};
@@ -125,12 +125,16 @@ impl Connection {
         }
     }
 
+    /// Where the connection was accepted, in the configuration of now; `None` when it listens there no more.
+    fn listener<'a>(&self, site: &'a Site) -> Option<&'a Listener> {
+        listener_for(&site.listeners, &self.client.bound, self.client.local).map(|place| &site.listeners[place])
+    }
+
     /// The first head has `client_header_timeout`.
     fn begin(&mut self) {
         let cx = self.worker.cx();
         let site = cx.site();
-        let limit = listener_for(&site.listeners, &self.client.bound, self.client.local)
-            .map_or(NEVER, |listener| site.servers[site.listeners[listener].default].client.header_timeout);
+        let limit = self.listener(site).map_or(NEVER, |listener| site.servers[listener.default].client.header_timeout);
         self.deadline = Instant::now() + limit;
     }
 
@@ -207,8 +211,8 @@ impl Connection {
             );
         }
         let site = cx.site();
-        let resets = listener_for(&site.listeners, &self.client.bound, self.client.local).is_some_and(|listener| {
-            site.locations[site.servers[site.listeners[listener].default].root].settings.reset_timedout_connection
+        let resets = self.listener(site).is_some_and(|listener| {
+            site.locations[site.servers[listener.default].root].settings.reset_timedout_connection
         });
         if resets {
             self.io.stream.reset_on_close();
@@ -222,8 +226,7 @@ impl Connection {
         while at < bytes.len() {
             let cx = self.worker.cx();
             let site = cx.site();
-            let listener = listener_for(&site.listeners, &self.client.bound, self.client.local);
-            let Some(listener) = listener.map(|listener| &site.listeners[listener]) else { return Some(Turn::Close) };
+            let Some(listener) = self.listener(site) else { return Some(Turn::Close) };
             let began = *self.head_began.get_or_insert_with(clock::now);
             let mut exchange = self.worker.exchange(&self.client);
             exchange.number = self.number + 1;
@@ -342,10 +345,7 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
         finish(&mut ex, &cx);
         return false;
     };
-    let unread = match ex.body {
-        RequestBody::Unread(bytes) => Some(bytes),
-        RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..) => None,
-    };
+    let unread = unread(&ex);
     match connection.respond(response, &mut ex, &cx) {
         Ok(None) => end(connection, ex, &cx, unread).await,
         Ok(Some(rest)) => send_rest(connection, rest, ex, &cx).await,
@@ -356,11 +356,16 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
     }
 }
 
-async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange>, cx: &Cx) -> bool {
-    let unread = match ex.body {
+/// What of the request's body has not been read: its length where that is known. `None` when there is nothing left.
+fn unread(ex: &Exchange) -> Option<Option<u64>> {
+    match ex.body {
         RequestBody::Unread(bytes) => Some(bytes),
         RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..) => None,
-    };
+    }
+}
+
+async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange>, cx: &Cx) -> bool {
+    let unread = unread(&ex);
     if let Err(error) = send::rest(&mut connection.io, rest, &mut ex, cx).await {
         match &error {
             SendError::TimedOut => {

@@ -51,7 +51,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     };
     super::origin_request::note_proxy_host(policy, ex, cx);
     make_key(policy, cache, ex, cx);
-    if cache.bypass.iter().any(|text| text.is_true(ex, cx)) {
+    if super::origin_request::any_true(&cache.bypass, ex, cx) {
         ex.cache_status = Some(CacheStatus::Bypass);
         ex.cache_detail = "bypass";
         // Told not to look; what comes may still be stored, in place of what is there.

@@ -221,7 +221,7 @@ fn variable_place(policy: &OriginPolicy, value: &[u8], ex: &mut Exchange, cx: &C
 }
 
 /// `host:port/uri` or `unix:/path:/uri` as address and URI.
-fn split_authority(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub fn split_authority(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
     if rest.starts_with(b"unix:") {
         let end = rest[5..].iter().position(|&byte| byte == b':').map(|at| at + 5);
         return match end {
