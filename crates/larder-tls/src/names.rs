@@ -1,0 +1,121 @@
+//! Numbers of the IANA registries under the names OpenSSL, and so nginx, gives them.
+
+/// A cipher suite as `$ssl_cipher` and `$ssl_ciphers` name it. The suites a client of the last 15 years may offer.
+pub(crate) fn cipher(number: u16) -> Option<&'static str> {
+    CIPHERS.iter().find(|(known, ..)| *known == number).map(|(_, name, _)| *name)
+}
+
+/// The number of a cipher suite by its OpenSSL or its IANA name.
+pub(crate) fn cipher_number(name: &str) -> Option<u16> {
+    CIPHERS
+        .iter()
+        .find(|(_, openssl, iana)| openssl.eq_ignore_ascii_case(name) || iana.eq_ignore_ascii_case(name))
+        .map(|(number, ..)| *number)
+}
+
+/// A group of the key exchange as `$ssl_curve` and `$ssl_curves` name it.
+pub(crate) fn group(number: u16) -> Option<&'static str> {
+    GROUPS.iter().find(|(known, _)| *known == number).map(|(_, names)| names[0])
+}
+
+/// The number of a group by any of its names.
+pub(crate) fn group_number(name: &str) -> Option<u16> {
+    GROUPS
+        .iter()
+        .find(|(_, names)| names.iter().any(|known| known.eq_ignore_ascii_case(name)))
+        .map(|(number, _)| *number)
+}
+
+/// Number, OpenSSL's name, IANA's name.
+const CIPHERS: &[(u16, &str, &str)] = &[
+    (0x1301, "TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
+    (0x1302, "TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
+    (0x1303, "TLS_CHACHA20_POLY1305_SHA256", "TLS_CHACHA20_POLY1305_SHA256"),
+    (0x1304, "TLS_AES_128_CCM_SHA256", "TLS_AES_128_CCM_SHA256"),
+    (0x1305, "TLS_AES_128_CCM_8_SHA256", "TLS_AES_128_CCM_8_SHA256"),
+    (0xc02b, "ECDHE-ECDSA-AES128-GCM-SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+    (0xc02c, "ECDHE-ECDSA-AES256-GCM-SHA384", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
+    (0xc02f, "ECDHE-RSA-AES128-GCM-SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+    (0xc030, "ECDHE-RSA-AES256-GCM-SHA384", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"),
+    (0xcca8, "ECDHE-RSA-CHACHA20-POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
+    (0xcca9, "ECDHE-ECDSA-CHACHA20-POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"),
+    (0xccaa, "DHE-RSA-CHACHA20-POLY1305", "TLS_DHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
+    (0x009e, "DHE-RSA-AES128-GCM-SHA256", "TLS_DHE_RSA_WITH_AES_128_GCM_SHA256"),
+    (0x009f, "DHE-RSA-AES256-GCM-SHA384", "TLS_DHE_RSA_WITH_AES_256_GCM_SHA384"),
+    (0x00a2, "DHE-DSS-AES128-GCM-SHA256", "TLS_DHE_DSS_WITH_AES_128_GCM_SHA256"),
+    (0x00a3, "DHE-DSS-AES256-GCM-SHA384", "TLS_DHE_DSS_WITH_AES_256_GCM_SHA384"),
+    (0xc009, "ECDHE-ECDSA-AES128-SHA", "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA"),
+    (0xc00a, "ECDHE-ECDSA-AES256-SHA", "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA"),
+    (0xc013, "ECDHE-RSA-AES128-SHA", "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA"),
+    (0xc014, "ECDHE-RSA-AES256-SHA", "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA"),
+    (0xc023, "ECDHE-ECDSA-AES128-SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256"),
+    (0xc024, "ECDHE-ECDSA-AES256-SHA384", "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384"),
+    (0xc027, "ECDHE-RSA-AES128-SHA256", "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256"),
+    (0xc028, "ECDHE-RSA-AES256-SHA384", "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384"),
+    (0xc007, "ECDHE-ECDSA-RC4-SHA", "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA"),
+    (0xc011, "ECDHE-RSA-RC4-SHA", "TLS_ECDHE_RSA_WITH_RC4_128_SHA"),
+    (0xc008, "ECDHE-ECDSA-DES-CBC3-SHA", "TLS_ECDHE_ECDSA_WITH_3DES_EDE_CBC_SHA"),
+    (0xc012, "ECDHE-RSA-DES-CBC3-SHA", "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA"),
+    (0xc0ac, "ECDHE-ECDSA-AES128-CCM", "TLS_ECDHE_ECDSA_WITH_AES_128_CCM"),
+    (0xc0ad, "ECDHE-ECDSA-AES256-CCM", "TLS_ECDHE_ECDSA_WITH_AES_256_CCM"),
+    (0xc0ae, "ECDHE-ECDSA-AES128-CCM8", "TLS_ECDHE_ECDSA_WITH_AES_128_CCM_8"),
+    (0xc0af, "ECDHE-ECDSA-AES256-CCM8", "TLS_ECDHE_ECDSA_WITH_AES_256_CCM_8"),
+    (0xc05c, "ECDHE-ECDSA-ARIA128-GCM-SHA256", "TLS_ECDHE_ECDSA_WITH_ARIA_128_GCM_SHA256"),
+    (0xc05d, "ECDHE-ECDSA-ARIA256-GCM-SHA384", "TLS_ECDHE_ECDSA_WITH_ARIA_256_GCM_SHA384"),
+    (0xc060, "ECDHE-ARIA128-GCM-SHA256", "TLS_ECDHE_RSA_WITH_ARIA_128_GCM_SHA256"),
+    (0xc061, "ECDHE-ARIA256-GCM-SHA384", "TLS_ECDHE_RSA_WITH_ARIA_256_GCM_SHA384"),
+    (0xc072, "ECDHE-ECDSA-CAMELLIA128-SHA256", "TLS_ECDHE_ECDSA_WITH_CAMELLIA_128_CBC_SHA256"),
+    (0xc073, "ECDHE-ECDSA-CAMELLIA256-SHA384", "TLS_ECDHE_ECDSA_WITH_CAMELLIA_256_CBC_SHA384"),
+    (0xc076, "ECDHE-RSA-CAMELLIA128-SHA256", "TLS_ECDHE_RSA_WITH_CAMELLIA_128_CBC_SHA256"),
+    (0xc077, "ECDHE-RSA-CAMELLIA256-SHA384", "TLS_ECDHE_RSA_WITH_CAMELLIA_256_CBC_SHA384"),
+    (0x0033, "DHE-RSA-AES128-SHA", "TLS_DHE_RSA_WITH_AES_128_CBC_SHA"),
+    (0x0039, "DHE-RSA-AES256-SHA", "TLS_DHE_RSA_WITH_AES_256_CBC_SHA"),
+    (0x0067, "DHE-RSA-AES128-SHA256", "TLS_DHE_RSA_WITH_AES_128_CBC_SHA256"),
+    (0x006b, "DHE-RSA-AES256-SHA256", "TLS_DHE_RSA_WITH_AES_256_CBC_SHA256"),
+    (0x0032, "DHE-DSS-AES128-SHA", "TLS_DHE_DSS_WITH_AES_128_CBC_SHA"),
+    (0x0038, "DHE-DSS-AES256-SHA", "TLS_DHE_DSS_WITH_AES_256_CBC_SHA"),
+    (0x0016, "DHE-RSA-DES-CBC3-SHA", "TLS_DHE_RSA_WITH_3DES_EDE_CBC_SHA"),
+    (0x0045, "DHE-RSA-CAMELLIA128-SHA", "TLS_DHE_RSA_WITH_CAMELLIA_128_CBC_SHA"),
+    (0x0088, "DHE-RSA-CAMELLIA256-SHA", "TLS_DHE_RSA_WITH_CAMELLIA_256_CBC_SHA"),
+    (0x0041, "CAMELLIA128-SHA", "TLS_RSA_WITH_CAMELLIA_128_CBC_SHA"),
+    (0x0084, "CAMELLIA256-SHA", "TLS_RSA_WITH_CAMELLIA_256_CBC_SHA"),
+    (0xc09e, "DHE-RSA-AES128-CCM", "TLS_DHE_RSA_WITH_AES_128_CCM"),
+    (0xc09f, "DHE-RSA-AES256-CCM", "TLS_DHE_RSA_WITH_AES_256_CCM"),
+    (0x009c, "AES128-GCM-SHA256", "TLS_RSA_WITH_AES_128_GCM_SHA256"),
+    (0x009d, "AES256-GCM-SHA384", "TLS_RSA_WITH_AES_256_GCM_SHA384"),
+    (0x002f, "AES128-SHA", "TLS_RSA_WITH_AES_128_CBC_SHA"),
+    (0x0035, "AES256-SHA", "TLS_RSA_WITH_AES_256_CBC_SHA"),
+    (0x003c, "AES128-SHA256", "TLS_RSA_WITH_AES_128_CBC_SHA256"),
+    (0x003d, "AES256-SHA256", "TLS_RSA_WITH_AES_256_CBC_SHA256"),
+    (0xc09c, "AES128-CCM", "TLS_RSA_WITH_AES_128_CCM"),
+    (0xc09d, "AES256-CCM", "TLS_RSA_WITH_AES_256_CCM"),
+    (0x000a, "DES-CBC3-SHA", "TLS_RSA_WITH_3DES_EDE_CBC_SHA"),
+    (0x0005, "RC4-SHA", "TLS_RSA_WITH_RC4_128_SHA"),
+    (0x0004, "RC4-MD5", "TLS_RSA_WITH_RC4_128_MD5"),
+    (0x0096, "SEED-SHA", "TLS_RSA_WITH_SEED_CBC_SHA"),
+    (0x0007, "IDEA-CBC-SHA", "TLS_RSA_WITH_IDEA_CBC_SHA"),
+];
+
+/// Number, and names: first the one OpenSSL prints.
+const GROUPS: &[(u16, &[&str])] = &[
+    (29, &["X25519"]),
+    (30, &["X448"]),
+    (23, &["prime256v1", "P-256", "secp256r1"]),
+    (24, &["secp384r1", "P-384"]),
+    (25, &["secp521r1", "P-521"]),
+    (22, &["secp256k1"]),
+    (26, &["brainpoolP256r1"]),
+    (27, &["brainpoolP384r1"]),
+    (28, &["brainpoolP512r1"]),
+    (256, &["ffdhe2048"]),
+    (257, &["ffdhe3072"]),
+    (258, &["ffdhe4096"]),
+    (259, &["ffdhe6144"]),
+    (260, &["ffdhe8192"]),
+    (4587, &["SecP256r1MLKEM768"]),
+    (4588, &["X25519MLKEM768"]),
+    (4589, &["SecP384r1MLKEM1024"]),
+    (512, &["MLKEM512"]),
+    (513, &["MLKEM768"]),
+    (514, &["MLKEM1024"]),
+];
