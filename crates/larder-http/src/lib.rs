@@ -1,4 +1,4 @@
-//! HTTP messages and the HTTP/1 codec: bytes in, values out.
+//! HTTP messages and the codecs of HTTP/1 and HTTP/2: bytes in, values out.
 //!
 //! Nothing here opens a socket or reads a clock; whoever calls brings the bytes and the time. Where nginx
 //! has a rule for what a peer may send, it is nginx's rule; where nginx is laxer than is safe, the function
@@ -6,21 +6,26 @@
 //!
 //! - [`field`]: header fields and what is written in them.
 //! - [`h1`]: request and response heads, chunked bodies.
+//! - [`h2`]: the server side of an HTTP/2 connection.
 //! - [`uri`], [`host`]: targets and hosts in their normal form.
+//! - [`proxy_protocol`]: who a connection that was passed on came from.
 //! - [`status`], [`date`], [`Time`], [`Method`].
 #![forbid(unsafe_code)]
 
 pub mod date;
 pub mod field;
 pub mod h1;
+pub mod h2;
 pub mod host;
 pub mod method;
+pub mod proxy_protocol;
 mod scan;
 pub mod status;
 pub mod time;
 pub mod uri;
 
 pub use date::{format_date, format_date_dashed, parse_date};
+pub use field::accept_encoding::{Accepted, Coding, Weight, nginx_accepts_gzip};
 pub use field::cache_control::{CacheControl, MaxStale, Qualified};
 pub use field::cookie::cookie;
 pub use field::known::Known;

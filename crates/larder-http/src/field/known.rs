@@ -14,8 +14,10 @@ macro_rules! known {
         /// Every known name in the order of the variants, [`Known::Other`] with an empty one.
         const NAMES: [&str; 1 + [$($name),*].len()] = ["", $($name),*];
 
-        /// Every variant in order.
-        const ALL: [Known; NAMES.len()] = [Known::Other, $(Known::$variant),*];
+        impl Known {
+            /// Every variant in order.
+            pub(crate) const ALL: [Known; NAMES.len()] = [Known::Other, $(Known::$variant),*];
+        }
     };
 }
 
@@ -210,7 +212,7 @@ static SLOTS: [Known; 512] = {
         }
         let place = slot(name);
         assert!(matches!(slots[place], Known::Other), "two known field names share a slot: search for new factors");
-        slots[place] = ALL[at];
+        slots[place] = Known::ALL[at];
         at += 1;
     }
     slots
@@ -222,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_name_is_known_in_any_case() {
-        for known in &ALL[1..] {
+        for known in &Known::ALL[1..] {
             let name = known.name();
             for written in [name.to_owned(), name.to_uppercase(), name.to_lowercase()] {
                 assert_eq!(Known::of(written.as_bytes()), *known, "{written}");

@@ -1,5 +1,6 @@
 //! Header fields in the order they came, and what is written in some of them.
 
+pub mod accept_encoding;
 pub mod cache_control;
 pub mod cookie;
 pub mod etag;
@@ -181,6 +182,40 @@ impl Fields {
         self.index.push(Field { name: piece(name), value: piece(value), known });
     }
 
+    /// Lends the buffer, so that names and values can be written to its end; give it back with
+    /// [`Fields::return_text`]. In between there are no fields.
+    pub(crate) fn take_text(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Gives the buffer back. Places that were noted in between count from its start.
+    pub(crate) fn return_text(&mut self, text: Vec<u8>) {
+        assert!(u32::try_from(text.len()).is_ok(), "heads are bounded by configuration, far below 4 GiB");
+        self.bytes = text;
+    }
+
+    /// Puts all fields of this known name into the place of the first, with `separator` between their values.
+    pub(crate) fn join(&mut self, known: Known, separator: &[u8]) {
+        let Some(first) = self.index.iter().position(|field| field.known == known) else { return };
+        let start = self.bytes.len();
+        for at in first..self.index.len() {
+            let field = self.index[at];
+            if field.known == known {
+                if at > first {
+                    self.bytes.extend_from_slice(separator);
+                }
+                let value = field.value.at as usize;
+                self.bytes.extend_from_within(value..value + field.value.len as usize);
+            }
+        }
+        self.index[first].value = Piece::new(start, self.bytes.len() - start);
+        let mut at = 0;
+        self.index.retain(|field| {
+            at += 1;
+            at <= first + 1 || field.known != known
+        });
+    }
+
     /// Hands in the block that the noted fields lie in. These must be all the fields there are.
     pub(crate) fn fill(&mut self, block: &[u8]) {
         debug_assert!(self.bytes.is_empty(), "noted fields count from the start of the buffer");
@@ -308,6 +343,16 @@ mod tests {
         assert_eq!(clone.bytes.len(), "cookiea=1COOKIEb=2".len());
         fields.retain(|known, _, value| known == Known::Cookie && value == b"b=2");
         assert_eq!(shown(&fields), "COOKIE: b=2");
+    }
+
+    #[test]
+    fn joined_values_stand_where_the_first_stood() {
+        let mut fields = some();
+        fields.join(Known::Cookie, b"; ");
+        assert_eq!(shown(&fields), "Host: a, X-One: 1, cookie: a=1; b=2, x-one: 2");
+        fields.join(Known::Cookie, b"; ");
+        fields.join(Known::Via, b", ");
+        assert_eq!(shown(&fields), "Host: a, X-One: 1, cookie: a=1; b=2, x-one: 2");
     }
 
     #[test]

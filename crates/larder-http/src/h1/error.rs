@@ -32,8 +32,14 @@ pub enum HeadError {
     DuplicateField { name: &'static str },
     #[error("client sent HTTP/1.1 request without \"Host\" header while reading client request headers")]
     MissingHost,
+    #[error("client sent neither \":authority\" nor \"Host\" header while reading client request headers")]
+    MissingAuthority,
     #[error("client sent invalid host header while reading client request headers")]
     InvalidHost,
+    #[error(
+        "client sent \":authority\" and \"Host\" headers with different values while reading client request headers"
+    )]
+    HostsDiffer,
     #[error("client sent invalid \"Content-Length\" header while reading client request headers")]
     InvalidContentLength,
     #[error(
@@ -63,7 +69,9 @@ impl HeadError {
             | HeadError::InvalidField { .. }
             | HeadError::DuplicateField { .. }
             | HeadError::MissingHost
+            | HeadError::MissingAuthority
             | HeadError::InvalidHost
+            | HeadError::HostsDiffer
             | HeadError::InvalidContentLength
             | HeadError::BothLengths
             | HeadError::TransferEncodingIn10 => 400,
@@ -72,7 +80,7 @@ impl HeadError {
 }
 
 /// The beginning of foreign text, for a message.
-pub(super) fn excerpt(text: &[u8]) -> Box<str> {
+pub(crate) fn excerpt(text: &[u8]) -> Box<str> {
     const EXCERPT_BYTES_MAX: usize = 256;
     String::from_utf8_lossy(&text[..text.len().min(EXCERPT_BYTES_MAX)]).into()
 }

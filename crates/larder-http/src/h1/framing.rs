@@ -37,7 +37,8 @@ pub fn body_framing(head: &RequestHead) -> Result<Framing, HeadError> {
 }
 
 /// Checks that the request says which host it is for, once and in valid form: the host in the target if there
-/// is one, and the `Host` field, which HTTP/1.1 demands even then.
+/// is one, and the `Host` field, which later versions than HTTP/1.0 demand even then. Over HTTP/2 the head has one if the request said its host
+/// in any way.
 pub fn check_host(head: &RequestHead) -> Result<(), HeadError> {
     if head.target_host().is_some_and(|host| !is_valid_host(host)) {
         return Err(HeadError::InvalidTargetHost);
@@ -45,8 +46,11 @@ pub fn check_host(head: &RequestHead) -> Result<(), HeadError> {
     match at_most_one(&head.fields, Known::Host)? {
         Some(host) if is_valid_host(host) => Ok(()),
         Some(_) => Err(HeadError::InvalidHost),
-        None if head.version == Version::Http11 => Err(HeadError::MissingHost),
-        None => Ok(()),
+        None => match head.version {
+            Version::Http10 => Ok(()),
+            Version::Http11 => Err(HeadError::MissingHost),
+            Version::Http2 => Err(HeadError::MissingAuthority),
+        },
     }
 }
 

@@ -7,7 +7,7 @@ mod line;
 pub mod request;
 pub mod response;
 
-/// The version of a message; later minor versions of HTTP/1 count as 1.1 (RFC 9110 §2.5).
+/// The version of a message; later minor versions of HTTP/1 count as 1.1 (RFC 9110 §2.5). Later ones are greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Version {
     /// HTTP/1.0.
@@ -15,6 +15,8 @@ pub enum Version {
     Http10,
     /// HTTP/1.1.
     Http11,
+    /// HTTP/2, which nginx prints with a minor version.
+    Http2,
 }
 
 impl Version {
@@ -23,6 +25,7 @@ impl Version {
         match self {
             Version::Http10 => "HTTP/1.0",
             Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2.0",
         }
     }
 }

@@ -19,18 +19,21 @@ pub struct RequestHead {
     pub version: Version,
     /// The fields.
     pub fields: Fields,
-    line: Vec<u8>,
-    parts: LineParts,
-    bytes: usize,
-    ignored: Fields,
+    pub(crate) line: Vec<u8>,
+    pub(crate) parts: LineParts,
+    pub(crate) bytes: usize,
+    pub(crate) ignored: Fields,
 }
 
 /// Where the parts of a request line are in it.
 #[derive(Clone, Copy, Default, Debug)]
-struct LineParts {
-    method_len: usize,
-    target: (usize, usize),
-    host: Option<(usize, usize)>,
+pub(crate) struct LineParts {
+    pub method_len: usize,
+    pub target: (usize, usize),
+    pub host: Option<(usize, usize)>,
+    /// What HTTP/2 says beside the line stands behind it: how much that is, and where the scheme is in it.
+    pub beside_len: usize,
+    pub scheme: Option<(usize, usize)>,
 }
 
 /// What is asked of request heads.
@@ -105,18 +108,24 @@ impl RequestHead {
     }
 
     /// Host and port of a target that has them: `http://host:port/path`, or `host:port` with CONNECT. It goes
-    /// before the `Host` field.
+    /// before the `Host` field. Over HTTP/2 it is `:authority`.
     pub fn target_host(&self) -> Option<&[u8]> {
         self.parts.host.map(|host| self.part(host))
     }
 
-    /// The whole request line as sent, without its line end; nginx's `$request`. Also of a head that was
-    /// refused, as far as it came.
-    pub fn line(&self) -> &[u8] {
-        &self.line
+    /// The scheme that the client says it used, over HTTP/2: `:scheme`. It is just a claim.
+    pub fn scheme(&self) -> Option<&[u8]> {
+        self.parts.scheme.map(|scheme| self.part(scheme))
     }
 
-    /// The size of the head as received, without empty lines before it.
+    /// The whole request line as sent, without its line end; nginx's `$request`. Also of a head that was
+    /// refused, as far as it came. Over HTTP/2 it is made up, as nginx does: `GET /path HTTP/2.0`.
+    pub fn line(&self) -> &[u8] {
+        let len = self.line.len().saturating_sub(self.parts.beside_len);
+        self.line.get(..len).unwrap_or_default()
+    }
+
+    /// The size of the head as received, without empty lines before it; over HTTP/2 that of the field block.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -233,14 +242,15 @@ fn parse_target(
 ) -> Result<LineParts, HeadError> {
     let target = &line[start..end];
     if target.first() == Some(&b'/') {
-        return Ok(LineParts { method_len, target: (start, end), host: None });
+        return Ok(LineParts { method_len, target: (start, end), ..LineParts::default() });
     }
     if &line[..method_len] == b"CONNECT" {
         return match host_len(target) {
             Some(len) if len == target.len() => {
                 // The slash of "HTTP/1.1" is the path, as in nginx.
                 let slash = version_at + 4;
-                Ok(LineParts { method_len, target: (slash, slash + 1), host: Some((start, end)) })
+                let host = Some((start, end));
+                Ok(LineParts { method_len, target: (slash, slash + 1), host, ..LineParts::default() })
             }
             _ => Err(HeadError::InvalidRequest),
         };
@@ -260,7 +270,7 @@ fn parse_target(
         None => (host_start - 2, host_start - 1),
         Some(_) => return Err(HeadError::InvalidRequest),
     };
-    Ok(LineParts { method_len, target, host: Some((host_start, host_end)) })
+    Ok(LineParts { method_len, target, host: Some((host_start, host_end)), ..LineParts::default() })
 }
 
 /// The length of the host and port that `text` begins with; `None` for brackets that do not close.
@@ -359,7 +369,7 @@ fn is_odd(field: &FieldLine, limits: &HeadLimits) -> bool {
 }
 
 /// The fields that nginx takes once and answers 400 to when they come again.
-fn comes_once(known: Known) -> bool {
+pub(crate) const fn comes_once(known: Known) -> bool {
     matches!(
         known,
         Known::Host
@@ -377,6 +387,6 @@ fn comes_once(known: Known) -> bool {
     )
 }
 
-fn is_method(byte: u8) -> bool {
+pub(crate) fn is_method(byte: u8) -> bool {
     matches!(byte, b'A'..=b'Z' | b'_' | b'-')
 }

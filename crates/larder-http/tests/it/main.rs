@@ -1,6 +1,7 @@
 //! The codec from outside: what is read, what is refused, and that it does not matter how bytes arrive.
 
 mod chunked;
+mod h2;
 mod request;
 mod response;
 mod robust;

@@ -1,0 +1,245 @@
+//! HEADERS and CONTINUATION (RFC 9113 §6.2, §6.10, §8.1).
+
+use crate::h1::request::RequestHead;
+use crate::time::Time;
+
+use super::config::{BLOCK_FRAMES_MAX, EARNED_BY_REQUEST, LIST_FACTOR};
+use super::connection::{Connection, Event};
+use super::error::{ConnectionError, ErrorCode};
+use super::frame::{FRAME_BYTES_DEFAULT, Frame, WINDOW_DEFAULT, flag};
+use super::priority::{Dependency, Urgency};
+use super::request::{Malformed, Request, read_request, skip_fields};
+use super::stream::{State, Stream, StreamId};
+
+/// A field block of which more is to come.
+#[derive(Debug)]
+pub(super) struct Block {
+    section: Section,
+    bytes: Vec<u8>,
+    frames: u32,
+}
+
+impl Block {
+    pub fn heap_bytes(&self) -> usize {
+        size_of::<Block>() + self.bytes.capacity()
+    }
+}
+
+/// What a HEADERS frame says beside its fields.
+#[derive(Clone, Copy, Debug)]
+struct Section {
+    stream: u32,
+    ends: bool,
+    dependency: Option<Dependency>,
+}
+
+/// What a field section is for.
+#[derive(Clone, Copy)]
+enum Purpose {
+    /// It begins a stream.
+    Request,
+    /// It begins a stream that is refused, with this code.
+    Refused,
+    Trailers,
+    /// It comes too late on a stream we reset, or on one that we said we would not answer.
+    Nothing,
+    /// It may not be here.
+    AfterEnd,
+}
+
+impl Connection {
+    #[inline]
+    pub(super) fn take_headers(
+        &mut self,
+        frame: Frame<'_>,
+        head: &mut RequestHead,
+        out: &mut Vec<u8>,
+        now: Time,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        let stream = frame.stream;
+        if stream.is_multiple_of(2) {
+            return Err(ConnectionError::protocol("HEADERS with an identifier that is not a client's"));
+        }
+        let mut fragment = frame.unpadded()?;
+        let mut dependency = None;
+        if frame.has(flag::PRIORITY) {
+            let (bytes, rest) =
+                fragment.split_first_chunk::<5>().ok_or(ConnectionError::size("HEADERS of incorrect length"))?;
+            dependency = Some(Dependency::of(*bytes));
+            fragment = rest;
+        }
+        if dependency.is_some_and(|dependency| dependency.on == stream) {
+            return Err(ConnectionError::protocol("HEADERS of a stream that depends on itself"));
+        }
+        let section = Section { stream, ends: frame.has(flag::END_STREAM), dependency };
+        if frame.has(flag::END_HEADERS) {
+            return self.take_section(section, fragment, head, out, now);
+        }
+        self.block = Some(Box::new(Block { section, bytes: fragment.to_vec(), frames: 1 }));
+        Ok(None)
+    }
+
+    pub(super) fn take_continuation(
+        &mut self,
+        frame: Frame<'_>,
+        head: &mut RequestHead,
+        out: &mut Vec<u8>,
+        now: Time,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        let Some(mut block) = self.block.take() else {
+            return Err(ConnectionError::protocol("unexpected CONTINUATION"));
+        };
+        if frame.stream != block.section.stream {
+            return Err(ConnectionError::protocol("CONTINUATION of another stream"));
+        }
+        block.frames += 1;
+        // What is decoded is never much shorter than the block, so that this block would be refused anyway.
+        let bytes_max = self.config.head.head_bytes.saturating_mul(LIST_FACTOR) + FRAME_BYTES_DEFAULT as usize;
+        if block.frames > BLOCK_FRAMES_MAX || block.bytes.len() + frame.payload.len() > bytes_max {
+            return Err(ConnectionError::calm("field block in too many frames or too large"));
+        }
+        block.bytes.extend_from_slice(frame.payload);
+        if frame.has(flag::END_HEADERS) {
+            return self.take_section(block.section, &block.bytes, head, out, now);
+        }
+        self.block = Some(block);
+        Ok(None)
+    }
+
+    /// Takes a whole field section. It is always decoded, because the table must follow it.
+    #[inline]
+    fn take_section(
+        &mut self,
+        section: Section,
+        block: &[u8],
+        head: &mut RequestHead,
+        out: &mut Vec<u8>,
+        now: Time,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        let stream = section.stream;
+        match self.purpose(stream)? {
+            Purpose::Request => {
+                let request = read_request(&mut self.decoder, block, head, &self.config.head)?;
+                self.begin(section, request, head, out, now)
+            }
+            Purpose::Trailers => {
+                let trailers = skip_fields(&mut self.decoder, block, head, &self.config.head)?;
+                self.end_with_trailers(section, trailers, out, now)
+            }
+            Purpose::Refused => {
+                self.note_begin(stream);
+                let _ = skip_fields(&mut self.decoder, block, head, &self.config.head)?;
+                self.stream_error(stream, ErrorCode::REFUSED_STREAM, out, now)
+            }
+            Purpose::Nothing => {
+                let _ = skip_fields(&mut self.decoder, block, head, &self.config.head)?;
+                self.spend(super::config::Cost::Late, now)?;
+                Ok(None)
+            }
+            Purpose::AfterEnd => {
+                let _ = skip_fields(&mut self.decoder, block, head, &self.config.head)?;
+                self.stream_error(stream, ErrorCode::STREAM_CLOSED, out, now)
+            }
+        }
+    }
+
+    /// What the next field section of a stream is for.
+    #[inline]
+    fn purpose(&self, stream: u32) -> Result<Purpose, ConnectionError> {
+        if stream > self.last_stream {
+            if self.going_away.is_some() {
+                return Ok(Purpose::Nothing);
+            }
+            let is_full = self.streams.len() >= self.config.max_concurrent_streams as usize;
+            return Ok(if is_full { Purpose::Refused } else { Purpose::Request });
+        }
+        match self.streams.get(stream).map(|stream| stream.state) {
+            Some(State::Open | State::LocalClosed) => Ok(Purpose::Trailers),
+            Some(State::RemoteClosed) => Ok(Purpose::AfterEnd),
+            Some(State::Reset) | None if self.reset_lately.has(stream) => Ok(Purpose::Nothing),
+            None if self.has_gaps => Err(ConnectionError::protocol("HEADERS with an identifier that is too low")),
+            Some(State::Reset) | None => {
+                Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS on a stream that is closed"))
+            }
+        }
+    }
+
+    /// Remembers that a stream has begun, and that all lower ones that have not never will.
+    #[inline]
+    fn note_begin(&mut self, stream: u32) {
+        let expected = if self.last_stream == 0 { 1 } else { self.last_stream + 2 };
+        self.has_gaps |= stream != expected;
+        self.last_stream = stream;
+    }
+
+    /// Begins a stream with its request.
+    #[inline]
+    fn begin(
+        &mut self,
+        section: Section,
+        request: Result<Request, Malformed>,
+        head: &RequestHead,
+        out: &mut Vec<u8>,
+        now: Time,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        let Section { stream, ends, dependency } = section;
+        self.note_begin(stream);
+        let request = match request {
+            Ok(request) if !(ends && request.content_length.is_some_and(|length| length > 0)) => request,
+            Ok(_) | Err(Malformed) => return self.stream_error(stream, ErrorCode::PROTOCOL_ERROR, out, now),
+        };
+        self.idle_frames.earn(EARNED_BY_REQUEST);
+        let urgency = self.urgency_of(stream, &request, head);
+        let window = self.config.stream_window_bytes as i32;
+        self.streams.push(Stream {
+            id: stream,
+            state: if ends { State::RemoteClosed } else { State::Open },
+            send_window: self.send_window_initial,
+            // Until the client knows our settings, it may send what the standard gives it.
+            window: if self.is_settled { window } else { window.max(WINDOW_DEFAULT) },
+            window_target: window,
+            held: 0,
+            returned: 0,
+            body_left: request.content_length,
+            urgency,
+        });
+        match dependency {
+            Some(dependency) => {
+                let streams = &self.streams;
+                self.tree.set(stream, true, dependency, |id| streams.get(id).is_some_and(Stream::may_send));
+            }
+            None if !self.tree.is_empty() => self.tree.begin(stream),
+            None => {}
+        }
+        Ok(Some(Event::Head { stream: StreamId(stream), ends, refused: request.refused }))
+    }
+
+    /// What the client said about the urgency of a stream: in a frame that came before, or in a field.
+    #[inline]
+    fn urgency_of(&mut self, stream: u32, request: &Request, head: &RequestHead) -> Urgency {
+        if let Some(early) = self.early_urgencies.iter().position(|(id, _)| *id == stream) {
+            return self.early_urgencies.swap_remove(early).1;
+        }
+        if !request.has_priority {
+            return Urgency::default();
+        }
+        self.speaks_urgency = true;
+        Urgency::of(head.fields.get_known(crate::field::known::Known::Priority).unwrap_or_default())
+    }
+
+    fn end_with_trailers(
+        &mut self,
+        section: Section,
+        trailers: Result<(), Malformed>,
+        out: &mut Vec<u8>,
+        now: Time,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        let stream = section.stream;
+        let is_short = self.streams.get(stream).is_some_and(|stream| stream.body_left.is_some_and(|left| left > 0));
+        if !section.ends || is_short || trailers == Err(Malformed) {
+            return self.stream_error(stream, ErrorCode::PROTOCOL_ERROR, out, now);
+        }
+        self.close_remote(stream, out);
+        Ok(Some(Event::Trailers { stream: StreamId(stream) }))
+    }
+}

@@ -1,0 +1,397 @@
+//! From the fields of a block to a request head, by nginx's rules and RFC 9113 §8.
+
+use std::ops::Range;
+
+use crate::field::known::Known;
+use crate::h1::Version;
+use crate::h1::error::{HeadError, excerpt};
+use crate::h1::request::{HeadLimits, LineParts, RequestHead, comes_once, is_method};
+use crate::method::Method;
+use crate::scan;
+
+use super::config::LIST_FACTOR;
+use super::error::ConnectionError;
+use super::hpack::{Class, Decoded, Decoder, is_of_connection};
+
+/// How long the body of a request is; there is no `Transfer-Encoding` in HTTP/2.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BodyLength {
+    /// There is none.
+    None,
+    /// As the client said. A body that is longer or shorter never ends: the stream is reset.
+    Known(u64),
+    /// It ends when the stream does.
+    Unknown,
+}
+
+/// How long the body is of a request that was not refused; `ends` as in [`Event::Head`](super::Event::Head).
+pub fn body_length(head: &RequestHead, ends: bool) -> BodyLength {
+    match head.fields.get_known(Known::ContentLength).and_then(crate::decimal) {
+        _ if ends => BodyLength::None,
+        Some(0) => BodyLength::None,
+        Some(bytes) => BodyLength::Known(bytes),
+        None => BodyLength::Unknown,
+    }
+}
+
+/// A request that was read.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// Why it is to be answered with an error.
+    pub refused: Option<HeadError>,
+    pub content_length: Option<u64>,
+    /// Whether there is a `Priority` field.
+    pub has_priority: bool,
+    /// How many `Cookie` fields there are.
+    crumbs: usize,
+}
+
+/// The request is none: its stream is reset with PROTOCOL_ERROR (RFC 9113 §8.1.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Malformed;
+
+/// Reads a request from a whole field block into `head`.
+pub(super) fn read_request(
+    decoder: &mut Decoder,
+    block: &[u8],
+    head: &mut RequestHead,
+    limits: &HeadLimits,
+) -> Result<Result<Request, Malformed>, ConnectionError> {
+    head.clear();
+    head.bytes = block.len();
+    let mut text = head.fields.take_text();
+    let mut reader = Reader {
+        head,
+        limits,
+        pseudo: Pseudo::default(),
+        list_bytes: 0,
+        fields: 0,
+        crumbs: 0,
+        has_fields: false,
+        is_malformed: false,
+        refused: None,
+        host: None,
+        content_length: None,
+        has_priority: false,
+    };
+    let result = decoder.decode(block, &mut text, |text, field| reader.take(text, field));
+    let finished = result.map(|()| reader.finish(&mut text));
+    head.fields.return_text(text);
+    let finished = finished?;
+    if let Ok(request) = &finished {
+        if request.refused.is_some() {
+            head.fields.clear();
+        } else if request.crumbs > 1 {
+            // RFC 9113 §8.2.3.
+            head.fields.join(Known::Cookie, b"; ");
+        }
+    }
+    Ok(finished)
+}
+
+/// Reads trailers, or a head that nobody wants, and forgets them. `head` lends its memory.
+pub(super) fn skip_fields(
+    decoder: &mut Decoder,
+    block: &[u8],
+    head: &mut RequestHead,
+    limits: &HeadLimits,
+) -> Result<Result<(), Malformed>, ConnectionError> {
+    head.clear();
+    let mut text = head.fields.take_text();
+    let (mut list_bytes, mut is_malformed) = (0, false);
+    let result = decoder.decode(block, &mut text, |text, field| {
+        list_bytes += text.len();
+        is_malformed |= field.kind.class > Class::Odd || !field.is_value_clean || is_of_connection(field.kind.known);
+        text.clear();
+        bounded(list_bytes, limits)
+    });
+    text.clear();
+    head.fields.return_text(text);
+    result?;
+    Ok(if is_malformed { Err(Malformed) } else { Ok(()) })
+}
+
+fn bounded(list_bytes: usize, limits: &HeadLimits) -> Result<(), ConnectionError> {
+    if list_bytes > limits.head_bytes.saturating_mul(LIST_FACTOR) {
+        return Err(ConnectionError::calm("much too large field section"));
+    }
+    Ok(())
+}
+
+/// Where the values of the pseudo fields are.
+#[derive(Default)]
+struct Pseudo {
+    method: Option<Range<usize>>,
+    scheme: Option<Range<usize>>,
+    authority: Option<Range<usize>>,
+    path: Option<Range<usize>>,
+}
+
+/// What has to be looked at when a field is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Treatment {
+    Nothing,
+    /// It says how to read the others, or there is something to count.
+    Noted,
+    /// It comes once; some of these are noted, too.
+    Once,
+    /// It must not come at all.
+    OfConnection,
+    Te,
+}
+
+static TREATMENTS: [Treatment; 256] = {
+    let mut treatments = [Treatment::Nothing; 256];
+    let mut at = 0;
+    while at < Known::ALL.len() {
+        let known = Known::ALL[at];
+        treatments[known as usize] = match known {
+            Known::Te => Treatment::Te,
+            Known::Cookie | Known::Priority => Treatment::Noted,
+            known if is_of_connection(known) => Treatment::OfConnection,
+            known if comes_once(known) => Treatment::Once,
+            _ => Treatment::Nothing,
+        };
+        at += 1;
+    }
+    treatments
+};
+
+struct Reader<'h> {
+    head: &'h mut RequestHead,
+    limits: &'h HeadLimits,
+    pseudo: Pseudo,
+    /// Names and values so far.
+    list_bytes: usize,
+    /// Fields that count for `max_fields`.
+    fields: usize,
+    crumbs: usize,
+    /// Whether a field came that is not a pseudo field.
+    has_fields: bool,
+    is_malformed: bool,
+    refused: Option<HeadError>,
+    host: Option<Range<usize>>,
+    content_length: Option<Range<usize>>,
+    has_priority: bool,
+}
+
+impl Reader<'_> {
+    /// Takes a field that was written to the end of `text`.
+    #[inline]
+    fn take(&mut self, text: &mut Vec<u8>, field: Decoded) -> Result<(), ConnectionError> {
+        let bytes = field.end - field.name_at;
+        self.list_bytes += bytes;
+        if self.list_bytes > self.limits.head_bytes {
+            bounded(self.list_bytes, self.limits)?;
+            self.refuse(HeadError::HeadTooLarge);
+        }
+        let is_plain = field.kind.class == Class::Plain
+            && field.is_value_clean
+            && bytes <= self.limits.field_bytes
+            && self.refused.is_none();
+        let is_kept = if is_plain && TREATMENTS[field.kind.known as usize] == Treatment::Nothing {
+            self.has_fields = true;
+            self.keep(text, field, Known::Other)
+        } else {
+            self.keep_special(text, field)
+        };
+        if !is_kept {
+            text.truncate(field.name_at);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse(&mut self, error: HeadError) {
+        self.refused.get_or_insert(error);
+    }
+
+    /// Keeps a field of which something is to be known, or to be checked; whether it is kept.
+    fn keep_special(&mut self, text: &[u8], field: Decoded) -> bool {
+        match field.kind.class {
+            Class::Plain | Class::Underscores | Class::Odd => {}
+            Class::Method => return self.keep_pseudo(field, |pseudo| &mut pseudo.method),
+            Class::Scheme => return self.keep_pseudo(field, |pseudo| &mut pseudo.scheme),
+            Class::Authority => return self.keep_pseudo(field, |pseudo| &mut pseudo.authority),
+            Class::Path => return self.keep_pseudo(field, |pseudo| &mut pseudo.path),
+            Class::OtherPseudo | Class::Malformed => {
+                self.is_malformed = true;
+                return false;
+            }
+        }
+        self.has_fields = true;
+        let treatment = TREATMENTS[field.kind.known as usize];
+        let is_other_te = || !text[trimmed(text, field.value())].eq_ignore_ascii_case(b"trailers");
+        if treatment == Treatment::OfConnection || treatment == Treatment::Te && is_other_te() {
+            self.is_malformed = true;
+            return false;
+        }
+        if self.refused.is_some() {
+            return false;
+        }
+        if let Some(at) = (!field.is_value_clean).then(|| scan::line_end_or_nul(text, field.value_at)).flatten() {
+            self.refuse(HeadError::InvalidField { line: excerpt(&text[field.name_at..at]), byte: text[at] });
+            return false;
+        }
+        if field.end - field.name_at > self.limits.field_bytes {
+            self.refuse(HeadError::FieldTooLong { line: excerpt(&text[field.name_at..]) });
+            return false;
+        }
+        let is_odd = match field.kind.class {
+            Class::Underscores => !self.limits.underscores,
+            class => class != Class::Plain,
+        };
+        if is_odd && self.limits.ignore_invalid {
+            self.head.ignored.push(&text[field.name()], &text[trimmed(text, field.value())]);
+            return false;
+        }
+        if treatment == Treatment::Once && self.head.fields.contains_known(field.kind.known) {
+            self.refuse(HeadError::DuplicateField { name: field.kind.known.name() });
+            return false;
+        }
+        self.keep(text, field, field.kind.known)
+    }
+
+    /// Keeps a pseudo field, which must come once and before all fields, with something in it (RFC 9113 §8.3).
+    #[inline]
+    fn keep_pseudo(&mut self, field: Decoded, place: impl Fn(&mut Pseudo) -> &mut Option<Range<usize>>) -> bool {
+        let place = place(&mut self.pseudo);
+        if self.has_fields || place.is_some() || field.value().is_empty() || !field.is_value_clean {
+            self.is_malformed = true;
+            return false;
+        }
+        *place = Some(field.value());
+        true
+    }
+
+    /// Keeps a field in which nothing is wrong, and notes where it is if it is a `special` one.
+    #[inline]
+    fn keep(&mut self, text: &[u8], field: Decoded, special: Known) -> bool {
+        let value = trimmed(text, field.value());
+        match special {
+            Known::Cookie => self.crumbs += 1,
+            Known::Host => self.host = Some(value.clone()),
+            Known::ContentLength => self.content_length = Some(value.clone()),
+            Known::Priority => self.has_priority = true,
+            _ => {}
+        }
+        if special != Known::Cookie {
+            if self.fields == self.limits.max_fields {
+                self.refuse(HeadError::TooManyFields);
+                return false;
+            }
+            self.fields += 1;
+        }
+        self.head.fields.note(field.kind.known, field.name(), value);
+        true
+    }
+
+    /// Makes up what HTTP/1 says in other ways: the request line, the host, one cookie.
+    fn finish(mut self, text: &mut Vec<u8>) -> Result<Request, Malformed> {
+        if self.is_malformed {
+            return Err(Malformed);
+        }
+        let method = self.pseudo.method.clone().ok_or(Malformed)?;
+        self.head.version = Version::Http2;
+        self.head.method = Method::of(&text[method.clone()]);
+        if self.head.method == Method::Other && !text[method.clone()].iter().all(|&byte| is_method(byte)) {
+            self.refuse(HeadError::InvalidMethod);
+        }
+        self.write_line(text, method)?;
+        self.name_host(text);
+        let content_length = match self.content_length.take() {
+            None => None,
+            Some(digits) => match crate::decimal(&text[digits]) {
+                Some(length) => Some(length),
+                None => {
+                    self.refuse(HeadError::InvalidContentLength);
+                    None
+                }
+            },
+        };
+        Ok(Request { refused: self.refused, content_length, has_priority: self.has_priority, crumbs: self.crumbs })
+    }
+
+    /// Writes the request line, and behind it what else there is: the scheme and the authority.
+    fn write_line(&mut self, text: &[u8], method: Range<usize>) -> Result<(), Malformed> {
+        let Pseudo { scheme, authority, path, .. } = &self.pseudo;
+        // CONNECT names a host and no more (RFC 9113 §8.5). nginx, which does not serve it, wants all of them.
+        let is_connect = self.head.method == Method::Connect && scheme.is_none() && path.is_none();
+        let target = if is_connect { authority } else { path };
+        let target = target.clone().ok_or(Malformed)?;
+        if scheme.is_none() && !is_connect {
+            return Err(Malformed);
+        }
+        let line = &mut self.head.line;
+        line.extend_from_slice(&text[method]);
+        let method_len = line.len();
+        line.push(b' ');
+        line.extend_from_slice(&text[target.clone()]);
+        let target_end = line.len();
+        line.extend_from_slice(b" HTTP/2.0");
+        let line_len = line.len();
+        let mut beside = |part: &Option<Range<usize>>| {
+            let part = part.clone()?;
+            let start = line.len();
+            line.extend_from_slice(&text[part]);
+            Some((start, line.len()))
+        };
+        let (scheme_at, host) = (beside(scheme), beside(authority));
+        self.head.parts = LineParts {
+            method_len,
+            // The slash of "HTTP/2.0" is the path of CONNECT, as in HTTP/1.
+            target: if is_connect { (target_end + 5, target_end + 6) } else { (method_len + 1, target_end) },
+            host,
+            beside_len: line.len() - line_len,
+            scheme: scheme_at,
+        };
+        let is_scheme_valid = scheme.clone().is_none_or(|scheme| is_scheme(&text[scheme]));
+        let target = &text[target];
+        let is_target_valid = is_connect || target.first() == Some(&b'/');
+        if line_len > self.limits.line_bytes {
+            self.refuse(HeadError::LineTooLong);
+        } else if !is_scheme_valid || !is_target_valid || scan::space_or_control(target, 0).is_some() {
+            self.refuse(HeadError::InvalidRequest);
+        }
+        Ok(())
+    }
+
+    /// Sees to it that there is one host, as a field: that of the client, or a new one with the authority.
+    fn name_host(&mut self, text: &mut Vec<u8>) {
+        match (&self.host, &self.pseudo.authority) {
+            (None, None) => self.refuse(HeadError::MissingAuthority),
+            (Some(host), Some(authority)) if text[host.clone()] != text[authority.clone()] => {
+                self.refuse(HeadError::HostsDiffer);
+            }
+            (None, Some(authority)) => {
+                let name = text.len();
+                text.extend_from_slice(b"host");
+                self.head.fields.note(Known::Host, name..text.len(), authority.clone());
+            }
+            (Some(_), _) => {}
+        }
+    }
+}
+
+/// A value without white space at its ends, as HTTP/1 reads it.
+#[inline]
+fn trimmed(text: &[u8], value: Range<usize>) -> Range<usize> {
+    let bytes = &text[value.clone()];
+    match bytes {
+        [] => value,
+        [first, .., last] if !matches!(first, b' ' | b'\t') && !matches!(last, b' ' | b'\t') => value,
+        _ => {
+            let is_text = |byte: &u8| !matches!(byte, b' ' | b'\t');
+            let start = value.start + bytes.iter().position(is_text).unwrap_or(bytes.len());
+            let end = bytes.iter().rposition(is_text).map_or(start, |last| value.start + last + 1);
+            start..end
+        }
+    }
+}
+
+/// RFC 3986 §3.1.
+fn is_scheme(text: &[u8]) -> bool {
+    matches!(text, b"https" | b"http")
+        || text.first().is_some_and(u8::is_ascii_alphabetic)
+            && text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+}

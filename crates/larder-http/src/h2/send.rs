@@ -1,0 +1,151 @@
+//! What we send: field blocks, bodies, resets.
+
+use super::config::{EARNED_BY_FRAME, EARNED_BY_KIB, TINY_FRAME_BYTES};
+use super::connection::Connection;
+use super::error::ErrorCode;
+use super::frame::{self, flag, kind};
+use super::stream::{State, StreamId};
+
+/// Whether the client has been told that we keep no dynamic table (RFC 7541 §4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TableUpdate {
+    /// The client allows the table everybody may have, so that it need not know.
+    None,
+    /// The next field block says so.
+    Due,
+    Told,
+}
+
+/// A table size update to 0.
+const NO_TABLE: u8 = 0x20;
+
+impl Connection {
+    /// Writes a head, which need not be the last one if its status is 1xx; `block` is one of
+    /// [`hpack`](super::hpack)'s. Does nothing if the stream [cannot send](Connection::can_send).
+    #[inline]
+    pub fn send_head(&mut self, stream: StreamId, block: &[u8], ends: bool, out: &mut Vec<u8>) {
+        if !self.can_send(stream) {
+            return;
+        }
+        self.write_block(stream.0, block, ends, out);
+        if ends {
+            self.close_local(stream.0, out);
+        }
+    }
+
+    /// Writes trailers, which end the answer.
+    pub fn send_trailers(&mut self, stream: StreamId, block: &[u8], out: &mut Vec<u8>) {
+        self.send_head(stream, block, true, out);
+    }
+
+    /// How much of the body may be sent on a stream now; 0 for streams that are over.
+    #[inline]
+    pub fn capacity(&self, stream: StreamId) -> usize {
+        match self.streams.get(stream.0) {
+            Some(found) if found.may_send() => found.send_window.min(self.send_window).max(0) as usize,
+            _ => 0,
+        }
+    }
+
+    /// The largest frame of a body that [`Connection::begin_data`] may begin. No larger than everybody must take,
+    /// even if the client would take more, so that streams can take turns.
+    pub fn data_frame_bytes_max(&self) -> usize {
+        frame::FRAME_BYTES_DEFAULT as usize
+    }
+
+    /// Writes as much of a body as the windows allow, and says how much that was. `ends` goes out with the last
+    /// byte; to end a body that has been sent, send nothing with it.
+    #[inline]
+    pub fn send_data(&mut self, stream: StreamId, data: &[u8], ends: bool, out: &mut Vec<u8>) -> usize {
+        if data.is_empty() {
+            if ends {
+                self.begin_data(stream, 0, true, out);
+            }
+            return 0;
+        }
+        let taken = self.capacity(stream).min(data.len());
+        let mut rest = &data[..taken];
+        while !rest.is_empty() {
+            let (frame, others) = rest.split_at(rest.len().min(self.data_frame_bytes_max()));
+            rest = others;
+            self.begin_data(stream, frame.len(), ends && taken == data.len() && rest.is_empty(), out);
+            out.extend_from_slice(frame);
+        }
+        taken
+    }
+
+    /// Writes the head of a frame whose `len` bytes the caller sends next; not more than
+    /// [`Connection::capacity`] and [`Connection::data_frame_bytes_max`].
+    ///
+    /// # Panics
+    ///
+    /// If it is more, because what the caller sends next would not be part of a frame.
+    #[inline]
+    pub fn begin_data(&mut self, stream: StreamId, len: usize, ends: bool, out: &mut Vec<u8>) {
+        assert!(len <= self.capacity(stream).min(self.data_frame_bytes_max()), "the caller asked what may be sent");
+        let Some(found) = self.streams.get_mut(stream.0).filter(|stream| stream.may_send()) else { return };
+        found.send_window -= len as i32;
+        self.send_window -= len as i32;
+        if len >= TINY_FRAME_BYTES {
+            self.idle_frames.earn(EARNED_BY_FRAME + len as u32 / 1024 * EARNED_BY_KIB);
+        }
+        frame::head(len, kind::DATA, if ends { flag::END_STREAM } else { 0 }, stream.0, out);
+        if ends {
+            self.close_local(stream.0, out);
+        }
+    }
+
+    /// Ends a stream before its time, or says that the rest of a request is not wanted (RFC 9113 §8.1: after a
+    /// complete answer, with `NO_ERROR`). Does nothing for streams that are over.
+    pub fn reset(&mut self, stream: StreamId, code: ErrorCode, out: &mut Vec<u8>) {
+        match self.streams.get(stream.0).map(|stream| stream.state) {
+            None => {}
+            Some(State::Reset) => self.release(stream),
+            Some(State::Open | State::RemoteClosed | State::LocalClosed) => {
+                frame::reset(stream.0, code, out);
+                self.reset_lately.push(stream.0);
+                self.forget(stream.0, out);
+            }
+        }
+    }
+
+    /// Our side of a stream is complete.
+    #[inline]
+    fn close_local(&mut self, stream: u32, out: &mut Vec<u8>) {
+        self.resets.earn(1);
+        let Some(found) = self.streams.get_mut(stream) else { return };
+        match found.state {
+            State::Open => found.state = State::LocalClosed,
+            State::RemoteClosed => self.forget(stream, out),
+            State::LocalClosed | State::Reset => {}
+        }
+    }
+
+    /// Writes HEADERS and as many CONTINUATIONs as the client's frames need.
+    #[inline]
+    fn write_block(&mut self, stream: u32, block: &[u8], ends: bool, out: &mut Vec<u8>) {
+        let frame_bytes = self.send_frame_bytes_max as usize;
+        let tells = self.table_update == TableUpdate::Due;
+        if tells {
+            self.table_update = TableUpdate::Told;
+        }
+        let first_len = block.len().min(frame_bytes - usize::from(tells));
+        let (first, mut rest) = block.split_at(first_len);
+        let mut flags = if ends { flag::END_STREAM } else { 0 };
+        if rest.is_empty() {
+            flags |= flag::END_HEADERS;
+        }
+        frame::head(first.len() + usize::from(tells), kind::HEADERS, flags, stream, out);
+        if tells {
+            out.push(NO_TABLE);
+        }
+        out.extend_from_slice(first);
+        while !rest.is_empty() {
+            let (part, others) = rest.split_at(rest.len().min(frame_bytes));
+            rest = others;
+            let flags = if rest.is_empty() { flag::END_HEADERS } else { 0 };
+            frame::head(part.len(), kind::CONTINUATION, flags, stream, out);
+            out.extend_from_slice(part);
+        }
+    }
+}

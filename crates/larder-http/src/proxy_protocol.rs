@@ -1,0 +1,488 @@
+//! The PROXY protocol, versions 1 and 2: who a connection that was passed on came from.
+//!
+//! What is accepted and what is said of the rest is nginx's; unlike nginx, a header may come in pieces, and addresses
+//! that are none are refused.
+
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// What a connection that was passed on began with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Its two ends.
+    pub addresses: Addresses,
+    /// The type-length-value fields of version 2, as they came.
+    tlvs: Box<[u8]>,
+}
+
+/// The two ends of the connection that is passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Addresses {
+    /// The sender does not know them or speaks for itself (`UNKNOWN`, `LOCAL`), or they are not those of a TCP
+    /// connection. The addresses of the connection itself stand.
+    Unknown,
+    /// Of TCP, both of one family.
+    Inet {
+        /// The client.
+        source: SocketAddr,
+        /// Where it connected to.
+        destination: SocketAddr,
+    },
+    /// Of a unix socket: paths, mostly empty.
+    Unix {
+        /// The client.
+        source: Box<[u8]>,
+        /// Where it connected to.
+        destination: Box<[u8]>,
+    },
+}
+
+/// What [`parse`] has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// It begins like a header, and more is to come.
+    Partial,
+    /// A header.
+    Complete {
+        /// Its bytes; the connection's own follow.
+        consumed: usize,
+        /// What it says.
+        header: Header,
+    },
+}
+
+/// Why the bytes are no header. The messages are the ones nginx logs.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum ProxyProtocolError {
+    /// The text up to its end of line.
+    #[error("broken header: \"{text}\" while reading PROXY protocol")]
+    Broken { text: Box<str> },
+    #[error("unknown PROXY protocol version: {0} while reading PROXY protocol")]
+    UnknownVersion(u8),
+    #[error("header is too large while reading PROXY protocol")]
+    TooLarge,
+    /// nginx closes the connection and says nothing.
+    #[error("broken header: {len} bytes are too few for its addresses while reading PROXY protocol")]
+    TooShort { len: usize },
+}
+
+/// A line of version 1, CR and LF included.
+pub const V1_BYTES_MAX: usize = 107;
+/// A header of version 2.
+pub const V2_BYTES_MAX: usize = 4096;
+
+const V1_START: &[u8] = b"PROXY ";
+const V2_START: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+/// [`V2_START`], version and command, family and transport, length.
+const V2_FIXED_BYTES: usize = 16;
+const UNIX_PATH_BYTES: usize = 108;
+
+/// Reads the header at the start of `buf`.
+pub fn parse(buf: &[u8]) -> Result<Parsed, ProxyProtocolError> {
+    let begins = |start: &[u8]| buf.iter().zip(start).all(|(ours, theirs)| ours == theirs);
+    if begins(V2_START) && !buf.is_empty() {
+        parse_v2(buf)
+    } else if begins(V1_START) {
+        parse_v1(buf)
+    } else {
+        Err(broken(buf))
+    }
+}
+
+fn parse_v1(buf: &[u8]) -> Result<Parsed, ProxyProtocolError> {
+    let within = buf.get(..V1_BYTES_MAX).unwrap_or(buf);
+    let Some(end) = memchr::memchr(b'\n', within) else {
+        return if within.len() < V1_BYTES_MAX { Ok(Parsed::Partial) } else { Err(broken(buf)) };
+    };
+    let addresses = within[..end].strip_suffix(b"\r").and_then(parse_v1_line).ok_or_else(|| broken(buf))?;
+    Ok(Parsed::Complete { consumed: end + 1, header: Header { addresses, tlvs: Box::default() } })
+}
+
+fn parse_v1_line(line: &[u8]) -> Option<Addresses> {
+    let line = line.strip_prefix(V1_START)?;
+    if line.starts_with(b"UNKNOWN") {
+        return Some(Addresses::Unknown);
+    }
+    let (is_v4, line) = match line.strip_prefix(b"TCP4 ") {
+        Some(rest) => (true, rest),
+        None => (false, line.strip_prefix(b"TCP6 ")?),
+    };
+    let mut words = std::str::from_utf8(line).ok()?.split(' ');
+    let mut address = || words.next()?.parse::<IpAddr>().ok().filter(|address| address.is_ipv4() == is_v4);
+    let (source, destination) = (address()?, address()?);
+    let mut port = || u16::try_from(crate::decimal(words.next()?.as_bytes())?).ok();
+    let (source_port, destination_port) = (port()?, port()?);
+    words.next().is_none().then_some(Addresses::Inet {
+        source: SocketAddr::new(source, source_port),
+        destination: SocketAddr::new(destination, destination_port),
+    })
+}
+
+fn parse_v2(buf: &[u8]) -> Result<Parsed, ProxyProtocolError> {
+    const VERSION_AT: usize = V2_START.len();
+    if let Some(version) = buf.get(VERSION_AT).map(|byte| byte >> 4)
+        && version != 2
+    {
+        return Err(ProxyProtocolError::UnknownVersion(version));
+    }
+    let Some(fixed) = buf.first_chunk::<V2_FIXED_BYTES>() else {
+        return Ok(Parsed::Partial);
+    };
+    let [.., version_command, family_transport, high, low] = *fixed;
+    let consumed = V2_FIXED_BYTES + usize::from(u16::from_be_bytes([high, low]));
+    if consumed > V2_BYTES_MAX {
+        return Err(ProxyProtocolError::TooLarge);
+    }
+    let Some(content) = buf.get(V2_FIXED_BYTES..consumed) else {
+        return Ok(Parsed::Partial);
+    };
+    const COMMAND_PROXY: u8 = 1;
+    let family = if version_command & 0x0f == COMMAND_PROXY { family_transport } else { 0 };
+    let (addresses, tlvs) = v2_addresses(family, content).ok_or(ProxyProtocolError::TooShort { len: content.len() })?;
+    Ok(Parsed::Complete { consumed, header: Header { addresses, tlvs: tlvs.into() } })
+}
+
+const V2_TCP4: u8 = 0x11;
+const V2_TCP6: u8 = 0x21;
+const V2_UNIX_STREAM: u8 = 0x31;
+
+/// The addresses, and what follows them; `None` when they are not all there.
+fn v2_addresses(family_transport: u8, content: &[u8]) -> Option<(Addresses, &[u8])> {
+    let (addresses, len) = match family_transport {
+        V2_TCP4 => {
+            let at = content.first_chunk::<12>()?;
+            let address = |at: &[u8; 4]| IpAddr::V4(Ipv4Addr::from(*at));
+            (inet(address(at[..4].as_array()?), address(at[4..8].as_array()?), at[8..].as_array()?), at.len())
+        }
+        V2_TCP6 => {
+            let at = content.first_chunk::<36>()?;
+            let address = |at: &[u8; 16]| IpAddr::V6(Ipv6Addr::from(*at));
+            (inet(address(at[..16].as_array()?), address(at[16..32].as_array()?), at[32..].as_array()?), at.len())
+        }
+        V2_UNIX_STREAM => {
+            let at = content.first_chunk::<{ 2 * UNIX_PATH_BYTES }>()?;
+            let (source, destination) = at.split_at(UNIX_PATH_BYTES);
+            let path = |at: &[u8]| at.split(|byte| *byte == 0).next().unwrap_or_default().into();
+            (Addresses::Unix { source: path(source), destination: path(destination) }, at.len())
+        }
+        _ => return Some((Addresses::Unknown, &[])),
+    };
+    Some((addresses, &content[len..]))
+}
+
+fn inet(source: IpAddr, destination: IpAddr, ports: &[u8; 4]) -> Addresses {
+    let [source_high, source_low, destination_high, destination_low] = *ports;
+    Addresses::Inet {
+        source: SocketAddr::new(source, u16::from_be_bytes([source_high, source_low])),
+        destination: SocketAddr::new(destination, u16::from_be_bytes([destination_high, destination_low])),
+    }
+}
+
+fn broken(buf: &[u8]) -> ProxyProtocolError {
+    let line = buf.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    let text = line.get(..TEXT_BYTES_MAX).unwrap_or(line);
+    ProxyProtocolError::Broken { text: String::from_utf8_lossy(text).into() }
+}
+
+/// How much of foreign text a message quotes.
+const TEXT_BYTES_MAX: usize = 256;
+
+const TLVS: [(&str, u8); 5] =
+    [("alpn", 0x01), ("authority", 0x02), ("unique_id", 0x05), ("ssl", 0x20), ("netns", 0x30)];
+const SSL_TLVS: [(&str, u8); 5] =
+    [("version", 0x21), ("cn", 0x22), ("cipher", 0x23), ("sig_alg", 0x24), ("key_alg", 0x25)];
+
+impl Header {
+    /// The value of a field, by what `$proxy_protocol_tlv_` calls it: `alpn`, `authority`, `unique_id`, `netns`,
+    /// `ssl`, `ssl_verify`, `ssl_version`, `ssl_cn`, `ssl_cipher`, `ssl_sig_alg`, `ssl_key_alg`, or its type as
+    /// `0xEA` and `ssl_0x21`.
+    ///
+    /// `None` for names unknown, fields that did not come, and those behind one that is cut short.
+    pub fn tlv(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        let Some(name) = name.strip_prefix("ssl_") else {
+            return find(&self.tlvs, kind_of(name, &TLVS)?).map(Cow::Borrowed);
+        };
+        // A byte of flags and the result of the verification stand before the fields inside.
+        let ([_, verify @ ..], inside) = find(&self.tlvs, kind_of("ssl", &TLVS)?)?.split_first_chunk::<5>()?;
+        if name == "verify" {
+            return Some(Cow::Owned(u32::from_be_bytes(*verify).to_string().into_bytes()));
+        }
+        find(inside, kind_of(name, &SSL_TLVS)?).map(Cow::Borrowed)
+    }
+}
+
+fn kind_of(name: &str, known: &[(&str, u8)]) -> Option<u8> {
+    match name.strip_prefix("0x") {
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => u8::from_str_radix(digits, 16).ok(),
+        Some(_) => None,
+        None => known.iter().find(|(called, _)| *called == name).map(|(_, kind)| *kind),
+    }
+}
+
+fn find(mut tlvs: &[u8], wanted: u8) -> Option<&[u8]> {
+    loop {
+        let ([kind, high, low], rest) = tlvs.split_first_chunk::<3>()?;
+        let (value, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))?;
+        if *kind == wanted {
+            return Some(value);
+        }
+        tlvs = rest;
+    }
+}
+
+impl Addresses {
+    /// Those of a TCP connection. Where the families differ, both are told as IPv6.
+    pub fn inet(source: SocketAddr, destination: SocketAddr) -> Self {
+        let (from, to) = (source.ip().to_canonical(), destination.ip().to_canonical());
+        let (from, to) = match (from, to) {
+            (IpAddr::V4(from), IpAddr::V6(_)) => (IpAddr::V6(from.to_ipv6_mapped()), to),
+            (IpAddr::V6(_), IpAddr::V4(to)) => (from, IpAddr::V6(to.to_ipv6_mapped())),
+            (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => (from, to),
+        };
+        Self::Inet {
+            source: SocketAddr::new(from, source.port()),
+            destination: SocketAddr::new(to, destination.port()),
+        }
+    }
+}
+
+/// Appends a header of version 1. All but TCP is `UNKNOWN` there.
+pub fn write_v1(addresses: &Addresses, out: &mut Vec<u8>) {
+    let Addresses::Inet { source, destination } = addresses else {
+        out.extend_from_slice(b"PROXY UNKNOWN\r\n");
+        return;
+    };
+    let family = if source.is_ipv4() { '4' } else { '6' };
+    let (from, to) = (source.ip(), destination.ip());
+    write!(out, "PROXY TCP{family} {from} {to} {} {}\r\n", source.port(), destination.port())
+        .expect("writing to memory does not fail");
+}
+
+/// Appends a header of version 2, without fields behind the addresses. All but TCP is sent as `LOCAL`, as by nginx.
+pub fn write_v2(addresses: &Addresses, out: &mut Vec<u8>) {
+    out.extend_from_slice(V2_START);
+    match addresses {
+        Addresses::Inet { source, destination } => {
+            let (family, len) = if source.is_ipv4() { (V2_TCP4, 12) } else { (V2_TCP6, 36) };
+            out.extend_from_slice(&[0x21, family, 0, len]);
+            for address in [source, destination] {
+                match address.ip() {
+                    IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
+                    IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
+                }
+            }
+            out.extend_from_slice(&source.port().to_be_bytes());
+            out.extend_from_slice(&destination.port().to_be_bytes());
+        }
+        Addresses::Unknown | Addresses::Unix { .. } => out.extend_from_slice(&[0x20, 0, 0, 0]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(source: &str, destination: &str) -> Addresses {
+        Addresses::Inet { source: source.parse().unwrap(), destination: destination.parse().unwrap() }
+    }
+
+    /// A header of version 2: version and command, family and transport, content.
+    fn v2(version_command: u8, family: u8, content: &[u8]) -> Vec<u8> {
+        let mut header = V2_START.to_vec();
+        header.extend([version_command, family]);
+        header.extend(u16::try_from(content.len()).unwrap().to_be_bytes());
+        header.extend(content);
+        header
+    }
+
+    fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
+        let mut field = vec![kind];
+        field.extend(u16::try_from(value.len()).unwrap().to_be_bytes());
+        field.extend(value);
+        field
+    }
+
+    const V4: &[u8] = b"\xc0\x00\x02\x01\xc0\x00\x02\x02\x0f\xa0\x01\xbb";
+
+    #[test]
+    fn headers_are_read() {
+        let four = tcp("192.0.2.1:4000", "192.0.2.2:443");
+        let six = tcp("[2001:db8::1]:1", "[::1]:65535");
+        let mut v6 = Vec::new();
+        write_v2(&six, &mut v6);
+        let mut paths = [0; 216];
+        paths[..4].copy_from_slice(b"/a/b");
+        let unix = Addresses::Unix { source: (*b"/a/b").into(), destination: Box::default() };
+        for (header, addresses) in [
+            (b"PROXY TCP4 192.0.2.1 192.0.2.2 4000 443\r\n".to_vec(), &four),
+            (b"PROXY TCP4 192.0.2.1 192.0.2.2 04000 443\r\n".to_vec(), &four),
+            (b"PROXY TCP6 2001:DB8:0::1 ::1 1 65535\r\n".to_vec(), &six),
+            (b"PROXY UNKNOWN\r\n".to_vec(), &Addresses::Unknown),
+            (b"PROXY UNKNOWN ffff::1 what ever\r\n".to_vec(), &Addresses::Unknown),
+            (v2(0x21, 0x11, V4), &four),
+            (v6, &six),
+            (v2(0x21, 0x31, &paths), &unix),
+            (v2(0x20, 0x11, V4), &Addresses::Unknown),
+            (v2(0x20, 0x00, b""), &Addresses::Unknown),
+            (v2(0x21, 0x00, b"anything"), &Addresses::Unknown),
+            // Datagrams, a command and a family of which nobody knows.
+            (v2(0x21, 0x12, V4), &Addresses::Unknown),
+            (v2(0x2f, 0x11, V4), &Addresses::Unknown),
+            (v2(0x21, 0x41, V4), &Addresses::Unknown),
+        ] {
+            let shown = header.escape_ascii();
+            for end in 0..header.len() {
+                assert_eq!(parse(&header[..end]), Ok(Parsed::Partial), "{shown} up to {end}");
+            }
+            let with_more = [&header, b"GET / HTTP/1.1\r\n".as_slice()].concat();
+            let Ok(Parsed::Complete { consumed, header: read }) = parse(&with_more) else {
+                panic!("{shown}: {:?}", parse(&with_more));
+            };
+            assert_eq!((consumed, &read.addresses), (header.len(), addresses), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_header_is_named_as_nginx_names_it() {
+        let long = [b"PROXY UNKNOWN ".as_slice(), &[b'x'; 100]].concat();
+        let quoted = format!("broken header: \"{}\"", String::from_utf8_lossy(&long));
+        let mut too_large = v2(0x21, 0x11, &[0; 12]);
+        too_large[14] = 0x10;
+        for (bytes, said) in [
+            (b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec(), "broken header: \"GET / HTTP/1.1\""),
+            (b"G".to_vec(), "broken header: \"G\""),
+            (b"PROXY\tTCP4".to_vec(), "broken header: \"PROXY\tTCP4\""),
+            (b"PROXY TCP4 192.0.2.1 192.0.2.2 1\r\n".to_vec(), "broken header: \"PROXY TCP4 192.0.2.1 192.0.2.2 1\""),
+            (b"PROXY TCP4 ::1 ::1 1 2\r\n".to_vec(), "broken header: \"PROXY TCP4 ::1 ::1 1 2\""),
+            (
+                b"PROXY TCP4 1.1.1.1 1.1.1.1 1 65536\r\n".to_vec(),
+                "broken header: \"PROXY TCP4 1.1.1.1 1.1.1.1 1 65536\"",
+            ),
+            (b"PROXY TCP4 1.1.1.1 1.1.1.1 1 -2\r\n".to_vec(), "broken header: \"PROXY TCP4 1.1.1.1 1.1.1.1 1 -2\""),
+            (b"PROXY TCP4 1.1.1.1 1.1.1.1 1 2 \r\n".to_vec(), "broken header: \"PROXY TCP4 1.1.1.1 1.1.1.1 1 2 \""),
+            (b"PROXY TCP4 1.1.1.1 1.1.1.1 1 2\n".to_vec(), "broken header: \"PROXY TCP4 1.1.1.1 1.1.1.1 1 2\""),
+            (b"PROXY TCP5 1.1.1.1 1.1.1.1 1 2\r\n".to_vec(), "broken header: \"PROXY TCP5 1.1.1.1 1.1.1.1 1 2\""),
+            (b"PROXY UDP4 1.1.1.1 1.1.1.1 1 2\r\n".to_vec(), "broken header: \"PROXY UDP4 1.1.1.1 1.1.1.1 1 2\""),
+            (long, &quoted),
+            (v2(0x11, 0x11, V4), "unknown PROXY protocol version: 1"),
+            (too_large, "header is too large"),
+            (v2(0x21, 0x11, &V4[1..]), "broken header: 11 bytes are too few for its addresses"),
+            (v2(0x21, 0x21, V4), "broken header: 12 bytes are too few for its addresses"),
+            (v2(0x21, 0x31, V4), "broken header: 12 bytes are too few for its addresses"),
+        ] {
+            let error = parse(&bytes).expect_err(said);
+            assert_eq!(error.to_string(), format!("{said} while reading PROXY protocol"));
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_the_names_of_variables() {
+        let ssl = [
+            b"\x01\x00\x00\x00\x13".to_vec(),
+            tlv(0x21, b"TLSv1.3"),
+            tlv(0x22, b"example.org"),
+            tlv(0x23, b"ECDHE"),
+            tlv(0x24, b"SHA256"),
+            tlv(0x25, b"RSA2048"),
+        ];
+        let content = [
+            V4.to_vec(),
+            tlv(0x01, b"h2"),
+            tlv(0x02, b"example.org"),
+            tlv(0x05, b"id"),
+            tlv(0x30, b"ns"),
+            tlv(0x20, &ssl.concat()),
+            tlv(0xea, b"vpce-1"),
+            b"\x33\x00\x09cut".to_vec(),
+        ];
+        let Ok(Parsed::Complete { header, .. }) = parse(&v2(0x21, 0x11, &content.concat())) else {
+            panic!("the header is complete");
+        };
+        for (name, value) in [
+            ("alpn", Some("h2")),
+            ("authority", Some("example.org")),
+            ("unique_id", Some("id")),
+            ("netns", Some("ns")),
+            ("ssl_verify", Some("19")),
+            ("ssl_version", Some("TLSv1.3")),
+            ("ssl_cn", Some("example.org")),
+            ("ssl_cipher", Some("ECDHE")),
+            ("ssl_sig_alg", Some("SHA256")),
+            ("ssl_key_alg", Some("RSA2048")),
+            ("ssl_0x21", Some("TLSv1.3")),
+            ("0x01", Some("h2")),
+            ("0xea", Some("vpce-1")),
+            ("0xEA", Some("vpce-1")),
+            ("0x33", None),
+            ("0x34", None),
+            ("0x", None),
+            ("0x1ea", None),
+            ("0x+1", None),
+            ("ssl_alpn", None),
+            ("version", None),
+            ("", None),
+        ] {
+            assert_eq!(header.tlv(name).as_deref(), value.map(str::as_bytes), "{name}");
+        }
+        let Ok(Parsed::Complete { header, .. }) = parse(&v2(0x21, 0x11, &[V4, b"\x20\x00\x01\x01"].concat())) else {
+            panic!("the header is complete");
+        };
+        assert_eq!(header.tlv("ssl_verify"), None);
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let inet =
+            |source: &str, destination: &str| Addresses::inet(source.parse().unwrap(), destination.parse().unwrap());
+        for (addresses, line, v2_bytes) in [
+            (inet("192.0.2.1:4000", "192.0.2.2:443"), "PROXY TCP4 192.0.2.1 192.0.2.2 4000 443\r\n", 28),
+            (inet("[2001:db8::1]:4000", "[::1]:443"), "PROXY TCP6 2001:db8::1 ::1 4000 443\r\n", 52),
+            (inet("192.0.2.1:4000", "[::1]:443"), "PROXY TCP6 ::ffff:192.0.2.1 ::1 4000 443\r\n", 52),
+            (inet("[::1]:443", "192.0.2.1:4000"), "PROXY TCP6 ::1 ::ffff:192.0.2.1 443 4000\r\n", 52),
+            (inet("[::ffff:192.0.2.1]:1", "[::ffff:192.0.2.2]:2"), "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", 28),
+            (Addresses::Unknown, "PROXY UNKNOWN\r\n", 16),
+        ] {
+            let (mut v1, mut v2) = (Vec::new(), Vec::new());
+            write_v1(&addresses, &mut v1);
+            write_v2(&addresses, &mut v2);
+            assert_eq!(v1, line.as_bytes());
+            assert_eq!(v2.len(), v2_bytes, "{line}");
+            for bytes in [v1, v2] {
+                let header = Header { addresses: addresses.clone(), tlvs: Box::default() };
+                assert_eq!(parse(&bytes), Ok(Parsed::Complete { consumed: bytes.len(), header }), "{line}");
+            }
+        }
+        let mut longest = Vec::new();
+        let six = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().unwrap();
+        write_v1(&Addresses::inet(six, six), &mut longest);
+        assert!(longest.len() <= V1_BYTES_MAX, "{}", longest.len());
+    }
+
+    #[test]
+    fn no_bytes_panic() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for round in 0..20_000 {
+            let start: &[u8] = [&V2_START[..], V1_START, b"PROXY TCP4 ", b""][round % 4];
+            let mut bytes = start.to_vec();
+            if round % 8 == 0 {
+                bytes.extend([0x21, [V2_TCP4, V2_TCP6, V2_UNIX_STREAM][round / 8 % 3], (random() % 3) as u8]);
+            }
+            let len = random() as usize % 600;
+            bytes.extend((0..len).map(|_| random() as u8));
+            if let Ok(Parsed::Complete { consumed, header }) = parse(&bytes) {
+                assert!(consumed <= bytes.len());
+                for name in ["alpn", "ssl_cn", "ssl_verify", "0x00", "0xff"] {
+                    let _ = header.tlv(name);
+                }
+            }
+        }
+    }
+}
