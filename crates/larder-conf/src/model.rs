@@ -17,6 +17,23 @@ use ipnet::IpNet;
 
 use crate::span::Span;
 
+mod acme;
+mod compress;
+mod files;
+mod http2;
+mod proxy_protocol;
+mod tls;
+
+pub use acme::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, AcmeOrder};
+pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};
+pub use files::tls_files;
+pub use http2::Http2;
+pub use proxy_protocol::ProxyProtocol;
+pub use tls::{
+    CertificateCache, CertificatePair, OriginScheme, OriginTls, PemSource, Secret, SharedSessions, Stapling, Tls,
+    TlsFile, TlsFilePurpose, TlsProtocols, TlsSessionCache, VerifyClient,
+};
+
 /// A value together with the place it was written at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct At<T> {
@@ -64,6 +81,8 @@ pub struct Config {
     pub main: Main,
     /// The `http` block. A configuration without one gets an empty one.
     pub http: Http,
+    /// `larder_acme_account`; it is always there when a server has an [`AcmeOrder`].
+    pub acme: Option<AcmeAccount>,
 }
 
 /// The main context: the process.
@@ -213,6 +232,12 @@ pub struct Server {
     pub root: Location,
     /// `client_header_timeout` and the like, which belong to the server.
     pub client: ClientLimits,
+    /// `ssl_*`.
+    pub tls: Arc<Tls>,
+    /// `http2` and `http2_*`.
+    pub http2: Http2,
+    /// `larder_acme`; only where the server listens with TLS and has no `ssl_certificate`.
+    pub acme: Option<AcmeOrder>,
 }
 
 /// What a server demands of request heads.
@@ -255,6 +280,13 @@ pub struct Listen {
     pub deferred: bool,
     /// `fastopen=`.
     pub fastopen: Option<i32>,
+    /// `ssl`: TLS is spoken. As in nginx this and the next two hold for an address: where one server has
+    /// them, all that listen there have.
+    pub ssl: bool,
+    /// `http2`: HTTP/2 may be spoken, over TLS by ALPN and without it by prior knowledge.
+    pub http2: bool,
+    /// `proxy_protocol`: a connection begins with a PROXY protocol header.
+    pub proxy_protocol: bool,
     /// Whether options of the socket are given here; of all that listen at an address one may give them.
     pub has_options: bool,
     /// Where it was written.
@@ -358,6 +390,24 @@ pub enum Handler {
     StubStatus,
     /// `empty_gif`.
     EmptyGif,
+}
+
+impl Handler {
+    /// How the origin of a `proxy_pass` is spoken to; `None` for what is no `proxy_pass`.
+    pub fn origin_scheme(&self) -> Option<OriginScheme> {
+        match self {
+            Self::Proxy(pass) => Some(match pass.parts.first() {
+                Some(TemplatePart::Literal(text)) if begins_with(text, "https://") => OriginScheme::Https,
+                Some(TemplatePart::Literal(text)) if begins_with(text, "http://") => OriginScheme::Http,
+                _ => OriginScheme::Variable,
+            }),
+            Self::Static | Self::FastCgi(_) | Self::StubStatus | Self::EmptyGif => None,
+        }
+    }
+}
+
+fn begins_with(text: &str, scheme: &str) -> bool {
+    text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
 }
 
 /// `try_files`.
@@ -607,8 +657,10 @@ pub struct Settings {
     pub limit_conn_dry_run: bool,
     /// `set_real_ip_from`.
     pub real_ip_from: Vec<RealIpFrom>,
-    /// `real_ip_header`, `X-Real-IP`.
+    /// `real_ip_header`, `X-Real-IP`; `proxy_protocol` as written when `real_ip_proxy_protocol`.
     pub real_ip_header: String,
+    /// `real_ip_header proxy_protocol`: the address comes from the PROXY protocol header.
+    pub real_ip_proxy_protocol: bool,
     /// `real_ip_recursive`.
     pub real_ip_recursive: bool,
     /// `resolver`: name servers; empty for none, and then the system's are asked when a name comes from a variable.
@@ -621,6 +673,10 @@ pub struct Settings {
     pub fastcgi: Arc<FastCgi>,
     /// `proxy_*`.
     pub proxy: Arc<Proxy>,
+    /// `gzip`, `brotli`, `zstd` and their kind.
+    pub compression: Arc<Compression>,
+    /// `http2_chunk_size`, 8k: bytes of a body in a frame at most.
+    pub http2_chunk_bytes: usize,
     /// `larder_cache_status on`: send `Cache-Status` (RFC 9211).
     pub cache_status_header: bool,
 }
@@ -1140,6 +1196,10 @@ pub struct Proxy {
     pub cookie_domains: Vec<(Rewriting, Template)>,
     /// `proxy_cookie_path`, in order.
     pub cookie_paths: Vec<(Rewriting, Template)>,
+    /// `proxy_ssl_*`, for origins behind `https://`.
+    pub tls: OriginTls,
+    /// `larder_proxy_protocol`, off.
+    pub proxy_protocol: ProxyProtocol,
 }
 
 /// `proxy_redirect`.

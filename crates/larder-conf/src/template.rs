@@ -62,6 +62,19 @@ pub fn as_literal(template: &Template) -> Option<&str> {
     }
 }
 
+/// The template as it may have been written.
+pub fn show(template: &Template) -> String {
+    let mut text = String::new();
+    for part in &template.parts {
+        match part {
+            TemplatePart::Literal(literal) => text.push_str(literal),
+            TemplatePart::Variable(name) => text.extend(["${", name, "}"]),
+            TemplatePart::Capture(number) => text.extend(['$', char::from(b'0' + number)]),
+        }
+    }
+    text
+}
+
 /// The same template with neighbouring literals made one.
 pub fn joined(template: Template) -> Template {
     let mut parts = Vec::new();

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use larder_conf::model::{Config, Location};
+use larder_conf::model::{Config, Location, tls_files};
 use larder_conf::{MemoryLoader, Options, Span, load, render};
 
 const MAIN_FILE: &str = "/etc/nginx/nginx.conf";
@@ -102,6 +102,23 @@ fn show(config: &Config, what: &str) -> String {
         ["splits"] => format!("{:#?}", config.http.splits),
         ["caches"] => format!("{:#?}", config.http.cache_paths),
         ["limits"] => format!("{:#?}\n{:#?}", config.http.limit_req_zones, config.http.limit_conn_zones),
+        ["acme"] => {
+            let orders: Vec<_> = config.http.servers.iter().map(|server| &server.acme).collect();
+            format!("{:#?}\n{orders:#?}", config.acme)
+        }
+        ["tls_files"] => tls_files(config).iter().fold(String::new(), |mut out, file| {
+            let _ = writeln!(out, "{:?} {}", file.purpose, file.path.display());
+            out
+        }),
+        ["protocols"] => {
+            config.http.servers.iter().flat_map(|server| &server.listens).fold(String::new(), |mut out, listen| {
+                let words =
+                    [(listen.ssl, " ssl"), (listen.http2, " http2"), (listen.proxy_protocol, " proxy_protocol")];
+                let words: String = words.iter().filter(|(has, _)| *has).map(|(_, word)| *word).collect();
+                let _ = writeln!(out, "{:?}{words}", listen.address);
+                out
+            })
+        }
         ["formats"] => format!("{:#?}", config.http.log_formats),
         ["server", n, field] => {
             let server = &config.http.servers[n.parse::<usize>().expect("a number")];
@@ -110,6 +127,8 @@ fn show(config: &Config, what: &str) -> String {
                 "names" => format!("{:#?}\n{:#?}", server.names, server.first_name),
                 "script" => format!("{:#?}", server.script),
                 "client" => format!("{:#?}", server.client),
+                "tls" => format!("{:#?}", server.tls),
+                "http2" => format!("{:#?}\n{:#?}", server.http2, server.root.settings.http2_chunk_bytes),
                 field => show_location(&server.root, field),
             }
         }
@@ -151,6 +170,11 @@ fn show_location(location: &Location, field: &str) -> String {
         "realip" => format!("{:#?}\n{:#?}", settings.real_ip_from, settings.real_ip_header),
         "params" => format!("{:#?}", settings.fastcgi.params),
         "fastcgi" => format!("{:#?}", settings.fastcgi.origin),
+        "compression" => format!("{:#?}", settings.compression),
+        "origin_tls" => {
+            let proxy = &settings.proxy;
+            format!("{:#?}\n{:#?}\n{:#?}", location.handler.origin_scheme(), proxy.tls, proxy.proxy_protocol)
+        }
         "proxy" => format!("{:#?}", settings.proxy),
         "limit_except" => {
             format!("{:#?}", location.limit_except.as_ref().map(|l| (&l.methods, &l.location.settings.access)))

@@ -71,7 +71,7 @@ fn names_that_are_known_by_how_they_begin_are_in_the_manual() {
 fn chapter(info: &DirectiveInfo) -> &'static str {
     match info.standing() {
         Standing::Built => "What works",
-        Standing::Harmless | Standing::Compression | Standing::Https => "Read, without effect",
+        Standing::Harmless => "Read, without effect",
         Standing::Refused => "Refused",
     }
 }

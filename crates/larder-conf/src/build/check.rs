@@ -5,13 +5,14 @@ use std::collections::{HashMap, HashSet};
 use crate::diagnostic::Diagnostic;
 use crate::directives;
 use crate::model::{
-    At, Balance, Handler, ListenAddress, Location, Matcher, OriginSettings, Rewrite, Server, ServerName, Upstream,
+    At, Balance, Handler, ListenAddress, Location, Matcher, OriginScheme, OriginSettings, Rewrite, Server, ServerName,
+    Upstream,
 };
 use crate::span::Span;
 use crate::suggest;
 use crate::template;
 
-use super::{Cx, HttpParts, Level};
+use super::{Cx, HttpParts, Level, tls};
 
 /// A name that something elsewhere must define.
 #[derive(Debug)]
@@ -87,6 +88,25 @@ fn missing<'a>(
     })
 }
 
+/// Caches of TLS sessions share their names with all other zones.
+pub fn session_zones(parts: &HttpParts, cx: &mut Cx<'_>) {
+    let others = parts.cache_paths.iter().map(|path| &path.zone);
+    let others = others.chain(parts.limit_req_zones.iter().map(|zone| &zone.name));
+    let others = others.chain(parts.limit_conn_zones.iter().map(|zone| &zone.name));
+    for other in others {
+        if let Some((_, span)) = cx.session_zones.get(&other.value).copied() {
+            cx.report(
+                Diagnostic::error(format!(
+                    "the shared memory zone \"{}\" is already declared for a different use",
+                    other.value
+                ))
+                .at(span)
+                .related(other.span, "it is declared here"),
+            );
+        }
+    }
+}
+
 /// Checks what a level has set together.
 pub fn level(level: &Level, cx: &mut Cx<'_>) {
     for (origin, prefix) in [(&level.settings.fastcgi.origin, "fastcgi"), (&level.settings.proxy.origin, "proxy")] {
@@ -96,6 +116,7 @@ pub fn level(level: &Level, cx: &mut Cx<'_>) {
             buffers(origin, prefix, place, cx);
         }
     }
+    origin_tls(level, cx);
     let needs_key = matches!(level.handler, Handler::FastCgi(_));
     let fastcgi = &level.settings.fastcgi.origin;
     if let (true, Some(cache), None) = (needs_key, &fastcgi.cache, &fastcgi.cache_key) {
@@ -105,6 +126,33 @@ pub fn level(level: &Level, cx: &mut Cx<'_>) {
                 .at(span)
                 .label("all pages would share one key")
                 .help("add fastcgi_cache_key \"$scheme$request_method$host$request_uri\";")
+        });
+    }
+}
+
+/// What nginx demands of a level that asks origins over TLS.
+fn origin_tls(level: &Level, cx: &mut Cx<'_>) {
+    let Handler::Proxy(pass) = &level.handler else {
+        return;
+    };
+    match level.handler.origin_scheme() {
+        Some(OriginScheme::Https | OriginScheme::Variable) => {}
+        Some(OriginScheme::Http) | None => return,
+    }
+    let tls = &level.settings.proxy.tls;
+    if tls.verify && tls.trusted_certificate.is_none() {
+        let place = level.place("proxy_ssl_verify").unwrap_or(pass.span);
+        cx.report_once(&format!("proxy_ssl_verify {:?}", pass.span), || {
+            Diagnostic::error("no proxy_ssl_trusted_certificate for proxy_ssl_verify")
+                .at(place)
+                .help("name the authorities to trust, such as /etc/ssl/certs/ca-certificates.crt")
+        });
+    }
+    if let (Some(certificate), None) = (&level.origin_certificate, &level.origin_key) {
+        cx.report_once(&format!("proxy_ssl_certificate_key {:?}", pass.span), || {
+            let shown = tls::show_pem(certificate);
+            Diagnostic::error(format!("no \"proxy_ssl_certificate_key\" is defined for certificate \"{shown}\""))
+                .at(certificate.span())
         });
     }
 }
@@ -129,6 +177,47 @@ fn buffers(origin: &OriginSettings, prefix: &str, place: Span, cx: &mut Cx<'_>) 
             "\"{prefix}_busy_buffers_size\" must be less than the size of all \"{prefix}_buffers\" minus one buffer"
         ));
     }
+}
+
+/// A server of a group has port 80 unless it says otherwise, as in nginx; asked over TLS that is rarely meant.
+pub fn ports_of_tls_origins(upstreams: &[Upstream], servers: &[Server], cx: &mut Cx<'_>) {
+    let mut asked = Vec::new();
+    for server in servers {
+        tls_groups_in(&server.root, &mut asked);
+    }
+    for (name, span) in asked {
+        let Some(upstream) = upstreams.iter().find(|known| known.name.value == name) else {
+            continue;
+        };
+        if let Some(server) = upstream.servers.iter().find(|server| !directives::is_complete(&server.address.value)) {
+            let address = &server.address;
+            cx.report_once(&format!("port of {:?}", address.span), || {
+                Diagnostic::warning(format!("no port in \"{}\": port 80 is asked over TLS", address.value))
+                    .at(address.span)
+                    .related(span, "TLS is asked for here")
+                    .help(format!("write {}:443", address.value))
+            });
+        }
+    }
+}
+
+fn tls_groups_in(location: &Location, asked: &mut Vec<(String, Span)>) {
+    if let (Some(OriginScheme::Https), Handler::Proxy(pass)) = (location.handler.origin_scheme(), &location.handler)
+        && let Some(url) = template::as_literal(pass)
+    {
+        let rest = &url["https://".len()..];
+        let host = rest.split(['/', '?']).next().unwrap_or_default();
+        asked.push((host.to_owned(), pass.span));
+    }
+    for step in &location.script {
+        if let Rewrite::If { location: Some(inside), .. } = step {
+            tls_groups_in(inside, asked);
+        }
+    }
+    if let Some(limit) = &location.limit_except {
+        tls_groups_in(&limit.location, asked);
+    }
+    location.locations.iter().for_each(|inside| tls_groups_in(inside, asked));
 }
 
 /// Locations of one level must differ.
@@ -229,7 +318,7 @@ fn listens(servers: &[Server], cx: &mut Cx<'_>) {
     }
 }
 
-fn show(address: &ListenAddress) -> String {
+pub fn show(address: &ListenAddress) -> String {
     match address {
         ListenAddress::Tcp(address) => address.to_string(),
         ListenAddress::Unix(path) => format!("unix:{}", path.display()),

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use crate::Options;
 use crate::model::{
-    AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, ClientLimits, DisableSymlinks, FastCgi,
-    IfModifiedSince, IgnoreHeaders, LingeringClose, LogEscape, LogFormat, LogLevel, LogTarget, Main, NextUpstream,
-    OriginSettings, Proxy, ProxyRedirect, ProxyRedirectRule, ServerTokens, Settings, UseStale, Workers,
+    AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, Brotli, ClientLimits, Compression, DisableSymlinks,
+    FastCgi, Gzip, GzipProxied, Http2, IfModifiedSince, IgnoreHeaders, LingeringClose, LogEscape, LogFormat, LogLevel,
+    LogTarget, Main, MediaTypes, NextUpstream, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule,
+    ServerTokens, Settings, StaticForms, UseStale, Workers, Zstd,
 };
 use crate::span::Span;
 use crate::template;
+
+use super::tls;
 
 /// For what nobody wrote.
 pub const NOWHERE: Span = Span { file: u32::MAX, start: 0, end: 0 };
@@ -50,6 +53,40 @@ pub fn client() -> ClientLimits {
         underscores_in_headers: false,
         merge_slashes: true,
         max_headers: 1000,
+    }
+}
+
+pub fn http2() -> Http2 {
+    Http2 { enabled: false, max_concurrent_streams: 128, body_preread_bytes: 65536 }
+}
+
+fn compression() -> Compression {
+    const MIN_BYTES: u64 = 20;
+    let types = || MediaTypes::Listed(vec!["text/html".to_owned()]);
+    Compression {
+        gzip: Gzip {
+            enabled: false,
+            level: 1,
+            min_bytes: MIN_BYTES,
+            types: types(),
+            http_1_0: false,
+            proxied: GzipProxied { off: true, ..GzipProxied::default() },
+            disable: Vec::new(),
+            files: StaticForms::Off,
+        },
+        brotli: Brotli {
+            enabled: false,
+            level: 6,
+            window_log: 19,
+            min_bytes: MIN_BYTES,
+            types: types(),
+            files: StaticForms::Off,
+        },
+        zstd: Zstd { enabled: false, level: 1, min_bytes: MIN_BYTES, types: types(), files: StaticForms::Off },
+        gunzip: false,
+        vary: false,
+        private: true,
+        stored: true,
     }
 }
 
@@ -145,6 +182,7 @@ pub fn settings(prefix: &Path) -> Settings {
         limit_conn_dry_run: false,
         real_ip_from: Vec::new(),
         real_ip_header: "X-Real-IP".to_owned(),
+        real_ip_proxy_protocol: false,
         real_ip_recursive: false,
         resolver: Vec::new(),
         resolver_timeout: secs(30),
@@ -166,7 +204,11 @@ pub fn settings(prefix: &Path) -> Settings {
             redirect: ProxyRedirect::Rules(vec![ProxyRedirectRule::Default]),
             cookie_domains: Vec::new(),
             cookie_paths: Vec::new(),
+            tls: tls::origin(),
+            proxy_protocol: ProxyProtocol::Off,
         }),
+        compression: Arc::new(compression()),
+        http2_chunk_bytes: 8192,
         cache_status_header: false,
     }
 }

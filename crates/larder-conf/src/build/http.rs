@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, Contexts, DirectiveInfo, rewrite};
 use crate::model::{
-    At, Balance, CachePath, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen, Location, LogFormat, Map,
-    Matcher, Rewrite, Server, ServerName, SplitClients, Upstream,
+    AcmeAccount, At, Balance, CachePath, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen, Location,
+    LogFormat, Map, Matcher, Rewrite, Server, ServerName, SplitClients, Upstream,
 };
 use crate::tree::Directive;
 
-use super::{Cx, Level, Seen, admit, apply, check, children, defaults};
+use super::tls::Wishes;
+use super::{Cx, Level, Seen, admit, apply, check, children, defaults, tls};
 
 /// What `http` defines beside its settings.
 #[derive(Debug, Default)]
@@ -31,17 +32,24 @@ pub struct HttpParts {
     pub limit_req_zones: Vec<LimitReqZone>,
     /// `limit_conn_zone`.
     pub limit_conn_zones: Vec<LimitConnZone>,
+    /// `larder_acme_account`.
+    pub acme: Option<AcmeAccount>,
 }
 
 /// Builds `http` from the directives in it.
-pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> Http {
+pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>) {
     let mut level = Level::http(&cx.options.prefix);
     let mut parts = HttpParts { log_formats: vec![defaults::combined()], ..HttpParts::default() };
     let inner = set_level(&mut level, tree, Some(&mut parts), cx);
     let mut servers = Vec::new();
+    let mut wishes = Vec::new();
     for (info, directive) in inner {
         match info.action {
-            Action::Block(BlockKind::Server) => servers.push(server(directive, &level, cx)),
+            Action::Block(BlockKind::Server) => {
+                let (server, wish) = server(directive, &level, cx);
+                servers.push(server);
+                wishes.push(wish);
+            }
             Action::Block(BlockKind::Upstream) => {
                 let upstream = upstream(directive, cx);
                 match parts.upstreams.iter().find(|known| known.name.value == upstream.name.value) {
@@ -57,8 +65,11 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> Http {
         }
     }
     check::references(&parts, cx);
+    check::session_zones(&parts, cx);
+    check::ports_of_tls_origins(&parts.upstreams, &servers, cx);
     check::servers(&servers, cx);
-    Http {
+    tls::finish(&mut servers, &wishes, parts.acme.as_ref(), cx);
+    let http = Http {
         settings: Arc::new(level.settings),
         servers,
         upstreams: parts.upstreams,
@@ -69,7 +80,8 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> Http {
         splits: parts.splits,
         limit_req_zones: parts.limit_req_zones,
         limit_conn_zones: parts.limit_conn_zones,
-    }
+    };
+    (http, parts.acme)
 }
 
 /// Applies the directives of a level, and returns the ones that come after: blocks, and what is run for
@@ -98,7 +110,7 @@ fn set_level<'t>(
     later
 }
 
-fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> Server {
+fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> (Server, Wishes) {
     let mut level = http.inside(Contexts::SERVER, Matcher::Root);
     let inner = set_level(&mut level, &children(directive), None, cx);
     let (script, locations) = script_and_locations(&inner, &mut level, cx);
@@ -110,10 +122,12 @@ fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> Server {
         level.names.push(At { value: ServerName::Exact(String::new()), span: directive.name.span });
     }
     let client = level.client.clone();
+    let http2 = level.http2;
+    let (tls, wishes) = tls::of_server(&level, directive.name.span, cx);
     let (listens, names) = (std::mem::take(&mut level.listens), std::mem::take(&mut level.names));
     let first_name = level.first_name.take().unwrap_or_default();
     check::locations(&locations, cx);
-    Server {
+    let server = Server {
         span: directive.name.span,
         listens,
         names,
@@ -121,7 +135,11 @@ fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> Server {
         script,
         root: location_of(level, directive, Vec::new(), locations),
         client,
-    }
+        tls: Arc::new(tls),
+        http2,
+        acme: None,
+    };
+    (server, wishes)
 }
 
 fn location(directive: &Directive, outer: &Level, cx: &mut Cx<'_>) -> Option<Location> {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use crate::directives::Contexts;
 use crate::model::At;
 use crate::model::{
-    AddHeader, Autoindex, ClientLimits, FastCgi, Handler, Listen, Matcher, OriginSettings, Proxy, ServerName, Settings,
-    Template, TryFiles,
+    AddHeader, Autoindex, CertificatePair, ClientLimits, Compression, FastCgi, Handler, Http2, Listen, Matcher,
+    OriginSettings, PemSource, Proxy, ServerName, Settings, Template, TryFiles,
 };
 use crate::span::Span;
 
+use super::tls::TlsLevel;
 use super::{Seen, defaults};
 
 /// A level while its directives are applied.
@@ -21,6 +22,14 @@ pub struct Level {
     pub settings: Settings,
     /// The same for what belongs to servers.
     pub client: ClientLimits,
+    /// `ssl_*`.
+    pub tls: Arc<TlsLevel>,
+    /// `http2_*`.
+    pub http2: Http2,
+    /// `proxy_ssl_certificate`, which becomes a pair with the next.
+    pub origin_certificate: Option<PemSource>,
+    /// `proxy_ssl_certificate_key`.
+    pub origin_key: Option<PemSource>,
     /// `autoindex`; its forms are kept when it is off.
     pub autoindex_on: bool,
     /// `autoindex_*`.
@@ -75,6 +84,10 @@ impl Level {
             context: Contexts::HTTP,
             settings: defaults::settings(prefix),
             client: defaults::client(),
+            tls: Arc::new(TlsLevel::new()),
+            http2: defaults::http2(),
+            origin_certificate: None,
+            origin_key: None,
             autoindex_on: false,
             autoindex: defaults::autoindex(),
             header_inheritance: HeaderInheritance::On,
@@ -104,6 +117,10 @@ impl Level {
             context,
             settings: self.settings.clone(),
             client: self.client.clone(),
+            tls: self.tls.clone(),
+            http2: self.http2,
+            origin_certificate: self.origin_certificate.clone(),
+            origin_key: self.origin_key.clone(),
             autoindex_on: self.autoindex_on,
             autoindex: self.autoindex,
             header_inheritance: self.header_inheritance,
@@ -131,6 +148,10 @@ impl Level {
         if self.access_log_off {
             self.settings.access_logs.clear();
         }
+        if self.seen.has("proxy_ssl_certificate") || self.seen.has("proxy_ssl_certificate_key") {
+            let pair = self.origin_certificate.clone().zip(self.origin_key.clone());
+            self.proxy().tls.certificate = pair.map(|(certificate, key)| CertificatePair { certificate, key });
+        }
         let has_own = self.seen.has("add_header");
         merge_headers(&mut self.settings.add_headers, &self.inherited_headers, has_own, self.header_inheritance);
         let has_own = self.seen.has("add_trailer");
@@ -145,6 +166,16 @@ impl Level {
     /// `proxy_*`.
     pub fn proxy(&mut self) -> &mut Proxy {
         Arc::make_mut(&mut self.settings.proxy)
+    }
+
+    /// `ssl_*`.
+    pub fn tls(&mut self) -> &mut TlsLevel {
+        Arc::make_mut(&mut self.tls)
+    }
+
+    /// `gzip`, `brotli`, `zstd`.
+    pub fn compression(&mut self) -> &mut Compression {
+        Arc::make_mut(&mut self.settings.compression)
     }
 
     /// What `fastcgi_*` shares with `proxy_*`.

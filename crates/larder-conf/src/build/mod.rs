@@ -5,17 +5,19 @@
 //! start as copies of it. So where a directive stands in its level does not matter, as in nginx; a list
 //! replaces the inherited one when the level adds to it for the first time.
 
+mod acme;
 mod check;
 mod defaults;
 mod http;
 mod level;
+mod tls;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::Options;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Outcome};
 use crate::directives::{self, Action, BlockKind, Contexts, DirectiveInfo};
-use crate::model::{Config, Main};
+use crate::model::{Config, Main, SharedSessions};
 use crate::span::Span;
 use crate::tree::Directive;
 
@@ -29,6 +31,8 @@ pub struct Cx<'a> {
     pub options: &'a Options,
     /// Names that are checked when everything is known.
     pub references: Vec<Reference>,
+    /// Caches of TLS sessions by name, as first declared.
+    session_zones: HashMap<String, (usize, Span)>,
     diagnostics: &'a mut Vec<Diagnostic>,
     /// What has been noticed once already.
     noticed: HashSet<String>,
@@ -57,11 +61,32 @@ impl Cx<'_> {
     pub fn path(&self, text: &str) -> std::path::PathBuf {
         self.options.prefix.join(text)
     }
+
+    /// Path relative to the folder of the configuration, as nginx joins what TLS needs.
+    pub fn conf_path(&self, text: &str) -> std::path::PathBuf {
+        self.options.conf_prefix.join(text)
+    }
+
+    /// Declares a cache of TLS sessions, which has one size wherever it is named.
+    pub fn add_session_zone(&mut self, zone: &SharedSessions) -> Outcome {
+        let name = &zone.name;
+        let (bytes, first) = *self.session_zones.entry(name.value.clone()).or_insert((zone.bytes, name.span));
+        match bytes == zone.bytes {
+            true => Ok(()),
+            false => Err(Diagnostic::error(format!(
+                "the size {} of shared memory zone \"{}\" conflicts with already declared size {bytes}",
+                zone.bytes, name.value
+            ))
+            .at(name.span)
+            .related(first, "it is declared here")),
+        }
+    }
 }
 
 /// Makes the model. What is wrong goes to `diagnostics`; the model is only good without errors among them.
 pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Config {
-    let mut cx = Cx { options, references: Vec::new(), diagnostics, noticed: HashSet::new() };
+    let mut cx =
+        Cx { options, references: Vec::new(), session_zones: HashMap::new(), diagnostics, noticed: HashSet::new() };
     let mut main = defaults::main(options);
     let mut http_block: Option<&Directive> = None;
     let mut events_block: Option<&Directive> = None;
@@ -85,12 +110,12 @@ pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagno
     if let Some(events) = events_block {
         build_events(events, &mut main, &mut cx);
     }
-    let http = match (&wrapped, http_block) {
+    let (http, acme) = match (&wrapped, http_block) {
         (Some((_, inside)), _) => http::build(inside, &mut cx),
         (None, Some(block)) => http::build(&children(block), &mut cx),
         (None, None) => http::build(&[], &mut cx),
     };
-    Config { main, http }
+    Config { main, http, acme }
 }
 
 /// Where a file has `server` and the like at the top and no `http`, as a file of `sites-enabled` given
@@ -188,19 +213,11 @@ fn admit(directive: &Directive, context: Contexts, seen: &mut Seen, cx: &mut Cx<
             });
             None
         }
-        Action::Compression => {
-            let is_off = directive.args.len() == 1 && directive.text(0).eq_ignore_ascii_case("off");
-            if !is_off {
-                cx.report_once("compression", || {
-                    Diagnostic::notice("compression is not available in this version; answers are sent uncompressed")
-                        .at(name.span)
-                });
-            }
-            None
-        }
-        Action::Https => {
-            cx.report_once("https", || {
-                Diagnostic::notice("HTTPS is not available in this version; its settings have no effect").at(name.span)
+        Action::Obsolete(instead) => {
+            cx.report_once(&name.text, || {
+                let what = format!("the \"{}\" directive is obsolete, ", name.text);
+                let how = instead.map_or("ignored".to_owned(), |new| format!("use the \"{new}\" directive instead"));
+                Diagnostic::warning(what + &how).at(name.span)
             });
             None
         }

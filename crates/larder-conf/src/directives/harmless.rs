@@ -29,9 +29,10 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("debug_points", MAIN, ONE, Action::Harmless("it is for those who debug nginx")),
     repeated("thread_pool", MAIN, Args::Between(2, 3), IO),
     repeated("pcre_jit", MAIN, Args::Flag, Action::Harmless("patterns are always compiled to machine code")),
-    repeated("ssl_engine", MAIN, ONE, Action::Https),
-    repeated("ssl_object_cache_inheritable", MAIN, Args::Flag, Action::Https),
-    repeated("quic_bpf", MAIN, Args::Flag, Action::Https),
+    repeated("ssl_object_cache_inheritable", MAIN, Args::Flag, MEMORY),
+    repeated("quic_bpf", MAIN, Args::Flag, Action::Harmless("HTTP/3 is not spoken yet")),
+    repeated("ssl_ocsp_responder", HS, ONE, NO_OCSP),
+    repeated("ssl_ocsp_cache", HS, ONE, NO_OCSP),
     repeated("google_perftools_profiles", MAIN, ONE, Action::Harmless("it is for those who profile nginx")),
     repeated("variables_hash_max_size", HTTP, ONE, SELF),
     repeated("variables_hash_bucket_size", HTTP, ONE, SELF),
@@ -113,4 +114,5 @@ pub const TABLE: &[DirectiveInfo] = &[
 ];
 
 const NO_SSI: Action = Action::Harmless("nothing is included without ssi");
+const NO_OCSP: Action = Action::Harmless("nobody is asked without ssl_ocsp");
 const NO_DAV: Action = Action::Harmless("no method is handled without dav_methods");

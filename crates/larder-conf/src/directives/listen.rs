@@ -27,6 +27,9 @@ const PARAMETERS: &[&str] = &[
     "fastopen",
     "reuseport",
     "bind",
+    "ssl",
+    "http2",
+    "proxy_protocol",
 ];
 
 /// How many ports one `listen 8000-8010` may name.
@@ -44,6 +47,9 @@ pub fn listen_default(port: u16) -> Listen {
         keepalive: None,
         deferred: false,
         fastopen: None,
+        ssl: false,
+        http2: false,
+        proxy_protocol: false,
         has_options: false,
         span: Span { file: 0, start: 0, end: 0 },
     }
@@ -74,16 +80,27 @@ fn parameter(listen: &mut Listen, d: &Directive, word: &Word) -> Outcome {
             listen.is_default = true;
             return Ok(());
         }
-        ("ssl" | "http2" | "http3" | "quic" | "spdy", _) => {
-            return Err(Diagnostic::error(format!("\"listen ... {text}\" is not available in this version of larder"))
-                .at(word.span)
-                .label("HTTPS, HTTP/2 and HTTP/3 are not built yet")
-                .help("let a TLS proxy listen there and forward plain HTTP, and remove this parameter"));
+        // As in nginx these are options of the protocol, not of the socket.
+        ("ssl", _) => {
+            listen.ssl = true;
+            return Ok(());
+        }
+        ("http2", _) => {
+            listen.http2 = true;
+            return Ok(());
         }
         ("proxy_protocol", _) => {
-            return Err(Diagnostic::error("\"listen ... proxy_protocol\" is not available in this version of larder")
+            listen.proxy_protocol = true;
+            return Ok(());
+        }
+        ("http3" | "quic", _) => {
+            return Err(Diagnostic::error(format!("\"listen ... {text}\" is not available in this version of larder"))
                 .at(word.span)
-                .help("let the proxy in front send X-Forwarded-For, and use \"real_ip_header X-Forwarded-For\""));
+                .label("HTTP/3 is not built yet")
+                .help("remove this line; browsers use HTTP/2 where \"listen ... ssl\" and \"http2 on\" stand"));
+        }
+        ("spdy", _) => {
+            return Err(d.invalid_parameter(word).help("SPDY is gone; use \"http2 on\""));
         }
         ("bind" | "reuseport" | "multipath", _) => {}
         ("deferred", _) => listen.deferred = true,

@@ -3,6 +3,7 @@
 //! A file a module, as in nginx's documentation, each with a table and the functions the table names.
 
 mod access;
+mod acme;
 mod autoindex;
 mod cache_path;
 mod charset;
@@ -14,18 +15,21 @@ mod group;
 mod harmless;
 pub(crate) mod headers;
 mod http;
-mod https;
+mod http2;
 mod limits;
 mod listen;
 mod location;
 mod log;
 mod map;
+mod openssl;
 mod origin;
 mod proxy;
+mod proxy_ssl;
 mod realip;
 mod refused;
 pub mod rewrite;
 mod split_clients;
+mod tls;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -36,6 +40,7 @@ use crate::model::{Main, Upstream};
 use crate::suggest;
 use crate::tree::Directive;
 
+pub use self::group::is_complete;
 pub use self::listen::{is_name_or_wildcard, listen_default};
 pub use self::location::{limited_methods, location_matcher};
 
@@ -162,10 +167,6 @@ pub enum Standing {
     Built,
     /// Nothing comes of it, and nothing is lost.
     Harmless,
-    /// It asks for compression, which this version does not do.
-    Compression,
-    /// It tunes HTTPS, which this version does not speak.
-    Https,
     /// It is an error.
     Refused,
 }
@@ -180,9 +181,7 @@ impl DirectiveInfo {
             | Action::Group(_)
             | Action::Script
             | Action::Block(_) => Standing::Built,
-            Action::Harmless(_) => Standing::Harmless,
-            Action::Compression => Standing::Compression,
-            Action::Https => Standing::Https,
+            Action::Harmless(_) | Action::Obsolete(_) => Standing::Harmless,
             Action::Refused(_) => Standing::Refused,
         }
     }
@@ -205,10 +204,8 @@ pub(crate) enum Action {
     Block(BlockKind),
     /// Does nothing, for this reason.
     Harmless(&'static str),
-    /// Asks for compression.
-    Compression,
-    /// Tunes HTTPS.
-    Https,
+    /// Does nothing any more in nginx either; what it tuned is tuned by the one named.
+    Obsolete(Option<&'static str>),
     /// Is not there; an error unless the one argument is this.
     Refused(Refusal),
 }
@@ -252,7 +249,7 @@ const fn block(name: &'static str, contexts: Contexts, args: Args, action: Actio
 const ONE: Args = Args::Between(1, 1);
 const NONE: Args = Args::Between(0, 0);
 
-static TABLES: [&[DirectiveInfo]; 24] = [
+static TABLES: [&[DirectiveInfo]; 27] = [
     core::TABLE,
     http::TABLE,
     listen::TABLE,
@@ -276,7 +273,10 @@ static TABLES: [&[DirectiveInfo]; 24] = [
     proxy::SHARED,
     harmless::TABLE,
     compression::TABLE,
-    https::TABLE,
+    tls::TABLE,
+    http2::TABLE,
+    proxy_ssl::TABLE,
+    acme::TABLE,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static DirectiveInfo>>> = LazyLock::new(|| {
@@ -419,8 +419,9 @@ mod tests {
             ("fastcgi_cache", Some(Standing::Built)),
             ("proxy_cache_lock_age", Some(Standing::Built)),
             ("use", Some(Standing::Harmless)),
-            ("gzip", Some(Standing::Compression)),
-            ("ssl_protocols", Some(Standing::Https)),
+            ("gzip", Some(Standing::Built)),
+            ("ssl_protocols", Some(Standing::Built)),
+            ("http2_push", Some(Standing::Harmless)),
             ("sub_filter", Some(Standing::Refused)),
             ("no_such_directive", None),
         ] {

@@ -85,33 +85,23 @@ fn proxy_pass(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     let pass = d.template(0)?;
     if let Some(url) = template::as_literal(&pass) {
         check_url(level, word, url)?;
-    } else if word.text.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
-        return Err(no_https(word));
     }
     level.handler = Handler::Proxy(pass);
     Ok(())
 }
 
-fn no_https(word: &Word) -> Box<Diagnostic> {
-    Diagnostic::error("HTTPS to origins is not available in this version of larder")
-        .at(word.span)
-        .help("use http://, or let a TLS client such as stunnel stand in between")
-}
-
-/// A URL without variables: `http://host[:port][/uri]` or `http://unix:/path:[/uri]`.
+/// A URL without variables: `http://host[:port][/uri]` or `http://unix:/path:[/uri]`, or `https://`.
 fn check_url(level: &Level, word: &Word, url: &str) -> Outcome {
     let lower = url.to_ascii_lowercase();
-    if lower.starts_with("https://") {
-        return Err(no_https(word));
-    }
-    if !lower.starts_with("http://") {
-        let diagnostic = Diagnostic::error("invalid URL prefix").at(word.span).label("a URL begins with http://");
+    let Some(scheme) = ["http://", "https://"].into_iter().find(|scheme| lower.starts_with(scheme)) else {
+        let diagnostic =
+            Diagnostic::error("invalid URL prefix").at(word.span).label("a URL begins with http:// or https://");
         return Err(match url.contains("://") {
             true => diagnostic,
             false => diagnostic.help(format!("did you mean \"http://{url}\"?")),
         });
-    }
-    let rest = &url["http://".len()..];
+    };
+    let rest = &url[scheme.len()..];
     let (host, uri) = match rest.strip_prefix("unix:") {
         Some(path) => {
             let (path, uri) = path.split_once(':').unwrap_or((path, ""));

@@ -2,7 +2,6 @@
 
 use super::access::network;
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http, repeated};
-use crate::diagnostic::Diagnostic;
 use crate::model::RealIpFrom;
 
 pub const TABLE: &[DirectiveInfo] = &[
@@ -25,13 +24,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSL,
         ONE,
         Action::Level(|l, _, d| {
-            if d.text(0).eq_ignore_ascii_case("proxy_protocol") {
-                return Err(Diagnostic::error(
-                    "\"real_ip_header proxy_protocol\" is not available in this version of larder",
-                )
-                .at(d.arg(0).span)
-                .help("let the proxy in front send X-Forwarded-For, and use \"real_ip_header X-Forwarded-For\""));
-            }
+            l.settings.real_ip_proxy_protocol = d.text(0) == "proxy_protocol";
             l.settings.real_ip_header = d.text(0).to_owned();
             Ok(())
         }),

@@ -18,14 +18,18 @@ const OFF: &[&str] = &["off"];
 const NEVER: &[&str] = &[];
 const REMOVE: &str = "remove it, or keep nginx for this site";
 const IN_ANOTHER: &str = "keep nginx for it, and send it what it is good at with \"proxy_pass\"";
-const HTTPS: &str = "let a TLS proxy stand in front and forward plain HTTP, and remove this";
+const ACME: &str = "use \"larder_acme_account\" in \"http\" and \"larder_acme on\" in the server";
 const PURGE: &str = "remove it; purging by request is not built yet";
 const PLUS: &str = "NGINX Plus";
 const LUA: &str = "the Lua module (OpenResty)";
 
 pub static TABLE: &[DirectiveInfo] = &[
-    refused("http2", "ngx_http_v2_module", HTTPS, OFF),
-    refused("ssl", "ngx_http_ssl_module", HTTPS, OFF),
+    refused("ssl_engine", "OpenSSL's engines", "keep the keys in files that only root can read", NEVER),
+    refused("ssl_ocsp", "ngx_http_ssl_module", "remove it; revoked client certificates are known by \"ssl_crl\"", OFF),
+    refused("ssl_ech_file", "ngx_http_ssl_module", "remove it; clients then send the name in the open", NEVER),
+    refused("ssl_key_log", PLUS, REMOVE, OFF),
+    refused("proxy_ssl_key_log", PLUS, REMOVE, OFF),
+    refused("zstd_dict_file", "the zstd module", "remove it; browsers do not have the dictionary", NEVER),
     refused("sub_filter", "ngx_http_sub_module", REMOVE, NEVER),
     refused("ssi", "ngx_http_ssi_module", IN_ANOTHER, OFF),
     refused("slice", "ngx_http_slice_module", "remove it; ranges are cut from the stored whole", &["0"]),
@@ -111,6 +115,7 @@ pub static TABLE: &[DirectiveInfo] = &[
 
 /// Names of modules with many directives, by how they begin.
 static PREFIXES: &[DirectiveInfo] = &[
+    refused("acme_", "the ACME module", ACME, NEVER),
     family("uwsgi_", "nothing comes of it without uwsgi_pass"),
     family("scgi_", "nothing comes of it without scgi_pass"),
     family("grpc_", "nothing comes of it without grpc_pass"),
