@@ -4,6 +4,8 @@
 //! with a [`Permit`] to fill, a wait with a [`Waiter`]. The rules of HTTP beside that are pure functions:
 //! [`storable`], [`freshness`], [`age`] and [`vary`].
 //!
+//! A stored body may have other [`Form`]s, made once for all: [`Object::form`], [`Object::claim_form`].
+//!
 //! Locks, in the order in which they may be taken: an entry's state, then a flight's stage. No lock of the
 //! shelf is taken while an entry is locked: making room there locks other entries.
 #![forbid(unsafe_code)]
@@ -11,6 +13,7 @@
 pub mod age;
 mod entry;
 mod flight;
+mod form;
 pub mod freshness;
 mod front;
 mod key;
@@ -25,6 +28,7 @@ pub mod vary;
 mod zone;
 
 pub use flight::{Waiter, Woken};
+pub use form::{Finished, Form, FormPermit, FormRef, FormState, FormWaiter, Made, NewForm, Shape};
 pub use freshness::{OriginTtl, origin_ttl};
 pub use front::Front;
 pub use key::{Key, KeyRef};

@@ -1,12 +1,13 @@
 //! A stored response.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use larder_http::{Fields, Time};
 use larder_store::{Body, Reservation};
 
+use crate::form::{Forms, Home};
 use crate::vary::VaryKey;
 
 /// A response: head, body, times. Never changed once it is made; to freshen it is to make another with the
@@ -40,22 +41,51 @@ pub struct Object {
     pub hold: Hold,
 }
 
-/// Field lines that are ready to be sent.
+/// Fields that are ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
     /// The policy they were made for; of no use to another.
     pub policy: u64,
-    /// The lines.
+    /// As lines of HTTP/1.
+    pub lines: Box<[u8]>,
+    /// As a field block of HTTP/2; empty where that was not spoken when the page was stored.
     pub block: Box<[u8]>,
 }
 
+impl Prepared {
+    /// The memory it holds beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.lines.len() + self.block.len()
+    }
+}
+
 /// What the cache keeps with an object.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Hold {
     /// The bytes of the head, from the shelf of its zone.
     head: OnceLock<Reservation>,
     /// A refetch of this object is under way.
     updating: AtomicBool,
+    /// Where it is kept, once it is.
+    home: OnceLock<Home>,
+    /// Its body in other shapes; most objects have none.
+    forms: OnceLock<Arc<Forms>>,
+}
+
+impl Hold {
+    #[inline]
+    pub(crate) fn forms(&self) -> Option<&Arc<Forms>> {
+        self.forms.get()
+    }
+
+    /// The forms, with none made if there are none.
+    pub(crate) fn make_forms(&self) -> &Arc<Forms> {
+        self.forms.get_or_init(Arc::default)
+    }
+
+    pub(crate) fn home(&self) -> Option<&Home> {
+        self.home.get()
+    }
 }
 
 impl Object {
@@ -100,13 +130,27 @@ impl Object {
         self.hold.head.get().is_some()
     }
 
-    pub(crate) fn charge(&self, head: Reservation) {
+    /// It is kept in `home`, which holds `head` for it.
+    pub(crate) fn charge(&self, head: Reservation, home: Home) {
         let _ = self.hold.head.set(head);
+        let _ = self.hold.home.set(home);
     }
 
-    /// The bytes reserved for it, head and body.
+    /// It has the same body as `old`, which it takes the place of: then also the same forms.
+    pub(crate) fn take_forms_of(&self, old: &Object) {
+        let is_same = match (self.body.whole(), old.body.whole()) {
+            (Some(new), Some(old)) => std::ptr::eq(new, old),
+            _ => false,
+        };
+        let Some(forms) = old.hold.forms().filter(|_| is_same) else { return };
+        forms.forget_lack_of_room();
+        let _ = self.hold.forms.set(Arc::clone(forms));
+    }
+
+    /// The bytes reserved for it: head, body and forms.
     pub(crate) fn reserved(&self) -> usize {
-        self.hold.head.get().map_or(0, Reservation::bytes) + self.body.reserved()
+        let forms = self.hold.forms().map_or(0, |forms| forms.reserved());
+        self.hold.head.get().map_or(0, Reservation::bytes) + self.body.reserved() + forms
     }
 
     /// The memory of the head: the value, what it points to, and the allocations around it.
@@ -117,7 +161,17 @@ impl Object {
             + self.fields.heap_bytes()
             + self.etag.as_ref().map_or(0, |tag| tag.len())
             + self.vary.heap_bytes()
-            + self.prepared.as_ref().map_or(0, |p| p.block.len())
+            + self.prepared.as_ref().map_or(0, Prepared::heap_bytes)
+    }
+}
+
+impl std::fmt::Debug for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hold")
+            .field("head", &self.head)
+            .field("updating", &self.updating)
+            .field("forms", &self.forms)
+            .finish_non_exhaustive()
     }
 }
 

@@ -9,6 +9,7 @@ use larder_http::Time;
 
 use crate::entry::Entry;
 use crate::flight::{Flight, Outcome};
+use crate::form::Home;
 use crate::lookup::Rules;
 use crate::object::Object;
 use crate::zone::Zone;
@@ -94,8 +95,10 @@ impl Permit {
     /// Makes a variant of what was begun, if its body is complete. A drop does the same.
     pub fn complete(self) {}
 
-    /// The origin confirmed `old`: `object`, with the same body and new times, takes its place.
+    /// The origin confirmed `old`: `object`, with the same body and new times, takes its place
+    /// and has its forms.
     pub fn freshen(mut self, old: &Arc<Object>, object: Object) -> Arc<Object> {
+        object.take_forms_of(old);
         let object = self.charged(object);
         if object.is_charged() && self.entry.replace(old, &object) {
             self.zone.counts.freshened.fetch_add(1, Ordering::Relaxed);
@@ -121,7 +124,8 @@ impl Permit {
     /// Counts the head of an object against the zone, if there is room.
     fn charged(&self, object: Object) -> Arc<Object> {
         if let Some(head) = self.zone.reserve(object.head_bytes()) {
-            object.charge(head);
+            let home = Home { zone: Arc::downgrade(&self.zone), entry: Arc::downgrade(&self.entry) };
+            object.charge(head, home);
         }
         Arc::new(object)
     }

@@ -27,6 +27,12 @@ pub struct ZoneStats {
     pub uncacheable: u64,
     /// Variants that were purged.
     pub purged: u64,
+    /// Forms of bodies that were made and kept.
+    pub forms: u64,
+    /// Forms that were no smaller than the body, or could not be made.
+    pub forms_unwanted: u64,
+    /// Forms that there was no room for.
+    pub forms_refused: u64,
     /// Entries that left to make room.
     pub evicted: u64,
     /// Entries that nobody used for the time of `inactive`.
@@ -97,4 +103,7 @@ pub(crate) struct SharedCounts {
     pub(crate) withdrawn: AtomicU64,
     pub(crate) uncacheable: AtomicU64,
     pub(crate) purged: AtomicU64,
+    pub(crate) forms: AtomicU64,
+    pub(crate) forms_unwanted: AtomicU64,
+    pub(crate) forms_refused: AtomicU64,
 }

@@ -123,6 +123,9 @@ impl Zone {
         stats.withdrawn = self.counts.withdrawn.load(Ordering::Relaxed);
         stats.uncacheable = self.counts.uncacheable.load(Ordering::Relaxed);
         stats.purged = self.counts.purged.load(Ordering::Relaxed);
+        stats.forms = self.counts.forms.load(Ordering::Relaxed);
+        stats.forms_unwanted = self.counts.forms_unwanted.load(Ordering::Relaxed);
+        stats.forms_refused = self.counts.forms_refused.load(Ordering::Relaxed);
         stats.evicted = shelf.evicted;
         stats.inactive = shelf.swept;
         stats.refused = shelf.refused;

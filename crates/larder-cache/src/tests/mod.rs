@@ -11,6 +11,7 @@ use larder_store::{BodyState, Kept};
 use crate::*;
 
 mod flights;
+mod forms;
 mod races;
 mod room;
 

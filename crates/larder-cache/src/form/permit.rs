@@ -1,0 +1,186 @@
+//! The right to make one form.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use larder_store::Body;
+
+use super::{Form, FormWaiter, Forms, Home, Made, Shape, Stage, USES_FOR_HARD};
+use crate::object::{Object, Prepared};
+use crate::zone::Zone;
+
+/// The right to make one form, for a thread that has time. Dropped unfilled, it wakes those who wait, and another
+/// may try.
+///
+/// It keeps the body in memory until it ends, also that of an object which was purged meanwhile.
+pub struct FormPermit {
+    forms: Arc<Forms>,
+    home: Home,
+    body: Body,
+    shape: Shape,
+    made: Made,
+    ended: bool,
+}
+
+/// What a form is made of.
+#[derive(Debug)]
+pub struct NewForm {
+    /// The body.
+    pub bytes: Bytes,
+    /// The fields of the object, as they are sent with this body.
+    pub prepared: Option<Prepared>,
+    /// The `ETag` that goes with it: a weak one, as nginx's gzip makes of the object's.
+    pub etag: Option<Box<[u8]>>,
+}
+
+/// What became of the bytes that were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// They are kept, and sent from now on.
+    Kept,
+    /// They are no fewer than what there was, which stays.
+    Unwanted,
+    /// There was no room for them.
+    NoRoom,
+}
+
+impl FormPermit {
+    /// For one who has just set the stage of the form.
+    pub(super) fn new(object: &Object, forms: &Arc<Forms>, home: &Home, shape: Shape, made: Made) -> Self {
+        let body = object.body.clone();
+        Self { forms: Arc::clone(forms), home: home.clone(), body, shape, made, ended: false }
+    }
+
+    /// What is to be made.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// How it is to be made.
+    pub fn made(&self) -> Made {
+        self.made
+    }
+
+    /// What it is to be made of: complete, and in memory.
+    pub fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// A place among those who wait for it, for the request that asked first.
+    pub fn waiter(&self) -> FormWaiter {
+        FormWaiter::new(&self.forms, self.shape)
+    }
+
+    /// Whether the key has left the cache meanwhile, so that only those who wait already may use the form.
+    pub fn is_late(&self) -> bool {
+        self.home.entry.upgrade().is_none_or(|entry| entry.is_gone())
+    }
+
+    /// Puts the form in its place, if it is worth its room, and wakes those who wait.
+    pub fn finish(mut self, new: NewForm) -> Finished {
+        let zone = self.home.zone.upgrade();
+        let finished = match &zone {
+            Some(zone) => self.place(zone, new),
+            None => Finished::NoRoom,
+        };
+        self.end(finished);
+        let Some(zone) = zone else { return finished };
+        let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+        match finished {
+            Finished::Kept => {
+                count(&zone.counts.forms);
+                if let Some(entry) = self.home.entry.upgrade() {
+                    zone.reweigh(&entry);
+                }
+            }
+            Finished::Unwanted => drop(count(&zone.counts.forms_unwanted)),
+            Finished::NoRoom => drop(count(&zone.counts.forms_refused)),
+        }
+        finished
+    }
+
+    /// The form cannot be made, or is not worth it: it is not tried again.
+    pub fn unwanted(mut self) {
+        if let Some(zone) = self.home.zone.upgrade() {
+            zone.counts.forms_unwanted.fetch_add(1, Ordering::Relaxed);
+        }
+        self.end(Finished::Unwanted);
+    }
+
+    /// Makes room for a form, and stores it.
+    fn place(&self, zone: &Zone, new: NewForm) -> Finished {
+        let place = self.forms.place(self.shape);
+        let is_worth_it = match (self.shape, self.made) {
+            (Shape::Identity, Made::Quick) => true,
+            (Shape::Coded(_), Made::Quick) => {
+                self.body.whole().is_some_and(|whole| (new.bytes.len() as u64) < whole.len())
+            }
+            (_, Made::Hard) => place.form.load().as_ref().is_none_or(|quick| (new.bytes.len() as u64) < quick.len()),
+        };
+        if !is_worth_it {
+            return Finished::Unwanted;
+        }
+        let head_bytes = size_of::<Form>()
+            + size_of::<Forms>()
+            + ALLOCATIONS_BYTES
+            + new.prepared.as_ref().map_or(0, |prepared| prepared.heap_bytes())
+            + new.etag.as_ref().map_or(0, |tag| tag.len());
+        let Some(head) = zone.reserve(head_bytes) else { return Finished::NoRoom };
+        let Some(room) = zone.reserve(new.bytes.len()) else { return Finished::NoRoom };
+        let form = Form {
+            body: Body::of(new.bytes, Some(room)),
+            prepared: new.prepared,
+            etag: new.etag,
+            made: self.made,
+            uses: AtomicU8::new(match self.made {
+                Made::Quick => 0,
+                Made::Hard => USES_FOR_HARD,
+            }),
+            head,
+        };
+        if !form.body.is_stored() {
+            return Finished::NoRoom;
+        }
+        place.form.store(Some(Arc::new(form)));
+        Finished::Kept
+    }
+
+    fn end(&mut self, finished: Finished) {
+        self.ended = true;
+        let stage = match (finished, self.made) {
+            (Finished::Kept, _) | (_, Made::Hard) => Stage::Ready,
+            (Finished::Unwanted, Made::Quick) => Stage::Unwanted,
+            (Finished::NoRoom, Made::Quick) => Stage::NoRoom,
+        };
+        self.forms.end(self.shape, stage);
+    }
+}
+
+impl Drop for FormPermit {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        match self.made {
+            Made::Quick => self.forms.end(self.shape, Stage::Empty),
+            Made::Hard => {
+                // Asked for again after as many uses.
+                if let Some(quick) = self.forms.place(self.shape).ready() {
+                    quick.uses.store(0, Ordering::Relaxed);
+                }
+                self.forms.end(self.shape, Stage::Ready);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for FormPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FormPermit({:?}, {:?})", self.shape, self.made)
+    }
+}
+
+/// The counts of the `Arc`s, the shared state of the body, and what an allocator adds to each of six allocations.
+const ALLOCATIONS_BYTES: usize = 320;

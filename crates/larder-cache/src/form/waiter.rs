@@ -1,0 +1,47 @@
+//! Waiting for a form that another makes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{Form, Forms, Shape, Stage};
+
+/// A place among those who wait for a form.
+pub struct FormWaiter {
+    forms: Arc<Forms>,
+    shape: Shape,
+}
+
+impl FormWaiter {
+    pub(super) fn new(forms: &Arc<Forms>, shape: Shape) -> Self {
+        Self { forms: Arc::clone(forms), shape }
+    }
+
+    /// Waits until the form is made. `None` when it will not be, or not within `patience`: send the body as it is.
+    pub async fn wait(self, patience: Duration) -> Option<Arc<Form>> {
+        timeout(patience, self.change()).await.ok()?
+    }
+
+    async fn change(&self) -> Option<Arc<Form>> {
+        let place = self.forms.place(self.shape);
+        loop {
+            let changed = self.forms.changed.notified();
+            tokio::pin!(changed);
+            // Before the look, so that a change after it is not missed.
+            changed.as_mut().enable();
+            // The stage first: when that is over, the form is there or will not be.
+            if place.stage.load() != Stage::Making {
+                return place.ready().map(|form| form.to_arc());
+            }
+            changed.await;
+        }
+    }
+}
+
+impl fmt::Debug for FormWaiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FormWaiter({:?})", self.shape)
+    }
+}
