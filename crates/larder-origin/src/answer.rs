@@ -192,10 +192,9 @@ impl AnswerBody {
         let Open { mut exchange, pick, keep } = *open;
         self.told.hear(&mut exchange);
         let is_clean = reuse == Reuse::Keep && exchange.upload.is_complete() && exchange.buffer.is_empty();
-        if let Some(purpose) = keep
-            && is_clean
-        {
-            pick.group().pool().put(exchange.connection, purpose);
+        match keep {
+            Some(purpose) if is_clean => pick.group().pool().put(exchange.connection, purpose),
+            Some(_) | None => exchange.connection.close(),
         }
     }
 

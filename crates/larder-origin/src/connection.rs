@@ -1,86 +1,161 @@
-//! A connection to an origin, over TCP or a Unix socket.
+//! A connection to an origin: a socket, TLS on it where that is wanted, and what leaves before all else.
 
 use std::{
+    future::poll_fn,
     io::{self, IoSlice},
-    net::SocketAddr,
-    os::{fd::AsFd, unix::net::UnixStream as StdUnixStream},
-    path::Path,
-    pin::{Pin, pin},
-    task::{Context, Poll},
-    time::Duration,
+    pin::Pin,
+    task::{Context, Poll, ready},
 };
 
-use bytes::BytesMut;
-use socket2::{Domain, SockAddr, Socket, Type};
+use bytes::{Bytes, BytesMut};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
-    net::{TcpSocket, TcpStream, UnixStream},
-    time::{Instant, sleep, timeout},
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, timeout},
 };
 
-use crate::{address::Address, error::FetchError, request::Limits};
+use crate::{
+    address::Address,
+    error::FetchError,
+    request::Limits,
+    socket::{Came, ParkedSocket, Socket},
+    tls::{Link, Tls, TlsError},
+};
 
 /// A connection that belongs to the runtime of this thread.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: Stream,
+    wire: Wire,
+    tls: Option<Box<Link>>,
+    /// What leaves first: a header of the PROXY protocol, or records.
+    unsent: Unsent,
     made_at: Instant,
     /// Requests sent on it, this one included.
     served: u64,
+}
+
+/// The socket, and what has gone by it.
+#[derive(Debug)]
+struct Wire {
+    socket: Socket,
+    /// Bytes the socket has taken.
+    moved_bytes: u64,
     /// Whether nothing was written since it was made or taken from the pool. The socket then has room, though the
     /// runtime has not been told so yet: the first write goes straight to it and saves a turn of the loop.
     untouched: bool,
 }
 
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+/// Bytes that the socket has not taken, from `sent` on.
+#[derive(Debug, Default)]
+struct Unsent {
+    bytes: Vec<u8>,
+    sent: usize,
 }
 
 /// A connection that belongs to no runtime, so that any worker may take it.
 #[derive(Debug)]
 pub(crate) struct Parked {
-    stream: ParkedStream,
+    socket: ParkedSocket,
+    tls: Option<Box<Link>>,
+    unsent: Unsent,
     made_at: Instant,
     served: u64,
 }
 
-#[derive(Debug)]
-enum ParkedStream {
-    Tcp(std::net::TcpStream),
-    Unix(StdUnixStream),
+/// What lies between a request and the socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layers {
+    /// Sent before all else, TLS included.
+    pub(crate) preface: Option<Bytes>,
+    pub(crate) tls: Option<Tls>,
 }
 
-/// How long to wait before a Unix socket whose queue is full is tried again. Such a connect fails at once, where
-/// TCP would wait; php-fpm with all children busy and a short backlog is met often.
-const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
+/// Records that wait for the socket; beyond that no more is encrypted.
+const UNSENT_BYTES_MAX: usize = 64 << 10;
+/// Pieces that are encrypted at once.
+const GATHER_MAX: usize = 32;
+/// How often a kept connection is read before it is called noisy.
+const QUIET_READS_MAX: usize = 4;
 
 impl Connection {
-    /// Connects within `limits.connect`. `patient` waits for a place in the queue of a Unix socket, which is right
-    /// when there is no other origin to ask.
-    pub(crate) async fn open(address: &Address, limits: &Limits, patient: bool) -> Result<Connection, FetchError> {
-        let opened = timeout(limits.connect, async {
-            match address {
-                Address::Tcp(address) => connect_tcp(*address, limits).await.map(Stream::Tcp),
-                Address::Unix(path) => connect_unix(path, patient).await.map(Stream::Unix),
+    /// Connects, and shakes hands, within `limits.connect`. `patient` waits for a place in the queue of a Unix socket,
+    /// which is right when there is no other origin to ask.
+    pub(crate) async fn open(
+        address: &Address,
+        layers: &Layers,
+        limits: &Limits,
+        patient: bool,
+    ) -> Result<Connection, FetchError> {
+        let until = Instant::now() + limits.connect;
+        let socket = match tokio::time::timeout_at(until, Socket::connect(address, limits, patient)).await {
+            Ok(Ok(socket)) => socket,
+            Ok(Err(source)) if source.kind() == io::ErrorKind::TimedOut => return Err(FetchError::ConnectTimeout),
+            Ok(Err(source)) => return Err(FetchError::Connect { origin: address.to_string(), source }),
+            Err(_) => return Err(FetchError::ConnectTimeout),
+        };
+        let unsent = layers.preface.as_ref().map_or_else(Vec::new, |preface| preface.to_vec());
+        let mut connection = Connection {
+            wire: Wire::new(socket),
+            tls: None,
+            unsent: Unsent { bytes: unsent, sent: 0 },
+            made_at: Instant::now(),
+            served: 1,
+        };
+        if let Some(tls) = &layers.tls {
+            let limit = until.saturating_duration_since(Instant::now());
+            match timeout(limit, connection.shake_hands(tls)).await {
+                Ok(done) => done?,
+                Err(_) => return Err(FetchError::TlsTimeout),
             }
-        });
-        match opened.await {
-            Ok(Ok(stream)) => Ok(Connection { stream, made_at: Instant::now(), served: 1, untouched: true }),
-            Ok(Err(source)) if source.kind() == io::ErrorKind::TimedOut => Err(FetchError::ConnectTimeout),
-            Ok(Err(source)) => Err(FetchError::Connect { origin: address.to_string(), source }),
-            Err(_) => Err(FetchError::ConnectTimeout),
         }
+        Ok(connection)
+    }
+
+    /// Makes TLS of it. The last message is left for the first write to take along.
+    async fn shake_hands(&mut self, tls: &Tls) -> Result<(), TlsError> {
+        let mut link = Box::new(Link::new(tls));
+        let mut is_answered = false;
+        loop {
+            match link.advance(self.unsent.end()) {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => {
+                    // An alert tells the origin, as far as the socket takes it at once.
+                    let _ = poll_fn(|cx| Poll::Ready(self.poll_flush(cx))).await;
+                    return Err(tls.blame(error));
+                }
+            }
+            poll_fn(|cx| self.poll_flush(cx)).await.map_err(TlsError::Broken)?;
+            match poll_fn(|cx| link.poll_fill(cx, &mut self.wire.socket)).await {
+                Ok(0) => return Err(TlsError::Closed),
+                Ok(_) if is_answered || link.may_be_tls() => is_answered = true,
+                Ok(_) => return Err(TlsError::Else),
+                Err(error) => return Err(TlsError::Broken(error)),
+            }
+        }
+        self.tls = Some(link);
+        Ok(())
     }
 
     /// Takes it from its runtime.
     pub(crate) fn park(self) -> io::Result<Parked> {
-        let stream = match self.stream {
-            Stream::Tcp(stream) => ParkedStream::Tcp(stream.into_std()?),
-            Stream::Unix(stream) => ParkedStream::Unix(stream.into_std()?),
-        };
-        Ok(Parked { stream, made_at: self.made_at, served: self.served })
+        let Connection { wire, mut tls, mut unsent, made_at, served } = self;
+        // An idle connection holds no buffers.
+        unsent.end().shrink_to_fit();
+        if let Some(link) = &mut tls {
+            link.shrink();
+        }
+        Ok(Parked { socket: wire.socket.park()?, tls, unsent, made_at, served })
+    }
+
+    /// Closes it when it has done its part; in TLS the origin is told.
+    pub(crate) fn close(mut self) {
+        if let Some(link) = &mut self.tls
+            && self.unsent.is_empty()
+        {
+            link.close(self.unsent.end());
+            // Whether it arrives is of no concern to us.
+            let _ = self.wire.socket.write_now(&[IoSlice::new(self.unsent.rest())]);
+        }
     }
 
     /// Requests sent on it.
@@ -93,111 +168,212 @@ impl Connection {
         self.made_at
     }
 
+    /// Bytes the socket has taken; grows while anything leaves.
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        self.wire.moved_bytes
+    }
+
+    /// Whether everything written has left, and nothing came that nobody has read.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unsent.is_empty() && self.tls.as_ref().is_none_or(|link| link.is_idle())
+    }
+
     /// Reads once into the spare room of `buffer`; 0 bytes is the end.
     pub(crate) fn poll_read_into(&mut self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
-        // `read_buf` does one read and keeps nothing between polls, so a future made anew each time loses nothing.
-        match &mut self.stream {
-            Stream::Tcp(stream) => pin!(stream.read_buf(buffer)).poll(cx),
-            Stream::Unix(stream) => pin!(stream.read_buf(buffer)).poll(cx),
+        if self.tls.is_none() {
+            return self.wire.socket.poll_read_into(cx, buffer);
+        }
+        ready!(self.poll_decrypt(cx))?;
+        let plain = self.plain();
+        let count = plain.len().min(buffer.capacity() - buffer.len());
+        buffer.extend_from_slice(&plain[..count]);
+        self.consume(count);
+        Poll::Ready(Ok(count))
+    }
+
+    /// Writes once, from many pieces. In TLS that means: encrypts; what the socket does not take now leaves with the
+    /// next write, or by [`Connection::poll_flush`].
+    pub(crate) fn poll_write_from(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        if self.tls.is_none() || self.unsent.len() >= UNSENT_BYTES_MAX {
+            ready!(self.poll_flush(cx))?;
+        }
+        let Some(link) = &mut self.tls else {
+            return self.wire.poll_write(cx, pieces);
+        };
+        let taken = encrypt(link, pieces, self.unsent.end())?;
+        match self.poll_flush(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(taken)),
         }
     }
 
-    /// Writes once, from many pieces.
-    pub(crate) fn poll_write_from(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    /// Is ready when everything written has left.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.unsent.is_empty() {
+            match ready!(self.wire.poll_write(cx, &[IoSlice::new(self.unsent.rest())]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.unsent.advance(count),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Is ready when there is plaintext, or there will be none.
+    fn poll_decrypt(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(link) = &mut self.tls
+            && link.plain().is_empty()
+            && !link.is_ended()
+        {
+            if ready!(link.poll_fill(cx, &mut self.wire.socket))? == 0 {
+                link.end()?;
+                break;
+            }
+            let advanced = link.advance(self.unsent.end());
+            // An answer to new keys, or an alert. Nobody waits for it to leave.
+            let _ = self.poll_flush(cx)?;
+            advanced.map_err(io::Error::other)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn plain(&self) -> &[u8] {
+        self.tls.as_ref().map_or(&[], |link| link.plain())
+    }
+
+    fn consume(&mut self, count: usize) {
+        if let Some(link) = &mut self.tls {
+            link.consume(count);
+        }
+    }
+}
+
+impl Wire {
+    fn new(socket: Socket) -> Wire {
+        Wire { socket, moved_bytes: 0, untouched: true }
+    }
+
+    /// Writes to the socket once.
+    fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         if std::mem::take(&mut self.untouched) {
-            let written = match &self.stream {
-                Stream::Tcp(stream) => rustix::io::writev(stream.as_fd(), pieces),
-                Stream::Unix(stream) => rustix::io::writev(stream.as_fd(), pieces),
-            };
-            match written {
-                Ok(count) => return Poll::Ready(Ok(count)),
+            match self.socket.write_now(pieces) {
+                Ok(count) => {
+                    self.moved_bytes += count as u64;
+                    return Poll::Ready(Ok(count));
+                }
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
-            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
-        }
+        let count = ready!(self.socket.poll_write(cx, pieces))?;
+        self.moved_bytes += count as u64;
+        Poll::Ready(Ok(count))
     }
 }
 
+impl Unsent {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.sent += count;
+        if self.is_empty() {
+            self.bytes.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Where more is put, behind nothing that was sent already.
+    fn end(&mut self) -> &mut Vec<u8> {
+        self.bytes.drain(..self.sent);
+        self.sent = 0;
+        &mut self.bytes
+    }
+}
+
+/// Encrypts what a write takes of `pieces`, and says how much that is.
+fn encrypt(link: &mut Link, pieces: &[IoSlice<'_>], records: &mut Vec<u8>) -> io::Result<usize> {
+    let mut left = UNSENT_BYTES_MAX;
+    let mut few = [IoSlice::new(&[]); GATHER_MAX];
+    let mut count = 0;
+    for (slot, piece) in few.iter_mut().zip(pieces) {
+        let part = &piece[..piece.len().min(left)];
+        *slot = IoSlice::new(part);
+        count += 1;
+        left -= part.len();
+    }
+    link.write(&few[..count], records).map_err(io::Error::other)?;
+    Ok(UNSENT_BYTES_MAX - left)
+}
+
 impl Parked {
-    /// Whether the origin has neither closed it nor sent anything. A response nobody asked for would be taken for
-    /// the answer to the next request.
-    pub(crate) fn is_quiet(&self) -> bool {
-        let mut byte = [0u8; 1];
-        let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
-        let peeked = match &self.stream {
-            ParkedStream::Tcp(stream) => rustix::net::recv(stream.as_fd(), &mut byte, flags),
-            ParkedStream::Unix(stream) => rustix::net::recv(stream.as_fd(), &mut byte, flags),
+    /// Whether the origin has neither closed it nor sent anything for anybody. A response nobody asked for would be
+    /// taken for the answer to the next request.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        let Some(link) = &mut self.tls else {
+            return self.socket.peek() == Came::Nothing;
         };
-        matches!(peeked, Err(rustix::io::Errno::AGAIN))
+        // What has come may be for TLS alone, such as tickets for sessions to come.
+        for _ in 0..QUIET_READS_MAX {
+            match self.socket.peek() {
+                Came::Nothing => {
+                    link.shrink();
+                    return true;
+                }
+                Came::End => return false,
+                Came::Bytes(_) => {}
+            }
+            link.fill_now(&self.socket);
+            if link.advance(self.unsent.end()).is_err() || !link.is_idle() {
+                return false;
+            }
+        }
+        false
     }
 
     /// Gives it to the runtime of this thread, for one more request.
     pub(crate) fn unpark(self) -> io::Result<Connection> {
-        let stream = match self.stream {
-            ParkedStream::Tcp(stream) => Stream::Tcp(TcpStream::from_std(stream)?),
-            ParkedStream::Unix(stream) => Stream::Unix(UnixStream::from_std(stream)?),
-        };
-        Ok(Connection { stream, made_at: self.made_at, served: self.served + 1, untouched: true })
-    }
-}
-
-async fn connect_tcp(address: SocketAddr, limits: &Limits) -> io::Result<TcpStream> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.set_nodelay(true)?;
-    if limits.tcp_keepalive {
-        socket.set_keepalive(true)?;
-    }
-    if let Some(ours) = limits.bind {
-        socket.bind(SocketAddr::new(ours, 0))?;
-    }
-    socket.connect(address).await
-}
-
-/// Connecting to a Unix socket is done or refused at once, so no readiness is waited for.
-async fn connect_unix(path: &Path, patient: bool) -> io::Result<UnixStream> {
-    let address = SockAddr::unix(path)?;
-    loop {
-        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
-        match socket.connect(&address) {
-            Ok(()) => {
-                return UnixStream::from_std(StdUnixStream::from(std::os::fd::OwnedFd::from(socket)));
-            }
-            Err(error) if patient && error.kind() == io::ErrorKind::WouldBlock => sleep(FULL_QUEUE_PAUSE).await,
-            Err(error) => return Err(error),
-        }
+        let Parked { socket, tls, unsent, made_at, served } = self;
+        Ok(Connection { wire: Wire::new(socket.unpark()?), tls, unsent, made_at, served: served + 1 })
     }
 }
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        if self.tls.is_none() {
+            return self.wire.socket.poll_read(cx, buffer);
         }
+        ready!(self.poll_decrypt(cx))?;
+        let count = self.plain().len().min(buffer.remaining());
+        buffer.put_slice(&self.plain()[..count]);
+        self.consume(count);
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
+        self.poll_write_from(cx, &[IoSlice::new(bytes)])
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing is held back here.
-        Poll::Ready(Ok(()))
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Connection::poll_flush(&mut self, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        let connection = &mut *self;
+        if let Some(link) = &mut connection.tls {
+            link.close(connection.unsent.end());
         }
+        ready!(connection.poll_flush(cx))?;
+        connection.wire.socket.poll_shutdown(cx)
     }
 }

@@ -4,6 +4,8 @@ use std::io;
 
 use larder_http::ResponseError;
 
+use crate::tls::TlsError;
+
 /// Why a fetch failed. The words are those of nginx's error log, where it has them.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
@@ -18,6 +20,12 @@ pub enum FetchError {
     /// Connecting took longer than `*_connect_timeout`.
     #[error("upstream timed out (110: Connection timed out) while connecting to upstream")]
     ConnectTimeout,
+    /// TLS was not agreed on within `*_connect_timeout`, connecting included.
+    #[error("upstream timed out (110: Connection timed out) while SSL handshaking to upstream")]
+    TlsTimeout,
+    /// TLS was not agreed on.
+    #[error("{0} while SSL handshaking to upstream")]
+    Tls(#[from] TlsError),
     /// The origin took none of the request for `*_send_timeout`.
     #[error("upstream timed out (110: Connection timed out) while sending request to upstream")]
     SendTimeout,
@@ -28,13 +36,22 @@ pub enum FetchError {
     #[error("upstream timed out (110: Connection timed out) while reading upstream")]
     BodyTimeout,
     /// The connection broke while the request was sent, and no response had come.
-    #[error("writev() failed ({}) while sending request to upstream", nginx_error(source))]
+    #[error(
+        "{}() failed ({}) while sending request to upstream",
+        call_of(source, "writev", "SSL_write"),
+        nginx_error(source)
+    )]
     Send {
         /// What the system said.
         source: io::Error,
     },
     /// The connection broke while the response was read.
-    #[error("recv() failed ({}) while reading {}upstream", nginx_error(source), header_from(*before_head))]
+    #[error(
+        "{}() failed ({}) while reading {}upstream",
+        call_of(source, "recv", "SSL_read"),
+        nginx_error(source),
+        header_from(*before_head)
+    )]
     Receive {
         /// What the system said.
         source: io::Error,
@@ -107,6 +124,7 @@ impl FetchError {
     pub fn kind(&self) -> FailKind {
         match self {
             FetchError::ConnectTimeout
+            | FetchError::TlsTimeout
             | FetchError::SendTimeout
             | FetchError::HeadTimeout
             | FetchError::BodyTimeout => FailKind::Timeout,
@@ -115,6 +133,7 @@ impl FetchError {
             | FetchError::CaughtStderr { .. }
             | FetchError::Protocol { before_head: true, .. } => FailKind::InvalidHeader,
             FetchError::Connect { .. }
+            | FetchError::Tls(_)
             | FetchError::Send { .. }
             | FetchError::Receive { .. }
             | FetchError::Closed { .. }
@@ -147,7 +166,7 @@ impl FetchError {
 }
 
 /// An error as nginx writes it: `111: Connection refused`.
-fn nginx_error(error: &io::Error) -> String {
+pub(crate) fn nginx_error(error: &io::Error) -> String {
     let text = error.to_string();
     match error.raw_os_error() {
         Some(code) => {
@@ -156,6 +175,11 @@ fn nginx_error(error: &io::Error) -> String {
         }
         None => text,
     }
+}
+
+/// The call that nginx would have made: one of OpenSSL's where the fault is in TLS.
+fn call_of(error: &io::Error, plain: &'static str, tls: &'static str) -> &'static str {
+    if error.get_ref().is_some_and(|inner| inner.is::<larder_tls::SessionError>()) { tls } else { plain }
 }
 
 fn header_from(before_head: bool) -> &'static str {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     answer::{Answer, AnswerBody, Upgraded},
-    connection::Connection,
+    connection::{Connection, Layers},
     download::Download,
     error::{FailKind, FetchError},
     exchange::Exchange,
@@ -59,13 +59,14 @@ pub struct Attempt {
 /// Returns when the head of an answer is complete or no origin is left to ask. Dropping it closes its connection.
 /// Needs a tokio runtime with time and I/O; the answer stays on the runtime that fetched it.
 pub async fn fetch(fetch: Fetch) -> Outcome {
-    let Fetch { group, hash_key, protocol, body, limits, retry, keep, method_is_head } = fetch;
+    let Fetch { group, hash_key, protocol, body, limits, tls, preface, retry, keep, method_is_head } = fetch;
     if matches!(protocol, Protocol::FastCgi { .. }) && body.is_of_unknown_length() {
         return Outcome { result: Err(FetchError::LengthUnknown), attempts: Vec::new() };
     }
     let keep = keep && group.pool().keeps();
     let mut turn = Turn::new(group.clone(), hash_key, retry.tries);
-    let call = Call { protocol, limits, retry, keep, method_is_head, started: Instant::now() };
+    let layers = Layers { preface, tls };
+    let call = Call { protocol, layers, limits, retry, keep, method_is_head, started: Instant::now() };
     let mut body = Some(body);
     let mut attempts = Vec::new();
     loop {
@@ -110,6 +111,7 @@ pub async fn fetch(fetch: Fetch) -> Outcome {
 /// What all attempts of a fetch have in common.
 struct Call {
     protocol: Protocol,
+    layers: Layers,
     limits: Limits,
     retry: Retry,
     keep: bool,
@@ -137,7 +139,7 @@ impl Call {
         attempt: &mut Attempt,
         tries_left: u32,
     ) -> Result<(ResponseHead, Exchange), Failure> {
-        let kept = self.purpose_of(pick).and_then(|purpose| pick.group().pool().take(purpose));
+        let kept = self.purpose_of(pick).and_then(|purpose| pick.group().pool().take(&purpose));
         if let Some(connection) = kept {
             attempt.connect = Some(Duration::ZERO);
             match self.exchange(connection, body, attempt, tries_left).await {
@@ -153,12 +155,13 @@ impl Call {
         }
         let address = &pick.group().servers()[pick.server()].address;
         attempt.connect = None;
-        let connection = match Connection::open(address, &self.limits, pick.group().is_single()).await {
+        let patient = pick.group().is_single();
+        let connection = match Connection::open(address, &self.layers, &self.limits, patient).await {
             Ok(connection) => connection,
             Err(error) => return attempt.settle(Err(Failure::Failed(error))),
         };
         attempt.connect = Some(attempt.chosen_at.elapsed());
-        let waiting = self.purpose_of(pick).and_then(|purpose| pick.group().pool().wait(purpose));
+        let waiting = self.purpose_of(pick).and_then(|purpose| pick.group().pool().wait(&purpose));
         let result = self.exchange(connection, body, attempt, tries_left).await;
         drop(waiting);
         attempt.settle(result)
@@ -229,7 +232,8 @@ impl Call {
             Protocol::FastCgi { .. } => Speaks::FastCgi,
             Protocol::Http { .. } => Speaks::Http,
         };
-        self.keep.then_some(Purpose { server: pick.server(), bind: self.limits.bind, speaks })
+        let layers = self.layers.clone();
+        self.keep.then_some(Purpose { server: pick.server(), bind: self.limits.bind, speaks, layers })
     }
 
     /// Whether there may be another attempt at all.

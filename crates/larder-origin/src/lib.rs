@@ -7,6 +7,7 @@
 //! ```text
 //! fetch -> group (choose) -> pool or connection -> exchange -+-> upload     request bytes out
 //!                                                            `-> download   response bytes in: fastcgi or http
+//! connection: unsent bytes, tls, socket
 //! ```
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,8 @@ mod group;
 mod http;
 mod pool;
 mod request;
+mod socket;
+mod tls;
 mod upload;
 
 pub use address::Address;
@@ -30,3 +33,4 @@ pub use error::{FailKind, FetchError};
 pub use fetch::{Attempt, Outcome, fetch};
 pub use group::{Balance, Group, Keepalive, Server};
 pub use request::{Fetch, Limits, Protocol, RequestBody, Retry, RetryRules};
+pub use tls::{Tls, TlsError};

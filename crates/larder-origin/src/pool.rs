@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    connection::{Connection, Parked},
+    connection::{Connection, Layers, Parked},
     group::Keepalive,
 };
 
@@ -58,7 +58,7 @@ struct Idle {
 }
 
 /// What a connection is good for: only a request of the same purpose may take it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Purpose {
     /// The place of the origin in its group.
     pub(crate) server: usize,
@@ -66,6 +66,8 @@ pub(crate) struct Purpose {
     pub(crate) bind: Option<IpAddr>,
     /// FastCGI or HTTP.
     pub(crate) speaks: Speaks,
+    /// What lies below that: whose name and certificate, which client's address.
+    pub(crate) layers: Layers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +95,7 @@ impl Pool {
     }
 
     /// Notes a request on a new connection; `None` where connections are not kept or do not pin anything.
-    pub(crate) fn wait(self: &Arc<Self>, purpose: Purpose) -> Option<Waiting> {
+    pub(crate) fn wait(self: &Arc<Self>, purpose: &Purpose) -> Option<Waiting> {
         if !self.keeps() || purpose.speaks != Speaks::FastCgi {
             return None;
         }
@@ -105,12 +107,12 @@ impl Pool {
     }
 
     /// The connection put back last that is still good.
-    pub(crate) fn take(&self, purpose: Purpose) -> Option<Connection> {
+    pub(crate) fn take(&self, purpose: &Purpose) -> Option<Connection> {
         let now = Instant::now();
         loop {
-            let idle = {
+            let mut idle = {
                 let mut state = self.state.lock();
-                let at = state.idle.iter().rposition(|idle| idle.purpose == purpose)?;
+                let at = state.idle.iter().rposition(|idle| idle.purpose == *purpose)?;
                 state.idle.remove(at)?
             };
             if now.duration_since(idle.since) <= self.keepalive.timeout
@@ -127,7 +129,8 @@ impl Pool {
         let now = Instant::now();
         let Keepalive { idle_max, requests, time, .. } = self.keepalive;
         let worn = connection.served() >= requests || now.duration_since(connection.made_at()) > time;
-        if idle_max == 0 || worn {
+        if idle_max == 0 || worn || !connection.is_idle() {
+            connection.close();
             return;
         }
         let Ok(parked) = connection.park() else {
@@ -148,20 +151,21 @@ impl Pool {
     fn tidy(&self, now: Instant) -> Tidied {
         let mut closed = Vec::new();
         let mut state = self.state.lock();
+        let State { idle, swept, waiting, .. } = &mut *state;
         let mut at = 0;
-        while let Some(idle) = state.idle.get(at) {
-            let pins = idle.purpose.speaks == Speaks::FastCgi
-                && state.waiting.iter().any(|(_, server, since)| {
-                    *server == idle.purpose.server && now.duration_since(*since) >= SWEEP_EVERY
+        while let Some(one) = idle.get_mut(at) {
+            let pins = one.purpose.speaks == Speaks::FastCgi
+                && waiting.iter().any(|(_, server, since)| {
+                    *server == one.purpose.server && now.duration_since(*since) >= SWEEP_EVERY
                 });
-            if !pins && now.duration_since(idle.since) <= self.keepalive.timeout && idle.parked.is_quiet() {
+            if !pins && now.duration_since(one.since) <= self.keepalive.timeout && one.parked.is_quiet() {
                 at += 1;
             } else {
-                closed.extend(state.idle.remove(at));
+                closed.extend(idle.remove(at));
             }
         }
-        state.swept = !state.idle.is_empty();
-        let tidied = if state.swept { Tidied::SomeLeft } else { Tidied::Empty };
+        *swept = !idle.is_empty();
+        let tidied = if *swept { Tidied::SomeLeft } else { Tidied::Empty };
         drop(state);
         tidied
     }

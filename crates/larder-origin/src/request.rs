@@ -5,7 +5,7 @@ use std::{fs::File, io, net::IpAddr, sync::Arc, time::Duration};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use crate::group::Group;
+use crate::{group::Group, tls::Tls};
 
 /// What to fetch. The request is already serialised in the terms of its protocol.
 #[derive(Debug)]
@@ -22,6 +22,11 @@ pub struct Fetch {
     pub body: RequestBody,
     /// How long and how much.
     pub limits: Limits,
+    /// TLS below the protocol. A connection is kept for requests that ask for the same.
+    pub tls: Option<Tls>,
+    /// What each connection begins with, before TLS: a header of the PROXY protocol. A connection is kept for requests
+    /// with the same one.
+    pub preface: Option<Bytes>,
     /// When to ask another origin.
     pub retry: Retry,
     /// Keep the connection for the next fetch, if the protocol and the group allow it.

@@ -112,16 +112,21 @@ impl Upload {
     ///
     /// Only the client's failure is an error. The origin's is kept for [`Upload::take_broken`].
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Result<Sent, FetchError> {
-        let before = self.sent_bytes;
+        let before = connection.moved_bytes();
         let waits = loop {
             if !matches!(self.going, Going::Sending) {
                 break Waits::Done;
             }
             let filled = self.fill(cx)?;
             if self.queue.is_empty() {
-                break match filled {
-                    Poll::Ready(()) => Waits::Done,
-                    Poll::Pending => Waits::ForClient,
+                break match (connection.poll_flush(cx), filled) {
+                    (Poll::Ready(Ok(())), Poll::Ready(())) => Waits::Done,
+                    (Poll::Ready(Ok(())), Poll::Pending) => Waits::ForClient,
+                    (Poll::Pending, _) => Waits::ForOrigin,
+                    (Poll::Ready(Err(error)), _) => {
+                        self.going = Going::Broken(error);
+                        Waits::Done
+                    }
                 };
             }
             let mut pieces = [IoSlice::new(&[]); GATHER_MAX];
@@ -137,7 +142,7 @@ impl Upload {
                 Poll::Pending => break Waits::ForOrigin,
             }
         };
-        Ok(Sent { waits, moved: self.sent_bytes > before })
+        Ok(Sent { waits, moved: connection.moved_bytes() > before })
     }
 
     /// Sends no more, and lets go of the body. The request stays incomplete, unless all of it was sent.

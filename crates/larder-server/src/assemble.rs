@@ -5,6 +5,7 @@
 
 mod names;
 mod origins;
+mod tls;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use larder_conf::{Diagnostic, Severity, Span};
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
 use crate::map::{Map, MapError};
+use crate::material::Material;
 use crate::realip::Trusted;
 use crate::regex::Regex;
 use crate::request::deliver;
@@ -31,20 +33,21 @@ pub struct Keeping {
     zones: HashMap<String, Arc<Zone>>,
     limit_reqs: HashMap<String, (u64, usize, Arc<LimitReqZone>)>,
     limit_conns: HashMap<String, (usize, Arc<LimitConnZone>)>,
+    tls: tls::TlsKeeping,
 }
 
 /// What is wrong with a configuration that has loaded, and what is worth knowing: errors, then notices.
-pub fn check(config: &Config) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
+pub fn check(config: &Config, material: &Material) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
     let mut keeping = Keeping::default();
     let mut builder = Builder::new(config);
-    builder.build(config, &mut keeping);
+    builder.build(config, material, &mut keeping);
     builder.diagnostics.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
 /// Makes the running parts; zones of the same name are taken from `keeping`, with what they hold.
-pub fn assemble(config: &Config, keeping: &mut Keeping) -> Result<Site, Vec<Diagnostic>> {
+pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> Result<Site, Vec<Diagnostic>> {
     let mut builder = Builder::new(config);
-    builder.build(config, keeping);
+    builder.build(config, material, keeping);
     let errors: Vec<_> =
         builder.diagnostics.into_iter().filter(|diagnostic| diagnostic.severity == Severity::Error).collect();
     if errors.is_empty() { Ok(builder.site) } else { Err(errors) }
@@ -56,6 +59,7 @@ struct Builder {
     slots: HashMap<String, usize>,
     error_logs: HashMap<Vec<ErrorLogKey>, usize>,
     groups_by_place: HashMap<String, usize>,
+    origins: origins::Making,
 }
 
 type ErrorLogKey = (model::LogTarget, model::LogLevel);
@@ -80,6 +84,7 @@ impl Builder {
             access_logs: Vec::new(),
             error_logs: vec![config.main.error_log.clone()],
             has_charsets: false,
+            speaks_http2: false,
             prefix: config.main.prefix.clone(),
             conf_prefix: config.main.conf_prefix.clone(),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -91,11 +96,13 @@ impl Builder {
             slots: HashMap::new(),
             error_logs: HashMap::new(),
             groups_by_place: HashMap::new(),
+            origins: origins::Making::default(),
         }
     }
 
-    fn build(&mut self, config: &Config, keeping: &mut Keeping) {
+    fn build(&mut self, config: &Config, material: &Material, keeping: &mut Keeping) {
         let http = &config.http;
+        self.origins.material = material.clone();
         self.declare_variables(http);
         self.zones(http, keeping);
         self.limit_zones(http, keeping);
@@ -103,8 +110,11 @@ impl Builder {
         self.maps(http);
         self.geos(http);
         self.splits(http);
-        for server in &http.servers {
+        for (index, server) in http.servers.iter().enumerate() {
             self.server(server, http);
+            if server.listens.iter().any(|listen| listen.ssl) {
+                self.site.servers[index].tls = tls::server(self, server, material, &mut keeping.tls);
+            }
         }
         names::listeners(self, http);
         self.check_named_locations(http);
@@ -237,7 +247,7 @@ impl Builder {
         if let Some(var) = vars::built_in(name) {
             return Some(var);
         }
-        let known = vars::NAMES.iter().copied().chain(self.slots.keys().map(String::as_str));
+        let known = vars::NAMES.iter().chain(vars::TlsVar::NAMES).copied().chain(self.slots.keys().map(String::as_str));
         let near = larder_conf::nearest(name, known);
         let mut diagnostic = Diagnostic::error(format!("unknown \"{name}\" variable")).at(span);
         if let Some(near) = near {
@@ -405,6 +415,8 @@ impl Builder {
             root: 0,
             named: HashMap::new(),
             client: server.client.clone(),
+            http2: server.http2,
+            tls: None,
         });
         let root = self.location(&server.root, None, http, &mut named);
         let script = self.script(&server.script, None, http, &mut named);
@@ -446,6 +458,7 @@ impl Builder {
             exact,
             named: matches!(name.matcher, Matcher::Named(_)),
             auto_redirect: (is_prefix || exact) && prefix.ends_with('/') && matches!(handler, Handler::Origin(_)),
+            compresses: compresses(&location.settings.compression),
             settings: Arc::clone(&location.settings),
             texts,
             handler,
@@ -628,6 +641,16 @@ impl Builder {
                 .filter_map(|(zone, most)| Some((self.limit_conn(zone)?, *most)))
                 .collect(),
             reads_fields,
+            gzip_disable: settings
+                .compression
+                .gzip
+                .disable
+                .iter()
+                .filter_map(|disable| match disable {
+                    model::GzipDisable::Pattern(pattern) => Some(self.regex(pattern)?.regex),
+                    model::GzipDisable::Msie6 => None,
+                })
+                .collect(),
         }
     }
 
@@ -745,6 +768,11 @@ fn find_missing(location: &model::Location, named: &HashMap<Box<[u8]>, usize>, m
     for inside in &location.locations {
         find_missing(inside, named, missing);
     }
+}
+
+/// Whether any response may go out in another form than it came in.
+fn compresses(config: &model::Compression) -> bool {
+    config.gzip.enabled || config.brotli.enabled || config.zstd.enabled || config.gunzip
 }
 
 fn reads_fields(parts: &[Part], site: &Site) -> bool {

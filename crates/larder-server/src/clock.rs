@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use larder_http::Time;
+use larder_http::h2::hpack;
 
 /// The time of day. A read of the vDSO, no system call.
 pub fn now() -> Time {
@@ -13,6 +14,7 @@ pub fn now() -> Time {
 
 thread_local! {
     static DATE: RefCell<(u64, [u8; 29])> = const { RefCell::new((u64::MAX, [b' '; 29])) };
+    static DATE_FIELD: RefCell<(u64, Vec<u8>)> = const { RefCell::new((u64::MAX, Vec::new())) };
 }
 
 /// Appends `now` as an HTTP date (RFC 9110 §5.6.7), formatted once a second a thread.
@@ -23,5 +25,17 @@ pub fn append_date(now: Time, out: &mut Vec<u8>) {
             *text = larder_http::format_date(now.secs());
         }
         out.extend_from_slice(text);
+    });
+}
+
+/// Appends `Date` as a field of HTTP/2, likewise encoded once a second.
+pub fn append_date_field(now: Time, out: &mut Vec<u8>) {
+    DATE_FIELD.with_borrow_mut(|(at, field)| {
+        if *at != now.secs() {
+            *at = now.secs();
+            field.clear();
+            hpack::encode_field(b"date", &larder_http::format_date(now.secs()), field);
+        }
+        out.extend_from_slice(field);
     });
 }

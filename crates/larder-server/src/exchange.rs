@@ -2,20 +2,23 @@
 //!
 //! Exchanges are pooled by their worker, so that a hit reuses the buffers of the one before.
 
+use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_conf::model::ListenAddress;
-use larder_http::{Fields, Method, RequestHead, Time};
+use larder_http::{Fields, Method, RequestHead, Time, proxy_protocol};
 use larder_origin::Attempt;
+use larder_tls::Session;
 
 use crate::limit::ConnGuard;
 use crate::regex::Captures;
+use crate::request::compress::Choice;
+use crate::site::{Listener, Site, VirtualServer, listener_for};
 
 /// What one connection's exchanges have in common.
-#[derive(Debug)]
 pub struct Client {
     /// The number of the connection, for logs.
     pub id: u64,
@@ -27,6 +30,58 @@ pub struct Client {
     pub bound: ListenAddress,
     /// When it was accepted.
     pub began: Time,
+    /// What a proxy said of it before the first byte.
+    pub proxy: Option<Box<proxy_protocol::Header>>,
+    /// Whether it is private.
+    pub secured: Secured,
+}
+
+/// Whether a connection is private.
+pub enum Secured {
+    /// In the clear.
+    Not,
+    /// In the clear, where TLS was expected: all it gets is an error page.
+    PlainOnTls,
+    /// TLS.
+    Tls(Box<Tls>),
+}
+
+/// What TLS knows of a client.
+pub struct Tls {
+    /// The session.
+    pub session: Rc<RefCell<Session>>,
+    /// The virtual server whose certificate it was shown, by its first name: places change with a reload.
+    pub server: Box<[u8]>,
+}
+
+impl Secured {
+    /// By this session with `server`.
+    pub fn tls(session: Rc<RefCell<Session>>, server: &VirtualServer) -> Self {
+        Self::Tls(Box::new(Tls { session, server: server.name.clone() }))
+    }
+}
+
+impl Client {
+    /// The same with what TLS knows of it.
+    pub fn with(&self, secured: Secured) -> Self {
+        let Self { id, peer, local, bound, began, proxy, secured: _ } = self;
+        Self { id: *id, peer: *peer, local: *local, bound: bound.clone(), began: *began, proxy: proxy.clone(), secured }
+    }
+
+    /// Where the connection was accepted, in the configuration of now; `None` when it listens there no more.
+    pub fn listener<'a>(&self, site: &'a Site) -> Option<&'a Listener> {
+        listener_for(&site.listeners, &self.bound, self.local).map(|place| &site.listeners[place])
+    }
+
+    /// Whether what is said cannot be overheard.
+    pub fn is_secure(&self) -> bool {
+        matches!(self.secured, Secured::Tls(_))
+    }
+
+    /// Who asks, for logs.
+    pub fn address(&self) -> String {
+        self.peer.map_or_else(|| "unix:".to_owned(), |peer| peer.ip().to_string())
+    }
 }
 
 /// One request and its response.
@@ -127,6 +182,12 @@ pub struct Exchange {
     pub lock_until: Option<Time>,
     /// Whether the password has been checked for this location.
     pub authorized: bool,
+    /// What becomes of the body on its way out.
+    pub choice: Choice,
+    /// Whether a file that was compressed beforehand lies beside the one that is asked for.
+    pub has_packed: bool,
+    /// Bytes of the body before and after it was compressed, for `$gzip_ratio`.
+    pub squeezed: Option<(u64, u64)>,
     /// Whether the head could not be read, so that what follows it is not to be trusted.
     pub head_is_bad: bool,
 }
@@ -265,6 +326,9 @@ impl Exchange {
             alias_takes_uri: false,
             limit_req_status: None,
             limit_conn_status: None,
+            choice: Choice::default(),
+            has_packed: false,
+            squeezed: None,
             head_is_bad: false,
         })
     }
@@ -321,6 +385,9 @@ impl Exchange {
         self.limited = (false, false);
         self.authorized = false;
         self.lock_until = None;
+        self.choice = Choice::default();
+        self.has_packed = false;
+        self.squeezed = None;
         self.head_is_bad = false;
     }
 
@@ -387,6 +454,9 @@ impl Exchange {
             limit_conn_status,
             lock_until: _,
             authorized,
+            choice: _,
+            has_packed: _,
+            squeezed: _,
             head_is_bad: _,
         } = self;
         let mut copy = Self::new(Rc::clone(client));

@@ -8,6 +8,7 @@ pub mod access;
 pub mod assemble;
 pub mod auth;
 pub mod clock;
+pub mod compressor;
 pub mod conn;
 pub mod context;
 pub mod exchange;
@@ -19,6 +20,7 @@ pub mod log;
 pub mod logs;
 mod lru;
 pub mod map;
+pub mod material;
 pub mod pump;
 pub mod realip;
 pub mod regex;
@@ -30,10 +32,12 @@ pub mod split;
 pub mod stats;
 pub mod tempfile;
 pub mod text;
+pub mod tls;
 pub mod vars;
 pub mod worker;
 
 pub use assemble::check;
+pub use material::Material;
 pub use serving::{Descriptors, Serving, ServingOptions};
 
 /// The version of nginx whose configuration and behaviour larder follows, for `$nginx_version` and `-V`.

@@ -11,9 +11,11 @@ use larder_conf::model::{ListenAddress, LogLevel};
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::clock;
-use crate::conn::Stream;
 use crate::conn::h1::Connection;
-use crate::exchange::Client;
+use crate::conn::open;
+use crate::conn::socket::Socket;
+use crate::conn::stream::Stream;
+use crate::exchange::{Client, Secured};
 use crate::serving::ConnectionIds;
 use crate::worker::Worker;
 
@@ -43,18 +45,18 @@ impl Listener {
         }
     }
 
-    async fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>, Option<SocketAddr>)> {
+    async fn accept(&self) -> io::Result<(Socket, Option<SocketAddr>, Option<SocketAddr>)> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 // The response is one write, or ends with MSG_MORE: waiting for more would only delay it.
                 stream.set_nodelay(true)?;
                 let local = stream.local_addr()?;
-                Ok((Stream::Tcp(stream), Some(peer), Some(local)))
+                Ok((Socket::Tcp(stream), Some(peer), Some(local)))
             }
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((Stream::Unix(stream), None, None))
+                Ok((Socket::Unix(stream), None, None))
             }
         }
     }
@@ -75,10 +77,17 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
     let accepted = Cell::new(0_u32);
     loop {
         match listener.accept().await {
-            Ok((stream, peer, local)) => {
-                let client =
-                    Rc::new(Client { id: ids.next(), peer, local, bound: address.clone(), began: clock::now() });
-                tokio::task::spawn_local(Connection::new(stream, client, Rc::clone(&worker)).run());
+            Ok((socket, peer, local)) => {
+                let client = Client {
+                    id: ids.next(),
+                    peer,
+                    local,
+                    bound: address.clone(),
+                    began: clock::now(),
+                    proxy: None,
+                    secured: Secured::Not,
+                };
+                serve(socket, client, &worker);
                 accepted.set(accepted.get() + 1);
                 if accepted.get().is_multiple_of(BURST) {
                     tokio::task::yield_now().await;
@@ -94,6 +103,18 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
                 tokio::time::sleep(REST).await;
             }
         }
+    }
+}
+
+/// Serves a connection by a task of its own. What begins with a request of HTTP/1 needs no opening.
+fn serve(socket: Socket, client: Client, worker: &Rc<Worker>) {
+    let worker = Rc::clone(worker);
+    let begins_plainly = worker.cx().site().begins_plainly(&client);
+    if begins_plainly {
+        let connection = Connection::new(Stream::Plain(socket), Vec::new(), Rc::new(client), worker);
+        tokio::task::spawn_local(connection.run());
+    } else {
+        tokio::task::spawn_local(open::run(socket, client, worker));
     }
 }
 

@@ -334,7 +334,8 @@ fn upstream_url(cx: &Cx, ex: &Exchange, origin: &str) -> Vec<u8> {
         Protocol::FastCgi(_) => format!("fastcgi://{origin}").into_bytes(),
         Protocol::Http(_) => {
             let separator: &[u8] = if origin.starts_with("unix:") { b":" } else { b"" };
-            [b"http://", origin.as_bytes(), separator, ex.head.target()].concat()
+            let scheme = crate::request::origin_request::scheme_of(policy).prefix();
+            [scheme, origin.as_bytes(), separator, ex.head.target()].concat()
         }
     }
 }

@@ -20,9 +20,11 @@ use tokio::task::AbortHandle;
 
 use crate::assemble::{self, Keeping};
 use crate::clock;
+use crate::compressor::Compressor;
 use crate::context::{Cx, Local};
 use crate::listen;
 use crate::logs::{LogFiles, Logs};
+use crate::material::Material;
 use crate::site::Site;
 use crate::stats::AllStats;
 use crate::worker::Worker;
@@ -67,11 +69,12 @@ struct Last {
     main_log: Logs,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Shared {
     stats: AllStats,
     files: LogFiles,
     ids: ConnectionIds,
+    compressor: Arc<Compressor>,
 }
 
 /// Numbers connections of a process, for the logs.
@@ -94,10 +97,15 @@ enum Command {
 
 impl Serving {
     /// Starts the workers under `config`.
-    pub fn start(config: Config, descriptors: Descriptors, options: ServingOptions) -> Result<Self, Vec<Diagnostic>> {
+    pub fn start(
+        config: Config,
+        material: &Material,
+        descriptors: Descriptors,
+        options: ServingOptions,
+    ) -> Result<Self, Vec<Diagnostic>> {
         let mut keeping = Keeping::default();
-        let site = Arc::new(assemble::assemble(&config, &mut keeping)?);
-        let shared = Shared { stats: AllStats::default(), files: LogFiles::default(), ids: ConnectionIds::default() };
+        let site = Arc::new(assemble::assemble(&config, material, &mut keeping)?);
+        let shared = Shared::default();
         shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         let (main_log, trouble) = Logs::new(&site, &shared.files);
         for line in trouble {
@@ -118,9 +126,9 @@ impl Serving {
     }
 
     /// Serves `config` from now on. Requests under way finish under the old one, connections and pages stay.
-    pub fn reload(&self, config: Config, descriptors: Descriptors) -> Result<(), Vec<Diagnostic>> {
+    pub fn reload(&self, config: Config, material: &Material, descriptors: Descriptors) -> Result<(), Vec<Diagnostic>> {
         let mut last = self.last.lock();
-        let site = Arc::new(assemble::assemble(&config, &mut last.keeping)?);
+        let site = Arc::new(assemble::assemble(&config, material, &mut last.keeping)?);
         self.shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         let mut sockets = share(descriptors.listeners, self.workers.len());
         for ((sender, _), sockets) in self.workers.iter().zip(sockets.iter_mut()) {
@@ -232,7 +240,7 @@ async fn work(
     shared: Shared,
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) {
-    let worker = Worker::new(local(&site, &shared.files), &shared.stats);
+    let worker = Worker::new(local(&site, &shared.files), &shared.stats, Arc::clone(&shared.compressor));
     let mut listening: HashMap<ListenAddress, AbortHandle> = HashMap::new();
     start_listening(sockets, &mut listening, &worker, &shared.ids);
     let mut tick = tokio::time::interval(TICK);

@@ -12,12 +12,15 @@ use larder_cache::Zone;
 use larder_conf::model::{self, ListenAddress};
 use larder_origin::Group;
 
+use crate::exchange::Client;
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
 use crate::map::Map;
 use crate::regex::Regex;
+use crate::request::origin_request::layers::OriginTls;
 use crate::split::Split;
 use crate::text::Text;
+use crate::tls::ServerTls;
 
 /// All that one configuration makes.
 pub struct Site {
@@ -55,6 +58,8 @@ pub struct Site {
     pub error_logs: Vec<Vec<model::ErrorLog>>,
     /// Whether `charset` is used anywhere; without it X-Accel-Charset does nothing, as in nginx.
     pub has_charsets: bool,
+    /// Whether HTTP/2 is spoken anywhere.
+    pub speaks_http2: bool,
     /// Where relative roots are that come out of variables.
     pub prefix: PathBuf,
     /// Where relative password files are that come out of variables.
@@ -75,6 +80,17 @@ pub struct LimitPart<T> {
     pub state: Arc<T>,
 }
 
+impl Site {
+    /// Whether the first thing that a client says is a request of HTTP/1. One that listens nowhere any more is told so
+    /// there.
+    pub fn begins_plainly(&self, client: &Client) -> bool {
+        client.listener(self).is_none_or(|listener| {
+            let http2 = listener.http2 || self.servers[listener.default].http2.enabled;
+            !listener.tls && !http2 && !listener.proxy_protocol
+        })
+    }
+}
+
 /// An address that is listened at, and the servers behind it.
 pub struct Listener {
     /// The address.
@@ -83,6 +99,12 @@ pub struct Listener {
     pub default: usize,
     /// Which server a host means.
     pub names: NameTable,
+    /// `ssl`: whether connections begin with a handshake.
+    pub tls: bool,
+    /// `http2`: whether all servers here speak HTTP/2.
+    pub http2: bool,
+    /// `proxy_protocol`: whether connections begin with whom they are from.
+    pub proxy_protocol: bool,
 }
 
 /// Hosts to servers, in nginx's order: exact, longest leading wildcard, longest trailing wildcard, first regular expression.
@@ -96,6 +118,24 @@ pub struct NameTable {
     pub prefixes: Vec<(Vec<u8>, usize)>,
     /// Expressions in order of writing, with the slots of their named groups.
     pub regexes: Vec<(Arc<NamedRegex>, usize)>,
+}
+
+impl NameTable {
+    /// The server for `host`, which is lower case and not empty. `matches` decides about regular expressions.
+    pub fn find(&self, host: &[u8], mut matches: impl FnMut(&NamedRegex) -> bool) -> Option<usize> {
+        if let Some(&server) = self.exact.get(host) {
+            return Some(server);
+        }
+        let suffix = |(suffix, _): &&(Vec<u8>, usize)| host.len() > suffix.len() && host.ends_with(suffix);
+        if let Some((_, server)) = self.suffixes.iter().find(suffix) {
+            return Some(*server);
+        }
+        let prefix = |(prefix, _): &&(Vec<u8>, usize)| host.len() > prefix.len() && host.starts_with(prefix);
+        if let Some((_, server)) = self.prefixes.iter().find(prefix) {
+            return Some(*server);
+        }
+        self.regexes.iter().find(|(regex, _)| matches(regex)).map(|(_, server)| *server)
+    }
 }
 
 /// A regular expression whose named groups set variables.
@@ -117,6 +157,10 @@ pub struct VirtualServer {
     pub named: HashMap<Box<[u8]>, usize>,
     /// What it demands of request heads.
     pub client: model::ClientLimits,
+    /// `http2` and `http2_*`.
+    pub http2: model::Http2,
+    /// How it speaks TLS; `None` for one that listens in the clear only.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 /// A location, an `if` or `limit_except` block, or the level of a server.
@@ -131,6 +175,8 @@ pub struct Loc {
     pub named: bool,
     /// A redirect adds the `/` that the request lacks (prefix locations with a pass).
     pub auto_redirect: bool,
+    /// Whether any response may be compressed or restored here.
+    pub compresses: bool,
     /// Scalars as they were read.
     pub settings: Arc<model::Settings>,
     /// Strings and lists, compiled.
@@ -202,6 +248,8 @@ pub struct LocTexts {
     pub limit_conns: Vec<(usize, u32)>,
     /// Whether headers or logs ask for fields of the response or of the origin, so that a hit must lay them out.
     pub reads_fields: bool,
+    /// Expressions of `gzip_disable`.
+    pub gzip_disable: Vec<Regex>,
 }
 
 /// What answers.
@@ -263,6 +311,47 @@ pub enum Protocol {
     Http(HttpParts),
 }
 
+/// Whether an HTTP origin is spoken to in TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// `http://`.
+    Http,
+    /// `https://`.
+    Https,
+}
+
+impl Scheme {
+    /// The scheme of a URL, in any case, and what follows it.
+    pub fn of(url: &[u8]) -> Option<(Self, &[u8])> {
+        let [http, https] = [Self::Http, Self::Https].map(Self::prefix);
+        match url {
+            _ if starts_ignoring_case(url, http) => Some((Self::Http, &url[http.len()..])),
+            _ if starts_ignoring_case(url, https) => Some((Self::Https, &url[https.len()..])),
+            _ => None,
+        }
+    }
+
+    /// `http://` or `https://`.
+    pub const fn prefix(self) -> &'static [u8] {
+        match self {
+            Self::Http => b"http://",
+            Self::Https => b"https://",
+        }
+    }
+
+    /// The port that is meant where none is written.
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+fn starts_ignoring_case(text: &[u8], start: &[u8]) -> bool {
+    text.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
+}
+
 /// What a FastCGI request is made of.
 pub struct FastCgiParts {
     /// Names, values, and whether an empty value is left out.
@@ -287,6 +376,12 @@ pub struct HttpParts {
     pub method: Option<Text>,
     /// HTTP/1.1.
     pub http_1_1: bool,
+    /// Of a target that is written out; one from variables says it itself.
+    pub scheme: Scheme,
+    /// `proxy_ssl_*`, where it may be wanted.
+    pub tls: Option<OriginTls>,
+    /// `larder_proxy_protocol`.
+    pub proxy_protocol: model::ProxyProtocol,
     /// `proxy_redirect`.
     pub redirects: Vec<Redirect>,
     /// `proxy_cookie_domain`.
@@ -495,6 +590,9 @@ mod tests {
             address: ListenAddress::Tcp(address.parse().expect("the address is literal")),
             default: 0,
             names: NameTable::default(),
+            tls: false,
+            http2: false,
+            proxy_protocol: false,
         };
         addresses.iter().map(listener).collect()
     }

@@ -3,16 +3,20 @@
 //! Source: the alphabetical index of variables in nginx's documentation. A variable without a value appends
 //! nothing and returns false, which logs write as `-`.
 
-use larder_http::{Known, Method};
+use larder_http::proxy_protocol::Addresses;
+use larder_http::{Known, Method, Version};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Slot};
-use crate::site::{Handler, Loc, Protocol, UserVarSource};
+use crate::request::origin_request::scheme_of;
+use crate::site::{Handler, Loc, Protocol, Scheme, UserVarSource};
 
 mod map;
 mod path;
+mod tls;
 
 pub use path::document_root;
+pub use tls::TlsVar;
 
 /// How deep variables may ask for each other before it counts as a cycle.
 const DEPTH_MAX: u8 = 100;
@@ -34,6 +38,12 @@ pub enum Var {
     Cookie(Box<str>),
     /// `$arg_NAME`.
     Arg(Box<str>),
+    /// One of `$ssl_*`.
+    Tls(TlsVar),
+    /// `$proxy_protocol_*`, as the PROXY protocol told it.
+    ProxyProtocol(ProxyVar),
+    /// `$proxy_protocol_tlv_NAME`.
+    ProxyTlv(Box<str>),
     /// One that `set`, `map`, `geo`, `split_clients` or a named group makes.
     Slot(usize),
 }
@@ -78,9 +88,7 @@ fixed! {
     UpstreamBytesSent "upstream_bytes_sent", UpstreamCacheStatus "upstream_cache_status",
     UpstreamConnectTime "upstream_connect_time", UpstreamHeaderTime "upstream_header_time",
     UpstreamResponseLength "upstream_response_length", UpstreamResponseTime "upstream_response_time",
-    UpstreamStatus "upstream_status", Uri "uri", GzipRatio "gzip_ratio", SslProtocol "ssl_protocol",
-    SslCipher "ssl_cipher", SslEarlyData "ssl_early_data", SslSessionReused "ssl_session_reused",
-    SslServerName "ssl_server_name", SslClientVerify "ssl_client_verify", GzipHttpAcceptEncoding "gzip_accept_encoding",
+    UpstreamStatus "upstream_status", Uri "uri", GzipRatio "gzip_ratio",
     InvalidReferer "invalid_referer", CacheKey "larder_cache_key", CacheDetail "larder_cache_detail",
 }
 
@@ -88,6 +96,15 @@ fixed! {
 pub fn built_in(name: &str) -> Option<Var> {
     if let Some(fixed) = fixed(name) {
         return Some(Var::Fixed(fixed));
+    }
+    if let Some(var) = TlsVar::of(name) {
+        return Some(Var::Tls(var));
+    }
+    if let Some(rest) = name.strip_prefix("proxy_protocol_") {
+        return match rest.strip_prefix("tlv_") {
+            Some(tlv) => Some(Var::ProxyTlv(tlv.into())),
+            None => ProxyVar::of(rest).map(Var::ProxyProtocol),
+        };
     }
     let field = |rest: &str| rest.replace('_', "-").into_boxed_str();
     let prefixed = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
@@ -113,7 +130,13 @@ pub fn built_in(name: &str) -> Option<Var> {
 pub fn reads_fields(var: &Var) -> bool {
     match var {
         Var::SentHttp(_) | Var::UpstreamHttp(_) | Var::UpstreamCookie(_) => true,
-        Var::Fixed(_) | Var::Http(_) | Var::Cookie(_) | Var::Arg(_) => false,
+        Var::Fixed(_)
+        | Var::Http(_)
+        | Var::Cookie(_)
+        | Var::Arg(_)
+        | Var::Tls(_)
+        | Var::ProxyProtocol(_)
+        | Var::ProxyTlv(_) => false,
         // A map may read anything.
         Var::Slot(_) => true,
     }
@@ -138,7 +161,49 @@ pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool 
             append_some(value, out)
         }
         Var::Arg(name) => append_some(arg(&ex.args, name.as_bytes()), out),
+        Var::Tls(var) => tls::append(*var, &ex.client, out),
+        Var::ProxyProtocol(var) => append_proxy(*var, ex, out),
+        Var::ProxyTlv(name) => {
+            append_some(ex.client.proxy.as_ref().and_then(|header| header.tlv(name)).as_deref(), out)
+        }
         Var::Slot(slot) => append_slot(*slot, ex, cx, out),
+    }
+}
+
+/// What the PROXY protocol tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyVar {
+    /// Whom the connection is from.
+    Addr,
+    /// By which port.
+    Port,
+    /// Where it went to.
+    ServerAddr,
+    /// To which port.
+    ServerPort,
+}
+
+impl ProxyVar {
+    /// The one of this name, after `proxy_protocol_`.
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            "addr" => Some(Self::Addr),
+            "port" => Some(Self::Port),
+            "server_addr" => Some(Self::ServerAddr),
+            "server_port" => Some(Self::ServerPort),
+            _ => None,
+        }
+    }
+}
+
+fn append_proxy(var: ProxyVar, ex: &Exchange, out: &mut Vec<u8>) -> bool {
+    let Some(header) = &ex.client.proxy else { return false };
+    let Addresses::Inet { source, destination } = &header.addresses else { return false };
+    match var {
+        ProxyVar::Addr => append_display(source.ip(), out),
+        ProxyVar::Port => append_display(source.port(), out),
+        ProxyVar::ServerAddr => append_display(destination.ip(), out),
+        ProxyVar::ServerPort => append_display(destination.port(), out),
     }
 }
 
@@ -292,7 +357,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             append_some(Some(&ex.host), out)
         }
         Fixed::Hostname => append_text(&cx.site().hostname, out),
-        Fixed::Https => true,
+        Fixed::Https => append_text(if ex.client.is_secure() { "on" } else { "" }, out),
         Fixed::IsArgs => append_text(if ex.args.is_empty() { "" } else { "?" }, out),
         Fixed::LimitRate => append_display(ex.limit_rate.unwrap_or(0), out),
         Fixed::Msec => append_millis(u128::from(cx.now().0), out),
@@ -315,7 +380,9 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
                 .rsplit(|&b| b == b':')
                 .next()
                 .filter(|port| port.iter().all(u8::is_ascii_digit) && port.len() < ex.proxy_host.len());
-            append_some(Some(port.unwrap_or(b"80")), out)
+            let is_tls = matches!(&cx.site().locations[ex.location].handler,
+                Handler::Origin(policy) if scheme_of(policy) == Scheme::Https);
+            append_some(Some(port.unwrap_or(if is_tls { b"443" } else { b"80" })), out)
         }
         Fixed::RealipRemoteAddr => match ex.client.peer {
             Some(peer) => append_display(peer.ip(), out),
@@ -350,7 +417,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         Fixed::RequestLength => append_display(ex.head.bytes() as u64 + body_bytes(&ex.body), out),
         Fixed::RequestMethod => append_some(Some(method_name(ex)), out),
         Fixed::RequestUri => append_some(Some(ex.head.target()).filter(|target| !target.is_empty()), out),
-        Fixed::Scheme => append_text("http", out),
+        Fixed::Scheme => append_text(if ex.client.is_secure() { "https" } else { "http" }, out),
         Fixed::ServerAddr => match ex.client.local {
             Some(local) => append_display(local.ip(), out),
             None => append_text("unix:", out),
@@ -401,16 +468,20 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         Fixed::CacheDetail => append_some(Some(ex.cache_detail.as_bytes()).filter(|detail| !detail.is_empty()), out),
         Fixed::LimitReqStatus => append_some(ex.limit_req_status.map(str::as_bytes), out),
         Fixed::LimitConnStatus => append_some(ex.limit_conn_status.map(str::as_bytes), out),
-        Fixed::Http2 | Fixed::Http3 => true,
-        Fixed::GzipRatio
-        | Fixed::GzipHttpAcceptEncoding
-        | Fixed::SslProtocol
-        | Fixed::SslCipher
-        | Fixed::SslEarlyData
-        | Fixed::SslSessionReused
-        | Fixed::SslServerName
-        | Fixed::SslClientVerify
-        | Fixed::InvalidReferer
+        Fixed::Http2 => {
+            let name = if ex.client.is_secure() { "h2" } else { "h2c" };
+            append_text(if ex.head.version == Version::Http2 { name } else { "" }, out)
+        }
+        Fixed::Http3 => true,
+        // As nginx: two decimals, and nothing for what was not compressed.
+        Fixed::GzipRatio => match ex.squeezed {
+            Some((before, after @ 1..)) => {
+                let hundredths = before.saturating_mul(100) / after;
+                append_display(format_args!("{}.{:02}", hundredths / 100, hundredths % 100), out)
+            }
+            Some(_) | None => false,
+        },
+        Fixed::InvalidReferer
         | Fixed::TcpinfoRtt
         | Fixed::TcpinfoRttvar
         | Fixed::TcpinfoSndCwnd

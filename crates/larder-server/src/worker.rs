@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use larder_http::Time;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
+use crate::compressor::Compressor;
+use crate::conn::tls;
 use crate::context::{Cx, Local};
 use crate::exchange::{Client, Exchange};
 use crate::stats::{AllStats, Stats, Sums};
@@ -16,17 +18,28 @@ use crate::stats::{AllStats, Stats, Sums};
 const POOLED_MAX: usize = 256;
 /// How much a worker reads at once, at least.
 const READ_BYTES: usize = 32 * 1024;
+/// How many buffers for frames wait to be used again, and how large one may have grown.
+const FRAME_BUFFERS_MAX: usize = 64;
+const FRAME_BYTES_KEPT: usize = 256 * 1024;
 
 /// What lives as long as the thread.
 pub struct Worker {
     /// Its counters.
     pub stats: Arc<Stats>,
+    /// Who compresses pages, for all workers.
+    pub compressor: Arc<Compressor>,
     all_stats: AllStats,
     current: RefCell<Rc<Local>>,
     /// Lent to whichever connection has become readable, so that an idle one holds no buffer.
     pub read_buffer: RefCell<Vec<u8>>,
     /// Lent likewise for the head of a response.
     pub write_buffer: RefCell<Vec<u8>>,
+    /// Lent to the TLS connection at hand.
+    pub tls_buffers: RefCell<tls::Buffers>,
+    /// Buffers for frames of HTTP/2; a connection has one while it has something to say.
+    frames: RefCell<Vec<Vec<u8>>>,
+    /// Handshakes take turns: one signature a turn of the loop, so that nobody's page waits for a crowd of them.
+    handshakes: Semaphore,
     #[allow(clippy::vec_box, reason = "exchanges are large and move between steps as boxes")]
     pool: RefCell<Vec<Box<Exchange>>>,
     idle: RefCell<Vec<Option<Waker>>>,
@@ -58,14 +71,18 @@ pub struct Running {
 
 impl Worker {
     /// A worker that begins with `local`.
-    pub fn new(local: Rc<Local>, all_stats: &AllStats) -> Rc<Self> {
+    pub fn new(local: Rc<Local>, all_stats: &AllStats, compressor: Arc<Compressor>) -> Rc<Self> {
         use std::hash::{BuildHasher as _, RandomState};
         Rc::new(Self {
             stats: all_stats.add_worker(),
+            compressor,
             all_stats: all_stats.clone(),
             current: RefCell::new(local),
             read_buffer: RefCell::new(vec![0; READ_BYTES]),
             write_buffer: RefCell::new(Vec::with_capacity(READ_BYTES)),
+            tls_buffers: RefCell::default(),
+            frames: RefCell::default(),
+            handshakes: Semaphore::new(1),
             pool: RefCell::default(),
             idle: RefCell::default(),
             free: RefCell::default(),
@@ -110,6 +127,29 @@ impl Worker {
         if pool.len() < POOLED_MAX {
             pool.push(exchange);
         }
+    }
+
+    /// An empty buffer for frames.
+    pub fn frames(&self) -> Vec<u8> {
+        self.frames.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
+    }
+
+    /// Takes such a buffer back.
+    pub fn take_frames(&self, mut buffer: Vec<u8>) {
+        let mut frames = self.frames.borrow_mut();
+        if frames.len() < FRAME_BUFFERS_MAX && buffer.capacity() <= FRAME_BYTES_KEPT {
+            buffer.clear();
+            frames.push(buffer);
+        }
+    }
+
+    /// Does a step of a handshake when it is its turn. After each, all that is ready goes first.
+    pub async fn in_turn<R>(&self, step: impl FnOnce() -> R) -> R {
+        // The semaphore is never closed.
+        let _turn = self.handshakes.acquire().await;
+        let done = step();
+        tokio::task::yield_now().await;
+        done
     }
 
     /// Whether the worker finishes what it has and takes nothing new.
@@ -244,6 +284,8 @@ mod tests {
             local: None,
             bound: larder_conf::model::ListenAddress::Unix("/run/a.sock".into()),
             began: Time(1000),
+            proxy: None,
+            secured: crate::exchange::Secured::Not,
         };
         assert_eq!(age(&client, Time(3500)).as_millis(), 2500);
         assert_eq!(age(&client, Time(0)).as_millis(), 0, "a clock that was set back");

@@ -1,16 +1,18 @@
 //! An HTTP/1.1 client that sends what it is told and reads exactly one response at a time.
 
 use std::io::{self, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::PATIENCE;
+use crate::stream::Stream;
+use crate::tls::{Tls, TlsFacts};
 use crate::wire::{Incoming, field};
 
 /// A connection to a server.
 #[derive(Debug)]
 pub struct Client {
-    incoming: Incoming<TcpStream>,
+    incoming: Incoming<Stream>,
     patience: Duration,
 }
 
@@ -40,6 +42,8 @@ pub enum Framing {
     Length,
     /// Chunked.
     Chunked,
+    /// The end of a stream of HTTP/2.
+    Stream,
     /// The end of the connection.
     Close,
     /// The connection ended before the body did.
@@ -90,32 +94,56 @@ impl Response {
 impl Client {
     /// Connects.
     pub fn connect(address: SocketAddr) -> io::Result<Client> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Client { incoming: Incoming::new(stream), patience: PATIENCE })
+        Ok(Client::over(Stream::connect(address)?))
+    }
+
+    /// Connects with TLS, through the end of the handshake.
+    pub fn connect_tls(address: SocketAddr, tls: &Tls) -> io::Result<Client> {
+        Client::connect_tls_after(address, tls, b"")
+    }
+
+    /// The same, behind bytes that are sent before the handshake, such as a PROXY protocol header.
+    pub fn connect_tls_after(address: SocketAddr, tls: &Tls, first: &[u8]) -> io::Result<Client> {
+        Ok(Client::over(Stream::connect_tls(address, tls, first)?))
+    }
+
+    /// Connects with TLS and sends `early` as early data, where a session resumed by [`Tls::early`] allows it.
+    ///
+    /// The flag says whether the server took it; when it did not, `early` is still to be sent.
+    pub fn connect_early(address: SocketAddr, tls: &Tls, early: &[u8]) -> io::Result<(Client, bool)> {
+        let (stream, is_taken) = Stream::connect_early(address, tls, early)?;
+        Ok((Client::over(stream), is_taken))
+    }
+
+    fn over(stream: Stream) -> Client {
+        Client { incoming: Incoming::new(stream), patience: PATIENCE }
+    }
+
+    /// What the handshake came to; `None` without TLS.
+    pub fn tls(&self) -> Option<TlsFacts> {
+        self.incoming.stream.facts()
     }
 
     /// Waits this long for bytes that are due, instead of [`PATIENCE`].
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
-        drop(self.incoming.stream.set_read_timeout(Some(patience)));
+        self.incoming.stream.set_read_timeout(patience);
     }
 
     /// The address of this end.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.incoming.stream.local_addr()
+        self.incoming.stream.socket().local_addr()
     }
 
     /// Sends these bytes.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
-        Ok(self.incoming.stream.write_all(bytes)?)
+        self.incoming.stream.write_all(bytes)?;
+        Ok(self.incoming.stream.flush()?)
     }
 
     /// Says that nothing more will be sent.
     pub fn finish(&mut self) -> Result<(), ClientError> {
-        Ok(self.incoming.stream.shutdown(Shutdown::Write)?)
+        Ok(self.incoming.stream.finish()?)
     }
 
     /// Reads one response to a request with `method`; a response of status 1xx counts as one.
@@ -173,12 +201,12 @@ impl Client {
 
     /// Whether the server closes within `limit`, with nothing more to say.
     pub fn is_closed_within(&mut self, limit: Duration) -> bool {
-        drop(self.incoming.stream.set_read_timeout(Some(limit)));
+        self.incoming.stream.set_read_timeout(limit);
         let closed = match self.incoming.up_to(1) {
             Ok(bytes) => bytes.is_empty(),
-            Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+            Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof),
         };
-        drop(self.incoming.stream.set_read_timeout(Some(self.patience)));
+        self.incoming.stream.set_read_timeout(self.patience);
         closed
     }
 }

@@ -8,27 +8,41 @@
 #![forbid(unsafe_code)]
 
 mod by_hand;
+mod certificates;
 mod client;
+mod coding;
 mod fastcgi;
 mod folder;
+mod front;
+mod http2;
 mod origin;
 mod php;
 mod ports;
 mod script;
 mod server;
+mod stream;
+mod tls;
 mod wire;
 
 use std::time::Duration;
 
 pub use by_hand::{HandConnection, HandOrigin};
+pub use certificates::{Certificate, Certificates, KeyKind, Lifetime};
 pub use client::{Client, ClientError, Framing, Response};
+pub use coding::{gzipped, unpacked};
 pub use fastcgi::{FastCgiEnd, FastCgiOrigin, FastCgiReply, FastCgiSeen};
 pub use folder::Folder;
+pub use front::{Front, FrontOptions, FrontSeen};
+pub use http2::{
+    Frame, FrameKind, Http2Client, Http2End, Http2Error, Http2Exchange, Http2Options, Http2Request, RawAnswer, RawEnd,
+    RawHttp2, request_block,
+};
 pub use origin::{Answer, Origin, OriginSeen, Then};
 pub use php::{PhpFpm, PhpFpmOptions};
 pub use ports::free_port;
 pub use script::{Hold, Route};
 pub use server::{ServerUnderTest, Signal, StartError, children_of, is_running, signal_to};
+pub use tls::{Tls, TlsFacts};
 pub use wire::text_of;
 
 /// How long anything may take before a test fails: far longer than a loaded machine needs.

@@ -7,7 +7,7 @@ use larder_conf::{Diagnostic, Loader, MemoryLoader, Severity, Sources, render};
 
 use crate::loader::DiskLoader;
 use crate::paths::{DefaultLog, PID_FILE, Paths};
-use crate::serving;
+use crate::serving::{self, Material};
 
 /// What decides, beside the files, what a configuration means. Goes to the serving process as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Configuration {
     pub sources: Sources,
     /// How it was read.
     pub surroundings: Surroundings,
+    /// The files of TLS.
+    pub material: Material,
     /// What an operator should know though it can be used.
     pub notices: Vec<Diagnostic>,
 }
@@ -105,14 +107,19 @@ impl Configuration {
     fn load(surroundings: Surroundings, loader: &mut dyn Loader) -> Result<Configuration, Rejected> {
         let loaded = parse(&surroundings, loader)?;
         let (mut config, sources, mut notices) = (loaded.config, loaded.sources, loaded.notices);
-        let (errors, more) = serving::check(&config);
+        let mut material = Material::new();
+        for file in larder_conf::model::tls_files(&config) {
+            let read = loader.read(&file.path);
+            material.add(file.path, read);
+        }
+        let (errors, more) = serving::check(&config, &material);
         if !errors.is_empty() {
             return Err(Rejected { rendered: render(&errors, &sources) });
         }
         notices.extend(more);
         notices.extend(notices_about(&config, surroundings.is_root));
         fill_in(&mut config, &surroundings);
-        Ok(Configuration { config, sources, surroundings, notices })
+        Ok(Configuration { config, sources, surroundings, material, notices })
     }
 }
 

@@ -129,7 +129,8 @@ impl Process {
                 .collect(),
             logs: generation.logs.iter().map(|(path, _)| path.clone()).collect(),
         };
-        let message = Message::Configure(Box::new(configure.with_sources(&configuration.sources)));
+        let message =
+            Message::Configure(Box::new(configure.with_files(&configuration.sources, &configuration.material)));
         let sockets = listeners.flat_map(|listener| listener.sockets());
         let logs = generation.logs.iter().map(|(_, descriptor)| descriptor);
         let descriptors: Vec<_> = sockets.chain(logs).map(AsFd::as_fd).collect();

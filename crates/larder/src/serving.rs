@@ -3,13 +3,14 @@
 use std::thread;
 
 use larder_conf::Diagnostic;
-use larder_conf::model::{Config, LogLevel};
+use larder_conf::model::LogLevel;
 use larder_server::Serving;
 use tokio::sync::oneshot;
 
+use crate::configuration::Configuration;
 use crate::logs::OpenLog;
 
-pub use larder_server::{Descriptors, NGINX_VERSION, ServingOptions, check};
+pub use larder_server::{Descriptors, Material, NGINX_VERSION, ServingOptions, check};
 
 /// The workers of this process.
 ///
@@ -28,14 +29,21 @@ pub enum Server {
 
 impl Server {
     /// Starts the workers.
-    pub fn start(config: Config, descriptors: Descriptors, options: ServingOptions) -> Result<Server, Vec<Diagnostic>> {
-        Serving::start(config, descriptors, options).map(|serving| Server::Running(Box::new(serving)))
+    pub fn start(
+        configuration: &Configuration,
+        descriptors: Descriptors,
+        options: ServingOptions,
+    ) -> Result<Server, Vec<Diagnostic>> {
+        let (config, material) = (configuration.config.clone(), &configuration.material);
+        Serving::start(config, material, descriptors, options).map(|serving| Server::Running(Box::new(serving)))
     }
 
     /// Serves another configuration from now on.
-    pub fn reload(&self, config: Config, descriptors: Descriptors) -> Result<(), Vec<Diagnostic>> {
+    pub fn reload(&self, configuration: &Configuration, descriptors: Descriptors) -> Result<(), Vec<Diagnostic>> {
         match self {
-            Server::Running(serving) => serving.reload(config, descriptors),
+            Server::Running(serving) => {
+                serving.reload(configuration.config.clone(), &configuration.material, descriptors)
+            }
             Server::Leaving(_) | Server::Gone => Ok(()),
         }
     }

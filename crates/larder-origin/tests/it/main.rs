@@ -5,3 +5,4 @@ mod http;
 mod origin;
 mod pool;
 mod retry;
+mod tls;

@@ -194,6 +194,8 @@ pub fn get(group: &Arc<Group>) -> Fetch {
             read: Duration::from_secs(5),
             ..Limits::default()
         },
+        tls: None,
+        preface: None,
         retry: Retry { rules: RetryRules::default(), tries: 0, timeout: None, is_idempotent: true },
         keep: true,
         method_is_head: false,

@@ -21,11 +21,18 @@ pub(super) fn listeners(builder: &mut Builder, http: &model::Http) {
                         address: listen.address.clone(),
                         default: index,
                         names: NameTable::default(),
+                        tls: false,
+                        http2: false,
+                        proxy_protocol: false,
                     });
                     has_default.push(false);
                     listeners.len() - 1
                 }
             };
+            // What one server says of the protocol holds for all at the address, as in nginx.
+            listeners[place].tls |= listen.ssl;
+            listeners[place].http2 |= listen.http2;
+            listeners[place].proxy_protocol |= listen.proxy_protocol;
             if listen.is_default && !has_default[place] {
                 listeners[place].default = index;
                 has_default[place] = true;
@@ -42,6 +49,8 @@ pub(super) fn listeners(builder: &mut Builder, http: &model::Http) {
         listener.names.suffixes.sort_by(by_length);
         listener.names.prefixes.sort_by(by_length);
     }
+    builder.site.speaks_http2 =
+        listeners.iter().any(|listener| listener.http2) || http.servers.iter().any(|server| server.http2.enabled);
     builder.site.listeners = listeners;
 }
 

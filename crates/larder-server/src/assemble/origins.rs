@@ -1,5 +1,7 @@
 //! Origins: groups of them, and how `fastcgi_pass` and `proxy_pass` ask them.
 
+mod tls;
+
 use std::sync::Arc;
 
 use larder_conf::as_literal;
@@ -12,6 +14,8 @@ use crate::text::Text;
 
 use super::{Builder, next_policy};
 
+pub use tls::Making;
+
 /// Fields of an origin's answer that concern larder alone (nginx's lists of hidden headers).
 const ALWAYS_HIDDEN: [&str; 6] =
     ["status", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering", "x-accel-charset"];
@@ -23,7 +27,7 @@ impl Builder {
         for upstream in &http.upstreams {
             let mut servers = Vec::new();
             for server in &upstream.servers {
-                let found = addresses(&server.address.value, true);
+                let found = addresses(&server.address.value, Some(Scheme::Http.port()));
                 if found.is_empty() {
                     // A name that does not resolve is that origin's trouble, not the whole site's.
                     let name = &server.address.value;
@@ -63,15 +67,15 @@ impl Builder {
     }
 
     /// The group at a place that is written out: an `upstream`, or a group of one address.
-    fn group(&mut self, place: &str, http: bool, keep: bool, span: larder_conf::Span) -> usize {
+    fn group(&mut self, place: &str, port: Option<u16>, keep: bool, span: larder_conf::Span) -> usize {
         if let Some(&group) = self.site.group_names.get(place) {
             return group;
         }
-        let name = format!("{place} {http} {keep}");
+        let name = format!("{place} {port:?} {keep}");
         if let Some(&group) = self.groups_by_place.get(&name) {
             return group;
         }
-        let found = addresses(place, http);
+        let found = addresses(place, port);
         if found.is_empty() {
             self.warn(format!("host not found in upstream \"{place}\": it counts as down"), span);
         }
@@ -89,7 +93,7 @@ impl Builder {
         let fastcgi = &settings.fastcgi;
         let target = match as_literal(pass) {
             Some(place) => {
-                let group = self.group(place, false, false, pass.span);
+                let group = self.group(place, None, false, pass.span);
                 Target::Group { group, host: place.as_bytes().into(), uri: None }
             }
             None => Target::Variable(self.text(pass)),
@@ -112,12 +116,15 @@ impl Builder {
 
     pub(super) fn proxy(&mut self, pass: &Template, location: &model::Location, http: &model::Http) -> Handler {
         let proxy = &location.settings.proxy;
+        let mut scheme = Scheme::Http;
         let target = match as_literal(pass) {
             Some(url) => {
-                let rest = url.strip_prefix("http://").unwrap_or(url);
+                let (written, rest) = Scheme::of(url.as_bytes()).unwrap_or((Scheme::Http, url.as_bytes()));
+                scheme = written;
+                let rest = &url[url.len() - rest.len()..];
                 let (place, uri) = split_authority(rest.as_bytes());
                 let place = &rest[..place.len()];
-                let group = self.group(place, true, false, pass.span);
+                let group = self.group(place, Some(scheme.port()), false, pass.span);
                 Target::Group { group, host: place.as_bytes().into(), uri: uri.map(Into::into) }
             }
             None => Target::Variable(self.text(pass)),
@@ -128,7 +135,11 @@ impl Builder {
         };
         let headers =
             proxy.set_headers.iter().map(|(name, value)| (name.as_bytes().into(), self.text(value))).collect();
+        let may_be_tls = scheme == Scheme::Https || matches!(target, Target::Variable(_));
         let protocol = Protocol::Http(HttpParts {
+            scheme,
+            tls: may_be_tls.then(|| tls::origin_tls(self, &proxy.tls, pass.span)),
+            proxy_protocol: proxy.proxy_protocol,
             headers,
             body: self.maybe(proxy.set_body.as_ref()),
             method: self.maybe(proxy.method.as_ref()),

@@ -20,11 +20,12 @@ use crate::context::Cx;
 use crate::exchange::{Client, Exchange, RequestBody};
 use crate::request::receive::{Received, receive};
 use crate::request::{self, Response, Slow, Step, Stop, deliver};
-use crate::site::{Listener, Site, listener_for};
 use crate::worker::{Seat, Worker};
 
 use super::send::{self, Rest, SendError};
-use super::{Io, ReadError, Stream, tunnel};
+use super::sink::Sink;
+use super::stream::Stream;
+use super::{Inbound, Io, ReadError, linger, tunnel};
 
 /// The timer of a connection that has no limit: far away.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -43,6 +44,8 @@ pub struct Connection {
     is_reading: bool,
     /// When the head at hand began to come.
     head_began: Option<Time>,
+    /// Whether a response was cut off, so that the end of the connection must not look like its end.
+    is_cut: bool,
 }
 
 impl Drop for Connection {
@@ -90,11 +93,11 @@ enum What {
 }
 
 impl Connection {
-    /// A connection that was just accepted.
-    pub fn new(stream: Stream, client: Rc<Client>, worker: Rc<Worker>) -> Self {
+    /// A connection whose first bytes, if any were read, are `first`.
+    pub fn new(stream: Stream, first: Vec<u8>, client: Rc<Client>, worker: Rc<Worker>) -> Self {
         let seat = worker.sit();
         Self {
-            io: Io::new(stream),
+            io: Io::new(stream, first),
             client,
             worker,
             seat,
@@ -102,6 +105,7 @@ impl Connection {
             deadline: Instant::now(),
             is_reading: false,
             head_began: None,
+            is_cut: false,
         }
     }
 
@@ -112,29 +116,28 @@ impl Connection {
         tokio::pin!(sleep);
         loop {
             match std::future::poll_fn(|task| self.poll(task, sleep.as_mut())).await {
-                Turn::Close => return,
+                Turn::Close => break,
                 Turn::Work(work) => {
                     self.worker.stats.writing.add(1);
                     let keep = Box::pin(slow(&mut self, work)).await;
                     self.worker.stats.writing.sub(1);
                     if !keep {
-                        return;
+                        break;
                     }
                 }
             }
         }
-    }
-
-    /// Where the connection was accepted, in the configuration of now; `None` when it listens there no more.
-    fn listener<'a>(&self, site: &'a Site) -> Option<&'a Listener> {
-        listener_for(&site.listeners, &self.client.bound, self.client.local).map(|place| &site.listeners[place])
+        if !self.is_cut {
+            self.io.stream.close();
+        }
     }
 
     /// The first head has `client_header_timeout`.
     fn begin(&mut self) {
         let cx = self.worker.cx();
         let site = cx.site();
-        let limit = self.listener(site).map_or(NEVER, |listener| site.servers[listener.default].client.header_timeout);
+        let limit =
+            self.client.listener(site).map_or(NEVER, |listener| site.servers[listener.default].client.header_timeout);
         self.deadline = Instant::now() + limit;
     }
 
@@ -207,11 +210,14 @@ impl Connection {
         if self.is_reading {
             cx.local.logs.main(
                 LogLevel::Info,
-                format_args!("client timed out while reading client request headers, client: {}", peer(&self.client)),
+                format_args!(
+                    "client timed out while reading client request headers, client: {}",
+                    self.client.address()
+                ),
             );
         }
         let site = cx.site();
-        let resets = self.listener(site).is_some_and(|listener| {
+        let resets = self.client.listener(site).is_some_and(|listener| {
             site.locations[site.servers[listener.default].root].settings.reset_timedout_connection
         });
         if resets {
@@ -226,7 +232,7 @@ impl Connection {
         while at < bytes.len() {
             let cx = self.worker.cx();
             let site = cx.site();
-            let Some(listener) = self.listener(site) else { return Some(Turn::Close) };
+            let Some(listener) = self.client.listener(site) else { return Some(Turn::Close) };
             let began = *self.head_began.get_or_insert_with(clock::now);
             let mut exchange = self.worker.exchange(&self.client);
             exchange.number = self.number + 1;
@@ -322,10 +328,6 @@ fn ensure(buffer: &mut Vec<u8>, bytes: usize) {
     }
 }
 
-fn peer(client: &Client) -> String {
-    client.peer.map_or_else(|| "unix:".to_owned(), |peer| peer.ip().to_string())
-}
-
 /// Writes the log lines of a finished exchange.
 fn finish(ex: &mut Exchange, cx: &Cx) {
     cx.local.logs.access(ex, cx);
@@ -339,7 +341,7 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
         What::Send(rest) => return send_rest(connection, rest, ex, &cx).await,
         What::End => return end(connection, ex, &cx, None).await,
         What::Respond(response) => Some(response),
-        What::Steps(slow) => request::finish(slow, &mut ex, &cx, &mut connection.io).await,
+        What::Steps(slow) => request::finish(slow, &mut ex, &cx, Inbound::Connection(&mut connection.io)).await,
     };
     let Some(response) = response else {
         finish(&mut ex, &cx);
@@ -366,7 +368,7 @@ fn unread(ex: &Exchange) -> Option<Option<u64>> {
 
 async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange>, cx: &Cx) -> bool {
     let unread = unread(&ex);
-    if let Err(error) = send::rest(&mut connection.io, rest, &mut ex, cx).await {
+    if let Err(error) = send::rest(Sink::Connection(&connection.io.stream), rest, &mut ex, cx).await {
         match &error {
             SendError::TimedOut => {
                 cx.local.logs.error(cx, &ex, LogLevel::Info, format_args!("client timed out while sending to client"));
@@ -380,6 +382,7 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
             // The origin's failure is in the log already.
             SendError::Incomplete(_) => {}
         }
+        connection.is_cut = true;
         finish(&mut ex, cx);
         return false;
     }
@@ -413,7 +416,7 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx, unread
         LingeringClose::Always => true,
     };
     if lingers {
-        linger(connection, settings.lingering_time, settings.lingering_timeout).await;
+        linger(&mut connection.io.stream, settings.lingering_time, settings.lingering_timeout).await;
     }
     false
 }
@@ -446,16 +449,4 @@ async fn discard(connection: &mut Connection, bytes: Option<u64>, total: Duratio
         }
     }
     left == 0
-}
-
-/// Closes our side and reads what still comes, so that a client which is still sending gets to read the answer.
-async fn linger(connection: &mut Connection, total: Duration, each: Duration) {
-    connection.io.stream.shutdown_write();
-    let began = Instant::now();
-    while began.elapsed() < total {
-        let left = each.min(total.saturating_sub(began.elapsed()));
-        if connection.io.read_some(usize::MAX, left).await.is_err() {
-            return;
-        }
-    }
 }

@@ -1,117 +1,56 @@
 //! A client's connection: its stream, what was read and not yet used, waiting with a limit.
 
 pub mod h1;
+pub mod h2;
+pub mod open;
 pub mod send;
+pub mod sink;
+pub mod socket;
+pub mod stream;
+pub mod tls;
 pub mod tunnel;
 
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd as _, BorrowedFd};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::io;
 use std::time::Duration;
 
-use rustix::net::RecvFlags;
-use tokio::io::{AsyncRead as _, Interest, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use stream::Stream;
 
 /// How much is read at once from a request's body.
 const BODY_READ_BYTES: usize = 64 * 1024;
 
-/// A stream to a client.
-#[derive(Debug)]
-pub enum Stream {
-    /// TCP.
-    Tcp(TcpStream),
-    /// A unix socket.
-    Unix(UnixStream),
+/// How much of what nobody wants is read at once.
+const LINGER_BYTES: usize = 16 * 1024;
+
+/// The client's side of one request: its body, and whether somebody still waits for the answer.
+pub enum Inbound<'a> {
+    /// A connection of its own.
+    Connection(&'a mut Io),
+    /// A stream of a shared one.
+    Stream(&'a h2::Handle),
 }
 
-impl Stream {
-    /// Reads what is there. A read that does not fill the buffer needs no second one to learn that there is no more.
-    pub fn poll_read(&mut self, task: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+impl Inbound<'_> {
+    /// Reads at least a byte of the body, which is `max` bytes at most, within `timeout`.
+    pub async fn read_some(&mut self, max: usize, timeout: Duration) -> Result<Bytes, ReadError> {
         match self {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(task, buf),
-            Self::Unix(stream) => Pin::new(stream).poll_read(task, buf),
+            Self::Connection(io) => io.read_some(max, timeout).await.map(Bytes::from),
+            Self::Stream(handle) => handle.read(timeout).await?.ok_or(ReadError::Closed),
         }
     }
 
-    /// Writes what fits now.
-    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_write(bytes),
-            Self::Unix(stream) => stream.try_write(bytes),
-        }
-    }
-
-    /// Writes of several buffers what fits now.
-    pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_write_vectored(slices),
-            Self::Unix(stream) => stream.try_write_vectored(slices),
-        }
-    }
-
-    /// Does something with the socket when it may be ready for it.
-    pub fn try_io<R>(&self, interest: Interest, f: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        match self {
-            Self::Tcp(stream) => stream.try_io(interest, || f(stream.as_fd())),
-            Self::Unix(stream) => stream.try_io(interest, || f(stream.as_fd())),
-        }
-    }
-
-    async fn writable(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.writable().await,
-            Self::Unix(stream) => stream.writable().await,
-        }
-    }
-
-    async fn readable(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.readable().await,
-            Self::Unix(stream) => stream.readable().await,
-        }
-    }
-
-    /// Waits until the peer has closed the connection, and for ever when it sends something.
+    /// Waits until the client has left. One that has sent more meanwhile is not gone.
     pub async fn gone(&self) {
-        loop {
-            if self.readable().await.is_err() {
-                return;
-            }
-            let peeked = self.try_io(Interest::READABLE, |fd| {
-                let mut byte = [0; 1];
-                let (n, _) = rustix::net::recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
-                Ok(n)
-            });
-            match peeked {
-                Ok(0) => return,
-                Ok(_) => return std::future::pending().await,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return,
-            }
-        }
-    }
-
-    fn shutdown_write(&self) {
-        let fd = match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
-        };
-        // The peer may be gone; then there is nothing to tell it.
-        let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
-    }
-
-    /// Makes closing reset the connection, so that the kernel keeps nothing for a client that does not answer.
-    fn reset_on_close(&self) {
-        if let Self::Tcp(stream) = self {
-            let _ = stream.set_zero_linger();
+        match self {
+            Self::Connection(io) => io.gone().await,
+            Self::Stream(handle) => handle.gone().await,
         }
     }
 }
 
 /// A stream, and what was read from it and not yet used.
-#[derive(Debug)]
 pub struct Io {
     /// The stream.
     pub stream: Stream,
@@ -133,9 +72,9 @@ pub enum ReadError {
 }
 
 impl Io {
-    /// A stream that nothing was read from.
-    pub fn new(stream: Stream) -> Self {
-        Self { stream, pending: Vec::new() }
+    /// A stream from which `pending` has been read.
+    pub fn new(stream: Stream, pending: Vec<u8>) -> Self {
+        Self { stream, pending }
     }
 
     /// Whether something was read and not yet used.
@@ -160,15 +99,7 @@ impl Io {
             return Ok(std::mem::replace(&mut self.pending, rest));
         }
         let mut room = vec![0; max.min(BODY_READ_BYTES)];
-        let read = std::future::poll_fn(|task| {
-            let mut buf = ReadBuf::new(&mut room);
-            match self.stream.poll_read(task, &mut buf) {
-                Poll::Ready(Ok(())) => Poll::Ready(Ok(buf.filled().len())),
-                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                Poll::Pending => Poll::Pending,
-            }
-        });
-        match tokio::time::timeout(timeout, read).await {
+        match tokio::time::timeout(timeout, self.stream.read(&mut room)).await {
             Err(_) => Err(ReadError::TimedOut),
             Ok(Ok(0)) => Err(ReadError::Closed),
             Ok(Ok(n)) => {
@@ -197,5 +128,19 @@ impl Io {
             return std::future::pending().await;
         }
         self.stream.gone().await;
+    }
+}
+
+/// Closes our side and reads what still comes, so that a client which is still sending gets to read the answer.
+async fn linger(stream: &mut Stream, total: Duration, each: Duration) {
+    stream.shutdown_write();
+    let began = Instant::now();
+    let mut room = vec![0; LINGER_BYTES];
+    while began.elapsed() < total {
+        let left = each.min(total.saturating_sub(began.elapsed()));
+        match tokio::time::timeout(left, stream.read(&mut room)).await {
+            Ok(Ok(1..)) => {}
+            Ok(Ok(0) | Err(_)) | Err(_) => return,
+        }
     }
 }

@@ -5,18 +5,22 @@
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use larder_cache::Form;
 use larder_http::{LAST_CHUNK, chunk_head};
-use larder_store::{Piece, Whole};
+use larder_store::{Body, Piece, Whole};
 use tokio::io::Interest;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::request::deliver::{Outgoing, Source};
+use crate::request::recode::{Fed, Recoder};
 
-use super::{Io, Stream};
+use super::sink::Sink;
+use super::socket::Socket;
+use super::stream::Stream;
 
 /// Bodies up to this size are copied behind the head: measured, `send` of one buffer costs 0.24 µs less than
 /// `writev` of two, and copying 8 KB less than that.
@@ -25,6 +29,10 @@ const COPIED_BYTES_MAX: u64 = 8 * 1024;
 const SLICES_MAX: usize = 16;
 /// How much of a file or stream is sent between two looks at the clock.
 const STEP_BYTES: usize = 256 * 1024;
+/// How much of a compressed body is gathered before it is sent.
+const RECODED_BYTES: usize = 16 * 1024;
+/// How much of a file is copied at once, where `sendfile` cannot be used.
+const COPY_BYTES: usize = 64 * 1024;
 
 /// Why a response did not reach the client whole.
 #[derive(Debug, thiserror::Error)]
@@ -71,17 +79,78 @@ pub fn try_now(stream: &Stream, head: &mut Vec<u8>, outgoing: Outgoing, ex: &mut
             Some(whole) => (write_whole(stream, head, whole, range)?, range.end - range.start),
             None => (0, u64::MAX),
         },
+        Outgoing::HitForm(form) => write_form(stream, head, form)?,
+        Outgoing::Form(form) => write_form(stream, head, form)?,
         // These wait; their head goes out with the first piece, or with MSG_MORE before a file.
-        Outgoing::File(..) | Outgoing::Stream { .. } | Outgoing::Chunk(..) | Outgoing::Parts(..) => (0, u64::MAX),
+        Outgoing::File(..)
+        | Outgoing::Stream { .. }
+        | Outgoing::Recoded { .. }
+        | Outgoing::Trailed(..)
+        | Outgoing::Parts(..) => (0, u64::MAX),
     };
     let head_sent = wrote.min(head_len);
     let body_sent = (wrote - head_sent) as u64;
     ex.sent = (wrote as u64, body_sent);
-    if body_len != u64::MAX && wrote as u64 == head_len as u64 + body_len {
+    if body_len != u64::MAX && wrote as u64 == head_len as u64 + body_len && stream.is_flushed() {
         return Ok(None);
     }
     let left = head[head_sent..head_len].to_vec();
     Ok(Some(Rest { head: left, outgoing, body_sent }))
+}
+
+/// The body of a response when all of it is in memory: its bytes can go out without waiting for anything but the client.
+pub fn in_memory(outgoing: &Outgoing) -> Option<InMemory<'_>> {
+    let (whole, range) = match outgoing {
+        Outgoing::Nothing => return Some(InMemory::Bytes(&[])),
+        Outgoing::Bytes(bytes) => return Some(InMemory::Bytes(bytes)),
+        Outgoing::Hit(object, range) => (object.body.whole()?, range),
+        Outgoing::Stored(object, range) => (object.body.whole()?, range),
+        Outgoing::HitForm(form) => return all_of(form),
+        Outgoing::Form(form) => return all_of(form),
+        Outgoing::File(..)
+        | Outgoing::Stream { .. }
+        | Outgoing::Recoded { .. }
+        | Outgoing::Trailed(..)
+        | Outgoing::Parts(..) => return None,
+    };
+    Some(InMemory::Pieces(whole, range.clone()))
+}
+
+fn all_of(form: &Form) -> Option<InMemory<'_>> {
+    let whole = form.body.whole()?;
+    Some(InMemory::Pieces(whole, 0..whole.len()))
+}
+
+/// A body that is in memory.
+pub enum InMemory<'a> {
+    /// In one piece.
+    Bytes(&'a [u8]),
+    /// This part of a stored one.
+    Pieces(&'a Whole, Range<u64>),
+}
+
+impl InMemory<'_> {
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Pieces(_, range) => range.end - range.start,
+        }
+    }
+
+    /// Hands its pieces to `each`, in order.
+    pub fn for_each(&self, mut each: impl FnMut(&[u8])) {
+        match self {
+            Self::Bytes(bytes) => each(bytes),
+            Self::Pieces(whole, range) => {
+                let mut at = 0;
+                for piece in whole.pieces() {
+                    each(part(piece, range, at));
+                    at += piece.len() as u64;
+                }
+            }
+        }
+    }
 }
 
 fn retried(result: io::Result<usize>) -> io::Result<usize> {
@@ -112,6 +181,14 @@ fn write_whole(stream: &Stream, head: &mut Vec<u8>, whole: &Whole, range: &Range
     retried(stream.try_write_vectored(&slices[..count]))
 }
 
+/// Writes a form, which is always whole; returns what was written, and the length of the body.
+fn write_form(stream: &Stream, head: &mut Vec<u8>, form: &Form) -> io::Result<(usize, u64)> {
+    match form.body.whole() {
+        Some(whole) => Ok((write_whole(stream, head, whole, &(0..whole.len()))?, whole.len())),
+        None => Ok((0, u64::MAX)),
+    }
+}
+
 /// The part of a piece that begins at `at` of the body which lies in `range`.
 fn part<'a>(piece: &'a [u8], range: &Range<u64>, at: u64) -> &'a [u8] {
     let start = range.start.saturating_sub(at).min(piece.len() as u64) as usize;
@@ -139,18 +216,25 @@ fn fill<'a>(slices: &mut [IoSlice<'a>], whole: &'a Whole, range: &Range<u64>) ->
 }
 
 /// Sends the rest of a response, waiting for the client where it is slow.
-pub async fn rest(io: &mut Io, rest: Rest, ex: &mut Exchange, cx: &Cx) -> Result<(), SendError> {
+pub async fn rest(sink: Sink<'_>, rest: Rest, ex: &mut Exchange, cx: &Cx) -> Result<(), SendError> {
     let loc = &cx.site().locations[ex.location];
     let mut sender = Sender {
-        stream: &io.stream,
+        sink,
         timeout: loc.settings.send_timeout,
         limit: Limit::of(ex, cx),
         watches: watches(ex, cx),
+        recoding: None,
         head: rest.head,
         sent: ex.sent,
     };
-    let result = sender.body(rest.outgoing, rest.body_sent).await;
+    let mut result = sender.body(rest.outgoing, rest.body_sent).await;
+    if result.is_ok() {
+        result = sender.flush().await;
+    }
     ex.sent = sender.sent;
+    if let Some(recoding) = sender.recoding {
+        ex.squeezed = Some((recoding.taken, recoding.made));
+    }
     result
 }
 
@@ -199,14 +283,63 @@ pub fn is_limited(ex: &Exchange, cx: &Cx) -> bool {
 }
 
 struct Sender<'a> {
-    stream: &'a Stream,
+    sink: Sink<'a>,
     timeout: Duration,
     limit: Option<Limit>,
     /// Whether a client that leaves ends the sending, though the origin is silent.
     watches: bool,
+    /// What is done to the body on its way.
+    recoding: Option<Recoding>,
     /// What is left of the head; goes out before anything else.
     head: Vec<u8>,
     sent: (u64, u64),
+}
+
+/// A body that is compressed or restored on its way.
+struct Recoding {
+    /// `None` when it has come to its end.
+    recoder: Option<Recoder>,
+    /// What was made and has not been sent.
+    out: Vec<u8>,
+    /// Bytes that went in.
+    taken: u64,
+    /// Bytes that came out.
+    made: u64,
+}
+
+impl Recoding {
+    fn new(recoder: Recoder) -> Self {
+        Self { recoder: Some(recoder), out: Vec::with_capacity(RECODED_BYTES), taken: 0, made: 0 }
+    }
+
+    /// Takes of `input`; says whether that was all.
+    fn feed(&mut self, input: &mut &[u8]) -> Result<Fed, SendError> {
+        let Some(recoder) = &mut self.recoder else { return Ok(Fed::All) };
+        let before = input.len();
+        let fed = recoder.feed(input, &mut self.out).map_err(SendError::Incomplete)?;
+        self.taken += (before - input.len()) as u64;
+        Ok(fed)
+    }
+
+    fn flush(&mut self) -> Result<(), SendError> {
+        match &mut self.recoder {
+            Some(recoder) => recoder.flush(&mut self.out).map_err(SendError::Incomplete),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), SendError> {
+        match self.recoder.take() {
+            Some(recoder) => recoder.finish(&mut self.out).map_err(SendError::Incomplete),
+            None => Ok(()),
+        }
+    }
+
+    /// What was made.
+    fn take(&mut self) -> Vec<u8> {
+        self.made += self.out.len() as u64;
+        std::mem::take(&mut self.out)
+    }
 }
 
 impl Sender<'_> {
@@ -216,14 +349,20 @@ impl Sender<'_> {
             Outgoing::Bytes(bytes) => self.memory(&bytes[done as usize..]).await,
             Outgoing::Hit(object, range) => {
                 let object = object.to_arc();
-                self.stored(&object, range.start + done..range.end).await
+                self.stored(&object.body, range.start + done..range.end).await
             }
-            Outgoing::Stored(object, range) => self.stored(&object, range.start + done..range.end).await,
+            Outgoing::Stored(object, range) => self.stored(&object.body, range.start + done..range.end).await,
+            Outgoing::HitForm(form) => self.form(&form.to_arc(), done).await,
+            Outgoing::Form(form) => self.form(&form, done).await,
+            Outgoing::Recoded { body, recoder, chunked, trailers } => {
+                self.recoding = Some(Recoding::new(*recoder));
+                self.recoded(*body, chunked, &trailers).await
+            }
             Outgoing::File(file, range) => self.file(&file, range.start + done..range.end).await,
             Outgoing::Stream { reader, range, chunked, trailers } => {
                 self.stream(reader, range, chunked, &trailers).await
             }
-            Outgoing::Chunk(inner, end) => {
+            Outgoing::Trailed(inner, end) => {
                 Box::pin(self.body(*inner, 0)).await?;
                 self.uncounted(&end).await
             }
@@ -235,7 +374,7 @@ impl Sender<'_> {
                             self.memory(&bytes[part.slice.start as usize..part.slice.end as usize]).await?
                         }
                         Source::File(file) => self.file(file, part.slice.clone()).await?,
-                        Source::Stored(object) => self.stored(object, part.slice.clone()).await?,
+                        Source::Stored(object) => self.stored(&object.body, part.slice.clone()).await?,
                     }
                 }
                 self.memory(&multipart.tail).await
@@ -243,9 +382,37 @@ impl Sender<'_> {
         }
     }
 
-    async fn stored(&mut self, object: &larder_cache::Object, range: Range<u64>) -> Result<(), SendError> {
-        let Some(whole) = object.body.whole() else {
-            return self.stream(object.body.reader(), range, false, &[]).await;
+    async fn form(&mut self, form: &Form, done: u64) -> Result<(), SendError> {
+        self.stored(&form.body, done..form.body.whole().map_or(u64::MAX, Whole::len)).await
+    }
+
+    /// Sends a body that is compressed or restored on its way.
+    async fn recoded(&mut self, body: Outgoing, chunked: bool, trailers: &[u8]) -> Result<(), SendError> {
+        match body {
+            Outgoing::Stream { reader, range, .. } => return self.stream(reader, range, chunked, trailers).await,
+            Outgoing::File(file, range) => self.file_in_pieces(&file, range, chunked).await?,
+            Outgoing::Bytes(bytes) => self.piece(&bytes, chunked).await?,
+            Outgoing::Stored(object, range) => {
+                let reader = object.body.reader();
+                return self.stream(reader, range, chunked, trailers).await;
+            }
+            Outgoing::Hit(object, range) => {
+                let reader = object.to_arc().body.reader();
+                return self.stream(reader, range, chunked, trailers).await;
+            }
+            Outgoing::Nothing
+            | Outgoing::HitForm(_)
+            | Outgoing::Form(_)
+            | Outgoing::Recoded { .. }
+            | Outgoing::Trailed(..)
+            | Outgoing::Parts(..) => {}
+        }
+        self.end(chunked, trailers).await
+    }
+
+    async fn stored(&mut self, body: &Body, range: Range<u64>) -> Result<(), SendError> {
+        let Some(whole) = body.whole() else {
+            return self.stream(body.reader(), range, false, &[]).await;
         };
         let mut at = 0;
         for piece in whole.pieces() {
@@ -264,8 +431,7 @@ impl Sender<'_> {
             let allowed = self.pace().await.saturating_add(head.len().saturating_sub(at));
             let from_body = at.saturating_sub(head.len());
             let body_end = body.len().min(from_body.saturating_add(allowed));
-            let slices = [IoSlice::new(&head[at.min(head.len())..]), IoSlice::new(&body[from_body..body_end])];
-            match self.stream.try_write_vectored(&slices) {
+            match self.sink.try_write(&head[at.min(head.len())..], &body[from_body..body_end]) {
                 Ok(n) => {
                     let body_part = (at + n).saturating_sub(head.len()) - from_body;
                     self.count(n, body_part);
@@ -278,17 +444,18 @@ impl Sender<'_> {
     }
 
     async fn file(&mut self, file: &std::fs::File, range: Range<u64>) -> Result<(), SendError> {
-        self.head_before_more().await?;
+        let Some(socket) = self.sink.socket() else { return self.file_in_pieces(file, range, false).await };
+        self.head_before_more(socket).await?;
         let mut offset = range.start;
         while offset < range.end {
             let allowed = self.pace().await;
             let count = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(STEP_BYTES).min(allowed);
-            let sent = self.stream.try_io(Interest::WRITABLE, |fd| {
+            let sent = socket.try_io(Interest::WRITABLE, |fd| {
                 let mut at = offset;
                 Ok(rustix::fs::sendfile(fd, file, Some(&mut at), count)?)
             });
             match sent {
-                Ok(0) => return Err(SendError::Incomplete("the file became shorter while it was sent".to_owned())),
+                Ok(0) => return Err(shorter()),
                 Ok(n) => {
                     offset += n as u64;
                     self.count(n, n);
@@ -301,12 +468,38 @@ impl Sender<'_> {
         Ok(())
     }
 
+    /// Sends a file that has to be encrypted, put in frames, or changed on its way.
+    async fn file_in_pieces(
+        &mut self,
+        file: &std::fs::File,
+        range: Range<u64>,
+        chunked: bool,
+    ) -> Result<(), SendError> {
+        let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(range.end - range.start).unwrap_or(COPY_BYTES))];
+        let mut offset = range.start;
+        while offset < range.end {
+            let count = usize::try_from(range.end - offset).unwrap_or(COPY_BYTES).min(buffer.len());
+            match file.read_at(&mut buffer[..count], offset) {
+                Ok(0) => return Err(shorter()),
+                Ok(n) => {
+                    self.piece(&buffer[..n], chunked).await?;
+                    offset += n as u64;
+                    // As above: others get a turn.
+                    tokio::task::yield_now().await;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(SendError::Incomplete(format!("the file cannot be read: {error}"))),
+            }
+        }
+        self.memory(&[]).await
+    }
+
     /// Sends the head so that the kernel waits for what follows, and both leave in one packet.
-    async fn head_before_more(&mut self) -> Result<(), SendError> {
+    async fn head_before_more(&mut self, socket: &Socket) -> Result<(), SendError> {
         let head = std::mem::take(&mut self.head);
         let mut at = 0;
         while at < head.len() {
-            let sent = self.stream.try_io(Interest::WRITABLE, |fd| {
+            let sent = socket.try_io(Interest::WRITABLE, |fd| {
                 Ok(rustix::net::send(fd, &head[at..], rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL)?)
             });
             match sent {
@@ -336,6 +529,7 @@ impl Sender<'_> {
             let piece = match reader.try_next(STEP_BYTES.min(left)) {
                 Piece::Pending => {
                     // What the origin has sent so far goes out before we wait for more.
+                    self.flush_recoding(chunked).await?;
                     if !self.head.is_empty() {
                         self.memory(&[]).await?;
                     }
@@ -343,7 +537,7 @@ impl Sender<'_> {
                     tokio::select! {
                         biased;
                         piece = reader.next(STEP_BYTES.min(left)) => piece,
-                        () = self.stream.gone(), if self.watches => {
+                        () = self.sink.gone(), if self.watches => {
                             return Err(SendError::Io(io::ErrorKind::ConnectionReset.into()));
                         }
                     }
@@ -354,7 +548,9 @@ impl Sender<'_> {
                 Piece::Data(bytes) => self.piece(&bytes, chunked).await?,
                 Piece::File { file, offset, len } => {
                     let whole = offset..offset + len as u64;
-                    if chunked {
+                    if self.recoding.is_some() {
+                        self.file_in_pieces(&file, whole, chunked).await?;
+                    } else if chunked {
                         let mut room = [0; 18];
                         let line = chunk_head(len, &mut room).to_vec();
                         self.uncounted(&line).await?;
@@ -369,6 +565,18 @@ impl Sender<'_> {
                 Piece::Pending => {}
             }
         }
+        self.end(chunked, trailers).await
+    }
+
+    /// Ends a body, and says so where its length was not said.
+    async fn end(&mut self, chunked: bool, trailers: &[u8]) -> Result<(), SendError> {
+        if let Some(recoding) = &mut self.recoding {
+            recoding.finish()?;
+            let last = recoding.take();
+            if !last.is_empty() {
+                self.raw_piece(&last, chunked).await?;
+            }
+        }
         match (chunked, trailers) {
             (false, _) => self.memory(&[]).await,
             (true, []) => self.uncounted(LAST_CHUNK).await,
@@ -376,7 +584,34 @@ impl Sender<'_> {
         }
     }
 
-    async fn piece(&mut self, bytes: &Bytes, chunked: bool) -> Result<(), SendError> {
+    /// Sends what was compressed and is held back.
+    async fn flush_recoding(&mut self, chunked: bool) -> Result<(), SendError> {
+        let Some(recoding) = &mut self.recoding else { return Ok(()) };
+        recoding.flush()?;
+        let made = recoding.take();
+        if made.is_empty() { Ok(()) } else { self.raw_piece(&made, chunked).await }
+    }
+
+    /// Sends a piece of a body, changed as it has to be.
+    async fn piece(&mut self, bytes: &[u8], chunked: bool) -> Result<(), SendError> {
+        if self.recoding.is_none() {
+            return self.raw_piece(bytes, chunked).await;
+        }
+        let mut input = bytes;
+        loop {
+            let Some(recoding) = &mut self.recoding else { return Ok(()) };
+            let fed = recoding.feed(&mut input)?;
+            if recoding.out.len() >= RECODED_BYTES || fed == Fed::Some {
+                let made = recoding.take();
+                self.raw_piece(&made, chunked).await?;
+            }
+            if fed == Fed::All {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn raw_piece(&mut self, bytes: &[u8], chunked: bool) -> Result<(), SendError> {
         if !chunked {
             return self.memory(bytes).await;
         }
@@ -418,9 +653,21 @@ impl Sender<'_> {
             io::ErrorKind::Interrupted => return Ok(()),
             _ => return Err(SendError::Io(error)),
         }
-        match tokio::time::timeout(self.timeout, self.stream.writable()).await {
+        match tokio::time::timeout(self.timeout, self.sink.writable()).await {
             Ok(ready) => Ok(ready?),
             Err(_) => Err(SendError::TimedOut),
         }
     }
+
+    /// Waits until the last byte has left larder.
+    async fn flush(&self) -> Result<(), SendError> {
+        match tokio::time::timeout(self.timeout, self.sink.flush()).await {
+            Ok(flushed) => Ok(flushed?),
+            Err(_) => Err(SendError::TimedOut),
+        }
+    }
+}
+
+fn shorter() -> SendError {
+    SendError::Incomplete("the file became shorter while it was sent".to_owned())
 }

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use larder_conf::model::LogLevel;
 use larder_http::Known;
+use larder_http::proxy_protocol::Addresses;
 
 use crate::access::{FORBIDDEN_TEXT, Peer, Verdict, check};
 use crate::auth::{self, AuthError, Claim};
@@ -28,6 +29,15 @@ pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
         return;
     }
     let trusted = Trusted::new(&settings.real_ip_from);
+    if settings.real_ip_proxy_protocol {
+        if let Some(header) = &ex.client.proxy
+            && let Addresses::Inet { source, .. } = header.addresses
+            && trusted.contains(peer(ex))
+        {
+            ex.real_ip = Some((source.ip(), source.port()));
+        }
+        return;
+    }
     let name = &settings.real_ip_header;
     // Only X-Forwarded-For is a list over several lines; of any other field the first line counts.
     let lines = if name.eq_ignore_ascii_case("X-Forwarded-For") { usize::MAX } else { 1 };

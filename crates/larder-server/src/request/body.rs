@@ -8,7 +8,8 @@ use bytes::Bytes;
 use larder_conf::model::LogLevel;
 use larder_http::{ChunkedDecoder, Version};
 
-use crate::conn::{Io, ReadError};
+use crate::conn::h2::Handle;
+use crate::conn::{Inbound, Io, ReadError};
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::tempfile;
@@ -24,15 +25,22 @@ struct Sink {
 }
 
 /// Reads the body, then lets the handler answer.
-pub async fn read(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Step {
+pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
     let RequestBody::Unread(announced) = ex.body else { return Step::Handle };
-    if announced != Some(0) && route::expects_continue(ex) && ex.head.version == Version::Http11 && !io.has_pending() {
+    // As nginx, we send no 100 by HTTP/2, whose windows say already how much may be sent.
+    if let Inbound::Connection(io) = from
+        && announced != Some(0)
+        && route::expects_continue(ex)
+        && ex.head.version == Version::Http11
+        && !io.has_pending()
+    {
         // The client may be gone already; then the read below says so.
         let _ = io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
     }
-    let result = match announced {
-        Some(bytes) => read_length(bytes, ex, cx, io).await,
-        None => read_chunked(ex, cx, io).await,
+    let result = match (announced, &mut *from) {
+        (Some(bytes), from) => read_length(bytes, ex, cx, from).await,
+        (None, Inbound::Connection(io)) => read_chunked(ex, cx, io).await,
+        (None, Inbound::Stream(handle)) => read_to_end(ex, cx, handle).await,
     };
     match result {
         Ok(body) => {
@@ -68,12 +76,12 @@ impl From<ReadError> for Refused {
     }
 }
 
-async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<RequestBody, Refused> {
+async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx);
     let timeout = cx.site().locations[ex.location].settings.client_body_timeout;
     let mut left = bytes;
     while left > 0 {
-        let piece = io.read_some(usize::try_from(left).unwrap_or(usize::MAX), timeout).await?;
+        let piece = from.read_some(usize::try_from(left).unwrap_or(usize::MAX), timeout).await?;
         left -= piece.len() as u64;
         sink.append(&piece, ex, cx)?;
     }
@@ -93,15 +101,7 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
                 .decode(&piece[at..])
                 .map_err(|_| Refused::Status(400, "client sent invalid chunked body".to_owned()))?;
             let data = &piece[at..][decoded.data.clone()];
-            if limit.is_some_and(|limit| sink.written + data.len() as u64 > limit) {
-                return Err(Refused::Status(
-                    413,
-                    format!(
-                        "client intended to send too large chunked body: {} bytes",
-                        sink.written + data.len() as u64
-                    ),
-                ));
-            }
+            sink.check(limit, data, "chunked body")?;
             sink.append(data, ex, cx)?;
             at += decoded.consumed;
             if decoded.done {
@@ -118,12 +118,33 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
     }
 }
 
+/// A body of HTTP/2 whose length was not announced: it ends where its stream does.
+async fn read_to_end(ex: &mut Exchange, cx: &Cx, handle: &Handle) -> Result<RequestBody, Refused> {
+    let mut sink = sink(ex, cx);
+    let settings = &cx.site().locations[ex.location].settings;
+    let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
+    while let Some(piece) = handle.read(timeout).await? {
+        sink.check(limit, &piece, "body")?;
+        sink.append(&piece, ex, cx)?;
+    }
+    Ok(sink.finish())
+}
+
 fn sink(ex: &Exchange, cx: &Cx) -> Sink {
     let settings = &cx.site().locations[ex.location].settings;
     Sink { memory: Vec::new(), file: None, memory_bytes_max: settings.client_body_buffer_bytes, written: 0 }
 }
 
 impl Sink {
+    /// Refuses a body that gets larger than `client_max_body_size`.
+    fn check(&self, limit: Option<u64>, more: &[u8], what: &str) -> Result<(), Refused> {
+        let bytes = self.written + more.len() as u64;
+        if limit.is_some_and(|limit| bytes > limit) {
+            return Err(Refused::Status(413, format!("client intended to send too large {what}: {bytes} bytes")));
+        }
+        Ok(())
+    }
+
     fn append(&mut self, data: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<(), Refused> {
         self.written += data.len() as u64;
         if self.file.is_none() && self.memory.len() + data.len() > self.memory_bytes_max {

@@ -7,19 +7,21 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use larder_cache::{HitRef, Object};
+use larder_cache::{Form, FormRef, FormState, HitRef, Object};
 use larder_conf::model::{Expires, Settings};
-use larder_http::{Known, Version, reason};
+use larder_http::{Known, Version};
 use larder_store::BodyReader;
 
-use crate::clock;
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
 use crate::files::conditional::{self, Condition};
 use crate::files::ranges::{self, Multipart, Plan as RangePlan};
 use crate::site::Loc;
 
-use super::{Content, Ranges, Response, Step, Synth, lookup, response_fields, synth};
+use super::compress::{self, Choice, Facts};
+use super::recode::Recoder;
+use super::wire::{HeadWriter, Wire, append_decimal, append_field, append_line};
+use super::{Content, Ranges, Response, Step, Synth, lookup, response_fields};
 
 /// A response whose head has been serialised; this is what follows it.
 pub enum Outgoing {
@@ -33,6 +35,21 @@ pub enum Outgoing {
     Hit(HitRef, Range<u64>),
     /// A page that is whole and in memory, shared with others.
     Stored(Arc<Object>, Range<u64>),
+    /// Another form of a page, found with it.
+    HitForm(FormRef),
+    /// Another form of a page, shared with others.
+    Form(Arc<Form>),
+    /// A body that is compressed or restored as it passes; in chunks or else as it is.
+    Recoded {
+        /// The body as it comes.
+        body: Box<Outgoing>,
+        /// What is done to it.
+        recoder: Box<Recoder>,
+        /// Whether it goes in chunks.
+        chunked: bool,
+        /// As of [`Outgoing::Stream`].
+        trailers: Vec<u8>,
+    },
     /// What an origin sends; with chunks, or else as it is.
     Stream {
         /// Where it comes from, at its beginning.
@@ -44,8 +61,9 @@ pub enum Outgoing {
         /// Trailer fields after the last chunk, serialised.
         trailers: Vec<u8>,
     },
-    /// A body of known length in one chunk, and what follows it.
-    Chunk(Box<Outgoing>, Vec<u8>),
+    /// A body of known length with what follows it: the end of its one chunk and the trailers, or for HTTP/2 the
+    /// trailers' field block.
+    Trailed(Box<Outgoing>, Vec<u8>),
     /// Several ranges, each with a head of its own, and the closing boundary.
     Parts(Multipart, Source),
 }
@@ -64,7 +82,8 @@ pub enum Source {
 pub fn lay_out(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
     match response.content {
         Content::Hit(object) => match quick(&object, ex, cx, out) {
-            Some(len) => Outgoing::Hit(object, 0..len),
+            Some(Quick::Page(len)) => Outgoing::Hit(object, 0..len),
+            Some(Quick::Form(form)) => Outgoing::HitForm(form),
             None => {
                 let response = from_object(&object, response.ranges, ex, cx);
                 full(response, ex, cx, out)
@@ -90,7 +109,7 @@ fn asks_for_part(ex: &Exchange) -> bool {
 }
 
 /// The response of a page that lookup found, with its head laid out.
-fn from_object(object: &HitRef, ranges: Ranges, ex: &mut Exchange, cx: &Cx) -> Response {
+pub fn from_object(object: &HitRef, ranges: Ranges, ex: &mut Exchange, cx: &Cx) -> Response {
     if let Some(policy) = lookup::policy(ex, cx) {
         response_fields::lay_out_object(object, policy, ex, cx);
     }
@@ -142,35 +161,66 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
 }
 
 /// A plain hit: the serialised fields of the page, and ours around them. `None` when this request asks for more.
-fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Option<u64> {
+fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Option<Quick> {
     let loc = &cx.site().locations[ex.location];
     let policy = lookup::policy(ex, cx)?;
     if !loc.texts.add_trailers.is_empty() || ex.accel_fields.is_some() {
         return None;
     }
-    let prepared = object.prepared.as_ref().filter(|prepared| prepared.policy == policy.id)?;
+    let wire = Wire::of(ex.head.version);
+    let form = match ex.choice.shape().map(|shape| object.form(shape)) {
+        Some(FormState::Ready(form)) => Some(form),
+        // It was not worth it, or there is no room: the page goes out as it is.
+        Some(_) | None => None,
+    };
+    let prepared = form.as_ref().map_or(&object.prepared, |form| &form.prepared).as_ref().filter(|prepared| {
+        // A page that was stored before HTTP/2 was spoken here has no block for it.
+        prepared.policy == policy.id && (wire == Wire::Lines || !prepared.block.is_empty())
+    })?;
     if object.status != 200 || loc.texts.reads_fields || loc.settings.expires.is_some() || ex.error_status.is_some() {
         return None;
     }
-    let len = object.body.whole()?.len();
+    let body_len = object.body.whole()?.len();
+    let len = match &form {
+        Some(form) => form.body.whole()?.len(),
+        None => body_len,
+    };
     if asks_for_part(ex) {
         return None;
     }
     ex.out.status = 200;
     settle_connection(ex, cx);
-    append_status(200, &object.reason, out);
-    append_server_and_date(&loc.settings, ex, cx, out);
-    append_number(b"Content-Length: ", len, out);
-    append_connection(&loc.settings, ex, out);
-    out.extend_from_slice(&prepared.block);
-    append_added(loc, 200, ex, cx, |name, value| {
+    let mut head = HeadWriter::new(out, wire);
+    head.status(200, &object.reason);
+    write_server_and_date(&loc.settings, ex, cx, &mut head);
+    head.length(len);
+    head.connection(200, ex.keep_alive, false, &loc.settings);
+    head.ready(prepared);
+    if ex.choice.varies() && loc.settings.compression.vary {
+        head.field(b"Vary", b"Accept-Encoding");
+    }
+    each_added(loc, 200, ex, cx, |name, value| {
         if !value.is_empty() {
-            append_line(name, value, out);
+            head.field(name, value);
         }
     });
-    append_cache_status(Some(object), loc, ex, cx, out);
-    out.extend_from_slice(b"\r\n");
-    Some(if ex.is_head() { 0 } else { len })
+    write_cache_status(Some(object), loc, ex, cx, &mut head);
+    head.end();
+    Some(match form {
+        Some(form) => {
+            ex.squeezed = Some((body_len, len));
+            Quick::Form(form)
+        }
+        None => Quick::Page(if ex.is_head() { 0 } else { len }),
+    })
+}
+
+/// What follows the head of a plain hit.
+enum Quick {
+    /// This much of the page.
+    Page(u64),
+    /// A form of it.
+    Form(FormRef),
 }
 
 /// Any response: its fields are those of the exchange.
@@ -203,7 +253,9 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
             }
         }
     }
-    let total = length(&content);
+    let (content, recoder) = recode(content, ex, cx);
+    let which = if ex.choice.shape().is_some() { Ranges::No } else { which };
+    let total = if recoder.is_some() { None } else { length(&content) };
     let mut part = 0..total.unwrap_or(u64::MAX);
     let mut parts = None;
     if ex.out.status == 200 && which != Ranges::No {
@@ -244,14 +296,11 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     if status == 204 {
         ex.out.fields.remove("Content-Type");
     }
-    let trailers = trailers(loc, status, ex, cx);
-    // Trailers follow chunks, so they make a body of known length go in one.
-    let in_one_chunk = !trailers.is_empty()
-        && total.is_some()
-        && parts.is_none()
-        && !bodiless
-        && !ex.is_head()
-        && chunks_allowed(loc, ex);
+    let wire = Wire::of(ex.head.version);
+    let trailers = trailers(loc, status, wire, ex, cx);
+    let is_trailed = !trailers.is_empty() && total.is_some() && parts.is_none() && !bodiless && !ex.is_head();
+    // In HTTP/1 trailers follow chunks, so they make a body of known length go in one.
+    let in_one_chunk = is_trailed && chunks_allowed(loc, ex);
     let known = match total {
         // A 304 of our own configuration (`return 304`) says its length as nginx does.
         Some(_) if status == 304 => Some(0).filter(|_| matches!(content, Content::Bytes(_))),
@@ -262,35 +311,34 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     add_expires(loc, last_modified, ex, cx);
     absolute_location(loc, ex, cx);
     settle_connection(ex, cx);
-    let needs_chunks = !bodiless && total.is_none();
+    let needs_chunks = wire == Wire::Lines && !bodiless && total.is_none();
     // The answer to a HEAD says nothing of chunks that do not follow.
     let chunked = needs_chunks && chunks_allowed(loc, ex) && !ex.is_head();
     if needs_chunks && !chunked && !ex.is_head() {
         ex.keep_alive = false;
     }
-    let keep_out = std::mem::take(&mut ex.out.reason);
-    append_status(status, &keep_out, out);
-    ex.out.reason = keep_out;
-    append_server_and_date(&loc.settings, ex, cx, out);
-    if let Some(length) = known {
-        append_number(b"Content-Length: ", length, out);
-    }
-    if chunked || in_one_chunk {
-        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-    }
     ex.out.length = known;
     ex.out.chunked = chunked || in_one_chunk;
-    append_connection(&loc.settings, ex, out);
+    let mut head = HeadWriter::new(out, wire);
+    head.status(status, &ex.out.reason);
+    write_server_and_date(&loc.settings, ex, cx, &mut head);
+    if let Some(length) = known {
+        head.length(length);
+    }
+    head.connection(status, ex.keep_alive, ex.out.chunked, &loc.settings);
+    if (ex.choice.varies() || ex.has_packed) && loc.settings.compression.vary {
+        ex.out.fields.push(b"Vary", b"Accept-Encoding");
+    }
     add_configured(loc, status, ex, cx);
     for (name, value) in ex.out.fields.iter() {
-        append_line(name, value, out);
+        head.field(name, value);
     }
-    if let Content::Object(object) = &content {
-        append_cache_status(Some(object), loc, ex, cx, out);
-    } else {
-        append_cache_status(None, loc, ex, cx, out);
-    }
-    out.extend_from_slice(b"\r\n");
+    let object = match &content {
+        Content::Object(object) => Some(&**object),
+        _ => None,
+    };
+    write_cache_status(object, loc, ex, cx, &mut head);
+    head.end();
     if bodiless || ex.is_head() {
         return Outgoing::Nothing;
     }
@@ -298,12 +346,66 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         append_hex(part.end - part.start, out);
         out.extend_from_slice(b"\r\n");
         let end = [b"\r\n0\r\n", &trailers[..], b"\r\n"].concat();
-        return Outgoing::Chunk(Box::new(outgoing(content, part, None, false, Vec::new())), end);
+        return Outgoing::Trailed(Box::new(outgoing(content, part, None, false, Vec::new())), end);
     }
     if in_one_chunk {
         return Outgoing::Bytes([b"0\r\n", &trailers[..], b"\r\n"].concat().into());
     }
-    outgoing(content, part, parts, chunked, trailers)
+    if is_trailed && wire == Wire::Block {
+        return Outgoing::Trailed(Box::new(outgoing(content, part, None, false, Vec::new())), trailers);
+    }
+    match recoder {
+        None => outgoing(content, part, parts, chunked, trailers),
+        Some(recoder) => {
+            let all = 0..length(&content).unwrap_or(u64::MAX);
+            let body = Box::new(outgoing(content, all, None, false, Vec::new()));
+            Outgoing::Recoded { body, recoder: Box::new(recoder), chunked, trailers }
+        }
+    }
+}
+
+/// Bodies of our own up to this size are compressed in one go.
+const AT_ONCE_BYTES_MAX: usize = 64 * 1024;
+
+/// Chooses the form of the body, and takes the one that is there; else says what makes it as it passes. The fields
+/// are those of that form from then on.
+fn recode(content: Content, ex: &mut Exchange, cx: &Cx) -> (Content, Option<Recoder>) {
+    let facts = Facts { status: ex.out.status, fields: &ex.out.fields, length: length(&content) };
+    ex.choice = compress::choose(&facts, ex, cx);
+    let Some(shape) = ex.choice.shape() else { return (content, None) };
+    let made = match &content {
+        Content::Object(object) if object.body.whole().is_some() => match object.form(shape) {
+            FormState::Ready(form) => {
+                let lengths = object.body.whole().zip(form.body.whole());
+                ex.squeezed = lengths.map(|(before, after)| (before.len(), after.len()));
+                Some(Content::Form(form.to_arc()))
+            }
+            FormState::Unwanted => {
+                ex.choice = Choice::AsItIsHere;
+                return (content, None);
+            }
+            FormState::None | FormState::Making(_) | FormState::NoRoom => None,
+        },
+        Content::Bytes(bytes) if bytes.len() <= AT_ONCE_BYTES_MAX => {
+            let made = compress::at_once(bytes, ex.choice, ex, cx);
+            ex.squeezed = made.as_ref().map(|made| (bytes.len() as u64, made.len() as u64));
+            made.map(Content::Bytes)
+        }
+        _ => None,
+    };
+    let (content, recoder) = match made {
+        Some(made) => (made, None),
+        None => match Recoder::new(ex.choice, ex, cx) {
+            Some(recoder) => (content, Some(recoder)),
+            // Without memory for it the body goes as it is.
+            None => {
+                ex.choice = Choice::AsItIsHere;
+                return (content, None);
+            }
+        },
+    };
+    compress::adapt(&mut ex.out.fields, ex.choice);
+    (content, recoder)
 }
 
 /// Whether this response may go in chunks.
@@ -328,6 +430,7 @@ fn outgoing(
         (Content::Bytes(bytes), Some(parts)) => Outgoing::Parts(parts, Source::Bytes(bytes)),
         (Content::File(file, _), None) => Outgoing::File(file, part),
         (Content::File(file, _), Some(parts)) => Outgoing::Parts(parts, Source::File(file)),
+        (Content::Form(form), _) => Outgoing::Form(form),
         (Content::Hit(object), None) => Outgoing::Hit(object, part),
         (Content::Hit(object), Some(parts)) => Outgoing::Parts(parts, Source::Stored(object.to_arc())),
         (Content::Object(object), None) if chunked || object.body.whole().is_none() => {
@@ -347,6 +450,7 @@ fn length(content: &Content) -> Option<u64> {
         Content::Bytes(bytes) => Some(bytes.len() as u64),
         Content::File(_, len) => Some(*len),
         Content::Hit(object) => object.body.whole().map(|whole| whole.len()),
+        Content::Form(form) => form.body.whole().map(|whole| whole.len()),
         Content::Object(object) => {
             object.body.whole().map(|whole| whole.len()).or_else(|| super::fetch::announced(&object.fields))
         }
@@ -356,88 +460,25 @@ fn length(content: &Content) -> Option<u64> {
 
 /// Decides whether the connection is kept after this response.
 fn settle_connection(ex: &mut Exchange, cx: &Cx) {
-    if !ex.keep_alive {
-        return;
+    if ex.keep_alive {
+        let timeout = cx.site().locations[ex.location].settings.keepalive_timeout;
+        ex.keep_alive = !timeout.is_zero() && !is_last(ex, cx) && !cx.worker.is_closing();
     }
+}
+
+/// Whether its connection has served long enough: `keepalive_requests`, `keepalive_time`.
+pub fn is_last(ex: &Exchange, cx: &Cx) -> bool {
     let settings = &cx.site().locations[ex.location].settings;
-    let old = crate::worker::age(&ex.client, cx.now()) > settings.keepalive_time;
-    if ex.number >= settings.keepalive_requests || settings.keepalive_timeout.is_zero() || old || cx.worker.is_closing()
-    {
-        ex.keep_alive = false;
-    }
+    ex.number >= settings.keepalive_requests || crate::worker::age(&ex.client, cx.now()) > settings.keepalive_time
 }
 
-fn append_status(status: u16, sent: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"HTTP/1.1 ");
-    let digits = [b'0' + (status / 100 % 10) as u8, b'0' + (status / 10 % 10) as u8, b'0' + (status % 10) as u8];
-    out.extend_from_slice(&digits);
-    out.push(b' ');
-    out.extend_from_slice(if sent.is_empty() { reason(status).as_bytes() } else { sent });
-    out.extend_from_slice(b"\r\n");
-}
-
-fn append_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
+fn write_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
     if !ex.out.fields.contains("Server") {
-        append_line(b"Server", synth::server_name(settings.server_tokens).as_bytes(), out);
+        head.server(settings.server_tokens);
     }
     if !ex.out.fields.contains("Date") {
-        out.extend_from_slice(b"Date: ");
-        clock::append_date(cx.now(), out);
-        out.extend_from_slice(b"\r\n");
+        head.date(cx.now());
     }
-}
-
-fn append_connection(settings: &Settings, ex: &Exchange, out: &mut Vec<u8>) {
-    if ex.out.status == 101 {
-        out.extend_from_slice(b"Connection: upgrade\r\n");
-        return;
-    }
-    if !ex.keep_alive {
-        out.extend_from_slice(b"Connection: close\r\n");
-        return;
-    }
-    out.extend_from_slice(b"Connection: keep-alive\r\n");
-    if let Some(seconds) = settings.keepalive_header {
-        append_number(b"Keep-Alive: timeout=", seconds, out);
-    }
-}
-
-fn append_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    append_one_line(value, out);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// A value of a field. A line break that came in by a variable, such as `$uri`, would be another field to the peer: it
-/// becomes a space (RFC 9110 §5.5).
-pub fn append_one_line(value: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.extend_from_slice(value);
-    while let Some(at) = memchr::memchr3(b'\r', b'\n', 0, &out[start..]) {
-        out[start + at] = b' ';
-    }
-}
-
-fn append_number(before: &[u8], number: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(before);
-    append_decimal(number, out);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// A number in digits, without the machinery of `format!`.
-pub fn append_decimal(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// Statuses that `add_header` without `always` and `expires` are for.
@@ -446,7 +487,7 @@ fn is_adorned(status: u16) -> bool {
 }
 
 /// Evaluates `add_header` and hands each field to `each`; one that comes out empty too.
-fn append_added(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx, mut each: impl FnMut(&[u8], &[u8])) {
+fn each_added(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx, mut each: impl FnMut(&[u8], &[u8])) {
     for (name, text, always) in &loc.texts.add_headers {
         if *always || is_adorned(status) {
             text.with(ex, cx, |_, value| each(name, value));
@@ -461,7 +502,7 @@ pub fn replaces(name: &[u8]) -> bool {
 
 fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
     let mut added = Vec::new();
-    append_added(loc, status, ex, cx, |name, value| added.push((name.to_vec(), value.to_vec())));
+    each_added(loc, status, ex, cx, |name, value| added.push((name.to_vec(), value.to_vec())));
     for (name, value) in added {
         // These two take the place of what is there, even by nothing; other fields are added to it
         // (ngx_http_headers_filter).
@@ -476,14 +517,14 @@ fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
     }
 }
 
-fn trailers(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
+fn trailers(loc: &Loc, status: u16, wire: Wire, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, text, always) in &loc.texts.add_trailers {
         if *always || is_adorned(status) {
-            text.with(ex, cx, |_, value| {
-                if !value.is_empty() {
-                    append_line(name, value, &mut out);
-                }
+            text.with(ex, cx, |_, value| match wire {
+                _ if value.is_empty() => {}
+                Wire::Lines => append_line(name, value, &mut out),
+                Wire::Block => append_field(name, value, &mut out),
             });
         }
     }
@@ -551,7 +592,9 @@ fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
     if !settings.absolute_redirect || !ex.out.location_is_ours {
         return;
     }
-    let mut url = b"http://".to_vec();
+    let secure = ex.client.is_secure();
+    let mut url = if secure { b"https://".to_vec() } else { b"http://".to_vec() };
+    let usual_port = if secure { 443 } else { 80 };
     let name = &cx.site().servers[ex.server].name;
     if settings.server_name_in_redirect && !name.is_empty() {
         url.extend_from_slice(name);
@@ -560,7 +603,7 @@ fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
     } else if let Some(local) = ex.client.local {
         url.extend_from_slice(local.ip().to_string().as_bytes());
     }
-    if let Some(local) = ex.client.local.filter(|local| settings.port_in_redirect && local.port() != 80) {
+    if let Some(local) = ex.client.local.filter(|local| settings.port_in_redirect && local.port() != usual_port) {
         url.push(b':');
         append_decimal(u64::from(local.port()), &mut url);
     }
@@ -601,12 +644,20 @@ pub fn add_charset(charset: &[u8], ex: &mut Exchange) {
 }
 
 /// `Cache-Status` (RFC 9211): hit or why it was forwarded, the time left, and the reason in nginx's word.
-fn append_cache_status(object: Option<&Object>, loc: &Loc, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
+fn write_cache_status(object: Option<&Object>, loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
     if !loc.settings.cache_status_header {
         return;
     }
     let Some(status) = ex.cache_status else { return };
-    out.extend_from_slice(b"Cache-Status: larder");
+    let mut value = ex.scratch.pop().unwrap_or_default();
+    value.clear();
+    describe_cache_status(status, object, ex, cx, &mut value);
+    head.field(b"Cache-Status", &value);
+    ex.scratch.push(value);
+}
+
+fn describe_cache_status(status: CacheStatus, object: Option<&Object>, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"larder");
     match status {
         CacheStatus::Hit => out.extend_from_slice(b"; hit"),
         CacheStatus::Stale | CacheStatus::Updating => out.extend_from_slice(b"; hit"),
@@ -633,21 +684,12 @@ fn append_cache_status(object: Option<&Object>, loc: &Loc, ex: &Exchange, cx: &C
         out.extend_from_slice(b": ");
         out.extend_from_slice(ex.cache_detail.as_bytes());
     }
-    out.extend_from_slice(b"\"\r\n");
+    out.push(b'"');
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_written_in_digits() {
-        for number in [0, 7, 10, 999, 1_000_000, u64::MAX] {
-            let mut out = b"n=".to_vec();
-            append_decimal(number, &mut out);
-            assert_eq!(out, format!("n={number}").into_bytes());
-        }
-    }
 
     #[test]
     fn expires_comes_with_its_cache_control() {

@@ -13,7 +13,7 @@ use larder_http::{Fields, Known, Method, Time};
 use larder_origin::{Answer, FailKind, FetchError};
 use larder_store::{Body, BodyWriter, Spill};
 
-use crate::conn::Io;
+use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
 use crate::pump::{self, Report};
@@ -89,8 +89,8 @@ pub fn rules(policy: &OriginPolicy, ex: &Exchange, now: Time) -> Rules {
     }
 }
 
-/// Fetches for `ex`. Without `io` nobody waits for the answer.
-pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, io: Option<&mut Io>) -> Step {
+/// Fetches for `ex`. Without `from` nobody waits for the answer.
+pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inbound<'_>>) -> Step {
     let Some(policy) = lookup::policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
     if ex.is_head() && !converts_head(policy) {
         // The answer to a HEAD has no body, and a page without its body is none.
@@ -111,12 +111,12 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, io: Option<&mut I
     };
     let fetching = larder_origin::fetch(request);
     let abortable = plan.storing.is_none() && !policy.settings.model.ignore_client_abort;
-    let outcome = match io.filter(|_| abortable) {
+    let outcome = match from.filter(|_| abortable) {
         None => fetching.await,
-        Some(io) => tokio::select! {
+        Some(from) => tokio::select! {
             biased;
             outcome = fetching => outcome,
-            () = io.gone() => {
+            () = from.gone() => {
                 cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection, so upstream connection is closed too"));
                 ex.out.status = 499;
                 return Step::Abort;

@@ -3,12 +3,13 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use bytes::Bytes;
-use larder_conf::model::{AutoindexFormat, LogLevel};
-use larder_http::{Escape, Method, escape_uri};
+use larder_conf::model::{AutoindexFormat, LogLevel, StaticForms};
+use larder_http::{Coding, Escape, Method, escape_uri};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::files::{self, LinkPolicy, OpenError, Opened};
+use crate::request::compress;
 
 use super::{Content, Internal, Ranges, Response, Step, Synth};
 
@@ -21,6 +22,10 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
         return Step::Synth(Synth::Status(405));
     }
     let path = filename(ex, cx);
+    if let Some((packed, coding)) = packed(&path, ex, cx) {
+        ex.out.fields.set("Content-Encoding", coding.name().as_bytes());
+        return respond(packed, Ranges::No, ex, cx);
+    }
     let opened = match open(&path, ex, cx) {
         Ok(opened) => opened,
         Err(error) => return failed(&error, &path, ex, cx),
@@ -43,6 +48,47 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
     if ex.method == Method::Post {
         return Step::Synth(Synth::Status(405));
     }
+    respond(opened, Ranges::Announced, ex, cx)
+}
+
+/// What was compressed beforehand, for `brotli_static`, `zstd_static` and `gzip_static`: the smallest first.
+const PACKED: [(Coding, &[u8]); 3] = [(Coding::Brotli, b".br"), (Coding::Zstd, b".zst"), (Coding::Gzip, b".gz")];
+
+/// The file that lies compressed beside the one at `path`, when this client gets it (ngx_http_gzip_static_handler).
+fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Opened, Coding)> {
+    let config = &cx.site().locations[ex.location].settings.compression;
+    if ex.method == Method::Post {
+        return None;
+    }
+    for (coding, extension) in PACKED {
+        let mode = match coding {
+            Coding::Brotli => config.brotli.files,
+            Coding::Zstd => config.zstd.files,
+            Coding::Gzip => config.gzip.files,
+        };
+        let takes = match mode {
+            StaticForms::Off => continue,
+            StaticForms::On => compress::takes(coding, ex, cx),
+            StaticForms::Always => true,
+        };
+        // Without `Vary` there is no need to know whether there is one for others.
+        if !takes && !config.vary {
+            continue;
+        }
+        let Ok(opened) = open(&[path, extension].concat(), ex, cx) else { continue };
+        if opened.is_dir || !opened.is_regular {
+            continue;
+        }
+        ex.has_packed |= mode == StaticForms::On;
+        if takes {
+            return Some((opened, coding));
+        }
+    }
+    None
+}
+
+/// The response of a file. Its head is laid out.
+fn respond(opened: Opened, ranges: Ranges, ex: &mut Exchange, cx: &Cx) -> Step {
     let settings = &cx.site().locations[ex.location].settings;
     ex.out.status = 200;
     // X-Accel-Redirect brings the origin's type along.
@@ -57,7 +103,7 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
     Step::Deliver(Response {
         content: if opened.len == 0 { Content::Empty } else { Content::File(opened.file, opened.len) },
         last_modified: Some(opened.mtime),
-        ranges: Ranges::Announced,
+        ranges,
         conditional: true,
     })
 }

@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod body;
+pub mod compress;
 pub mod deliver;
 pub mod fetch;
 pub mod files;
@@ -17,20 +18,22 @@ pub mod handle;
 pub mod lookup;
 pub mod origin_request;
 pub mod receive;
+pub mod recode;
 pub mod refetch;
 pub mod response_fields;
 pub mod route;
 pub mod store;
 pub mod synth;
+pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use larder_cache::{HitRef, Object};
+use larder_cache::{Form, HitRef, Object};
 use larder_store::BodyReader;
 
-use crate::conn::Io;
+use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use route::Entrance;
@@ -61,6 +64,10 @@ pub enum Step {
     Synth(Synth),
     /// Send the response.
     Deliver(Response),
+    /// Wait until a page has been compressed, then send it.
+    Form(Box<compress::Wait>),
+    /// Send a response of which everything is settled.
+    Send(Response),
     /// Close the connection without a word.
     Abort,
 }
@@ -127,6 +134,8 @@ pub enum Content {
     Hit(HitRef),
     /// A cached object, whole or still filling; its head is in the exchange.
     Object(Arc<Object>),
+    /// Another form of a cached object; its head is in the exchange.
+    Form(Arc<Form>),
     /// An origin's answer as it arrives, and its length when known.
     Stream(BodyReader, Option<u64>),
 }
@@ -150,6 +159,8 @@ pub enum Slow {
     Wait(Box<lookup::Waiting>),
     /// Ask an origin.
     Fetch(Box<fetch::Plan>),
+    /// Wait for a form of the page.
+    Form(Box<compress::Wait>),
 }
 
 /// Where [`advance`] stopped.
@@ -178,16 +189,21 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Wait(waiting) => return Stop::Slow(Slow::Wait(waiting)),
             Step::Fetch(plan) => return Stop::Slow(Slow::Fetch(plan)),
             Step::Deliver(response) => match deliver::settle(response, ex, cx) {
-                Ok(response) => return Stop::Deliver(response),
+                Ok(response) => match compress::make_form(response, ex, cx) {
+                    Ok(response) => return Stop::Deliver(response),
+                    Err(step) => step,
+                },
                 Err(step) => step,
             },
+            Step::Form(wait) => return Stop::Slow(Slow::Form(wait)),
+            Step::Send(response) => return Stop::Deliver(response),
             Step::Abort => return Stop::Abort,
         };
     }
 }
 
 /// Runs steps, waiting where they have to, until there is a response to send; `None` when there is none.
-pub async fn finish(slow: Slow, ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Option<Response> {
+pub async fn finish(slow: Slow, ex: &mut Exchange, cx: &Cx, mut from: Inbound<'_>) -> Option<Response> {
     let mut slow = slow;
     loop {
         let step = match slow {
@@ -196,9 +212,10 @@ pub async fn finish(slow: Slow, ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Opti
                 Step::Route(Entrance::Limits)
             }
             Slow::Verify(verification) => access::verify(*verification, ex, cx).await,
-            Slow::ReadBody => body::read(ex, cx, io).await,
+            Slow::ReadBody => body::read(ex, cx, &mut from).await,
             Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
-            Slow::Fetch(plan) => fetch::fetch(*plan, ex, cx, Some(io)).await,
+            Slow::Fetch(plan) => fetch::fetch(*plan, ex, cx, Some(&from)).await,
+            Slow::Form(wait) => compress::wait(*wait).await,
         };
         slow = match advance(step, ex, cx) {
             Stop::Slow(slow) => slow,

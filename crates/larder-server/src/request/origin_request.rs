@@ -1,5 +1,8 @@
 //! The request as the origin gets it: FastCGI parameters or an HTTP head, from the exchange.
 
+pub mod layers;
+
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +16,8 @@ use larder_origin::{
 
 use crate::context::{Cx, KnownGroup, VARIABLE_GROUPS_MAX};
 use crate::exchange::{Exchange, RequestBody};
-use crate::site::{FastCgiParts, HttpParts, OriginPolicy, Protocol, Target};
-use crate::text::Text;
+use crate::site::{FastCgiParts, HttpParts, OriginPolicy, Protocol, Scheme, Target};
+use crate::text::{Part, Text};
 
 use super::{Step, Synth};
 
@@ -42,6 +45,7 @@ pub struct Validators {
 struct Place {
     group: Arc<Group>,
     uri: Vec<u8>,
+    scheme: Scheme,
 }
 
 /// Serialises the request of `ex` for the origin of `policy`. With `caches` the answer may be stored, so the whole
@@ -88,11 +92,23 @@ pub fn build(
         hash_key = text.value(ex, cx);
     }
     let bind = local_address(policy, ex, cx);
+    let (tls, preface) = match &policy.protocol {
+        Protocol::FastCgi(_) => (None, None),
+        Protocol::Http(parts) => {
+            let tls = match (&parts.tls, place.scheme) {
+                (Some(tls), Scheme::Https) => Some(tls.of(ex, cx)?),
+                (None, _) | (_, Scheme::Http) => None,
+            };
+            (tls, layers::preface(parts.proxy_protocol, ex))
+        }
+    };
     Ok(Fetch {
         group: place.group,
         hash_key,
         protocol,
         body,
+        tls,
+        preface,
         limits: Limits {
             connect: model.connect_timeout,
             send: model.send_timeout,
@@ -148,7 +164,7 @@ pub fn note_proxy_host(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
         Target::Group { host: named, .. } => host.extend_from_slice(named),
         Target::Variable(text) => {
             let url = text.value(ex, cx);
-            let (place, _) = split_authority(url.strip_prefix(b"http://").unwrap_or(&url));
+            let (place, _) = split_authority(split_scheme(&url).1);
             host.extend_from_slice(place);
         }
     }
@@ -160,20 +176,38 @@ pub fn note_proxy_host(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
 pub fn append_default_key(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
     match &policy.target {
         Target::Group { host, uri, .. } => {
-            out.extend_from_slice(b"http://");
+            out.extend_from_slice(scheme_of(policy).prefix());
             out.extend_from_slice(host);
             append_origin_uri(uri.as_deref(), ex, cx, out);
         }
         Target::Variable(text) => {
             let url = text.value(ex, cx);
-            let (place, uri) = split_authority(url.strip_prefix(b"http://").unwrap_or(&url));
-            out.extend_from_slice(b"http://");
+            let (scheme, rest) = split_scheme(&url);
+            let (place, uri) = split_authority(rest);
+            out.extend_from_slice(scheme.prefix());
             out.extend_from_slice(place);
             match uri {
                 Some(uri) => out.extend_from_slice(uri),
                 None => append_origin_uri(None, ex, cx, out),
             }
         }
+    }
+}
+
+/// The scheme of a URL that came from variables, and what follows it. One without is logged when it is asked.
+fn split_scheme(url: &[u8]) -> (Scheme, &[u8]) {
+    Scheme::of(url).unwrap_or((Scheme::Http, url))
+}
+
+/// The scheme of the target, as far as it is written out.
+pub fn scheme_of(policy: &OriginPolicy) -> Scheme {
+    match (&policy.protocol, &policy.target) {
+        (Protocol::Http(parts), Target::Group { .. }) => parts.scheme,
+        (Protocol::Http(_), Target::Variable(text)) => match text.parts().first() {
+            Some(Part::Literal(start)) => split_scheme(start).0,
+            Some(Part::Var(_) | Part::Capture(_)) | None => Scheme::Http,
+        },
+        (Protocol::FastCgi(_), _) => Scheme::Http,
     }
 }
 
@@ -186,7 +220,7 @@ fn place(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Result<Place, Ste
             if matches!(policy.protocol, Protocol::Http(_)) {
                 append_origin_uri(uri.as_deref(), ex, cx, &mut whole);
             }
-            Ok(Place { group: Arc::clone(&cx.site().groups[*group]), uri: whole })
+            Ok(Place { group: Arc::clone(&cx.site().groups[*group]), uri: whole, scheme: scheme_of(policy) })
         }
         Target::Variable(text) => {
             let value = text.value(ex, cx);
@@ -197,27 +231,28 @@ fn place(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Result<Place, Ste
 
 /// A target that came from variables: `unix:/path`, `host:port`, the name of a group, or for `proxy_pass` a URL.
 fn variable_place(policy: &OriginPolicy, value: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Place, Step> {
-    let (address, uri) = match &policy.protocol {
-        Protocol::FastCgi(_) => (value, None),
+    let (scheme, address, uri) = match &policy.protocol {
+        Protocol::FastCgi(_) => (None, value, None),
         Protocol::Http(_) => {
-            let Some(rest) = value.strip_prefix(b"http://") else {
+            let Some((scheme, rest)) = Scheme::of(value) else {
                 let shown = String::from_utf8_lossy(value).into_owned();
                 cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("invalid URL prefix in \"{shown}\""));
                 return Err(Step::Synth(Synth::Status(500)));
             };
-            split_authority(rest)
+            let (address, uri) = split_authority(rest);
+            (Some(scheme), address, uri)
         }
     };
     ex.proxy_host.clear();
     ex.proxy_host.extend_from_slice(address);
-    let group = named_group(address, matches!(policy.protocol, Protocol::Http(_)), ex, cx)?;
+    let group = named_group(address, scheme, ex, cx)?;
     let mut whole = Vec::new();
     match uri {
         // A URI that came from variables is sent as it is.
         Some(uri) => whole.extend_from_slice(uri),
         None => append_origin_uri(None, ex, cx, &mut whole),
     }
-    Ok(Place { group, uri: whole })
+    Ok(Place { group, uri: whole, scheme: scheme.unwrap_or(Scheme::Http) })
 }
 
 /// `host:port/uri` or `unix:/path:/uri` as address and URI.
@@ -237,17 +272,17 @@ pub fn split_authority(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// The group that a place from variables means. A name has been looked up before ([`look_up`]).
-fn named_group(address: &[u8], http: bool, ex: &mut Exchange, cx: &Cx) -> Result<Arc<Group>, Step> {
+fn named_group(address: &[u8], scheme: Option<Scheme>, ex: &mut Exchange, cx: &Cx) -> Result<Arc<Group>, Step> {
     let site = cx.site();
     let text = String::from_utf8_lossy(address);
     if let Some(&index) = site.group_names.get(&*text) {
         return Ok(Arc::clone(&site.groups[index]));
     }
-    let known = cx.local.groups.borrow().get(address).and_then(|known| known.group.clone());
+    let known = cx.local.groups.borrow().get(&*known_as(address, scheme)).and_then(|known| known.group.clone());
     if let Some(group) = known {
         return Ok(group);
     }
-    match literal_address(&text, http) {
+    match literal_address(&text, scheme.map(Scheme::port)) {
         Some(address) => Ok(Group::single(address)),
         None => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("host not found in upstream \"{text}\""));
@@ -256,29 +291,41 @@ fn named_group(address: &[u8], http: bool, ex: &mut Exchange, cx: &Cx) -> Result
     }
 }
 
+/// What a place from variables is known by: without a port its scheme decides which one is meant.
+fn known_as(address: &[u8], scheme: Option<Scheme>) -> Cow<'_, [u8]> {
+    match scheme {
+        Some(Scheme::Https) => [Scheme::Https.prefix(), address].concat().into(),
+        Some(Scheme::Http) | None => address.into(),
+    }
+}
+
 /// Looks the name up that a target from variables holds, if it does: on a thread for that, so that the worker goes
 /// on, and not again for a while.
 pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
     let Target::Variable(text) = &policy.target else { return };
     let value = text.value(ex, cx);
-    let http = matches!(policy.protocol, Protocol::Http(_));
-    let address = match http {
-        true => split_authority(value.strip_prefix(b"http://").unwrap_or(&value)).0.to_vec(),
-        false => value,
+    let (scheme, address) = match &policy.protocol {
+        Protocol::Http(_) => {
+            let (scheme, rest) = split_scheme(&value);
+            (Some(scheme), split_authority(rest).0)
+        }
+        Protocol::FastCgi(_) => (None, &value[..]),
     };
-    let name = String::from_utf8_lossy(&address).into_owned();
+    let port = scheme.map(Scheme::port);
+    let known_as = known_as(address, scheme).into_owned();
+    let name = String::from_utf8_lossy(address).into_owned();
     let now = cx.now();
     let is_known = cx.site().group_names.contains_key(&name)
-        || cx.local.groups.borrow().get(&address).is_some_and(|known| known.until > now);
+        || cx.local.groups.borrow().get(&known_as).is_some_and(|known| known.until > now);
     if is_known {
         return;
     }
-    let (found, until) = match literal_address(&name, http) {
+    let (found, until) = match literal_address(&name, port) {
         Some(literal) => (vec![literal], Time(u64::MAX)),
         None => {
             let timeout = cx.site().locations[ex.location].settings.resolver_timeout;
             let asked = name.clone();
-            let looking = tokio::task::spawn_blocking(move || addresses(&asked, http));
+            let looking = tokio::task::spawn_blocking(move || addresses(&asked, port));
             let found = tokio::time::timeout(timeout, looking).await.ok().and_then(Result::ok).unwrap_or_default();
             let kept = if found.is_empty() { FAILURE_KEPT } else { NAME_KEPT };
             (found, cx.now().plus(kept))
@@ -290,7 +337,7 @@ pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
     }
     let servers: Vec<Server> = found.into_iter().map(Server::new).collect();
     let group = (!servers.is_empty()).then(|| Group::new(name, servers, Balance::RoundRobin, Keepalive::NONE));
-    groups.insert(address, KnownGroup { group, until });
+    groups.insert(known_as, KnownGroup { group, until });
 }
 
 /// How long the address of a name is used; the system's resolver does not tell.
@@ -299,26 +346,30 @@ const NAME_KEPT: Duration = Duration::from_secs(30);
 const FAILURE_KEPT: Duration = Duration::from_secs(5);
 
 /// An address that needs no looking up.
-fn literal_address(text: &str, http: bool) -> Option<Address> {
+fn literal_address(text: &str, port: Option<u16>) -> Option<Address> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Some(Address::Unix(path.into()));
     }
-    let with_port = with_port(text, http);
+    let with_port = with_port(text, port);
     with_port.parse().ok().map(Address::Tcp)
 }
 
-fn with_port(text: &str, http: bool) -> String {
+/// With `port` where none is written.
+fn with_port(text: &str, port: Option<u16>) -> Cow<'_, str> {
     let has_port = text.rsplit(']').next().unwrap_or(text).contains(':');
-    if http && !has_port { format!("{text}:80") } else { text.to_owned() }
+    match port {
+        Some(port) if !has_port => format!("{text}:{port}").into(),
+        Some(_) | None => text.into(),
+    }
 }
 
 /// The addresses of an origin as written: a path, a literal address, or all that the system finds for a name, which
-/// takes its time. Empty when there are none.
-pub fn addresses(text: &str, http: bool) -> Vec<Address> {
-    if let Some(literal) = literal_address(text, http) {
+/// takes its time. Empty when there are none. `port` is meant where none is written.
+pub fn addresses(text: &str, port: Option<u16>) -> Vec<Address> {
+    if let Some(literal) = literal_address(text, port) {
         return vec![literal];
     }
-    let Ok(found) = with_port(text, http).to_socket_addrs() else { return Vec::new() };
+    let Ok(found) = with_port(text, port).to_socket_addrs() else { return Vec::new() };
     let mut addresses = Vec::new();
     for address in found.map(Address::Tcp) {
         if !addresses.contains(&address) {
@@ -440,7 +491,7 @@ fn http_request(
     let set_body = parts.body.as_ref().map(|text| Bytes::from(text.value(ex, cx)));
     let mut head = Vec::with_capacity(512);
     match &parts.method {
-        Some(method) => method.with(ex, cx, |_, method| super::deliver::append_one_line(method, &mut head)),
+        Some(method) => method.with(ex, cx, |_, method| super::wire::append_one_line(method, &mut head)),
         None => head.extend_from_slice(crate::vars::method_name(ex)),
     }
     head.push(b' ');
@@ -530,7 +581,7 @@ fn append_target(target: &[u8], head: &mut Vec<u8>) {
 fn push_line(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     head.extend_from_slice(name);
     head.extend_from_slice(b": ");
-    super::deliver::append_one_line(value, head);
+    super::wire::append_one_line(value, head);
     head.extend_from_slice(b"\r\n");
 }
 
@@ -577,17 +628,32 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_literal_or_a_path() {
-        for (text, http, address) in [
-            ("127.0.0.1:9000", false, Some("127.0.0.1:9000")),
-            ("127.0.0.1", true, Some("127.0.0.1:80")),
-            ("[::1]:81", true, Some("[::1]:81")),
-            ("[::1]", true, Some("[::1]:80")),
-            ("unix:/run/php.sock", false, Some("unix:/run/php.sock")),
-            ("127.0.0.1", false, None),
-            ("127.0.0.1:99999", true, None),
+    fn a_scheme_is_told_in_any_case() {
+        for (url, scheme, rest) in [
+            ("http://a/b", Some(Scheme::Http), "a/b"),
+            ("https://a", Some(Scheme::Https), "a"),
+            ("HTTPS://unix:/run/a.sock", Some(Scheme::Https), "unix:/run/a.sock"),
+            ("httpx://a", None, ""),
+            ("http:/a", None, ""),
+            ("", None, ""),
         ] {
-            let parsed = literal_address(text, http).map(|address| address.to_string());
+            assert_eq!(Scheme::of(url.as_bytes()), scheme.map(|scheme| (scheme, rest.as_bytes())), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_literal_or_a_path() {
+        for (text, port, address) in [
+            ("127.0.0.1:9000", None, Some("127.0.0.1:9000")),
+            ("127.0.0.1", Some(80), Some("127.0.0.1:80")),
+            ("127.0.0.1", Some(443), Some("127.0.0.1:443")),
+            ("[::1]:81", Some(80), Some("[::1]:81")),
+            ("[::1]", Some(80), Some("[::1]:80")),
+            ("unix:/run/php.sock", None, Some("unix:/run/php.sock")),
+            ("127.0.0.1", None, None),
+            ("127.0.0.1:99999", Some(80), None),
+        ] {
+            let parsed = literal_address(text, port).map(|address| address.to_string());
             assert_eq!(parsed.as_deref(), address, "{text}");
         }
     }

@@ -1,11 +1,12 @@
 //! From bytes to an exchange: the head is parsed, the virtual server chosen, the URI made normal.
 
-use larder_conf::model::LogLevel;
+use larder_conf::model::{ClientLimits, LogLevel};
 use larder_http::{Framing, HeadError, HeadLimits, HeadStatus, Method, Time};
+use larder_tls::{Refusal, VerifyMode};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, RequestBody};
-use crate::site::{Listener, NameTable};
+use crate::exchange::{Exchange, RequestBody, Secured};
+use crate::site::Listener;
 
 use super::route::Entrance;
 use super::{Step, Synth};
@@ -26,18 +27,7 @@ pub enum Received {
 /// Reads a request head from `buf`. A bad one becomes the step that answers it and closes.
 pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now: Time) -> Received {
     let site = cx.site();
-    let client = &site.servers[listener.default].client;
-    let (buffers, buffer_bytes) = client.large_header_buffers;
-    let line_bytes = buffer_bytes.max(client.header_buffer_bytes);
-    let limits = HeadLimits {
-        line_bytes,
-        // The first buffer comes on top of the large ones.
-        head_bytes: client.header_buffer_bytes.saturating_add(buffers.saturating_mul(buffer_bytes)),
-        field_bytes: line_bytes,
-        max_fields: client.max_headers,
-        ignore_invalid: client.ignore_invalid_headers,
-        underscores: client.underscores_in_headers,
-    };
+    let limits = limits(&site.servers[listener.default].client);
     ex.started = now;
     ex.server = listener.default;
     ex.location = site.servers[listener.default].root;
@@ -53,23 +43,97 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
                     format_args!("client sent invalid header line: \"{name}\" while reading client request headers"),
                 );
             }
-            let step = match begin(listener, ex, cx) {
-                // TRACE echoes what the client may not see, CONNECT is for other proxies: nginx refuses both.
-                Ok(()) if matches!(ex.method, Method::Trace | Method::Connect) => {
-                    ex.keep_alive = false;
-                    let target = ex.head.line().split(|&byte| byte == b' ').nth(1).unwrap_or_default();
-                    let is_path = target.starts_with(b"/");
-                    Step::Synth(Synth::Status(if is_path { 405 } else { 400 }))
-                }
-                Ok(()) => Step::Route(Entrance::Server),
-                Err(error) => refuse(&error, ex, cx),
-            };
-            Received::Head { consumed, step }
+            Received::Head { consumed, step: first_step(begin(listener, ex, cx), ex, cx) }
         }
         Err(error) => {
             let step = refuse(&error, ex, cx);
             Received::Head { consumed: buf.len(), step }
         }
+    }
+}
+
+/// What is demanded of request heads.
+pub fn limits(client: &ClientLimits) -> HeadLimits {
+    let (buffers, buffer_bytes) = client.large_header_buffers;
+    let line_bytes = buffer_bytes.max(client.header_buffer_bytes);
+    HeadLimits {
+        line_bytes,
+        // The first buffer comes on top of the large ones.
+        head_bytes: client.header_buffer_bytes.saturating_add(buffers.saturating_mul(buffer_bytes)),
+        field_bytes: line_bytes,
+        max_fields: client.max_headers,
+        ignore_invalid: client.ignore_invalid_headers,
+        underscores: client.underscores_in_headers,
+    }
+}
+
+/// The first step of a request that came by HTTP/2, whose head is in the exchange; `ends` says that it has no body.
+pub fn begin_stream(
+    listener: &Listener,
+    refused: Option<HeadError>,
+    ends: bool,
+    ex: &mut Exchange,
+    cx: &Cx,
+    now: Time,
+) -> Step {
+    ex.started = now;
+    ex.server = listener.default;
+    ex.location = cx.site().servers[listener.default].root;
+    let begun = match refused {
+        Some(error) => Err(error),
+        None => begin(listener, ex, cx),
+    };
+    if ends {
+        ex.body = RequestBody::None;
+    } else if matches!(ex.body, RequestBody::None) {
+        ex.body = RequestBody::Unread(None);
+    }
+    ex.keep_alive = true;
+    first_step(begun, ex, cx)
+}
+
+fn first_step(begun: Result<(), HeadError>, ex: &mut Exchange, cx: &Cx) -> Step {
+    match begun {
+        // TRACE echoes what the client may not see, CONNECT is for other proxies: nginx refuses both.
+        Ok(()) if matches!(ex.method, Method::Trace | Method::Connect) => {
+            ex.keep_alive = false;
+            let target = ex.head.line().split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+            let is_path = target.starts_with(b"/");
+            Step::Synth(Synth::Status(if is_path { 405 } else { 400 }))
+        }
+        Ok(()) => match unwelcome(ex, cx) {
+            None => Step::Route(Entrance::Server),
+            Some((status, why)) => {
+                cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{why} while reading client request headers"));
+                Step::Synth(Synth::Status(status))
+            }
+        },
+        Err(error) => refuse(&error, ex, cx),
+    }
+}
+
+/// Whether the way a request came by forbids it: in the clear where TLS is meant, without the certificate that the
+/// server wants, or by a connection whose certificate was checked for another server (ngx_http_process_request).
+fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
+    let tls = match &ex.client.secured {
+        Secured::Not => return None,
+        Secured::PlainOnTls => return Some((497, "client sent plain HTTP request to HTTPS port".to_owned())),
+        Secured::Tls(tls) => tls,
+    };
+    let server = &cx.site().servers[ex.server];
+    let mode = server.tls.as_ref().map_or(VerifyMode::Off, |tls| tls.verify);
+    if mode == VerifyMode::Off {
+        return None;
+    }
+    let session = tls.session.borrow();
+    if session.server_name().is_some() && server.name != tls.server {
+        let why = "client attempted to request the server name different from the one that was negotiated";
+        return Some((421, why.to_owned()));
+    }
+    let verdict = session.client_verdict();
+    match mode.refuses(verdict)? {
+        Refusal::NoCertificate => Some((496, "client sent no required SSL certificate".to_owned())),
+        Refusal::BadCertificate => Some((495, format!("client SSL certificate verify error: ({verdict})"))),
     }
 }
 
@@ -112,24 +176,7 @@ fn server_for(listener: &Listener, ex: &mut Exchange) -> usize {
         return listener.names.exact.get(&b""[..]).copied().unwrap_or(listener.default);
     }
     let host = std::mem::take(&mut ex.host);
-    let server = by_name(&listener.names, &host, ex).unwrap_or(listener.default);
+    let found = listener.names.find(&host, |regex| crate::script::matches(regex, &host, ex));
     ex.host = host;
-    server
-}
-
-fn by_name(names: &NameTable, host: &[u8], ex: &mut Exchange) -> Option<usize> {
-    if let Some(&server) = names.exact.get(host) {
-        return Some(server);
-    }
-    if let Some((_, server)) =
-        names.suffixes.iter().find(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix))
-    {
-        return Some(*server);
-    }
-    if let Some((_, server)) =
-        names.prefixes.iter().find(|(prefix, _)| host.len() > prefix.len() && host.starts_with(prefix))
-    {
-        return Some(*server);
-    }
-    names.regexes.iter().find(|(regex, _)| crate::script::matches(regex, host, ex)).map(|(_, server)| *server)
+    found.unwrap_or(listener.default)
 }

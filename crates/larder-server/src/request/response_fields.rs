@@ -1,11 +1,14 @@
 //! Fields of an origin's answer as the client gets them: hidden ones left out, redirects and cookies rewritten.
 
-use larder_cache::Object;
+use larder_cache::{Object, Prepared};
+use larder_http::h2::hpack;
 use larder_http::{Fields, Known};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::site::{Find, OriginPolicy, Protocol, Redirect, Target};
+
+use super::origin_request::scheme_of;
 
 /// Lays the fields of an answer out as the response of `ex`.
 pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
@@ -68,12 +71,13 @@ pub fn lay_out_object(object: &Object, policy: &OriginPolicy, ex: &mut Exchange,
 }
 
 /// The fields of a page to be stored, serialised, when they are the same for every request; else `None`.
-pub fn block(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Box<[u8]>> {
+pub fn prepare(fields: &Fields, policy: &OriginPolicy, location: usize, cx: &Cx) -> Option<Prepared> {
     let rewrites = match &policy.protocol {
         Protocol::Http(parts) => !parts.cookie_domains.is_empty() || !parts.cookie_paths.is_empty(),
         Protocol::FastCgi(_) => false,
     };
-    let mut block = Vec::with_capacity(512);
+    let mut lines = Vec::with_capacity(512);
+    let mut block = Vec::with_capacity(if cx.site().speaks_http2 { 512 } else { 0 });
     for (known, name, value) in fields.iter_known() {
         // What the origin asks of larder is done on every delivery.
         if matches!(known, Known::XAccelLimitRate | Known::XAccelCharset) {
@@ -89,16 +93,19 @@ pub fn block(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx)
         {
             return None;
         }
-        block.extend_from_slice(name);
-        block.extend_from_slice(b": ");
-        block.extend_from_slice(value);
-        block.extend_from_slice(b"\r\n");
+        lines.extend_from_slice(name);
+        lines.extend_from_slice(b": ");
+        lines.extend_from_slice(value);
+        lines.extend_from_slice(b"\r\n");
+        if cx.site().speaks_http2 {
+            hpack::encode_field(name, value, &mut block);
+        }
     }
     // A charset that is added to the type is added on every delivery.
-    if cx.site().locations[ex.location].texts.charset.is_some() {
+    if cx.site().locations[location].texts.charset.is_some() {
         return None;
     }
-    Some(block.into())
+    Some(Prepared { policy: policy.id, lines: lines.into(), block: block.into() })
 }
 
 /// Fields that deliver writes itself, or that concern the origin's connection alone.
@@ -154,7 +161,7 @@ fn redirect(url: &[u8], rules: &[Redirect], policy: &OriginPolicy, ex: &mut Exch
 fn default_redirect(url: &[u8], policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> Option<Vec<u8>> {
     let Target::Group { host, uri, .. } = &policy.target else { return None };
     let loc = &cx.site().locations[ex.location];
-    let from = [b"http://", &host[..], uri.as_deref().unwrap_or(b"/")].concat();
+    let from = [scheme_of(policy).prefix(), &host[..], uri.as_deref().unwrap_or(b"/")].concat();
     let to: &[u8] = if uri.is_some() { &loc.prefix } else { b"/" };
     let rest = url.strip_prefix(&from[..])?;
     Some([to, rest].concat())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_cache::{Ignore, Object, OriginTtl, Prepared, VaryKey, origin_ttl, selecting};
+use larder_cache::{Ignore, Object, OriginTtl, VaryKey, origin_ttl, selecting};
 use larder_conf::model::OriginSettings;
 use larder_http::{Fields, Known, Time};
 use larder_origin::Answer;
@@ -116,14 +116,14 @@ pub fn object(
     };
     let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);
     let etag = fields.get_known(Known::Etag).map(Box::from);
-    let block = response_fields::block(&fields, policy, ex, cx);
+    let prepared = response_fields::prepare(&fields, policy, ex.location, cx);
     Some(Object {
         status: answer.head.status,
         reason: answer.head.reason.as_slice().into(),
         last_modified,
         etag,
         vary,
-        prepared: block.map(|block| Prepared { policy: policy.id, block }),
+        prepared,
         fields,
         body,
         stored_at: cx.now(),

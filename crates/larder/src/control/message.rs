@@ -11,6 +11,7 @@ use larder_conf::{MemoryLoader, Sources};
 use crate::account::Account;
 use crate::configuration::Surroundings;
 use crate::paths::DefaultLog;
+use crate::serving::Material;
 
 /// Something said over the control socket. The descriptors it speaks of travel beside it, in order.
 #[derive(Clone, Debug)]
@@ -62,9 +63,10 @@ pub enum MessageError {
 }
 
 impl Configure {
-    /// Takes files and patterns over from what a configuration was read from.
-    pub fn with_sources(mut self, sources: &Sources) -> Configure {
-        self.files = sources.files().map(|(path, bytes)| (path.to_owned(), bytes.to_vec())).collect();
+    /// Takes files and patterns over from what a configuration was read from, and those that TLS needs.
+    pub fn with_files(mut self, sources: &Sources, material: &Material) -> Configure {
+        let files = sources.files().chain(material.files());
+        self.files = files.map(|(path, bytes)| (path.to_owned(), bytes.to_vec())).collect();
         self.globs = sources.globs().map(|(pattern, found)| (pattern.to_owned(), found.to_vec())).collect();
         self
     }

@@ -1,0 +1,36 @@
+//! Certificates obtained and renewed by ACME (RFC 8555).
+//!
+//! [`spawn`] starts one thread that keeps a certificate for each [`Order`]. What the thread needs of the outside it is
+//! given: the time, a place for its log lines, somebody who takes certificates ([`Hooks`]), and workers that answer
+//! the CA's challenges from [`Responses`].
+//!
+//! ```text
+//! spawn -> thread -> keeper (one an order) -> attempt -> registration, client -> the CA
+//!             |          |                       `----> responses <- workers
+//!             |          `-> schedule: when to renew, when to try again
+//!             `-> store: what outlives the process
+//! ```
+#![forbid(unsafe_code)]
+
+mod account;
+mod attempt;
+mod certificate;
+mod client;
+mod failure;
+mod keeper;
+mod log;
+mod order;
+mod placeholder;
+mod registration;
+mod responses;
+mod schedule;
+mod store;
+mod thread;
+
+pub use account::{Account, ExternalAccount, ExternalAccountError, KeyType, LETS_ENCRYPT, LETS_ENCRYPT_STAGING};
+pub use log::{Level, OnLog};
+pub use order::{Challenge, Order, OrderError};
+pub use placeholder::{Placeholder, PlaceholderError, placeholder};
+pub use responses::{ChallengeCertificate, Responses};
+pub use schedule::Timing;
+pub use thread::{Handle, Hooks, OnCertificate, Status, spawn};

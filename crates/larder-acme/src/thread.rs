@@ -1,0 +1,278 @@
+//! The thread: one keeper an order, started and ended as the configuration changes.
+
+use crate::account::Account;
+use crate::certificate::Certificate;
+use crate::keeper::Keeper;
+use crate::log::{Level, Log, OnLog};
+use crate::order::Order;
+use crate::responses::Responses;
+use crate::schedule::Timing;
+use crate::store::{Store, StoreError};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use std::{io, thread};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::sleep;
+
+/// What the thread needs of the outside.
+pub struct Hooks {
+    /// Takes certificates as they come.
+    pub on_certificate: Box<OnCertificate>,
+    /// Takes log lines.
+    pub on_log: Box<OnLog>,
+    /// The time of day.
+    pub now: Box<dyn Fn() -> SystemTime + Send + Sync>,
+    /// How long to wait for what.
+    pub timing: Timing,
+}
+
+/// Takes a certificate: the names of its [`Order`], the chain as PEM, the key as PEM.
+///
+/// It is called by [`spawn`] and [`Handle::reconfigure`] for what is stored, before they return, and later by the
+/// thread; perhaps with the same certificate again, and with an older one that does not cover every name while the
+/// order's own is not there. It must not call the [`Handle`].
+pub type OnCertificate = dyn Fn(&[String], &[u8], &[u8]) + Send + Sync;
+
+/// How it stands with one order, for a status page.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Status {
+    /// What the certificate is for.
+    pub names: Vec<String>,
+    /// Until when the certificate is valid, if there is one.
+    pub not_after: Option<SystemTime>,
+    /// When the next try or renewal is; `None` while one runs or waits for its turn.
+    pub next_attempt: Option<SystemTime>,
+    /// How many tries failed since the last that did not.
+    pub failures: u32,
+    /// Why the last of them failed.
+    pub last_error: Option<String>,
+}
+
+/// Starts the thread that keeps the certificates of `orders`.
+///
+/// Certificates that are stored are handed to `on_certificate` before this returns. Fails only if the system gives no
+/// thread; a CA or a state directory out of order is a matter of log lines and later tries.
+pub fn spawn(account: Account, orders: Vec<Order>, responses: Arc<Responses>, hooks: Hooks) -> io::Result<Handle> {
+    let log = Log::new(hooks.on_log);
+    let shared = Arc::new(Shared {
+        store: Store::new(&account.state_dir, &account.directory, log.clone()),
+        account,
+        responses,
+        log,
+        timing: hooks.timing,
+        registering: tokio::sync::Mutex::default(),
+        turns: Semaphore::new(TURNS),
+        now: hooks.now,
+        on_certificate: hooks.on_certificate,
+        delivery: Mutex::default(),
+        statuses: Mutex::default(),
+    });
+    shared.deliver_stored(&orders);
+    let (wanted, wanted_here) = watch::channel(orders);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let thread = thread::Builder::new().name("larder-acme".into()).spawn({
+        let shared = shared.clone();
+        move || {
+            runtime.block_on(run(&shared, wanted_here));
+            // A name that is being looked up must not keep the process.
+            runtime.shutdown_background();
+        }
+    })?;
+    Ok(Handle { wanted, shared, thread })
+}
+
+/// The running thread. It ends when this is dropped.
+pub struct Handle {
+    wanted: watch::Sender<Vec<Order>>,
+    shared: Arc<Shared>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Handle {
+    /// Keeps the certificates of `orders` from now on. Every stored one is handed to `on_certificate` before this
+    /// returns, whether its order is new or not. An order that is waiting after a failure is tried again soon.
+    pub fn reconfigure(&self, orders: Vec<Order>) {
+        self.shared.deliver_stored(&orders);
+        self.wanted.send_replace(orders);
+    }
+
+    /// The account that the thread was started with; for another one, start another thread.
+    pub fn account(&self) -> &Account {
+        &self.shared.account
+    }
+
+    /// How it stands with each order.
+    pub fn status(&self) -> Vec<Status> {
+        self.shared.statuses.lock().values().cloned().collect()
+    }
+
+    /// Ends the thread, and waits for that. What is under way at the CA goes on at the next start.
+    pub fn stop(self) {
+        drop(self.wanted);
+        if self.thread.join().is_err() {
+            self.shared.log.say(Level::Error, "the thread", "ended in a panic, which is a bug in larder");
+        }
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("account", &self.shared.account).finish_non_exhaustive()
+    }
+}
+
+/// What the keepers share.
+pub(crate) struct Shared {
+    pub(crate) account: Account,
+    pub(crate) store: Store,
+    pub(crate) responses: Arc<Responses>,
+    pub(crate) log: Log,
+    pub(crate) timing: Timing,
+    /// Held while an account is looked for and made.
+    pub(crate) registering: tokio::sync::Mutex<()>,
+    /// How many keepers may speak to the CA at once.
+    pub(crate) turns: Semaphore,
+    now: Box<dyn Fn() -> SystemTime + Send + Sync>,
+    on_certificate: Box<OnCertificate>,
+    /// Held from reading or writing a certificate until it is handed on, so that no old one is handed on last.
+    delivery: Mutex<()>,
+    /// By the id of the order. Not held while anything else is called.
+    statuses: Mutex<BTreeMap<String, Status>>,
+}
+
+impl Shared {
+    pub(crate) fn now(&self) -> SystemTime {
+        (self.now)()
+    }
+
+    /// The stored certificate of `order`, handed on.
+    pub(crate) fn stored(&self, order: &Order) -> Option<Certificate> {
+        let _delivery = self.delivery.lock();
+        let certificate = self.store.certificate(order)?;
+        self.deliver(order, &certificate);
+        Some(certificate)
+    }
+
+    /// A certificate that came. It is handed on even if it cannot be stored.
+    pub(crate) fn save_and_deliver(&self, order: &Order, certificate: &Certificate) -> Result<(), StoreError> {
+        let _delivery = self.delivery.lock();
+        let saved = self.store.save_certificate(order, certificate);
+        self.deliver(order, certificate);
+        saved
+    }
+
+    /// Changes what is said of `order`.
+    pub(crate) fn note(&self, order: &Order, change: impl FnOnce(&mut Status)) {
+        let new = || Status { names: order.names().to_vec(), ..Status::default() };
+        change(self.statuses.lock().entry(order.id()).or_insert_with(new));
+    }
+
+    /// Hands on what is stored for `orders`: an order's own certificate, or else the one with the most of its names, so
+    /// that a name added to a server does not cost the others theirs.
+    fn deliver_stored(&self, orders: &[Order]) {
+        let _delivery = self.delivery.lock();
+        let mut all = None;
+        for order in orders {
+            if let Some(certificate) = self.store.certificate(order) {
+                self.deliver(order, &certificate);
+                continue;
+            }
+            let now = self.now();
+            let all: &Vec<Certificate> = all.get_or_insert_with(|| self.store.certificates());
+            let usable = all.iter().filter(|it| it.covered(order.names()) > 0 && it.validity().not_after > now);
+            if let Some(best) = usable.max_by_key(|it| (it.covered(order.names()), it.validity().not_after)) {
+                self.deliver(order, best);
+            }
+        }
+    }
+
+    fn deliver(&self, order: &Order, certificate: &Certificate) {
+        (self.on_certificate)(order.names(), certificate.chain_pem(), certificate.key_pem());
+    }
+}
+
+/// Speaking to the CA for many names at once only brings its limits nearer.
+const TURNS: usize = 4;
+
+/// How often to look whether another process has ended that holds the right to order.
+const LOCK_EVERY: Duration = Duration::from_secs(10);
+
+/// After a panic, which is a bug, the CA is left alone for this long.
+const AFTER_PANIC: Duration = Duration::from_secs(3600);
+
+struct Kept {
+    order: Order,
+    task: AbortHandle,
+}
+
+async fn run(shared: &Arc<Shared>, mut wanted: watch::Receiver<Vec<Order>>) {
+    let Some(_lock) = lock(shared, &mut wanted).await else {
+        return;
+    };
+    let mut keepers: HashMap<String, Kept> = HashMap::new();
+    let mut tasks = JoinSet::new();
+    let mut pause = Duration::ZERO;
+    loop {
+        let orders: HashMap<String, Order> =
+            wanted.borrow_and_update().iter().map(|order| (order.id(), order.clone())).collect();
+        keepers.retain(|id, kept| {
+            let stays = orders.get(id) == Some(&kept.order) && !kept.task.is_finished();
+            if !stays {
+                kept.task.abort();
+            }
+            stays
+        });
+        for (id, order) in &orders {
+            if keepers.contains_key(id) {
+                continue;
+            }
+            shared.note(order, |_| ());
+            let keeper = Keeper { shared: shared.clone(), order: order.clone(), reloads: wanted.clone() };
+            let task = tasks.spawn(async move {
+                sleep(pause).await;
+                keeper.run().await;
+            });
+            keepers.insert(id.clone(), Kept { order: order.clone(), task });
+        }
+        shared.statuses.lock().retain(|id, _| orders.contains_key(id));
+        pause = loop {
+            tokio::select! {
+                changed = wanted.changed() => match changed {
+                    Ok(()) => break Duration::ZERO,
+                    Err(_) => return,
+                },
+                Some(ended) = tasks.join_next() => if ended.is_err_and(|error| error.is_panic()) {
+                    let fact = "a keeper ended in a panic, which is a bug in larder; it is started again in an hour";
+                    shared.log.say(Level::Error, "the thread", fact);
+                    break AFTER_PANIC;
+                },
+            }
+        };
+    }
+}
+
+/// The right to order at this CA out of this state directory; `None` when the thread should end.
+async fn lock(shared: &Shared, wanted: &mut watch::Receiver<Vec<Order>>) -> Option<File> {
+    let mut said = None;
+    loop {
+        let (fact, wait) = match shared.store.prepare().and_then(|()| shared.store.lock()) {
+            Ok(Some(lock)) => return Some(lock),
+            Ok(None) => ("another process orders; larder waits for its end".to_string(), LOCK_EVERY),
+            Err(error) => (format!("{error}; nothing is ordered as long"), shared.timing.retry_first),
+        };
+        if said.as_ref() != Some(&fact) {
+            let level = if wait == LOCK_EVERY { Level::Info } else { Level::Error };
+            shared.log.say(level, &shared.account.state_dir.display().to_string(), &fact);
+            said = Some(fact);
+        }
+        let ended = async { while wanted.changed().await.is_ok() {} };
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = ended => return None,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A socket to an origin, TCP or unix: one that belongs to the runtime of this thread, or to none.
+
+use std::{
+    io::{self, IoSlice},
+    net::SocketAddr,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream as StdUnixStream,
+    },
+    path::Path,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::BufMut;
+use rustix::net::RecvFlags;
+use socket2::{Domain, SockAddr, Type};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
+    net::{TcpSocket, TcpStream, UnixStream},
+    time::sleep,
+};
+
+use crate::{address::Address, request::Limits};
+
+/// A socket that belongs to the runtime of this thread.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A socket that belongs to no runtime, so that any worker may take it.
+#[derive(Debug)]
+pub(crate) enum ParkedSocket {
+    Tcp(std::net::TcpStream),
+    Unix(StdUnixStream),
+}
+
+/// What has come by a parked socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    Nothing,
+    Bytes(usize),
+    /// The origin has closed it, or it is broken.
+    End,
+}
+
+/// How long to wait before a Unix socket whose queue is full is tried again. Such a connect fails at once, where
+/// TCP would wait; php-fpm with all children busy and a short backlog is met often.
+const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
+
+impl Socket {
+    /// Connects. `patient` waits for a place in the queue of a Unix socket.
+    pub(crate) async fn connect(address: &Address, limits: &Limits, patient: bool) -> io::Result<Socket> {
+        match address {
+            Address::Tcp(address) => connect_tcp(*address, limits).await.map(Socket::Tcp),
+            Address::Unix(path) => connect_unix(path, patient).await.map(Socket::Unix),
+        }
+    }
+
+    /// Takes it from its runtime.
+    pub(crate) fn park(self) -> io::Result<ParkedSocket> {
+        Ok(match self {
+            Socket::Tcp(stream) => ParkedSocket::Tcp(stream.into_std()?),
+            Socket::Unix(stream) => ParkedSocket::Unix(stream.into_std()?),
+        })
+    }
+
+    /// Reads once into the spare room of `buffer`; 0 bytes is the end.
+    pub(crate) fn poll_read_into(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut (impl BufMut + ?Sized),
+    ) -> Poll<io::Result<usize>> {
+        // `read_buf` does one read and keeps nothing between polls, so a future made anew each time loses nothing.
+        match self {
+            Socket::Tcp(stream) => pin!(stream.read_buf(buffer)).poll(cx),
+            Socket::Unix(stream) => pin!(stream.read_buf(buffer)).poll(cx),
+        }
+    }
+
+    /// Reads once.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+
+    /// Writes once, from many pieces.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        match self {
+            Socket::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Socket::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+        }
+    }
+
+    /// Writes once, without asking the runtime whether there is room.
+    pub(crate) fn write_now(&self, pieces: &[IoSlice<'_>]) -> Result<usize, rustix::io::Errno> {
+        rustix::io::writev(self.fd(), pieces)
+    }
+
+    /// Says that nothing more will be written.
+    pub(crate) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl ParkedSocket {
+    /// What is there, without taking it.
+    pub(crate) fn peek(&self) -> Came {
+        self.receive(&mut [0], RecvFlags::PEEK)
+    }
+
+    /// Takes what is there.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> Came {
+        self.receive(buffer, RecvFlags::empty())
+    }
+
+    /// Gives it to the runtime of this thread.
+    pub(crate) fn unpark(self) -> io::Result<Socket> {
+        Ok(match self {
+            ParkedSocket::Tcp(stream) => Socket::Tcp(TcpStream::from_std(stream)?),
+            ParkedSocket::Unix(stream) => Socket::Unix(UnixStream::from_std(stream)?),
+        })
+    }
+
+    fn receive(&self, buffer: &mut [u8], flags: RecvFlags) -> Came {
+        let fd = match self {
+            ParkedSocket::Tcp(stream) => stream.as_fd(),
+            ParkedSocket::Unix(stream) => stream.as_fd(),
+        };
+        match rustix::net::recv(fd, buffer, flags | RecvFlags::DONTWAIT) {
+            Ok((_, count @ 1..)) => Came::Bytes(count),
+            Err(rustix::io::Errno::AGAIN) => Came::Nothing,
+            Ok(_) | Err(_) => Came::End,
+        }
+    }
+}
+
+async fn connect_tcp(address: SocketAddr, limits: &Limits) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_nodelay(true)?;
+    if limits.tcp_keepalive {
+        socket.set_keepalive(true)?;
+    }
+    if let Some(ours) = limits.bind {
+        socket.bind(SocketAddr::new(ours, 0))?;
+    }
+    socket.connect(address).await
+}
+
+/// Connecting to a Unix socket is done or refused at once, so no readiness is waited for.
+async fn connect_unix(path: &Path, patient: bool) -> io::Result<UnixStream> {
+    let address = SockAddr::unix(path)?;
+    loop {
+        let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+        match socket.connect(&address) {
+            Ok(()) => {
+                return UnixStream::from_std(StdUnixStream::from(std::os::fd::OwnedFd::from(socket)));
+            }
+            Err(error) if patient && error.kind() == io::ErrorKind::WouldBlock => sleep(FULL_QUEUE_PAUSE).await,
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! TLS on a connection to an origin: records in, plaintext out, and what nginx says of handshakes that fail.
+
+use std::{
+    fmt,
+    io::{self, IoSlice},
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use larder_tls::{ClientConfig, ClientSession, SessionError, State};
+
+use crate::{
+    error::nginx_error,
+    socket::{Came, ParkedSocket, Socket},
+};
+
+/// How an origin is spoken to in TLS: `proxy_ssl_*`.
+#[derive(Clone)]
+pub struct Tls {
+    /// What connections have in common.
+    pub config: Arc<ClientConfig>,
+    /// `proxy_ssl_name`, by default the host of `proxy_pass`: whose certificate is expected. A port is left out.
+    pub name: Arc<str>,
+}
+
+impl PartialEq for Tls {
+    /// Whether a connection made by the one may serve a request that asks for the other.
+    fn eq(&self, other: &Tls) -> bool {
+        Arc::ptr_eq(&self.config, &other.config) && self.name == other.name
+    }
+}
+
+impl Eq for Tls {}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Why TLS with an origin was not agreed on, in the words of nginx's error log.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// Its certificate was not accepted, for one of OpenSSL's reasons.
+    #[error("upstream SSL certificate verify error: ({}:{reason})", openssl_code(reason))]
+    Certificate {
+        /// OpenSSL's words.
+        reason: Box<str>,
+    },
+    /// Its certificate is another host's.
+    #[error("upstream SSL certificate does not match \"{name}\"")]
+    Name {
+        /// Whose it should be.
+        name: Box<str>,
+    },
+    /// The two do not agree.
+    #[error("SSL_do_handshake() failed (SSL: {0})")]
+    Handshake(Box<str>),
+    /// What it sends is something else, such as HTTP. The words are those of OpenSSL, for who looks them up.
+    #[error("SSL_do_handshake() failed (SSL: wrong version number: the answer is not TLS)")]
+    Else,
+    /// It closed the connection.
+    #[error("peer closed connection in SSL handshake")]
+    Closed,
+    /// The connection broke.
+    #[error("peer closed connection in SSL handshake ({})", nginx_error(.0))]
+    Broken(io::Error),
+}
+
+impl Tls {
+    /// Why a session with this origin ended.
+    pub(crate) fn blame(&self, error: SessionError) -> TlsError {
+        match error {
+            SessionError::Certificate(reason) if reason.starts_with("certificate does not match") => {
+                TlsError::Name { name: self.name.as_ref().into() }
+            }
+            SessionError::Certificate(reason) => TlsError::Certificate { reason },
+            error @ (SessionError::Alert(_)
+            | SessionError::Refused(_)
+            | SessionError::Handshake(_)
+            | SessionError::KeysExhausted
+            | SessionError::Closed
+            | SessionError::Internal(_)) => TlsError::Handshake(error.to_string().into()),
+        }
+    }
+}
+
+/// The number of a reason, as in `X509_V_ERR_*`. What OpenSSL has no number for is 1, its "unspecified".
+fn openssl_code(reason: &str) -> u32 {
+    const CODES: [(&str, u32); 18] = [
+        ("unable to get issuer certificate", 2),
+        ("unable to get certificate CRL", 3),
+        ("certificate signature failure", 7),
+        ("CRL signature failure", 8),
+        ("certificate is not yet valid", 9),
+        ("certificate has expired", 10),
+        ("CRL has expired", 12),
+        ("self-signed certificate", 18),
+        ("self-signed certificate in certificate chain", 19),
+        ("unable to get local issuer certificate", 20),
+        ("unable to verify the first certificate", 21),
+        ("certificate chain too long", 22),
+        ("certificate revoked", 23),
+        ("invalid CA certificate", 24),
+        ("path length constraint exceeded", 25),
+        ("unsuitable certificate purpose", 26),
+        ("certificate rejected", 28),
+        ("unhandled critical extension", 34),
+    ];
+    CODES.iter().find(|(known, _)| *known == reason).map_or(1, |(_, code)| *code)
+}
+
+/// The session on a connection, and what lies on either side of it.
+pub(crate) struct Link {
+    session: ClientSession,
+    /// Records, the last of which may not be whole.
+    incoming: Vec<u8>,
+    /// Plaintext, of which `taken` bytes were read.
+    plain: Vec<u8>,
+    taken: usize,
+    /// Whether the origin sends nothing more.
+    ended: bool,
+}
+
+/// Room for a read: the largest record, 2^14 bytes, what encryption adds, and its head (RFC 8446 §5.2, RFC 5246 §6.2.3).
+const READ_BYTES: usize = 5 + (1 << 14) + 2048;
+
+impl Link {
+    pub(crate) fn new(tls: &Tls) -> Link {
+        let session = ClientSession::connect(&tls.config, &tls.name);
+        Link { session, incoming: Vec::new(), plain: Vec::new(), taken: 0, ended: false }
+    }
+
+    /// Works on the records that are there, and says whether the handshake is over. What is to be sent is appended
+    /// to `records`, alerts of errors too.
+    pub(crate) fn advance(&mut self, records: &mut Vec<u8>) -> Result<bool, SessionError> {
+        let read = self.session.read(&mut self.incoming, &mut self.plain, records)?;
+        self.incoming.drain(..read.consumed);
+        match read.state {
+            State::Handshaking => Ok(false),
+            State::Open => Ok(true),
+            State::Closed => {
+                self.ended = true;
+                Ok(!self.session.is_handshaking())
+            }
+        }
+    }
+
+    /// Whether the first bytes that came may be a record (RFC 8446 §5.1).
+    pub(crate) fn may_be_tls(&self) -> bool {
+        self.incoming.first().is_none_or(|kind| (20..=23).contains(kind))
+    }
+
+    /// Reads records from the socket; 0 bytes is the end.
+    pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<io::Result<usize>> {
+        self.incoming.reserve(READ_BYTES);
+        socket.poll_read_into(cx, &mut self.incoming)
+    }
+
+    /// Takes the records that have come, if any.
+    pub(crate) fn fill_now(&mut self, socket: &ParkedSocket) {
+        let held = self.incoming.len();
+        self.incoming.resize(held + READ_BYTES, 0);
+        let count = match socket.read(&mut self.incoming[held..]) {
+            Came::Bytes(count) => count,
+            Came::Nothing | Came::End => 0,
+        };
+        self.incoming.truncate(held + count);
+    }
+
+    /// Encrypts to the end of `records`.
+    pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>], records: &mut Vec<u8>) -> Result<(), SessionError> {
+        self.session.write(pieces, records)
+    }
+
+    /// Says that nothing more will be written.
+    pub(crate) fn close(&mut self, records: &mut Vec<u8>) {
+        self.session.close(records);
+    }
+
+    /// The plaintext that nobody has read.
+    pub(crate) fn plain(&self) -> &[u8] {
+        &self.plain[self.taken..]
+    }
+
+    /// Takes of the plaintext.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.taken += count;
+        debug_assert!(self.taken <= self.plain.len());
+        if self.taken == self.plain.len() {
+            self.plain.clear();
+            self.taken = 0;
+        }
+    }
+
+    /// The socket has ended. Origins that do not say so in TLS before are met often, and nginx takes them at their
+    /// word; but a record that is cut in two says that something is missing.
+    pub(crate) fn end(&mut self) -> io::Result<()> {
+        self.ended = true;
+        if self.incoming.is_empty() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// Whether the origin sends nothing more.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether nothing came that nobody has read, and more may come.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.plain.is_empty() && !self.ended
+    }
+
+    /// Lets go of buffers that are not used now.
+    pub(crate) fn shrink(&mut self) {
+        self.incoming.shrink_to_fit();
+        self.plain.shrink_to_fit();
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_certificate_is_told_in_the_words_of_nginx() {
+        for (reason, told) in [
+            ("unable to get local issuer certificate", "20:unable to get local issuer certificate"),
+            ("unable to verify the first certificate", "21:unable to verify the first certificate"),
+            ("certificate has expired", "10:certificate has expired"),
+            ("what nobody knows", "1:what nobody knows"),
+        ] {
+            let error = TlsError::Certificate { reason: reason.into() };
+            assert_eq!(error.to_string(), format!("upstream SSL certificate verify error: ({told})"));
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! `ssl_*` of the servers: files become keys, words become choices, and what is wrong is told with its place.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use larder_conf::model::{self, At, CertificatePair, PemSource, TlsSessionCache, VerifyClient};
+use larder_conf::{Diagnostic, Span};
+use larder_tls::{
+    CertifiedKey, Clock, Notice, Protocol, ServerConfig, ServerOptions, SessionCache, TicketKeys, Verify, VerifyMode,
+};
+use parking_lot::Mutex;
+
+use crate::clock;
+use crate::material::Material;
+use crate::tls::{ByVariable, ServerTls};
+
+use super::Builder;
+
+/// How much early data a client may send, as in nginx.
+const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
+/// A certificate that expires sooner is worth a warning; one that lives shortly, when a sixth of its life is left.
+const EXPIRES_SOON_SECS: i64 = 14 * 24 * 60 * 60;
+
+/// What outlives a reload, so that sessions are resumed after it.
+#[derive(Default)]
+pub struct TlsKeeping {
+    tickets: Option<Arc<TicketKeys>>,
+    caches: HashMap<String, (usize, Arc<SessionCache>)>,
+}
+
+/// The time, as the TLS library asks for it.
+pub(super) fn clock() -> Clock {
+    Clock::new(|| clock::now().secs())
+}
+
+/// Makes the TLS part of a server that listens with `ssl`. What is wrong is told, and then there is none.
+pub(super) fn server(
+    builder: &mut Builder,
+    server: &model::Server,
+    material: &Material,
+    keeping: &mut TlsKeeping,
+) -> Option<Arc<ServerTls>> {
+    let tls = &server.tls;
+    let passwords = passwords(builder, tls.password_file.as_ref(), material)?;
+    let mut certificates = Vec::new();
+    let mut by_variable = None;
+    for pair in &tls.certificates {
+        if pair.has_variables() {
+            by_variable = Some(variable(builder, pair, &passwords));
+            continue;
+        }
+        let mut key = certificate(builder, pair, &passwords, material)?;
+        if let Some(file) = tls.stapling.as_ref().and_then(|stapling| stapling.file.as_ref()) {
+            key = key.with_ocsp(&read(builder, file, "ssl_stapling_file", material)?);
+        }
+        warn_of_expiry(builder, &key, pair);
+        certificates.push(key);
+    }
+    let mut options = ServerOptions::new(certificates, clock());
+    options.protocols = protocols(tls.protocols);
+    options.ciphers = tls.ciphers.as_ref().map(|ciphers| ciphers.value.clone());
+    options.tls13_ciphers = tls.ciphersuites.as_ref().map(|suites| suites.value.clone());
+    options.curves = tls.curves.as_ref().map(|curves| curves.value.clone());
+    options.prefer_server_ciphers = tls.prefer_server_ciphers;
+    options.session_cache = session_cache(builder, &tls.session_cache, keeping);
+    options.session_timeout_seconds = tls.session_timeout.as_secs();
+    options.tickets = tickets(builder, tls, material, keeping, server.span)?;
+    options.early_data_bytes_max = if tls.early_data { EARLY_DATA_BYTES_MAX } else { 0 };
+    options.verify = verify(builder, tls, material)?;
+    options.record_bytes_max = tls.buffer_bytes;
+    let span = tls.certificates.first().map_or(server.span, |pair| pair.certificate.span());
+    options.alpn = vec![b"http/1.1".to_vec(), b"http/1.0".to_vec(), b"http/0.9".to_vec()];
+    let without_http2 = config(builder, options.clone(), tls, span, true)?;
+    options.alpn.insert(0, b"h2".to_vec());
+    let with_http2 = config(builder, options, tls, span, false)?;
+    Some(Arc::new(ServerTls {
+        rejects: tls.reject_handshake,
+        verify: verify_mode(tls.verify_client),
+        with_http2,
+        without_http2,
+        by_variable,
+    }))
+}
+
+fn config(
+    builder: &mut Builder,
+    options: ServerOptions,
+    tls: &model::Tls,
+    span: Span,
+    tells: bool,
+) -> Option<Arc<ServerConfig>> {
+    match ServerConfig::new(options) {
+        Ok((config, notices)) => {
+            for notice in notices.iter().filter(|_| tells) {
+                builder.diagnostics.push(*Diagnostic::notice(notice.to_string()).at(place(tls, notice, span)));
+            }
+            Some(config)
+        }
+        Err(error) => {
+            // The two configurations differ in what they offer above TLS only: one error is enough.
+            if tells {
+                builder.error(error.to_string(), span);
+            }
+            None
+        }
+    }
+}
+
+/// Where the directive of a notice stands.
+fn place(tls: &model::Tls, notice: &Notice, otherwise: Span) -> Span {
+    let written = match notice.directive {
+        "ssl_ciphers" => tls.ciphers.as_ref(),
+        "ssl_ecdh_curve" => tls.curves.as_ref(),
+        "ssl_conf_command" => tls.ciphersuites.as_ref(),
+        _ => None,
+    };
+    written.map_or(otherwise, |written| written.span)
+}
+
+/// The versions that are spoken.
+pub(super) fn protocols(protocols: model::TlsProtocols) -> Vec<Protocol> {
+    let known = [(protocols.tls1_2, Protocol::Tls12), (protocols.tls1_3, Protocol::Tls13)];
+    known.into_iter().filter(|(spoken, _)| *spoken).map(|(_, protocol)| protocol).collect()
+}
+
+fn verify_mode(mode: VerifyClient) -> VerifyMode {
+    match mode {
+        VerifyClient::Off => VerifyMode::Off,
+        VerifyClient::On => VerifyMode::On,
+        VerifyClient::Optional => VerifyMode::Optional,
+        VerifyClient::OptionalNoCa => VerifyMode::OptionalNoCa,
+    }
+}
+
+/// A certificate and its key; what is wrong with them names their files.
+pub(super) fn certificate(
+    builder: &mut Builder,
+    pair: &CertificatePair,
+    passwords: &[Vec<u8>],
+    material: &Material,
+) -> Option<CertifiedKey> {
+    let certificate = pem(builder, &pair.certificate, "certificate", material)?;
+    let key = pem(builder, &pair.key, "certificate key", material)?;
+    match CertifiedKey::from_pem(&certificate, &key, passwords) {
+        Ok(key) => Some(key),
+        Err(error) => {
+            let is_certificates =
+                matches!(error, larder_tls::KeyError::NoCertificate | larder_tls::KeyError::Certificate { .. });
+            let (what, source) =
+                if is_certificates { ("certificate", &pair.certificate) } else { ("certificate key", &pair.key) };
+            builder.error(format!("cannot load {what} {}: {error}", name(source)), source.span());
+            None
+        }
+    }
+}
+
+fn name(source: &PemSource) -> String {
+    source.path().map_or_else(|| "\"data:...\"".to_owned(), |path| format!("\"{}\"", path.display()))
+}
+
+fn pem(builder: &mut Builder, source: &PemSource, what: &str, material: &Material) -> Option<Vec<u8>> {
+    match source {
+        PemSource::File(path) => read(builder, path, what, material),
+        PemSource::Data(pem) => Some(pem.value.0.clone().into_bytes()),
+        // These are read when a client has said whom it wants.
+        PemSource::Variable(_) => Some(Vec::new()),
+    }
+}
+
+fn read(builder: &mut Builder, path: &At<std::path::PathBuf>, what: &str, material: &Material) -> Option<Vec<u8>> {
+    match material.read(&path.value) {
+        Ok(bytes) => Some(bytes),
+        Err(error) => {
+            builder.error(format!("cannot load {what} \"{}\": {error}", path.value.display()), path.span);
+            None
+        }
+    }
+}
+
+/// The lines of a password file; the last may lack its end.
+pub(super) fn passwords(
+    builder: &mut Builder,
+    file: Option<&At<std::path::PathBuf>>,
+    material: &Material,
+) -> Option<Vec<Vec<u8>>> {
+    let Some(file) = file else { return Some(Vec::new()) };
+    let text = read(builder, file, "password file", material)?;
+    let lines = text.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    Some(lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect())
+}
+
+pub(super) fn variable(builder: &mut Builder, pair: &CertificatePair, passwords: &[Vec<u8>]) -> ByVariable {
+    let mut text = |source: &PemSource| match source {
+        PemSource::Variable(template) => builder.text(template),
+        PemSource::File(path) => crate::text::Text::literal(bytes_of(&path.value)),
+        PemSource::Data(pem) => crate::text::Text::literal(format!("data:{}", pem.value.0).as_bytes()),
+    };
+    let (certificate, key) = (text(&pair.certificate), text(&pair.key));
+    ByVariable {
+        certificate,
+        key,
+        folder: builder.site.conf_prefix.clone(),
+        passwords: passwords.to_vec(),
+        known: Mutex::default(),
+    }
+}
+
+fn bytes_of(path: &Path) -> &[u8] {
+    use std::os::unix::ffi::OsStrExt as _;
+    path.as_os_str().as_bytes()
+}
+
+fn warn_of_expiry(builder: &mut Builder, key: &CertifiedKey, pair: &CertificatePair) {
+    let facts = key.facts();
+    let now = i64::try_from(clock::now().secs()).unwrap_or(i64::MAX);
+    let left = facts.not_after - now;
+    let soon = EXPIRES_SOON_SECS.min((facts.not_after - facts.not_before) / 6);
+    let name = name(&pair.certificate);
+    let span = pair.certificate.span();
+    if left < 0 {
+        builder.warn(format!("the certificate {name} has expired ({}): browsers refuse it", facts.end), span);
+    } else if left < soon {
+        let (count, unit) = if left >= 2 * 86_400 { (left / 86_400, "days") } else { (left / 3600, "hours") };
+        builder.warn(format!("the certificate {name} expires in {count} {unit} ({})", facts.end), span);
+    } else if facts.not_before > now {
+        builder.warn(format!("the certificate {name} is not valid yet ({})", facts.start), span);
+    }
+}
+
+fn session_cache(
+    builder: &mut Builder,
+    cache: &TlsSessionCache,
+    keeping: &mut TlsKeeping,
+) -> Option<Arc<SessionCache>> {
+    let TlsSessionCache::Kept { builtin, shared } = cache else { return None };
+    let Some(shared) = shared else {
+        let sessions = builtin.unwrap_or(BUILTIN_SESSIONS);
+        return Some(SessionCache::builtin(usize::try_from(sessions).unwrap_or(usize::MAX), clock()));
+    };
+    let name = &shared.name.value;
+    if let Some((bytes, cache)) = keeping.caches.get(name) {
+        if *bytes == shared.bytes {
+            return Some(Arc::clone(cache));
+        }
+        // Said when it is loaded; a server started anew would not say it.
+        builder.diagnostics.push(
+            *Diagnostic::notice(format!("the session cache \"{name}\" changes its size: its sessions are forgotten"))
+                .at(shared.name.span),
+        );
+    }
+    let cache = SessionCache::new(shared.bytes, clock());
+    keeping.caches.insert(name.clone(), (shared.bytes, Arc::clone(&cache)));
+    Some(cache)
+}
+
+/// How many sessions `builtin` keeps unless told, OpenSSL's number.
+const BUILTIN_SESSIONS: u64 = 20_480;
+
+/// The keys of tickets: those of files, or random ones, which all servers share and which outlive a reload.
+#[allow(clippy::option_option, reason = "the outer one is whether all is well")]
+fn tickets(
+    builder: &mut Builder,
+    tls: &model::Tls,
+    material: &Material,
+    keeping: &mut TlsKeeping,
+    span: Span,
+) -> Option<Option<Arc<TicketKeys>>> {
+    if !tls.session_tickets {
+        return Some(None);
+    }
+    let Some(first) = tls.session_ticket_keys.first() else {
+        if keeping.tickets.is_none() {
+            match TicketKeys::random(tls.session_timeout.as_secs(), clock()) {
+                Ok(keys) => keeping.tickets = Some(keys),
+                Err(error) => {
+                    builder.error(error.to_string(), span);
+                    return None;
+                }
+            }
+        }
+        return Some(keeping.tickets.clone());
+    };
+    let mut files = Vec::new();
+    for file in &tls.session_ticket_keys {
+        files.push(read(builder, file, "session ticket key", material)?);
+    }
+    match TicketKeys::from_files(&files, clock()) {
+        Ok(keys) => Some(Some(keys)),
+        Err(error) => {
+            builder.error(format!("cannot use session ticket keys: {error}"), first.span);
+            None
+        }
+    }
+}
+
+fn verify(builder: &mut Builder, tls: &model::Tls, material: &Material) -> Option<Verify> {
+    let (named, trusted) = (tls.client_certificate.as_ref(), tls.trusted_certificate.as_ref());
+    Some(Verify {
+        mode: verify_mode(tls.verify_client),
+        depth: tls.verify_depth,
+        authorities: authorities(builder, named, "client certificate", material)?,
+        trusted: authorities(builder, trusted, "trusted certificate", material)?,
+        revocation_lists: revocation_lists(builder, tls.crl.as_ref(), material)?,
+    })
+}
+
+/// The certificates of a file, DER; none where there is no file.
+pub(super) fn authorities(
+    builder: &mut Builder,
+    file: Option<&At<std::path::PathBuf>>,
+    what: &str,
+    material: &Material,
+) -> Option<Vec<Vec<u8>>> {
+    list(builder, file, what, larder_tls::pem_certificates, material)
+}
+
+/// The revocation lists of a file, DER; none where there is no file.
+pub(super) fn revocation_lists(
+    builder: &mut Builder,
+    file: Option<&At<std::path::PathBuf>>,
+    material: &Material,
+) -> Option<Vec<Vec<u8>>> {
+    list(builder, file, "revocation list", larder_tls::pem_revocation_lists, material)
+}
+
+fn list(
+    builder: &mut Builder,
+    file: Option<&At<std::path::PathBuf>>,
+    what: &str,
+    parse: fn(&[u8]) -> Parsed,
+    material: &Material,
+) -> Option<Vec<Vec<u8>>> {
+    let Some(file) = file else { return Some(Vec::new()) };
+    let bytes = read(builder, file, what, material)?;
+    match parse(&bytes) {
+        Ok(list) if !list.is_empty() => Some(list),
+        Ok(_) => {
+            builder.error(format!("there is no {what} in \"{}\"", file.value.display()), file.span);
+            None
+        }
+        Err(error) => {
+            builder.error(format!("cannot load {what} \"{}\": {error}", file.value.display()), file.span);
+            None
+        }
+    }
+}
+
+type Parsed = Result<Vec<Vec<u8>>, larder_tls::KeyError>;

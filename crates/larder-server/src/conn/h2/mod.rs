@@ -1,0 +1,350 @@
+//! An HTTP/2 connection (RFC 9113): many requests at once over one stream of bytes.
+//!
+//! One future, the driver, reads frames and writes what has gathered, once a turn. A page that is in memory and fits
+//! the windows is answered right where its request is read; everything else becomes a task of its own, which lays its
+//! frames beside the others' through a [`Handle`].
+
+mod handle;
+mod shared;
+mod task;
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use larder_conf::model::LogLevel;
+use larder_http::HeadError;
+use larder_http::h2::{Config, ErrorCode, Event, StreamId};
+use tokio::io::ReadBuf;
+use tokio::time::{Instant, Sleep};
+
+use crate::clock;
+use crate::context::Cx;
+use crate::exchange::{Client, Exchange};
+use crate::request::receive::begin_stream;
+use crate::request::{self, Response, Stop, deliver};
+use crate::worker::{Seat, Worker};
+
+use super::stream::Stream;
+use super::{linger, send};
+
+pub use handle::Handle;
+use shared::{OUT_BYTES_MAX, Shared};
+use task::{What, Work};
+
+/// A body up to this size is copied to the frames of its connection at once.
+const AT_ONCE_BYTES_MAX: u64 = OUT_BYTES_MAX as u64;
+/// How long until the timer of a connection with open streams is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How much is read at once.
+const READ_BYTES: usize = 32 * 1024;
+
+/// One client's connection.
+pub struct Connection {
+    stream: Stream,
+    shared: Rc<Shared>,
+    client: Rc<Client>,
+    worker: Rc<Worker>,
+    seat: Seat,
+    /// The beginning of a frame.
+    partial: Vec<u8>,
+    /// Requests so far.
+    number: u64,
+    /// When it has been idle for too long.
+    deadline: Instant,
+    /// Since when the client has taken nothing of what waits for it.
+    blocked_since: Option<Instant>,
+}
+
+/// Why a connection ends.
+enum End {
+    /// Nothing is left to say.
+    Close,
+    /// The client may be sending still, and is to read our last words.
+    Linger,
+    /// The client does not take what it asked for.
+    Stalled,
+}
+
+impl Connection {
+    /// A connection whose first bytes, if any were read, are `first`.
+    pub fn new(stream: Stream, first: Vec<u8>, config: &Config, client: Rc<Client>, worker: Rc<Worker>) -> Self {
+        let seat = worker.sit();
+        let shared = Shared::new(config, &worker);
+        Self {
+            stream,
+            shared,
+            client,
+            worker,
+            seat,
+            partial: first,
+            number: 0,
+            deadline: Instant::now(),
+            blocked_since: None,
+        }
+    }
+
+    /// Serves it to its end.
+    pub async fn run(mut self) {
+        let limit = match self.client.listener(self.worker.cx().site()) {
+            Some(listener) => self.worker.cx().site().servers[listener.default].client.header_timeout,
+            None => return,
+        };
+        self.deadline = Instant::now() + limit;
+        let first = std::mem::take(&mut self.partial);
+        if self.used(&first).is_err() {
+            self.last_words();
+            return;
+        }
+        let sleep = tokio::time::sleep_until(self.deadline);
+        tokio::pin!(sleep);
+        let end = std::future::poll_fn(|task| self.poll(task, sleep.as_mut())).await;
+        self.shared.end();
+        match end {
+            End::Close => {}
+            End::Stalled => self.timed_out(),
+            End::Linger => {
+                let cx = self.worker.cx();
+                let site = cx.site();
+                let Some(listener) = self.client.listener(site) else { return };
+                let settings = &site.locations[site.servers[listener.default].root].settings;
+                linger(&mut self.stream, settings.lingering_time, settings.lingering_timeout).await;
+            }
+        }
+    }
+
+    fn poll(&mut self, task: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<End> {
+        self.shared.drive_with(task.waker());
+        loop {
+            match self.write(task) {
+                Ok(()) => {}
+                Err(_) => return Poll::Ready(End::Close),
+            }
+            if self.worker.is_closing() {
+                self.shared.go_away();
+                // The frame that says so goes out in this turn.
+                if self.write(task).is_err() {
+                    return Poll::Ready(End::Close);
+                }
+            }
+            if self.shared.is_done() && self.stream.is_flushed() {
+                return Poll::Ready(End::Linger);
+            }
+            // A client that does not read gets no more answers, so that it cannot make us hold them.
+            if self.shared.unsent() >= OUT_BYTES_MAX {
+                break;
+            }
+            match self.read(task) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(end)) => {
+                    self.last_words();
+                    return Poll::Ready(end);
+                }
+                Poll::Pending => break,
+            }
+        }
+        self.seat.park(task.waker());
+        self.poll_deadline(task, sleep.as_mut())
+    }
+
+    /// Writes what has gathered, as far as the socket takes it.
+    fn write(&mut self, task: &mut Context<'_>) -> std::io::Result<()> {
+        loop {
+            let wrote = self.shared.write_to(&self.stream);
+            let blocked = match wrote {
+                Ok(all) => !all || !self.stream.is_flushed(),
+                Err(error) => return Err(error),
+            };
+            if !blocked {
+                self.blocked_since = None;
+                return Ok(());
+            }
+            match self.stream.poll_write_ready(task) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => {
+                    self.blocked_since.get_or_insert_with(Instant::now);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Reads once and works on what came.
+    fn read(&mut self, task: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let worker = Rc::clone(&self.worker);
+        let mut buffer = worker.read_buffer.borrow_mut();
+        let held = self.partial.len();
+        if buffer.len() < held + READ_BYTES {
+            buffer.resize(held + READ_BYTES, 0);
+        }
+        let mut read = ReadBuf::new(&mut buffer[held..]);
+        let n = match self.stream.poll_read(task, &mut read) {
+            Poll::Ready(Ok(())) => read.filled().len(),
+            Poll::Ready(Err(_)) => return Poll::Ready(Err(End::Close)),
+            Poll::Pending => return Poll::Pending,
+        };
+        if n == 0 {
+            return Poll::Ready(Err(End::Close));
+        }
+        buffer[..held].copy_from_slice(&self.partial);
+        self.partial = Vec::new();
+        Poll::Ready(self.used(&buffer[..held + n]))
+    }
+
+    /// Works on frames; what is left of them is kept.
+    fn used(&mut self, bytes: &[u8]) -> Result<(), End> {
+        let now = clock::now();
+        let mut input = bytes;
+        let mut exchange = self.worker.exchange(&self.client);
+        loop {
+            match self.shared.next(&mut input, &mut exchange.head, now) {
+                Ok(None) => break,
+                Ok(Some(Event::Head { stream, ends, refused })) => {
+                    self.request(stream, ends, refused, exchange);
+                    exchange = self.worker.exchange(&self.client);
+                }
+                Ok(Some(Event::Data { stream, data, ends })) => self.shared.body(stream, data, ends),
+                Ok(Some(Event::Trailers { stream })) => self.shared.body(stream, &[], true),
+                Ok(Some(Event::Reset { stream, code: _ })) => self.shared.reset_by_peer(stream),
+                Ok(Some(Event::Window)) => self.shared.wake_writers(),
+                Ok(Some(Event::GoAway)) => {}
+                Err(error) => {
+                    let cx = self.worker.cx();
+                    cx.local.logs.main(LogLevel::Info, format_args!("{error}, client: {}", self.client.address()));
+                    self.worker.recycle(exchange);
+                    return Err(End::Linger);
+                }
+            }
+        }
+        self.worker.recycle(exchange);
+        self.partial.extend_from_slice(input);
+        Ok(())
+    }
+
+    /// Answers a request, at once or by a task.
+    fn request(&mut self, stream: StreamId, ends: bool, refused: Option<HeadError>, mut ex: Box<Exchange>) {
+        let cx = self.worker.cx();
+        let Some(listener) = self.client.listener(cx.site()) else {
+            self.shared.reset(stream, ErrorCode::REFUSED_STREAM);
+            return;
+        };
+        self.number += 1;
+        self.worker.stats.requests.add(1);
+        ex.number = self.number;
+        let step = begin_stream(listener, refused, ends, &mut ex, &cx, clock::now());
+        self.worker.at_once.set(true);
+        let stop = request::advance(step, &mut ex, &cx);
+        let what = match stop {
+            Stop::Abort => {
+                cx.local.logs.access(&mut ex, &cx);
+                self.shared.reset(stream, ErrorCode::INTERNAL_ERROR);
+                self.worker.at_once.set(false);
+                self.worker.recycle(ex);
+                return;
+            }
+            Stop::Slow(slow) => Some(What::Steps(slow)),
+            Stop::Deliver(response) => self.respond(stream, response, &mut ex, &cx),
+        };
+        self.worker.at_once.set(false);
+        match what {
+            None => {
+                if !ends {
+                    // The whole answer is there; the rest of the body is not wanted (RFC 9113 §8.1).
+                    self.shared.reset(stream, ErrorCode::NO_ERROR);
+                }
+                self.after(&ex, &cx);
+                cx.local.logs.access(&mut ex, &cx);
+                self.worker.recycle(ex);
+            }
+            Some(what) => {
+                let handle = Handle::new(&self.shared, stream, ends);
+                self.after(&ex, &cx);
+                tokio::task::spawn_local(task::run(Work { exchange: ex, cx, what }, handle));
+            }
+        }
+    }
+
+    /// Sends a response whole, if that goes without waiting; returns what is left to do.
+    fn respond(&self, stream: StreamId, response: Response, ex: &mut Exchange, cx: &Cx) -> Option<What> {
+        let mut head = self.worker.write_buffer.borrow_mut();
+        head.clear();
+        let outgoing = deliver::lay_out(response, ex, cx, &mut head);
+        let body = send::in_memory(&outgoing).filter(|body| body.len() <= AT_ONCE_BYTES_MAX);
+        if let Some(body) = body
+            && !send::is_limited(ex, cx)
+            && let Some(sent) = self.shared.send_whole(stream, &head, &body)
+        {
+            ex.sent = sent;
+            ex.is_complete = true;
+            return None;
+        }
+        Some(What::Send(head.clone(), outgoing))
+    }
+
+    /// An idle connection has `keepalive_timeout`, and one that has served long enough is given up.
+    fn after(&mut self, ex: &Exchange, cx: &Cx) {
+        if deliver::is_last(ex, cx) {
+            self.shared.go_away();
+        }
+        self.deadline = Instant::now() + cx.site().locations[ex.location].settings.keepalive_timeout;
+    }
+
+    fn poll_deadline(&mut self, task: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<End> {
+        loop {
+            let deadline = match self.blocked_since {
+                Some(since) => since + self.send_timeout(),
+                None => self.deadline,
+            };
+            if sleep.deadline() > deadline {
+                sleep.as_mut().reset(deadline);
+            }
+            match sleep.as_mut().poll(task) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) if deadline > Instant::now() => sleep.as_mut().reset(deadline),
+                Poll::Ready(()) if self.blocked_since.is_some() => return Poll::Ready(End::Stalled),
+                Poll::Ready(()) if self.shared.has_streams() => {
+                    // Their tasks have timers of their own; we look again when this one would be over.
+                    self.deadline = Instant::now() + LOOK_AGAIN;
+                    sleep.as_mut().reset(self.deadline);
+                }
+                Poll::Ready(()) => {
+                    self.shared.go_away();
+                    self.last_words();
+                    return Poll::Ready(End::Close);
+                }
+            }
+        }
+    }
+
+    /// What is still to be said, such as why we leave, goes out if the socket takes it.
+    fn last_words(&self) {
+        // A client that is gone, or reads nothing, does not hear it.
+        let _ = self.shared.write_to(&self.stream);
+    }
+
+    fn send_timeout(&self) -> Duration {
+        let cx = self.worker.cx();
+        let site = cx.site();
+        self.client
+            .listener(site)
+            .map_or(LOOK_AGAIN, |listener| site.locations[site.servers[listener.default].root].settings.send_timeout)
+    }
+
+    fn timed_out(&self) {
+        let cx = self.worker.cx();
+        cx.local.logs.main(
+            LogLevel::Info,
+            format_args!("client timed out while sending to client, client: {}", self.client.address()),
+        );
+        let site = cx.site();
+        let resets = self
+            .client
+            .listener(site)
+            .is_some_and(|at| site.locations[site.servers[at.default].root].settings.reset_timedout_connection);
+        if resets {
+            self.stream.reset_on_close();
+        }
+    }
+}

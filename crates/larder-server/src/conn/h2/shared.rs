@@ -1,0 +1,392 @@
+//! What the driver of a connection and the tasks of its streams share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::task::Waker;
+
+use bytes::Bytes;
+use larder_http::h2::{Config, Connection as Codec, ConnectionError, ErrorCode, Event, StreamId};
+use larder_http::{RequestHead, Time};
+
+use crate::conn::send::InMemory;
+use crate::conn::stream::Stream;
+use crate::worker::Worker;
+
+/// Frames that wait for the client; with more than this, nobody adds to them.
+pub const OUT_BYTES_MAX: usize = 128 * 1024;
+
+/// How much of a body may come ahead of who reads it.
+const BODY_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// What the driver and the tasks share.
+pub struct Shared {
+    state: RefCell<State>,
+    /// Wakes the driver, which has to write.
+    driver: Cell<Option<Waker>>,
+    worker: Rc<Worker>,
+}
+
+struct State {
+    codec: Codec,
+    /// Frames that have not been written; `written` bytes of them have.
+    out: Vec<u8>,
+    written: usize,
+    /// Streams that a task works on.
+    streams: Vec<Slot>,
+    /// Whether the connection is over.
+    is_over: bool,
+}
+
+/// A stream that a task works on.
+struct Slot {
+    id: StreamId,
+    /// The request's body as it came, not yet read.
+    body: VecDeque<Bytes>,
+    /// Whether all of the body has come.
+    body_ended: bool,
+    /// Whether the client has reset it.
+    is_gone: bool,
+    /// Whether somebody reads the body, so that more of it may come.
+    is_read: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+impl Slot {
+    fn wake(&mut self) {
+        for waker in [self.reader.take(), self.writer.take()].into_iter().flatten() {
+            waker.wake();
+        }
+    }
+}
+
+/// What came of an attempt to read or write on a stream.
+pub enum Tried<T> {
+    /// It was done.
+    Done(T),
+    /// Not now; the waker is remembered.
+    Wait,
+    /// The client has reset the stream, or is gone.
+    Gone,
+}
+
+impl Shared {
+    /// The state of a new connection. Our settings are the first frame.
+    pub fn new(config: &Config, worker: &Rc<Worker>) -> Rc<Self> {
+        let mut out = worker.frames();
+        let codec = Codec::new(config, &mut out);
+        Rc::new(Self {
+            state: RefCell::new(State { codec, out, written: 0, streams: Vec::new(), is_over: false }),
+            driver: Cell::new(None),
+            worker: Rc::clone(worker),
+        })
+    }
+
+    /// Remembers whom to wake when there are frames to write.
+    pub fn drive_with(&self, waker: &Waker) {
+        let same = self.driver.take().filter(|old| old.will_wake(waker));
+        self.driver.set(Some(same.unwrap_or_else(|| waker.clone())));
+    }
+
+    fn wake_driver(&self) {
+        if let Some(waker) = self.driver.take() {
+            waker.wake_by_ref();
+            self.driver.set(Some(waker));
+        }
+    }
+
+    /// The next event of `input`.
+    pub fn next<'a>(
+        &self,
+        input: &mut &'a [u8],
+        head: &mut RequestHead,
+        now: Time,
+    ) -> Result<Option<Event<'a>>, ConnectionError> {
+        let state = &mut *self.state.borrow_mut();
+        state.lend(&self.worker);
+        state.codec.next(input, head, &mut state.out, now)
+    }
+
+    /// Sends a whole response, head and body, if the windows allow; returns how many bytes it took, all and of the body.
+    pub fn send_whole(&self, stream: StreamId, head: &[u8], body: &InMemory<'_>) -> Option<(u64, u64)> {
+        let state = &mut *self.state.borrow_mut();
+        let len = usize::try_from(body.len()).ok()?;
+        if len > state.codec.capacity(stream) && len > 0 || state.unsent() + len > OUT_BYTES_MAX {
+            return None;
+        }
+        state.lend(&self.worker);
+        let before = state.out.len();
+        state.codec.send_head(stream, head, len == 0, &mut state.out);
+        let mut left = len;
+        body.for_each(|piece| {
+            left -= piece.len();
+            if !piece.is_empty() {
+                state.codec.send_data(stream, piece, left == 0, &mut state.out);
+            }
+        });
+        Some(((state.out.len() - before) as u64, body.len()))
+    }
+
+    /// Takes a piece of a request's body.
+    pub fn body(&self, stream: StreamId, data: &[u8], ends: bool) {
+        let state = &mut *self.state.borrow_mut();
+        let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == stream) else {
+            // Nobody wants it; the window of the connection is for the others.
+            state.lend(&self.worker);
+            state.codec.consumed(stream, data.len(), &mut state.out);
+            return;
+        };
+        if !data.is_empty() {
+            slot.body.push_back(Bytes::copy_from_slice(data));
+        }
+        slot.body_ended |= ends;
+        if let Some(reader) = slot.reader.take() {
+            reader.wake();
+        }
+    }
+
+    /// The client wants nothing more of a stream.
+    pub fn reset_by_peer(&self, stream: StreamId) {
+        let mut state = self.state.borrow_mut();
+        match state.streams.iter_mut().find(|slot| slot.id == stream) {
+            // Its task lets go of it.
+            Some(slot) => {
+                slot.is_gone = true;
+                slot.wake();
+            }
+            None => state.codec.release(stream),
+        }
+    }
+
+    /// Ends a stream before its time.
+    pub fn reset(&self, stream: StreamId, code: ErrorCode) {
+        let state = &mut *self.state.borrow_mut();
+        state.lend(&self.worker);
+        state.codec.reset(stream, code, &mut state.out);
+        state.codec.release(stream);
+    }
+
+    /// Streams that wait for a window may have one now: those that matter most go first.
+    pub fn wake_writers(&self) {
+        let state = &mut *self.state.borrow_mut();
+        let codec = &state.codec;
+        if state.streams.len() > 1 {
+            state.streams.sort_by(|a, b| codec.order(a.id, b.id));
+        }
+        for slot in &mut state.streams {
+            if let Some(writer) = slot.writer.take() {
+                writer.wake();
+            }
+        }
+    }
+
+    /// How many bytes wait for the client.
+    pub fn unsent(&self) -> usize {
+        self.state.borrow().unsent()
+    }
+
+    /// Writes frames; says whether all went out.
+    pub fn write_to(&self, stream: &Stream) -> io::Result<bool> {
+        let all = self.state.borrow_mut().write_to(stream)?;
+        if all {
+            let mut state = self.state.borrow_mut();
+            if state.out.capacity() > 0 {
+                let frames = std::mem::take(&mut state.out);
+                self.worker.take_frames(frames);
+            }
+            drop(state);
+            self.wake_blocked();
+        }
+        Ok(all)
+    }
+
+    /// Tasks that waited for room go on.
+    fn wake_blocked(&self) {
+        if self.state.borrow().streams.iter().any(|slot| slot.writer.is_some()) {
+            self.wake_writers();
+        }
+    }
+
+    /// Tells the client to ask elsewhere from now on.
+    pub fn go_away(&self) {
+        let state = &mut *self.state.borrow_mut();
+        if !state.codec.is_draining() {
+            state.lend(&self.worker);
+            state.codec.go_away(&mut state.out);
+        }
+    }
+
+    /// Whether streams are open.
+    pub fn has_streams(&self) -> bool {
+        let state = self.state.borrow();
+        !state.streams.is_empty() || state.codec.open_streams() > 0
+    }
+
+    /// Whether nothing more is to be done: we have said that we leave, and all is answered and sent.
+    pub fn is_done(&self) -> bool {
+        let state = self.state.borrow();
+        state.codec.is_draining() && state.streams.is_empty() && state.codec.open_streams() == 0 && state.unsent() == 0
+    }
+
+    /// The connection is over; tasks learn of it.
+    pub fn end(&self) {
+        let mut state = self.state.borrow_mut();
+        state.is_over = true;
+        for slot in &mut state.streams {
+            slot.is_gone = true;
+            slot.wake();
+        }
+    }
+
+    /// Makes room for a stream that a task works on.
+    pub fn open(&self, id: StreamId, body_ended: bool) {
+        self.state.borrow_mut().streams.push(Slot {
+            id,
+            body: VecDeque::new(),
+            body_ended,
+            is_gone: false,
+            is_read: false,
+            reader: None,
+            writer: None,
+        });
+    }
+
+    /// A task is done with its stream. One that has not been ended is reset.
+    pub fn close(&self, id: StreamId, code: ErrorCode) {
+        let state = &mut *self.state.borrow_mut();
+        state.lend(&self.worker);
+        if let Some(at) = state.streams.iter().position(|slot| slot.id == id) {
+            let slot = state.streams.swap_remove(at);
+            let unread = slot.body.iter().map(Bytes::len).sum();
+            state.codec.consumed(id, unread, &mut state.out);
+        }
+        if !state.is_over && state.codec.is_open(id) {
+            state.codec.reset(id, code, &mut state.out);
+        }
+        state.codec.release(id);
+        self.wake_driver();
+    }
+
+    /// Sends the head of a response.
+    pub fn send_head(&self, id: StreamId, block: &[u8], ends: bool) -> u64 {
+        let state = &mut *self.state.borrow_mut();
+        state.lend(&self.worker);
+        let before = state.out.len();
+        state.codec.send_head(id, block, ends, &mut state.out);
+        self.wake_driver();
+        (state.out.len() - before) as u64
+    }
+
+    /// Sends what the windows and the room allow of `data`; with `waker`, remembers whom to wake if that is nothing.
+    pub fn send(&self, id: StreamId, data: &[u8]) -> Tried<usize> {
+        let state = &mut *self.state.borrow_mut();
+        if state.is_gone(id) {
+            return Tried::Gone;
+        }
+        let room = OUT_BYTES_MAX.saturating_sub(state.unsent()).min(state.codec.capacity(id)).min(data.len());
+        if room == 0 && !data.is_empty() {
+            return Tried::Wait;
+        }
+        state.lend(&self.worker);
+        let sent = state.codec.send_data(id, &data[..room], false, &mut state.out);
+        self.wake_driver();
+        Tried::Done(sent)
+    }
+
+    /// Whether something may be written; else remembers whom to wake.
+    pub fn may_send(&self, id: StreamId, waker: &Waker) -> Tried<()> {
+        let state = &mut *self.state.borrow_mut();
+        if state.is_gone(id) {
+            return Tried::Gone;
+        }
+        if state.codec.capacity(id) > 0 && state.unsent() < OUT_BYTES_MAX {
+            return Tried::Done(());
+        }
+        if let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) {
+            slot.writer = Some(waker.clone());
+        }
+        Tried::Wait
+    }
+
+    /// Ends a response, with trailers if there are any.
+    pub fn finish(&self, id: StreamId, trailers: &[u8]) {
+        let state = &mut *self.state.borrow_mut();
+        if state.is_gone(id) {
+            return;
+        }
+        state.lend(&self.worker);
+        if trailers.is_empty() {
+            state.codec.send_data(id, &[], true, &mut state.out);
+        } else {
+            state.codec.send_trailers(id, trailers, &mut state.out);
+        }
+        self.wake_driver();
+    }
+
+    /// Takes a piece of the request's body; `None` at its end.
+    pub fn read(&self, id: StreamId, waker: &Waker) -> Tried<Option<Bytes>> {
+        let state = &mut *self.state.borrow_mut();
+        let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) else { return Tried::Gone };
+        if let Some(piece) = slot.body.pop_front() {
+            state.lend(&self.worker);
+            state.codec.consumed(id, piece.len(), &mut state.out);
+            self.wake_driver();
+            return Tried::Done(Some(piece));
+        }
+        if slot.body_ended {
+            return Tried::Done(None);
+        }
+        if slot.is_gone {
+            return Tried::Gone;
+        }
+        slot.reader = Some(waker.clone());
+        if !std::mem::replace(&mut slot.is_read, true) {
+            state.lend(&self.worker);
+            state.codec.widen(id, BODY_WINDOW_BYTES, &mut state.out);
+            self.wake_driver();
+        }
+        Tried::Wait
+    }
+
+    /// Whether the client has left; else remembers whom to wake.
+    pub fn has_left(&self, id: StreamId, waker: &Waker) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) else { return true };
+        if !slot.is_gone {
+            slot.reader = Some(waker.clone());
+        }
+        slot.is_gone
+    }
+}
+
+impl State {
+    /// Borrows the worker's buffer for frames, if none is in use.
+    fn lend(&mut self, worker: &Worker) {
+        if self.out.capacity() == 0 {
+            self.out = worker.frames();
+        }
+    }
+
+    fn unsent(&self) -> usize {
+        self.out.len() - self.written
+    }
+
+    fn is_gone(&self, id: StreamId) -> bool {
+        self.is_over || self.streams.iter().any(|slot| slot.id == id && slot.is_gone)
+    }
+
+    fn write_to(&mut self, stream: &Stream) -> io::Result<bool> {
+        while self.written < self.out.len() {
+            match stream.try_write(&self.out[self.written..]) {
+                Ok(n) => self.written += n,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        Ok(true)
+    }
+}

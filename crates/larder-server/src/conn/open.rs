@@ -1,0 +1,224 @@
+//! The beginning of a connection: the PROXY protocol, the TLS handshake, which HTTP is spoken.
+
+use std::io;
+use std::rc::Rc;
+
+use larder_conf::model::LogLevel;
+use larder_http::h2;
+use larder_http::proxy_protocol::{self, Header, Parsed};
+use larder_tls::{Hello, HelloError, State};
+
+use crate::context::Cx;
+use crate::exchange::{Client, Secured};
+use crate::request::receive;
+use crate::site::{Listener, NamedRegex};
+use crate::worker::Worker;
+
+use super::socket::Socket;
+use super::stream::Stream;
+use super::tls::Tls;
+use super::{h1, h2 as h2_conn};
+
+/// How much is read at once before anything is known.
+const FIRST_BYTES: usize = 4096;
+
+/// What was found out.
+struct Opened {
+    stream: Stream,
+    client: Client,
+    /// What was read and is not used up.
+    first: Vec<u8>,
+    protocol: Protocol,
+}
+
+enum Protocol {
+    Http1,
+    Http2(h2::Config),
+}
+
+/// Why a connection ends before its first request.
+enum Refused {
+    /// For the log, where it is worth a line.
+    Because(LogLevel, String),
+    /// The client has left or the socket is broken, which happens to browsers all the time.
+    Gone,
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Gone,
+            _ => Self::Because(LogLevel::Info, format!("{error} while SSL handshaking")),
+        }
+    }
+}
+
+/// Serves a connection that does not begin with a request of HTTP/1.
+pub async fn run(socket: Socket, client: Client, worker: Rc<Worker>) {
+    let running = worker.exchange_begins();
+    let address = client.address();
+    let opened = Box::pin(open(socket, client, &worker)).await;
+    drop(running);
+    match opened {
+        Ok(Opened { stream, client, first, protocol: Protocol::Http1 }) => {
+            h1::Connection::new(stream, first, Rc::new(client), worker).run().await;
+        }
+        Ok(Opened { stream, client, first, protocol: Protocol::Http2(config) }) => {
+            Box::pin(h2_conn::Connection::new(stream, first, &config, Rc::new(client), worker).run()).await;
+        }
+        Err(Refused::Because(level, why)) => {
+            let cx = worker.cx();
+            cx.local.logs.main(level, format_args!("{why}, client: {address}"));
+        }
+        Err(Refused::Gone) => {}
+    }
+}
+
+/// Finds out what is spoken, within `client_header_timeout`.
+async fn open(socket: Socket, client: Client, worker: &Rc<Worker>) -> Result<Opened, Refused> {
+    let cx = worker.cx();
+    let Some(listener) = client.listener(cx.site()) else { return Err(Refused::Gone) };
+    let limit = cx.site().servers[listener.default].client.header_timeout;
+    match tokio::time::timeout(limit, begin(socket, client, listener, &cx)).await {
+        Ok(opened) => opened,
+        Err(_) => Err(Refused::Because(LogLevel::Info, "client timed out while the connection was opened".into())),
+    }
+}
+
+async fn begin(socket: Socket, mut client: Client, listener: &Listener, cx: &Cx) -> Result<Opened, Refused> {
+    let mut first = Vec::new();
+    if listener.proxy_protocol {
+        client.proxy = Some(Box::new(proxy_header(&socket, &mut first).await?));
+    }
+    if !listener.tls {
+        let is_http2 = listener.http2 || cx.site().servers[listener.default].http2.enabled;
+        let protocol = if is_http2 && has_preface(&socket, &mut first).await? {
+            Protocol::Http2(http2(listener.default, cx))
+        } else {
+            Protocol::Http1
+        };
+        return Ok(Opened { stream: Stream::Plain(socket), client, first, protocol });
+    }
+    let hello = loop {
+        match Hello::read(&first) {
+            Ok(Some(hello)) => break hello,
+            Ok(None) => more(&socket, &mut first).await?,
+            Err(HelloError::PlainHttp) => {
+                client.secured = Secured::PlainOnTls;
+                return Ok(Opened { stream: Stream::Plain(socket), client, first, protocol: Protocol::Http1 });
+            }
+            Err(error) => {
+                if let Some(alert) = error.alert() {
+                    // One that does not speak TLS may not listen either.
+                    let _ = socket.try_write(&alert);
+                }
+                return Err(Refused::Because(LogLevel::Info, format!("{error} while SSL handshaking")));
+            }
+        }
+    };
+    handshake(socket, client, hello, first, listener, cx).await
+}
+
+/// Reads what comes next.
+async fn more(socket: &Socket, first: &mut Vec<u8>) -> Result<(), Refused> {
+    loop {
+        socket.readable().await?;
+        let held = first.len();
+        first.resize(held + FIRST_BYTES, 0);
+        let read = socket.try_read(&mut first[held..]);
+        first.truncate(held + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => return Err(Refused::Gone),
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Reads whom a connection is from; what follows is left in `first`.
+async fn proxy_header(socket: &Socket, first: &mut Vec<u8>) -> Result<Header, Refused> {
+    loop {
+        if !first.is_empty() {
+            match proxy_protocol::parse(first) {
+                Ok(Parsed::Complete { consumed, header }) => {
+                    first.drain(..consumed);
+                    return Ok(header);
+                }
+                Ok(Parsed::Partial) => {}
+                Err(error) => return Err(Refused::Because(LogLevel::Error, error.to_string())),
+            }
+        }
+        more(socket, first).await?;
+    }
+}
+
+/// Whether the client begins with the preface of HTTP/2 (RFC 9113 §3.4): it knows that we speak it.
+async fn has_preface(socket: &Socket, first: &mut Vec<u8>) -> Result<bool, Refused> {
+    loop {
+        let n = first.len().min(h2::PREFACE.len());
+        if first[..n] != h2::PREFACE[..n] {
+            return Ok(false);
+        }
+        if n == h2::PREFACE.len() {
+            return Ok(true);
+        }
+        more(socket, first).await?;
+    }
+}
+
+/// What a server says of HTTP/2.
+fn http2(server: usize, cx: &Cx) -> h2::Config {
+    let server = &cx.site().servers[server];
+    h2::Config {
+        max_concurrent_streams: server.http2.max_concurrent_streams,
+        stream_window_bytes: server.http2.body_preread_bytes,
+        head: receive::limits(&server.client),
+        ..h2::Config::default()
+    }
+}
+
+/// The TLS handshake, with the server that the client asks for.
+async fn handshake(
+    socket: Socket,
+    mut client: Client,
+    hello: Hello,
+    first: Vec<u8>,
+    listener: &Listener,
+    cx: &Cx,
+) -> Result<Opened, Refused> {
+    let server = match &hello.server_name {
+        Some(name) => {
+            let matches = |regex: &NamedRegex| regex.regex.is_match(name.as_bytes());
+            listener.names.find(name.as_bytes(), matches).unwrap_or(listener.default)
+        }
+        None => listener.default,
+    };
+    let virtual_server = &cx.site().servers[server];
+    let Some(tls) = virtual_server.tls.as_ref().filter(|tls| !tls.rejects) else {
+        let _ = socket.try_write(&larder_tls::unrecognized_name_alert());
+        return Err(Refused::Because(LogLevel::Info, "handshake rejected while SSL handshaking".into()));
+    };
+    let offers_http2 = listener.http2 || virtual_server.http2.enabled;
+    let session = tls.session(hello, offers_http2, &client, server, cx);
+    let session = session.map_err(|why| Refused::Because(LogLevel::Error, why))?;
+    let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker));
+    loop {
+        // A failure sends its alert before it is reported.
+        let state = cx.worker.in_turn(|| stream.advance()).await.map_err(|error| {
+            Refused::Because(LogLevel::Info, format!("SSL_do_handshake() failed ({error}) while SSL handshaking"))
+        })?;
+        match state {
+            State::Open => break,
+            State::Closed => return Err(Refused::Gone),
+            // A request that came as early data is answered before the handshake is over (RFC 8470).
+            State::Handshaking if stream.has_plaintext() => break,
+            State::Handshaking => stream.receive().await?,
+        }
+    }
+    let is_h2 = stream.session.borrow().alpn() == Some(b"h2");
+    let session = Rc::clone(&stream.session);
+    client.secured = Secured::tls(session, virtual_server);
+    let protocol = if is_h2 { Protocol::Http2(http2(server, cx)) } else { Protocol::Http1 };
+    Ok(Opened { stream: Stream::Tls(Box::new(stream)), client, first: Vec::new(), protocol })
+}

@@ -1,0 +1,280 @@
+//! A connection in TLS: records in, records out.
+//!
+//! Buffers are the worker's and lent for a turn; a connection keeps only what is left over: a record that has not come
+//! whole, plaintext nobody has asked for, records that the socket did not take.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use larder_tls::{Session, State as Progress};
+use tokio::io::ReadBuf;
+
+use crate::worker::Worker;
+
+use super::socket::{Peeked, Socket};
+
+/// How much plaintext is encrypted at once, so that little is held for a client that does not read.
+const WRITE_BYTES: usize = 64 * 1024;
+/// The largest record: 2^14 bytes, what encryption adds, and the head (RFC 8446 §5.2, RFC 5246 §6.2.3).
+const RECORD_BYTES_MAX: usize = 5 + (1 << 14) + 2048;
+/// Room for reading: a record that has begun, and one more.
+pub const READ_BYTES: usize = 2 * RECORD_BYTES_MAX;
+
+/// A TLS connection to a client.
+pub struct Tls {
+    /// The socket below.
+    pub socket: Socket,
+    worker: Rc<Worker>,
+    /// The session, which variables ask too.
+    pub session: Rc<RefCell<Session>>,
+    state: RefCell<State>,
+}
+
+struct State {
+    /// The beginning of a record.
+    partial: Vec<u8>,
+    /// Plaintext that nobody has read.
+    plain: Vec<u8>,
+    /// Records that the socket has not taken.
+    unsent: Vec<u8>,
+    /// Whether the peer sends nothing more.
+    ended: bool,
+}
+
+/// What a worker lends to the TLS connection at hand.
+#[derive(Default)]
+pub struct Buffers {
+    incoming: Vec<u8>,
+    plain: Vec<u8>,
+    outgoing: Vec<u8>,
+}
+
+impl Tls {
+    /// A connection whose handshake has not begun; `first` is what the client has sent.
+    pub fn new(socket: Socket, session: Session, first: Vec<u8>, worker: Rc<Worker>) -> Self {
+        let state = State { partial: first, plain: Vec::new(), unsent: Vec::new(), ended: false };
+        Self { socket, worker, session: Rc::new(RefCell::new(session)), state: RefCell::new(state) }
+    }
+
+    /// Whether plaintext has come that nobody has read.
+    pub fn has_plaintext(&self) -> bool {
+        !self.state.borrow().plain.is_empty()
+    }
+
+    /// Works on what has come already, and says how the handshake stands. May take as long as a signature.
+    pub fn advance(&self) -> io::Result<Progress> {
+        let mut state = self.state.borrow_mut();
+        let mut lent = self.worker.tls_buffers.borrow_mut();
+        let lent = &mut *lent;
+        let held = std::mem::take(&mut state.partial);
+        lent.incoming.clear();
+        lent.incoming.extend_from_slice(&held);
+        let n = held.len();
+        let progress = state.take(n, lent, &self.session, &self.socket)?;
+        let plain = std::mem::take(&mut lent.plain);
+        state.plain.extend_from_slice(&plain);
+        lent.plain = plain;
+        Ok(progress)
+    }
+
+    /// Reads records of the handshake until there is something new to work on.
+    pub async fn receive(&self) -> io::Result<()> {
+        loop {
+            std::future::poll_fn(|task| self.poll_flush(task)).await?;
+            self.socket.readable().await?;
+            let mut state = self.state.borrow_mut();
+            let held = state.partial.len();
+            state.partial.resize(held + RECORD_BYTES_MAX, 0);
+            let read = self.socket.try_read(&mut state.partial[held..]);
+            state.partial.truncate(held + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads plaintext.
+    pub fn poll_read(&mut self, task: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let state = self.state.get_mut();
+        // What we owe the peer goes first: it may be waiting for it before it sends more.
+        if !state.unsent.is_empty() {
+            let _ = state.poll_flush(&self.socket, task)?;
+        }
+        loop {
+            if !state.plain.is_empty() {
+                let n = state.plain.len().min(buf.remaining());
+                buf.put_slice(&state.plain[..n]);
+                state.plain.drain(..n);
+                if state.plain.is_empty() {
+                    state.plain = Vec::new();
+                }
+                return Poll::Ready(Ok(()));
+            }
+            if state.ended {
+                return Poll::Ready(Ok(()));
+            }
+            let mut lent = self.worker.tls_buffers.borrow_mut();
+            let lent = &mut *lent;
+            let held = state.partial.len();
+            lent.incoming.resize(READ_BYTES, 0);
+            lent.incoming[..held].copy_from_slice(&state.partial);
+            let mut read = ReadBuf::new(&mut lent.incoming[held..]);
+            ready!(self.socket.poll_read(task, &mut read))?;
+            let n = read.filled().len();
+            if n == 0 {
+                state.ended = true;
+                continue;
+            }
+            state.partial = Vec::new();
+            state.take(held + n, lent, &self.session, &self.socket)?;
+            let fits = lent.plain.len().min(buf.remaining());
+            buf.put_slice(&lent.plain[..fits]);
+            state.plain.extend_from_slice(&lent.plain[fits..]);
+            if fits > 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    /// Encrypts and writes. What is counted as written may still be held here ([`Tls::is_flushed`]).
+    pub fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut state = self.state.borrow_mut();
+        if !state.unsent.is_empty() && !state.flush(&self.socket)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let mut lent = self.worker.tls_buffers.borrow_mut();
+        let out = &mut lent.outgoing;
+        out.clear();
+        let taken = if slices.iter().map(|slice| slice.len()).sum::<usize>() <= WRITE_BYTES {
+            self.session.borrow_mut().write(slices, out).map_err(io::Error::other)?;
+            slices.iter().map(|slice| slice.len()).sum()
+        } else {
+            let mut left = WRITE_BYTES;
+            let mut few = [IoSlice::new(&[]); SLICES_MAX];
+            let mut count = 0;
+            for slice in slices.iter().take(SLICES_MAX) {
+                let part = &slice[..slice.len().min(left)];
+                few[count] = IoSlice::new(part);
+                count += 1;
+                left -= part.len();
+                if left == 0 {
+                    break;
+                }
+            }
+            self.session.borrow_mut().write(&few[..count], out).map_err(io::Error::other)?;
+            WRITE_BYTES - left
+        };
+        state.send(out, &self.socket)?;
+        Ok(taken)
+    }
+
+    /// Whether the socket has taken all records.
+    pub fn is_flushed(&self) -> bool {
+        self.state.borrow().unsent.is_empty()
+    }
+
+    /// Is ready when the socket has taken all records.
+    pub fn poll_flush(&self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.state.borrow_mut().poll_flush(&self.socket, task)
+    }
+
+    /// What the peer has done since: records may say that it closes.
+    pub fn peek(&self) -> Peeked {
+        let mut state = self.state.borrow_mut();
+        if !state.plain.is_empty() {
+            return Peeked::Bytes;
+        }
+        let mut lent = self.worker.tls_buffers.borrow_mut();
+        let lent = &mut *lent;
+        let held = state.partial.len();
+        lent.incoming.resize(READ_BYTES, 0);
+        lent.incoming[..held].copy_from_slice(&state.partial);
+        match self.socket.try_read(&mut lent.incoming[held..]) {
+            Ok(0) => state.ended = true,
+            Ok(n) => {
+                state.partial = Vec::new();
+                if state.take(held + n, lent, &self.session, &self.socket).is_err() {
+                    return Peeked::Gone;
+                }
+                state.plain.extend_from_slice(&lent.plain);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Peeked::Nothing,
+            Err(_) => return Peeked::Gone,
+        }
+        match (state.plain.is_empty(), state.ended) {
+            (false, _) => Peeked::Bytes,
+            (true, true) => Peeked::Gone,
+            (true, false) => Peeked::Nothing,
+        }
+    }
+
+    /// Tells the peer that nothing more comes (RFC 8446 §6.1).
+    pub fn close(&self) {
+        let mut state = self.state.borrow_mut();
+        let mut lent = self.worker.tls_buffers.borrow_mut();
+        lent.outgoing.clear();
+        self.session.borrow_mut().close(&mut lent.outgoing);
+        // A peer that has left does not need to be told.
+        let _ = state.send(&lent.outgoing, &self.socket);
+    }
+}
+
+/// How many slices are encrypted at once.
+const SLICES_MAX: usize = 16;
+
+impl State {
+    /// Takes the records of the first `len` bytes of the lent buffer; plaintext is left in the lent one.
+    fn take(
+        &mut self,
+        len: usize,
+        lent: &mut Buffers,
+        session: &RefCell<Session>,
+        socket: &Socket,
+    ) -> io::Result<Progress> {
+        lent.plain.clear();
+        lent.outgoing.clear();
+        let result = session.borrow_mut().read(&mut lent.incoming[..len], &mut lent.plain, &mut lent.outgoing);
+        // An alert goes out too.
+        self.send(&lent.outgoing, socket)?;
+        let read = result.map_err(io::Error::other)?;
+        self.partial.extend_from_slice(&lent.incoming[read.consumed..len]);
+        self.ended |= read.state == Progress::Closed;
+        Ok(read.state)
+    }
+
+    /// Sends records, and keeps what the socket does not take.
+    fn send(&mut self, records: &[u8], socket: &Socket) -> io::Result<()> {
+        let mut at = 0;
+        if self.unsent.is_empty() {
+            while at < records.len() {
+                match socket.try_write(&records[at..]) {
+                    Ok(n) => at += n,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.unsent.extend_from_slice(&records[at..]);
+        Ok(())
+    }
+
+    /// Writes what is held; false when the socket takes no more.
+    fn flush(&mut self, socket: &Socket) -> io::Result<bool> {
+        let unsent = std::mem::take(&mut self.unsent);
+        self.send(&unsent, socket)?;
+        Ok(self.unsent.is_empty())
+    }
+
+    fn poll_flush(&mut self, socket: &Socket, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.unsent.is_empty() {
+            ready!(socket.poll_write_ready(task))?;
+            self.flush(socket)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+}

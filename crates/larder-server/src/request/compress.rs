@@ -1,0 +1,395 @@
+//! Whether a response is compressed, and how: `gzip`, `brotli`, `zstd`, `gunzip`.
+//!
+//! The rules are those of ngx_http_gzip_filter and ngx_http_gunzip_filter; brotli and zstd follow the modules that people
+//! use. A stored page is compressed once, off the workers, into a form that is kept with it; everything else is
+//! compressed as it passes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use larder_cache::{FormPermit, FormState, FormWaiter, Made, NewForm, Object, Prepared, Shape};
+use larder_compress::{Effort, Params};
+use larder_conf::model::{Compression, GzipDisable, MediaTypes};
+use larder_http::{Accepted, Coding, Fields, Known, Version};
+
+use crate::context::Cx;
+use crate::exchange::{CacheStatus, Exchange};
+use crate::site::Loc;
+
+use super::{Content, Response, Step, lookup, response_fields};
+
+/// A body that is longer goes out as it passes, and is not kept in another form: to make one would take seconds.
+const FORM_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How long a request waits for a form before it takes the body as it is.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The most that somebody waits for: brotli and zstd above these levels take longer than they save. A page that is
+/// used often is compressed harder later.
+const QUICK_BROTLI_MAX: u32 = 5;
+/// See [`QUICK_BROTLI_MAX`].
+const QUICK_ZSTD_MAX: u32 = 9;
+/// What becomes of a body on its way out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// It goes as it is.
+    #[default]
+    AsItIs,
+    /// It goes as it is, and would not to another client: `Vary` says so.
+    AsItIsHere,
+    /// It is compressed.
+    Compress(Coding),
+    /// It came compressed and is restored.
+    Restore(Coding),
+}
+
+impl Choice {
+    /// Whether another client may get another form.
+    pub fn varies(self) -> bool {
+        self != Self::AsItIs
+    }
+
+    /// What is made of a stored body.
+    pub fn shape(self) -> Option<Shape> {
+        match self {
+            Self::AsItIs | Self::AsItIsHere => None,
+            Self::Compress(coding) => Some(Shape::Coded(coding)),
+            Self::Restore(_) => Some(Shape::Identity),
+        }
+    }
+}
+
+/// What is known of a response whose form is to be chosen.
+pub struct Facts<'a> {
+    /// The status.
+    pub status: u16,
+    /// Its fields.
+    pub fields: &'a Fields,
+    /// The length of the body, when it is known.
+    pub length: Option<u64>,
+}
+
+/// Chooses the form of a response to `ex`.
+pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
+    let loc = &cx.site().locations[ex.location];
+    let config = &*loc.settings.compression;
+    if !loc.compresses || ex.is_head() {
+        return Choice::AsItIs;
+    }
+    if let Some(coded) = facts.fields.get_known(Known::ContentEncoding).filter(|value| !value.is_empty()) {
+        return restore(coded, facts, config, loc, ex);
+    }
+    if !matches!(facts.status, 200 | 403 | 404) {
+        return Choice::AsItIs;
+    }
+    let Some(content_type) = facts.fields.get_known(Known::ContentType) else { return Choice::AsItIs };
+    let Ok(content_type) = std::str::from_utf8(content_type) else { return Choice::AsItIs };
+    let fits = |enabled: bool, min: u64, types: &MediaTypes| {
+        enabled && facts.length.is_none_or(|length| length >= min) && types.contain(content_type)
+    };
+    // What we like best of what a client likes equally comes first: brotli makes pages smallest.
+    let can = [
+        (Coding::Brotli, fits(config.brotli.enabled, config.brotli.min_bytes, &config.brotli.types)),
+        (Coding::Zstd, fits(config.zstd.enabled, config.zstd.min_bytes, &config.zstd.types)),
+        (Coding::Gzip, fits(config.gzip.enabled, config.gzip.min_bytes, &config.gzip.types)),
+    ];
+    if !can.iter().any(|(_, can)| *can) {
+        return Choice::AsItIs;
+    }
+    if !config.private && ex.client.is_secure() && is_private(facts.fields, ex) {
+        return Choice::AsItIs;
+    }
+    let Some(accepted) = accepted(ex) else { return Choice::AsItIsHere };
+    let mut best = None;
+    for (coding, _) in can.into_iter().filter(|(_, can)| *can) {
+        if coding == Coding::Gzip && !gzip_allowed(facts.fields, config, loc, ex) {
+            continue;
+        }
+        if let Some(weight) = accepted.accepts(coding)
+            && best.is_none_or(|(most, _)| weight > most)
+        {
+            best = Some((weight, coding));
+        }
+    }
+    best.map_or(Choice::AsItIsHere, |(_, coding)| Choice::Compress(coding))
+}
+
+/// What the client accepts; `None` when it does not say.
+fn accepted(ex: &Exchange) -> Option<Accepted> {
+    let mut values = ex.head.fields.all_known(Known::AcceptEncoding).peekable();
+    values.peek()?;
+    Some(Accepted::parse(values))
+}
+
+/// Whether the client takes a file that was compressed beforehand.
+pub fn takes(coding: Coding, ex: &Exchange, cx: &Cx) -> bool {
+    let loc = &cx.site().locations[ex.location];
+    accepted(ex).is_some_and(|accepted| accepted.accepts(coding).is_some())
+        && (coding != Coding::Gzip || gzip_allowed(&ex.out.fields, &loc.settings.compression, loc, ex))
+}
+
+/// `gunzip`: a body that came compressed is restored for a client that cannot.
+fn restore(coded: &[u8], facts: &Facts<'_>, config: &Compression, loc: &Loc, ex: &Exchange) -> Choice {
+    let Some(coding) = Coding::parse(coded).filter(|_| config.gunzip) else { return Choice::AsItIs };
+    let takes = accepted(ex).is_some_and(|accepted| accepted.accepts(coding).is_some());
+    if takes && (coding != Coding::Gzip || gzip_allowed(facts.fields, config, loc, ex)) {
+        Choice::AsItIsHere
+    } else {
+        Choice::Restore(coding)
+    }
+}
+
+/// Whether this request may get gzip at all (ngx_http_gzip_ok), whatever it accepts.
+fn gzip_allowed(fields: &Fields, config: &Compression, loc: &Loc, ex: &Exchange) -> bool {
+    let gzip = &config.gzip;
+    if ex.head.version == Version::Http10 && !gzip.http_1_0 {
+        return false;
+    }
+    if ex.head.fields.contains_known(Known::Via) && !proxied_allowed(fields, config, ex) {
+        return false;
+    }
+    if gzip.disable.is_empty() {
+        return true;
+    }
+    let Some(agent) = ex.head.fields.get_known(Known::UserAgent) else { return true };
+    let is_old = gzip.disable.contains(&GzipDisable::Msie6) && is_msie6(agent);
+    !is_old && !loc.texts.gzip_disable.iter().any(|pattern| pattern.is_match(agent))
+}
+
+/// `gzip_proxied`, in the order of ngx_http_gzip_ok.
+fn proxied_allowed(fields: &Fields, config: &Compression, ex: &Exchange) -> bool {
+    let proxied = config.gzip.proxied;
+    if proxied.off {
+        return false;
+    }
+    if proxied.any || proxied.auth && ex.head.fields.contains_known(Known::Authorization) {
+        return true;
+    }
+    if let Some(expires) = fields.get_known(Known::Expires) {
+        let Some(expires) = larder_http::parse_date(expires).filter(|_| proxied.expired) else { return false };
+        let date = fields.get_known(Known::Date).and_then(larder_http::parse_date);
+        return expires < date.unwrap_or_else(|| crate::clock::now().secs());
+    }
+    let mut controls = fields.all_known(Known::CacheControl).peekable();
+    if controls.peek().is_some() {
+        return controls.any(|control| {
+            [(proxied.no_cache, "no-cache"), (proxied.no_store, "no-store"), (proxied.private, "private")]
+                .into_iter()
+                .any(|(counts, word)| counts && has_word(control, word))
+        });
+    }
+    !(proxied.no_last_modified && fields.contains_known(Known::LastModified)
+        || proxied.no_etag && fields.contains_known(Known::Etag))
+}
+
+fn has_word(value: &[u8], word: &str) -> bool {
+    value.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Internet Explorer 4, 5.5 and 6 without SV1, as nginx knows them.
+fn is_msie6(agent: &[u8]) -> bool {
+    let Some(at) = memchr::memmem::find(agent, b"MSIE ") else { return false };
+    match &agent[at + 5..] {
+        [b'4', b'.', ..] | [b'5', b'.', b'5', ..] => true,
+        [b'6', b'.', rest @ ..] => memchr::memmem::find(rest, b"SV1").is_none(),
+        _ => false,
+    }
+}
+
+/// Whether a response may hold a secret of the one who asks: what an attacker who makes a browser ask again and again
+/// could guess by its compressed length (BREACH).
+fn is_private(fields: &Fields, ex: &Exchange) -> bool {
+    let asks_as_somebody = ex.head.fields.contains_known(Known::Authorization)
+        || ex.head.fields.contains_known(Known::Cookie)
+            && matches!(ex.cache_status, None | Some(CacheStatus::Miss | CacheStatus::Bypass));
+    asks_as_somebody
+        || fields.contains_known(Known::SetCookie)
+        || fields
+            .all_known(Known::CacheControl)
+            .any(|control| has_word(control, "private") || has_word(control, "no-store"))
+}
+
+/// How hard bodies are compressed as they pass, and pages while somebody waits.
+fn level(coding: Coding, config: &Compression) -> u32 {
+    match coding {
+        Coding::Gzip => u32::from(config.gzip.level),
+        Coding::Brotli => u32::from(config.brotli.level).min(QUICK_BROTLI_MAX),
+        Coding::Zstd => u32::try_from(config.zstd.level).unwrap_or(1).min(QUICK_ZSTD_MAX),
+    }
+}
+
+/// How a body is compressed that passes.
+pub fn params(coding: Coding, ex: &Exchange, cx: &Cx) -> Params {
+    let config = &cx.site().locations[ex.location].settings.compression;
+    let mut params = Params::new(coding, level(coding, config));
+    if coding == Coding::Brotli {
+        params.window_bits = config.brotli.window_log;
+    }
+    params
+}
+
+/// A request that waits for a form of its page.
+pub struct Wait {
+    waiter: FormWaiter,
+    response: Response,
+}
+
+/// Has the form made that `response` is to be sent in, where there is none: by the first who asks, off the workers.
+///
+/// Returns what to do instead of sending it now.
+pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
+    let loc = &cx.site().locations[ex.location];
+    if !loc.compresses || !loc.settings.compression.stored || ex.error_status.is_some() {
+        return Ok(response);
+    }
+    let object: &Object = match &response.content {
+        Content::Hit(object) => object,
+        Content::Object(object) => object,
+        _ => return Ok(response),
+    };
+    let Some(length) = object.body.whole().map(|whole| whole.len()).filter(|length| *length <= FORM_BYTES_MAX) else {
+        return Ok(response);
+    };
+    let facts = Facts { status: object.status, fields: &object.fields, length: Some(length) };
+    ex.choice = choose(&facts, ex, cx);
+    let Some(shape) = ex.choice.shape() else { return Ok(response) };
+    let waiter = match object.form(shape) {
+        FormState::Ready(form) => {
+            if form.wants_hard()
+                && let Some(permit) = object.claim_hard(shape)
+            {
+                cx.worker.compressor.later(job(permit, object, ex, cx));
+            }
+            return Ok(response);
+        }
+        FormState::Unwanted | FormState::NoRoom => return Ok(response),
+        FormState::Making(waiter) => waiter,
+        FormState::None => {
+            let Some(permit) = object.claim_form(shape) else { return Ok(response) };
+            let waiter = permit.waiter();
+            // A queue that is full drops the permit: the page goes out as it is.
+            if !cx.worker.compressor.soon(job(permit, object, ex, cx)) {
+                return Ok(response);
+            }
+            waiter
+        }
+    };
+    // A hit is held only for the moment; one that waits needs a page of its own.
+    let response = match &response.content {
+        Content::Hit(object) => super::deliver::from_object(object, response.ranges, ex, cx),
+        _ => response,
+    };
+    Err(Step::Form(Box::new(Wait { waiter, response })))
+}
+
+/// Waits for the form, then sends the response.
+pub async fn wait(wait: Wait) -> Step {
+    let Wait { waiter, response } = wait;
+    // Without it the body goes out as it is.
+    let _ = waiter.wait(PATIENCE).await;
+    Step::Send(response)
+}
+
+/// What makes a form, on a thread of its own.
+fn job(permit: FormPermit, object: &Object, ex: &Exchange, cx: &Cx) -> crate::compressor::Job {
+    let config = &cx.site().locations[ex.location].settings.compression;
+    let choice = ex.choice;
+    let effort = match (permit.made(), choice) {
+        (Made::Quick, Choice::Compress(coding)) => Effort::Quick(level(coding, config)),
+        _ => Effort::Hard,
+    };
+    let (prepared, etag) = head(object, choice, ex, cx);
+    Box::new(move || {
+        if permit.made() == Made::Hard && permit.is_late() {
+            return;
+        }
+        let made = permit.body().whole().map(|whole| {
+            let pieces = whole.pieces().iter().map(|piece| &piece[..]);
+            match choice {
+                Choice::Compress(coding) => larder_compress::compress(pieces, coding, effort).ok(),
+                Choice::Restore(coding) => larder_compress::restore(pieces, coding, FORM_BYTES_MAX as usize).ok(),
+                Choice::AsItIs | Choice::AsItIsHere => None,
+            }
+        });
+        match made.flatten() {
+            Some(bytes) => drop(permit.finish(NewForm { bytes: Bytes::from(bytes), prepared, etag })),
+            None => permit.unwanted(),
+        }
+    })
+}
+
+/// The fields of a page as they go with a form of it, where they are the same for every request.
+fn head(object: &Object, choice: Choice, ex: &Exchange, cx: &Cx) -> (Option<Prepared>, Option<Box<[u8]>>) {
+    let mut fields = object.fields.clone();
+    adapt(&mut fields, choice);
+    let etag = fields.get_known(Known::Etag).map(Box::from);
+    let policy = lookup::policy(ex, cx);
+    (policy.and_then(|policy| response_fields::prepare(&fields, policy, ex.location, cx)), etag)
+}
+
+/// Makes the fields those of another form: no ranges, a weak validator, the coding.
+pub fn adapt(fields: &mut Fields, choice: Choice) {
+    match choice {
+        Choice::AsItIs | Choice::AsItIsHere => return,
+        Choice::Compress(coding) => fields.set("Content-Encoding", coding.name().as_bytes()),
+        Choice::Restore(_) => drop(fields.remove("Content-Encoding")),
+    }
+    fields.remove("Accept-Ranges");
+    if let Some(weak) = fields.get_known(Known::Etag).and_then(weakened) {
+        if weak.is_empty() {
+            fields.remove("ETag");
+        } else {
+            fields.set("ETag", &weak);
+        }
+    }
+}
+
+/// The weak form of an entity tag; empty for one that is none and has to go, `None` for one that is weak already
+/// (ngx_http_weak_etag).
+fn weakened(etag: &[u8]) -> Option<Vec<u8>> {
+    match etag {
+        [b'W', b'/', ..] => None,
+        [b'"', ..] => Some([b"W/", etag].concat()),
+        _ => Some(Vec::new()),
+    }
+}
+
+/// Compresses or restores a body that is short and in memory. `None` when that fails: it goes out as it is.
+pub fn at_once(body: &[u8], choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Bytes> {
+    let pieces = std::iter::once(body);
+    let made = match choice {
+        Choice::AsItIs | Choice::AsItIsHere => return None,
+        Choice::Compress(coding) => {
+            let config = &cx.site().locations[ex.location].settings.compression;
+            larder_compress::compress(pieces, coding, Effort::Quick(level(coding, config))).ok()
+        }
+        Choice::Restore(coding) => larder_compress::restore(pieces, coding, FORM_BYTES_MAX as usize).ok(),
+    };
+    made.map(Bytes::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_internet_explorers_are_known() {
+        for (agent, old) in [
+            ("Mozilla/4.0 (compatible; MSIE 6.0; Windows NT 5.1)", true),
+            ("Mozilla/4.0 (compatible; MSIE 6.0; Windows NT 5.1; SV1)", false),
+            ("Mozilla/4.0 (compatible; MSIE 5.5; Windows 98)", true),
+            ("Mozilla/4.0 (compatible; MSIE 5.0; Windows 98)", false),
+            ("Mozilla/4.0 (compatible; MSIE 4.01; Windows 95)", true),
+            ("Mozilla/4.0 (compatible; MSIE 7.0; Windows NT 6.0)", false),
+            ("curl/8", false),
+            ("MSIE ", false),
+        ] {
+            assert_eq!(is_msie6(agent.as_bytes()), old, "{agent}");
+        }
+    }
+
+    #[test]
+    fn a_validator_of_another_form_is_weak() {
+        for (etag, weak) in [("\"a\"", Some("W/\"a\"")), ("W/\"a\"", None), ("a", Some(""))] {
+            assert_eq!(weakened(etag.as_bytes()), weak.map(|weak| weak.as_bytes().to_vec()), "{etag}");
+        }
+    }
+}

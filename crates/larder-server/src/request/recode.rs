@@ -1,0 +1,72 @@
+//! Compressing or restoring a body as it passes.
+
+use larder_compress::{Decoded, Decoder, Encoder};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+
+use super::compress::{self, Choice};
+
+/// How much a restored body may grow by between two looks at the client: a small one may be made to hold gigabytes.
+const RESTORED_BYTES: usize = 128 * 1024;
+
+/// What is done to a body.
+pub enum Recoder {
+    /// It is compressed.
+    Encode(Encoder),
+    /// It is restored.
+    Decode(Decoder),
+}
+
+/// How far a piece of a body has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// It is used up.
+    All,
+    /// There is more in it; what was made has to go out first.
+    Some,
+}
+
+impl Recoder {
+    /// What `choice` says; `None` when nothing is to be done, or it cannot be.
+    pub fn new(choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Self> {
+        match choice {
+            Choice::AsItIs | Choice::AsItIsHere => None,
+            Choice::Compress(coding) => Encoder::new(coding, compress::params(coding, ex, cx)).ok().map(Self::Encode),
+            Choice::Restore(coding) => Decoder::new(coding).ok().map(Self::Decode),
+        }
+    }
+
+    /// Takes of `input` and appends what comes of it to `out`.
+    pub fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Fed, String> {
+        match self {
+            Self::Encode(encoder) => {
+                encoder.encode(input, out).map_err(|error| error.to_string())?;
+                *input = &[];
+                Ok(Fed::All)
+            }
+            Self::Decode(decoder) => {
+                match decoder.decode(input, out, RESTORED_BYTES).map_err(|error| error.to_string())? {
+                    Decoded::NeedsInput => Ok(Fed::All),
+                    Decoded::Full => Ok(Fed::Some),
+                }
+            }
+        }
+    }
+
+    /// Appends what is held back, so that the client can use all that has come.
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+        match self {
+            Self::Encode(encoder) => encoder.flush(out).map_err(|error| error.to_string()),
+            Self::Decode(_) => Ok(()),
+        }
+    }
+
+    /// Appends the end.
+    pub fn finish(self, out: &mut Vec<u8>) -> Result<(), String> {
+        match self {
+            Self::Encode(encoder) => encoder.finish(out).map_err(|error| error.to_string()),
+            Self::Decode(decoder) => decoder.finish().map_err(|error| error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The head of a response as it goes out.
+
+use larder_cache::Prepared;
+use larder_conf::model::{ServerTokens, Settings};
+use larder_http::h2::hpack;
+use larder_http::{Time, Version, reason};
+
+use crate::clock;
+
+use super::synth;
+
+/// Writes a head to the end of a buffer, in the form that the client's protocol has for it.
+pub struct HeadWriter<'a> {
+    out: &'a mut Vec<u8>,
+    wire: Wire,
+}
+
+/// What a head looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// Lines: HTTP/1.
+    Lines,
+    /// A field block: HTTP/2.
+    Block,
+}
+
+impl Wire {
+    /// What a client of this version reads.
+    pub fn of(version: Version) -> Self {
+        match version {
+            Version::Http2 => Self::Block,
+            Version::Http10 | Version::Http11 => Self::Lines,
+        }
+    }
+}
+
+impl<'a> HeadWriter<'a> {
+    /// A writer that appends to `out`.
+    pub fn new(out: &'a mut Vec<u8>, wire: Wire) -> Self {
+        Self { out, wire }
+    }
+
+    /// The status, which comes first; `sent` is the reason as the origin gave it.
+    pub fn status(&mut self, status: u16, sent: &[u8]) {
+        match self.wire {
+            Wire::Lines => {
+                self.out.extend_from_slice(b"HTTP/1.1 ");
+                self.out.extend_from_slice(&digits_of_status(status));
+                self.out.push(b' ');
+                self.out.extend_from_slice(if sent.is_empty() { reason(status).as_bytes() } else { sent });
+                self.out.extend_from_slice(b"\r\n");
+            }
+            Wire::Block => hpack::encode_status(status, self.out),
+        }
+    }
+
+    /// A field.
+    pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        match self.wire {
+            Wire::Lines => append_line(name, value, self.out),
+            Wire::Block => append_field(name, value, self.out),
+        }
+    }
+
+    /// `Server`.
+    pub fn server(&mut self, tokens: ServerTokens) {
+        self.field(b"Server", synth::server_name(tokens).as_bytes());
+    }
+
+    /// `Date`.
+    pub fn date(&mut self, now: Time) {
+        match self.wire {
+            Wire::Lines => {
+                self.out.extend_from_slice(b"Date: ");
+                clock::append_date(now, self.out);
+                self.out.extend_from_slice(b"\r\n");
+            }
+            Wire::Block => clock::append_date_field(now, self.out),
+        }
+    }
+
+    /// `Content-Length`.
+    pub fn length(&mut self, length: u64) {
+        match self.wire {
+            Wire::Lines => {
+                self.out.extend_from_slice(b"Content-Length: ");
+                append_decimal(length, self.out);
+                self.out.extend_from_slice(b"\r\n");
+            }
+            Wire::Block => {
+                let mut room = [0; DIGITS_MAX];
+                hpack::encode_field(b"content-length", digits(length, &mut room), self.out);
+            }
+        }
+    }
+
+    /// What says how the body is delimited and whether the connection goes on; HTTP/1 alone has it.
+    pub fn connection(&mut self, status: u16, keep_alive: bool, chunked: bool, settings: &Settings) {
+        if self.wire == Wire::Block {
+            return;
+        }
+        if chunked {
+            self.out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+        }
+        if status == 101 {
+            self.out.extend_from_slice(b"Connection: upgrade\r\n");
+            return;
+        }
+        if !keep_alive {
+            self.out.extend_from_slice(b"Connection: close\r\n");
+            return;
+        }
+        self.out.extend_from_slice(b"Connection: keep-alive\r\n");
+        if let Some(seconds) = settings.keepalive_header {
+            self.out.extend_from_slice(b"Keep-Alive: timeout=");
+            append_decimal(seconds, self.out);
+            self.out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Fields that were made ready when the page was stored.
+    pub fn ready(&mut self, prepared: &Prepared) {
+        self.out.extend_from_slice(match self.wire {
+            Wire::Lines => &prepared.lines,
+            Wire::Block => &prepared.block,
+        });
+    }
+
+    /// The end of the head.
+    pub fn end(self) {
+        if self.wire == Wire::Lines {
+            self.out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// A field as HTTP/2 writes it. As in [`append_one_line`], a line break becomes a space.
+pub fn append_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    if memchr::memchr3(b'\r', b'\n', 0, value).is_none() {
+        hpack::encode_field(name, value, out);
+    } else {
+        let mut one_line = Vec::with_capacity(value.len());
+        append_one_line(value, &mut one_line);
+        hpack::encode_field(name, &one_line, out);
+    }
+}
+
+fn digits_of_status(status: u16) -> [u8; 3] {
+    [b'0' + (status / 100 % 10) as u8, b'0' + (status / 10 % 10) as u8, b'0' + (status % 10) as u8]
+}
+
+/// A field as HTTP/1 writes it.
+pub fn append_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    append_one_line(value, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A value of a field. A line break that came in by a variable, such as `$uri`, would be another field to the peer: it
+/// becomes a space (RFC 9110 §5.5).
+pub fn append_one_line(value: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(value);
+    while let Some(at) = memchr::memchr3(b'\r', b'\n', 0, &out[start..]) {
+        out[start + at] = b' ';
+    }
+}
+
+/// How many digits a number has at most.
+const DIGITS_MAX: usize = 20;
+
+/// A number in digits, without the machinery of `format!`.
+pub fn append_decimal(number: u64, out: &mut Vec<u8>) {
+    let mut room = [0; DIGITS_MAX];
+    out.extend_from_slice(digits(number, &mut room));
+}
+
+fn digits(mut number: u64, room: &mut [u8; DIGITS_MAX]) -> &[u8] {
+    let mut at = room.len();
+    loop {
+        at -= 1;
+        room[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    &room[at..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_digits() {
+        for number in [0, 7, 10, 999, 1_000_000, u64::MAX] {
+            let mut out = b"n=".to_vec();
+            append_decimal(number, &mut out);
+            assert_eq!(out, format!("n={number}").into_bytes());
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! How a `server` block speaks TLS: which configuration a handshake runs under, and with which certificate.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use larder_tls::{CertifiedKey, Hello, ServerConfig, Session, VerifyMode};
+use parking_lot::Mutex;
+
+use crate::context::Cx;
+use crate::exchange::{Client, Exchange, Secured};
+use crate::text::Text;
+
+/// How a server speaks TLS.
+pub struct ServerTls {
+    /// `ssl_reject_handshake`.
+    pub rejects: bool,
+    /// `ssl_verify_client`.
+    pub verify: VerifyMode,
+    /// For clients that are offered HTTP/2 too.
+    pub with_http2: Arc<ServerConfig>,
+    /// For clients that are offered HTTP/1 only.
+    pub without_http2: Arc<ServerConfig>,
+    /// `ssl_certificate` with variables.
+    pub by_variable: Option<ByVariable>,
+}
+
+/// A certificate whose name is known when a client has said whom it wants.
+pub struct ByVariable {
+    /// `ssl_certificate`.
+    pub certificate: Text,
+    /// `ssl_certificate_key`.
+    pub key: Text,
+    /// What names without a leading `/` are relative to.
+    pub folder: PathBuf,
+    /// The passwords of `ssl_password_file`.
+    pub passwords: Vec<Vec<u8>>,
+    /// Those that were read.
+    pub known: Mutex<HashMap<(PathBuf, PathBuf), Known>>,
+}
+
+/// A certificate that was read from files, which may have changed since.
+pub struct Known {
+    stamps: [Stamp; 2],
+    key: CertifiedKey,
+}
+
+type Stamp = (SystemTime, u64);
+
+/// How many certificates from variables are kept before they are read anew.
+const KNOWN_MAX: usize = 1024;
+
+impl ServerTls {
+    /// A session for the client that sent `hello` by the connection that `client` describes.
+    pub fn session(
+        &self,
+        hello: Hello,
+        http2: bool,
+        client: &Client,
+        server: usize,
+        cx: &Cx,
+    ) -> Result<Session, String> {
+        let config = if http2 { &self.with_http2 } else { &self.without_http2 };
+        let Some(by_variable) = &self.by_variable else { return Ok(Session::accept(config, hello)) };
+        let asked = Session::accept(config, hello.clone());
+        let key = by_variable.find(asked, client, server, cx)?;
+        Ok(Session::accept_with(config, hello, &key))
+    }
+}
+
+impl ByVariable {
+    /// The certificate for what `asked` says of the client.
+    fn find(&self, asked: Session, client: &Client, server: usize, cx: &Cx) -> Result<CertifiedKey, String> {
+        let asked = Rc::new(RefCell::new(asked));
+        let client = client.with(Secured::tls(asked, &cx.site().servers[server]));
+        let mut ex = Exchange::new(Rc::new(client));
+        ex.server = server;
+        ex.location = cx.site().servers[server].root;
+        let certificate = self.certificate.value(&mut ex, cx);
+        let key = self.key.value(&mut ex, cx);
+        self.load(&certificate, &key)
+    }
+
+    /// The certificate and key as the variables name them: a path or `data:` and PEM.
+    pub fn load(&self, certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+        match (certificate.strip_prefix(b"data:"), key.strip_prefix(b"data:")) {
+            (Some(certificate), Some(key)) => self.made(certificate, key).map_err(|why| format!("data: {why}")),
+            (None, None) => self.read(&self.path(certificate), &self.path(key)),
+            (Some(pem), None) => {
+                let path = self.path(key);
+                self.made(pem, &read(&path)?).map_err(|why| format!("{}: {why}", path.display()))
+            }
+            (None, Some(pem)) => {
+                let path = self.path(certificate);
+                self.made(&read(&path)?, pem).map_err(|why| format!("{}: {why}", path.display()))
+            }
+        }
+    }
+
+    fn path(&self, name: &[u8]) -> PathBuf {
+        use std::os::unix::ffi::OsStrExt as _;
+        self.folder.join(std::ffi::OsStr::from_bytes(name))
+    }
+
+    fn made(&self, certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, larder_tls::KeyError> {
+        CertifiedKey::from_pem(certificate, key, &self.passwords)
+    }
+
+    /// The certificate in these files; read again when one has changed.
+    fn read(&self, certificate: &Path, key: &Path) -> Result<CertifiedKey, String> {
+        let stamps = [stamp(certificate)?, stamp(key)?];
+        let names = (certificate.to_owned(), key.to_owned());
+        if let Some(known) = self.known.lock().get(&names).filter(|known| known.stamps == stamps) {
+            return Ok(known.key.clone());
+        }
+        let made = self.made(&read(certificate)?, &read(key)?);
+        let made = made.map_err(|why| format!("cannot load certificate \"{}\": {why}", certificate.display()))?;
+        let mut all = self.known.lock();
+        if all.len() >= KNOWN_MAX {
+            all.clear();
+        }
+        all.insert(names, Known { stamps, key: made.clone() });
+        Ok(made)
+    }
+}
+
+fn stamp(path: &Path) -> Result<Stamp, String> {
+    let metadata = std::fs::metadata(path).map_err(|error| cannot_load(path, &error))?;
+    Ok((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| cannot_load(path, &error))
+}
+
+fn cannot_load(path: &Path, error: &std::io::Error) -> String {
+    format!("cannot load certificate \"{}\": {error}", path.display())
+}
