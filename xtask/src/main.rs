@@ -4,11 +4,12 @@ mod load;
 mod tidy;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask tidy              check the rules of the repository that no compiler checks
 cargo xtask load [OPTION...]  measure larder beside nginx and Varnish (`cargo xtask load --help`)
+cargo xtask ramp [OPTION...]  one to a thousand people on an https site, as a graph (`cargo xtask ramp --help`)
 ";
 
 fn main() -> ExitCode {
@@ -16,7 +17,9 @@ fn main() -> ExitCode {
     let name = arguments.next().unwrap_or_default();
     match name.to_str() {
         Some("tidy") => tidy::main(&root()),
+        Some("load" | "ramp") if cfg!(debug_assertions) => optimised(),
         Some("load") => load::main(&root(), arguments),
+        Some("ramp") => load::ramp::main(&root(), arguments),
         Some("help" | "--help" | "-h") => {
             print!("{HELP}");
             ExitCode::SUCCESS
@@ -24,6 +27,20 @@ fn main() -> ExitCode {
         _ => {
             eprint!("{HELP}");
             ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs this command again, compiled as what it measures is: a generator has to cost less than the servers it asks.
+fn optimised() -> ExitCode {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let run = ["run", "--quiet", "--release", "--package", "xtask", "--"];
+    match Command::new(cargo).args(run).args(std::env::args_os().skip(1)).status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cannot run cargo: {error}");
+            ExitCode::FAILURE
         }
     }
 }

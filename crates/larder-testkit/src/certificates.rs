@@ -44,7 +44,7 @@ pub enum KeyKind {
 /// When a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// From yesterday, for this many days from now.
+    /// From two months ago, for this many days from now.
     Days(u32),
     /// It was, until yesterday.
     Over,
@@ -130,7 +130,7 @@ impl Certificates {
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         let (from, to) = match lifetime {
-            Lifetime::Days(days) => (-1, i64::from(days)),
+            Lifetime::Days(days) => (-60, i64::from(days)),
             Lifetime::Over => (-2, -1),
         };
         let epoch = rcgen::date_time_ymd(1970, 1, 1);

@@ -2,8 +2,9 @@
 
 use super::contender::Contender;
 use super::idle::allow_descriptors;
+use super::origin::Page;
 use super::report::median;
-use super::{LoadError, cannot, fetch, origin};
+use super::{LoadError, cannot, fetch};
 use rustix::event::Timespec;
 use rustix::event::epoll;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// The page that is asked for, as large as in the reports about Varnish that made 10,000 connections a measure.
-const PAGE_BYTES: usize = 5 * 1024;
+const PAGE: Page = Page::Plain(5 * 1024);
 /// Rounds on one server.
 const ROUNDS: usize = 20;
 /// A connection that has no whole answer after this has failed.
@@ -36,7 +37,7 @@ pub fn measure(connections: usize, contenders: &[Contender]) -> Result<(), LoadE
     let mut failed = false;
     for contender in contenders {
         for _ in 0..2 {
-            contender.get(PAGE_BYTES)?;
+            contender.get(PAGE)?;
         }
         let cpu_before = contender.process.cpu();
         let result = run(contender.address(), connections).map_err(cannot("wait for the connections"))?;
@@ -99,7 +100,7 @@ fn run(address: SocketAddr, connections: usize) -> io::Result<Outcome> {
     }
     outcome.failures += (connections - callers.len()) as u64;
 
-    let request = format!("GET {} HTTP/1.1\r\nHost: {address}\r\n\r\n", origin::path(PAGE_BYTES));
+    let request = format!("GET {} HTTP/1.1\r\nHost: {address}\r\n\r\n", PAGE.path());
     let started = Instant::now();
     while outcome.rounds.len() < ROUNDS && started.elapsed() < TOTAL_LIMIT {
         let round = Instant::now();

@@ -3,20 +3,28 @@
 //! How and why it measures as it does is told in `docs/measuring.md`.
 
 mod busy;
+mod certificate;
 mod contender;
 mod fetch;
+mod generator;
 mod idle;
 mod options;
 mod origin;
 mod process;
+pub mod ramp;
 mod report;
+mod scenario;
+mod stall;
 mod syscalls;
 mod throughput;
 mod wrk;
 
-use contender::{Contender, Kind};
+use certificate::Certificate;
+use contender::{Contender, Kind, Setup};
 use options::{Mode, Options};
-use origin::Origin;
+use origin::{Origin, Work};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use scenario::Scenario;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,10 +83,15 @@ fn cannot(doing: impl Into<String>) -> impl FnOnce(io::Error) -> LoadError {
 
 /// Measures as `arguments` say, and prints.
 pub fn main(root: &Path, arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    match run(root, arguments) {
+    end("load", run(root, arguments))
+}
+
+/// Turns what came of a measurement into an exit code, and says why if there is none.
+fn end(tool: &str, result: Result<(), LoadError>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("load: {error}");
+            eprintln!("{tool}: {error}");
             let mut cause = std::error::Error::source(&error);
             while let Some(reason) = cause {
                 eprintln!("    because: {reason}");
@@ -97,17 +110,45 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
     if options.servers.iter().any(|kind| kind.is_larder()) && options.larder.is_none() {
         options.larder = Some(build(root)?);
     }
-    let origin = Origin::start()?;
+    stay_on(options.generator_cpu)?;
+    let origin = Origin::start(Work::NONE)?;
+    let certificate = Certificate::make()?;
+    let setup = Setup {
+        larder: options.larder.clone(),
+        server_cpu: options.server_cpu,
+        connections: options.connections_at_a_time(),
+        origin_port: origin.port(),
+        front: options.front(),
+        compresses: options.scenario == Scenario::Gzip,
+        location: "",
+        certificate: &certificate,
+        group: options.group,
+        resumes: options.scenario == Scenario::Resumed,
+    };
     let mut contenders = Vec::new();
     for kind in &options.servers {
-        contenders.push(Contender::start(*kind, &options, origin.port())?);
+        if kind.speaks(setup.front) {
+            contenders.push(Contender::start(*kind, &setup)?);
+        } else {
+            println!("{}: n/a, it has no TLS", kind.name());
+        }
     }
-    match options.mode {
-        Mode::Throughput => throughput::measure(&options, &contenders, &origin),
-        Mode::Syscalls => syscalls::measure(&options, &contenders, &origin),
-        Mode::Idle(connections) => idle::measure(connections, &contenders),
-        Mode::Busy(connections) => busy::measure(connections, &contenders),
+    match (options.mode, options.scenario) {
+        (Mode::Throughput, Scenario::Stall) => stall::measure(&options, &contenders, &origin),
+        (Mode::Throughput, _) => throughput::measure(&options, &contenders, &origin),
+        (Mode::Syscalls, _) => syscalls::measure(&options, &contenders, &origin),
+        (Mode::Idle(connections), _) => idle::measure(connections, &contenders),
+        (Mode::Busy(connections), _) => busy::measure(connections, &contenders),
     }
+}
+
+/// Keeps this thread and those it starts, generator and origin, off the servers' CPU.
+fn stay_on(cpu: usize) -> Result<(), LoadError> {
+    let mut set = CpuSet::new();
+    if cpu < CpuSet::MAX_CPU {
+        set.set(cpu);
+    }
+    sched_setaffinity(None, &set).map_err(|error| cannot(format!("run on CPU {cpu}"))(error.into()))
 }
 
 /// Builds the release binary and says where it is.

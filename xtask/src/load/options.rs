@@ -1,5 +1,7 @@
 //! The command line of `cargo xtask load`.
 
+use super::generator::tls::Group;
+use super::scenario::{Front, Scenario};
 use super::{Kind, LoadError};
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -12,13 +14,24 @@ cargo xtask load [OPTION...]
 
 Measures larder beside Debian's nginx and Varnish: one CPU for the servers, one for the generator.
 
+  --scenario NAME       what is measured (default: plain):
+                          plain      hits over HTTP/1.1, kept connections
+                          tls        the same over TLS 1.3
+                          handshake  a connection with a full TLS 1.3 handshake for every hit
+                          resumed    a connection resumed by ticket for every hit
+                          h2, h2-tls hits over HTTP/2, without TLS and with
+                          gzip       hits on HTML, compressed
+                          stall      the wait of one visitor while 1,000 a second arrive
+  --streams N           requests at a time on an HTTP/2 connection (default: 8)
+  --group NAME          x25519 (default), or x25519mlkem768 where the server has it
   --syscalls            count system calls per hit instead
-  --idle N              open N idle keep-alive connections and print the memory each costs
+  --idle N              open N idle keep-alive connections and print the memory each costs;
+                        with --tls, of connections with TLS
   --busy N              send requests over N connections in rounds and count failures
   --larder PATH         the larder to measure (default: build it)
   --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned
                         (default: the first four; the first is what ratios are to)
-  --sizes A,B,...       body sizes: bytes, or with k or m (default: 1k,10k)
+  --sizes A,B,...       body sizes: bytes, or with k or m (default: by scenario)
   --rounds N            interleaved rounds (default: 9)
   --slice SECONDS       length of one measurement (default: 2)
   --connections N       keep-alive connections of the generator (default: 50)
@@ -48,6 +61,14 @@ pub enum Mode {
 pub struct Options {
     /// What to measure.
     pub mode: Mode,
+    /// What a request is.
+    pub scenario: Scenario,
+    /// Whether idle connections have TLS.
+    pub tls: bool,
+    /// Requests at a time on an HTTP/2 connection.
+    pub streams: usize,
+    /// What is offered in handshakes.
+    pub group: Group,
     /// The larder binary; `None` means it is to be built.
     pub larder: Option<PathBuf>,
     /// Who takes part, in the order of measurement.
@@ -73,9 +94,13 @@ impl Options {
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Option<Options>, LoadError> {
         let mut options = Options {
             mode: Mode::Throughput,
+            scenario: Scenario::Plain,
+            tls: false,
+            streams: 8,
+            group: Group::X25519,
             larder: None,
             servers: vec![Kind::Nginx, Kind::NginxTuned, Kind::Varnish, Kind::Larder],
-            sizes: vec![1024, 10 * 1024],
+            sizes: Vec::new(),
             rounds: 9,
             slice_seconds: 2,
             connections: 50,
@@ -90,6 +115,10 @@ impl Options {
                 Long("syscalls") => options.mode = Mode::Syscalls,
                 Long("idle") => options.mode = Mode::Idle(number(&mut parser, 1, CONNECTIONS_MAX)?),
                 Long("busy") => options.mode = Mode::Busy(number(&mut parser, 1, CONNECTIONS_MAX)?),
+                Long("scenario") => options.scenario = one(&mut parser)?,
+                Long("streams") => options.streams = number(&mut parser, 1, 100)?,
+                Long("group") => options.group = one(&mut parser)?,
+                Long("tls") => options.tls = true,
                 Long("larder") => options.larder = Some(PathBuf::from(parser.value().map_err(usage)?)),
                 Long("servers") => options.servers = list(&mut parser, Kind::from_str)?,
                 Long("sizes") => options.sizes = list(&mut parser, size)?,
@@ -102,18 +131,50 @@ impl Options {
                 _ => return Err(usage(argument.unexpected())),
             }
         }
-        if options.server_cpu == options.generator_cpu {
-            return Err(LoadError::Usage("the generator and the servers need a CPU each".into()));
+        if options.sizes.is_empty() {
+            options.sizes = options.scenario.sizes().to_vec();
         }
-        Ok(Some(options))
+        match options.contradiction() {
+            Some(contradiction) => Err(LoadError::Usage(contradiction.into())),
+            None => Ok(Some(options)),
+        }
+    }
+
+    fn contradiction(&self) -> Option<&'static str> {
+        if self.server_cpu == self.generator_cpu {
+            return Some("the generator and the servers need a CPU each");
+        }
+        if self.scenario != Scenario::Plain && self.mode != Mode::Throughput {
+            return Some("--syscalls, --idle and --busy are of the plain scenario");
+        }
+        if self.tls && !matches!(self.mode, Mode::Idle(_)) {
+            return Some("--tls goes with --idle; hits over TLS are --scenario tls");
+        }
+        None
+    }
+
+    /// How visitors reach the servers.
+    pub fn front(&self) -> Front {
+        if self.tls { Front::Tls } else { self.scenario.front() }
+    }
+
+    /// Connections that the servers have to bear at a time.
+    pub fn connections_at_a_time(&self) -> usize {
+        match (self.mode, self.scenario) {
+            (Mode::Idle(connections) | Mode::Busy(connections), _) => connections,
+            (_, Scenario::Stall) => 2000,
+            (Mode::Throughput | Mode::Syscalls, _) => self.connections,
+        }
     }
 }
 
-fn usage(error: lexopt::Error) -> LoadError {
+/// What lexopt has to say.
+pub fn usage(error: lexopt::Error) -> LoadError {
     LoadError::Usage(error.to_string())
 }
 
-fn number<N: FromStr + PartialOrd + std::fmt::Display>(
+/// A number from `least` to `most`.
+pub fn number<N: FromStr + PartialOrd + std::fmt::Display>(
     parser: &mut lexopt::Parser,
     least: N,
     most: N,
@@ -125,13 +186,20 @@ fn number<N: FromStr + PartialOrd + std::fmt::Display>(
     }
 }
 
-fn list<T>(parser: &mut lexopt::Parser, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, LoadError> {
+/// One word.
+pub fn one<T: FromStr<Err = String>>(parser: &mut lexopt::Parser) -> Result<T, LoadError> {
+    let value = parser.value().map_err(usage)?.string().map_err(usage)?;
+    value.parse().map_err(LoadError::Usage)
+}
+
+/// Words with commas between.
+pub fn list<T>(parser: &mut lexopt::Parser, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, LoadError> {
     let value = parser.value().map_err(usage)?.string().map_err(usage)?;
     value.split(',').map(|item| read(item.trim()).map_err(LoadError::Usage)).collect()
 }
 
 /// A body size: digits, then nothing, `k` or `m`.
-fn size(text: &str) -> Result<usize, String> {
+pub fn size(text: &str) -> Result<usize, String> {
     let lower = text.to_ascii_lowercase();
     let (digits, unit) = match lower.strip_suffix('k') {
         Some(digits) => (digits, 1024),
@@ -164,6 +232,21 @@ mod tests {
     }
 
     #[test]
+    fn a_scenario_brings_its_sizes_unless_told_otherwise() {
+        for (line, sizes, front) in [
+            ("", vec![1024, 10_240], Front::Clear),
+            ("--scenario tls", vec![10_240], Front::Tls),
+            ("--scenario h2-tls", vec![1024, 10_240], Front::TlsH2),
+            ("--scenario gzip", vec![40_960], Front::Clear),
+            ("--sizes 7 --scenario resumed --group X25519MLKEM768", vec![7], Front::Tls),
+            ("--idle 3 --tls", vec![1024, 10_240], Front::Tls),
+        ] {
+            let options = parse(line).ok().flatten().expect("they are valid");
+            assert_eq!((options.front(), options.sizes), (front, sizes), "{line}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_measured_is_refused() {
         for line in [
             "--rounds 0",
@@ -174,6 +257,14 @@ mod tests {
             "--server-cpu 1",
             "--rounds",
             "extra",
+            "--scenario quic",
+            "--scenario",
+            "--group p256",
+            "--streams 0",
+            "--tls",
+            "--scenario tls --tls",
+            "--scenario h2 --syscalls",
+            "--scenario gzip --idle 5",
         ] {
             assert!(matches!(parse(line), Err(LoadError::Usage(_))), "{line}");
         }

@@ -34,6 +34,8 @@ pub struct Row {
     pub bytes: usize,
     /// A slice a round.
     pub cells: Vec<Cell>,
+    /// What its connections agreed on; may be empty.
+    pub note: String,
 }
 
 impl Row {
@@ -60,10 +62,12 @@ pub fn table(rows: &[Row]) -> String {
         let ratio = base_of(rows, row).map_or(f64::NAN, |base| row.ratio(base));
         let _ = writeln!(
             out,
-            "{:<13} {:>8} {:>12.2} {range:>17} {rate:>11.0} {ratio:>7.3}",
+            "{:<13} {:>8} {:>12.2} {range:>17} {rate:>11.0} {ratio:>7.3}{}{}",
             row.kind.name(),
             row.bytes,
-            median(cpu)
+            median(cpu),
+            if row.note.is_empty() { "" } else { "  " },
+            row.note
         );
     }
     if let Some(first) = rows.first() {
@@ -82,10 +86,11 @@ fn base_of<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
 }
 
 /// Every slice, with the machine and the versions.
-pub fn json(rows: &[Row], versions: &[(&str, &str)]) -> String {
+pub fn json(scenario: &str, rows: &[Row], versions: &[(&str, &str)]) -> String {
     let command: Vec<String> = std::env::args().skip(1).collect();
     let mut out = String::from("{\n");
     let _ = writeln!(out, "  \"command\": {},", quoted(&format!("cargo xtask {}", command.join(" "))));
+    let _ = writeln!(out, "  \"scenario\": {},", quoted(scenario));
     let _ = writeln!(
         out,
         "  \"kernel\": {},",
@@ -110,12 +115,13 @@ fn json_row(row: &Row, base: Option<&Row>) -> String {
         )
     });
     format!(
-        "    {{\"server\": {}, \"bytes\": {}, \"cpu_us_per_request\": {:.3}, \"requests_per_second\": {:.0}, \"ratio\": {:.4}, \"slices\": [{}]}}",
+        "    {{\"server\": {}, \"bytes\": {}, \"cpu_us_per_request\": {:.3}, \"requests_per_second\": {:.0}, \"ratio\": {:.4}, \"note\": {}, \"slices\": [{}]}}",
         quoted(row.kind.name()),
         row.bytes,
         median(row.cells.iter().map(Cell::cpu_us)),
         median(row.cells.iter().map(Cell::rate)),
         base.map_or(1.0, |base| row.ratio(base)),
+        quoted(&row.note),
         cells.collect::<Vec<_>>().join(", ")
     )
 }
@@ -162,6 +168,7 @@ mod tests {
         Row {
             kind,
             bytes: 1024,
+            note: String::new(),
             cells: cpu_ms.iter().map(|ms| Cell { cpu: Duration::from_millis(*ms), count }).collect(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::contender::Contender;
 use super::options::Options;
-use super::origin::Origin;
+use super::origin::{Origin, Page};
 use super::process::Process;
 use super::throughput::warm_up;
 use super::wrk::{self, Count};
@@ -59,7 +59,7 @@ pub fn measure(options: &Options, contenders: &[Contender], origin: &Origin) -> 
     );
     for contender in contenders {
         for bytes in &options.sizes {
-            warm_up(contender, *bytes, origin)?;
+            warm_up(contender, Page::Plain(*bytes), origin)?;
             let (count, calls) = if with_perf {
                 by_perf(options, contender, *bytes, &report)?
             } else {
@@ -101,7 +101,12 @@ fn perf_works(report: &Path) -> bool {
 /// `perf stat` attached to the server's processes while wrk runs as its command.
 fn by_perf(options: &Options, contender: &Contender, bytes: usize, report: &Path) -> Result<(Count, Calls), LoadError> {
     let pids: Vec<String> = contender.process.pids().iter().map(u32::to_string).collect();
-    let words = wrk::command(&contender.url(bytes), options.connections, options.slice_seconds, options.generator_cpu);
+    let words = wrk::command(
+        &contender.url(Page::Plain(bytes)),
+        options.connections,
+        options.slice_seconds,
+        options.generator_cpu,
+    );
     let named = NAMED.map(|name| format!("syscalls:sys_enter_{name}")).join(",");
     let events = format!("raw_syscalls:sys_enter,{named}");
     let output = Command::new("perf")
@@ -147,7 +152,12 @@ fn by_strace(
     if strace.has_ended() {
         return Err(LoadError::Missing("strace (it may not attach: are you root?)".into()));
     }
-    let count = wrk::run(&contender.url(bytes), options.connections, options.slice_seconds, options.generator_cpu)?;
+    let count = wrk::run(
+        &contender.url(Page::Plain(bytes)),
+        options.connections,
+        options.slice_seconds,
+        options.generator_cpu,
+    )?;
     drop(strace);
     let said = fs::read_to_string(report).map_err(cannot("read what strace counted"))?;
     Ok((count, strace_calls(&said)))

@@ -7,21 +7,44 @@ use std::path::Path;
 ///
 /// The first list is of `[dependencies]`; `larder-testkit` and what stands in the second list may
 /// also be used by a crate's tests. Nothing uses `larder`, and nothing but tests uses the testkit.
-const MAY_USE: [(&str, &[&str], &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
     ("larder-http", &[], &[]),
     ("larder-conf", &[], &[]),
     ("larder-store", &[], &[]),
+    ("larder-tls", &[], &[]),
+    ("larder-acme", &[], &[]),
+    ("larder-compress", &["larder-http"], &[]),
     ("larder-vcl", &["larder-http"], &[]),
     ("larder-cache", &["larder-store", "larder-http"], &[]),
-    ("larder-origin", &["larder-http"], &[]),
+    ("larder-origin", &["larder-http", "larder-tls"], &[]),
     (
         "larder-server",
-        &["larder-cache", "larder-store", "larder-origin", "larder-vcl", "larder-conf", "larder-http"],
+        &[
+            "larder-cache",
+            "larder-store",
+            "larder-origin",
+            "larder-vcl",
+            "larder-conf",
+            "larder-http",
+            "larder-tls",
+            "larder-compress",
+        ],
         &[],
     ),
     (
         "larder",
-        &["larder-server", "larder-cache", "larder-store", "larder-origin", "larder-vcl", "larder-conf", "larder-http"],
+        &[
+            "larder-server",
+            "larder-cache",
+            "larder-store",
+            "larder-origin",
+            "larder-vcl",
+            "larder-conf",
+            "larder-http",
+            "larder-tls",
+            "larder-compress",
+            "larder-acme",
+        ],
         &[],
     ),
     ("larder-testkit", &[], &[]),

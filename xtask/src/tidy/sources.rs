@@ -29,13 +29,26 @@ const ALL: &[&str] = &[
     "larder-conf",
     "larder-vcl",
     "larder-store",
+    "larder-tls",
+    "larder-compress",
+    "larder-acme",
     "larder-cache",
     "larder-origin",
     "larder-server",
     "larder",
 ];
-const LIBRARIES: &[&str] =
-    &["larder-http", "larder-conf", "larder-vcl", "larder-store", "larder-cache", "larder-origin", "larder-server"];
+const LIBRARIES: &[&str] = &[
+    "larder-http",
+    "larder-conf",
+    "larder-vcl",
+    "larder-store",
+    "larder-tls",
+    "larder-compress",
+    "larder-acme",
+    "larder-cache",
+    "larder-origin",
+    "larder-server",
+];
 
 const BANS: &[Ban] = &[
     Ban {
@@ -50,19 +63,27 @@ const BANS: &[Ban] = &[
             "socket2",
         ],
         mend: "take bytes in and give values out; sockets belong to larder-server and larder-origin",
-        crates: &["larder-http", "larder-conf", "larder-vcl", "larder-store", "larder-cache"],
+        crates: &[
+            "larder-http",
+            "larder-conf",
+            "larder-vcl",
+            "larder-store",
+            "larder-tls",
+            "larder-compress",
+            "larder-cache",
+        ],
         except: &[],
     },
     Ban {
         words: &["std::fs", "fs::", "File::", "OpenOptions", "tokio::fs", "rustix::fs"],
         mend: "take the bytes, or a `Loader`, as an argument",
-        crates: &["larder-http", "larder-conf", "larder-vcl", "larder-cache"],
+        crates: &["larder-http", "larder-conf", "larder-vcl", "larder-tls", "larder-compress", "larder-cache"],
         except: &[],
     },
     Ban {
         words: &["tokio"],
         mend: "no runtime here: bytes and `now` in, values out",
-        crates: &["larder-http", "larder-conf", "larder-vcl"],
+        crates: &["larder-http", "larder-conf", "larder-vcl", "larder-tls", "larder-compress"],
         except: &[],
     },
     Ban {
@@ -153,7 +174,7 @@ fn crate_of(file: &Path) -> &str {
 /// Whether the whole file is tests: below `tests/` or `benches/`, or a test module in a file of its own.
 fn is_test(file: &Path) -> bool {
     let folders = file.parent().into_iter().flat_map(Path::iter);
-    folders.into_iter().any(|part| part == "tests" || part == "benches")
+    folders.into_iter().any(|part| matches!(part.to_str(), Some("tests" | "benches" | "examples")))
         || file.file_stem().is_some_and(|stem| stem == "tests")
 }
 
@@ -240,6 +261,7 @@ mod tests {
             ),
             ("crates/larder-http/src/h1/tests.rs", "use std::net::TcpStream;"),
             ("crates/larder-conf/tests/cases.rs", "std::fs::read(path)"),
+            ("crates/larder-tls/examples/serve.rs", "use std::net::TcpListener;"),
         ] {
             assert_eq!(facts(file, text), [""; 0], "{file}");
         }

@@ -71,7 +71,7 @@ pub struct Facts<'a> {
 pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
     let loc = &cx.site().locations[ex.location];
     let config = &*loc.settings.compression;
-    if !loc.compresses || ex.is_head() {
+    if !loc.compresses {
         return Choice::AsItIs;
     }
     if let Some(coded) = facts.fields.get_known(Known::ContentEncoding).filter(|value| !value.is_empty()) {
@@ -94,7 +94,7 @@ pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
     if !can.iter().any(|(_, can)| *can) {
         return Choice::AsItIs;
     }
-    if !config.private && ex.client.is_secure() && is_private(facts.fields, ex) {
+    if !config.private && is_private(facts.fields, ex) {
         return Choice::AsItIs;
     }
     let Some(accepted) = accepted(ex) else { return Choice::AsItIsHere };

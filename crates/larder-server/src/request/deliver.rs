@@ -207,6 +207,7 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
     write_cache_status(Some(object), loc, ex, cx, &mut head);
     head.end();
     Some(match form {
+        Some(_) if ex.is_head() => Quick::Page(0),
         Some(form) => {
             ex.squeezed = Some((body_len, len));
             Quick::Form(form)

@@ -57,7 +57,8 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     let target = target.value(ex, cx);
     ex.error_page = true;
     let kept = match answer {
-        ErrorPageStatus::Keep => Some(status),
+        // Those that only nginx knows leave as 400 (ngx_http_core_error_page).
+        ErrorPageStatus::Keep => Some(if (494..=497).contains(&status) { 400 } else { status }),
         ErrorPageStatus::OfTarget => None,
         ErrorPageStatus::Fixed(status) => Some(*status),
     };

@@ -1,8 +1,6 @@
 //! Compression as clients meet it. What nginx has is asked of nginx too; Brotli, zstd and stored forms are larder's own.
 
-use larder_testkit::{
-    Answer, Framing, HandOrigin, Http2Client, Http2Request, Origin, Response, gzipped, unpacked,
-};
+use larder_testkit::{Answer, Framing, HandOrigin, Http2Client, Http2Request, Origin, Response, gzipped, unpacked};
 
 use crate::site::{Setup, Site, cached, eventually, text};
 use crate::tls::is_nginx;
@@ -300,7 +298,8 @@ fn files_packed_beforehand_are_sent_to_who_takes_them() {
 #[test]
 fn what_the_origin_packed_is_unpacked_for_who_cannot() {
     let (site, origin) = compressing("gunzip on; gzip_proxied any;");
-    let answer = Answer::ok(gzipped(page().as_bytes())).field("Content-Type", "text/html").field("Content-Encoding", "gzip");
+    let answer =
+        Answer::ok(gzipped(page().as_bytes())).field("Content-Type", "text/html").field("Content-Encoding", "gzip");
     for target in ["/o/packed", "/passed/packed", "/stored/packed"] {
         origin.answer(target, answer.clone().field("ETag", "\"v1\""));
         for (accepts, wanted) in [("gzip", "gzip"), ("", "-"), ("gzip", "gzip"), ("gzip;q=0", "-")] {

@@ -33,7 +33,10 @@ fn passes(server: &Server, port: u16, more: &[&str], known: &[&str]) {
         return;
     }
     let failures: Vec<&str> = said.lines().skip_while(|line| !line.starts_with("Failures:")).collect();
-    let unknown = failures.iter().filter(|line| line.contains('×')).filter(|line| !known.iter().any(|known| line.contains(known)));
+    let unknown = failures
+        .iter()
+        .filter(|line| line.contains('×'))
+        .filter(|line| !known.iter().any(|known| line.contains(known)));
     assert_eq!((unknown.count(), skipped), (0, 0), "{last}\n{}", failures.join("\n"));
     assert!(usize::try_from(failed).is_ok_and(|failed| failed <= known.len()) && passed + failed == tests, "{last}");
 }

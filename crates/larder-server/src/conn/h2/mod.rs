@@ -312,7 +312,7 @@ impl Connection {
                 Poll::Ready(()) => {
                     self.shared.go_away();
                     self.last_words();
-                    return Poll::Ready(End::Close);
+                    return Poll::Ready(End::Linger);
                 }
             }
         }

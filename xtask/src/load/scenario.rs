@@ -1,0 +1,157 @@
+//! What is measured side by side, and how the servers are reached for it.
+
+use super::generator::{Expect, Protocol};
+use super::origin::Page;
+use std::str::FromStr;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scenario {
+    /// Hits over HTTP/1.1 without TLS, asked for by wrk.
+    Plain,
+    /// Hits over kept connections with TLS 1.3.
+    Tls,
+    /// A new connection with a full handshake for every hit.
+    Handshake,
+    /// A new connection for every hit, resumed by a ticket.
+    Resumed,
+    /// Hits over HTTP/2 without TLS, several streams a connection.
+    H2,
+    /// The same over TLS 1.3.
+    H2Tls,
+    /// Hits on a page of HTML for clients that accept gzip.
+    Gzip,
+    /// The wait of one visitor while new ones arrive.
+    Stall,
+}
+
+/// How visitors reach a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Front {
+    /// HTTP/1.1.
+    Clear,
+    /// HTTP/2 by prior knowledge.
+    ClearH2,
+    /// HTTP/1.1 over TLS.
+    Tls,
+    /// HTTP/2 over TLS.
+    TlsH2,
+}
+
+impl Front {
+    /// Whether there is TLS.
+    pub fn is_tls(self) -> bool {
+        matches!(self, Front::Tls | Front::TlsH2)
+    }
+
+    /// Whether HTTP/2 is spoken.
+    pub fn is_h2(self) -> bool {
+        matches!(self, Front::ClearH2 | Front::TlsH2)
+    }
+
+    /// What follows the address in `listen`.
+    pub fn listen_parameters(self) -> &'static str {
+        match self {
+            Front::Clear => "",
+            Front::ClearH2 => " http2",
+            Front::Tls => " ssl",
+            Front::TlsH2 => " ssl http2",
+        }
+    }
+
+    /// The protocol's name in the hello.
+    pub fn alpn(self) -> &'static [u8] {
+        if self.is_h2() { b"h2" } else { b"http/1.1" }
+    }
+
+    /// What a visitor with `streams` requests at a time speaks.
+    pub fn protocol(self, streams: usize) -> Protocol {
+        if self.is_h2() { Protocol::Http2 { streams } } else { Protocol::Http1 }
+    }
+}
+
+impl Scenario {
+    const ALL: [Scenario; 8] = [
+        Scenario::Plain,
+        Scenario::Tls,
+        Scenario::Handshake,
+        Scenario::Resumed,
+        Scenario::H2,
+        Scenario::H2Tls,
+        Scenario::Gzip,
+        Scenario::Stall,
+    ];
+
+    /// As on the command line and in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scenario::Plain => "plain",
+            Scenario::Tls => "tls",
+            Scenario::Handshake => "handshake",
+            Scenario::Resumed => "resumed",
+            Scenario::H2 => "h2",
+            Scenario::H2Tls => "h2-tls",
+            Scenario::Gzip => "gzip",
+            Scenario::Stall => "stall",
+        }
+    }
+
+    /// One line on what the numbers are of.
+    pub fn title(self) -> &'static str {
+        match self {
+            Scenario::Plain => "hits over kept connections",
+            Scenario::Tls => "hits over kept connections, TLS 1.3",
+            Scenario::Handshake => "a new connection, a full TLS 1.3 handshake and a hit; per connection",
+            Scenario::Resumed => "a new connection, a TLS 1.3 handshake resumed by ticket and a hit; per connection",
+            Scenario::H2 => "hits over HTTP/2, no TLS",
+            Scenario::H2Tls => "hits over HTTP/2 and TLS 1.3",
+            Scenario::Gzip => "hits on HTML for clients that accept gzip",
+            Scenario::Stall => "the wait of one visitor while 1,000 new ones a second make full handshakes",
+        }
+    }
+
+    /// How visitors reach the servers.
+    pub fn front(self) -> Front {
+        match self {
+            Scenario::Plain | Scenario::Gzip => Front::Clear,
+            Scenario::H2 => Front::ClearH2,
+            Scenario::Tls | Scenario::Handshake | Scenario::Resumed | Scenario::Stall => Front::Tls,
+            Scenario::H2Tls => Front::TlsH2,
+        }
+    }
+
+    /// The sizes that are measured unless others are asked for.
+    pub fn sizes(self) -> &'static [usize] {
+        match self {
+            Scenario::Plain | Scenario::H2 | Scenario::H2Tls => &[1024, 10 * 1024],
+            Scenario::Tls | Scenario::Stall => &[10 * 1024],
+            Scenario::Handshake | Scenario::Resumed => &[1024],
+            Scenario::Gzip => &[40 * 1024],
+        }
+    }
+
+    /// The page of `bytes` bytes.
+    pub fn page(self, bytes: usize) -> Page {
+        if self == Scenario::Gzip { Page::Html(bytes) } else { Page::Plain(bytes) }
+    }
+
+    /// What an answer with that page has to be.
+    pub fn expect(self, page: Page) -> Expect {
+        if self == Scenario::Gzip { Expect::Gzip(page.bytes()) } else { Expect::Bytes(page.bytes()) }
+    }
+
+    /// Requests on a connection before the generator opens another.
+    pub fn requests_per_connection(self) -> u64 {
+        if matches!(self, Scenario::Handshake | Scenario::Resumed) { 1 } else { u64::MAX }
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Scenario, String> {
+        let names = Scenario::ALL.map(Scenario::name);
+        let found = Scenario::ALL.into_iter().find(|scenario| scenario.name() == name);
+        found.ok_or_else(|| format!("`{name}` is none of {}", names.join(", ")))
+    }
+}
