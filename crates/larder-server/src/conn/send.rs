@@ -301,6 +301,8 @@ struct Recoding {
     recoder: Option<Recoder>,
     /// What was made and has not been sent.
     out: Vec<u8>,
+    /// Whether something went in since the last flush.
+    holds: bool,
     /// Bytes that went in.
     taken: u64,
     /// Bytes that came out.
@@ -309,7 +311,7 @@ struct Recoding {
 
 impl Recoding {
     fn new(recoder: Recoder) -> Self {
-        Self { recoder: Some(recoder), out: Vec::with_capacity(RECODED_BYTES), taken: 0, made: 0 }
+        Self { recoder: Some(recoder), out: Vec::with_capacity(RECODED_BYTES), holds: false, taken: 0, made: 0 }
     }
 
     /// Takes of `input`; says whether that was all.
@@ -318,11 +320,13 @@ impl Recoding {
         let before = input.len();
         let fed = recoder.feed(input, &mut self.out).map_err(SendError::Incomplete)?;
         self.taken += (before - input.len()) as u64;
+        self.holds = true;
         Ok(fed)
     }
 
     fn flush(&mut self) -> Result<(), SendError> {
         match &mut self.recoder {
+            Some(_) if !std::mem::take(&mut self.holds) => Ok(()),
             Some(recoder) => recoder.flush(&mut self.out).map_err(SendError::Incomplete),
             None => Ok(()),
         }

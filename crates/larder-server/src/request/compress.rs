@@ -128,7 +128,8 @@ pub fn takes(coding: Coding, ex: &Exchange, cx: &Cx) -> bool {
 
 /// `gunzip`: a body that came compressed is restored for a client that cannot.
 fn restore(coded: &[u8], facts: &Facts<'_>, config: &Compression, loc: &Loc, ex: &Exchange) -> Choice {
-    let Some(coding) = Coding::parse(coded).filter(|_| config.gunzip) else { return Choice::AsItIs };
+    let coding = Coding::parse(coded).filter(|_| config.gunzip && facts.length != Some(0));
+    let Some(coding) = coding else { return Choice::AsItIs };
     let takes = accepted(ex).is_some_and(|accepted| accepted.accepts(coding).is_some());
     if takes && (coding != Coding::Gzip || gzip_allowed(facts.fields, config, loc, ex)) {
         Choice::AsItIsHere

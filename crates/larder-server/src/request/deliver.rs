@@ -147,7 +147,11 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
             }
         }
     }
-    let asked = ex.head.fields.get_known(Known::Range).filter(|_| response.ranges != Ranges::No);
+    let asked = ex.head.fields.get_known(Known::Range).filter(|_| {
+        // A body that is compressed on its way goes whole, whatever part is asked for.
+        let facts = Facts { status: 200, fields: &ex.out.fields, length: length(&response.content) };
+        response.ranges != Ranges::No && compress::choose(&facts, ex, cx).shape().is_none()
+    });
     if let (Some(asked), Some(total)) = (asked, length(&response.content))
         && settings.max_ranges != Some(0)
         && conditional::range_applies(&ex.head.fields, response.last_modified, etag)
@@ -195,10 +199,10 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
     write_server_and_date(&loc.settings, ex, cx, &mut head);
     head.length(len);
     head.connection(200, ex.keep_alive, false, &loc.settings);
-    head.ready(prepared);
     if ex.choice.varies() && loc.settings.compression.vary {
         head.field(b"Vary", b"Accept-Encoding");
     }
+    head.ready(prepared);
     each_added(loc, 200, ex, cx, |name, value| {
         if !value.is_empty() {
             head.field(name, value);
@@ -250,6 +254,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
                 ex.out.status = 304;
                 ex.out.reason.clear();
                 ex.out.fields.remove("Content-Type");
+                ex.out.fields.remove("Accept-Ranges");
                 content = Content::Nothing;
             }
         }
@@ -328,7 +333,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     }
     head.connection(status, ex.keep_alive, ex.out.chunked, &loc.settings);
     if (ex.choice.varies() || ex.has_packed) && loc.settings.compression.vary {
-        ex.out.fields.push(b"Vary", b"Accept-Encoding");
+        head.field(b"Vary", b"Accept-Encoding");
     }
     add_configured(loc, status, ex, cx);
     for (name, value) in ex.out.fields.iter() {

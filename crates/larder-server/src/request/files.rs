@@ -76,11 +76,8 @@ fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Opened, Coding)> {
             continue;
         }
         let Ok(opened) = open(&[path, extension].concat(), ex, cx) else { continue };
-        if opened.is_dir || !opened.is_regular {
-            continue;
-        }
         ex.has_packed |= mode == StaticForms::On;
-        if takes {
+        if takes && opened.is_regular {
             return Some((opened, coding));
         }
     }

@@ -41,7 +41,7 @@ impl Browser {
         .map(Json::quote)
         .join(",");
         let wanted = format!(
-            "{{\"capabilities\":{{\"alwaysMatch\":{{\"browserName\":\"chrome\",\
+            "{{\"capabilities\":{{\"alwaysMatch\":{{\"browserName\":\"chrome\",\"acceptInsecureCerts\":true,\
              \"goog:chromeOptions\":{{\"binary\":\"/usr/bin/chromium\",\"args\":[{arguments}]}}}}}}}}"
         );
         let mut browser = Browser { _driver: driver, address, session: String::new(), _profile: profile };
@@ -80,6 +80,12 @@ impl Browser {
             assert!(started.elapsed() < PATIENCE, "no {selector} on {}: {}", self.url(), self.words());
             sleep(Duration::from_millis(50));
         }
+    }
+
+    /// What a script says, which has to be a text.
+    pub fn says(&self, script: &str) -> String {
+        let body = format!("{{\"script\":{},\"args\":[]}}", Json::quote(&format!("return String({script})")));
+        self.must("POST", "/execute/sync", &body).text().unwrap_or_default().to_string()
     }
 
     /// The document as it stands.

@@ -13,7 +13,7 @@ mod site;
 mod visitor;
 
 use browser::Browser;
-use site::Site;
+use site::{NAMES, Site};
 use visitor::Cache;
 
 /// What WordPress shows at the top of every page to who is logged in.
@@ -22,132 +22,150 @@ const TOOLBAR: &str = "id=\"wpadminbar\"";
 #[test]
 fn strangers_share_a_page_that_php_made_once() {
     let site = Site::shared();
-    site.visitor("blog.test").get("/plain/").is(Cache::Miss).shows("Content of plain.");
-    for _ in 0..3 {
-        site.visitor("blog.test").get("/plain/").is(Cache::Hit).shows("Content of plain.").hides(TOOLBAR);
+    for name in NAMES {
+        site.visitor(name).get("/plain/").is(Cache::Miss).shows("Content of plain.");
+        for _ in 0..3 {
+            site.visitor(name).get("/plain/").is(Cache::Hit).shows("Content of plain.").hides(TOOLBAR);
+        }
+        assert_eq!(site.runs(&format!("GET {name} /plain/")).len(), 1);
+        // A query string goes to PHP, and leaves the stored page alone.
+        site.visitor(name).get("/plain/?from=letter").is(Cache::Bypass);
+        site.visitor(name).get("/plain/").is(Cache::Hit);
     }
-    assert_eq!(site.runs("GET blog.test /plain/").len(), 1);
-    // A query string goes to PHP, and leaves the stored page alone.
-    site.visitor("blog.test").get("/plain/?from=letter").is(Cache::Bypass);
-    site.visitor("blog.test").get("/plain/").is(Cache::Hit);
 }
 
 #[test]
 fn an_author_sees_the_toolbar_and_nobody_else_does() {
     let site = Site::shared();
-    let mut author = site.author("blog.test");
-    author.get("/for-authors/").is(Cache::Bypass).shows(TOOLBAR);
-    // The author came first and has filled nothing.
-    site.visitor("blog.test").get("/for-authors/").is(Cache::Miss).hides(TOOLBAR).hides("Howdy");
-    author.get("/for-authors/").is(Cache::Bypass).shows(TOOLBAR);
-    site.visitor("blog.test").get("/for-authors/").is(Cache::Hit).hides(TOOLBAR).hides("Howdy");
+    for name in NAMES {
+        let mut author = site.author(name);
+        author.get("/for-authors/").is(Cache::Bypass).shows(TOOLBAR);
+        // The author came first and has filled nothing.
+        site.visitor(name).get("/for-authors/").is(Cache::Miss).hides(TOOLBAR).hides("Howdy");
+        author.get("/for-authors/").is(Cache::Bypass).shows(TOOLBAR);
+        site.visitor(name).get("/for-authors/").is(Cache::Hit).hides(TOOLBAR).hides("Howdy");
 
-    author.get("/wp-admin/").shows("Dashboard");
-    let refused = site.visitor("blog.test").get("/wp-admin/");
-    assert_eq!(refused.status, 302, "{}", refused.body);
-    assert!(refused.location.contains("wp-login.php"), "{refused:?}");
+        author.get("/wp-admin/").shows("Dashboard");
+        let refused = site.visitor(name).get("/wp-admin/");
+        assert_eq!(refused.status, 302, "{}", refused.body);
+        assert!(refused.location.contains("wp-login.php"), "{refused:?}");
+    }
 }
 
 #[test]
 fn a_post_published_in_wp_admin_is_there_for_everyone() {
     let site = Site::shared();
-    let mut author = site.author("blog.test");
-    author.get("/wp-admin/post-new.php").shows("wp-block-editor");
-    let nonce = author.get("/wp-admin/admin-ajax.php?action=rest-nonce").body;
-    let post = "{\"title\":\"Fresh news\",\"content\":\"Just in.\",\"slug\":\"fresh-news\",\"status\":\"publish\"}";
-    let made = author.post_json("/wp-json/wp/v2/posts", &nonce, post);
-    assert_eq!(made.status, 201, "{}", made.body);
+    for name in NAMES {
+        let mut author = site.author(name);
+        author.get("/wp-admin/post-new.php").shows("wp-block-editor");
+        let nonce = author.get("/wp-admin/admin-ajax.php?action=rest-nonce").body;
+        let slug = format!("fresh-news-{}", name.replace('.', "-"));
+        let post = format!(
+            "{{\"title\":\"Fresh news\",\"content\":\"Just in.\",\"slug\":\"{slug}\",\"status\":\"publish\"}}"
+        );
+        let page = format!("/{slug}/");
+        let made = author.post_json("/wp-json/wp/v2/posts", &nonce, &post);
+        assert_eq!(made.status, 201, "{}", made.body);
 
-    author.get("/fresh-news/").is(Cache::Bypass).shows("Just in.").shows(TOOLBAR);
-    site.visitor("blog.test").get("/fresh-news/").is(Cache::Miss).shows("Just in.").hides(TOOLBAR);
-    site.visitor("blog.test").get("/fresh-news/").is(Cache::Hit).shows("Just in.").hides(TOOLBAR);
+        author.get(&page).is(Cache::Bypass).shows("Just in.").shows(TOOLBAR);
+        site.visitor(name).get(&page).is(Cache::Miss).shows("Just in.").hides(TOOLBAR);
+        site.visitor(name).get(&page).is(Cache::Hit).shows("Just in.").hides(TOOLBAR);
+    }
 }
 
 #[test]
 fn a_pending_comment_is_seen_by_its_author_only() {
     let site = Site::shared();
-    let mut reader = site.visitor("blog.test");
-    reader.get("/commented/").is(Cache::Miss).shows("id=\"commentform\"");
+    for name in NAMES {
+        let mut reader = site.visitor(name);
+        reader.get("/commented/").is(Cache::Miss).shows("id=\"commentform\"");
 
-    let mut commenter = site.visitor("blog.test");
-    commenter.get("/commented/").is(Cache::Hit);
-    let form = |text| {
-        [
-            ("comment", text),
-            ("author", "Carla"),
-            ("email", "carla@example.org"),
-            ("url", ""),
-            ("comment_post_ID", site.post("commented")),
-            ("comment_parent", "0"),
-            ("submit", "Post Comment"),
-        ]
-    };
+        // Nobody may say the same thing twice.
+        let (once, twice) = (format!("Well said once on {name}."), format!("Well said twice on {name}."));
+        let mut commenter = site.visitor(name);
+        commenter.get("/commented/").is(Cache::Hit);
+        let form = |text| {
+            [
+                ("comment", text),
+                ("author", "Carla"),
+                ("email", "carla@example.org"),
+                ("url", ""),
+                ("comment_post_ID", site.post("commented")),
+                ("comment_parent", "0"),
+                ("submit", "Post Comment"),
+            ]
+        };
 
-    // Without consent to cookies WordPress shows it once, under an address with a query string.
-    let sent = commenter.post("/wp-comments-post.php", &form("Well said once."));
-    assert_eq!(sent.status, 302, "{}", sent.body);
-    assert!(sent.location.contains("unapproved="), "{sent:?}");
-    commenter.follow(&sent).is(Cache::Bypass).shows("Well said once.");
-    commenter.get("/commented/").is(Cache::Hit).hides("Well said once.");
+        // Without consent to cookies WordPress shows it once, under an address with a query string.
+        let sent = commenter.post("/wp-comments-post.php", &form(&once));
+        assert_eq!(sent.status, 302, "{}", sent.body);
+        assert!(sent.location.contains("unapproved="), "{sent:?}");
+        commenter.follow(&sent).is(Cache::Bypass).shows(&once);
+        commenter.get("/commented/").is(Cache::Hit).hides(&once);
 
-    // With consent the commenter is known by cookies from then on.
-    let mut consenting = form("Well said twice.").to_vec();
-    consenting.push(("wp-comment-cookies-consent", "yes"));
-    commenter.post("/wp-comments-post.php", &consenting);
-    assert!(commenter.has_cookie("comment_author_"), "WordPress remembers who commented");
-    commenter.get("/commented/").is(Cache::Bypass).shows("Well said twice.");
+        // With consent the commenter is known by cookies from then on.
+        let mut consenting = form(&twice).to_vec();
+        consenting.push(("wp-comment-cookies-consent", "yes"));
+        commenter.post("/wp-comments-post.php", &consenting);
+        assert!(commenter.has_cookie("comment_author_"), "WordPress remembers who commented");
+        commenter.get("/commented/").is(Cache::Bypass).shows(&twice);
 
-    reader.get("/commented/").is(Cache::Hit).hides("Well said").hides("Carla");
-    site.visitor("blog.test").get("/commented/").is(Cache::Hit).hides("Well said").hides("Carla");
+        reader.get("/commented/").is(Cache::Hit).hides("Well said").hides("Carla");
+        site.visitor(name).get("/commented/").is(Cache::Hit).hides("Well said").hides("Carla");
+    }
 }
 
 #[test]
 fn a_protected_post_opens_only_for_who_knows_the_password() {
     const FORM: &str = "post-password-form";
     let site = Site::shared();
-    let text = "Content of secret.";
-    site.visitor("blog.test").get("/secret/").is(Cache::Miss).shows(FORM).hides(text);
-    site.visitor("blog.test").get("/secret/").is(Cache::Hit).shows(FORM).hides(text);
+    for name in NAMES {
+        let text = "Content of secret.";
+        site.visitor(name).get("/secret/").is(Cache::Miss).shows(FORM).hides(text);
+        site.visitor(name).get("/secret/").is(Cache::Hit).shows(FORM).hides(text);
 
-    let mut knowing = site.visitor("blog.test");
-    knowing.get("/secret/").is(Cache::Hit).shows(FORM);
-    let sent = knowing.post("/wp-login.php?action=postpass", &[("post_password", "swordfish"), ("Submit", "Enter")]);
-    assert_eq!(sent.status, 302, "{}", sent.body);
-    assert!(knowing.has_cookie("wp-postpass_"));
-    knowing.get("/secret/").is(Cache::Bypass).shows(text).hides(FORM);
+        let mut knowing = site.visitor(name);
+        knowing.get("/secret/").is(Cache::Hit).shows(FORM);
+        let sent = knowing.post("/wp-login.php?action=postpass", &[("post_password", "swordfish"), ("Submit", "Enter")]);
+        assert_eq!(sent.status, 302, "{}", sent.body);
+        assert!(knowing.has_cookie("wp-postpass_"));
+        knowing.get("/secret/").is(Cache::Bypass).shows(text).hides(FORM);
 
-    let mut guessing = site.visitor("blog.test");
-    guessing.post("/wp-login.php?action=postpass", &[("post_password", "tuna"), ("Submit", "Enter")]);
-    guessing.get("/secret/").is(Cache::Bypass).shows(FORM).hides(text);
+        let mut guessing = site.visitor(name);
+        guessing.post("/wp-login.php?action=postpass", &[("post_password", "tuna"), ("Submit", "Enter")]);
+        guessing.get("/secret/").is(Cache::Bypass).shows(FORM).hides(text);
 
-    site.visitor("blog.test").get("/secret/").is(Cache::Hit).shows(FORM).hides(text);
-    knowing.get("/secret/").is(Cache::Bypass).shows(text);
+        site.visitor(name).get("/secret/").is(Cache::Hit).shows(FORM).hides(text);
+        knowing.get("/secret/").is(Cache::Bypass).shows(text);
+    }
 }
 
 #[test]
 fn a_browser_that_logs_in_leaves_no_trace_for_others() {
     let site = Site::shared();
-    let page = site.url("blog.test", "/for-browsers/");
+    for name in NAMES {
+        let page = site.url(name, "/for-browsers/");
 
-    let author = Browser::start();
-    author.open(&site.url("blog.test", "/wp-login.php"));
-    author.fill("#user_login", "anna");
-    author.fill("#user_pass", "open sesame");
-    author.click("#wp-submit");
-    author.wait_for("#adminmenu");
-    author.open(&page);
-    assert!(author.has("#wpadminbar"), "{}", author.words());
-    assert!(author.source().contains("Howdy"));
+        let author = Browser::start();
+        author.open(&site.url(name, "/wp-login.php"));
+        author.fill("#user_login", "anna");
+        author.fill("#user_pass", "open sesame");
+        author.click("#wp-submit");
+        author.wait_for("#adminmenu");
+        author.open(&page);
+        assert!(author.has("#wpadminbar"), "{}", author.words());
+        assert!(author.source().contains("Howdy"));
 
-    let stranger = Browser::start();
-    for _ in 0..2 {
-        stranger.open(&page);
-        let source = stranger.source();
-        assert!(source.contains("Content of for-browsers."), "{}", stranger.words());
-        assert!(!stranger.has("#wpadminbar") && !source.contains("Howdy"), "{}", stranger.words());
+        let stranger = Browser::start();
+        for _ in 0..2 {
+            stranger.open(&page);
+            let source = stranger.source();
+            assert!(source.contains("Content of for-browsers."), "{}", stranger.words());
+            assert!(!stranger.has("#wpadminbar") && !source.contains("Howdy"), "{}", stranger.words());
+        }
+        site.visitor(name).get("/for-browsers/").is(Cache::Hit).hides(TOOLBAR);
+
+        author.open(&page);
+        assert!(author.has("#wpadminbar"), "the author stays logged in: {}", author.words());
     }
-    site.visitor("blog.test").get("/for-browsers/").is(Cache::Hit).hides(TOOLBAR);
-
-    author.open(&page);
-    assert!(author.has("#wpadminbar"), "the author stays logged in: {}", author.words());
 }

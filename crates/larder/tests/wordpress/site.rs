@@ -2,7 +2,7 @@
 
 use crate::database::Database;
 use crate::visitor::Visitor;
-use larder_testkit::{Folder, PhpFpm, PhpFpmOptions, ServerUnderTest, free_port};
+use larder_testkit::{Certificates, Folder, PhpFpm, PhpFpmOptions, ServerUnderTest, Tls, free_port};
 use std::collections::HashMap;
 use std::fs;
 use std::net::SocketAddr;
@@ -10,6 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
+
+/// The names under which pages live an hour: the first in the clear by HTTP/1.1, the second by HTTP/2 over TLS.
+pub const NAMES: [&str; 2] = ["blog.test", SAFE];
+/// The name that is asked for over TLS.
+const SAFE: &str = "safe.test";
 
 /// How long PHP works on `/slow/`, besides what WordPress takes.
 pub const SLOW: Duration = Duration::from_secs(1);
@@ -41,6 +46,8 @@ php_admin_value[log_errors] = on
 pub struct Site {
     server: ServerUnderTest,
     port: u16,
+    tls_port: u16,
+    tls: Tls,
     posts: HashMap<String, String>,
     _php: PhpFpm,
     _database: Database,
@@ -74,7 +81,11 @@ impl Site {
         require_what_is_needed();
         let folder = Folder::new().expect("/tmp takes a folder");
         let database = Database::start(folder.path());
-        let port = free_port();
+        let (port, tls_port) = (free_port(), free_port());
+        let authority = Certificates::new("Larder Test Authority");
+        let certificate = authority.server(&[SAFE]);
+        folder.write("site.crt", &certificate.pem).expect("the folder is ours");
+        folder.write("site.key", &certificate.key_pem).expect("the folder is ours");
         let docroot = folder.join("wordpress");
         let posts = install(&folder, &docroot, database.socket(), port);
 
@@ -89,6 +100,7 @@ impl Site {
             &[
                 ("FOLDER", folder.path()),
                 ("PORT", Path::new(&port.to_string())),
+                ("TLS_PORT", Path::new(&tls_port.to_string())),
                 ("DOCROOT", &docroot),
                 ("SOCKET", &socket),
             ],
@@ -96,22 +108,27 @@ impl Site {
         folder.write("nginx.conf", text).expect("the folder is ours");
         let server = ServerUnderTest::start_with(&binary(), folder.path(), &["-g", "daemon off;"])
             .unwrap_or_else(|error| panic!("{} does not start: {error}", binary().display()));
-        Site { server, port, posts, _php: php, _database: database, folder }
+        let tls = Tls::new(SAFE, &authority).resuming();
+        Site { server, port, tls_port, tls, posts, _php: php, _database: database, folder }
     }
 
-    /// Where the server listens.
-    pub fn address(&self) -> SocketAddr {
-        ([127, 0, 0, 1], self.port).into()
-    }
-
-    /// `blog.test`, where pages live an hour, or `news.test`, where they live two seconds.
+    /// `blog.test` and `safe.test`, where pages live an hour, or `news.test`, where they live two seconds.
     pub fn url(&self, name: &str, path: &str) -> String {
-        format!("http://{name}:{}{path}", self.port)
+        let (scheme, address) = self.place(name);
+        format!("{scheme}://{name}:{}{path}", address.port())
     }
 
     /// Somebody new, without cookies.
     pub fn visitor(&self, name: &str) -> Visitor {
-        Visitor::new(self.address(), format!("{name}:{}", self.port))
+        let (scheme, address) = self.place(name);
+        let host = format!("{name}:{}", address.port());
+        Visitor::new(address, host, (scheme == "https").then(|| self.tls.clone()))
+    }
+
+    /// How a name is asked, and where.
+    fn place(&self, name: &str) -> (&'static str, SocketAddr) {
+        let (scheme, port) = if name == SAFE { ("https", self.tls_port) } else { ("http", self.port) };
+        (scheme, ([127, 0, 0, 1], port).into())
     }
 
     /// The author, logged in.

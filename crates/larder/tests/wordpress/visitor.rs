@@ -1,18 +1,33 @@
 //! Somebody who visits the site with a cookie jar, as a browser does.
 
-use larder_testkit::{Client, ClientError, Response, text_of};
+use larder_testkit::{Client, ClientError, Http2Client, Http2Error, Http2Request, Response, Tls, text_of, unpacked};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// A visitor with cookies and one kept connection.
+/// A visitor with cookies and one kept connection: HTTP/1.1 in the clear, or HTTP/2 over TLS.
 pub struct Visitor {
     address: SocketAddr,
     host: String,
+    tls: Option<Tls>,
     /// By name and path; a value may stand under two paths.
     cookies: BTreeMap<(String, String), String>,
-    connection: Option<Client>,
+    connection: Option<Connection>,
     /// The page that was asked for last, which a form names as where it stands.
     standing_on: String,
+}
+
+/// A connection to the server.
+enum Connection {
+    Plain(Client),
+    Safe(Http2Client),
+}
+
+/// A request before it is put into the bytes of a protocol.
+struct Request<'a> {
+    method: &'a str,
+    path: &'a str,
+    fields: Vec<(&'a str, String)>,
+    body: &'a str,
 }
 
 /// An answer as the visitor sees it.
@@ -50,14 +65,14 @@ pub enum Cache {
 }
 
 impl Visitor {
-    /// Somebody without cookies, who asks `address` for `host`.
-    pub fn new(address: SocketAddr, host: String) -> Visitor {
-        Visitor { address, host, cookies: BTreeMap::new(), connection: None, standing_on: String::new() }
+    /// Somebody without cookies, who asks `address` for `host`, over TLS where `tls` says how.
+    pub fn new(address: SocketAddr, host: String, tls: Option<Tls>) -> Visitor {
+        Visitor { address, host, tls, cookies: BTreeMap::new(), connection: None, standing_on: String::new() }
     }
 
     /// Asks for a page.
     pub fn get(&mut self, path: &str) -> Page {
-        self.standing_on = format!("http://{}{path}", self.host);
+        self.standing_on = format!("{}{path}", self.start());
         self.ask("GET", path, &[], "")
     }
 
@@ -75,7 +90,7 @@ impl Visitor {
 
     /// Asks for where a redirect leads.
     pub fn follow(&mut self, page: &Page) -> Page {
-        let start = format!("http://{}", self.host);
+        let start = self.start();
         let path = page.location.strip_prefix(&start).unwrap_or(&page.location);
         assert!(path.starts_with('/'), "a redirect to this site: {page:?}");
         let path = path.split('#').next().unwrap_or(path).to_string();
@@ -87,42 +102,69 @@ impl Visitor {
         self.cookies.keys().any(|(held, _)| held.starts_with(name))
     }
 
+    /// What every address of the site begins with.
+    fn start(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.host)
+    }
+
     fn ask(&mut self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Page {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
-        for (name, value) in fields {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
+        let mut fields: Vec<(&str, String)> = fields.iter().map(|(name, value)| (*name, (*value).to_string())).collect();
+        fields.push(("Accept-Encoding", "gzip, deflate".to_string()));
         if method == "POST" {
-            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
-            head.push_str(&format!("Referer: {}\r\n", self.standing_on));
+            fields.push(("Content-Length", body.len().to_string()));
+            fields.push(("Referer", self.standing_on.clone()));
         }
         if let Some(cookies) = self.cookies_for(path) {
-            head.push_str(&format!("Cookie: {cookies}\r\n"));
+            fields.push(("Cookie", cookies));
         }
-        let request = format!("{head}\r\n{body}");
-        let response =
-            self.exchange(method, request.as_bytes()).unwrap_or_else(|error| panic!("{method} {path}: {error}"));
+        let request = Request { method, path, fields, body };
+        let response = self.exchange(&request).unwrap_or_else(|error| panic!("{method} {path}: {error}"));
         self.keep_cookies(&response);
         Page::of(&response)
     }
 
     /// Sends on the kept connection; once more on a new one if the server has closed it meanwhile.
-    fn exchange(&mut self, method: &str, request: &[u8]) -> Result<Response, ClientError> {
+    fn exchange(&mut self, request: &Request<'_>) -> Result<Response, String> {
         if let Some(kept) = self.connection.take() {
-            match self.exchange_on(kept, method, request) {
-                Err(ClientError::Closed) => {}
-                result => return result,
+            match self.exchange_on(kept, request) {
+                Err(Failure::Closed) => {}
+                result => return result.map_err(|failure| failure.to_string()),
             }
         }
-        let fresh = Client::connect(self.address)?;
-        self.exchange_on(fresh, method, request)
+        let fresh = match &self.tls {
+            None => Client::connect(self.address).map(Connection::Plain),
+            Some(tls) => Http2Client::connect_tls(self.address, tls).map(Connection::Safe),
+        };
+        let fresh = fresh.map_err(|error| error.to_string())?;
+        self.exchange_on(fresh, request).map_err(|failure| failure.to_string())
     }
 
-    fn exchange_on(&mut self, mut client: Client, method: &str, request: &[u8]) -> Result<Response, ClientError> {
-        client.send(request)?;
-        let response = client.read_response(method)?;
-        if response.keeps_connection() {
-            self.connection = Some(client);
+    fn exchange_on(&mut self, mut connection: Connection, request: &Request<'_>) -> Result<Response, Failure> {
+        let (response, is_kept) = match &mut connection {
+            Connection::Plain(client) => {
+                let mut head = format!("{} {} HTTP/1.1\r\nHost: {}\r\n", request.method, request.path, self.host);
+                for (name, value) in &request.fields {
+                    head.push_str(&format!("{name}: {value}\r\n"));
+                }
+                client.send(format!("{head}\r\n{}", request.body).as_bytes())?;
+                let response = client.read_response(request.method)?;
+                let is_kept = response.keeps_connection();
+                (response, is_kept)
+            }
+            Connection::Safe(client) => {
+                let mut sent = Http2Request::get(request.path).method(request.method).authority(&self.host);
+                for (name, value) in &request.fields {
+                    sent = sent.field(&name.to_ascii_lowercase(), value);
+                }
+                if request.method == "POST" {
+                    sent = sent.body(request.body);
+                }
+                (client.exchange(&sent)?, true)
+            }
+        };
+        if is_kept {
+            self.connection = Some(connection);
         }
         Ok(response)
     }
@@ -157,6 +199,42 @@ impl Visitor {
     }
 }
 
+/// Why there is no answer.
+#[derive(Debug)]
+enum Failure {
+    /// The server had closed the connection, as it may between requests.
+    Closed,
+    /// Anything else.
+    Other(String),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Closed => f.write_str("the server closed the connection"),
+            Failure::Other(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        match error {
+            ClientError::Closed => Failure::Closed,
+            other => Failure::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<Http2Error> for Failure {
+    fn from(error: Http2Error) -> Failure {
+        match error {
+            Http2Error::GoAway(0) => Failure::Closed,
+            other => Failure::Other(other.to_string()),
+        }
+    }
+}
+
 impl Page {
     fn of(response: &Response) -> Page {
         let cache = match response.field("X-Cache") {
@@ -174,7 +252,7 @@ impl Page {
             status: response.status,
             cache,
             location: response.field("Location").unwrap_or_default().to_string(),
-            body: text_of(&response.body),
+            body: text_of(&unpacked(response.field("Content-Encoding").unwrap_or_default(), &response.body)),
         }
     }
 

@@ -8,11 +8,12 @@ $table_prefix = 'wp_';
 
 // Debian's fastcgi_params pass the name without the port, and links need it.
 if (strpos($_SERVER['HTTP_HOST'], ':') === false) {
-    $_SERVER['HTTP_HOST'] .= ':@PORT@';
+    $_SERVER['HTTP_HOST'] .= ':' . ($_SERVER['SERVER_PORT'] ?? '@PORT@');
 }
 
-// One site under both names of the test.
-define('WP_HOME', 'http://' . $_SERVER['HTTP_HOST']);
+// One site under all names of the test, in the clear and not, as the server says.
+$is_safe = ($_SERVER['HTTPS'] ?? '') === 'on';
+define('WP_HOME', ($is_safe ? 'https://' : 'http://') . $_SERVER['HTTP_HOST']);
 define('WP_SITEURL', WP_HOME);
 
 foreach (['AUTH', 'SECURE_AUTH', 'LOGGED_IN', 'NONCE'] as $name) {
