@@ -1,4 +1,5 @@
-//! Folders for temporary files and cached pages: made, and given to the serving process, while we still may.
+//! Folders for temporary files, cached pages and issued certificates: made, and given to the serving process, while we
+//! still may.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
@@ -12,8 +13,27 @@ use crate::account::Account;
 use crate::levels;
 use crate::oserror::CallFailed;
 
-/// Every folder that `config` keeps files of its own in, each once.
-pub fn of(config: &Config) -> BTreeSet<PathBuf> {
+/// Makes every folder that `config` keeps files of its own in where it is not there, and gives all to `owner`, as nginx
+/// does.
+pub fn make_all(config: &Config, owner: Option<&Account>) -> Result<(), CallFailed> {
+    of(config).iter().try_for_each(|folder| make(folder, owner))?;
+    let Some(state) = issued(config) else { return Ok(()) };
+    // Ours has a place that nobody has been asked to make before.
+    if let Some(parent) = state.parent() {
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(parent);
+        made.map_err(|error| CallFailed::on("mkdir", parent.display(), error))?;
+    }
+    make(state, owner)
+}
+
+/// Where certificates are kept that larder gets by itself.
+fn issued(config: &Config) -> Option<&Path> {
+    let orders = config.http.servers.iter().any(|server| server.acme.is_some());
+    config.acme.as_ref().filter(|_| orders).map(|account| account.state.value.as_path())
+}
+
+/// Those of nginx's directives, each once.
+fn of(config: &Config) -> BTreeSet<PathBuf> {
     let caches = config.http.cache_paths.iter().map(|cache| cache.path.clone());
     let temporary = levels::settings(config).into_iter().flat_map(|settings| {
         let origins = [&settings.fastcgi.origin, &settings.proxy.origin];
@@ -21,11 +41,6 @@ pub fn of(config: &Config) -> BTreeSet<PathBuf> {
         origins.into_iter().chain([settings.client_body_temp_path.clone()]).flatten()
     });
     caches.chain(temporary).collect()
-}
-
-/// Makes those that are not there, and gives all to `owner`, as nginx does.
-pub fn make_all(folders: &BTreeSet<PathBuf>, owner: Option<&Account>) -> Result<(), CallFailed> {
-    folders.iter().try_for_each(|folder| make(folder, owner))
 }
 
 fn make(folder: &Path, owner: Option<&Account>) -> Result<(), CallFailed> {
