@@ -28,6 +28,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
             "larder-http",
             "larder-tls",
             "larder-compress",
+            "larder-acme",
         ],
         &[],
     ),

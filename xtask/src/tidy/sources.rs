@@ -89,7 +89,7 @@ const BANS: &[Ban] = &[
     Ban {
         words: &["Instant::now", ".elapsed("],
         mend: "take `now` as an argument, so that a test can say what time it is",
-        crates: &["larder-http", "larder-conf", "larder-vcl", "larder-cache"],
+        crates: &["larder-http", "larder-conf", "larder-vcl", "larder-tls", "larder-compress", "larder-cache"],
         except: &[],
     },
     Ban {
