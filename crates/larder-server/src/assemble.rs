@@ -3,6 +3,7 @@
 //! Reports what needs more than reading: a regular expression that does not compile, a variable that nobody makes,
 //! a zone or group that is not there. All of it, not the first.
 
+mod acme;
 mod names;
 mod origins;
 mod tls;
@@ -15,6 +16,7 @@ use larder_cache::{Zone, ZoneLimits};
 use larder_conf::model::{self, Config, Matcher, Pattern, Rewrite, Settings, Template, TemplatePart};
 use larder_conf::{Diagnostic, Severity, Span};
 
+use crate::acme::AllIssued;
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
 use crate::map::{Map, MapError};
@@ -34,6 +36,13 @@ pub struct Keeping {
     limit_reqs: HashMap<String, (u64, usize, Arc<LimitReqZone>)>,
     limit_conns: HashMap<String, (usize, Arc<LimitConnZone>)>,
     tls: tls::TlsKeeping,
+}
+
+impl Keeping {
+    /// Certificates that larder gets by itself.
+    pub fn issued(&self) -> &AllIssued {
+        &self.tls.issued
+    }
 }
 
 /// What is wrong with a configuration that has loaded, and what is worth knowing: errors, then notices.
@@ -84,6 +93,7 @@ impl Builder {
             access_logs: Vec::new(),
             error_logs: vec![config.main.error_log.clone()],
             has_charsets: false,
+            acme: None,
             speaks_http2: false,
             prefix: config.main.prefix.clone(),
             conf_prefix: config.main.conf_prefix.clone(),
@@ -110,12 +120,14 @@ impl Builder {
         self.maps(http);
         self.geos(http);
         self.splits(http);
-        for (index, server) in http.servers.iter().enumerate() {
+        let orders = acme::orders(self, http);
+        for (index, (server, order)) in http.servers.iter().zip(&orders).enumerate() {
             self.server(server, http);
             if server.listens.iter().any(|listen| listen.ssl) {
-                self.site.servers[index].tls = tls::server(self, server, material, &mut keeping.tls);
+                self.site.servers[index].tls = tls::server(self, server, order.as_ref(), material, &mut keeping.tls);
             }
         }
+        self.site.acme = acme::plan(self, config.acme.as_ref(), orders, material);
         names::listeners(self, http);
         self.check_named_locations(http);
     }

@@ -12,6 +12,11 @@ pub fn now() -> Time {
     Time(since.as_millis() as u64)
 }
 
+/// The same as the standard library has it.
+pub fn system_time() -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(now().0)
+}
+
 thread_local! {
     static DATE: RefCell<(u64, [u8; 29])> = const { RefCell::new((u64::MAX, [b' '; 29])) };
     static DATE_FIELD: RefCell<(u64, Vec<u8>)> = const { RefCell::new((u64::MAX, Vec::new())) };

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod acme;
 pub mod assemble;
 pub mod auth;
 pub mod clock;

@@ -70,6 +70,27 @@ pub struct Logs {
     has_lines: Cell<bool>,
 }
 
+/// The main error log of the configuration that holds, for whoever is no worker.
+#[derive(Clone)]
+pub struct MainLog(Arc<Mutex<Logs>>);
+
+impl MainLog {
+    /// The first one.
+    pub fn new(logs: Logs) -> Self {
+        Self(Arc::new(Mutex::new(logs)))
+    }
+
+    /// Writes to this one from now on.
+    pub fn follow(&self, logs: Logs) {
+        *self.0.lock() = logs;
+    }
+
+    /// Writes a line.
+    pub fn write(&self, level: LogLevel, message: impl fmt::Display) {
+        self.0.lock().main(level, message);
+    }
+}
+
 /// How much one turn of the loop may log to a file before it is written at once.
 const TURN_BYTES: usize = 16 * 1024;
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use larder_acme::Responses;
 use larder_cache::Front;
 use larder_conf::Diagnostic;
 use larder_conf::model::{Config, ListenAddress, LogLevel};
@@ -18,12 +19,13 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use crate::acme::Issuing;
 use crate::assemble::{self, Keeping};
 use crate::clock;
 use crate::compressor::Compressor;
 use crate::context::{Cx, Local};
 use crate::listen;
-use crate::logs::{LogFiles, Logs};
+use crate::logs::{LogFiles, Logs, MainLog};
 use crate::material::Material;
 use crate::site::Site;
 use crate::stats::AllStats;
@@ -59,6 +61,8 @@ pub struct ServingOptions {
 pub struct Serving {
     workers: Vec<(mpsc::UnboundedSender<Command>, JoinHandle<()>)>,
     shared: Shared,
+    main_log: MainLog,
+    issuing: Issuing,
     last: Mutex<Last>,
 }
 
@@ -66,7 +70,6 @@ pub struct Serving {
 struct Last {
     site: Arc<Site>,
     keeping: Keeping,
-    main_log: Logs,
 }
 
 #[derive(Clone, Default)]
@@ -75,6 +78,7 @@ struct Shared {
     files: LogFiles,
     ids: ConnectionIds,
     compressor: Arc<Compressor>,
+    challenges: Arc<Responses>,
 }
 
 /// Numbers connections of a process, for the logs.
@@ -107,10 +111,14 @@ impl Serving {
         let site = Arc::new(assemble::assemble(&config, material, &mut keeping)?);
         let shared = Shared::default();
         shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
-        let (main_log, trouble) = Logs::new(&site, &shared.files);
+        let (logs, trouble) = Logs::new(&site, &shared.files);
+        let main_log = MainLog::new(logs);
         for line in trouble {
-            main_log.main(LogLevel::Alert, line);
+            main_log.write(LogLevel::Alert, line);
         }
+        // Before anybody connects, so that what was issued before is shown to the first.
+        let issuing = Issuing::new(Arc::clone(&shared.challenges), keeping.issued().clone(), main_log.clone());
+        issuing.follow(site.acme.as_ref());
         let count = options.workers.max(1);
         let mut workers = Vec::with_capacity(count);
         for (number, mine) in share(descriptors.listeners, count).into_iter().enumerate() {
@@ -122,7 +130,7 @@ impl Serving {
                 .map_err(|error| vec![*Diagnostic::error(format!("a worker thread cannot be started: {error}"))])?;
             workers.push((sender, thread));
         }
-        Ok(Self { workers, shared, last: Mutex::new(Last { site, keeping, main_log }) })
+        Ok(Self { workers, shared, main_log, issuing, last: Mutex::new(Last { site, keeping }) })
     }
 
     /// Serves `config` from now on. Requests under way finish under the old one, connections and pages stay.
@@ -130,12 +138,13 @@ impl Serving {
         let mut last = self.last.lock();
         let site = Arc::new(assemble::assemble(&config, material, &mut last.keeping)?);
         self.shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
+        self.main_log.follow(Logs::new(&site, &self.shared.files).0);
+        self.issuing.follow(site.acme.as_ref());
         let mut sockets = share(descriptors.listeners, self.workers.len());
         for ((sender, _), sockets) in self.workers.iter().zip(sockets.iter_mut()) {
             // A worker that has ended is the process's end; nobody is left to configure.
             let _ = sender.send(Command::Configure(Arc::clone(&site), std::mem::take(sockets)));
         }
-        last.main_log = Logs::new(&site, &self.shared.files).0;
         last.site = site;
         Ok(())
     }
@@ -148,11 +157,13 @@ impl Serving {
 
     /// Takes no new connections, closes idle ones, and ends when the rest is done or `worker_shutdown_timeout` over.
     pub fn quit(&self) {
+        self.issuing.end();
         self.tell(|| Command::Quit);
     }
 
     /// Ends now.
     pub fn stop(&self) {
+        self.issuing.end();
         self.tell(|| Command::Stop);
     }
 
@@ -167,7 +178,7 @@ impl Serving {
 
     /// Writes to the main error log.
     pub fn log(&self, level: LogLevel, message: &str) {
-        self.last.lock().main_log.main(level, message);
+        self.main_log.write(level, message);
     }
 
     fn tell(&self, command: impl Fn() -> Command) {
@@ -240,7 +251,12 @@ async fn work(
     shared: Shared,
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) {
-    let worker = Worker::new(local(&site, &shared.files), &shared.stats, Arc::clone(&shared.compressor));
+    let worker = Worker::new(
+        local(&site, &shared.files),
+        &shared.stats,
+        Arc::clone(&shared.compressor),
+        Arc::clone(&shared.challenges),
+    );
     let mut listening: HashMap<ListenAddress, AbortHandle> = HashMap::new();
     start_listening(sockets, &mut listening, &worker, &shared.ids);
     let mut tick = tokio::time::interval(TICK);

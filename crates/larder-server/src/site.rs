@@ -12,6 +12,7 @@ use larder_cache::Zone;
 use larder_conf::model::{self, ListenAddress};
 use larder_origin::Group;
 
+use crate::acme::Plan;
 use crate::exchange::Client;
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
@@ -58,6 +59,8 @@ pub struct Site {
     pub error_logs: Vec<Vec<model::ErrorLog>>,
     /// Whether `charset` is used anywhere; without it X-Accel-Charset does nothing, as in nginx.
     pub has_charsets: bool,
+    /// Which certificates have to be issued.
+    pub acme: Option<Plan>,
     /// Whether HTTP/2 is spoken anywhere.
     pub speaks_http2: bool,
     /// Where relative roots are that come out of variables.

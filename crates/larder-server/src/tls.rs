@@ -7,9 +7,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use larder_acme::ChallengeCertificate;
 use larder_tls::{CertifiedKey, Hello, ServerConfig, Session, VerifyMode};
 use parking_lot::Mutex;
 
+use crate::acme::Issued;
 use crate::context::Cx;
 use crate::exchange::{Client, Exchange, Secured};
 use crate::text::Text;
@@ -24,8 +26,18 @@ pub struct ServerTls {
     pub with_http2: Arc<ServerConfig>,
     /// For clients that are offered HTTP/1 only.
     pub without_http2: Arc<ServerConfig>,
+    /// Which certificate is shown.
+    pub certificate: Certificate,
+}
+
+/// Which certificate a server shows.
+pub enum Certificate {
+    /// Those of files, which are part of the configurations for handshakes.
+    Configured,
     /// `ssl_certificate` with variables.
-    pub by_variable: Option<ByVariable>,
+    ByVariable(Box<ByVariable>),
+    /// `larder_acme`: the latest that was issued.
+    Issued(Arc<Issued>),
 }
 
 /// A certificate whose name is known when a client has said whom it wants.
@@ -64,10 +76,22 @@ impl ServerTls {
         cx: &Cx,
     ) -> Result<Session, String> {
         let config = if http2 { &self.with_http2 } else { &self.without_http2 };
-        let Some(by_variable) = &self.by_variable else { return Ok(Session::accept(config, hello)) };
-        let asked = Session::accept(config, hello.clone());
-        let key = by_variable.find(asked, client, server, cx)?;
+        let key = match &self.certificate {
+            Certificate::Configured => return Ok(Session::accept(config, hello)),
+            Certificate::ByVariable(by_variable) => {
+                let asked = Session::accept(config, hello.clone());
+                by_variable.find(asked, client, server, cx)?
+            }
+            Certificate::Issued(issued) => issued.current(),
+        };
         Ok(Session::accept_with(config, hello, &key))
+    }
+
+    /// A session for a certificate authority that checks by tls-alpn-01 whether a name is ours (RFC 8737).
+    pub fn challenge_session(&self, hello: Hello, answer: &ChallengeCertificate) -> Result<Session, String> {
+        let key = CertifiedKey::from_der(vec![answer.cert_der.clone()], &answer.key_der);
+        let key = key.map_err(|error| format!("the certificate for a challenge cannot be used: {error}"))?;
+        Ok(Session::accept_acme(&self.without_http2, hello, &key))
     }
 }
 

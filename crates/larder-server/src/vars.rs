@@ -4,10 +4,11 @@
 //! nothing and returns false, which logs write as `-`.
 
 use larder_http::proxy_protocol::Addresses;
-use larder_http::{Known, Method, Version};
+use larder_http::{Coding, Known, Method, Version};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Slot};
+use crate::request::compress::Choice;
 use crate::request::origin_request::scheme_of;
 use crate::site::{Handler, Loc, Protocol, Scheme, UserVarSource};
 
@@ -89,6 +90,7 @@ fixed! {
     UpstreamConnectTime "upstream_connect_time", UpstreamHeaderTime "upstream_header_time",
     UpstreamResponseLength "upstream_response_length", UpstreamResponseTime "upstream_response_time",
     UpstreamStatus "upstream_status", Uri "uri", GzipRatio "gzip_ratio",
+    BrotliRatio "brotli_ratio", ZstdRatio "zstd_ratio",
     InvalidReferer "invalid_referer", CacheKey "larder_cache_key", CacheDetail "larder_cache_detail",
 }
 
@@ -318,6 +320,17 @@ fn append_slot(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
     }
 }
 
+/// How much smaller a body went out than it was, as nginx has it: two decimals, and nothing for what was not compressed.
+fn append_ratio(coding: Coding, ex: &Exchange, out: &mut Vec<u8>) -> bool {
+    match (ex.choice, ex.squeezed) {
+        (Choice::Compress(chosen), Some((before, after @ 1..))) if chosen == coding => {
+            let hundredths = before.saturating_mul(100) / after;
+            append_display(format_args!("{}.{:02}", hundredths / 100, hundredths % 100), out)
+        }
+        _ => false,
+    }
+}
+
 fn location<'a>(ex: &Exchange, cx: &'a Cx) -> &'a Loc {
     &cx.site().locations[ex.location]
 }
@@ -473,14 +486,9 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             append_text(if ex.head.version == Version::Http2 { name } else { "" }, out)
         }
         Fixed::Http3 => true,
-        // As nginx: two decimals, and nothing for what was not compressed.
-        Fixed::GzipRatio => match ex.squeezed {
-            Some((before, after @ 1..)) => {
-                let hundredths = before.saturating_mul(100) / after;
-                append_display(format_args!("{}.{:02}", hundredths / 100, hundredths % 100), out)
-            }
-            Some(_) | None => false,
-        },
+        Fixed::GzipRatio => append_ratio(Coding::Gzip, ex, out),
+        Fixed::BrotliRatio => append_ratio(Coding::Brotli, ex, out),
+        Fixed::ZstdRatio => append_ratio(Coding::Zstd, ex, out),
         Fixed::InvalidReferer
         | Fixed::TcpinfoRtt
         | Fixed::TcpinfoRttvar

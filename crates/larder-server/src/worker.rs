@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
+use larder_acme::Responses;
 use larder_http::Time;
 use tokio::sync::{Notify, Semaphore};
 
@@ -28,6 +29,8 @@ pub struct Worker {
     pub stats: Arc<Stats>,
     /// Who compresses pages, for all workers.
     pub compressor: Arc<Compressor>,
+    /// What the certificate authority is answered, for all workers.
+    pub challenges: Arc<Responses>,
     all_stats: AllStats,
     current: RefCell<Rc<Local>>,
     /// Lent to whichever connection has become readable, so that an idle one holds no buffer.
@@ -71,11 +74,17 @@ pub struct Running {
 
 impl Worker {
     /// A worker that begins with `local`.
-    pub fn new(local: Rc<Local>, all_stats: &AllStats, compressor: Arc<Compressor>) -> Rc<Self> {
+    pub fn new(
+        local: Rc<Local>,
+        all_stats: &AllStats,
+        compressor: Arc<Compressor>,
+        challenges: Arc<Responses>,
+    ) -> Rc<Self> {
         use std::hash::{BuildHasher as _, RandomState};
         Rc::new(Self {
             stats: all_stats.add_worker(),
             compressor,
+            challenges,
             all_stats: all_stats.clone(),
             current: RefCell::new(local),
             read_buffer: RefCell::new(vec![0; READ_BYTES]),

@@ -46,6 +46,8 @@ pub enum KeyKind {
 pub enum Lifetime {
     /// From two months ago, for this many days from now.
     Days(u32),
+    /// For a quarter of a year, of which so many days are left.
+    Ending(u32),
     /// It was, until yesterday.
     Over,
 }
@@ -131,6 +133,7 @@ impl Certificates {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         let (from, to) = match lifetime {
             Lifetime::Days(days) => (-60, i64::from(days)),
+            Lifetime::Ending(days) => (i64::from(days) - 90, i64::from(days)),
             Lifetime::Over => (-2, -1),
         };
         let epoch = rcgen::date_time_ymd(1970, 1, 1);

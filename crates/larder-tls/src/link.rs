@@ -119,6 +119,14 @@ impl<H: Handshake> Link<H> {
         matches!(self.phase, Phase::Handshake(_))
     }
 
+    /// Plaintext that waits for the handshake to go on.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        match &self.phase {
+            Phase::Handshake(handshaking) => handshaking.unsent.len(),
+            Phase::Open(_) | Phase::Ended => 0,
+        }
+    }
+
     pub(crate) fn read(
         &mut self,
         incoming: &mut [u8],
@@ -140,6 +148,11 @@ impl<H: Handshake> Link<H> {
                 facts: &mut self.facts,
             };
             let (used, advance) = handshaking.connection.advance(io);
+            if self.facts.early_data {
+                // Who answers early data needs to know what was agreed on.
+                self.facts.take(&handshaking.connection);
+                self.facts.is_resumed = true;
+            }
             consumed = used;
             match advance {
                 Ok(Advance::Blocked | Advance::Writable) => {}

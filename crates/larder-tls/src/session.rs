@@ -81,6 +81,11 @@ impl Session {
         }
     }
 
+    /// Plaintext that was written and waits for the handshake to go on: more of the client's records have to be read.
+    pub fn queued_bytes(&self) -> usize {
+        self.link.queued_bytes()
+    }
+
     /// Whether the handshake goes on.
     pub fn is_handshaking(&self) -> bool {
         self.link.is_handshaking()

@@ -59,7 +59,7 @@ pub fn run(test: &Test) -> ExitCode {
 fn try_out(configuration: &Configuration) -> Result<(), StartError> {
     let account = generation::find_account(configuration)?;
     pidfile::try_write(&configuration.pid_path())?;
-    folders::make_all(&folders::of(&configuration.config), account.as_ref())?;
+    folders::make_all(&configuration.config, account.as_ref())?;
     logs::open_all(&logs::files(&configuration.config))?;
     for plan in sockets::plan(&configuration.config) {
         sockets::try_open(&plan)?;

@@ -61,7 +61,7 @@ impl Generation {
         log: &Log,
     ) -> Result<Generation, StartError> {
         let account = find_account(&configuration)?;
-        folders::make_all(&folders::of(&configuration.config), account.as_ref())?;
+        folders::make_all(&configuration.config, account.as_ref())?;
         let logs = logs::open_all(&logs::files(&configuration.config))?;
         let plans = sockets::plan(&configuration.config);
         let listeners = sockets::open_all(&plans, workers, held, log).await?;

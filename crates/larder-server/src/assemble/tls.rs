@@ -4,16 +4,19 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use larder_acme::Order;
 use larder_conf::model::{self, At, CertificatePair, PemSource, TlsSessionCache, VerifyClient};
 use larder_conf::{Diagnostic, Span};
 use larder_tls::{
-    CertifiedKey, Clock, Notice, Protocol, ServerConfig, ServerOptions, SessionCache, TicketKeys, Verify, VerifyMode,
+    CertifiedKey, Clock, Notice, Protocol, ServerConfig, ServerOptions, SessionCache, TicketKeys, TlsError, Verify,
+    VerifyMode,
 };
 use parking_lot::Mutex;
 
+use crate::acme::AllIssued;
 use crate::clock;
 use crate::material::Material;
-use crate::tls::{ByVariable, ServerTls};
+use crate::tls::{ByVariable, Certificate, ServerTls};
 
 use super::Builder;
 
@@ -25,6 +28,7 @@ const EXPIRES_SOON_SECS: i64 = 14 * 24 * 60 * 60;
 /// What outlives a reload, so that sessions are resumed after it.
 #[derive(Default)]
 pub struct TlsKeeping {
+    pub(super) issued: AllIssued,
     tickets: Option<Arc<TicketKeys>>,
     caches: HashMap<String, (usize, Arc<SessionCache>)>,
 }
@@ -38,16 +42,26 @@ pub(super) fn clock() -> Clock {
 pub(super) fn server(
     builder: &mut Builder,
     server: &model::Server,
+    order: Option<&Order>,
     material: &Material,
     keeping: &mut TlsKeeping,
 ) -> Option<Arc<ServerTls>> {
     let tls = &server.tls;
+    if tls.certificates.is_empty() && order.is_none() && !tls.reject_handshake {
+        // The default server's speaks for it, as in nginx.
+        return None;
+    }
+    if let Some(stapling) = tls.stapling.as_ref().filter(|stapling| stapling.file.is_none()) {
+        let span = stapling.responder.as_ref().map_or(server.span, |responder| responder.span);
+        let text = "\"ssl_stapling\" without \"ssl_stapling_file\" has no effect: no OCSP responder is asked";
+        builder.diagnostics.push(*Diagnostic::notice(text).at(span));
+    }
     let passwords = passwords(builder, tls.password_file.as_ref(), material)?;
     let mut certificates = Vec::new();
-    let mut by_variable = None;
+    let mut which = Certificate::Configured;
     for pair in &tls.certificates {
         if pair.has_variables() {
-            by_variable = Some(variable(builder, pair, &passwords));
+            which = Certificate::ByVariable(Box::new(variable(builder, pair, &passwords)));
             continue;
         }
         let mut key = certificate(builder, pair, &passwords, material)?;
@@ -56,6 +70,15 @@ pub(super) fn server(
         }
         warn_of_expiry(builder, &key, pair);
         certificates.push(key);
+    }
+    if let Some(order) = order {
+        match keeping.issued.of(order) {
+            Ok(issued) => which = Certificate::Issued(issued),
+            Err(error) => {
+                builder.error(error.to_string(), server.span);
+                return None;
+            }
+        }
     }
     let mut options = ServerOptions::new(certificates, clock());
     options.protocols = protocols(tls.protocols);
@@ -79,7 +102,7 @@ pub(super) fn server(
         verify: verify_mode(tls.verify_client),
         with_http2,
         without_http2,
-        by_variable,
+        certificate: which,
     }))
 }
 
@@ -100,7 +123,12 @@ fn config(
         Err(error) => {
             // The two configurations differ in what they offer above TLS only: one error is enough.
             if tells {
-                builder.error(error.to_string(), span);
+                let written = match &error {
+                    TlsError::NoCipher(_) => tls.ciphers.as_ref(),
+                    TlsError::NoCurve(_) => tls.curves.as_ref(),
+                    _ => None,
+                };
+                builder.error(error.to_string(), written.map_or(span, |written| written.span));
             }
             None
         }
@@ -168,7 +196,12 @@ fn pem(builder: &mut Builder, source: &PemSource, what: &str, material: &Materia
     }
 }
 
-fn read(builder: &mut Builder, path: &At<std::path::PathBuf>, what: &str, material: &Material) -> Option<Vec<u8>> {
+pub(super) fn read(
+    builder: &mut Builder,
+    path: &At<std::path::PathBuf>,
+    what: &str,
+    material: &Material,
+) -> Option<Vec<u8>> {
     match material.read(&path.value) {
         Ok(bytes) => Some(bytes),
         Err(error) => {

@@ -2,11 +2,13 @@
 
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use larder_acme::ChallengeCertificate;
 use larder_conf::model::LogLevel;
 use larder_http::h2;
 use larder_http::proxy_protocol::{self, Header, Parsed};
-use larder_tls::{Hello, HelloError, State};
+use larder_tls::{ACME_TLS, Hello, HelloError, State};
 
 use crate::context::Cx;
 use crate::exchange::{Client, Secured};
@@ -40,6 +42,8 @@ enum Protocol {
 enum Refused {
     /// For the log, where it is worth a line.
     Because(LogLevel, String),
+    /// All it wanted was the handshake.
+    Done,
     /// The client has left or the socket is broken, which happens to browsers all the time.
     Gone,
 }
@@ -70,7 +74,7 @@ pub async fn run(socket: Socket, client: Client, worker: Rc<Worker>) {
             let cx = worker.cx();
             cx.local.logs.main(level, format_args!("{why}, client: {address}"));
         }
-        Err(Refused::Gone) => {}
+        Err(Refused::Gone | Refused::Done) => {}
     }
 }
 
@@ -194,8 +198,13 @@ async fn handshake(
         }
         None => listener.default,
     };
+    if let Some(answer) = challenged(&hello, cx) {
+        return answer_challenge(socket, hello, first, &answer, [server, listener.default], cx).await;
+    }
     let virtual_server = &cx.site().servers[server];
-    let Some(tls) = virtual_server.tls.as_ref().filter(|tls| !tls.rejects) else {
+    // One without a certificate of its own shows the default server's.
+    let tls = virtual_server.tls.as_ref().or(cx.site().servers[listener.default].tls.as_ref());
+    let Some(tls) = tls.filter(|tls| !tls.rejects) else {
         let _ = socket.try_write(&larder_tls::unrecognized_name_alert());
         return Err(Refused::Because(LogLevel::Info, "handshake rejected while SSL handshaking".into()));
     };
@@ -203,22 +212,56 @@ async fn handshake(
     let session = tls.session(hello, offers_http2, &client, server, cx);
     let session = session.map_err(|why| Refused::Because(LogLevel::Error, why))?;
     let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker));
+    shake_hands(&stream, cx).await?;
+    let is_h2 = stream.session.borrow().alpn() == Some(b"h2");
+    let session = Rc::clone(&stream.session);
+    client.secured = Secured::tls(session, virtual_server);
+    let protocol = if is_h2 { Protocol::Http2(http2(server, cx)) } else { Protocol::Http1 };
+    Ok(Opened { stream: Stream::Tls(Box::new(stream)), client, first: Vec::new(), protocol })
+}
+
+/// Runs a handshake to its end, or to a request that came with it.
+async fn shake_hands(stream: &Tls, cx: &Cx) -> Result<(), Refused> {
     loop {
         // A failure sends its alert before it is reported.
         let state = cx.worker.in_turn(|| stream.advance()).await.map_err(|error| {
             Refused::Because(LogLevel::Info, format!("SSL_do_handshake() failed ({error}) while SSL handshaking"))
         })?;
         match state {
-            State::Open => break,
+            State::Open => return Ok(()),
             State::Closed => return Err(Refused::Gone),
             // A request that came as early data is answered before the handshake is over (RFC 8470).
-            State::Handshaking if stream.has_plaintext() => break,
+            State::Handshaking if stream.has_plaintext() => return Ok(()),
             State::Handshaking => stream.receive().await?,
         }
     }
-    let is_h2 = stream.session.borrow().alpn() == Some(b"h2");
-    let session = Rc::clone(&stream.session);
-    client.secured = Secured::tls(session, virtual_server);
-    let protocol = if is_h2 { Protocol::Http2(http2(server, cx)) } else { Protocol::Http1 };
-    Ok(Opened { stream: Stream::Tls(Box::new(stream)), client, first: Vec::new(), protocol })
+}
+
+/// The answer for a certificate authority that checks a name by tls-alpn-01: it offers that and nothing else. `None`
+/// is everybody else, an authority whose challenge is not ours among them, which finds no protocol to agree on.
+fn challenged(hello: &Hello, cx: &Cx) -> Option<Arc<ChallengeCertificate>> {
+    match &*hello.alpn {
+        [only] if **only == *ACME_TLS => cx.worker.challenges.tls_alpn01(hello.server_name.as_deref()?),
+        _ => None,
+    }
+}
+
+/// A handshake with that answer, by whichever of `servers` speaks TLS, and no more (RFC 8737 §3).
+async fn answer_challenge(
+    socket: Socket,
+    hello: Hello,
+    first: Vec<u8>,
+    answer: &ChallengeCertificate,
+    servers: [usize; 2],
+    cx: &Cx,
+) -> Result<Opened, Refused> {
+    let Some(tls) = servers.iter().find_map(|&server| cx.site().servers[server].tls.as_ref()) else {
+        return Err(Refused::Because(LogLevel::Error, "no server here speaks TLS, where a challenge came".into()));
+    };
+    let session = tls.challenge_session(hello, answer).map_err(|why| Refused::Because(LogLevel::Error, why))?;
+    let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker));
+    shake_hands(&stream, cx).await?;
+    stream.close();
+    std::future::poll_fn(|task| stream.poll_flush(task)).await?;
+    Err(Refused::Done)
 }

@@ -131,7 +131,7 @@ pub enum InMemory<'a> {
 
 impl InMemory<'_> {
     /// How many bytes it has.
-    pub fn len(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Pieces(_, range) => range.end - range.start,
@@ -665,10 +665,10 @@ impl Sender<'_> {
 
     /// Waits until the last byte has left larder.
     async fn flush(&self) -> Result<(), SendError> {
-        match tokio::time::timeout(self.timeout, self.sink.flush()).await {
-            Ok(flushed) => Ok(flushed?),
-            Err(_) => Err(SendError::TimedOut),
+        while !self.sink.is_flushed() {
+            self.wait(io::ErrorKind::WouldBlock.into()).await?;
         }
+        Ok(())
     }
 }
 

@@ -78,6 +78,14 @@ impl Socket {
         }
     }
 
+    /// Is ready when something may be read.
+    pub fn poll_read_ready(&self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_read_ready(task),
+            Self::Unix(stream) => stream.poll_read_ready(task),
+        }
+    }
+
     /// Waits until something may be written.
     pub async fn writable(&self) -> io::Result<()> {
         match self {

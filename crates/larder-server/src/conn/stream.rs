@@ -56,6 +56,14 @@ impl Stream {
         }
     }
 
+    /// How many bytes were written that have not left.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Self::Plain(_) => 0,
+            Self::Tls(tls) => tls.held_bytes(),
+        }
+    }
+
     /// Is ready when what was written has left larder.
     pub fn poll_flush(&self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
@@ -72,12 +80,11 @@ impl Stream {
         }
     }
 
-    /// Waits until more may be written.
+    /// Waits until more may be written, or some of what was has left.
     pub async fn writable(&self) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.writable().await,
-            Self::Tls(tls) if tls.is_flushed() => tls.socket.writable().await,
-            Self::Tls(tls) => std::future::poll_fn(|task| tls.poll_flush(task)).await,
+            Self::Tls(tls) => tls.writable().await,
         }
     }
 

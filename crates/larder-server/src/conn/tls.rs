@@ -19,8 +19,12 @@ use super::socket::{Peeked, Socket};
 const WRITE_BYTES: usize = 64 * 1024;
 /// The largest record: 2^14 bytes, what encryption adds, and the head (RFC 8446 §5.2, RFC 5246 §6.2.3).
 const RECORD_BYTES_MAX: usize = 5 + (1 << 14) + 2048;
-/// Room for reading: a record that has begun, and one more.
-pub const READ_BYTES: usize = 2 * RECORD_BYTES_MAX;
+/// How much may have come of messages that are not whole: certificates of clients may take several records.
+const PARTIAL_BYTES_MAX: usize = 128 * 1024;
+/// With more than this unsent, nothing is read that could add to it.
+const UNSENT_BYTES_MAX: usize = 2 * WRITE_BYTES;
+/// With more plaintext than this unread, no more is looked at.
+const PLAIN_BYTES_MAX: usize = 64 * 1024;
 
 /// A TLS connection to a client.
 pub struct Tls {
@@ -49,6 +53,18 @@ pub struct Buffers {
     incoming: Vec<u8>,
     plain: Vec<u8>,
     outgoing: Vec<u8>,
+}
+
+impl Buffers {
+    /// Puts the beginning of a record in place, with room for a whole one behind it; returns its length.
+    fn begin_with(&mut self, partial: &[u8]) -> io::Result<usize> {
+        if partial.len() > PARTIAL_BYTES_MAX {
+            return Err(io::Error::other("a handshake message is too long"));
+        }
+        self.incoming.resize(partial.len() + RECORD_BYTES_MAX, 0);
+        self.incoming[..partial.len()].copy_from_slice(partial);
+        Ok(partial.len())
+    }
 }
 
 impl Tls {
@@ -86,6 +102,9 @@ impl Tls {
             self.socket.readable().await?;
             let mut state = self.state.borrow_mut();
             let held = state.partial.len();
+            if held > PARTIAL_BYTES_MAX {
+                return Err(io::Error::other("a handshake message is too long"));
+            }
             state.partial.resize(held + RECORD_BYTES_MAX, 0);
             let read = self.socket.try_read(&mut state.partial[held..]);
             state.partial.truncate(held + *read.as_ref().unwrap_or(&0));
@@ -101,9 +120,13 @@ impl Tls {
     /// Reads plaintext.
     pub fn poll_read(&mut self, task: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let state = self.state.get_mut();
-        // What we owe the peer goes first: it may be waiting for it before it sends more.
-        if !state.unsent.is_empty() {
-            let _ = state.poll_flush(&self.socket, task)?;
+        // What we owe the peer goes first: it may be waiting for it before it sends more. One that makes us answer,
+        // as by changing keys, and does not read is not read from either.
+        if !state.unsent.is_empty()
+            && state.poll_flush(&self.socket, task)?.is_pending()
+            && state.unsent.len() > UNSENT_BYTES_MAX
+        {
+            return Poll::Pending;
         }
         loop {
             if !state.plain.is_empty() {
@@ -120,9 +143,7 @@ impl Tls {
             }
             let mut lent = self.worker.tls_buffers.borrow_mut();
             let lent = &mut *lent;
-            let held = state.partial.len();
-            lent.incoming.resize(READ_BYTES, 0);
-            lent.incoming[..held].copy_from_slice(&state.partial);
+            let held = lent.begin_with(&state.partial)?;
             let mut read = ReadBuf::new(&mut lent.incoming[held..]);
             ready!(self.socket.poll_read(task, &mut read))?;
             let n = read.filled().len();
@@ -145,6 +166,9 @@ impl Tls {
     pub fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut state = self.state.borrow_mut();
         if !state.unsent.is_empty() && !state.flush(&self.socket)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if self.session.borrow().queued_bytes() > 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let mut lent = self.worker.tls_buffers.borrow_mut();
@@ -173,27 +197,49 @@ impl Tls {
         Ok(taken)
     }
 
-    /// Whether the socket has taken all records.
+    /// Whether the socket has taken all that was written.
     pub fn is_flushed(&self) -> bool {
-        self.state.borrow().unsent.is_empty()
+        self.held_bytes() == 0
     }
 
-    /// Is ready when the socket has taken all records.
+    /// How many bytes the socket has not taken.
+    pub fn held_bytes(&self) -> usize {
+        self.state.borrow().unsent.len() + self.session.borrow().queued_bytes()
+    }
+
+    /// Is ready when the socket has taken all that was written. What answers early data may have to wait for the
+    /// handshake, so that this reads, too.
     pub fn poll_flush(&self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.state.borrow_mut().poll_flush(&self.socket, task)
+        loop {
+            ready!(self.state.borrow_mut().poll_flush(&self.socket, task))?;
+            if self.session.borrow().queued_bytes() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.socket.poll_read_ready(task))?;
+            if self.peek() == Peeked::Gone {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+        }
+    }
+
+    /// Waits until the socket has taken some of what is held, or takes more.
+    pub async fn writable(&self) -> io::Result<()> {
+        if self.session.borrow().queued_bytes() > 0 {
+            return std::future::poll_fn(|task| self.poll_flush(task)).await;
+        }
+        self.socket.writable().await?;
+        self.state.borrow_mut().flush(&self.socket).map(drop)
     }
 
     /// What the peer has done since: records may say that it closes.
     pub fn peek(&self) -> Peeked {
         let mut state = self.state.borrow_mut();
-        if !state.plain.is_empty() {
+        if state.plain.len() > PLAIN_BYTES_MAX || state.unsent.len() > UNSENT_BYTES_MAX {
             return Peeked::Bytes;
         }
         let mut lent = self.worker.tls_buffers.borrow_mut();
         let lent = &mut *lent;
-        let held = state.partial.len();
-        lent.incoming.resize(READ_BYTES, 0);
-        lent.incoming[..held].copy_from_slice(&state.partial);
+        let Ok(held) = lent.begin_with(&state.partial) else { return Peeked::Gone };
         match self.socket.try_read(&mut lent.incoming[held..]) {
             Ok(0) => state.ended = true,
             Ok(n) => {
@@ -203,7 +249,7 @@ impl Tls {
                 }
                 state.plain.extend_from_slice(&lent.plain);
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Peeked::Nothing,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return Peeked::Gone,
         }
         match (state.plain.is_empty(), state.ended) {

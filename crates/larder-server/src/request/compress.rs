@@ -198,10 +198,12 @@ fn is_msie6(agent: &[u8]) -> bool {
 /// Whether a response may hold a secret of the one who asks: what an attacker who makes a browser ask again and again
 /// could guess by its compressed length (BREACH).
 fn is_private(fields: &Fields, ex: &Exchange) -> bool {
-    let asks_as_somebody = ex.head.fields.contains_known(Known::Authorization)
-        || ex.head.fields.contains_known(Known::Cookie)
-            && matches!(ex.cache_status, None | Some(CacheStatus::Miss | CacheStatus::Bypass));
-    asks_as_somebody
+    // A file is the same for everybody, and so is a page that is stored.
+    let is_made_for_this =
+        ex.origin_status.is_some() && matches!(ex.cache_status, None | Some(CacheStatus::Miss | CacheStatus::Bypass));
+    let asks_as_somebody =
+        ex.head.fields.contains_known(Known::Authorization) || ex.head.fields.contains_known(Known::Cookie);
+    is_made_for_this && asks_as_somebody
         || fields.contains_known(Known::SetCookie)
         || fields
             .all_known(Known::CacheControl)
@@ -238,7 +240,7 @@ pub struct Wait {
 /// Returns what to do instead of sending it now.
 pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
     let loc = &cx.site().locations[ex.location];
-    if !loc.compresses || !loc.settings.compression.stored || ex.error_status.is_some() {
+    if !loc.compresses || ex.error_status.is_some() {
         return Ok(response);
     }
     let object: &Object = match &response.content {
@@ -246,12 +248,11 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
         Content::Object(object) => object,
         _ => return Ok(response),
     };
-    let Some(length) = object.body.whole().map(|whole| whole.len()).filter(|length| *length <= FORM_BYTES_MAX) else {
-        return Ok(response);
-    };
+    let Some(length) = object.body.whole().map(|whole| whole.len()) else { return Ok(response) };
     let facts = Facts { status: object.status, fields: &object.fields, length: Some(length) };
     ex.choice = choose(&facts, ex, cx);
-    let Some(shape) = ex.choice.shape() else { return Ok(response) };
+    let kept = loc.settings.compression.stored && length <= FORM_BYTES_MAX;
+    let Some(shape) = ex.choice.shape().filter(|_| kept) else { return Ok(response) };
     let waiter = match object.form(shape) {
         FormState::Ready(form) => {
             if form.wants_hard()
@@ -266,7 +267,7 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
         FormState::None => {
             let Some(permit) = object.claim_form(shape) else { return Ok(response) };
             let waiter = permit.waiter();
-            // A queue that is full drops the permit: the page goes out as it is.
+            // A queue that is full drops the permit.
             if !cx.worker.compressor.soon(job(permit, object, ex, cx)) {
                 return Ok(response);
             }
@@ -284,7 +285,7 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
 /// Waits for the form, then sends the response.
 pub async fn wait(wait: Wait) -> Step {
     let Wait { waiter, response } = wait;
-    // Without it the body goes out as it is.
+    // Without it the body is compressed as it passes.
     let _ = waiter.wait(PATIENCE).await;
     Step::Send(response)
 }

@@ -174,8 +174,10 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
     let wire = Wire::of(ex.head.version);
     let form = match ex.choice.shape().map(|shape| object.form(shape)) {
         Some(FormState::Ready(form)) => Some(form),
-        // It was not worth it, or there is no room: the page goes out as it is.
-        Some(_) | None => None,
+        // It was not worth it: the page goes out as it is.
+        Some(FormState::Unwanted) | None => None,
+        // A form that is not kept is made as it passes.
+        Some(FormState::None | FormState::Making(_) | FormState::NoRoom) => return None,
     };
     let prepared = form.as_ref().map_or(&object.prepared, |form| &form.prepared).as_ref().filter(|prepared| {
         // A page that was stored before HTTP/2 was spoken here has no block for it.
@@ -659,6 +661,7 @@ fn write_cache_status(object: Option<&Object>, loc: &Loc, ex: &mut Exchange, cx:
     value.clear();
     describe_cache_status(status, object, ex, cx, &mut value);
     head.field(b"Cache-Status", &value);
+    value.clear();
     ex.scratch.push(value);
 }
 

@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod body;
+pub mod challenge;
 pub mod compress;
 pub mod deliver;
 pub mod fetch;

@@ -9,7 +9,7 @@ use crate::exchange::{Exchange, RequestBody, Secured};
 use crate::site::Listener;
 
 use super::route::Entrance;
-use super::{Step, Synth};
+use super::{Step, Synth, challenge};
 
 /// What a buffer held.
 pub enum Received {
@@ -102,7 +102,7 @@ fn first_step(begun: Result<(), HeadError>, ex: &mut Exchange, cx: &Cx) -> Step 
             Step::Synth(Synth::Status(if is_path { 405 } else { 400 }))
         }
         Ok(()) => match unwelcome(ex, cx) {
-            None => Step::Route(Entrance::Server),
+            None => challenge::answer(ex, cx).unwrap_or(Step::Route(Entrance::Server)),
             Some((status, why)) => {
                 cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{why} while reading client request headers"));
                 Step::Synth(Synth::Status(status))
@@ -133,7 +133,11 @@ fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
     let verdict = session.client_verdict();
     match mode.refuses(verdict)? {
         Refusal::NoCertificate => Some((496, "client sent no required SSL certificate".to_owned())),
-        Refusal::BadCertificate => Some((495, format!("client SSL certificate verify error: ({verdict})"))),
+        Refusal::BadCertificate => {
+            let text = verdict.to_string();
+            let reason = text.strip_prefix("FAILED:").unwrap_or(&text);
+            Some((495, format!("client SSL certificate verify error: ({}:{reason})", verdict.code())))
+        }
     }
 }
 

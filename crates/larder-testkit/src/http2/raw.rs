@@ -304,7 +304,7 @@ fn status_of(block: &[u8]) -> Option<u16> {
     match block.get(size_updates..)? {
         [indexed @ 0x88..=0x8e, ..] => [200, 204, 206, 304, 400, 404, 500].get(usize::from(indexed - 0x88)).copied(),
         // A literal, indexed or not, whose name is that of one of these entries.
-        [kind, length, value @ ..] if matches!(kind, 0x48..=0x4e | 0x08..=0x0e | 0x18..=0x1e) => {
+        [0x48..=0x4e | 0x08..=0x0e | 0x18..=0x1e, length, value @ ..] => {
             let bytes = value.get(..usize::from(length & 0x7f))?;
             let digits = if length & 0x80 == 0 { text_of(bytes) } else { huffman_digits(bytes) };
             digits.parse().ok()

@@ -143,22 +143,45 @@ fn a_lone_vhost_file_is_read_as_if_it_stood_in_http() {
 }
 
 #[test]
-fn tls_is_refused_with_what_to_do_instead() {
-    let (code, said) = test(&good("listen 127.0.0.1:{PORT2} ssl; ssl_certificate a.pem; ssl_certificate_key a.key;"));
-    assert_eq!(code, 1);
-    assert!(said.contains("[emerg] \"listen ... ssl\" is not available in this version of larder"), "{said}");
-    assert!(said.contains("let a TLS proxy listen there"), "{said}");
+fn what_tls_lacks_is_said_in_nginxs_words_and_with_what_to_do() {
+    for (directives, message, mend) in [
+        (
+            "",
+            "[emerg] no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive in DIR/nginx.conf:",
+            "add ssl_certificate and ssl_certificate_key, or let larder get a certificate with \"larder_acme on\"",
+        ),
+        (
+            "ssl_certificate a.pem;",
+            "[emerg] no \"ssl_certificate_key\" is defined for certificate \"DIR/a.pem\" in DIR/nginx.conf:",
+            "",
+        ),
+        (
+            "ssl_certificate a.pem; ssl_certificate_key a.key;",
+            "[emerg] cannot load certificate \"DIR/a.pem\": No such file or directory",
+            "",
+        ),
+        (
+            "ssl_reject_handshake on; ssl_protocols TLSv1.1;",
+            "[emerg] no protocol of \"ssl_protocols\" is spoken by larder in DIR/nginx.conf:",
+            "add TLSv1.2 and TLSv1.3",
+        ),
+    ] {
+        let (code, said) = test(&good(&format!("listen 127.0.0.1:{{PORT2}} ssl; {directives}")));
+        assert_eq!(code, 1, "{directives}: {said}");
+        assert!(said.contains(message), "{directives}: {said}");
+        assert!(said.contains(mend), "{directives}: {said}");
+    }
 }
 
 #[test]
-fn compression_gives_one_notice_however_often_it_is_asked_for() {
+fn what_has_no_effect_gives_one_notice_however_often_it_is_asked_for() {
     let (code, said) = test(&good(
-        "gzip on; gzip_types text/css; gzip_comp_level 6;
-        location /a { gzip on; gzip_vary on; }
-        location /b { gzip on; }",
+        "gzip on; gzip_types text/css; gzip_comp_level 6; gzip_buffers 4 8k;
+        location /a { gzip on; gzip_vary on; gzip_buffers 8 8k; }
+        location /b { gzip on; gzip_buffers 16 8k; }",
     ));
     assert_eq!(code, 0, "{said}");
-    assert_eq!(said.matches("compression is not available").count(), 1, "{said}");
+    assert_eq!(said.matches("\"gzip_buffers\" is read and has no effect").count(), 1, "{said}");
     assert_eq!(said.matches("[notice]").count(), 1, "{said}");
 }
 

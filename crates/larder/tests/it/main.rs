@@ -1,5 +1,6 @@
 //! Scenarios: a scripted origin or a real php-fpm, the real `larder`, and clients.
 
+mod acme;
 mod cache;
 mod compression;
 mod config;

@@ -262,7 +262,7 @@ fn what_is_wrong_with_certificates_is_said_with_file_and_line() {
 
 #[test]
 fn a_certificate_that_has_ended_or_soon_will_is_served_with_a_warning() {
-    for (lifetime, words) in [(Lifetime::Over, "expired"), (Lifetime::Days(3), "expires")] {
+    for (lifetime, words) in [(Lifetime::Over, "expired"), (Lifetime::Ending(3), "expires")] {
         let authority = Certificates::new("authority");
         let certificate = authority.server_with(&["site.test"], KeyKind::Ecdsa, lifetime);
         let setup = with(Setup::new(), "site", &certificate).name("ONE", ONE);

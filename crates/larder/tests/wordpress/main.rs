@@ -19,6 +19,15 @@ use visitor::Cache;
 /// What WordPress shows at the top of every page to who is logged in.
 const TOOLBAR: &str = "id=\"wpadminbar\"";
 
+/// How the page came to the browser.
+const PROTOCOL: &str = "performance.getEntriesByType('navigation')[0].nextHopProtocol";
+/// Whether it was smaller on its way.
+const IS_PACKED: &str = "(page => page.encodedBodySize > 0 && page.encodedBodySize < page.decodedBodySize / 2)\
+                         (performance.getEntriesByType('navigation')[0])";
+/// What the page loaded from elsewhere.
+const STRANGE_RESOURCES: &str = "performance.getEntriesByType('resource').map(part => part.name)\
+                                 .filter(name => /^https?:/.test(name) && !name.startsWith(location.origin + '/'))";
+
 #[test]
 fn strangers_share_a_page_that_php_made_once() {
     let site = Site::shared();
@@ -60,9 +69,8 @@ fn a_post_published_in_wp_admin_is_there_for_everyone() {
         author.get("/wp-admin/post-new.php").shows("wp-block-editor");
         let nonce = author.get("/wp-admin/admin-ajax.php?action=rest-nonce").body;
         let slug = format!("fresh-news-{}", name.replace('.', "-"));
-        let post = format!(
-            "{{\"title\":\"Fresh news\",\"content\":\"Just in.\",\"slug\":\"{slug}\",\"status\":\"publish\"}}"
-        );
+        let post =
+            format!("{{\"title\":\"Fresh news\",\"content\":\"Just in.\",\"slug\":\"{slug}\",\"status\":\"publish\"}}");
         let page = format!("/{slug}/");
         let made = author.post_json("/wp-json/wp/v2/posts", &nonce, &post);
         assert_eq!(made.status, 201, "{}", made.body);
@@ -126,7 +134,8 @@ fn a_protected_post_opens_only_for_who_knows_the_password() {
 
         let mut knowing = site.visitor(name);
         knowing.get("/secret/").is(Cache::Hit).shows(FORM);
-        let sent = knowing.post("/wp-login.php?action=postpass", &[("post_password", "swordfish"), ("Submit", "Enter")]);
+        let sent =
+            knowing.post("/wp-login.php?action=postpass", &[("post_password", "swordfish"), ("Submit", "Enter")]);
         assert_eq!(sent.status, 302, "{}", sent.body);
         assert!(knowing.has_cookie("wp-postpass_"));
         knowing.get("/secret/").is(Cache::Bypass).shows(text).hides(FORM);
@@ -162,6 +171,9 @@ fn a_browser_that_logs_in_leaves_no_trace_for_others() {
             let source = stranger.source();
             assert!(source.contains("Content of for-browsers."), "{}", stranger.words());
             assert!(!stranger.has("#wpadminbar") && !source.contains("Howdy"), "{}", stranger.words());
+            assert_eq!(stranger.says(PROTOCOL), if name == "blog.test" { "http/1.1" } else { "h2" });
+            assert_eq!(stranger.says(IS_PACKED), "true", "the page was compressed on its way");
+            assert_eq!(stranger.says(STRANGE_RESOURCES), "", "everything comes from the same place, as safely");
         }
         site.visitor(name).get("/for-browsers/").is(Cache::Hit).hides(TOOLBAR);
 

@@ -109,7 +109,8 @@ impl Visitor {
     }
 
     fn ask(&mut self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Page {
-        let mut fields: Vec<(&str, String)> = fields.iter().map(|(name, value)| (*name, (*value).to_string())).collect();
+        let mut fields: Vec<(&str, String)> =
+            fields.iter().map(|(name, value)| (*name, (*value).to_string())).collect();
         fields.push(("Accept-Encoding", "gzip, deflate".to_string()));
         if method == "POST" {
             fields.push(("Content-Length", body.len().to_string()));

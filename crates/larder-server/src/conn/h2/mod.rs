@@ -54,8 +54,12 @@ pub struct Connection {
     number: u64,
     /// When it has been idle for too long.
     deadline: Instant,
+    /// How long it may be idle.
+    patience: Duration,
     /// Since when the client has taken nothing of what waits for it.
     blocked_since: Option<Instant>,
+    /// How far writing had come then: bytes of frames, and bytes that the stream held.
+    blocked_at: (u64, usize),
 }
 
 /// Why a connection ends.
@@ -82,7 +86,9 @@ impl Connection {
             partial: first,
             number: 0,
             deadline: Instant::now(),
+            patience: Duration::ZERO,
             blocked_since: None,
+            blocked_at: (0, 0),
         }
     }
 
@@ -93,6 +99,7 @@ impl Connection {
             None => return,
         };
         self.deadline = Instant::now() + limit;
+        self.patience = limit;
         let first = std::mem::take(&mut self.partial);
         if self.used(&first).is_err() {
             self.last_words();
@@ -145,6 +152,9 @@ impl Connection {
                 Poll::Pending => break,
             }
         }
+        if self.shared.has_ended() {
+            self.deadline = Instant::now() + self.patience;
+        }
         self.seat.park(task.waker());
         self.poll_deadline(task, sleep.as_mut())
     }
@@ -164,7 +174,11 @@ impl Connection {
             match self.stream.poll_write_ready(task) {
                 Poll::Ready(ready) => ready?,
                 Poll::Pending => {
-                    self.blocked_since.get_or_insert_with(Instant::now);
+                    let at = (self.shared.progress(), self.stream.held_bytes());
+                    if self.blocked_since.is_none() || at != self.blocked_at {
+                        self.blocked_since = Some(Instant::now());
+                        self.blocked_at = at;
+                    }
                     return Ok(());
                 }
             }
@@ -271,7 +285,7 @@ impl Connection {
         let mut head = self.worker.write_buffer.borrow_mut();
         head.clear();
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
-        let body = send::in_memory(&outgoing).filter(|body| body.len() <= AT_ONCE_BYTES_MAX);
+        let body = send::in_memory(&outgoing).filter(|body| body.bytes() <= AT_ONCE_BYTES_MAX);
         if let Some(body) = body
             && !send::is_limited(ex, cx)
             && let Some(sent) = self.shared.send_whole(stream, &head, &body)
@@ -288,7 +302,8 @@ impl Connection {
         if deliver::is_last(ex, cx) {
             self.shared.go_away();
         }
-        self.deadline = Instant::now() + cx.site().locations[ex.location].settings.keepalive_timeout;
+        self.patience = cx.site().locations[ex.location].settings.keepalive_timeout;
+        self.deadline = Instant::now() + self.patience;
     }
 
     fn poll_deadline(&mut self, task: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<End> {

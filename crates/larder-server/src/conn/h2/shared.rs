@@ -1,7 +1,6 @@
 //! What the driver of a connection and the tasks of its streams share.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::task::Waker;
@@ -35,6 +34,10 @@ struct State {
     written: usize,
     /// Streams that a task works on.
     streams: Vec<Slot>,
+    /// How many bytes of frames have been written since the connection began.
+    progress: u64,
+    /// Whether a task has ended since the driver last asked.
+    ended: bool,
     /// Whether the connection is over.
     is_over: bool,
 }
@@ -42,8 +45,8 @@ struct State {
 /// A stream that a task works on.
 struct Slot {
     id: StreamId,
-    /// The request's body as it came, not yet read.
-    body: VecDeque<Bytes>,
+    /// What of the request's body has come and is not yet read. In one piece, so that small frames take no room.
+    body: Vec<u8>,
     /// Whether all of the body has come.
     body_ended: bool,
     /// Whether the client has reset it.
@@ -78,7 +81,15 @@ impl Shared {
         let mut out = worker.frames();
         let codec = Codec::new(config, &mut out);
         Rc::new(Self {
-            state: RefCell::new(State { codec, out, written: 0, streams: Vec::new(), is_over: false }),
+            state: RefCell::new(State {
+                codec,
+                out,
+                written: 0,
+                streams: Vec::new(),
+                progress: 0,
+                ended: false,
+                is_over: false,
+            }),
             driver: Cell::new(None),
             worker: Rc::clone(worker),
         })
@@ -112,7 +123,7 @@ impl Shared {
     /// Sends a whole response, head and body, if the windows allow; returns how many bytes it took, all and of the body.
     pub fn send_whole(&self, stream: StreamId, head: &[u8], body: &InMemory<'_>) -> Option<(u64, u64)> {
         let state = &mut *self.state.borrow_mut();
-        let len = usize::try_from(body.len()).ok()?;
+        let len = usize::try_from(body.bytes()).ok()?;
         if len > state.codec.capacity(stream) && len > 0 || state.unsent() + len > OUT_BYTES_MAX {
             return None;
         }
@@ -126,7 +137,7 @@ impl Shared {
                 state.codec.send_data(stream, piece, left == 0, &mut state.out);
             }
         });
-        Some(((state.out.len() - before) as u64, body.len()))
+        Some(((state.out.len() - before) as u64, body.bytes()))
     }
 
     /// Takes a piece of a request's body.
@@ -138,9 +149,7 @@ impl Shared {
             state.codec.consumed(stream, data.len(), &mut state.out);
             return;
         };
-        if !data.is_empty() {
-            slot.body.push_back(Bytes::copy_from_slice(data));
-        }
+        slot.body.extend_from_slice(data);
         slot.body_ended |= ends;
         if let Some(reader) = slot.reader.take() {
             reader.wake();
@@ -185,6 +194,16 @@ impl Shared {
     /// How many bytes wait for the client.
     pub fn unsent(&self) -> usize {
         self.state.borrow().unsent()
+    }
+
+    /// How many bytes of frames have been written since the connection began.
+    pub fn progress(&self) -> u64 {
+        self.state.borrow().progress
+    }
+
+    /// Whether a task has ended since this was asked last.
+    pub fn has_ended(&self) -> bool {
+        std::mem::take(&mut self.state.borrow_mut().ended)
     }
 
     /// Writes frames; says whether all went out.
@@ -244,7 +263,7 @@ impl Shared {
     pub fn open(&self, id: StreamId, body_ended: bool) {
         self.state.borrow_mut().streams.push(Slot {
             id,
-            body: VecDeque::new(),
+            body: Vec::new(),
             body_ended,
             is_gone: false,
             is_read: false,
@@ -259,8 +278,8 @@ impl Shared {
         state.lend(&self.worker);
         if let Some(at) = state.streams.iter().position(|slot| slot.id == id) {
             let slot = state.streams.swap_remove(at);
-            let unread = slot.body.iter().map(Bytes::len).sum();
-            state.codec.consumed(id, unread, &mut state.out);
+            state.codec.consumed(id, slot.body.len(), &mut state.out);
+            state.ended = true;
         }
         if !state.is_over && state.codec.is_open(id) {
             state.codec.reset(id, code, &mut state.out);
@@ -329,7 +348,8 @@ impl Shared {
     pub fn read(&self, id: StreamId, waker: &Waker) -> Tried<Option<Bytes>> {
         let state = &mut *self.state.borrow_mut();
         let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) else { return Tried::Gone };
-        if let Some(piece) = slot.body.pop_front() {
+        if !slot.body.is_empty() {
+            let piece = Bytes::from(std::mem::take(&mut slot.body));
             state.lend(&self.worker);
             state.codec.consumed(id, piece.len(), &mut state.out);
             self.wake_driver();
@@ -380,7 +400,10 @@ impl State {
     fn write_to(&mut self, stream: &Stream) -> io::Result<bool> {
         while self.written < self.out.len() {
             match stream.try_write(&self.out[self.written..]) {
-                Ok(n) => self.written += n,
+                Ok(n) => {
+                    self.written += n;
+                    self.progress += n as u64;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
