@@ -1,5 +1,6 @@
 //! Threads that compress pages, so that no worker does.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -61,7 +62,8 @@ fn run(receiver: &Mutex<Receiver<Job>>, niceness: i32) {
     loop {
         let job = receiver.lock().recv();
         match job {
-            Ok(job) => job(),
+            // A page that a compressor stumbles over is sent as it is, and the next one is tried.
+            Ok(job) => drop(catch_unwind(AssertUnwindSafe(job))),
             Err(_) => return,
         }
     }

@@ -8,6 +8,9 @@ use crate::alert;
 /// The longest ClientHello we gather, its handshake header included. Today's are below 2 KB.
 const HELLO_BYTES_MAX: usize = 64 * 1024;
 
+/// How many records a ClientHello may be cut into. Clients use one; what is cut smaller costs more to gather than it is worth.
+const HELLO_RECORDS_MAX: usize = 4096;
+
 /// How many entries of one list are kept. Browsers send about 20.
 const LIST_LENGTH_MAX: usize = 256;
 
@@ -117,7 +120,7 @@ enum Message<'a> {
 fn first_message(bytes: &[u8]) -> Result<Option<Message<'_>>, HelloError> {
     let mut gathered: Vec<u8> = Vec::new();
     let mut rest = bytes;
-    loop {
+    for _ in 0..HELLO_RECORDS_MAX {
         let (payload, after) = match rest {
             [kind, major, minor, high, low, after @ ..] => {
                 if *kind != RECORD_HANDSHAKE || *major != 3 || *minor > 4 {
@@ -156,6 +159,7 @@ fn first_message(bytes: &[u8]) -> Result<Option<Message<'_>>, HelloError> {
         }
         rest = after;
     }
+    Err(HelloError::Malformed)
 }
 
 /// The length of the handshake message that begins with `bytes`, once its header is there.

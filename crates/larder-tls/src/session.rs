@@ -56,7 +56,8 @@ impl Session {
             return Err(SessionError::Handshake("unsupported protocol: the client speaks no TLS from 1.2 on".into()));
         }
         let read = self.link.read(incoming, plain, out);
-        if was_handshaking && !self.link.is_handshaking() {
+        // Early data is answered before the handshake is over.
+        if was_handshaking && (!self.link.is_handshaking() || self.link.facts().early_data) {
             self.judge();
         }
         read

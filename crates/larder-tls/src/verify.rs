@@ -13,6 +13,8 @@ use webpki::{
     CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList, RevocationCheckDepth,
     RevocationOptionsBuilder, UnknownStatusPolicy, anchor_from_trusted_cert,
 };
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer as _;
 
 /// What is asked of a client: `ssl_verify_client`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -401,14 +403,12 @@ fn is_for(leaf: &CertificateDer<'_>, name: &ServerName<'_>) -> bool {
     let ServerName::DnsName(wanted) = name else {
         return false;
     };
-    CertificateFacts::read(leaf).is_ok_and(|facts| {
-        facts.names.is_empty()
-            && facts
-                .subject
-                .split([',', '+'])
-                .filter_map(|part| part.strip_prefix("CN="))
-                .any(|common| common.eq_ignore_ascii_case(wanted.as_ref()))
-    })
+    let names_nobody = CertificateFacts::read(leaf).is_ok_and(|facts| facts.names.is_empty());
+    names_nobody
+        && X509Certificate::from_der(leaf).is_ok_and(|(_, certificate)| {
+            let mut common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+            common.any(|common| common.eq_ignore_ascii_case(wanted.as_ref()))
+        })
 }
 
 /// An error with our own words that sends the alert for a bad certificate.

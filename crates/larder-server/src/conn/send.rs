@@ -657,9 +657,14 @@ impl Sender<'_> {
             io::ErrorKind::Interrupted => return Ok(()),
             _ => return Err(SendError::Io(error)),
         }
-        match tokio::time::timeout(self.timeout, self.sink.writable()).await {
-            Ok(ready) => Ok(ready?),
-            Err(_) => Err(SendError::TimedOut),
+        loop {
+            let before = self.sink.progress_of_others();
+            match tokio::time::timeout(self.timeout, self.sink.writable()).await {
+                Ok(ready) => return Ok(ready?),
+                // The client takes what it wants first.
+                Err(_) if before.is_some() && self.sink.progress_of_others() > before => {}
+                Err(_) => return Err(SendError::TimedOut),
+            }
         }
     }
 

@@ -48,6 +48,14 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// How far others have come for whom this response waits; `None` where there are none.
+    pub fn progress_of_others(self) -> Option<u64> {
+        match self {
+            Self::Connection(_) => None,
+            Self::Stream(handle) => handle.progress_of_others(),
+        }
+    }
+
     /// Whether nothing of what was written is held here any more.
     pub fn is_flushed(self) -> bool {
         match self {

@@ -45,6 +45,8 @@ struct State {
     unsent: Vec<u8>,
     /// Whether the peer sends nothing more.
     ended: bool,
+    /// Whether the connection below has ended too. A client that has only said that it is done may still wait.
+    has_left: bool,
 }
 
 /// What a worker lends to the TLS connection at hand.
@@ -70,7 +72,7 @@ impl Buffers {
 impl Tls {
     /// A connection whose handshake has not begun; `first` is what the client has sent.
     pub fn new(socket: Socket, session: Session, first: Vec<u8>, worker: Rc<Worker>) -> Self {
-        let state = State { partial: first, plain: Vec::new(), unsent: Vec::new(), ended: false };
+        let state = State { partial: first, plain: Vec::new(), unsent: Vec::new(), ended: false, has_left: false };
         Self { socket, worker, session: Rc::new(RefCell::new(session)), state: RefCell::new(state) }
     }
 
@@ -241,7 +243,7 @@ impl Tls {
         let lent = &mut *lent;
         let Ok(held) = lent.begin_with(&state.partial) else { return Peeked::Gone };
         match self.socket.try_read(&mut lent.incoming[held..]) {
-            Ok(0) => state.ended = true,
+            Ok(0) => (state.ended, state.has_left) = (true, true),
             Ok(n) => {
                 state.partial = Vec::new();
                 if state.take(held + n, lent, &self.session, &self.socket).is_err() {
@@ -252,7 +254,7 @@ impl Tls {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return Peeked::Gone,
         }
-        match (state.plain.is_empty(), state.ended) {
+        match (state.plain.is_empty(), state.has_left) {
             (false, _) => Peeked::Bytes,
             (true, true) => Peeked::Gone,
             (true, false) => Peeked::Nothing,

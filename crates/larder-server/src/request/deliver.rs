@@ -175,9 +175,10 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
     let form = match ex.choice.shape().map(|shape| object.form(shape)) {
         Some(FormState::Ready(form)) => Some(form),
         // It was not worth it: the page goes out as it is.
-        Some(FormState::Unwanted) | None => None,
+        Some(FormState::Unwanted) if matches!(ex.choice, Choice::Compress(_)) => None,
+        None => None,
         // A form that is not kept is made as it passes.
-        Some(FormState::None | FormState::Making(_) | FormState::NoRoom) => return None,
+        Some(FormState::None | FormState::Making(_) | FormState::NoRoom | FormState::Unwanted) => return None,
     };
     let prepared = form.as_ref().map_or(&object.prepared, |form| &form.prepared).as_ref().filter(|prepared| {
         // A page that was stored before HTTP/2 was spoken here has no block for it.
@@ -388,11 +389,11 @@ fn recode(content: Content, ex: &mut Exchange, cx: &Cx) -> (Content, Option<Reco
                 ex.squeezed = lengths.map(|(before, after)| (before.len(), after.len()));
                 Some(Content::Form(form.to_arc()))
             }
-            FormState::Unwanted => {
+            FormState::Unwanted if matches!(ex.choice, Choice::Compress(_)) => {
                 ex.choice = Choice::AsItIsHere;
                 return (content, None);
             }
-            FormState::None | FormState::Making(_) | FormState::NoRoom => None,
+            FormState::None | FormState::Making(_) | FormState::NoRoom | FormState::Unwanted => None,
         },
         Content::Bytes(bytes) if bytes.len() <= AT_ONCE_BYTES_MAX => {
             let made = compress::at_once(bytes, ex.choice, ex, cx);

@@ -51,6 +51,11 @@ impl Handle {
         .await
     }
 
+    /// How far the connection has come, while this stream waits for others and not for its client; else `None`.
+    pub fn progress_of_others(&self) -> Option<u64> {
+        self.shared.is_crowded_out(self.id).then(|| self.shared.progress())
+    }
+
     /// Ends the response: with `trailers`, a field block, if there are any. A body of the request that is still coming
     /// is not wanted any more, which is no error (RFC 9113 §8.1).
     pub fn finish(&mut self, trailers: &[u8]) {

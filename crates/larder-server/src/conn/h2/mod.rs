@@ -242,6 +242,7 @@ impl Connection {
         let cx = self.worker.cx();
         let Some(listener) = self.client.listener(cx.site()) else {
             self.shared.reset(stream, ErrorCode::REFUSED_STREAM);
+            self.shared.go_away();
             return;
         };
         self.number += 1;

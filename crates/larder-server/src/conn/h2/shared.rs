@@ -19,6 +19,14 @@ pub const OUT_BYTES_MAX: usize = 128 * 1024;
 /// How much of a body may come ahead of who reads it.
 const BODY_WINDOW_BYTES: u32 = 256 * 1024;
 
+/// The least that a stream may send in a round.
+const SHARE_BYTES_MIN: usize = 16 * 1024;
+
+/// What each of so many streams may send in a round.
+fn share(streams: usize) -> usize {
+    (OUT_BYTES_MAX / streams.max(1)).max(SHARE_BYTES_MIN)
+}
+
 /// What the driver and the tasks share.
 pub struct Shared {
     state: RefCell<State>,
@@ -34,6 +42,8 @@ struct State {
     written: usize,
     /// Streams that a task works on.
     streams: Vec<Slot>,
+    /// Counts the times that those who wait were woken.
+    round: u64,
     /// How many bytes of frames have been written since the connection began.
     progress: u64,
     /// Whether a task has ended since the driver last asked.
@@ -51,6 +61,10 @@ struct Slot {
     body_ended: bool,
     /// Whether the client has reset it.
     is_gone: bool,
+    /// How much it may still send in this round.
+    quota: usize,
+    /// The round in which it last sent.
+    sent_in: u64,
     /// Whether somebody reads the body, so that more of it may come.
     is_read: bool,
     reader: Option<Waker>,
@@ -86,6 +100,7 @@ impl Shared {
                 out,
                 written: 0,
                 streams: Vec::new(),
+                round: 0,
                 progress: 0,
                 ended: false,
                 is_over: false,
@@ -177,17 +192,28 @@ impl Shared {
         state.codec.release(stream);
     }
 
-    /// Streams that wait for a window may have one now: those that matter most go first.
+    /// Begins another round: streams that wait may send. Those that matter most go first and may take all the room;
+    /// equal ones share it, and the one that has waited longest comes first.
     pub fn wake_writers(&self) {
         let state = &mut *self.state.borrow_mut();
+        state.round += 1;
         let codec = &state.codec;
         if state.streams.len() > 1 {
-            state.streams.sort_by(|a, b| codec.order(a.id, b.id));
+            state.streams.sort_by(|a, b| codec.order(a.id, b.id).then(a.sent_in.cmp(&b.sent_in)));
         }
-        for slot in &mut state.streams {
-            if let Some(writer) = slot.writer.take() {
-                writer.wake();
+        let mut at = 0;
+        while at < state.streams.len() {
+            let first = state.streams[at].id;
+            let is_equal = |slot: &Slot| codec.order(first, slot.id).is_eq();
+            let equal = state.streams[at..].iter().take_while(|slot| is_equal(slot)).count().max(1);
+            let waiting = state.streams[at..at + equal].iter().filter(|slot| slot.writer.is_some()).count();
+            for slot in &mut state.streams[at..at + equal] {
+                slot.quota = share(waiting);
+                if let Some(writer) = slot.writer.take() {
+                    writer.wake();
+                }
             }
+            at += equal;
         }
     }
 
@@ -261,11 +287,15 @@ impl Shared {
 
     /// Makes room for a stream that a task works on.
     pub fn open(&self, id: StreamId, body_ended: bool) {
-        self.state.borrow_mut().streams.push(Slot {
+        let mut state = self.state.borrow_mut();
+        let quota = share(state.streams.len() + 1);
+        state.streams.push(Slot {
             id,
             body: Vec::new(),
             body_ended,
             is_gone: false,
+            quota,
+            sent_in: 0,
             is_read: false,
             reader: None,
             writer: None,
@@ -304,12 +334,19 @@ impl Shared {
         if state.is_gone(id) {
             return Tried::Gone;
         }
-        let room = OUT_BYTES_MAX.saturating_sub(state.unsent()).min(state.codec.capacity(id)).min(data.len());
+        let quota = state.streams.iter().find(|slot| slot.id == id).map_or(0, |slot| slot.quota);
+        let room = OUT_BYTES_MAX.saturating_sub(state.unsent());
+        let room = room.min(state.codec.capacity(id)).min(data.len()).min(quota);
         if room == 0 && !data.is_empty() {
             return Tried::Wait;
         }
         state.lend(&self.worker);
         let sent = state.codec.send_data(id, &data[..room], false, &mut state.out);
+        let round = state.round;
+        if let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) {
+            slot.quota -= sent.min(slot.quota);
+            slot.sent_in = round;
+        }
         self.wake_driver();
         Tried::Done(sent)
     }
@@ -320,13 +357,23 @@ impl Shared {
         if state.is_gone(id) {
             return Tried::Gone;
         }
-        if state.codec.capacity(id) > 0 && state.unsent() < OUT_BYTES_MAX {
+        let has_room = state.codec.capacity(id) > 0 && state.unsent() < OUT_BYTES_MAX;
+        let is_idle = state.unsent() == 0;
+        let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) else { return Tried::Gone };
+        if has_room && is_idle {
+            // All has left; another round would begin at once.
+            slot.quota = slot.quota.max(SHARE_BYTES_MIN);
+        }
+        if has_room && slot.quota > 0 {
             return Tried::Done(());
         }
-        if let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) {
-            slot.writer = Some(waker.clone());
-        }
+        slot.writer = Some(waker.clone());
         Tried::Wait
+    }
+
+    /// Whether it is others, and not the client's window, that a stream waits for.
+    pub fn is_crowded_out(&self, id: StreamId) -> bool {
+        self.state.borrow().codec.capacity(id) > 0
     }
 
     /// Ends a response, with trailers if there are any.
