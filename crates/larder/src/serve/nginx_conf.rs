@@ -50,6 +50,14 @@ pub fn write(facts: &Facts<'_>) -> String {
     line(1, "access_log /dev/stdout larder_serve;");
     line(1, "client_max_body_size 64m;");
     line(1, &format!("client_body_temp_path {};", quoted(&format!("{}/body", facts.scratch))));
+    for module in ["gzip", "brotli", "zstd"] {
+        line(1, &format!("{module} on;"));
+        line(1, &format!("{module}_min_length 256;"));
+        line(1, &format!("{module}_types {};", COMPRESSIBLE_TYPES.join(" ")));
+    }
+    line(1, "gzip_vary on;");
+    // What is for one visitor alone tells nothing by its length.
+    line(1, "larder_compress_private off;");
     if facts.root.contains('$') {
         // A dollar cannot be escaped, but a variable can hold one.
         line(1, "geo $larder_dollar { default \"$\"; }");
@@ -141,6 +149,22 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(3, &format!("fastcgi_no_cache {personal};"));
     line(2, "}");
 }
+
+/// What gets smaller, beside text/html.
+const COMPRESSIBLE_TYPES: &[&str] = &[
+    "text/css",
+    "text/plain",
+    "text/xml",
+    "text/javascript",
+    "application/javascript",
+    "application/json",
+    "application/ld+json",
+    "application/manifest+json",
+    "application/xml",
+    "application/rss+xml",
+    "application/atom+xml",
+    "image/svg+xml",
+];
 
 /// A word that may hold anything but a dollar, which nginx has no escape for.
 fn quoted(word: &str) -> String {
