@@ -418,3 +418,43 @@ fn refusal(text: String) -> Error {
     struct Reason(String);
     rustls::CertificateError::Other(rustls::OtherError(Arc::new(Reason(text)))).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+
+    #[test]
+    fn a_certificate_without_names_is_for_its_common_name_alone() {
+        for (attribute, value, is_good) in [
+            (DnType::CommonName, "victim.test", true),
+            (DnType::CommonName, "VICTIM.test", true),
+            (DnType::CommonName, "other.test", false),
+            (DnType::CommonName, "x,CN=victim.test", false),
+            (DnType::CommonName, "x+CN=victim.test", false),
+            (DnType::OrganizationName, "x,CN=victim.test", false),
+            (DnType::OrganizationName, "x+CN=victim.test", false),
+            (DnType::OrganizationName, "victim.test", false),
+        ] {
+            let case = format!("{attribute:?} {value}");
+            let mut params = CertificateParams::default();
+            params.distinguished_name = DistinguishedName::new();
+            params.distinguished_name.push(attribute, value);
+            let certificate =
+                params.self_signed(&KeyPair::generate().expect("a key can be made")).expect("it is sound");
+            let name = ServerName::try_from("victim.test").expect("it is a name");
+            assert_eq!(is_for(certificate.der(), &name), is_good, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_common_name_counts_for_nothing_beside_other_names() {
+        let mut params = CertificateParams::new(vec!["other.test".to_owned()]).expect("it is a name");
+        params.distinguished_name.push(DnType::CommonName, "victim.test");
+        let certificate = params.self_signed(&KeyPair::generate().expect("a key can be made")).expect("it is sound");
+        for (name, is_good) in [("other.test", true), ("victim.test", false)] {
+            let name = ServerName::try_from(name).expect("it is a name");
+            assert_eq!(is_for(certificate.der(), &name), is_good, "{name:?}");
+        }
+    }
+}

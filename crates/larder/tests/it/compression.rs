@@ -457,3 +457,35 @@ fn what_is_for_one_client_alone_can_be_left_as_it_is() {
         assert_eq!(coding(&get(&site, "/stored/p", "gzip")), "gzip", "what all may see is not private");
     }
 }
+
+#[test]
+fn what_is_too_large_for_a_form_is_unpacked_at_every_hit() {
+    /// Past what is restored as a whole.
+    const LENGTH: usize = 17 << 20;
+    let (site, origin) = compressing("gunzip on; gzip_proxied any;");
+    let packed = gzipped(&vec![b'a'; LENGTH]);
+    origin.answer("*", Answer::ok(packed.clone()).field("Content-Type", "text/html").field("Content-Encoding", "gzip"));
+    eventually("the page", || cached(&get(&site, "/stored/p", "gzip")) == "HIT");
+    // The first hits may come before it is known how large the page is.
+    for _ in 0..4 {
+        let restored = get(&site, "/stored/p", "");
+        assert_eq!((cached(&restored), coding(&restored)), ("HIT", "-"));
+        assert!(restored.body.len() == LENGTH && restored.body.iter().all(|byte| *byte == b'a'));
+    }
+    let kept = get(&site, "/stored/p", "gzip");
+    assert_eq!((coding(&kept), kept.body == packed), ("gzip", true));
+}
+
+#[test]
+fn without_stored_forms_each_hit_is_packed_as_it_passes() {
+    if is_nginx() {
+        return;
+    }
+    let (site, _origin) = compressing("gzip_vary on; larder_compress_stored off;");
+    for accepts in ["gzip", "gzip", "", "gzip", ""] {
+        let response = get(&site, "/stored/p", accepts);
+        assert_eq!(coding(&response), if accepts.is_empty() { "-" } else { "gzip" }, "{accepts}");
+        assert_eq!((page_of(&response), response.field("Vary")), (page(), Some("Accept-Encoding")), "{accepts}");
+    }
+    assert_eq!(cached(&get(&site, "/stored/p", "gzip")), "HIT");
+}

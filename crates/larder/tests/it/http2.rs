@@ -1,12 +1,14 @@
 //! HTTP/2 as well-behaved clients speak it, over TLS and in the clear.
 
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use larder_testkit::{
-    Answer, FastCgiOrigin, FastCgiReply, Framing, HandOrigin, Http2Client, Http2End, Http2Error, Http2Options,
-    Http2Request, Origin, PATIENCE, RawHttp2, Signal, Tls,
+    Answer, FastCgiOrigin, FastCgiReply, Frame, FrameKind, Framing, HandOrigin, Http2Client, Http2End, Http2Error,
+    Http2Options, Http2Request, Origin, PATIENCE, RawEnd, RawHttp2, Signal, Tls,
 };
 
+use crate::relay::Relay;
 use crate::site::{Setup, Site, cached, eventually, text};
 use crate::tls::{certified, is_nginx};
 
@@ -530,5 +532,84 @@ fn a_client_that_stops_reading_for_good_is_let_go() {
             }
         };
         assert!(end.is_err() && started.elapsed() < PATIENCE, "{scheme}: {end:?}");
+    }
+}
+
+#[test]
+fn equal_streams_take_turns_where_the_reader_is_slow() {
+    /// How much is read of both pages together.
+    const READ: usize = 3 << 20;
+    // nginx sends a page from its cache in one go.
+    if is_nginx() {
+        return;
+    }
+    let parts = parts("");
+    parts.origin.answer("*", Answer::ok(pattern(4 << 20)));
+    for target in ["/stored/one", "/stored/two"] {
+        eventually("the page", || cached(&parts.plain().get(target).unwrap()) == "HIT");
+    }
+    let mut raw = RawHttp2::open(parts.site.setup().address(), &[(4, 0x7fff_ffff)]).unwrap();
+    raw.send_frame(&Frame::window_update(0, 0x7fff_0000)).unwrap();
+    for (stream, target) in [(1, "/stored/one"), (3, "/stored/two")] {
+        raw.send_frame(&Frame::get(stream, target)).unwrap();
+    }
+    let mut got = [0, 0];
+    while got.iter().sum::<usize>() < READ {
+        let frame = raw.read_frame().unwrap().expect("a frame");
+        assert_ne!(frame.kind, FrameKind::Reset, "{got:?}");
+        if frame.kind == FrameKind::Data {
+            got[usize::from(frame.stream == 3)] += frame.payload.len();
+            // The reader is what everything waits for.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+    assert!(got.iter().all(|bytes| *bytes >= READ / 3), "{got:?}");
+}
+
+#[test]
+fn a_reader_that_is_slow_is_served_on_and_one_that_takes_nothing_is_let_go() {
+    /// How long it goes on: several times the patience of the server.
+    const TIME: Duration = Duration::from_secs(4);
+    let large = pattern(4 << 20);
+    let http = SITE.replace(" http2;", " http2 sndbuf=16k;");
+    let parts = parts_of(&http, "send_timeout 1s;", |setup| setup.file("www/large", &large));
+    // The kernel reports room in pieces of some 16 KB: more than one of them has to come in a second.
+    for (is_tls, rate, is_served) in [(false, 60_000, true), (true, 60_000, true), (false, 0, false), (true, 0, false)]
+    {
+        let setup = parts.site.setup();
+        let relay = Relay::start(if is_tls { setup.other_address() } else { setup.address() });
+        let raw = if is_tls {
+            RawHttp2::connect_tls(relay.address(), &parts.tls)
+        } else {
+            RawHttp2::connect(relay.address())
+        };
+        let mut raw = raw.unwrap();
+        raw.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        raw.send_frame(&Frame::settings(&[(4, 0x7fff_ffff)])).unwrap();
+        raw.send_frame(&Frame::window_update(0, 0x7fff_0000)).unwrap();
+        relay.set_rate(rate);
+        raw.send_frame(&Frame::get(1, "/large")).unwrap();
+        let started = Instant::now();
+        if is_served {
+            let mut body = Vec::new();
+            while started.elapsed() < TIME {
+                let frame = raw.read_frame().unwrap().expect("it goes on");
+                assert_ne!(frame.kind, FrameKind::Reset, "after {:?}", started.elapsed());
+                if frame.kind == FrameKind::Data {
+                    body.extend_from_slice(&frame.payload);
+                }
+            }
+            assert!(body.len() < large.len() / 2, "it was slow: {}", body.len());
+            relay.set_rate(usize::MAX);
+            body.extend_from_slice(&raw.answer(1).unwrap().body);
+            assert!(body == large, "{}", body.len());
+        } else {
+            // Time itself is what is tested.
+            std::thread::sleep(TIME);
+            relay.set_rate(usize::MAX);
+            // What the sockets held is all that still comes.
+            assert_ne!(raw.end_within(PATIENCE), RawEnd::Open, "with TLS: {is_tls}");
+            assert!(relay.passed() < large.len() / 2, "{}", relay.passed());
+        }
     }
 }

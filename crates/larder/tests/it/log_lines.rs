@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use larder_testkit::{HandOrigin, PATIENCE};
+use larder_testkit::{Answer, HandOrigin, Origin, PATIENCE};
 
 use crate::site::{Setup, Site, get, get_on};
+use crate::tls::is_nginx;
 
 #[test]
 fn the_time_of_a_request_counts_from_the_first_byte_of_its_head() {
@@ -84,4 +85,32 @@ fn only_a_response_that_was_sent_whole_is_complete() {
     assert_eq!(cut.read_bytes(8).unwrap(), b"half");
     assert!(cut.is_closed_within(PATIENCE));
     site.wait_for_text("access.log", "/p?cut []");
+}
+
+#[test]
+fn a_line_is_what_its_format_says_whatever_the_response_tells_of_the_cache() {
+    if is_nginx() {
+        return;
+    }
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(
+        "log_format line '$remote_addr \"$request\" $status $upstream_cache_status';
+         access_log access.log line;
+         proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+         larder_cache_status on;
+         server {
+            listen 127.0.0.1:{PORT};
+            location / { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_valid 200 1h; proxy_cache_lock on; }
+         }",
+    );
+    for (target, line) in
+        [("/p", "127.0.0.1 \"GET /p HTTP/1.1\" 200 MISS"), ("/p", "127.0.0.1 \"GET /p HTTP/1.1\" 200 HIT")]
+    {
+        let response = site.get(target);
+        assert!(response.field("Cache-Status").is_some(), "{line}");
+        site.wait_for_text("access.log", line);
+        let log = site.server().access_log();
+        assert_eq!(log.lines().last(), Some(line), "{log}");
+    }
 }

@@ -16,6 +16,7 @@ mod origins;
 mod recipes;
 mod refetch;
 mod refusals;
+mod relay;
 mod reload;
 mod serve;
 mod site;

@@ -277,3 +277,19 @@ fn a_certificate_that_has_ended_or_soon_will_is_served_with_a_warning() {
         assert_eq!(body(&site, &Tls::new("site.test", &authority).unchecked()), "here");
     }
 }
+
+#[test]
+fn a_server_without_a_certificate_uses_that_of_the_default_server() {
+    let authority = Certificates::new("authority");
+    let default = authority.server(&["a.test", "b.test"]);
+    let site = with(Setup::new(), "a", &default).start(
+        "server { listen 127.0.0.1:{PORT} ssl default_server; server_name a.test; return 200 a;
+                  ssl_certificate a.crt; ssl_certificate_key a.key; }
+         server { listen 127.0.0.1:{PORT} ssl; server_name b.test; return 200 b; }",
+    );
+    for (name, server) in [("a.test", "a"), ("b.test", "b")] {
+        let mut client = client(&site, &Tls::new(name, &authority));
+        assert!(client.tls().unwrap().certificate == default.der, "{name}");
+        assert_eq!(text(&get_of(&mut client, name, "/")), server, "{name}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Sessions that go on where another connection left off, and what is sent before anything is agreed on.
 
-use larder_testkit::{Client, Signal, Tls};
+use larder_testkit::{Certificates, Client, Frame, FrameKind, Signal, Tls, text_of};
 
 use crate::site::{Site, eventually, get, get_on, text};
 use crate::tls::{body, certified, client, is_nginx, site};
@@ -118,4 +118,67 @@ fn early_data_is_a_request_and_says_so() {
         }
         assert_eq!(get_on(&mut client, "/late").body, b"/late:");
     }
+}
+
+/// Reads frames of HTTP/2 up to the first with a part of a body.
+fn first_data(client: &mut Client) -> Vec<u8> {
+    loop {
+        let head = client.read_bytes(9).unwrap();
+        let [a, b, c, kind, ..] = head[..] else { panic!("no frame: {head:?}") };
+        let length = u32::from_be_bytes([0, a, b, c]);
+        // A server that took the connection for HTTP/1 would be read as a frame of many megabytes.
+        assert!(length <= 1 << 14, "no frame: {:?}", text_of(&head));
+        let payload = client.read_bytes(length as usize).unwrap();
+        if kind == FrameKind::Data as u8 {
+            return payload;
+        }
+    }
+}
+
+#[test]
+fn early_data_of_http_2_is_taken_for_what_it_is() {
+    let (site, tls) = site(
+        "server { listen 127.0.0.1:{PORT} ssl http2; {ONE} ssl_early_data on;
+                  return 200 '$server_protocol:$request_uri:$ssl_early_data'; }",
+    );
+    let tls = tls.version_1_3().alpn(&["h2"]).resuming().early();
+    let beginning = |path: &str| {
+        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        bytes.extend(Frame::settings(&[]).to_bytes());
+        bytes.extend(Frame::get(1, path).to_bytes());
+        bytes
+    };
+    let mut first = client(&site, &tls);
+    first.send(&beginning("/first")).unwrap();
+    assert_eq!(text_of(&first_data(&mut first)), "HTTP/2.0:/first:");
+    let early = beginning("/early");
+    let (mut client, is_taken) = Client::connect_early(site.setup().address(), &tls, &early).unwrap();
+    assert!(is_taken);
+    assert_eq!(client.tls().unwrap().alpn, "h2");
+    // When the handshake had ended by then, it does not say that it came early.
+    let said = text_of(&first_data(&mut client));
+    assert!(said.starts_with("HTTP/2.0:/early:"), "{said}");
+    client.send(&Frame::get(3, "/late").to_bytes()).unwrap();
+    assert_eq!(text_of(&first_data(&mut client)), "HTTP/2.0:/late:");
+}
+
+#[test]
+fn early_data_comes_from_the_client_whose_session_it_is() {
+    let (authority, setup) = certified();
+    let clients = Certificates::new("Client Authority");
+    let site = setup.file("clients.pem", clients.authority_pem()).start(
+        "server { listen 127.0.0.1:{PORT} ssl; {ONE} ssl_early_data on;
+                  ssl_verify_client on; ssl_client_certificate clients.pem;
+                  return 200 '$ssl_client_verify:$ssl_client_s_dn:$ssl_early_data'; }",
+    );
+    let anna = clients.client("anna");
+    let tls = Tls::new("site.test", &authority).version_1_3().identity(&anna).resuming().early();
+    let whole = body(&site, &tls);
+    assert!(whole.starts_with("SUCCESS:") && whole.contains("anna"), "{whole}");
+    let (mut client, is_taken) = Client::connect_early(site.setup().address(), &tls, get("/early").as_bytes()).unwrap();
+    assert!(is_taken);
+    let early = client.read_response("GET").unwrap();
+    // When the handshake had ended by then, it does not say that it came early.
+    assert!(early.status == 200 && text(&early).starts_with(&whole), "{early:?}");
+    assert_eq!(text(&get_on(&mut client, "/late")), whole);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use larder_testkit::{Answer, Client, Framing, HandOrigin, Origin, PATIENCE, Signal, Tls};
 
+use crate::relay::Relay;
 use crate::site::{eventually, get, get_on, text};
 use crate::tls::{body, certified, client, is_nginx, site};
 
@@ -288,4 +289,30 @@ fn who_lacks_the_proxy_protocol_where_it_is_due_is_sent_away() {
         assert_eq!(client.read_to_end().unwrap_or_default(), b"", "{noise:x?}");
     }
     site.wait_for_log("broken header");
+}
+
+#[test]
+fn a_client_that_has_said_all_it_will_say_still_gets_its_answer() {
+    let (authority, setup) = certified();
+    let mut origin = HandOrigin::start().unwrap();
+    let site = setup
+        .name("ORIGIN", origin.address())
+        .start("server { listen 127.0.0.1:{PORT} ssl; {ONE} location / { proxy_pass http://{ORIGIN}; } }");
+    let tls = Tls::new("site.test", &authority);
+    for tls in [tls.clone().version_1_3(), tls.version_1_2()] {
+        // The end of the client's half of TLS arrives, that of its half of TCP does not.
+        let relay = Relay::start(site.setup().address());
+        let mut client = Client::connect_tls(relay.address(), &tls).unwrap();
+        client.send(get("/slow").as_bytes()).unwrap();
+        let mut fetch = origin.accept().unwrap();
+        fetch.request().unwrap().unwrap();
+        client.finish().unwrap();
+        // Longer than it takes to see that a client has left.
+        std::thread::sleep(Duration::from_millis(500));
+        fetch.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow").unwrap();
+        let response = client.read_response("GET").unwrap();
+        assert_eq!((response.status, text(&response).as_str()), (200, "slow"));
+        // Nothing more can come, so it ends.
+        assert!(client.is_closed_within(PATIENCE));
+    }
 }

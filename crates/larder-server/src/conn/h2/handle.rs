@@ -53,7 +53,7 @@ impl Handle {
 
     /// How far the connection has come, while this stream waits for others and not for its client; else `None`.
     pub fn progress_of_others(&self) -> Option<u64> {
-        self.shared.is_crowded_out(self.id).then(|| self.shared.progress())
+        self.shared.is_crowded_out(self.id).then(|| self.shared.progress() + self.shared.steps())
     }
 
     /// Ends the response: with `trailers`, a field block, if there are any. A body of the request that is still coming

@@ -178,6 +178,7 @@ impl Connection {
                     if self.blocked_since.is_none() || at != self.blocked_at {
                         self.blocked_since = Some(Instant::now());
                         self.blocked_at = at;
+                        self.shared.note_step();
                     }
                     return Ok(());
                 }

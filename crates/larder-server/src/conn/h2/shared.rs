@@ -46,6 +46,8 @@ struct State {
     round: u64,
     /// How many bytes of frames have been written since the connection began.
     progress: u64,
+    /// How many steps the client has taken of what waits for it, as the driver sees them.
+    steps: u64,
     /// Whether a task has ended since the driver last asked.
     ended: bool,
     /// Whether the connection is over.
@@ -102,6 +104,7 @@ impl Shared {
                 streams: Vec::new(),
                 round: 0,
                 progress: 0,
+                steps: 0,
                 ended: false,
                 is_over: false,
             }),
@@ -225,6 +228,16 @@ impl Shared {
     /// How many bytes of frames have been written since the connection began.
     pub fn progress(&self) -> u64 {
         self.state.borrow().progress
+    }
+
+    /// The client has taken some of what waits for it.
+    pub fn note_step(&self) {
+        self.state.borrow_mut().steps += 1;
+    }
+
+    /// How many such steps there were.
+    pub fn steps(&self) -> u64 {
+        self.state.borrow().steps
     }
 
     /// Whether a task has ended since this was asked last.
