@@ -23,7 +23,7 @@ use crate::map::{Map, MapError};
 use crate::material::Material;
 use crate::realip::Trusted;
 use crate::regex::Regex;
-use crate::request::deliver;
+use crate::request::adorn;
 use crate::site::*;
 use crate::split::Split;
 use crate::text::{Part, Text};
@@ -615,7 +615,7 @@ impl Builder {
         let add_headers = self.added(&settings.add_headers);
         let access_logs: Vec<_> = settings.access_logs.iter().map(|log| self.access_log(log, http)).collect();
         // A field that is replaced is not among the serialised ones.
-        let reads_fields = add_headers.iter().any(|(name, ..)| deliver::replaces(name))
+        let reads_fields = add_headers.iter().any(|(name, ..)| adorn::replaces(name))
             || add_headers.iter().any(|(_, text, _)| reads_fields(text.parts(), &self.site))
             || access_logs.iter().any(|(log, condition)| {
                 reads_fields(&self.site.access_logs[*log].format, &self.site)

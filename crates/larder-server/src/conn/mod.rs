@@ -2,6 +2,7 @@
 
 pub mod h1;
 pub mod h2;
+pub mod memory;
 pub mod open;
 pub mod send;
 pub mod sink;

@@ -16,8 +16,9 @@ use tokio::io::Interest;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::request::deliver::{Outgoing, Source};
-use crate::request::recode::{Fed, Recoder};
+use crate::request::recode::{Fed, Recoding};
 
+use super::memory::part;
 use super::sink::Sink;
 use super::socket::Socket;
 use super::stream::Stream;
@@ -98,61 +99,6 @@ pub fn try_now(stream: &Stream, head: &mut Vec<u8>, outgoing: Outgoing, ex: &mut
     Ok(Some(Rest { head: left, outgoing, body_sent }))
 }
 
-/// The body of a response when all of it is in memory: its bytes can go out without waiting for anything but the client.
-pub fn in_memory(outgoing: &Outgoing) -> Option<InMemory<'_>> {
-    let (whole, range) = match outgoing {
-        Outgoing::Nothing => return Some(InMemory::Bytes(&[])),
-        Outgoing::Bytes(bytes) => return Some(InMemory::Bytes(bytes)),
-        Outgoing::Hit(object, range) => (object.body.whole()?, range),
-        Outgoing::Stored(object, range) => (object.body.whole()?, range),
-        Outgoing::HitForm(form) => return all_of(form),
-        Outgoing::Form(form) => return all_of(form),
-        Outgoing::File(..)
-        | Outgoing::Stream { .. }
-        | Outgoing::Recoded { .. }
-        | Outgoing::Trailed(..)
-        | Outgoing::Parts(..) => return None,
-    };
-    Some(InMemory::Pieces(whole, range.clone()))
-}
-
-fn all_of(form: &Form) -> Option<InMemory<'_>> {
-    let whole = form.body.whole()?;
-    Some(InMemory::Pieces(whole, 0..whole.len()))
-}
-
-/// A body that is in memory.
-pub enum InMemory<'a> {
-    /// In one piece.
-    Bytes(&'a [u8]),
-    /// This part of a stored one.
-    Pieces(&'a Whole, Range<u64>),
-}
-
-impl InMemory<'_> {
-    /// How many bytes it has.
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Pieces(_, range) => range.end - range.start,
-        }
-    }
-
-    /// Hands its pieces to `each`, in order.
-    pub fn for_each(&self, mut each: impl FnMut(&[u8])) {
-        match self {
-            Self::Bytes(bytes) => each(bytes),
-            Self::Pieces(whole, range) => {
-                let mut at = 0;
-                for piece in whole.pieces() {
-                    each(part(piece, range, at));
-                    at += piece.len() as u64;
-                }
-            }
-        }
-    }
-}
-
 fn retried(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
@@ -187,13 +133,6 @@ fn write_form(stream: &Stream, head: &mut Vec<u8>, form: &Form) -> io::Result<(u
         Some(whole) => Ok((write_whole(stream, head, whole, &(0..whole.len()))?, whole.len())),
         None => Ok((0, u64::MAX)),
     }
-}
-
-/// The part of a piece that begins at `at` of the body which lies in `range`.
-fn part<'a>(piece: &'a [u8], range: &Range<u64>, at: u64) -> &'a [u8] {
-    let start = range.start.saturating_sub(at).min(piece.len() as u64) as usize;
-    let end = range.end.saturating_sub(at).min(piece.len() as u64) as usize;
-    piece.get(start..end).unwrap_or_default()
 }
 
 /// Puts the pieces of a body that lie in `range` into `slices`; returns how many.
@@ -295,57 +234,6 @@ struct Sender<'a> {
     sent: (u64, u64),
 }
 
-/// A body that is compressed or restored on its way.
-struct Recoding {
-    /// `None` when it has come to its end.
-    recoder: Option<Recoder>,
-    /// What was made and has not been sent.
-    out: Vec<u8>,
-    /// Whether something went in since the last flush.
-    holds: bool,
-    /// Bytes that went in.
-    taken: u64,
-    /// Bytes that came out.
-    made: u64,
-}
-
-impl Recoding {
-    fn new(recoder: Recoder) -> Self {
-        Self { recoder: Some(recoder), out: Vec::with_capacity(RECODED_BYTES), holds: false, taken: 0, made: 0 }
-    }
-
-    /// Takes of `input`; says whether that was all.
-    fn feed(&mut self, input: &mut &[u8]) -> Result<Fed, SendError> {
-        let Some(recoder) = &mut self.recoder else { return Ok(Fed::All) };
-        let before = input.len();
-        let fed = recoder.feed(input, &mut self.out).map_err(SendError::Incomplete)?;
-        self.taken += (before - input.len()) as u64;
-        self.holds = true;
-        Ok(fed)
-    }
-
-    fn flush(&mut self) -> Result<(), SendError> {
-        match &mut self.recoder {
-            Some(_) if !std::mem::take(&mut self.holds) => Ok(()),
-            Some(recoder) => recoder.flush(&mut self.out).map_err(SendError::Incomplete),
-            None => Ok(()),
-        }
-    }
-
-    fn finish(&mut self) -> Result<(), SendError> {
-        match self.recoder.take() {
-            Some(recoder) => recoder.finish(&mut self.out).map_err(SendError::Incomplete),
-            None => Ok(()),
-        }
-    }
-
-    /// What was made.
-    fn take(&mut self) -> Vec<u8> {
-        self.made += self.out.len() as u64;
-        std::mem::take(&mut self.out)
-    }
-}
-
 impl Sender<'_> {
     async fn body(&mut self, outgoing: Outgoing, done: u64) -> Result<(), SendError> {
         match outgoing {
@@ -359,7 +247,7 @@ impl Sender<'_> {
             Outgoing::HitForm(form) => self.form(&form.to_arc(), done).await,
             Outgoing::Form(form) => self.form(&form, done).await,
             Outgoing::Recoded { body, recoder, chunked, trailers } => {
-                self.recoding = Some(Recoding::new(*recoder));
+                self.recoding = Some(Recoding::new(*recoder, RECODED_BYTES));
                 self.recoded(*body, chunked, &trailers).await
             }
             Outgoing::File(file, range) => self.file(&file, range.start + done..range.end).await,
@@ -575,7 +463,7 @@ impl Sender<'_> {
     /// Ends a body, and says so where its length was not said.
     async fn end(&mut self, chunked: bool, trailers: &[u8]) -> Result<(), SendError> {
         if let Some(recoding) = &mut self.recoding {
-            recoding.finish()?;
+            recoding.finish().map_err(SendError::Incomplete)?;
             let last = recoding.take();
             if !last.is_empty() {
                 self.raw_piece(&last, chunked).await?;
@@ -591,7 +479,7 @@ impl Sender<'_> {
     /// Sends what was compressed and is held back.
     async fn flush_recoding(&mut self, chunked: bool) -> Result<(), SendError> {
         let Some(recoding) = &mut self.recoding else { return Ok(()) };
-        recoding.flush()?;
+        recoding.flush().map_err(SendError::Incomplete)?;
         let made = recoding.take();
         if made.is_empty() { Ok(()) } else { self.raw_piece(&made, chunked).await }
     }
@@ -604,7 +492,7 @@ impl Sender<'_> {
         let mut input = bytes;
         loop {
             let Some(recoding) = &mut self.recoding else { return Ok(()) };
-            let fed = recoding.feed(&mut input)?;
+            let fed = recoding.feed(&mut input).map_err(SendError::Incomplete)?;
             if recoding.out.len() >= RECODED_BYTES || fed == Fed::Some {
                 let made = recoding.take();
                 self.raw_piece(&made, chunked).await?;

@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_cache::{Form, FormRef, FormState, HitRef, Object};
-use larder_conf::model::{Expires, Settings};
+use larder_conf::model::Settings;
 use larder_http::{Known, Version};
 use larder_store::BodyReader;
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange};
+use crate::exchange::Exchange;
 use crate::files::conditional::{self, Condition};
 use crate::files::ranges::{self, Multipart, Plan as RangePlan};
 use crate::site::Loc;
 
 use super::compress::{self, Choice, Facts};
 use super::recode::Recoder;
-use super::wire::{HeadWriter, Wire, append_decimal, append_field, append_line};
-use super::{Content, Ranges, Response, Step, Synth, lookup, response_fields};
+use super::wire::{HeadWriter, Wire};
+use super::{Content, Ranges, Response, Step, Synth, adorn, lookup, response_fields};
 
 /// A response whose head has been serialised; this is what follows it.
 pub enum Outgoing {
@@ -206,12 +206,12 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
         head.field(b"Vary", b"Accept-Encoding");
     }
     head.ready(prepared);
-    each_added(loc, 200, ex, cx, |name, value| {
+    adorn::each_added(loc, 200, ex, cx, |name, value| {
         if !value.is_empty() {
             head.field(name, value);
         }
     });
-    write_cache_status(Some(object), loc, ex, cx, &mut head);
+    adorn::write_cache_status(Some(object), loc, ex, cx, &mut head);
     head.end();
     Some(match form {
         Some(_) if ex.is_head() => Quick::Page(0),
@@ -243,7 +243,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         // The date of an error page says nothing about what was asked for.
         ex.out.fields.remove("Last-Modified");
     }
-    add_configured_charset(loc, ex, cx);
+    adorn::add_configured_charset(loc, ex, cx);
     if conditional && ex.out.status == 200 {
         match conditional::decide(
             &ex.head.fields,
@@ -306,7 +306,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         ex.out.fields.remove("Content-Type");
     }
     let wire = Wire::of(ex.head.version);
-    let trailers = trailers(loc, status, wire, ex, cx);
+    let trailers = adorn::trailers(loc, status, wire, ex, cx);
     let is_trailed = !trailers.is_empty() && total.is_some() && parts.is_none() && !bodiless && !ex.is_head();
     // In HTTP/1 trailers follow chunks, so they make a body of known length go in one.
     let in_one_chunk = is_trailed && chunks_allowed(loc, ex);
@@ -317,8 +317,8 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         Some(_) => Some(part.end - part.start),
         None => None,
     };
-    add_expires(loc, last_modified, ex, cx);
-    absolute_location(loc, ex, cx);
+    adorn::add_expires(loc, last_modified, ex, cx);
+    adorn::absolute_location(loc, ex, cx);
     settle_connection(ex, cx);
     let needs_chunks = wire == Wire::Lines && !bodiless && total.is_none();
     // The answer to a HEAD says nothing of chunks that do not follow.
@@ -338,7 +338,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     if (ex.choice.varies() || ex.has_packed) && loc.settings.compression.vary {
         head.field(b"Vary", b"Accept-Encoding");
     }
-    add_configured(loc, status, ex, cx);
+    adorn::add_configured(loc, status, ex, cx);
     for (name, value) in ex.out.fields.iter() {
         head.field(name, value);
     }
@@ -346,7 +346,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         Content::Object(object) => Some(&**object),
         _ => None,
     };
-    write_cache_status(object, loc, ex, cx, &mut head);
+    adorn::write_cache_status(object, loc, ex, cx, &mut head);
     head.end();
     if bodiless || ex.is_head() {
         return Outgoing::Nothing;
@@ -487,235 +487,5 @@ fn write_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, head: &mut
     }
     if !ex.out.fields.contains("Date") {
         head.date(cx.now());
-    }
-}
-
-/// Statuses that `add_header` without `always` and `expires` are for.
-fn is_adorned(status: u16) -> bool {
-    matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
-}
-
-/// Evaluates `add_header` and hands each field to `each`; one that comes out empty too.
-fn each_added(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx, mut each: impl FnMut(&[u8], &[u8])) {
-    for (name, text, always) in &loc.texts.add_headers {
-        if *always || is_adorned(status) {
-            text.with(ex, cx, |_, value| each(name, value));
-        }
-    }
-}
-
-/// Whether `add_header` of this name takes the place of what is there.
-pub fn replaces(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b"last-modified") || name.eq_ignore_ascii_case(b"etag")
-}
-
-fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
-    let mut added = Vec::new();
-    each_added(loc, status, ex, cx, |name, value| added.push((name.to_vec(), value.to_vec())));
-    for (name, value) in added {
-        // These two take the place of what is there, even by nothing; other fields are added to it
-        // (ngx_http_headers_filter).
-        match (replaces(&name), value.is_empty()) {
-            (true, true) => {
-                ex.out.fields.remove(&String::from_utf8_lossy(&name));
-            }
-            (true, false) => ex.out.fields.set(&String::from_utf8_lossy(&name), &value),
-            (false, true) => {}
-            (false, false) => ex.out.fields.push(&name, &value),
-        }
-    }
-}
-
-fn trailers(loc: &Loc, status: u16, wire: Wire, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (name, text, always) in &loc.texts.add_trailers {
-        if *always || is_adorned(status) {
-            text.with(ex, cx, |_, value| match wire {
-                _ if value.is_empty() => {}
-                Wire::Lines => append_line(name, value, &mut out),
-                Wire::Block => append_field(name, value, &mut out),
-            });
-        }
-    }
-    out
-}
-
-/// `expires`: sets Expires and Cache-Control in place of what is there.
-fn add_expires(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx: &Cx) {
-    let Some(configured) = &loc.settings.expires else { return };
-    if !is_adorned(ex.out.status) {
-        return;
-    }
-    let parsed;
-    let expires = match (configured, &loc.texts.expires) {
-        (Expires::Variable(_), Some(text)) => {
-            let value = text.value(ex, cx);
-            match larder_conf::parse_expires(&String::from_utf8_lossy(&value), false) {
-                Ok(Some(expires)) => {
-                    parsed = expires;
-                    &parsed
-                }
-                Ok(None) | Err(_) => return,
-            }
-        }
-        (Expires::Variable(_), None) => return,
-        (fixed, _) => fixed,
-    };
-    let now = cx.now().secs();
-    let (date, control) = match expires {
-        Expires::Epoch => (String::from("Thu, 01 Jan 1970 00:00:01 GMT"), String::from("no-cache")),
-        Expires::Max => (String::from("Thu, 31 Dec 2037 23:55:55 GMT"), String::from("max-age=315360000")),
-        Expires::After(seconds) => dated(now, *seconds),
-        Expires::Modified(seconds) => match last_modified {
-            Some(modified) => {
-                let at = modified.saturating_add_signed(*seconds);
-                dated(now, i64::try_from(at).unwrap_or(i64::MAX).saturating_sub_unsigned(now))
-            }
-            None => dated(now, *seconds),
-        },
-        Expires::Daily(second) => {
-            let day = 24 * 60 * 60;
-            let passed = cx.local.logs.seconds_of_local_day(cx.now());
-            dated(now, i64::from((u64::from(*second) + day - passed) as u32 % day as u32))
-        }
-        Expires::Variable(_) => return,
-    };
-    ex.out.fields.set("Expires", date.as_bytes());
-    ex.out.fields.set("Cache-Control", control.as_bytes());
-}
-
-fn dated(now: u64, seconds: i64) -> (String, String) {
-    let date = larder_http::format_date(now.saturating_add_signed(seconds));
-    let date = String::from_utf8_lossy(&date).into_owned();
-    if seconds < 0 { (date, String::from("no-cache")) } else { (date, format!("max-age={seconds}")) }
-}
-
-/// A redirect to a path becomes one to a URL, unless `absolute_redirect off`.
-fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
-    let settings = &loc.settings;
-    let Some(location) = ex.out.fields.get_known(Known::Location).filter(|location| location.first() == Some(&b'/'))
-    else {
-        return;
-    };
-    // An origin's own relative redirect is passed as it is.
-    if !settings.absolute_redirect || !ex.out.location_is_ours {
-        return;
-    }
-    let secure = ex.client.is_secure();
-    let mut url = if secure { b"https://".to_vec() } else { b"http://".to_vec() };
-    let usual_port = if secure { 443 } else { 80 };
-    let name = &cx.site().servers[ex.server].name;
-    if settings.server_name_in_redirect && !name.is_empty() {
-        url.extend_from_slice(name);
-    } else if !ex.host.is_empty() {
-        url.extend_from_slice(&ex.host);
-    } else if let Some(local) = ex.client.local {
-        url.extend_from_slice(local.ip().to_string().as_bytes());
-    }
-    if let Some(local) = ex.client.local.filter(|local| settings.port_in_redirect && local.port() != usual_port) {
-        url.push(b':');
-        append_decimal(u64::from(local.port()), &mut url);
-    }
-    url.extend_from_slice(location);
-    ex.out.fields.set("Location", &url);
-}
-
-/// `charset`: added to a type that is listed and names none.
-fn add_configured_charset(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
-    let Some(charset) = &loc.texts.charset else { return };
-    if ex.out.fields.contains("Content-Encoding") && !ex.attempts.is_empty() {
-        return;
-    }
-    let Some(content_type) = ex.out.fields.get_known(Known::ContentType) else { return };
-    // As nginx: a browser may keep the charset of a redirect for the page it leads to.
-    if matches!(ex.out.status, 301 | 302) {
-        return;
-    }
-    let bare = content_type.split(|&byte| byte == b';').next().unwrap_or(b"").trim_ascii();
-    let types = &loc.settings.charset_types;
-    if !types.iter().any(|listed| listed == "*" || listed.as_bytes().eq_ignore_ascii_case(bare)) {
-        return;
-    }
-    let charset = charset.value(ex, cx);
-    if !charset.is_empty() && charset != b"off" {
-        add_charset(&charset, ex);
-    }
-}
-
-/// Adds `; charset=` to a Content-Type that has none.
-pub fn add_charset(charset: &[u8], ex: &mut Exchange) {
-    let Some(content_type) = ex.out.fields.get_known(Known::ContentType) else { return };
-    if content_type.windows(8).any(|window| window.eq_ignore_ascii_case(b"charset=")) {
-        return;
-    }
-    let value = [content_type, b"; charset=", charset].concat();
-    ex.out.fields.set("Content-Type", &value);
-}
-
-/// `Cache-Status` (RFC 9211): hit or why it was forwarded, the time left, and the reason in nginx's word.
-fn write_cache_status(object: Option<&Object>, loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
-    if !loc.settings.cache_status_header {
-        return;
-    }
-    let Some(status) = ex.cache_status else { return };
-    let mut value = ex.scratch.pop().unwrap_or_default();
-    value.clear();
-    describe_cache_status(status, object, ex, cx, &mut value);
-    head.field(b"Cache-Status", &value);
-    value.clear();
-    ex.scratch.push(value);
-}
-
-fn describe_cache_status(status: CacheStatus, object: Option<&Object>, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"larder");
-    match status {
-        CacheStatus::Hit => out.extend_from_slice(b"; hit"),
-        CacheStatus::Stale | CacheStatus::Updating => out.extend_from_slice(b"; hit"),
-        CacheStatus::Miss => out.extend_from_slice(b"; fwd=uri-miss"),
-        CacheStatus::Bypass => out.extend_from_slice(b"; fwd=bypass"),
-        CacheStatus::Expired | CacheStatus::Revalidated => out.extend_from_slice(b"; fwd=stale"),
-    }
-    if let Some(object) = object {
-        out.extend_from_slice(b"; ttl=");
-        let now = cx.now();
-        if object.is_fresh(now) {
-            append_decimal(object.fresh_until.since(now).as_secs(), out);
-        } else {
-            out.push(b'-');
-            append_decimal(object.staleness(now).as_secs(), out);
-        }
-    } else if let Some(status) = ex.origin_status {
-        out.extend_from_slice(b"; fwd-status=");
-        append_decimal(u64::from(status), out);
-    }
-    out.extend_from_slice(b"; detail=\"");
-    out.extend_from_slice(status.name().as_bytes());
-    if !ex.cache_detail.is_empty() {
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(ex.cache_detail.as_bytes());
-    }
-    out.push(b'"');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn expires_comes_with_its_cache_control() {
-        for (seconds, date, control) in [
-            (0, "Thu, 01 Jan 1970 00:16:40 GMT", "max-age=0"),
-            (60, "Thu, 01 Jan 1970 00:17:40 GMT", "max-age=60"),
-            (-1, "Thu, 01 Jan 1970 00:16:39 GMT", "no-cache"),
-            (-5000, "Thu, 01 Jan 1970 00:00:00 GMT", "no-cache"),
-        ] {
-            assert_eq!(dated(1000, seconds), (date.to_owned(), control.to_owned()), "{seconds}");
-        }
-    }
-
-    #[test]
-    fn fields_are_added_to_the_statuses_that_nginx_names() {
-        let adorned: Vec<u16> = (100..600).filter(|status| is_adorned(*status)).collect();
-        assert_eq!(adorned, [200, 201, 204, 206, 301, 302, 303, 304, 307, 308]);
     }
 }

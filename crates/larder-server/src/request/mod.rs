@@ -9,6 +9,7 @@
 //! [`finish`] runs the others, in a future that is allocated only for a request that needs one.
 
 pub mod access;
+pub mod adorn;
 pub mod body;
 pub mod challenge;
 pub mod compress;

@@ -70,3 +70,57 @@ impl Recoder {
         }
     }
 }
+
+/// A body that is compressed or restored on its way.
+pub struct Recoding {
+    /// `None` when it has come to its end.
+    recoder: Option<Recoder>,
+    /// What was made and has not been sent.
+    pub out: Vec<u8>,
+    /// Whether something went in since the last flush.
+    holds: bool,
+    /// Bytes that went in.
+    pub taken: u64,
+    /// Bytes that came out.
+    pub made: u64,
+}
+
+impl Recoding {
+    /// One at its beginning, with room for `bytes` that were made.
+    pub fn new(recoder: Recoder, bytes: usize) -> Self {
+        Self { recoder: Some(recoder), out: Vec::with_capacity(bytes), holds: false, taken: 0, made: 0 }
+    }
+
+    /// Takes of `input`; says whether that was all.
+    pub fn feed(&mut self, input: &mut &[u8]) -> Result<Fed, String> {
+        let Some(recoder) = &mut self.recoder else { return Ok(Fed::All) };
+        let before = input.len();
+        let fed = recoder.feed(input, &mut self.out)?;
+        self.taken += (before - input.len()) as u64;
+        self.holds = true;
+        Ok(fed)
+    }
+
+    /// What is held back goes to what was made.
+    pub fn flush(&mut self) -> Result<(), String> {
+        match &mut self.recoder {
+            Some(_) if !std::mem::take(&mut self.holds) => Ok(()),
+            Some(recoder) => recoder.flush(&mut self.out),
+            None => Ok(()),
+        }
+    }
+
+    /// So does the end.
+    pub fn finish(&mut self) -> Result<(), String> {
+        match self.recoder.take() {
+            Some(recoder) => recoder.finish(&mut self.out),
+            None => Ok(()),
+        }
+    }
+
+    /// What was made.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.made += self.out.len() as u64;
+        std::mem::take(&mut self.out)
+    }
+}

@@ -54,7 +54,7 @@ fn obey(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
         && !ignored.x_accel_charset
         && let Some(charset) = fields.get_known(Known::XAccelCharset)
     {
-        super::deliver::add_charset(charset, ex);
+        super::adorn::add_charset(charset, ex);
     }
 }
 

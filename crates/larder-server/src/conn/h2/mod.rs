@@ -28,7 +28,7 @@ use crate::request::{self, Response, Stop, deliver};
 use crate::worker::{Seat, Worker};
 
 use super::stream::Stream;
-use super::{linger, send};
+use super::{linger, memory, send};
 
 pub use handle::Handle;
 use shared::{OUT_BYTES_MAX, Shared};
@@ -287,7 +287,7 @@ impl Connection {
         let mut head = self.worker.write_buffer.borrow_mut();
         head.clear();
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
-        let body = send::in_memory(&outgoing).filter(|body| body.bytes() <= AT_ONCE_BYTES_MAX);
+        let body = memory::in_memory(&outgoing).filter(|body| body.bytes() <= AT_ONCE_BYTES_MAX);
         if let Some(body) = body
             && !send::is_limited(ex, cx)
             && let Some(sent) = self.shared.send_whole(stream, &head, &body)

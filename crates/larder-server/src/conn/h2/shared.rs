@@ -9,7 +9,7 @@ use bytes::Bytes;
 use larder_http::h2::{Config, Connection as Codec, ConnectionError, ErrorCode, Event, StreamId};
 use larder_http::{RequestHead, Time};
 
-use crate::conn::send::InMemory;
+use crate::conn::memory::InMemory;
 use crate::conn::stream::Stream;
 use crate::worker::Worker;
 
