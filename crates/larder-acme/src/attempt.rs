@@ -222,13 +222,23 @@ impl Attempt<'_> {
         wanted.iter().find(is_tried).or_else(|| wanted.iter().find(is_offered)).cloned()
     }
 
-    /// What the CA found when it tried the challenges, a line a name. A CA that does not answer, asked twice, found
-    /// nothing.
+    /// What the CA found when it tried the challenges, a line a name. A CA that does not answer, asked a few times,
+    /// found nothing.
     async fn findings(&self, order: &mut instant_acme::Order) -> Vec<String> {
+        for _ in 0..FINDINGS_ASKED {
+            let findings = self.findings_now(order).await;
+            if !findings.is_empty() {
+                return findings;
+            }
+        }
+        Vec::new()
+    }
+
+    async fn findings_now(&self, order: &mut instant_acme::Order) -> Vec<String> {
         let mut findings = Vec::new();
         let mut authorizations = order.authorizations();
         while let Some(Ok(mut authorization)) = authorizations.next().await {
-            if authorization.refresh().await.is_err() && authorization.refresh().await.is_err() {
+            if authorization.refresh().await.is_err() {
                 break;
             }
             let name = authorization.identifier().to_string();
@@ -321,6 +331,8 @@ fn identifier(name: &str) -> Identifier {
     }
 }
 
+/// How often a CA is asked what it found, if it refuses to say: it may refuse any request for its nonce.
+const FINDINGS_ASKED: usize = 4;
 /// With waits that double, this is a day.
 const TRIES_OF_AN_ORDER: u32 = 10;
 
