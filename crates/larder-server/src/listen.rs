@@ -108,13 +108,13 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
 
 /// Serves a connection by a task of its own. What begins with a request of HTTP/1 needs no opening.
 fn serve(socket: Socket, client: Client, worker: &Rc<Worker>) {
-    let worker = Rc::clone(worker);
+    let (worker, seat) = (Rc::clone(worker), worker.sit());
     let begins_plainly = worker.cx().site().begins_plainly(&client);
     if begins_plainly {
-        let connection = Connection::new(Stream::Plain(socket), Vec::new(), Rc::new(client), worker);
+        let connection = Connection::new(Stream::Plain(socket), Vec::new(), Rc::new(client), worker, seat);
         tokio::task::spawn_local(connection.run());
     } else {
-        tokio::task::spawn_local(open::run(socket, client, worker));
+        tokio::task::spawn_local(open::run(socket, client, worker, seat));
     }
 }
 

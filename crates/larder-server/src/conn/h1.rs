@@ -94,8 +94,7 @@ enum What {
 
 impl Connection {
     /// A connection whose first bytes, if any were read, are `first`.
-    pub fn new(stream: Stream, first: Vec<u8>, client: Rc<Client>, worker: Rc<Worker>) -> Self {
-        let seat = worker.sit();
+    pub fn new(stream: Stream, first: Vec<u8>, client: Rc<Client>, worker: Rc<Worker>, seat: Seat) -> Self {
         Self {
             io: Io::new(stream, first),
             client,

@@ -3,6 +3,7 @@
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use larder_acme::ChallengeCertificate;
 use larder_conf::model::LogLevel;
@@ -14,7 +15,7 @@ use crate::context::Cx;
 use crate::exchange::{Client, Secured};
 use crate::request::receive;
 use crate::site::{Listener, NamedRegex};
-use crate::worker::Worker;
+use crate::worker::{Seat, Worker};
 
 use super::socket::Socket;
 use super::stream::Stream;
@@ -58,17 +59,15 @@ impl From<io::Error> for Refused {
 }
 
 /// Serves a connection that does not begin with a request of HTTP/1.
-pub async fn run(socket: Socket, client: Client, worker: Rc<Worker>) {
-    let running = worker.exchange_begins();
+pub async fn run(socket: Socket, client: Client, worker: Rc<Worker>, seat: Seat) {
     let address = client.address();
-    let opened = Box::pin(open(socket, client, &worker)).await;
-    drop(running);
+    let opened = Box::pin(open(socket, client, &worker, &seat)).await;
     match opened {
         Ok(Opened { stream, client, first, protocol: Protocol::Http1 }) => {
-            h1::Connection::new(stream, first, Rc::new(client), worker).run().await;
+            h1::Connection::new(stream, first, Rc::new(client), worker, seat).run().await;
         }
         Ok(Opened { stream, client, first, protocol: Protocol::Http2(config) }) => {
-            Box::pin(h2_conn::Connection::new(stream, first, &config, Rc::new(client), worker).run()).await;
+            Box::pin(h2_conn::Connection::new(stream, first, &config, Rc::new(client), worker, seat).run()).await;
         }
         Err(Refused::Because(level, why)) => {
             let cx = worker.cx();
@@ -79,18 +78,30 @@ pub async fn run(socket: Socket, client: Client, worker: Rc<Worker>) {
 }
 
 /// Finds out what is spoken, within `client_header_timeout`.
-async fn open(socket: Socket, client: Client, worker: &Rc<Worker>) -> Result<Opened, Refused> {
+async fn open(socket: Socket, client: Client, worker: &Rc<Worker>, seat: &Seat) -> Result<Opened, Refused> {
     let cx = worker.cx();
     let Some(listener) = client.listener(cx.site()) else { return Err(Refused::Gone) };
     let limit = cx.site().servers[listener.default].client.header_timeout;
-    match tokio::time::timeout(limit, begin(socket, client, listener, &cx)).await {
+    match tokio::time::timeout(limit, begin(socket, client, listener, &cx, seat)).await {
         Ok(opened) => opened,
         Err(_) => Err(Refused::Because(LogLevel::Info, "client timed out while the connection was opened".into())),
     }
 }
 
-async fn begin(socket: Socket, mut client: Client, listener: &Listener, cx: &Cx) -> Result<Opened, Refused> {
+async fn begin(
+    socket: Socket,
+    mut client: Client,
+    listener: &Listener,
+    cx: &Cx,
+    seat: &Seat,
+) -> Result<Opened, Refused> {
     let mut first = Vec::new();
+    // One that has said nothing yet, such as a browser's connection in advance, does not hold up a stop.
+    tokio::select! {
+        biased;
+        read = more(&socket, &mut first) => read?,
+        () = closing(&cx.worker, seat) => return Err(Refused::Gone),
+    }
     if listener.proxy_protocol {
         client.proxy = Some(Box::new(proxy_header(&socket, &mut first).await?));
     }
@@ -121,6 +132,15 @@ async fn begin(socket: Socket, mut client: Client, listener: &Listener, cx: &Cx)
         }
     };
     handshake(socket, client, hello, first, listener, cx).await
+}
+
+/// Waits until the worker takes nothing new.
+async fn closing(worker: &Worker, seat: &Seat) {
+    std::future::poll_fn(|task| {
+        seat.park(task.waker());
+        if worker.is_closing() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 /// Reads what comes next.

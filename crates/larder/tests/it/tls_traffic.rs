@@ -316,3 +316,15 @@ fn a_client_that_has_said_all_it_will_say_still_gets_its_answer() {
         assert!(client.is_closed_within(PATIENCE));
     }
 }
+
+#[test]
+fn who_has_said_nothing_counts_as_a_connection_and_holds_up_no_stop() {
+    let (site, tls) =
+        site("server { listen 127.0.0.1:{PORT} ssl; {ONE} client_header_timeout 10m; location / { stub_status; } }");
+    let silent = TcpStream::connect(site.setup().address()).unwrap();
+    eventually("it to be counted", || body(&site, &tls).starts_with("Active connections: 2 "));
+    site.signal(Signal::Quit);
+    // The end of the connection is the end of the server's wait for it.
+    silent.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!((&silent).read(&mut [0; 1]).unwrap(), 0);
+}

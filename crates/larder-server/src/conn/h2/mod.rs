@@ -74,8 +74,14 @@ enum End {
 
 impl Connection {
     /// A connection whose first bytes, if any were read, are `first`.
-    pub fn new(stream: Stream, first: Vec<u8>, config: &Config, client: Rc<Client>, worker: Rc<Worker>) -> Self {
-        let seat = worker.sit();
+    pub fn new(
+        stream: Stream,
+        first: Vec<u8>,
+        config: &Config,
+        client: Rc<Client>,
+        worker: Rc<Worker>,
+        seat: Seat,
+    ) -> Self {
         let shared = Shared::new(config, &worker);
         Self {
             stream,
