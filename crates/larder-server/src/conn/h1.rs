@@ -25,7 +25,7 @@ use crate::worker::{Seat, Worker};
 use super::send::{self, Rest, SendError};
 use super::sink::Sink;
 use super::stream::Stream;
-use super::{Inbound, Io, ReadError, linger, tunnel};
+use super::{Inbound, Io, ReadError, ensure, linger, tunnel};
 
 /// The timer of a connection that has no limit: far away.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -320,12 +320,6 @@ impl Connection {
 
 /// Room for a head to grow by, at least.
 const MIN_READ_BYTES: usize = 16 * 1024;
-
-fn ensure(buffer: &mut Vec<u8>, bytes: usize) {
-    if buffer.len() < bytes {
-        buffer.resize(bytes, 0);
-    }
-}
 
 /// Writes the log lines of a finished exchange.
 fn finish(ex: &mut Exchange, cx: &Cx) {

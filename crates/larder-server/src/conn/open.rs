@@ -147,11 +147,7 @@ async fn closing(worker: &Worker, seat: &Seat) {
 async fn more(socket: &Socket, first: &mut Vec<u8>) -> Result<(), Refused> {
     loop {
         socket.readable().await?;
-        let held = first.len();
-        first.resize(held + FIRST_BYTES, 0);
-        let read = socket.try_read(&mut first[held..]);
-        first.truncate(held + *read.as_ref().unwrap_or(&0));
-        match read {
+        match socket.try_read_more(first, FIRST_BYTES) {
             Ok(0) => return Err(Refused::Gone),
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

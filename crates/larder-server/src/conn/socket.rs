@@ -46,6 +46,15 @@ impl Socket {
         }
     }
 
+    /// Reads what is there now, up to `bytes`, to the end of `buf`.
+    pub fn try_read_more(&self, buf: &mut Vec<u8>, bytes: usize) -> io::Result<usize> {
+        let held = buf.len();
+        buf.resize(held + bytes, 0);
+        let read = self.try_read(&mut buf[held..]);
+        buf.truncate(held + *read.as_ref().unwrap_or(&0));
+        read
+    }
+
     /// Writes what fits now.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {

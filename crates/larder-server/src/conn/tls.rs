@@ -13,6 +13,7 @@ use tokio::io::ReadBuf;
 
 use crate::worker::Worker;
 
+use super::ensure;
 use super::socket::{Peeked, Socket};
 
 /// How much plaintext is encrypted at once, so that little is held for a client that does not read.
@@ -59,13 +60,10 @@ pub struct Buffers {
 
 impl Buffers {
     /// Puts the beginning of a record in place, with room for a whole one behind it; returns its length.
-    fn begin_with(&mut self, partial: &[u8]) -> io::Result<usize> {
-        if partial.len() > PARTIAL_BYTES_MAX {
-            return Err(io::Error::other("a handshake message is too long"));
-        }
-        self.incoming.resize(partial.len() + RECORD_BYTES_MAX, 0);
+    fn begin_with(&mut self, partial: &[u8]) -> usize {
+        ensure(&mut self.incoming, partial.len() + RECORD_BYTES_MAX);
         self.incoming[..partial.len()].copy_from_slice(partial);
-        Ok(partial.len())
+        partial.len()
     }
 }
 
@@ -86,14 +84,10 @@ impl Tls {
         let mut state = self.state.borrow_mut();
         let mut lent = self.worker.tls_buffers.borrow_mut();
         let lent = &mut *lent;
-        let held = std::mem::take(&mut state.partial);
-        lent.incoming.clear();
-        lent.incoming.extend_from_slice(&held);
-        let n = held.len();
-        let progress = state.take(n, lent, &self.session, &self.socket)?;
-        let plain = std::mem::take(&mut lent.plain);
-        state.plain.extend_from_slice(&plain);
-        lent.plain = plain;
+        let held = lent.begin_with(&state.partial);
+        state.partial = Vec::new();
+        let progress = state.take(held, lent, &self.session, &self.socket)?;
+        state.plain.extend_from_slice(&lent.plain);
         Ok(progress)
     }
 
@@ -103,14 +97,8 @@ impl Tls {
             std::future::poll_fn(|task| self.poll_flush(task)).await?;
             self.socket.readable().await?;
             let mut state = self.state.borrow_mut();
-            let held = state.partial.len();
-            if held > PARTIAL_BYTES_MAX {
-                return Err(io::Error::other("a handshake message is too long"));
-            }
-            state.partial.resize(held + RECORD_BYTES_MAX, 0);
-            let read = self.socket.try_read(&mut state.partial[held..]);
-            state.partial.truncate(held + *read.as_ref().unwrap_or(&0));
-            match read {
+            state.check_partial()?;
+            match self.socket.try_read_more(&mut state.partial, RECORD_BYTES_MAX) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -145,8 +133,9 @@ impl Tls {
             }
             let mut lent = self.worker.tls_buffers.borrow_mut();
             let lent = &mut *lent;
-            let held = lent.begin_with(&state.partial)?;
-            let mut read = ReadBuf::new(&mut lent.incoming[held..]);
+            state.check_partial()?;
+            let held = lent.begin_with(&state.partial);
+            let mut read = ReadBuf::new(&mut lent.incoming[held..held + RECORD_BYTES_MAX]);
             ready!(self.socket.poll_read(task, &mut read))?;
             let n = read.filled().len();
             if n == 0 {
@@ -241,8 +230,11 @@ impl Tls {
         }
         let mut lent = self.worker.tls_buffers.borrow_mut();
         let lent = &mut *lent;
-        let Ok(held) = lent.begin_with(&state.partial) else { return Peeked::Gone };
-        match self.socket.try_read(&mut lent.incoming[held..]) {
+        if state.check_partial().is_err() {
+            return Peeked::Gone;
+        }
+        let held = lent.begin_with(&state.partial);
+        match self.socket.try_read(&mut lent.incoming[held..held + RECORD_BYTES_MAX]) {
             Ok(0) => (state.ended, state.has_left) = (true, true),
             Ok(n) => {
                 state.partial = Vec::new();
@@ -276,6 +268,14 @@ impl Tls {
 const SLICES_MAX: usize = 16;
 
 impl State {
+    /// Refuses what goes on and on without becoming whole.
+    fn check_partial(&self) -> io::Result<()> {
+        match self.partial.len() {
+            ..=PARTIAL_BYTES_MAX => Ok(()),
+            _ => Err(io::Error::other("a handshake message is too long")),
+        }
+    }
+
     /// Takes the records of the first `len` bytes of the lent buffer; plaintext is left in the lent one.
     fn take(
         &mut self,

@@ -28,7 +28,7 @@ use crate::request::{self, Response, Stop, deliver};
 use crate::worker::{Seat, Worker};
 
 use super::stream::Stream;
-use super::{linger, memory, send};
+use super::{ensure, linger, memory, send};
 
 pub use handle::Handle;
 use shared::{OUT_BYTES_MAX, Shared};
@@ -107,13 +107,17 @@ impl Connection {
         self.deadline = Instant::now() + limit;
         self.patience = limit;
         let first = std::mem::take(&mut self.partial);
-        if self.used(&first).is_err() {
-            self.last_words();
-            return;
-        }
-        let sleep = tokio::time::sleep_until(self.deadline);
-        tokio::pin!(sleep);
-        let end = std::future::poll_fn(|task| self.poll(task, sleep.as_mut())).await;
+        let end = match self.used(&first) {
+            Ok(()) => {
+                let sleep = tokio::time::sleep_until(self.deadline);
+                tokio::pin!(sleep);
+                std::future::poll_fn(|task| self.poll(task, sleep.as_mut())).await
+            }
+            Err(end) => {
+                self.last_words();
+                end
+            }
+        };
         self.shared.end();
         match end {
             End::Close => {}
@@ -197,9 +201,7 @@ impl Connection {
         let worker = Rc::clone(&self.worker);
         let mut buffer = worker.read_buffer.borrow_mut();
         let held = self.partial.len();
-        if buffer.len() < held + READ_BYTES {
-            buffer.resize(held + READ_BYTES, 0);
-        }
+        ensure(&mut buffer, held + READ_BYTES);
         let mut read = ReadBuf::new(&mut buffer[held..]);
         let n = match self.stream.poll_read(task, &mut read) {
             Poll::Ready(Ok(())) => read.filled().len(),

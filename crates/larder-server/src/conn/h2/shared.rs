@@ -73,6 +73,11 @@ struct Slot {
     writer: Option<Waker>,
 }
 
+/// The stream of this number, if a task works on it. There are few, so that a search costs less than a table.
+fn slot_of(streams: &mut [Slot], id: StreamId) -> Option<&mut Slot> {
+    streams.iter_mut().find(|slot| slot.id == id)
+}
+
 impl Slot {
     fn wake(&mut self) {
         for waker in [self.reader.take(), self.writer.take()].into_iter().flatten() {
@@ -161,7 +166,7 @@ impl Shared {
     /// Takes a piece of a request's body.
     pub fn body(&self, stream: StreamId, data: &[u8], ends: bool) {
         let state = &mut *self.state.borrow_mut();
-        let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == stream) else {
+        let Some(slot) = slot_of(&mut state.streams, stream) else {
             // Nobody wants it; the window of the connection is for the others.
             state.lend(&self.worker);
             state.codec.consumed(stream, data.len(), &mut state.out);
@@ -177,7 +182,7 @@ impl Shared {
     /// The client wants nothing more of a stream.
     pub fn reset_by_peer(&self, stream: StreamId) {
         let mut state = self.state.borrow_mut();
-        match state.streams.iter_mut().find(|slot| slot.id == stream) {
+        match slot_of(&mut state.streams, stream) {
             // Its task lets go of it.
             Some(slot) => {
                 slot.is_gone = true;
@@ -347,7 +352,7 @@ impl Shared {
         if state.is_gone(id) {
             return Tried::Gone;
         }
-        let quota = state.streams.iter().find(|slot| slot.id == id).map_or(0, |slot| slot.quota);
+        let quota = slot_of(&mut state.streams, id).map_or(0, |slot| slot.quota);
         let room = OUT_BYTES_MAX.saturating_sub(state.unsent());
         let room = room.min(state.codec.capacity(id)).min(data.len()).min(quota);
         if room == 0 && !data.is_empty() {
@@ -356,7 +361,7 @@ impl Shared {
         state.lend(&self.worker);
         let sent = state.codec.send_data(id, &data[..room], false, &mut state.out);
         let round = state.round;
-        if let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) {
+        if let Some(slot) = slot_of(&mut state.streams, id) {
             slot.quota -= sent.min(slot.quota);
             slot.sent_in = round;
         }
@@ -372,7 +377,7 @@ impl Shared {
         }
         let has_room = state.codec.capacity(id) > 0 && state.unsent() < OUT_BYTES_MAX;
         let is_idle = state.unsent() == 0;
-        let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) else { return Tried::Gone };
+        let Some(slot) = slot_of(&mut state.streams, id) else { return Tried::Gone };
         if has_room && is_idle {
             // All has left; another round would begin at once.
             slot.quota = slot.quota.max(SHARE_BYTES_MIN);
@@ -407,7 +412,7 @@ impl Shared {
     /// Takes a piece of the request's body; `None` at its end.
     pub fn read(&self, id: StreamId, waker: &Waker) -> Tried<Option<Bytes>> {
         let state = &mut *self.state.borrow_mut();
-        let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) else { return Tried::Gone };
+        let Some(slot) = slot_of(&mut state.streams, id) else { return Tried::Gone };
         if !slot.body.is_empty() {
             let piece = Bytes::from(std::mem::take(&mut slot.body));
             state.lend(&self.worker);
@@ -433,7 +438,7 @@ impl Shared {
     /// Whether the client has left; else remembers whom to wake.
     pub fn has_left(&self, id: StreamId, waker: &Waker) -> bool {
         let state = &mut *self.state.borrow_mut();
-        let Some(slot) = state.streams.iter_mut().find(|slot| slot.id == id) else { return true };
+        let Some(slot) = slot_of(&mut state.streams, id) else { return true };
         if !slot.is_gone {
             slot.reader = Some(waker.clone());
         }
