@@ -1,71 +1,104 @@
-//! What left lately, as fingerprints: a thing that comes back soon was let go too early.
+//! What left lately: a thing that is wanted again soon comes back with the uses it had.
 
-use std::collections::VecDeque;
-
-use hashbrown::HashTable;
-
-/// A bounded FIFO of the fingerprints of keys. False positives are one in millions, and harmless.
+/// The fingerprints of things that left, with their uses, in rows of a cache line each.
+///
+/// A row forgets its oldest when it is full, so the whole forgets about what left longest ago. Two keys of one
+/// fingerprint are one in some ten millions of looks, and harmless.
 #[derive(Default)]
 pub(super) struct Ghost {
-    order: VecDeque<u32>,
-    here: HashTable<u32>,
+    rows: Vec<[u32; ROW]>,
 }
 
 impl Ghost {
-    /// Remembers `hash`; forgets the oldest beyond `len_max`.
-    pub(super) fn push(&mut self, hash: u64, len_max: usize) {
-        while self.order.len() >= len_max.max(1) {
-            let Some(oldest) = self.order.pop_front() else {
-                break;
-            };
-            self.forget(oldest);
-        }
-        let print = fingerprint(hash);
-        self.order.push_back(print);
-        if self.here.find(place(print), |&p| p == print).is_none() {
-            self.here.insert_unique(place(print), print, |&p| place(p));
+    /// Remembers that `hash` left after `uses`; there is room for about as many as `len`, the things that are here.
+    pub(super) fn push(&mut self, hash: u64, uses: u8, len: usize) {
+        self.fit(len);
+        let print = mark(hash, uses);
+        if let Some(row) = self.row(hash) {
+            let at = row.iter().position(|&mark| mark == EMPTY || is_of(mark, hash)).unwrap_or(ROW - 1);
+            row[..=at].rotate_right(1);
+            row[0] = print;
         }
     }
 
-    /// Whether `hash` left lately; it is forgotten now.
-    pub(super) fn take(&mut self, hash: u64) -> bool {
-        // Its place in the order stays until it comes up there, and counts for nothing.
-        self.forget(fingerprint(hash))
+    /// The uses that `hash` had when it left lately; it is forgotten now.
+    pub(super) fn take(&mut self, hash: u64) -> Option<u8> {
+        let row = self.row(hash)?;
+        let at = row.iter().position(|&mark| is_of(mark, hash))?;
+        let uses = (row[at] & USES_MASK) as u8;
+        row[at..].rotate_left(1);
+        row[ROW - 1] = EMPTY;
+        Some(uses)
     }
 
-    fn forget(&mut self, print: u32) -> bool {
-        match self.here.find_entry(place(print), |&p| p == print) {
-            Ok(slot) => {
-                slot.remove();
-                true
-            }
-            Err(_) => false,
+    /// Makes as many rows as `len` things need. What was remembered is lost then, which happens while a shelf grows.
+    fn fit(&mut self, len: usize) {
+        let rows = len.div_ceil(ROW).next_power_of_two();
+        if rows > self.rows.len() || rows * SLACK < self.rows.len() {
+            self.rows = vec![[EMPTY; ROW]; rows];
         }
     }
+
+    fn row(&mut self, hash: u64) -> Option<&mut [u32; ROW]> {
+        // The number of rows is a power of two. The fingerprint takes the bits above these.
+        let at = hash as usize & self.rows.len().wrapping_sub(1);
+        self.rows.get_mut(at)
+    }
 }
 
-fn fingerprint(hash: u64) -> u32 {
-    (hash >> 32) as u32 ^ hash as u32
+/// A fingerprint above, the uses in the lowest bits. Never [`EMPTY`]: whoever left was used once.
+fn mark(hash: u64, uses: u8) -> u32 {
+    (hash >> 32) as u32 & !USES_MASK | u32::from(uses).clamp(1, USES_MASK)
 }
 
-/// Spreads a fingerprint over the 64 bits that a table looks at.
-fn place(print: u32) -> u64 {
-    u64::from(print).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+fn is_of(mark: u32, hash: u64) -> bool {
+    mark != EMPTY && (mark ^ (hash >> 32) as u32) & !USES_MASK == 0
 }
+
+/// Marks in a row.
+const ROW: usize = 8;
+
+/// Four bits hold the uses.
+const USES_MASK: u32 = 15;
+
+/// A place of a row where nothing is.
+const EMPTY: u32 = 0;
+
+/// With this many times the rows it needs, the ghost shrinks.
+const SLACK: usize = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn hash(number: u64) -> u64 {
+        number << 36
+    }
+
     #[test]
     fn the_oldest_is_forgotten_first_and_a_take_counts_once() {
         let mut ghost = Ghost::default();
-        for hash in 1..=4_u64 {
-            ghost.push(hash, 3);
+        assert_eq!(ghost.take(hash(1)), None);
+        for number in 1..=9 {
+            ghost.push(hash(number), number as u8, ROW);
         }
-        for (hash, here) in [(1, false), (2, true), (2, false), (4, true), (9, false)] {
-            assert_eq!(ghost.take(hash), here, "{hash}");
+        for (number, uses) in [(1, None), (2, Some(2)), (2, None), (9, Some(9)), (10, None)] {
+            assert_eq!(ghost.take(hash(number)), uses, "{number}");
         }
-        assert!(ghost.order.len() <= 3);
+        ghost.push(hash(3), 7, ROW);
+        assert_eq!((ghost.take(hash(3)), ghost.take(hash(3))), (Some(7), None), "the newer mark replaces the older");
+    }
+
+    #[test]
+    fn about_as_many_are_remembered_as_are_here() {
+        let mut ghost = Ghost::default();
+        let spread = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        for number in 0..5000 {
+            ghost.push(spread(number), 1, 1000);
+        }
+        assert!((0..2000).all(|number| ghost.take(spread(number)).is_none()), "long gone");
+        let lately = (4500..5000).filter(|&number| ghost.take(spread(number)).is_some()).count();
+        assert!(lately > 450, "{lately} of the last 500");
+        assert!(ghost.rows.len() * ROW <= 2048);
     }
 }

@@ -1,24 +1,35 @@
-//! The shelf's marks on a thing it keeps.
+//! The shelf's marks on a thing it keeps, and what getting it again would cost.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-/// The shelf's marks on a thing it keeps: its hash, its place, and how often it was used of late.
+use super::slab::NOWHERE;
+use super::worth::USES_MAX;
+
+/// The shelf's marks on a thing it keeps: its hash, its place, its cost, and how often it was used of late.
 ///
 /// It lives inside the thing, so that whoever holds one can note a use without the shelf.
 pub struct Seat {
     hash: u64,
-    /// Uses since it came or was last passed over, saturating at [`USES_MAX`].
+    /// Microseconds of the origin's time that a miss of it costs; 0 is unknown.
+    cost_micros: AtomicU32,
+    /// Uses since it came or was last passed over, saturating at [`NEW_USES_MAX`].
     uses: AtomicU8,
     gone: AtomicBool,
-    /// The node in the queues, or [`NOWHERE`]. Written under the lock of the queues only.
+    /// The node on the ladder, or [`NOWHERE`]. Written under the lock of the ladder only.
     node: AtomicU32,
 }
 
 impl Seat {
     /// The seat of a thing that is not on a shelf yet.
     pub fn new(hash: u64) -> Self {
-        Self { hash, uses: AtomicU8::new(0), gone: AtomicBool::new(false), node: AtomicU32::new(NOWHERE) }
+        Self {
+            hash,
+            cost_micros: AtomicU32::new(0),
+            uses: AtomicU8::new(0),
+            gone: AtomicBool::new(false),
+            node: AtomicU32::new(NOWHERE),
+        }
     }
 
     /// The hash of the key.
@@ -26,12 +37,25 @@ impl Seat {
         self.hash
     }
 
+    /// What a miss of it costs, in microseconds of the origin's time; 0 while nobody knows.
+    pub fn cost_micros(&self) -> u32 {
+        self.cost_micros.load(Ordering::Relaxed)
+    }
+
+    /// Says what a miss of it costs, in microseconds of the origin's time. 0 means unknown: as much as a typical one.
+    ///
+    /// The shelf reads it when the thing is put there, when it is told of a weight ([`super::MemoryShelf::reweigh`]),
+    /// and when it chooses who leaves.
+    pub fn set_cost_micros(&self, micros: u32) {
+        self.cost_micros.store(micros, Ordering::Relaxed);
+    }
+
     /// Notes a use. A hot thing is only read: its count has reached the top.
     #[inline]
     pub fn touch(&self) {
         let uses = self.uses.load(Ordering::Relaxed);
-        // A lost update of two threads costs one count of three, a locked add would cost every hit.
-        if uses < USES_MAX {
+        // A lost update of two threads costs one count of eleven, a locked add would cost every hit.
+        if uses < NEW_USES_MAX {
             self.uses.store(uses + 1, Ordering::Relaxed);
         }
     }
@@ -68,13 +92,12 @@ impl fmt::Debug for Seat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat")
             .field("hash", &self.hash)
+            .field("cost_micros", &self.cost_micros())
             .field("uses", &self.uses())
             .field("gone", &self.is_gone())
             .finish_non_exhaustive()
     }
 }
 
-/// The most uses that are told apart: two bits, as S3-FIFO has them.
-const USES_MAX: u8 = 3;
-
-const NOWHERE: u32 = u32::MAX;
+/// The most uses that are told apart between two looks: with the one that brought it, as many as count.
+const NEW_USES_MAX: u8 = USES_MAX - 1;

@@ -57,6 +57,11 @@ fn get(shelf: &MemoryShelf<Page>, number: u64) -> Option<Arc<Page>> {
     shelf.get(hash(number), &key(number))
 }
 
+/// Whether it is here; no use of it.
+fn holds(shelf: &MemoryShelf<Page>, number: u64) -> bool {
+    shelf.inner.find(hash(number), &key(number)).is_some()
+}
+
 /// What a cache does on a miss. `None` when there is no room.
 fn put(shelf: &MemoryShelf<Page>, number: u64, bytes: usize) -> Option<Arc<Page>> {
     let reservation = shelf.reserve(bytes)?;
@@ -118,7 +123,87 @@ fn a_scan_of_what_is_read_once_does_not_push_out_what_is_hot() {
 }
 
 #[test]
-fn what_comes_back_soon_goes_past_the_small_queue() {
+fn one_sweep_through_everything_leaves_the_hot_set_where_it_is() {
+    // A crawler asks once for five times as many pages as fit, of all sizes and costs, and nobody else asks meanwhile.
+    let shelf = shelf(1000 * 100);
+    for round in 0..5 {
+        for number in 0..500 {
+            assert_eq!(read_through(&shelf, number, 100), round > 0, "half of the shelf is hot");
+        }
+    }
+    for number in 0..5_000_u64 {
+        let swept = put(&shelf, 1_000_000 + number, 20 + hash(number) as usize % 160).expect("it fits");
+        swept.seat.set_cost_micros(1000 + hash(number + 7) as u32 % 100_000);
+        shelf.reweigh(&swept);
+    }
+    let kept = (0..500).filter(|&number| holds(&shelf, number)).count();
+    assert!(kept >= 495, "{kept} of 500 stayed");
+    assert!(shelf.used() <= 100_000);
+}
+
+#[test]
+fn what_was_wanted_of_old_leaves_when_nobody_wants_it_any_more() {
+    let shelf = shelf(1000 * 100);
+    for number in (0..500).cycle().take(100 * 500) {
+        read_through(&shelf, number, 100);
+    }
+    // Other pages are in favour now: as many as fit, each of them asked for now and then.
+    for round in 0..40 {
+        for number in 0..900 {
+            read_through(&shelf, 10_000 + number, 100);
+        }
+        if round == 0 {
+            let old = (0..500).filter(|&number| holds(&shelf, number)).count();
+            assert!(old >= 400, "{old} of 500: favourites do not leave at once");
+        }
+    }
+    let old = (0..500).filter(|&number| holds(&shelf, number)).count();
+    let new = (0..900).filter(|&number| holds(&shelf, 10_000 + number)).count();
+    assert!(old <= 100 && new >= 890, "{old} old ones of 500, {new} new ones of 900");
+}
+
+#[test]
+fn the_dear_and_the_small_stay_longer() {
+    // Every page is asked for as often: one in four costs much to make, one in four is big.
+    let shelf = shelf(400 * 250);
+    let is_dear = |number: u64| number % 4 == 1;
+    let is_big = |number: u64| number % 4 == 2;
+    for _ in 0..10 {
+        for number in 0..1000 {
+            if get(&shelf, number).is_some() {
+                continue;
+            }
+            let page = put(&shelf, number, if is_big(number) { 1000 } else { 200 }).expect("it fits");
+            page.seat.set_cost_micros(if is_dear(number) { 400_000 } else { 20_000 });
+            shelf.reweigh(&page);
+        }
+    }
+    let kept = |wanted: &dyn Fn(u64) -> bool| (0..1000).filter(|&n| wanted(n) && holds(&shelf, n)).count();
+    assert_eq!(kept(&is_dear), 250, "all of the dear");
+    assert!(kept(&is_big) <= 25, "few of the big: {}", kept(&is_big));
+    let others = kept(&|number| !is_dear(number) && !is_big(number));
+    assert!(others >= 120, "the room that is left is for the others: {others}");
+}
+
+#[test]
+fn an_unknown_cost_is_neither_dear_nor_cheap() {
+    let shelf = shelf(300 * 100);
+    for (numbers, micros) in [(0..100, 1_000_000), (100..200, 1_000), (200..300, 0)] {
+        for number in numbers {
+            let page = put(&shelf, number, 100).expect("it fits");
+            page.seat.set_cost_micros(micros);
+            shelf.reweigh(&page);
+        }
+    }
+    for number in 1000..1150 {
+        put(&shelf, number, 100).expect("it fits");
+    }
+    let kept = [0..100, 100..200, 200..300].map(|numbers| numbers.filter(|&n| holds(&shelf, n)).count());
+    assert!(kept[0] == 100 && kept[1] == 0 && kept[2] >= 40, "dear, cheap, unknown: {kept:?}");
+}
+
+#[test]
+fn what_comes_back_soon_counts_more_than_what_is_new() {
     let shelf = shelf(100 * 100);
     for number in 0..150 {
         read_through(&shelf, number, 100);
@@ -126,10 +211,10 @@ fn what_comes_back_soon_goes_past_the_small_queue() {
     let gone = (0..150).find(|&n| get(&shelf, n).is_none()).expect("50 left");
     assert!(put(&shelf, gone, 100).is_some());
     assert_eq!(shelf.stats().returned, 1);
-    for number in 1000..1080 {
+    for number in 1000..1180 {
         read_through(&shelf, number, 100);
     }
-    assert!(get(&shelf, gone).is_some(), "a scan of 80 passes it by");
+    assert!(get(&shelf, gone).is_some(), "a scan of 180 passes it by");
 }
 
 #[test]
@@ -290,5 +375,5 @@ fn no_race_passes_the_limit_and_all_bytes_come_back() {
     let kept: usize = (0..800).filter_map(|n| get(&shelf, n)).map(|page| page.weight()).sum();
     assert_eq!((shelf.used(), shelf.weight()), (kept as u64, kept as u64));
     let found = (0..800).filter(|&n| get(&shelf, n).is_some()).count();
-    assert_eq!(found, shelf.len(), "index and queues hold the same");
+    assert_eq!(found, shelf.len(), "index and ladder hold the same");
 }
