@@ -1,0 +1,45 @@
+//! A shelf on a disk: a log of segment files, and an index of it in memory.
+//!
+//! ```text
+//! store, remove -> Queue -> writer thread -> batches -> segments     space.rs counts them, oldest leave first
+//! find          -> Index, Live: memory only                          16 bytes a page, a hint
+//! read          -> read.rs: every byte verified                      on reader threads if it must wait
+//! PinnedBody    -> sendfile from the page cache
+//! ```
+//!
+//! A file is written once, from its start to its end, and past the page cache where that can be, and goes as a whole.
+//! So bytes that are queued on a socket never change. Nobody but the shelf's own threads waits for the disk, and what
+//! fails costs pages, never answers. Start with [`DiskShelf`], then `writer/`.
+
+mod body;
+mod bytes;
+mod files;
+mod footer;
+mod found;
+mod health;
+mod index;
+mod inspect;
+mod queue;
+mod read;
+mod readers;
+mod record;
+mod removals;
+mod segment;
+mod shared;
+mod shelf;
+mod space;
+mod stats;
+mod superblock;
+mod units;
+mod writer;
+
+pub use body::{DiskBody, PinnedBody, Ready};
+pub use files::{DiskRoom, Files, Listed, OpenFile, RealFiles};
+pub use found::{Found, Stored, StoredBody};
+pub use health::{DiskEvent, DiskState};
+pub use inspect::{Finding, Inspect, RecordView, Report};
+pub use record::{Kind, Span};
+pub use shelf::{DiskOptions, DiskShelf, Page, PageBody, Skipped};
+pub use space::DiskLimits;
+pub use stats::DiskStats;
+pub use writer::CLEAR_FILE;

@@ -1,0 +1,245 @@
+//! Reading records: everything is verified, and what is wrong in any way is a miss.
+
+use std::io;
+
+use bytes::Bytes;
+
+use super::body::DiskBody;
+use super::files::OpenFile;
+use super::found::{Found, Place, Stored, StoredBody};
+use super::record::{Header, Kind, Span, is_whole, parse_spans, sequence_of};
+use super::segment::Segment;
+use super::shared::Shared;
+use std::sync::Arc;
+
+/// Whether a read may wait for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Never,
+    Allowed,
+}
+
+/// Why a record brought no page.
+#[derive(Debug)]
+pub(super) enum NoPage {
+    /// It cannot be had without waiting.
+    WouldBlock,
+    /// It is another key's: two keys have one hash.
+    OtherKey,
+    Expired,
+    /// Parts of its body have been evicted.
+    Gone,
+    /// It is not as it was written.
+    Corrupt,
+    Failed(io::Error),
+}
+
+/// A record that was read and verified.
+pub(super) struct Record {
+    pub(super) header: Header,
+    pub(super) key: Bytes,
+    pub(super) head: Bytes,
+    pub(super) body: RecordBody,
+}
+
+pub(super) enum RecordBody {
+    /// Verified.
+    Memory(Bytes),
+    /// Where it lies, longer than was asked for.
+    Spans(Vec<Span>),
+}
+
+/// Reads all that was found. `None` when that would wait and must not.
+pub(super) fn read_all(
+    shared: &Arc<Shared>,
+    key: &[u8],
+    found: &Found,
+    body_max: usize,
+    wait: Wait,
+) -> Option<Vec<Stored>> {
+    let mut all = Vec::with_capacity(found.places.len());
+    for place in &found.places {
+        match read_page(shared, key, place, found.now, body_max, wait) {
+            Ok(stored) => {
+                shared.counters.read.add(1);
+                shared.health.read_well();
+                all.push(stored);
+            }
+            Err(NoPage::WouldBlock) => return None,
+            Err(why) => note_miss(shared, found, place, why),
+        }
+    }
+    Some(all)
+}
+
+fn note_miss(shared: &Shared, found: &Found, place: &Place, why: NoPage) {
+    match why {
+        NoPage::WouldBlock | NoPage::OtherKey => {}
+        NoPage::Expired => {
+            shared.counters.expired.add(1);
+            shared.drop_place(found.hash, place);
+        }
+        NoPage::Gone => shared.drop_place(found.hash, place),
+        NoPage::Corrupt => {
+            shared.counters.corrupt.add(1);
+            shared.drop_place(found.hash, place);
+        }
+        NoPage::Failed(error) => {
+            shared.counters.read_errors.add(1);
+            shared.drop_place(found.hash, place);
+            shared.health.read_failed(found.now, &error);
+        }
+    }
+}
+
+fn read_page(
+    shared: &Arc<Shared>,
+    key: &[u8],
+    place: &Place,
+    now: u64,
+    body_max: usize,
+    wait: Wait,
+) -> Result<Stored, NoPage> {
+    let record = read_record(shared, place, body_max, wait)?;
+    let header = &record.header;
+    if record.key != key || header.variant != place.variant {
+        return Err(NoPage::OtherKey);
+    }
+    if header.expires_at <= now {
+        return Err(NoPage::Expired);
+    }
+    let body = match record.body {
+        RecordBody::Memory(bytes) => StoredBody::Memory(bytes),
+        RecordBody::Spans(spans) => {
+            let body = DiskBody::of(shared, spans);
+            if !body.is_here() {
+                return Err(NoPage::Gone);
+            }
+            body.lasts_until(header.expires_at);
+            if body.len() <= body_max as u64 {
+                StoredBody::Memory(gather(shared, body.spans(), wait)?)
+            } else {
+                StoredBody::Disk(body)
+            }
+        }
+    };
+    Ok(Stored {
+        head: record.head,
+        body,
+        stored_at: header.stored_at,
+        expires_at: header.expires_at,
+        cost_micros: header.cost_micros,
+        variant: header.variant,
+    })
+}
+
+/// Reads the record of a page. A body of up to `body_max` comes along, a longer one as the place it has.
+pub(super) fn read_record(shared: &Shared, place: &Place, body_max: usize, wait: Wait) -> Result<Record, NoPage> {
+    let file = open(shared, &place.segment, wait)?;
+    let (at, len) = (u64::from(place.offset), place.len as usize);
+    let first = if len <= body_max.saturating_add(FIRST_READ_BYTES) { len } else { FIRST_READ_BYTES };
+    let mut bytes = vec![0; first];
+    read_exact(file, &mut bytes, at, wait)?;
+    let sequence = sequence_of(place.segment.sequence, place.offset);
+    let header = Header::parse(&bytes, shared.id(), sequence).ok_or(NoPage::Corrupt)?;
+    if header.record_bytes() > len {
+        return Err(NoPage::Corrupt);
+    }
+    let with_body = match header.kind {
+        Kind::Page => header.body_bytes as usize <= body_max,
+        Kind::Spans => true,
+        Kind::Slice | Kind::Tombstone => return Err(NoPage::Corrupt),
+    };
+    let wanted = if with_body { header.record_bytes() } else { header.body_start() };
+    if wanted > bytes.len() {
+        let had = bytes.len();
+        bytes.resize(wanted, 0);
+        read_exact(file, &mut bytes[had..], at + had as u64, wait)?;
+    }
+    if !is_whole(&bytes, &header) {
+        return Err(NoPage::Corrupt);
+    }
+    // What is kept is as long as it needs to be.
+    bytes.truncate(wanted);
+    let bytes = Bytes::from(bytes);
+    let head_start = header.body_start() - header.head_bytes as usize;
+    let key = bytes.slice(super::record::HEADER_BYTES..head_start);
+    let head = bytes.slice(head_start..header.body_start());
+    let body = if with_body {
+        let body = bytes.slice(header.body_start()..);
+        if crc32c::crc32c(&body) != header.body_crc {
+            return Err(NoPage::Corrupt);
+        }
+        match header.kind {
+            Kind::Spans => RecordBody::Spans(parse_spans(&body).ok_or(NoPage::Corrupt)?),
+            Kind::Page | Kind::Slice | Kind::Tombstone => RecordBody::Memory(body),
+        }
+    } else {
+        RecordBody::Spans(vec![Span {
+            segment: place.segment.sequence,
+            offset: place.offset + header.body_start() as u32,
+            len: header.body_bytes,
+            crc: header.body_crc,
+        }])
+    };
+    Ok(Record { header, key, head, body })
+}
+
+/// The bytes of `spans`, verified, in one piece.
+pub(super) fn gather(shared: &Shared, spans: &[Span], wait: Wait) -> Result<Bytes, NoPage> {
+    let mut bytes = vec![0; spans.iter().map(|span| span.len as usize).sum()];
+    let mut rest = &mut bytes[..];
+    for span in spans {
+        let (into, behind) = rest.split_at_mut(span.len as usize);
+        let segment = shared.live.get(span.segment).ok_or(NoPage::Gone)?;
+        read_span(shared, &segment, span, into, wait)?;
+        rest = behind;
+    }
+    Ok(Bytes::from(bytes))
+}
+
+/// Reads and verifies the bytes of one span, which must be as long as `into`.
+pub(super) fn read_span(
+    shared: &Shared,
+    segment: &Segment,
+    span: &Span,
+    into: &mut [u8],
+    wait: Wait,
+) -> Result<(), NoPage> {
+    read_exact(open(shared, segment, wait)?, into, u64::from(span.offset), wait)?;
+    if crc32c::crc32c(into) != span.crc {
+        return Err(NoPage::Corrupt);
+    }
+    segment.set_verified(span.offset, span.len);
+    Ok(())
+}
+
+fn open<'a>(shared: &Shared, segment: &'a Segment, wait: Wait) -> Result<&'a Arc<dyn OpenFile>, NoPage> {
+    match wait {
+        Wait::Never => segment.open_reader().ok_or(NoPage::WouldBlock),
+        Wait::Allowed => match segment.reader(&*shared.files) {
+            Ok(file) => Ok(file),
+            // Deleted by hand.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(NoPage::Gone),
+            Err(error) => Err(NoPage::Failed(error)),
+        },
+    }
+}
+
+fn read_exact(file: &Arc<dyn OpenFile>, into: &mut [u8], at: u64, wait: Wait) -> Result<(), NoPage> {
+    match wait {
+        Wait::Never => match file.read_at_nowait(into, at) {
+            Ok(read) if read == into.len() => Ok(()),
+            // Not there, not known to this file system, or an error that the reader threads will meet again.
+            Ok(_) | Err(_) => Err(NoPage::WouldBlock),
+        },
+        Wait::Allowed => match file.read_at(into, at) {
+            Ok(read) if read == into.len() => Ok(()),
+            Ok(_) => Err(NoPage::Corrupt),
+            Err(error) => Err(NoPage::Failed(error)),
+        },
+    }
+}
+
+/// Read at first of a record whose body stays where it is: header, key and usually the whole head.
+const FIRST_READ_BYTES: usize = 8 * 1024;

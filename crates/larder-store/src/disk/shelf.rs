@@ -1,0 +1,386 @@
+//! The handle of a disk shelf: what its users call, none of which waits for a disk.
+
+use std::any::Any;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::body::{DiskBody, PATIENCE};
+use super::files::{Files, RealFiles};
+use super::found::{Found, Stored};
+use super::health::{DiskEvent, DiskState, Health};
+use super::index::Index;
+use super::queue::{Ack, Command, Queue};
+use super::read::{Wait, read_all};
+use super::readers::Readers;
+use super::record::Span;
+use super::removals::Removals;
+use super::segment::Live;
+use super::shared::Shared;
+use super::space::{DiskLimits, Space};
+use super::stats::{Counters, DiskStats};
+use super::units::Units;
+use super::writer;
+
+/// How a disk shelf is opened.
+pub struct DiskOptions {
+    /// Its folder, for it alone. It is made if it is not there.
+    pub dir: PathBuf,
+    /// How much it may take.
+    pub limits: DiskLimits,
+    /// How many bytes may wait to be written, before pages are skipped; 64 MiB is usual.
+    pub queue_bytes: usize,
+    /// Told what an operator should know. Called on any thread; must not wait.
+    pub events: Arc<dyn Fn(DiskEvent) + Send + Sync>,
+}
+
+/// A page to be stored.
+pub struct Page {
+    /// Its whole key.
+    pub key: Box<[u8]>,
+    /// Which of the pages under the key it is.
+    pub variant: u8,
+    /// Kept with it and given back as it is.
+    pub head: Bytes,
+    /// Its body.
+    pub body: PageBody,
+    /// From when on it is of no use at all, in seconds since 1970.
+    pub expires_at: u64,
+    /// What it cost to make.
+    pub cost_micros: u32,
+    /// Dropped when it is written, or is not going to be.
+    pub holds: Option<Box<dyn Any + Send>>,
+}
+
+/// The body of a page to be stored.
+pub enum PageBody {
+    /// Pieces, in order.
+    Memory(Vec<Bytes>),
+    /// A part of a file, which does not change until the page is written.
+    File {
+        /// The file.
+        file: Arc<File>,
+        /// Where in it the body begins.
+        offset: u64,
+        /// Its length.
+        len: u64,
+    },
+    /// The body of a page that is here already, which gets another head.
+    Disk(DiskBody),
+    /// Slices that were stored before it.
+    Spans(Vec<Span>),
+}
+
+impl PageBody {
+    /// Its length.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Memory(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
+            Self::File { len, .. } => *len,
+            Self::Disk(body) => body.len(),
+            Self::Spans(spans) => spans.iter().map(|span| u64::from(span.len)).sum(),
+        }
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes that are to be written for it.
+    fn fresh_bytes(&self) -> u64 {
+        match self {
+            Self::Memory(_) | Self::File { .. } => self.len(),
+            Self::Disk(_) | Self::Spans(_) => 0,
+        }
+    }
+}
+
+/// Why a page is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Skipped {
+    /// More waits to be written than the queue may hold.
+    #[error("too much waits to be written")]
+    QueueFull,
+    /// It is too big for the shelf.
+    #[error("it is too big for the shelf")]
+    TooBig,
+    /// Nothing is stored now: the shelf failed, is in use by another process, or is stopped.
+    #[error("the shelf does not store anything now")]
+    Out,
+}
+
+/// A shelf on a disk. Clones are the same shelf; when the last is dropped, what is queued is written and it ends.
+#[derive(Clone)]
+pub struct DiskShelf {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.queue.push(Command::Stop(Box::new(|_| {})));
+        self.shared.readers.stop();
+    }
+}
+
+impl DiskShelf {
+    /// Opens the shelf in a folder. Returns at once; what is there can be found when it has been read.
+    pub fn open(options: DiskOptions) -> Self {
+        Self::with_files(options, Arc::new(RealFiles))
+    }
+
+    /// The same with other file operations.
+    pub fn with_files(options: DiskOptions, files: Arc<dyn Files>) -> Self {
+        let (removals_seed, seed) = (files.random(), files.random());
+        let shared = Arc::new(Shared {
+            files,
+            health: Health::new(options.dir.clone(), options.events),
+            dir: options.dir,
+            limits: Mutex::new(options.limits),
+            queue: Queue::default(),
+            queue_bytes_max: options.queue_bytes,
+            index: Index::new(),
+            live: Live::default(),
+            space: Arc::new(Space::default()),
+            units: Units::new(options.limits.inactive),
+            removals: Removals::new(removals_seed),
+            readers: Readers::default(),
+            counters: Counters::default(),
+            clears: AtomicUsize::new(0),
+            is_ticking: AtomicBool::new(false),
+            slice_bytes: AtomicUsize::new(SLICE_BYTES_UNKNOWN),
+            segment_bytes: AtomicU64::new(0),
+            id: AtomicU64::new(0),
+            seed: AtomicU64::new(seed),
+        });
+        writer::start(&shared);
+        Self { handle: Arc::new(Handle { shared }) }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+
+    /// Changes the limits. What no longer fits leaves with the next [`DiskShelf::tick`].
+    pub fn adjust(&self, limits: DiskLimits) {
+        let shared = self.shared();
+        *shared.limits.lock() = limits;
+        shared.units.adjust(limits.inactive);
+        self.tick(shared.units.now());
+    }
+
+    /// Where the pages under `key` may lie, newest first, up to 64. Counts as a use. Memory only, no waiting.
+    pub fn find(&self, key: &[u8], now: u64) -> Found {
+        self.shared().find(key, now)
+    }
+
+    /// Reads what was found, with bodies of up to `body_max`, if that needs no waiting; else `None`.
+    pub fn read_now(&self, key: &[u8], found: &Found, body_max: usize) -> Option<Vec<Stored>> {
+        read_all(self.shared(), key, found, body_max, Wait::Never)
+    }
+
+    /// Reads what was found on the shelf's threads. Takes no longer than a second: then there is nothing.
+    pub async fn read(&self, key: Box<[u8]>, found: Found, body_max: usize) -> Vec<Stored> {
+        if found.is_empty() {
+            return Vec::new();
+        }
+        let shared = Arc::clone(self.shared());
+        let (told, outcome) = oneshot::channel();
+        let is_taken = self.shared().readers.run(Box::new(move || {
+            let read = read_all(&shared, &key, &found, body_max, Wait::Allowed);
+            // Whoever gets the answer may count on what was found being let go of.
+            drop(found);
+            // Whoever asked may have stopped waiting.
+            let _ = told.send(read.unwrap_or_default());
+        }));
+        if !is_taken {
+            return Vec::new();
+        }
+        match tokio::time::timeout(PATIENCE, outcome).await {
+            Ok(read) => read.unwrap_or_default(),
+            Err(_) => {
+                let shared = self.shared();
+                shared.counters.slow_reads.add(1);
+                shared.health.read_slowly(shared.units.now());
+                Vec::new()
+            }
+        }
+    }
+
+    /// Takes a page to be written. Never waits; it can be found when it is written.
+    ///
+    /// What is on the shelf under the same key and variant is found until then. If the page is not stored, now or
+    /// later, the older one is removed: it is out of date.
+    pub fn store(&self, page: Page, now: u64) -> Result<(), Skipped> {
+        let shared = self.shared();
+        shared.units.tell(now);
+        if !shared.health.writes() {
+            shared.counters.skipped_out.add(1);
+            shared.not_stored(&page.key, page.variant, now);
+            return Err(Skipped::Out);
+        }
+        let segment = shared.segment_bytes.load(Ordering::Relaxed);
+        let whole_max = shared.limits().bytes_max.map_or(u64::MAX, |max| max / PAGE_SHARE);
+        let labels = (page.key.len() + page.head.len()) as u64;
+        if page.body.len() > whole_max || (segment > 0 && labels > segment / LABEL_SHARE) {
+            shared.counters.skipped_room.add(1);
+            shared.not_stored(&page.key, page.variant, now);
+            return Err(Skipped::TooBig);
+        }
+        let bytes = usize::try_from(page.body.fresh_bytes() + labels).unwrap_or(usize::MAX);
+        let command = Command::Store { page: Box::new(page), now };
+        self.add(command, bytes.saturating_add(COMMAND_BYTES)).map_err(|command| {
+            if let Command::Store { page, now } = command {
+                shared.not_stored(&page.key, page.variant, now);
+            }
+            Skipped::QueueFull
+        })
+    }
+
+    /// Takes a part of a body that is still growing, of up to [`DiskShelf::slice_bytes`]; `done` is told where it is
+    /// when it is written, or that it is not. Not called when this fails.
+    pub fn store_slice(&self, pieces: Vec<Bytes>, done: Box<dyn FnOnce(Option<Span>) + Send>) -> Result<(), Skipped> {
+        let shared = self.shared();
+        if !shared.health.writes() {
+            shared.counters.skipped_out.add(1);
+            return Err(Skipped::Out);
+        }
+        let bytes: usize = pieces.iter().map(Bytes::len).sum();
+        if bytes > self.slice_bytes() {
+            shared.counters.skipped_room.add(1);
+            return Err(Skipped::TooBig);
+        }
+        self.add(Command::Slice { pieces, done }, bytes.saturating_add(COMMAND_BYTES)).map_err(|_| Skipped::QueueFull)
+    }
+
+    fn add(&self, command: Command, bytes: usize) -> Result<(), Command> {
+        let shared = self.shared();
+        shared.queue.add(command, bytes, shared.queue_bytes_max).inspect_err(|_| shared.counters.skipped_queue.add(1))
+    }
+
+    /// How long a slice may be now.
+    pub fn slice_bytes(&self) -> usize {
+        self.shared().slice_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Removes one variant of a page, or all of them: at once for [`DiskShelf::find`], and for good when it is
+    /// written. Also removes what waits to be written. Gives how many could be found.
+    pub fn remove(&self, key: &[u8], variant: Option<u8>, now: u64) -> usize {
+        self.shared().remove(key, variant, now)
+    }
+
+    /// Removes everything, at once for [`DiskShelf::find`].
+    pub fn clear(&self) {
+        self.shared().clear();
+    }
+
+    /// Lets the shelf look after itself. To be called each second or so; never waits.
+    pub fn tick(&self, now: u64) {
+        let shared = self.shared();
+        shared.units.tell(now);
+        if !shared.is_ticking.swap(true, Ordering::Relaxed) {
+            shared.queue.push(Command::Tick);
+        }
+    }
+
+    /// Ends when all that was taken before is written and durable; true if none of it was lost since the last.
+    pub fn flush(&self) -> impl Future<Output = bool> + Send + use<> {
+        let (told, outcome) = oneshot::channel();
+        self.shared().queue.push(Command::Flush(ack(told)));
+        async move { outcome.await.unwrap_or(false) }
+    }
+
+    /// [`DiskShelf::flush`] for a thread that may wait.
+    pub fn flush_blocking(&self) -> bool {
+        let (told, outcome) = std::sync::mpsc::channel();
+        self.shared().queue.push(Command::Flush(Box::new(move |done| {
+            // Whoever asked may be gone.
+            let _ = told.send(done);
+        })));
+        outcome.recv().unwrap_or(false)
+    }
+
+    /// Writes what is queued, seals the open segment and lets go of the folder. Waits for all of that.
+    pub fn stop(&self) {
+        let (told, outcome) = std::sync::mpsc::channel();
+        self.shared().queue.push(Command::Stop(Box::new(move |done| {
+            // Whoever asked may be gone.
+            let _ = told.send(done);
+        })));
+        // The writer may have been stopped before: then it has dropped the other end.
+        let _ = outcome.recv();
+        self.shared().readers.stop();
+    }
+
+    /// What happened so far, and what is here now.
+    pub fn stats(&self) -> DiskStats {
+        let shared = self.shared();
+        let counters = &shared.counters;
+        DiskStats {
+            state: shared.health.state(),
+            bytes: shared.space.used(),
+            bytes_max: shared.limits().bytes_max,
+            lingering: shared.space.lingering(),
+            objects: shared.index.len(),
+            index_bytes: shared.index.bytes(),
+            segments: shared.live.len(),
+            queued: shared.queue.bytes(),
+            stored: counters.stored.get(),
+            written: counters.written.get(),
+            skipped_queue: counters.skipped_queue.get(),
+            skipped_room: counters.skipped_room.get(),
+            skipped_out: counters.skipped_out.get(),
+            evicted: counters.evicted.get(),
+            reinserted: counters.reinserted.get(),
+            expired: counters.expired.get(),
+            removed: counters.removed.get(),
+            read: counters.read.get(),
+            read_errors: counters.read_errors.get(),
+            write_errors: counters.write_errors.get(),
+            corrupt: counters.corrupt.get(),
+            slow_reads: counters.slow_reads.get(),
+        }
+    }
+
+    /// What it does.
+    pub fn state(&self) -> DiskState {
+        self.shared().health.state()
+    }
+
+    /// Whether it neither reads nor writes.
+    pub fn is_out(&self) -> bool {
+        matches!(self.state(), DiskState::Out | DiskState::Stopped)
+    }
+}
+
+/// Tells an asynchronous waiter.
+fn ack(told: oneshot::Sender<bool>) -> Ack {
+    Box::new(move |done| {
+        // Whoever asked may have stopped waiting.
+        let _ = told.send(done);
+    })
+}
+
+/// One page takes at most one part in this many of the limit.
+const PAGE_SHARE: u64 = 4;
+/// Key and head of a page take at most one part in this many of a segment.
+pub(super) const LABEL_SHARE: u64 = 8;
+/// What a command takes in the queue beside its bytes.
+const COMMAND_BYTES: usize = 256;
+/// The length of slices until the size of segments is known: one that fits every shelf.
+const SLICE_BYTES_UNKNOWN: usize = 8 * 1024;
+
+/// Reads of a memory file by position.
+pub(super) fn read_exact_at(file: &File, into: &mut [u8], at: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, into, at)
+}

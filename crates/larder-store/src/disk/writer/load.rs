@@ -1,0 +1,361 @@
+//! Opening: the lock, what the shelf is, and what is on it.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Writer;
+use super::scan::{read_rows, scan};
+use crate::disk::files::{Files, OpenFile};
+use crate::disk::footer::{BLOCK, Row, SegmentHeader, encode_footer, is_segment};
+use crate::disk::health::{DiskEvent, DiskState};
+use crate::disk::record::Kind;
+use crate::disk::segment::{Segment, sequence_in};
+use crate::disk::space::{charged_for, segment_bytes};
+use crate::disk::superblock::{SUPERBLOCK_BYTES, Superblock};
+
+/// The file that says what the shelf is.
+pub(in crate::disk) const SHELF_FILE: &str = "larder.shelf";
+/// The same before it is complete.
+const SHELF_FILE_NEW: &str = "larder.shelf.new";
+/// Its presence asks for everything to be removed.
+/// A file of this name in the folder asks the shelf to remove everything; it is gone when that is done.
+pub const CLEAR_FILE: &str = "larder.clear";
+/// Its presence says that removals were lost, so that nothing here can be trusted.
+pub(super) const OWED_FILE: &str = "larder.removals-lost";
+
+/// Whether a name in the folder is of a shelf.
+fn is_ours(name: &str) -> bool {
+    matches!(name, SHELF_FILE | SHELF_FILE_NEW | CLEAR_FILE | OWED_FILE) || sequence_in(name).is_some()
+}
+
+/// Why a shelf is not open.
+enum NotOpen {
+    /// Another process has it.
+    InUse,
+    Failed(String),
+}
+
+impl From<io::Error> for NotOpen {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(format!("it cannot be opened ({error}); it is left out and tried again every 10 s"))
+    }
+}
+
+/// What is in the folder.
+struct Folder {
+    /// Sequences of segments, ascending.
+    segments: Vec<u64>,
+    has_foreign: bool,
+    is_to_clear: bool,
+    has_owed: bool,
+}
+
+impl Writer {
+    /// Opens the folder, for the first time or again. What it becomes is said by the state.
+    pub(super) fn open_shelf(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let was = shared.health.state();
+        match self.try_open() {
+            Ok((records, segments)) => {
+                shared.health.set(DiskState::Serving);
+                shared.health.recover();
+                shared.health.say(DiskEvent::Opened { dir: shared.dir.clone(), records, segments });
+                self.write_owed();
+            }
+            Err(NotOpen::InUse) => {
+                shared.health.set(DiskState::Waiting);
+                if was != DiskState::Waiting {
+                    shared.health.say(DiskEvent::Waiting { dir: shared.dir.clone() });
+                }
+            }
+            Err(NotOpen::Failed(why)) => {
+                self.lock = None;
+                shared.forget();
+                shared.health.worsen(DiskState::Out, shared.units.now(), &why);
+            }
+        }
+    }
+
+    /// When readers took the shelf out, the writer lets go too.
+    pub(super) fn leave_if_out(&mut self) {
+        if self.shared.health.state() == DiskState::Out && self.lock.is_some() {
+            self.await_write();
+            self.open = None;
+            self.lose_batch();
+            self.unsynced_since = None;
+            self.lock = None;
+            self.shared.forget();
+        }
+    }
+
+    fn try_open(&mut self) -> Result<(u64, usize), NotOpen> {
+        let shared = Arc::clone(&self.shared);
+        self.leave_if_out();
+        shared.files.make_dir(&shared.dir)?;
+        let disk_bytes = shared.files.room(&shared.dir)?.total;
+        let told = segment_bytes(shared.limits().bytes_max, disk_bytes, None).unwrap_or(0);
+        let (lock, superblock) = self.acquire(told)?;
+        shared.id.store(superblock.id, Ordering::Relaxed);
+        shared.seed.store(superblock.seed, Ordering::Relaxed);
+        shared.segment_bytes.store(superblock.segment_bytes, Ordering::Relaxed);
+        self.settle_segment_bytes();
+        self.lock = Some(lock);
+        self.faults_in_row = 0;
+        self.full_until = 0;
+        shared.health.set(DiskState::Opening);
+        // Who had the folder before may have been killed between taking a name away and syncing the folder. That
+        // name is not seen here, and a power cut brings it back all the same.
+        self.is_unlink_unsynced = true;
+        let folder = self.look(true)?;
+        self.next_sequence = self.next_sequence.max(folder.segments.last().map_or(1, |last| last + 1));
+        // What this process owes it knows, and writes.
+        if folder.is_to_clear || self.clears_due > 0 || folder.has_owed && !self.is_owed_marked {
+            self.find_segments(&folder.segments)?;
+            self.clear_folder()?;
+            // Left by a process that could not write them, and that is over.
+            let _ = shared.files.unlink(&shared.dir.join(OWED_FILE));
+            self.cleared();
+            return Ok((0, 0));
+        }
+        self.find_segments(&folder.segments)?;
+        // Nobody else has these segments now, so that each that leaves gives its room back at once.
+        self.keep_limits();
+        self.load(&shared.live.all())
+    }
+
+    /// The lock on the folder, and what says what it is; made if it is not there.
+    fn acquire(&mut self, segment_bytes: u64) -> Result<(Box<dyn Send + Sync>, Superblock), NotOpen> {
+        let (files, dir) = (Arc::clone(&self.shared.files), self.shared.dir.clone());
+        let path = dir.join(SHELF_FILE);
+        match files.lock(&path, false) {
+            Ok(None) => Err(NotOpen::InUse),
+            Ok(Some(lock)) => match Superblock::parse(&read_start(&*files, &path)?) {
+                Ok(superblock) => Ok((lock, superblock)),
+                Err(fault) => {
+                    let reason = format!("{SHELF_FILE} cannot be used, because {fault}");
+                    if self.look(false)?.has_foreign {
+                        return Err(NotOpen::Failed(format!(
+                            "{reason}, and the folder has other files too, so that nothing is touched; delete the \
+                             segment files and {SHELF_FILE}, or use another folder"
+                        )));
+                    }
+                    self.begin(segment_bytes, Some(reason))
+                }
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.begin(segment_bytes, None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes the folder a new shelf. Segments that are there are of an older one, and go.
+    fn begin(
+        &mut self,
+        segment_bytes: u64,
+        reason: Option<String>,
+    ) -> Result<(Box<dyn Send + Sync>, Superblock), NotOpen> {
+        let (files, dir) = (Arc::clone(&self.shared.files), self.shared.dir.clone());
+        let (path, new) = (dir.join(SHELF_FILE), dir.join(SHELF_FILE_NEW));
+        // Locked before it has its name, so that whoever sees the name sees the lock.
+        let Some(lock) = files.lock(&new, true)? else { return Err(NotOpen::InUse) };
+        if reason.is_none() && files.open(&path).is_ok() {
+            // Another process was faster, and the next try finds its shelf.
+            return Err(NotOpen::InUse);
+        }
+        let folder = self.look(false)?;
+        self.next_sequence = self.next_sequence.max(folder.segments.last().map_or(1, |last| last + 1));
+        for sequence in &folder.segments {
+            let segment = dir.join(crate::disk::segment::segment_name(*sequence));
+            let start = read_start(&*files, &segment)?;
+            if is_segment(&start) || start.iter().all(|byte| *byte == 0) {
+                files.unlink(&segment)?;
+            }
+        }
+        let superblock = Superblock { id: files.random(), seed: files.random(), segment_bytes };
+        let file = files.open_to_extend(&new)?;
+        file.write_at(&superblock.encode(), 0)?;
+        file.sync()?;
+        files.rename(&new, &path)?;
+        files.sync_dir(&dir)?;
+        if let Some(reason) = reason {
+            self.shared.health.say(DiskEvent::Afresh { dir, reason });
+        }
+        Ok((lock, superblock))
+    }
+
+    /// Lists the folder, and says what in it is not ours.
+    fn look(&mut self, is_to_say: bool) -> io::Result<Folder> {
+        let dir = self.shared.dir.clone();
+        let mut folder = Folder { segments: Vec::new(), has_foreign: false, is_to_clear: false, has_owed: false };
+        let (mut names, mut example) = (0, String::new());
+        for listed in self.shared.files.list(&dir)? {
+            let name = listed.name.to_str().filter(|name| listed.is_file && is_ours(name));
+            match name {
+                Some(name) => {
+                    folder.is_to_clear |= name == CLEAR_FILE;
+                    folder.has_owed |= name == OWED_FILE;
+                    folder.segments.extend(sequence_in(name));
+                }
+                None => {
+                    names += 1;
+                    example = listed.name.to_string_lossy().into_owned();
+                }
+            }
+        }
+        folder.segments.sort_unstable();
+        folder.has_foreign = names > 0;
+        if names > 0 && is_to_say && !self.is_foreign_said {
+            self.is_foreign_said = true;
+            self.shared.health.say(DiskEvent::Foreign { dir, names, example });
+        }
+        Ok(folder)
+    }
+
+    /// Takes the segments of this shelf into account, oldest first, and takes away what began to be one.
+    fn find_segments(&mut self, sequences: &[u64]) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        for &sequence in sequences {
+            let path = shared.dir.join(crate::disk::segment::segment_name(sequence));
+            let file = match shared.files.open(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let mut block = vec![0; BLOCK];
+            let read = file.read_at(&mut block, 0)?;
+            block.truncate(read);
+            let header = SegmentHeader::parse(&block)
+                .filter(|header| header.shelf == shared.id() && header.sequence == sequence)
+                .filter(|header| header.bytes <= crate::disk::space::SEGMENT_MAX);
+            let Some(header) = header else {
+                // A crash came before its first block, or it is of another shelf and of no use to anybody.
+                if is_segment(&block) || block.iter().all(|byte| *byte == 0) {
+                    drop(file);
+                    shared.files.unlink(&path)?;
+                    self.is_unlink_unsynced = true;
+                }
+                continue;
+            };
+            let charge = shared.space.charge(charged_for(header.bytes.max(file.allocated()?)));
+            let segment = Arc::new(Segment::new(
+                &shared.dir,
+                sequence,
+                header.bytes,
+                charge,
+                &shared.space,
+                shared.units.unit(),
+                shared.units.now(),
+            ));
+            if sequences.len() <= OPEN_MAX {
+                segment.set_reader(file);
+            }
+            // Two that the index could not tell apart: the older goes.
+            if let Some(other) = shared.live.numbered(segment.number()) {
+                self.unlink(&other)?;
+                shared.live.remove(&other);
+            }
+            shared.live.add(&segment);
+        }
+        Ok(())
+    }
+
+    /// Fills the index from the tables, newest first: what is there first is what counts.
+    fn load(&mut self, found: &[Arc<Segment>]) -> Result<(u64, usize), NotOpen> {
+        let mut removed = HashSet::new();
+        for segment in found.iter().rev() {
+            match self.rows_or_scan(segment) {
+                Ok(rows) => {
+                    self.load_rows(segment, &rows, &mut removed);
+                }
+                Err(error) => {
+                    self.shared.counters.read_errors.add(1);
+                    if error.raw_os_error() != Some(rustix::io::Errno::IO.raw_os_error()) {
+                        return Err(error.into());
+                    }
+                    // What it removed or replaced is not known, so nothing older may be found: no page is worth
+                    // showing what was removed. Each stays on the disk when one before it does, which it may hide.
+                    let mut is_all_gone = true;
+                    for older in found.iter().filter(|older| older.sequence <= segment.sequence) {
+                        self.shared.live.remove(older);
+                        is_all_gone = is_all_gone && self.unlink(older).is_ok();
+                    }
+                    break;
+                }
+            }
+        }
+        Ok((self.shared.index.len() as u64, self.shared.live.len()))
+    }
+
+    fn load_rows(&self, segment: &Arc<Segment>, rows: &[Row], removed: &mut HashSet<(u64, Option<u8>)>) {
+        let shared = &self.shared;
+        for row in rows.iter().rev() {
+            match row.kind {
+                Kind::Tombstone => {
+                    segment.add_tombstone();
+                    removed.insert((row.hash, (!row.is_for_all).then_some(row.variant)));
+                }
+                Kind::Slice => segment.lasts_until(row.expires_at),
+                Kind::Page | Kind::Spans => {
+                    if removed.contains(&(row.hash, None)) || removed.contains(&(row.hash, Some(row.variant))) {
+                        continue;
+                    }
+                    segment.lasts_until(row.expires_at);
+                    let slot = shared.slot(segment, row.variant, row.offset, row.len);
+                    let newer = shared.index.put_if_absent(row.hash, &slot);
+                    if let Some(newer) = newer.and_then(|newer| shared.live.numbered(newer.number)) {
+                        newer.set_covers();
+                    }
+                }
+            }
+        }
+    }
+
+    /// The table of a segment. One without is read through, and sealed if that can be done.
+    fn rows_or_scan(&mut self, segment: &Arc<Segment>) -> io::Result<Vec<Row>> {
+        let shared = Arc::clone(&self.shared);
+        let file = segment.reader(&*shared.files)?;
+        // A table that cannot be read may have records that can.
+        if let Ok(Some(rows)) = read_rows(&**file, shared.id(), segment.sequence, segment.bytes) {
+            return Ok(rows);
+        }
+        let mut rows = Vec::new();
+        scan(
+            &**file,
+            shared.id(),
+            segment.sequence,
+            segment.bytes,
+            |key| shared.hash(key),
+            |row, _, _| rows.push(row),
+        )?;
+        if self.seal_again(segment, &rows).is_err() {
+            // Read through again the next time.
+            segment.keep_rows(rows.clone());
+        }
+        Ok(rows)
+    }
+
+    fn seal_again(&self, segment: &Segment, rows: &[Row]) -> io::Result<()> {
+        let end = rows.last().map_or(BLOCK, |row| (row.offset + row.len) as usize);
+        let footer = encode_footer(segment.bytes as usize, self.shared.id(), segment.sequence, rows)
+            .filter(|footer| segment.bytes as usize - footer.len() >= end.next_multiple_of(BLOCK))
+            .ok_or(io::ErrorKind::StorageFull)?;
+        let file = self.shared.files.open_to_extend(&segment.path)?;
+        file.sync()?;
+        file.write_at(&footer, segment.bytes - footer.len() as u64)?;
+        file.sync()
+    }
+}
+
+/// The first block of a file.
+fn read_start(files: &dyn Files, path: &Path) -> io::Result<Vec<u8>> {
+    let mut block = vec![0; SUPERBLOCK_BYTES];
+    let file: Arc<dyn OpenFile> = files.open(path)?;
+    let read = file.read_at(&mut block, 0)?;
+    block.truncate(read);
+    Ok(block)
+}
+
+/// With more segments than this, their files are opened when they are first read.
+const OPEN_MAX: usize = 4096;

@@ -1,0 +1,584 @@
+//! Records into batches, batches into segments, and what follows when they are written.
+
+use std::any::Any;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::{Buf, Bytes};
+
+use super::buffer::AlignedBuffer;
+use super::{Job, Writer, Written};
+use crate::disk::body::DiskBody;
+use crate::disk::footer::{BLOCK, Row};
+use crate::disk::index::Slot;
+use crate::disk::queue::{Removal, SliceDone};
+use crate::disk::record::{HEADER_BYTES, Header, Kind, Span, aligned, encode_spans, sequence_of};
+use crate::disk::segment::Segment;
+use crate::disk::shelf::{LABEL_SHARE, Page, PageBody, read_exact_at};
+
+/// Records that are written at once.
+pub(super) struct Batch {
+    pub(super) buffer: AlignedBuffer,
+    /// Where in the segment it goes.
+    pub(super) at: u64,
+    pub(super) fill: usize,
+    after: Vec<After>,
+}
+
+/// The batch that is being written.
+pub(super) struct InFlight {
+    segment: Arc<Segment>,
+    at: u64,
+    len: usize,
+    after: Vec<After>,
+    /// It was tried again after room was made.
+    is_retry: bool,
+}
+
+/// What is done when a record is written.
+enum After {
+    Page {
+        key: Box<[u8]>,
+        hash: u64,
+        slot: Slot,
+        segment: Arc<Segment>,
+        expires_at: u64,
+        /// [`Writer::faults`] when its first part was packed: another number then, and a part may be missing.
+        faults: u64,
+        is_again: bool,
+        holds: Option<Box<dyn Any + Send>>,
+    },
+    Slice {
+        span: Span,
+        done: SliceDone,
+    },
+    Tombstone {
+        hash: u64,
+        removal: Removal,
+    },
+}
+
+/// A record is not going to be written.
+#[derive(Debug)]
+pub(super) struct Lost;
+
+/// Where a record was put.
+struct Packed {
+    segment: Arc<Segment>,
+    offset: u32,
+    len: u32,
+    body: Span,
+}
+
+/// What a record says, without its body.
+struct Label<'a> {
+    kind: Kind,
+    hash: u64,
+    variant: u8,
+    is_for_all: bool,
+    key: &'a [u8],
+    head: &'a [u8],
+    stored_at: u64,
+    expires_at: u64,
+    cost_micros: u32,
+}
+
+/// Where the bytes of a body come from.
+enum Source {
+    Pieces(std::vec::IntoIter<Bytes>, Bytes),
+    File { file: Arc<std::fs::File>, at: u64 },
+}
+
+impl Batch {
+    pub(super) fn new(len: usize) -> Self {
+        Self { buffer: AlignedBuffer::new(len), at: 0, fill: 0, after: Vec::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.fill == 0
+    }
+}
+
+impl Source {
+    fn pieces(pieces: Vec<Bytes>) -> Self {
+        Self::Pieces(pieces.into_iter(), Bytes::new())
+    }
+
+    /// Fills `into` with the next bytes.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
+        match self {
+            Self::Pieces(more, piece) => {
+                let mut at = 0;
+                while at < into.len() {
+                    if piece.is_empty() {
+                        *piece = more.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+                        continue;
+                    }
+                    let count = piece.len().min(into.len() - at);
+                    into[at..at + count].copy_from_slice(&piece[..count]);
+                    piece.advance(count);
+                    at += count;
+                }
+                Ok(())
+            }
+            Self::File { file, at } => {
+                read_exact_at(file, into, *at)?;
+                *at += into.len() as u64;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// Writes a page, or counts that it is not.
+    pub(super) fn store(&mut self, page: Page, now: u64) {
+        if !self.may_write() {
+            self.shared.counters.skipped_out.add(1);
+            self.not_stored(page.key, page.variant);
+            return;
+        }
+        self.pack_page(page, now, false);
+    }
+
+    pub(super) fn store_slice(&mut self, pieces: Vec<Bytes>, done: SliceDone) {
+        let len = pieces.iter().map(Bytes::len).sum();
+        let label = Label {
+            kind: Kind::Slice,
+            hash: 0,
+            variant: 0,
+            is_for_all: false,
+            key: &[],
+            head: &[],
+            stored_at: self.shared.units.now(),
+            // Which page it is for is not known yet, nor how long that one lasts.
+            expires_at: u64::MAX,
+            cost_micros: 0,
+        };
+        if !self.may_write() {
+            return done(None);
+        }
+        match self.pack(&label, &mut Source::pieces(pieces), len) {
+            Ok(packed) => self.batch.after.push(After::Slice { span: packed.body, done }),
+            Err(Lost) => {
+                self.is_any_lost = true;
+                done(None);
+            }
+        }
+        self.submit_if_full();
+    }
+
+    /// Packs a tombstone; gives it back when that cannot be done.
+    pub(super) fn pack_tombstone(&mut self, removal: Removal) -> Result<(), Removal> {
+        if removal.key.len() as u64 > self.shared.segment_bytes.load(Ordering::Relaxed) / LABEL_SHARE {
+            // No page has such a key.
+            self.shared.removals.done(&removal.key, removal.ticket);
+            return Ok(());
+        }
+        let hash = self.shared.hash(&removal.key);
+        let label = Label {
+            kind: Kind::Tombstone,
+            hash,
+            variant: removal.variant.unwrap_or(0),
+            is_for_all: removal.variant.is_none(),
+            key: &removal.key,
+            head: &[],
+            stored_at: removal.now,
+            expires_at: 0,
+            cost_micros: 0,
+        };
+        match self.pack(&label, &mut Source::pieces(Vec::new()), 0) {
+            Ok(packed) => packed.segment.add_tombstone(),
+            Err(Lost) => return Err(removal),
+        }
+        self.batch.after.push(After::Tombstone { hash, removal });
+        self.submit_if_full();
+        Ok(())
+    }
+
+    pub(super) fn pack_page(&mut self, mut page: Page, stored_at: u64, is_again: bool) {
+        let faults = self.faults;
+        let (key, variant, expires_at) = (std::mem::take(&mut page.key), page.variant, page.expires_at);
+        let holds = page.holds.take();
+        let hash = self.shared.hash(&key);
+        match self.pack_whole(&key, hash, page, stored_at) {
+            Ok(Packed { segment, offset, len, .. }) => {
+                let slot = self.shared.slot(&segment, variant, offset, len);
+                let after = After::Page { key, hash, slot, segment, expires_at, faults, is_again, holds };
+                self.batch.after.push(after);
+            }
+            Err(Lost) => {
+                self.shared.counters.skipped_room.add(1);
+                drop(holds);
+                // One that is being written may be older too.
+                self.submit();
+                self.await_write();
+                self.not_stored(key, variant);
+            }
+        }
+        self.submit_if_full();
+    }
+
+    /// Packs the record of a page, behind the slices of its body if that is long.
+    fn pack_whole(&mut self, key: &[u8], hash: u64, page: Page, stored_at: u64) -> Result<Packed, Lost> {
+        let faults = self.faults;
+        let label_max = self.shared.segment_bytes.load(Ordering::Relaxed) / LABEL_SHARE;
+        if (key.len() + page.head.len()) as u64 > label_max {
+            return Err(Lost);
+        }
+        let slice_bytes = self.shared.slice_bytes.load(Ordering::Relaxed) as u64;
+        let len = page.body.len();
+        let label = Label {
+            kind: Kind::Page,
+            hash,
+            variant: page.variant,
+            is_for_all: false,
+            key,
+            head: &page.head,
+            stored_at,
+            expires_at: page.expires_at,
+            cost_micros: page.cost_micros,
+        };
+        let spans = match page.body {
+            PageBody::Memory(pieces) => self.inline_or_slices(&label, Source::pieces(pieces), len, slice_bytes)?,
+            PageBody::File { file, offset, .. } => {
+                self.inline_or_slices(&label, Source::File { file, at: offset }, len, slice_bytes)?
+            }
+            PageBody::Disk(body) if !body.is_on(&self.shared) => return Err(Lost),
+            PageBody::Disk(body) => Body::Spans(body.spans().to_vec()),
+            PageBody::Spans(spans) => Body::Spans(spans),
+        };
+        match spans {
+            Body::Inline(packed) => Ok(packed),
+            Body::Spans(spans) => {
+                let body = DiskBody::of(&self.shared, spans);
+                // A slice that failed, or left before the page was finished.
+                if self.faults != faults || !body.is_here() {
+                    return Err(Lost);
+                }
+                body.lasts_until(page.expires_at);
+                let table = encode_spans(body.spans());
+                if table.len() as u64 > label_max {
+                    return Err(Lost);
+                }
+                let len = table.len();
+                self.pack(&Label { kind: Kind::Spans, ..label }, &mut Source::pieces(vec![table.into()]), len)
+            }
+        }
+    }
+
+    fn inline_or_slices(
+        &mut self,
+        label: &Label<'_>,
+        mut source: Source,
+        len: u64,
+        slice_bytes: u64,
+    ) -> Result<Body, Lost> {
+        if len <= slice_bytes {
+            return Ok(Body::Inline(self.pack(label, &mut source, len as usize)?));
+        }
+        let mut spans = Vec::new();
+        let mut left = len;
+        while left > 0 {
+            let count = left.min(slice_bytes);
+            let slice = Label { kind: Kind::Slice, key: &[], head: &[], ..*label };
+            spans.push(self.pack(&slice, &mut source, count as usize)?.body);
+            left -= count;
+            self.submit_if_full();
+        }
+        Ok(Body::Spans(spans))
+    }
+
+    /// Packs one record.
+    fn pack(&mut self, label: &Label<'_>, source: &mut Source, body_bytes: usize) -> Result<Packed, Lost> {
+        let len = HEADER_BYTES + label.key.len() + label.head.len() + body_bytes;
+        let padded = aligned(len);
+        self.make_room(padded)?;
+        let Some(open) = self.open.as_mut() else { return Err(Lost) };
+        let offset = (self.batch.at as usize + self.batch.fill) as u32;
+        let record = &mut self.batch.buffer.bytes_mut()[self.batch.fill..self.batch.fill + padded];
+        let (front, body) = record.split_at_mut(len - body_bytes);
+        let mut body_crc = 0;
+        // In parts, so that the checksum finds in the processor's cache what was just copied.
+        for part in body[..body_bytes].chunks_mut(COPY_BYTES) {
+            if source.read(part).is_err() {
+                return Err(Lost);
+            }
+            body_crc = crc32c::crc32c_append(body_crc, part);
+        }
+        body[body_bytes..].fill(0);
+        let header = Header {
+            kind: label.kind,
+            variant: label.variant,
+            is_for_all: label.is_for_all,
+            key_bytes: label.key.len() as u32,
+            head_bytes: label.head.len() as u32,
+            body_bytes: body_bytes as u32,
+            sequence: sequence_of(open.segment.sequence, offset),
+            stored_at: label.stored_at,
+            expires_at: label.expires_at,
+            cost_micros: label.cost_micros,
+            body_crc,
+            shelf: self.shared.id(),
+        };
+        let (first, labels) = front.split_at_mut(HEADER_BYTES);
+        first.copy_from_slice(&header.encode(label.key, label.head));
+        let (key, head) = labels.split_at_mut(label.key.len());
+        key.copy_from_slice(label.key);
+        head.copy_from_slice(label.head);
+        self.batch.fill += padded;
+        open.rows.push(Row {
+            hash: label.hash,
+            stored_at: label.stored_at,
+            expires_at: label.expires_at,
+            offset,
+            len: padded as u32,
+            cost_micros: label.cost_micros,
+            kind: label.kind,
+            variant: label.variant,
+            is_for_all: label.is_for_all,
+        });
+        open.segment.lasts_until(label.expires_at);
+        let body = Span {
+            segment: open.segment.sequence,
+            offset: offset + (len - body_bytes) as u32,
+            len: body_bytes as u32,
+            crc: body_crc,
+        };
+        Ok(Packed { segment: Arc::clone(&open.segment), offset, len: padded as u32, body })
+    }
+
+    /// Sees to it that a record of `len` fits into the batch and the open segment.
+    fn make_room(&mut self, len: usize) -> Result<(), Lost> {
+        for _ in 0..ROTATIONS_MAX {
+            let faults = self.faults;
+            if let Some(open) = &self.open {
+                if open.fits(self.batch.at as usize + self.batch.fill, len) {
+                    if self.batch.fill + len + BLOCK <= self.batch.buffer.len() {
+                        return Ok(());
+                    }
+                    // A record that is longer than the buffer can ever be.
+                    if self.batch.is_empty() {
+                        return Err(Lost);
+                    }
+                    self.submit();
+                } else {
+                    self.seal();
+                }
+            } else {
+                self.rotate()?;
+                self.write_carried();
+            }
+            // What was packed before may be lost, and with it what has to stand before this record.
+            if self.faults != faults {
+                return Err(Lost);
+            }
+        }
+        Err(Lost)
+    }
+
+    /// Writes the pages that left for the segment that was made just now.
+    ///
+    /// At once, before the record that the segment was made for: that may be a newer page under the same key, or its
+    /// removal, and what stands last in the log is what counts.
+    fn write_carried(&mut self) {
+        for carried in std::mem::take(&mut self.carried) {
+            self.carried_bytes -= carried.bytes;
+            self.pack_page(carried.page, carried.stored_at, true);
+        }
+    }
+
+    /// A page that was taken is not stored: an older one is out of date and goes, before anything else is done.
+    fn not_stored(&mut self, key: Box<[u8]>, variant: u8) {
+        self.is_any_lost = true;
+        let shared = &self.shared;
+        if shared.index.remove(shared.hash(&key), Some(variant)) == 0 {
+            return;
+        }
+        match shared.removals.add(&key, Some(variant)) {
+            Some(ticket) => {
+                let now = shared.units.now();
+                self.owed.push(Removal { key, variant: Some(variant), now, ticket });
+            }
+            None => shared.clear(),
+        }
+    }
+
+    fn submit_if_full(&mut self) {
+        if self.batch.fill >= BATCH_BYTES {
+            self.submit();
+        }
+    }
+
+    /// Hands the batch to the thread that writes, when that has done the one before.
+    pub(super) fn submit(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        self.await_write();
+        // The one before may have failed, and this one with it.
+        let (Some(open), Some(spare)) = (self.open.as_mut(), self.spare.take()) else { return };
+        if self.batch.is_empty() {
+            self.spare = Some(spare);
+            return;
+        }
+        let len = self.batch.fill.next_multiple_of(BLOCK);
+        self.batch.buffer.bytes_mut()[self.batch.fill..len].fill(0);
+        let buffer = std::mem::replace(&mut self.batch.buffer, spare);
+        let at = self.batch.at;
+        self.in_flight = Some(InFlight {
+            segment: Arc::clone(&open.segment),
+            at,
+            len,
+            after: std::mem::take(&mut self.batch.after),
+            is_retry: false,
+        });
+        self.batch.at = at + len as u64;
+        self.batch.fill = 0;
+        let file = Arc::clone(&open.file);
+        self.send(Job { file, at, buffer, len });
+    }
+
+    fn send(&mut self, job: Job) {
+        if let Err(unsent) = self.jobs.send(job) {
+            // The thread ends after this one, so it died; what it was to write is lost like after any failure.
+            let result = Err(io::ErrorKind::BrokenPipe.into());
+            self.settle(Written { buffer: unsent.0.buffer, result });
+        }
+    }
+
+    /// Waits until no write is under way.
+    pub(super) fn await_write(&mut self) {
+        while self.in_flight.is_some() {
+            let written = self.shared.queue.written();
+            self.settle(written);
+        }
+    }
+
+    /// Does what is to follow when a batch is written.
+    pub(super) fn settle(&mut self, written: Written) {
+        let Some(in_flight) = self.in_flight.take() else {
+            self.spare = Some(written.buffer);
+            return;
+        };
+        match written.result {
+            Ok(()) => {
+                self.spare = Some(written.buffer);
+                self.wrote(in_flight);
+            }
+            Err(error) if is_full(&error) && !in_flight.is_retry => {
+                let file = self.open.as_ref().map(|open| Arc::clone(&open.file));
+                match file.filter(|_| self.evict_oldest(false)) {
+                    Some(file) => {
+                        let job = Job { file, at: in_flight.at, len: in_flight.len, buffer: written.buffer };
+                        self.in_flight = Some(InFlight { is_retry: true, ..in_flight });
+                        self.send(job);
+                    }
+                    None => self.not_written(in_flight, written.buffer, &error),
+                }
+            }
+            Err(error) => self.not_written(in_flight, written.buffer, &error),
+        }
+    }
+
+    fn wrote(&mut self, in_flight: InFlight) {
+        self.shared.counters.written.add(in_flight.len as u64);
+        self.faults_in_row = 0;
+        self.full_until = 0;
+        self.shared.health.recover();
+        let now = self.shared.units.now();
+        self.unsynced_since.get_or_insert(now);
+        for after in in_flight.after {
+            self.finish(after);
+        }
+    }
+
+    fn finish(&mut self, after: After) {
+        let shared = &self.shared;
+        match after {
+            After::Page { key, hash, slot, segment, expires_at, faults, is_again, holds } => {
+                if faults == self.faults {
+                    segment.lasts_until(expires_at);
+                    if shared.index.put(hash, &slot).is_some() {
+                        segment.set_covers();
+                    }
+                    if is_again { shared.counters.reinserted.add(1) } else { shared.counters.stored.add(1) }
+                } else {
+                    self.not_stored(key, slot.variant);
+                }
+                drop(holds);
+            }
+            After::Slice { span, done } => done(Some(span)),
+            After::Tombstone { hash, removal } => {
+                shared.index.remove(hash, removal.variant);
+                shared.removals.done(&removal.key, removal.ticket);
+            }
+        }
+    }
+
+    fn not_written(&mut self, in_flight: InFlight, buffer: AlignedBuffer, error: &io::Error) {
+        self.spare = Some(buffer);
+        let is_first = in_flight.at == 0;
+        let segment = Arc::clone(&in_flight.segment);
+        self.lose(in_flight.after);
+        self.give_up(error);
+        if is_first {
+            // Not even its first block is there.
+            self.discard(&segment);
+        }
+    }
+
+    /// The batch that is being packed is not going to be written.
+    pub(super) fn lose_batch(&mut self) {
+        self.batch.fill = 0;
+        let after = std::mem::take(&mut self.batch.after);
+        self.lose(after);
+    }
+
+    fn lose(&mut self, after: Vec<After>) {
+        let mut owed = Vec::new();
+        for after in after {
+            match after {
+                After::Page { key, slot, holds, .. } => {
+                    drop(holds);
+                    self.not_stored(key, slot.variant);
+                }
+                After::Slice { done, .. } => {
+                    self.is_any_lost = true;
+                    done(None);
+                }
+                After::Tombstone { removal, .. } => owed.push(removal),
+            }
+        }
+        self.owed.append(&mut owed);
+        self.owed.sort_by_key(|removal| removal.ticket);
+    }
+
+    /// Gives the buffers the length that segments of `segment_bytes` need. Only between segments.
+    pub(super) fn fit_buffers(&mut self, segment_bytes: usize) {
+        let record_max = self.shared.slice_bytes.load(Ordering::Relaxed) + 2 * segment_bytes / LABEL_SHARE as usize;
+        let len = (BATCH_BYTES.min(segment_bytes) + record_max + 2 * BLOCK).next_multiple_of(BLOCK);
+        if self.batch.buffer.len() != len {
+            self.batch.buffer = AlignedBuffer::new(len);
+            self.spare = Some(AlignedBuffer::new(len));
+        }
+    }
+}
+
+enum Body {
+    Inline(Packed),
+    Spans(Vec<Span>),
+}
+
+/// Whether an error says that the disk, or one's share of it, is full.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Written at once when there is as much.
+const BATCH_BYTES: usize = 1 << 20;
+/// Copied and checksummed at a time.
+const COPY_BYTES: usize = 64 * 1024;
+/// As many new segments may be tried for one record.
+const ROTATIONS_MAX: usize = 4;

@@ -1,0 +1,302 @@
+//! Disks that fail: the shelf degrades, says so once, and works again when the disk does.
+
+mod simulated;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use larder_store::{
+    DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Page, PageBody, Skipped, Stored, StoredBody,
+};
+use simulated::{EIO, ENOSPC, EROFS, Op, Process, Rule, World};
+
+struct Site {
+    world: Arc<World>,
+    process: Process,
+    events: Arc<Mutex<Vec<DiskEvent>>>,
+}
+
+impl Site {
+    fn new() -> Self {
+        let world = World::new(1 << 20);
+        Self { process: world.process(), world, events: Arc::default() }
+    }
+
+    fn open(&self) -> DiskShelf {
+        let events = Arc::clone(&self.events);
+        let options = DiskOptions {
+            dir: PathBuf::from("/shelf"),
+            limits: DiskLimits { bytes_max: Some(1 << 20), free_min: 0, inactive: Duration::from_secs(100_000) },
+            queue_bytes: 64 << 20,
+            events: Arc::new(move |event| events.lock().unwrap().push(event)),
+        };
+        let shelf = DiskShelf::with_files(options, Arc::new(self.process.clone()));
+        shelf.flush_blocking();
+        shelf
+    }
+
+    fn fail(&self, op: Op, suffix: &'static str, errno: i32, times: u64) {
+        self.process.fail(Rule { op, suffix, errno, times, after: 0 });
+    }
+
+    /// How often it was said that something does not work, and that it works again.
+    fn said(&self) -> (usize, usize) {
+        let events = self.events.lock().unwrap();
+        let count = |is: fn(&DiskEvent) -> bool| events.iter().filter(|event| is(event)).count();
+        (
+            count(|event| matches!(event, DiskEvent::Degraded(_))),
+            count(|event| matches!(event, DiskEvent::Recovered { .. })),
+        )
+    }
+}
+
+fn store(shelf: &DiskShelf, key: &str, body: &'static str, now: u64) -> bool {
+    let page = Page {
+        key: key.as_bytes().into(),
+        variant: 0,
+        head: Bytes::from_static(b"head"),
+        body: PageBody::Memory(vec![Bytes::from_static(body.as_bytes())]),
+        expires_at: u64::MAX,
+        cost_micros: 0,
+        holds: None,
+    };
+    shelf.store(page, now).is_ok() && shelf.flush_blocking()
+}
+
+fn read(shelf: &DiskShelf, key: &str, now: u64) -> Option<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let found = shelf.find(key.as_bytes(), now);
+    let read: Vec<Stored> = runtime.block_on(shelf.read(key.as_bytes().into(), found, usize::MAX));
+    match &read.first()?.body {
+        StoredBody::Memory(body) => Some(String::from_utf8_lossy(body).into_owned()),
+        StoredBody::Disk(_) => panic!("all of it was asked for"),
+    }
+}
+
+/// Lets the shelf look after itself once.
+fn tick(shelf: &DiskShelf, now: u64) {
+    shelf.tick(now);
+    shelf.flush_blocking();
+}
+
+const SEGMENT: &str = ".segment";
+
+#[test]
+fn one_failed_write_costs_its_segment_and_nothing_is_said() {
+    let site = Site::new();
+    let shelf = site.open();
+    assert!(store(&shelf, "before", "a", 1000));
+    site.fail(Op::Write, SEGMENT, EIO, 1);
+    assert!(!store(&shelf, "lost", "b", 1000));
+    assert!(store(&shelf, "after", "c", 1000));
+    let seen = ["before", "lost", "after"].map(|key| read(&shelf, key, 1000));
+    assert_eq!(seen, [Some("a".into()), None, Some("c".into())]);
+    assert_eq!((shelf.stats().write_errors, site.said()), (1, (0, 0)));
+}
+
+#[test]
+fn three_failed_writes_end_the_writing_until_the_disk_is_well() {
+    for (errno, times) in [(EIO, 3), (EROFS, 1)] {
+        let site = Site::new();
+        let shelf = site.open();
+        assert!(store(&shelf, "before", "a", 1000));
+        site.fail(Op::Write, SEGMENT, errno, u64::MAX);
+        for _ in 0..times {
+            assert!(!store(&shelf, "lost", "b", 1000));
+        }
+        assert_eq!((shelf.state(), site.said()), (DiskState::ReadOnly, (1, 0)), "{errno}");
+        assert_eq!(read(&shelf, "before", 1000), Some("a".into()), "reading goes on");
+        // A removal holds though it cannot be written.
+        assert_eq!(shelf.remove(b"before", None, 1000), 1);
+        assert_eq!(read(&shelf, "before", 1000), None);
+        tick(&shelf, 1011);
+        assert_eq!((shelf.state(), site.said()), (DiskState::ReadOnly, (1, 0)), "tried in vain, and not said again");
+        site.process.heal();
+        tick(&shelf, 1015);
+        assert_eq!(shelf.state(), DiskState::ReadOnly, "not tried before ten seconds have passed");
+        tick(&shelf, 1022);
+        assert!(store(&shelf, "after", "c", 1022));
+        assert_eq!((shelf.state(), site.said()), (DiskState::Serving, (1, 1)), "{errno}");
+        shelf.stop();
+        let shelf = site.open();
+        let seen = ["before", "lost", "after"].map(|key| read(&shelf, key, 1023));
+        assert_eq!(seen, [None, None, Some("c".into())], "{errno}");
+    }
+}
+
+#[test]
+fn a_removal_that_could_not_be_written_holds_after_a_crash() {
+    let site = Site::new();
+    let shelf = site.open();
+    assert!(store(&shelf, "page", "a", 1000));
+    site.fail(Op::Write, SEGMENT, EIO, u64::MAX);
+    for _ in 0..3 {
+        store(&shelf, "other", "b", 1000);
+    }
+    shelf.remove(b"page", None, 1000);
+    shelf.flush_blocking();
+    site.process.kill();
+    shelf.stop();
+    let site = Site { process: site.world.process(), ..site };
+    let shelf = site.open();
+    assert_eq!(read(&shelf, "page", 1000), None);
+    assert!(store(&shelf, "page", "c", 1000));
+    shelf.stop();
+    assert_eq!(read(&site.open(), "page", 1000), Some("c".into()));
+}
+
+#[test]
+fn a_full_disk_evicts_the_oldest_and_then_skips_for_a_while() {
+    let site = Site::new();
+    let shelf = site.open();
+    assert!(store(&shelf, "a", "a", 1000));
+    // Once: room is made, and the write is tried again.
+    site.fail(Op::Allocate, SEGMENT, ENOSPC, 1);
+    for number in 0..40 {
+        let body = PageBody::Memory(vec![vec![7; 30_000].into()]);
+        let key = format!("big {number}").into_bytes().into();
+        let page = Page { key, body, variant: 0, head: Bytes::new(), expires_at: 9999, cost_micros: 0, holds: None };
+        shelf.store(page, 1000).expect("the queue is long");
+    }
+    assert!(shelf.flush_blocking());
+    assert_eq!(site.said(), (0, 0));
+    // For good.
+    site.fail(Op::Allocate, SEGMENT, ENOSPC, u64::MAX);
+    site.fail(Op::Write, SEGMENT, ENOSPC, u64::MAX);
+    assert!(!store(&shelf, "b", "b", 1000));
+    assert!(!store(&shelf, "b", "b", 1001));
+    assert_eq!((shelf.state(), site.said()), (DiskState::Serving, (1, 0)));
+    site.process.heal();
+    assert!(!store(&shelf, "b", "b", 1002), "not tried again at once");
+    assert!(store(&shelf, "b", "b", 1011));
+    assert_eq!(site.said(), (1, 1));
+}
+
+#[test]
+fn eight_failed_reads_take_the_shelf_out_until_it_can_be_opened_again() {
+    let site = Site::new();
+    let shelf = site.open();
+    for key in ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"] {
+        assert!(store(&shelf, key, "a", 1000));
+    }
+    site.fail(Op::Read, SEGMENT, EIO, u64::MAX);
+    for key in ["0", "1", "2", "3", "4", "5", "6", "7"] {
+        assert!(!shelf.is_out());
+        assert_eq!(read(&shelf, key, 1000), None);
+    }
+    assert!(shelf.is_out());
+    assert!(shelf.find(b"8", 1000).is_empty());
+    assert!(!store(&shelf, "b", "b", 1000));
+    assert_eq!(site.said(), (1, 0));
+    shelf.remove(b"9", None, 1000);
+    site.process.heal();
+    tick(&shelf, 1005);
+    assert!(shelf.is_out());
+    tick(&shelf, 1011);
+    assert_eq!((shelf.state(), site.said()), (DiskState::Serving, (1, 1)));
+    assert_eq!(read(&shelf, "8", 1011), Some("a".into()));
+    assert_eq!(read(&shelf, "0", 1011), Some("a".into()));
+    assert_eq!(read(&shelf, "9", 1011), None, "removed while it was out");
+    shelf.stop();
+    assert_eq!(read(&site.open(), "9", 1011), None);
+}
+
+#[test]
+fn damaged_records_are_misses_and_counted() {
+    let site = Site::new();
+    let shelf = site.open();
+    for key in ["key", "head", "body"] {
+        assert!(store(&shelf, key, "the body", 1000));
+    }
+    shelf.stop();
+    let segment = site.world.names().into_iter().find(|name| name.extension().is_some_and(|end| end == "segment"));
+    let segment = segment.expect("it was written");
+    // Each was flushed, so each begins a block.
+    for (block, at) in [(1, 64), (2, 69), (3, 75)] {
+        site.world.damage(&segment, block * 4096 + at);
+    }
+    let shelf = site.open();
+    for (number, key) in ["key", "head", "body"].into_iter().enumerate() {
+        assert_eq!(shelf.find(key.as_bytes(), 1000).len(), 1);
+        assert_eq!(read(&shelf, key, 1000), None, "{key}");
+        assert_eq!(shelf.stats().corrupt, number as u64 + 1);
+        assert!(shelf.find(key.as_bytes(), 1000).is_empty());
+    }
+}
+
+#[test]
+fn a_damaged_footer_is_made_up_for_by_the_records() {
+    let site = Site::new();
+    let shelf = site.open();
+    for key in ["a", "b", "c"] {
+        assert!(store(&shelf, key, "the body", 1000));
+    }
+    shelf.stop();
+    for name in site.world.names() {
+        if name.extension().is_some_and(|end| end == "segment") {
+            site.world.damage(&name, (1 << 17) - 30);
+        }
+    }
+    let shelf = site.open();
+    for key in ["a", "b", "c"] {
+        assert_eq!(read(&shelf, key, 1000), Some("the body".into()));
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_opened_is_tried_again() {
+    let site = Site::new();
+    site.fail(Op::Rename, "", EIO, u64::MAX);
+    let shelf = site.open();
+    assert!(shelf.is_out());
+    assert_eq!(site.said(), (1, 0));
+    site.process.heal();
+    tick(&shelf, 1000);
+    assert_eq!((shelf.state(), site.said()), (DiskState::Serving, (1, 1)));
+    assert!(store(&shelf, "a", "a", 1000));
+}
+
+#[test]
+fn more_removals_than_can_be_remembered_clear_the_shelf() {
+    let site = Site::new();
+    let shelf = site.open();
+    assert!(store(&shelf, "kept", "a", 1000));
+    site.fail(Op::Write, SEGMENT, EROFS, u64::MAX);
+    assert!(!store(&shelf, "lost", "b", 1000));
+    assert_eq!(shelf.state(), DiskState::ReadOnly);
+    // A clear needs no writing of segments.
+    for number in 0..100_001_u64 {
+        shelf.remove(&number.to_le_bytes(), None, 1000);
+    }
+    shelf.flush_blocking();
+    assert_eq!(read(&shelf, "kept", 1000), None);
+    site.process.heal();
+    tick(&shelf, 1011);
+    assert!(store(&shelf, "new", "c", 1011));
+    assert_eq!((shelf.state(), read(&shelf, "new", 1011)), (DiskState::Serving, Some("c".into())));
+    assert_eq!(shelf.stats().objects, 1);
+}
+
+#[test]
+fn a_shelf_that_is_stopped_takes_nothing() {
+    let site = Site::new();
+    let shelf = site.open();
+    assert!(store(&shelf, "a", "a", 1000));
+    shelf.stop();
+    shelf.stop();
+    assert!(!shelf.flush_blocking());
+    assert!(shelf.find(b"a", 1000).is_empty());
+    let page = Page {
+        key: b"b"[..].into(),
+        variant: 0,
+        head: Bytes::new(),
+        body: PageBody::Memory(Vec::new()),
+        expires_at: 2000,
+        cost_micros: 0,
+        holds: None,
+    };
+    assert_eq!(shelf.store(page, 1000), Err(Skipped::Out));
+    assert_eq!(shelf.remove(b"a", None, 1000), 0);
+}
