@@ -130,6 +130,11 @@ impl Reservation {
         done
     }
 
+    /// The bytes of the whole shelf.
+    pub(crate) fn shelf_bytes_max(&self) -> u64 {
+        self.budget.max()
+    }
+
     /// Gives back what is held beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         if bytes < self.bytes {

@@ -5,13 +5,20 @@
 //! - [`body`] makes a body that is written once and read by many, while it fills and after.
 #![forbid(unsafe_code)]
 
+mod arena;
 mod body;
 mod budget;
+mod disk;
 mod memory;
 
 pub use body::{
-    Body, BodyError, BodyReader, BodyState, BodyWriter, CHUNK_BYTES, Piece, SMALL_BYTES, Spill, UNSPILLED_BYTES_MAX,
-    Whole, body,
+    ARENA_BYTES_MIN, Body, BodyError, BodyReader, BodyState, BodyWriter, CHUNK_BYTES, HeldFile, Offload, Piece, Place,
+    SMALL_BYTES, Spill, UNSPILLED_BYTES_MAX, Whole, body, body_with_disks,
 };
 pub use budget::Reservation;
+pub use disk::{
+    CLEAR_FILE, DiskBody, DiskEvent, DiskLimits, DiskOptions, DiskRoom, DiskShelf, DiskState, DiskStats, Files,
+    Finding, Found, Inspect, Kind as RecordKind, Listed, OpenFile, Page, PageBody, PinnedBody, Ready, RealFiles,
+    RecordView, Report, Skipped, Span, Stored, StoredBody,
+};
 pub use memory::{Kept, MemoryShelf, SLOT_BYTES, Seat, ShelfLimits, ShelfStats};

@@ -9,9 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::{Fill, Filling, Spill, UNSPILLED_BYTES_MAX, spill};
+use super::{Chunk, Fill, Filling, Spill, UNSPILLED_BYTES_MAX, spill};
 
 /// The state of a passage. Of no effect while the body is stored.
 pub(super) struct Passage {
@@ -48,7 +46,7 @@ pub(super) struct Flush {
     file: Option<Arc<File>>,
     file_at: u64,
     from: u64,
-    pieces: Vec<Bytes>,
+    pieces: Vec<Chunk>,
 }
 
 impl Passage {
@@ -82,6 +80,9 @@ impl Filling {
     pub(super) fn room(&mut self) -> Room {
         let consumed = self.consumed_to();
         self.free_before(consumed);
+        if let Some(offloading) = &mut self.offloading {
+            offloading.let_go_before(consumed);
+        }
         if self.in_memory() < self.passage.memory_max {
             return Room::There;
         }
@@ -114,7 +115,7 @@ impl Filling {
 
     /// Notes a write that is done: memory gives up what the file has.
     fn flushed(&mut self, flush: &Flush, file: Arc<File>) {
-        let len: u64 = flush.pieces.iter().map(|p| p.len() as u64).sum();
+        let len: u64 = flush.pieces.iter().map(Chunk::len).sum();
         let end = flush.from + len;
         match &mut self.passage.file {
             Some(spilled) => spilled.end = end,
@@ -152,8 +153,11 @@ impl Flush {
         };
         let mut at = self.file_at;
         for piece in &self.pieces {
-            file.write_all_at(piece, at)?;
-            at += piece.len() as u64;
+            match piece {
+                Chunk::Heap(bytes) => file.write_all_at(bytes, at)?,
+                Chunk::Arena(extent) => file.write_all_at(&extent.read()?, at)?,
+            }
+            at += piece.len();
         }
         Ok(file)
     }

@@ -2,22 +2,28 @@
 
 use std::fmt;
 use std::fs::File;
+use std::io;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::{End, Fill, Filling, Now, Shared, Whole, slice_of};
+use crate::arena::Extent;
+
+use crate::disk::{PinnedBody, Ready};
+
+use super::{CHUNK_BYTES, Chunk, End, Fill, Filling, Keep, Now, Shared, Whole, slice_of};
 
 /// What a reader gets at a time.
 #[derive(Clone, Debug)]
 pub enum Piece {
     /// Bytes in memory; never empty unless none were asked for.
     Data(Bytes),
-    /// Bytes in a file. They stay as they are while the file is held.
+    /// Bytes in a file.
     File {
-        /// The file.
-        file: Arc<File>,
+        /// The file. The bytes stay as they are while this is held.
+        file: HeldFile,
         /// Where in it.
         offset: u64,
         /// How many.
@@ -31,14 +37,60 @@ pub enum Piece {
     Failed(Arc<str>),
 }
 
+/// A file, held so that the bytes in it stay as they are.
+#[derive(Clone, Debug)]
+pub struct HeldFile(Held);
+
+/// What keeps bytes where they are.
+#[derive(Clone, Debug)]
+enum Held {
+    /// The file itself: it is only ever appended to.
+    File(Arc<File>),
+    /// Their place in the arena.
+    Extent(Arc<Extent>),
+    /// Their segment on a disk.
+    Disk { file: Arc<File>, _pinned: Arc<PinnedBody> },
+}
+
+impl Deref for HeldFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        match &self.0 {
+            Held::File(file) => file,
+            Held::Extent(extent) => extent.file(),
+            Held::Disk { file, .. } => file,
+        }
+    }
+}
+
 /// A position in a body.
 ///
 /// While the body fills, its existence holds the bytes of an unstored body that it has not read.
 pub struct BodyReader {
     shared: Arc<Shared>,
     at: u64,
-    /// Its place among the readers, if the body was not whole when it came.
+    /// Its place among the readers, if the body was not complete when it came.
     place: Option<Place>,
+    /// The part on a disk that it reads.
+    disk: Option<DiskPart>,
+    /// Copies on disk before this one could not be read.
+    copy: usize,
+}
+
+/// A part of a body on a disk, which stays there.
+#[derive(Clone)]
+struct DiskPart {
+    pinned: Arc<PinnedBody>,
+    /// The position in the body at which it begins.
+    start: u64,
+    copy: usize,
+}
+
+impl DiskPart {
+    fn has(&self, at: u64) -> bool {
+        at.checked_sub(self.start).is_some_and(|within| within < self.pinned.len())
+    }
 }
 
 /// One reader of a body that fills.
@@ -50,14 +102,17 @@ struct Place {
 impl BodyReader {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let place = match shared.now() {
-            Now::Whole(_) => None,
+            Now::Whole(_) | Now::OnDisk(_) => None,
             Now::Fill(fill) => {
                 let number = fill.filling.lock().add_reader();
                 fill.consumed.notify_waiters();
                 Some(Place { fill, number })
             }
         };
-        Self { shared, at: 0, place }
+        let mut reader = Self { shared, at: 0, place, disk: None, copy: 0 };
+        // From now on it stays there.
+        reader.disk = reader.whole_on_disk();
+        reader
     }
 
     /// The position of the next byte.
@@ -87,39 +142,129 @@ impl BodyReader {
     ///
     /// Dropped before it is done, it has moved nothing.
     pub async fn next(&mut self, max: usize) -> Piece {
-        match self.try_next(max) {
-            Piece::Pending => {}
-            piece => return piece,
-        }
-        let Some(fill) = self.place.as_ref().map(|place| Arc::clone(&place.fill)) else {
-            return Piece::End;
-        };
+        let mut waits = 0;
         loop {
+            match self.try_next(max) {
+                Piece::Pending => {}
+                piece => return piece,
+            }
+            if let Some(part) = self.cold_part().cloned() {
+                match part.pinned.warm(self.at - part.start).await {
+                    Ok(bytes) => match self.try_next(max) {
+                        // It is gone from memory again, or this file system cannot say that it is there.
+                        Piece::Pending if !bytes.is_empty() => return self.take(bytes, max),
+                        Piece::Pending => {}
+                        piece => return piece,
+                    },
+                    Err(error) => {
+                        waits += 1;
+                        let may_wait = error.kind() == io::ErrorKind::TimedOut && waits < WAITS_MAX;
+                        if !self.give_up_copy(&error) && !may_wait {
+                            return Piece::Failed(Arc::from(format!("the body cannot be read from its disk: {error}")));
+                        }
+                    }
+                }
+                continue;
+            }
+            let Some(fill) = self.place.as_ref().map(|place| Arc::clone(&place.fill)) else {
+                return Piece::End;
+            };
             let written = fill.written.notified();
             tokio::pin!(written);
-            // Before the look, so that an append after it is not missed.
+            // Before another look, so that an append after it is not missed.
             written.as_mut().enable();
             match self.try_next(max) {
+                Piece::Pending if self.cold_part().is_some() => {}
                 Piece::Pending => written.await,
                 piece => return piece,
             }
         }
     }
 
-    fn peek(&self, max: usize) -> Piece {
+    /// Takes up to `max` of `bytes`, which are those at its position.
+    fn take(&mut self, mut bytes: Bytes, max: usize) -> Piece {
+        bytes.truncate(max);
+        self.at += bytes.len() as u64;
+        self.note_position();
+        Piece::Data(bytes)
+    }
+
+    fn peek(&mut self, max: usize) -> Piece {
         if let Some(whole) = self.shared.whole.get() {
             return whole.piece_at(self.at, max);
         }
+        if let Some(part) = &self.disk
+            && part.has(self.at)
+        {
+            return part.piece_at(self.at, max);
+        }
         let Some(place) = &self.place else {
-            // Without a place it came to a body that was whole.
-            return Piece::End;
+            // Without a place it came to a body that was complete.
+            return self.peek_on_disk();
         };
         let filling = place.fill.filling.lock();
         // It may have become whole between the two looks: then its pieces have moved.
-        match self.shared.whole.get() {
-            Some(whole) => whole.piece_at(self.at, max),
-            None => filling.piece_at(self.at, max),
+        if let Some(whole) = self.shared.whole.get() {
+            return whole.piece_at(self.at, max);
         }
+        match filling.piece_at(self.at, max) {
+            Some(piece) => piece,
+            None => {
+                let found = filling.offloading.as_ref().and_then(|disks| disks.slice_at(self.at, self.copy));
+                drop(filling);
+                match found {
+                    Some((copy, pinned, start)) => {
+                        let part = DiskPart { pinned, start, copy };
+                        let piece = part.piece_at(self.at, max);
+                        self.disk = Some(part);
+                        piece
+                    }
+                    None => Piece::Failed(Arc::from("the start of the body is no longer kept")),
+                }
+            }
+        }
+    }
+
+    /// What there is beyond the part that is held, of a body that was complete.
+    fn peek_on_disk(&self) -> Piece {
+        match self.shared.on_disk.get() {
+            Some(on_disk) if self.at < on_disk.len => Piece::Failed(Arc::from("the disk has let go of the body")),
+            Some(_) | None => Piece::End,
+        }
+    }
+
+    fn whole_on_disk(&self) -> Option<DiskPart> {
+        let (copy, pinned) = self.shared.on_disk.get()?.pin(self.copy)?;
+        Some(DiskPart { pinned, start: 0, copy })
+    }
+
+    /// The part on disk that has to be read into memory before its next piece can be had.
+    fn cold_part(&self) -> Option<&DiskPart> {
+        self.disk.as_ref().filter(|part| self.shared.whole.get().is_none() && part.has(self.at))
+    }
+
+    /// Takes the next copy, as this one cannot be read. False when there is none: then it stays at this one.
+    fn give_up_copy(&mut self, error: &io::Error) -> bool {
+        let Some(copy) = self.disk.as_ref().map(|part| part.copy) else { return false };
+        let next = match &self.place {
+            None => {
+                let on_disk = self.shared.on_disk.get();
+                on_disk.and_then(|on_disk| {
+                    on_disk.note_fault(copy, error);
+                    let (copy, pinned) = on_disk.pin(copy + 1)?;
+                    Some(DiskPart { pinned, start: 0, copy })
+                })
+            }
+            Some(place) => {
+                let filling = place.fill.filling.lock();
+                let found = filling.offloading.as_ref().and_then(|disks| disks.slice_at(self.at, copy + 1));
+                found.map(|(copy, pinned, start)| DiskPart { pinned, start, copy })
+            }
+        };
+        let Some(next) = next else { return false };
+        self.copy = next.copy;
+        self.disk = Some(next);
+        true
     }
 
     /// Tells the writer how far this reader is, where that matters: to an unstored body that still fills.
@@ -130,8 +275,12 @@ impl BodyReader {
         if self.shared.whole.get().is_some() {
             return;
         }
-        fill.filling.lock().move_reader(*number, self.at);
-        if !self.shared.stored.load(Ordering::Acquire) {
+        let is_offloading = {
+            let mut filling = fill.filling.lock();
+            filling.move_reader(*number, self.at);
+            filling.offloading.is_some()
+        };
+        if is_offloading || !self.shared.stored.load(Ordering::Acquire) {
             fill.consumed.notify_waiters();
         }
     }
@@ -153,33 +302,71 @@ impl Drop for BodyReader {
 }
 
 impl Whole {
+    /// Up to `max` bytes at `at`, as far as one part goes.
     fn piece_at(&self, at: u64, max: usize) -> Piece {
         if at >= self.len {
             return Piece::End;
         }
-        Piece::Data(self.slice(at, max))
+        let found = match &self.keep {
+            Keep::Pieces(pieces) => {
+                let mut start = 0;
+                pieces.iter().find_map(|piece| {
+                    let (from, end) = (start, start + piece.len() as u64);
+                    start = end;
+                    (at < end).then(|| Piece::Data(slice_of(piece, from, at, max)))
+                })
+            }
+            Keep::Arena(extents) => {
+                let number = at / CHUNK_BYTES as u64;
+                let extent = usize::try_from(number).ok().and_then(|number| extents.get(number));
+                extent.map(|extent| in_arena(extent, number * CHUNK_BYTES as u64, at, max))
+            }
+        };
+        // The parts add up to the length.
+        found.unwrap_or(Piece::End)
+    }
+}
+
+/// Up to `max` bytes from position `at` of a part that begins at `start`. `at` must be inside.
+fn in_arena(extent: &Arc<Extent>, start: u64, at: u64, max: usize) -> Piece {
+    let from = at - start;
+    let len = usize::try_from(extent.len() - from).unwrap_or(usize::MAX).min(max);
+    Piece::File { file: HeldFile(Held::Extent(Arc::clone(extent))), offset: extent.offset() + from, len }
+}
+
+impl DiskPart {
+    /// Up to `max` bytes at `at`; pending when they have to be read into memory first.
+    fn piece_at(&self, at: u64, max: usize) -> Piece {
+        match self.pinned.ready(at - self.start, max) {
+            Ready::File { file, offset, len } => {
+                Piece::File { file: HeldFile(Held::Disk { file, _pinned: Arc::clone(&self.pinned) }), offset, len }
+            }
+            Ready::Cold => Piece::Pending,
+            Ready::End => Piece::End,
+        }
     }
 }
 
 impl Filling {
-    fn piece_at(&self, at: u64, max: usize) -> Piece {
+    /// What there is at `at`; `None` when that is on disk, or not kept.
+    fn piece_at(&self, at: u64, max: usize) -> Option<Piece> {
         if at >= self.so_far {
-            return match &self.end {
+            return Some(match &self.end {
                 End::Open => Piece::Pending,
                 End::Finished => Piece::End,
                 End::Failed(reason) => Piece::Failed(Arc::clone(reason)),
-            };
+            });
         }
         if let Some((file, offset, len)) = self.passage.in_file(at) {
             let len = usize::try_from(len).unwrap_or(usize::MAX).min(max);
-            return Piece::File { file, offset, len };
+            return Some(Piece::File { file: HeldFile(Held::File(file)), offset, len });
         }
         let after = self.pieces.partition_point(|&(start, _)| start <= at);
         let found = after.checked_sub(1).and_then(|i| self.pieces.get(i));
-        match found {
-            Some((start, piece)) => Piece::Data(slice_of(piece, *start, at, max)),
-            None => Piece::Failed(Arc::from("the start of the body is no longer kept")),
-        }
+        found.map(|(start, chunk)| match chunk {
+            Chunk::Heap(piece) => Piece::Data(slice_of(piece, *start, at, max)),
+            Chunk::Arena(extent) => in_arena(extent, *start, at, max),
+        })
     }
 
     fn add_reader(&mut self) -> u64 {
@@ -200,3 +387,6 @@ impl Filling {
         self.readers.retain(|(n, _)| *n != number);
     }
 }
+
+/// How often a disk is waited for that takes too long, for one piece.
+const WAITS_MAX: usize = 8;

@@ -59,7 +59,7 @@ fn spill(memory_bytes_max: usize, file_bytes_max: u64) -> Option<Spill> {
 }
 
 #[test]
-fn a_stored_body_is_exact_when_it_is_complete() {
+fn a_stored_body_on_the_heap_is_exact_when_it_is_complete() {
     for (appends, pieces) in [
         (vec![], vec![]),
         (vec![10], vec![10]),
@@ -70,7 +70,7 @@ fn a_stored_body_is_exact_when_it_is_complete() {
         (vec![600_000], vec![262_144, 262_144, 75_712]),
     ] {
         let budget = Budget::new(1 << 20);
-        let (mut writer, body) = body(reserved(&budget), None);
+        let (mut writer, body) = body_in(None, reserved(&budget), None);
         let mut at = 0;
         for &len in &appends {
             writer.append(pattern(at, len)).expect("it is stored");
@@ -79,14 +79,127 @@ fn a_stored_body_is_exact_when_it_is_complete() {
         }
         writer.finish();
         let whole = body.whole().expect("it is complete and in memory");
-        let lens: Vec<usize> = whole.pieces().iter().map(Bytes::len).collect();
-        assert_eq!(lens, pieces, "{appends:?}");
-        assert_eq!(whole.pieces().concat(), pattern(0, at as usize));
+        let Place::Pieces(kept) = whole.place() else { panic!("{:?}", whole.place()) };
+        assert_eq!(kept.iter().map(Bytes::len).collect::<Vec<_>>(), pieces, "{appends:?}");
+        assert_eq!(kept.concat(), pattern(0, at as usize));
         assert_eq!((whole.len(), budget.used(), body.reserved() as u64), (at, at, at));
         assert_eq!(body.state(), BodyState::Complete { len: at });
         assert!(body.is_stored());
         drop(body);
         assert_eq!(budget.used(), 0);
+    }
+}
+
+/// An arena of its own for a test, which looks at the memory that it takes.
+fn arena(file_bytes_max: u64) -> &'static Arena {
+    Box::leak(Box::new(Arena::new(file_bytes_max).expect("this system has memory files")))
+}
+
+#[test]
+fn a_big_stored_body_is_in_the_arena_when_it_is_complete() {
+    for (appends, reading) in [
+        (vec![49_151], 4096),
+        (vec![49_152], 4096),
+        (vec![40_000, 60_000], 10_000),
+        (vec![262_144], 1000),
+        (vec![262_144, 1], 262_144),
+        (vec![100_000; 6], 70_000),
+        (vec![600_000], 600_000),
+        (vec![1, 524_288, 300_000], 65_536),
+    ] {
+        let arena = arena(1 << 40);
+        let budget = Budget::new(1 << 20);
+        let (mut writer, body) = body_in(Some(arena), reserved(&budget), None);
+        let (mut along, mut after, mut idle) = (body.reader(), body.reader(), body.reader());
+        let (mut at, mut read) = (0, Vec::new());
+        for &len in &appends {
+            writer.append(pattern(at, len)).expect("it is stored");
+            at += len as u64;
+            read.extend(bytes_of(&along.try_next(reading)).expect("there is more than it has read"));
+        }
+        writer.finish();
+        let whole = body.whole().expect("it is complete and in memory");
+        let is_big = at >= ARENA_BYTES_MIN;
+        assert_eq!(matches!(whole.place(), Place::File { .. }), is_big, "{appends:?}");
+        assert_eq!(whole.to_vec().expect("it is in memory"), pattern(0, at as usize));
+        let footprint = if is_big { arena.footprint(at) } else { at };
+        assert_eq!((whole.len(), budget.used(), body.reserved() as u64), (at, footprint, footprint), "{appends:?}");
+        assert_eq!(arena.memory_bytes(), if is_big { footprint } else { 0 });
+
+        read.extend(drain(&mut along, reading).0);
+        assert!(read == pattern(0, at as usize), "{appends:?}: a reader in the middle goes on");
+        assert!(drain(&mut after, reading).0 == pattern(0, at as usize), "{appends:?}");
+        for skipped in [1, at / 2, at - 1] {
+            after.skip_to(skipped);
+            assert!(drain(&mut after, reading).0 == pattern(skipped, (at - skipped) as usize));
+        }
+
+        let piece = idle.try_next(5000);
+        drop((body, along, after, idle));
+        assert_eq!(budget.used(), 0);
+        let len = 5000.min(at as usize);
+        assert_eq!(bytes_of(&piece), Some(pattern(0, len)), "what a reader was given stays while it is held");
+        drop(piece);
+        assert_eq!(arena.memory_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_body_that_the_arena_does_not_take_stays_on_the_heap() {
+    // No file is as long as the shelf; and a shelf that grew while the body did.
+    for (file_bytes_max, shelf, grown) in [(100_000, 1 << 20, 1 << 20), (1 << 40, 300_000, 1 << 20)] {
+        let arena = arena(file_bytes_max);
+        let budget = Budget::new(shelf);
+        let (mut writer, body) = body_in(Some(arena), reserved(&budget), None);
+        let mut reader = body.reader();
+        writer.append(pattern(0, 290_000)).expect("it is stored");
+        budget.set_max(grown);
+        for at in [290_000, 590_000] {
+            writer.append(pattern(at, 300_000)).expect("it is stored");
+        }
+        writer.finish();
+        assert!(body.is_stored());
+        let whole = body.whole().expect("it is complete and in memory");
+        assert!(matches!(whole.place(), Place::Pieces(_)));
+        assert!(whole.to_vec().expect("it is in memory") == pattern(0, 890_000));
+        assert!(drain(&mut reader, 100_000).0 == pattern(0, 890_000));
+        assert_eq!((budget.used(), arena.memory_bytes()), (890_000, 0));
+    }
+}
+
+#[test]
+fn a_body_that_is_no_longer_stored_passes_from_the_arena() {
+    for (spill, finished) in [(None, false), (spill(1000, 1 << 20), false), (spill(1000, 1 << 20), true), (None, true)]
+    {
+        let arena = arena(1 << 40);
+        let budget = Budget::new(400_000);
+        let (mut writer, body) = body_in(Some(arena), reserved(&budget), spill.clone());
+        let mut reader = body.reader();
+        writer.append(pattern(0, 300_000)).expect("it is stored");
+        assert_eq!(arena.memory_bytes(), 262_144);
+        writer.append(pattern(300_000, 200_000)).expect("it has a reader");
+        assert!(!body.is_stored());
+        let held = reader.try_next(1000);
+        if spill.is_some() {
+            run(writer.wait_for_room());
+            assert!(writer.take_trouble().is_none());
+            assert_eq!(arena.memory_bytes(), 262_144, "a piece of it is held");
+        }
+        let (mut rest, ended) = if finished {
+            writer.finish();
+            (None, Piece::End)
+        } else {
+            (Some(writer), Piece::Pending)
+        };
+        let (read, end) = drain(&mut reader, 50_000);
+        assert!(read == pattern(1000, 499_000));
+        assert_eq!(std::mem::discriminant(&end), std::mem::discriminant(&ended));
+        if let Some(writer) = &mut rest {
+            run(writer.wait_for_room());
+        }
+        assert_eq!(bytes_of(&held), Some(pattern(0, 1000)));
+        drop((held, end, rest, reader, body));
+        assert_eq!((budget.used(), arena.memory_bytes()), (0, 0));
     }
 }
 
@@ -280,7 +393,7 @@ fn a_small_passed_body_is_whole_in_the_end() {
     assert_eq!(body.whole().map(Whole::len), Some(10));
     assert!(!body.is_stored());
     let made = Body::of(pattern(0, 3), None);
-    assert_eq!(made.whole().map(|w| w.pieces().concat()), Some(pattern(0, 3).to_vec()));
+    assert_eq!(made.whole().and_then(|whole| whole.to_vec().ok()), Some(pattern(0, 3).to_vec()));
 }
 
 #[test]
