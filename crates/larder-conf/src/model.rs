@@ -201,6 +201,10 @@ pub struct Http {
     pub upstreams: Vec<Upstream>,
     /// `fastcgi_cache_path` and `proxy_cache_path`; both share one space of names.
     pub cache_paths: Vec<CachePath>,
+    /// `larder_placement`; shares that space of names.
+    pub placements: Vec<Placement>,
+    /// `larder_memory`; `None` for a share of what the process may use.
+    pub memory_bytes: Option<u64>,
     /// `log_format` by name; `combined` is always there.
     pub log_formats: Vec<LogFormat>,
     /// `map` blocks.
@@ -613,6 +617,8 @@ pub struct Settings {
     pub if_modified_since: IfModifiedSince,
     /// `max_ranges`; `None` for no limit.
     pub max_ranges: Option<u32>,
+    /// `slice`; 0 for off.
+    pub slice_bytes: u64,
     /// `chunked_transfer_encoding`, on.
     pub chunked_transfer_encoding: bool,
     /// `absolute_redirect`, on.
@@ -1063,6 +1069,30 @@ pub struct CachePath {
     pub min_free_bytes: Option<u64>,
     /// `inactive=`, 10 min.
     pub inactive: Duration,
+    /// `larder_memory=`: memory of its own; `None` for a part of what all zones share.
+    pub memory_bytes: Option<u64>,
+    /// `larder_disk=`: whether pages are kept in the folder too, or in memory only; yes.
+    pub on_disk: bool,
+}
+
+/// `larder_placement`: one zone over the folders of several.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// The name of the zone.
+    pub zone: At<String>,
+    /// Which folder has which page.
+    pub rule: PlacementRule,
+    /// The zones whose folders it uses, two or more.
+    pub members: Vec<At<String>>,
+}
+
+/// Which folder has which page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlacementRule {
+    /// Each page has one, chosen by its key, in proportion to `max_size`.
+    Hash,
+    /// Each page is in two.
+    Mirror,
 }
 
 /// What `fastcgi_*` and `proxy_*` have in common.

@@ -101,6 +101,7 @@ fn show(config: &Config, what: &str) -> String {
         ["geos"] => format!("{:#?}", config.http.geos),
         ["splits"] => format!("{:#?}", config.http.splits),
         ["caches"] => format!("{:#?}", config.http.cache_paths),
+        ["placements"] => format!("{:?} {:#?}", config.http.memory_bytes, config.http.placements),
         ["limits"] => format!("{:#?}\n{:#?}", config.http.limit_req_zones, config.http.limit_conn_zones),
         ["acme"] => {
             let orders: Vec<_> = config.http.servers.iter().map(|server| &server.acme).collect();

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use crate::diagnostic::Diagnostic;
 use crate::directives;
 use crate::model::{
-    At, Balance, Handler, ListenAddress, Location, Matcher, OriginScheme, OriginSettings, Rewrite, Server, ServerName,
-    Upstream,
+    At, Balance, Handler, ListenAddress, Location, Matcher, OriginScheme, OriginSettings, Placement, Rewrite, Server,
+    ServerName, Upstream,
 };
 use crate::span::Span;
 use crate::suggest;
@@ -34,7 +34,12 @@ pub fn references(parts: &HttpParts, cx: &mut Cx<'_>) {
     for reference in std::mem::take(&mut cx.references) {
         let diagnostic = match reference {
             Reference::CacheZone(zone, directive) => {
-                let names = parts.cache_paths.iter().map(|path| path.zone.value.as_str());
+                if let Some(diagnostic) = belongs_to_a_placement(&zone, parts) {
+                    cx.report(diagnostic);
+                    continue;
+                }
+                let paths = parts.cache_paths.iter().map(|path| path.zone.value.as_str());
+                let names = paths.chain(parts.placements.iter().map(|placement| placement.zone.value.as_str()));
                 missing(&zone, names, |name| {
                     Diagnostic::error(format!("\"{directive}\" zone \"{name}\" is unknown"))
                         .label(format!("no \"{directive}_path\" has \"keys_zone={name}:...\""))
@@ -72,6 +77,49 @@ pub fn references(parts: &HttpParts, cx: &mut Cx<'_>) {
     }
 }
 
+/// The folder of a zone that is a part of another is that one's alone.
+fn belongs_to_a_placement(zone: &At<String>, parts: &HttpParts) -> Option<Box<Diagnostic>> {
+    let of_zone = |placement: &&Placement| placement.members.iter().any(|member| member.value == zone.value);
+    let placement = parts.placements.iter().find(of_zone)?;
+    Some(
+        Diagnostic::error(format!("zone \"{}\" is a part of \"{}\"", zone.value, placement.zone.value))
+            .at(zone.span)
+            .related(placement.zone.span, "it is made a part here")
+            .help(format!("use \"{}\"", placement.zone.value)),
+    )
+}
+
+/// Checks what `larder_placement` names.
+pub fn placements(parts: &HttpParts, cx: &mut Cx<'_>) {
+    let mut taken: HashMap<&str, Span> = HashMap::new();
+    for member in parts.placements.iter().flat_map(|placement| &placement.members) {
+        let names = parts.cache_paths.iter().map(|path| path.zone.value.as_str());
+        let unknown = missing(member, names, |name| {
+            Diagnostic::error(format!("\"larder_placement\" zone \"{name}\" is unknown"))
+                .label("no \"proxy_cache_path\" or \"fastcgi_cache_path\" defines it")
+        });
+        if let Some(diagnostic) = unknown {
+            cx.report(diagnostic);
+            continue;
+        }
+        let path = parts.cache_paths.iter().find(|path| path.zone.value == member.value && !path.on_disk);
+        if let Some(path) = path {
+            cx.report(
+                Diagnostic::error(format!("zone \"{}\" has no disk to place pages on", member.value))
+                    .at(member.span)
+                    .related(path.zone.span, "\"larder_disk=off\" is here"),
+            );
+        }
+        if let Some(first) = taken.insert(&member.value, member.span) {
+            cx.report(
+                Diagnostic::error(format!("zone \"{}\" is a part of two placements", member.value))
+                    .at(member.span)
+                    .related(first, "the other one is here"),
+            );
+        }
+    }
+}
+
 fn missing<'a>(
     wanted: &At<String>,
     names: impl Iterator<Item = &'a str> + Clone,
@@ -91,6 +139,7 @@ fn missing<'a>(
 /// Caches of TLS sessions share their names with all other zones.
 pub fn session_zones(parts: &HttpParts, cx: &mut Cx<'_>) {
     let others = parts.cache_paths.iter().map(|path| &path.zone);
+    let others = others.chain(parts.placements.iter().map(|placement| &placement.zone));
     let others = others.chain(parts.limit_req_zones.iter().map(|zone| &zone.name));
     let others = others.chain(parts.limit_conn_zones.iter().map(|zone| &zone.name));
     for other in others {

@@ -153,6 +153,7 @@ pub fn settings(prefix: &Path) -> Settings {
         etag: true,
         if_modified_since: IfModifiedSince::Exact,
         max_ranges: None,
+        slice_bytes: 0,
         chunked_transfer_encoding: true,
         absolute_redirect: true,
         server_name_in_redirect: false,

@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, Contexts, DirectiveInfo, rewrite};
 use crate::model::{
     AcmeAccount, At, Balance, CachePath, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen, Location,
-    LogFormat, Map, Matcher, Rewrite, Server, ServerName, SplitClients, Upstream,
+    LogFormat, Map, Matcher, Placement, Rewrite, Server, ServerName, SplitClients, Upstream,
 };
 use crate::tree::Directive;
 
@@ -20,6 +20,10 @@ pub struct HttpParts {
     pub upstreams: Vec<Upstream>,
     /// `*_cache_path`.
     pub cache_paths: Vec<CachePath>,
+    /// `larder_placement`.
+    pub placements: Vec<Placement>,
+    /// `larder_memory`.
+    pub memory_bytes: Option<u64>,
     /// `log_format`.
     pub log_formats: Vec<LogFormat>,
     /// `map`.
@@ -65,6 +69,7 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
         }
     }
     check::references(&parts, cx);
+    check::placements(&parts, cx);
     check::session_zones(&parts, cx);
     check::ports_of_tls_origins(&parts.upstreams, &servers, cx);
     check::servers(&servers, cx);
@@ -74,6 +79,8 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
         servers,
         upstreams: parts.upstreams,
         cache_paths: parts.cache_paths,
+        placements: parts.placements,
+        memory_bytes: parts.memory_bytes,
         log_formats: parts.log_formats,
         maps: parts.maps,
         geos: parts.geos,

@@ -1,21 +1,27 @@
-//! `fastcgi_cache_path` and `proxy_cache_path`.
+//! `fastcgi_cache_path` and `proxy_cache_path`, and what is ours beside them: `larder_memory`, `larder_placement`.
 
 use std::time::Duration;
 
-use super::{Action, Args, DirectiveInfo, HTTP, repeated};
+use super::{Action, Args, DirectiveInfo, HTTP, ONE, directive, repeated};
 use crate::build::{Cx, HttpParts};
 use crate::diagnostic::{Diagnostic, Outcome};
-use crate::model::{At, CachePath};
+use crate::model::{At, CachePath, Placement, PlacementRule};
 use crate::tree::{Directive, Word};
 use crate::values;
 
 pub const TABLE: &[DirectiveInfo] = &[
     repeated("fastcgi_cache_path", HTTP, Args::AtLeast(2), Action::Http(cache_path)),
     repeated("proxy_cache_path", HTTP, Args::AtLeast(2), Action::Http(cache_path)),
+    directive("larder_memory", HTTP, ONE, Action::Http(memory)),
+    repeated("larder_placement", HTTP, Args::AtLeast(4), Action::Http(placement)),
 ];
 
 /// The parameters that matter here; those for the loader and the manager are read too.
-const PARAMETERS: &[&str] = &["keys_zone", "levels", "inactive", "max_size", "min_free", "use_temp_path"];
+const PARAMETERS: &[&str] =
+    &["keys_zone", "levels", "inactive", "max_size", "min_free", "use_temp_path", "larder_memory", "larder_disk"];
+
+/// The least memory that pages can be kept in.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 /// The least that nginx takes for a zone, two pages.
 const ZONE_BYTES_MIN: usize = 2 * 4096;
@@ -34,6 +40,8 @@ fn cache_path(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         max_bytes: None,
         min_free_bytes: None,
         inactive: Duration::from_secs(600),
+        memory_bytes: None,
+        on_disk: true,
     };
     for word in &d.args[1..] {
         let wrong = |what: &str| Diagnostic::error(format!("invalid {what} \"{}\"", word.text)).at(word.span);
@@ -60,17 +68,24 @@ fn cache_path(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
                 let bytes = values::offset(value);
                 let bytes = bytes.ok_or_else(|| wrong("min_free value").label(must_be(values::OFFSET)))?;
                 cache.min_free_bytes = Some(bytes);
-                if bytes > 0 {
-                    cx.notice_no_effect("min_free", word.span, "pages are kept in memory in this version");
-                }
             }
-            "use_temp_path" if matches!(value, "on" | "off") => {}
-            "use_temp_path" => {
-                return Err(Diagnostic::error(format!(
-                    "invalid use_temp_path value \"{}\", it must be \"on\" or \"off\"",
-                    word.text
-                ))
-                .at(word.span));
+            "use_temp_path" | "larder_disk" => {
+                let is_on = match value {
+                    "on" => true,
+                    "off" => false,
+                    _ => {
+                        return Err(Diagnostic::error(format!(
+                            "invalid {name} value \"{}\", it must be \"on\" or \"off\"",
+                            word.text
+                        ))
+                        .at(word.span));
+                    }
+                };
+                cache.on_disk = if name == "larder_disk" { is_on } else { cache.on_disk };
+            }
+            "larder_memory" => {
+                cache.memory_bytes =
+                    Some(memory_bytes(value).ok_or_else(|| wrong("larder_memory value").label(must_be(MEMORY)))?)
             }
             "loader_files" | "manager_files" if values::number(value).is_some() => {}
             "loader_sleep" | "loader_threshold" | "manager_sleep" | "manager_threshold"
@@ -92,21 +107,65 @@ fn cache_path(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         return Err(Diagnostic::error(message).at(d.span()).help("add keys_zone=name:10m"));
     };
     if let Some(known) = http.cache_paths.iter().find(|known| known.zone.value == name.value) {
-        return Err(Diagnostic::error(format!("duplicate zone \"{}\"", name.value))
-            .at(name.span)
-            .related(known.zone.span, "it is defined here already"));
+        return Err(twice(&name, &known.zone));
     }
     if let Some(known) = http.cache_paths.iter().find(|known| known.path == cache.path) {
         return Err(Diagnostic::error(format!("the path \"{}\" is used by two caches", cache.path.display()))
             .at(d.arg(0).span)
             .related(known.zone.span, "the other one is here"));
     }
-    cx.report_once("cache_path", || {
-        Diagnostic::notice("pages are kept in memory in this version; the folders of caches stay empty")
-            .at(d.arg(0).span)
-            .help("a zone keeps up to \"max_size\", and no more than its share of half of the memory")
-    });
+    if let Some(known) = http.placements.iter().find(|known| known.zone.value == name.value) {
+        return Err(twice(&name, &known.zone));
+    }
     http.cache_paths.push(CachePath { zone: name, keys_bytes: bytes, ..cache });
+    Ok(())
+}
+
+fn twice(name: &At<String>, known: &At<String>) -> Box<Diagnostic> {
+    Diagnostic::error(format!("duplicate zone \"{}\"", name.value))
+        .at(name.span)
+        .related(known.span, "it is defined here already")
+}
+
+/// What a value for memory must be.
+const MEMORY: &str = "a size of 1m or more, such as 512m or 2g";
+
+fn memory_bytes(value: &str) -> Option<u64> {
+    values::offset(value).filter(|&bytes| bytes >= MEMORY_BYTES_MIN)
+}
+
+/// `larder_memory SIZE`.
+fn memory(http: &mut HttpParts, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    http.memory_bytes = Some(memory_bytes(d.text(0)).ok_or_else(|| d.invalid(d.arg(0), MEMORY))?);
+    Ok(())
+}
+
+/// `larder_placement NAME hash|mirror ZONE ZONE...`.
+///
+/// The zones it names are looked for when all are known.
+fn placement(http: &mut HttpParts, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let at = |word: &Word| At { value: word.text.clone(), span: word.span };
+    let zone = at(d.arg(0));
+    let rule = match d.text(1) {
+        "hash" => PlacementRule::Hash,
+        "mirror" => PlacementRule::Mirror,
+        _ => return Err(d.invalid(d.arg(1), "\"hash\" or \"mirror\"")),
+    };
+    let paths = http.cache_paths.iter().map(|known| &known.zone);
+    let known = paths.chain(http.placements.iter().map(|known| &known.zone)).find(|known| known.value == zone.value);
+    if let Some(known) = known {
+        return Err(twice(&zone, known));
+    }
+    let mut members: Vec<At<String>> = Vec::new();
+    for word in &d.args[2..] {
+        if let Some(first) = members.iter().find(|member| member.value == word.text) {
+            return Err(Diagnostic::error(format!("zone \"{}\" is named twice", word.text))
+                .at(word.span)
+                .related(first.span, "here first"));
+        }
+        members.push(at(word));
+    }
+    http.placements.push(Placement { zone, rule, members });
     Ok(())
 }
 

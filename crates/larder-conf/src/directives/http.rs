@@ -200,6 +200,12 @@ pub const TABLE: &[DirectiveInfo] = &[
         Action::Level(|l, _, d| set(&mut l.settings.max_ranges, d.number32(0).map(Some))),
     ),
     directive(
+        "slice",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.slice_bytes, d.size(0).map(|n| n as u64))),
+    ),
+    directive(
         "chunked_transfer_encoding",
         HSL,
         Args::Flag,

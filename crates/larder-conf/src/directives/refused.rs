@@ -32,7 +32,6 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused("zstd_dict_file", "the zstd module", "remove it; browsers do not have the dictionary", NEVER),
     refused("sub_filter", "ngx_http_sub_module", REMOVE, NEVER),
     refused("ssi", "ngx_http_ssi_module", IN_ANOTHER, OFF),
-    refused("slice", "ngx_http_slice_module", "remove it; ranges are cut from the stored whole", &["0"]),
     refused("proxy_store", "ngx_http_proxy_module", "use \"proxy_cache\"", OFF),
     refused("fastcgi_store", "ngx_http_fastcgi_module", "use \"fastcgi_cache\"", OFF),
     refused("proxy_pass_trailers", "ngx_http_proxy_module", "remove it", OFF),
