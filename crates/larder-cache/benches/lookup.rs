@@ -61,7 +61,7 @@ fn store(zone: &Arc<Zone>, key: &str, vary: &str) {
     let Verdict::Miss(Some(mut permit)) = verdict else {
         return;
     };
-    let (mut writer, body) = zone.body(Some(1000), None);
+    let (mut writer, body) = zone.body(b"key", Some(1000), None);
     let mut fields = Fields::new();
     fields.push(b"Vary", vary.as_bytes());
     let Some(vary) = VaryKey::of(&fields, &selecting(&request)) else {
@@ -79,7 +79,8 @@ fn store(zone: &Arc<Zone>, key: &str, vary: &str) {
         last_modified: None,
         etag: None,
         vary,
-        prepared: None,
+        cost_micros: 0,
+        prepared: Default::default(),
         hold: Hold::default(),
     });
     let _ = writer.append(Bytes::from(vec![b'x'; 1000]));

@@ -10,16 +10,20 @@ use arc_swap::{ArcSwapOption, Guard};
 use larder_http::Time;
 use larder_store::{BodyState, Kept, Reservation, Seat};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::flight::{Flight, Offer, Outcome, Waiter};
 use crate::key::KeyRef;
 use crate::lookup::Rules;
 use crate::object::Object;
+use crate::stats::Tally;
 use crate::vary::{Selecting, VaryKey};
 
 /// What is known of one key.
 pub(crate) struct Entry {
-    zone: u64,
+    /// The era of its zone: see [`crate::Zone`].
+    era: u64,
+    tally: Arc<Tally>,
     hash: u128,
     key: Box<[u8]>,
     seat: Seat,
@@ -52,6 +56,29 @@ struct State {
     vary_names: Vec<Box<str>>,
     /// Until then nobody waits: the last response was not to be stored.
     uncacheable_until: Time,
+    disk: Disk,
+}
+
+/// What is known of the variants that are on disk.
+#[derive(Default)]
+enum Disk {
+    /// Nothing.
+    #[default]
+    Unasked,
+    /// One reads them, and tells when that is over.
+    Reading(Arc<Notify>),
+    /// Those that can be read are here.
+    Known,
+}
+
+/// What one does who wants to know what is on disk.
+pub(crate) enum Ask {
+    /// Nothing: all that is there is here.
+    Known,
+    /// Find out, and tell the others.
+    Read(Arc<Notify>),
+    /// Wait for another who finds out.
+    Wait(Arc<Notify>),
 }
 
 /// An object whose body is not complete yet, and the one it is to replace.
@@ -88,17 +115,31 @@ pub(crate) enum Next {
 /// What became of the objects that were filling.
 #[derive(Default)]
 pub(crate) struct Settled {
-    pub(crate) stored: u64,
+    pub(crate) stored: Vec<Arc<Object>>,
+    /// What was replaced by one that varies otherwise, with that one.
+    pub(crate) replaced: Vec<(Arc<Object>, Arc<Object>)>,
     pub(crate) withdrawn: u64,
 }
 
 impl Entry {
-    pub(crate) fn new(zone: u64, key: &KeyRef<'_>, now: Time, reservation: Reservation) -> Self {
+    pub(crate) fn new(
+        era: u64,
+        shelf_hash: u64,
+        key: &KeyRef<'_>,
+        now: Time,
+        reservation: Reservation,
+        tally: &Arc<Tally>,
+    ) -> Self {
+        tally.entries.fetch_add(1, Ordering::Relaxed);
+        let seat = Seat::new(shelf_hash);
+        // Nothing is lost with an entry that has no object.
+        seat.set_cost_micros(COST_OF_NOTHING);
         Self {
-            zone,
+            era,
+            tally: Arc::clone(tally),
             hash: key.hash(),
             key: key.bytes().into(),
-            seat: Seat::new(key.shelf_hash()),
+            seat,
             newest: ArcSwapOption::empty(),
             used_at: AtomicU64::new(now.secs()),
             permits: AtomicUsize::new(0),
@@ -112,10 +153,10 @@ impl Entry {
         size_of::<Self>() + ALLOCATIONS_BYTES + key.bytes().len()
     }
 
-    /// Whether this is the entry of `key` in `zone`, and still on its shelf.
+    /// Whether this is the entry of `key` in the zone of `era`, and still on its shelf.
     #[inline]
-    pub(crate) fn is_live_at(&self, zone: u64, key: &KeyRef<'_>) -> bool {
-        self.hash == key.hash() && self.zone == zone && !self.is_gone() && *self.key == *key.bytes()
+    pub(crate) fn is_live_at(&self, era: u64, key: &KeyRef<'_>) -> bool {
+        self.hash == key.hash() && self.era == era && !self.is_gone() && *self.key == *key.bytes()
     }
 
     #[inline]
@@ -133,13 +174,25 @@ impl Entry {
         self.seat.touch();
     }
 
-    /// Notes the time of a use, if the one noted is `step` seconds old.
+    /// Notes the time of a use, if the one noted is `step` seconds old: then for how many seconds nobody used it.
     #[inline]
-    pub(crate) fn mark_used(&self, now: Time, step: u64) {
+    pub(crate) fn mark_used(&self, now: Time, step: u64) -> Option<u64> {
         let now = now.secs();
-        if now >= self.used_at.load(Ordering::Relaxed).saturating_add(step) {
-            self.used_at.store(now, Ordering::Relaxed);
+        let before = self.used_at.load(Ordering::Relaxed);
+        if now < before.saturating_add(step) {
+            return None;
         }
+        self.used_at.store(now, Ordering::Relaxed);
+        Some(now - before)
+    }
+
+    pub(crate) fn era(&self) -> u64 {
+        self.era
+    }
+
+    /// The bytes of its key.
+    pub(crate) fn key_bytes(&self) -> &[u8] {
+        &self.key
     }
 
     pub(crate) fn used_at(&self) -> u64 {
@@ -239,8 +292,11 @@ impl Entry {
         for filling in mem::take(&mut state.filling) {
             match (self.is_gone(), filling.object.body.is_stored(), filling.object.body.state()) {
                 (false, true, BodyState::Complete { .. }) => {
+                    settled.stored.push(Arc::clone(&filling.object));
+                    if let Some(old) = filling.replaces.as_ref().filter(|old| old.vary != filling.object.vary) {
+                        settled.replaced.push((Arc::clone(old), Arc::clone(&filling.object)));
+                    }
                     over.push(self.install(&mut state, filling));
-                    settled.stored += 1;
                 }
                 (false, true, BodyState::Filling { .. }) => state.filling.push(filling),
                 (true, _, _) | (_, false, _) | (_, _, BodyState::Failed(_)) => {
@@ -267,6 +323,75 @@ impl Entry {
         true
     }
 
+    /// How to find out what is on disk. One at a time is told to read.
+    pub(crate) fn ask_disk(&self) -> Ask {
+        let mut state = self.state.lock();
+        match &state.disk {
+            Disk::Known => Ask::Known,
+            Disk::Reading(over) => Ask::Wait(Arc::clone(over)),
+            Disk::Unasked => {
+                let over = Arc::new(Notify::new());
+                state.disk = Disk::Reading(Arc::clone(&over));
+                Ask::Read(over)
+            }
+        }
+    }
+
+    /// Whether the one who tells `over` still reads.
+    pub(crate) fn is_being_read(&self, over: &Arc<Notify>) -> bool {
+        matches!(&self.state.lock().disk, Disk::Reading(now) if Arc::ptr_eq(now, over))
+    }
+
+    /// The reading was given up: the next one who asks reads. Of no effect when it came to its end.
+    pub(crate) fn end_reading(&self, over: &Arc<Notify>) {
+        let mut state = self.state.lock();
+        if matches!(&state.disk, Disk::Reading(now) if Arc::ptr_eq(now, over)) {
+            state.disk = Disk::Unasked;
+        }
+    }
+
+    /// Adds objects that were read from disk, newest first. What is here already is newer.
+    pub(crate) fn install_read(&self, objects: Vec<Arc<Object>>) {
+        let mut state = self.state.lock();
+        state.disk = Disk::Known;
+        if self.is_gone() || objects.is_empty() {
+            return;
+        }
+        let current = self.newest.load_full();
+        let mut all: Vec<Arc<Object>> = each(&current).cloned().collect();
+        for object in objects.into_iter().filter(|object| object.is_charged()) {
+            if all.len() < VARIANTS_MAX && !all.iter().any(|newer| newer.vary == object.vary) {
+                all.push(object);
+            }
+        }
+        state.vary_names = all.first().map_or_else(Vec::new, |newest| newest.vary.names().map(Box::from).collect());
+        if let Some(newest) = all.first() {
+            self.note_cost(newest.cost_micros);
+        }
+        let list = all.into_iter().rev().fold(None, |older, object| Some(Arc::new(Variant { object, older })));
+        let over = self.newest.swap(list);
+        drop(state);
+        drop((over, current));
+    }
+
+    /// Drops a variant that can no longer be read; the disks are asked again. False when it is none.
+    pub(crate) fn drop_variant(&self, lost: &Arc<Object>) -> bool {
+        let mut state = self.state.lock();
+        let current = self.newest.load_full();
+        if !each(&current).any(|object| Arc::ptr_eq(object, lost)) {
+            return false;
+        }
+        if matches!(state.disk, Disk::Known) {
+            state.disk = Disk::Unasked;
+        }
+        let rest: Vec<Arc<Object>> = each(&current).filter(|object| !Arc::ptr_eq(object, lost)).cloned().collect();
+        let list = rest.into_iter().rev().fold(None, |older, object| Some(Arc::new(Variant { object, older })));
+        let over = self.newest.swap(list);
+        drop(state);
+        drop((over, current));
+        true
+    }
+
     /// Ends a flight that brought no object.
     pub(crate) fn end(&self, flight: &Arc<Flight>, outcome: Outcome) {
         self.state.lock().flights.retain(|f| !Arc::ptr_eq(f, flight));
@@ -286,9 +411,21 @@ impl Entry {
         self.permits.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Notes what a fetch cost. One is a noisy measure, so that those before count too.
+    fn note_cost(&self, micros: u32) {
+        let before = self.seat.cost_micros();
+        let cost = match (before, micros) {
+            (0 | COST_OF_NOTHING, _) => micros,
+            (_, 0) => before,
+            _ => before - before / 4 + micros / 4,
+        };
+        self.seat.set_cost_micros(cost);
+    }
+
     /// Puts a complete object in front of the variants. Gives the list that it replaces, to be dropped.
     fn install(&self, state: &mut State, new: Filling) -> Option<Arc<Variant>> {
         state.uncacheable_until = Time::default();
+        self.note_cost(new.object.cost_micros);
         let replaced = |object: &Arc<Object>| {
             object.vary == new.object.vary || new.replaces.as_ref().is_some_and(|old| Arc::ptr_eq(old, object))
         };
@@ -331,6 +468,7 @@ impl Kept for Entry {
         let variants = self.newest.swap(None);
         drop(state);
         drop((filling, variants));
+        self.tally.entries.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -342,6 +480,9 @@ pub(crate) fn each(newest: &Option<Arc<Variant>>) -> impl Iterator<Item = &Arc<O
 /// The most variants of one key; the oldest leaves. More come from a `Vary` on what every client has
 /// another of, and are not hit.
 pub(crate) const VARIANTS_MAX: usize = 64;
+
+/// What it costs to lose an entry without objects, in µs: less than any fetch. Zero would mean that it is not known.
+const COST_OF_NOTHING: u32 = 1;
 
 /// The counts of the `Arc`, what the state points to, and what an allocator adds.
 const ALLOCATIONS_BYTES: usize = 112;

@@ -24,18 +24,18 @@ impl Front {
         Self { slots: (0..SLOTS).map(|_| None).collect(), counts: Vec::new() }
     }
 
-    /// The entry of `key` in the zone, from here or else from `find`.
+    /// The entry of `key` in the zone of `era`, from here or else from `find`.
     pub(crate) fn entry(
         &mut self,
-        zone: u64,
+        era: u64,
         key: &KeyRef<'_>,
         find: impl FnOnce() -> Option<Arc<Entry>>,
     ) -> Option<&Arc<Entry>> {
         // The high half of the hash: the shelf's index goes by the low one.
-        let at = ((key.hash() >> 64) as u64 ^ zone) as usize % SLOTS;
+        let at = ((key.hash() >> 64) as u64 ^ era) as usize % SLOTS;
         let slot = self.slots.get_mut(at)?;
         match slot {
-            Some(entry) if entry.is_live_at(zone, key) => entry.touch(),
+            Some(entry) if entry.is_live_at(era, key) => entry.touch(),
             Some(_) | None => *slot = find(),
         }
         slot.as_ref()

@@ -1,7 +1,8 @@
 //! What may be stored, found and reused.
 //!
-//! A [`Zone`] is one cache. [`Zone::lookup`] is the decision: hit, stale, miss, wait or scarce. A miss comes
-//! with a [`Permit`] to fill, a wait with a [`Waiter`]. The rules of HTTP beside that are pure functions:
+//! A [`Zone`] is one cache: [`Memory`] in front of [`Shelves`] on disk. [`Zone::lookup`] is the decision: hit, stale,
+//! miss, wait, load or scarce. A miss comes
+//! with a [`Permit`] to fill, a wait with a [`Waiter`], a page on disk with a [`Loading`]. The rules of HTTP beside that are pure functions:
 //! [`storable`], [`freshness`], [`age`] and [`vary`].
 //!
 //! A stored body may have other [`Form`]s, made once for all: [`Object::form`], [`Object::claim_form`].
@@ -18,8 +19,10 @@ pub mod freshness;
 mod front;
 mod key;
 mod lookup;
+mod memory;
 mod object;
 mod permit;
+mod shelves;
 mod stats;
 pub mod storable;
 #[cfg(test)]
@@ -33,8 +36,10 @@ pub use freshness::{OriginTtl, origin_ttl};
 pub use front::Front;
 pub use key::{Key, KeyRef};
 pub use lookup::{HitRef, Rules, Verdict};
+pub use memory::Memory;
 pub use object::{Hold, Object, Prepared};
 pub use permit::Permit;
+pub use shelves::{Loading, Member, Placing, Shelves, object_of_head};
 pub use stats::ZoneStats;
 pub use storable::Ignore;
 pub use vary::{EachLine, Selecting, VaryKey, selecting};

@@ -1,4 +1,4 @@
-//! THE decision: hit, stale, miss, wait or scarce.
+//! THE decision: hit, stale, miss, wait, load or scarce.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use std::time::Duration;
 use arc_swap::Guard;
 use larder_http::Time;
 
-use crate::entry::{Entry, Next, Variant};
+use crate::entry::{Ask, Entry, Next, Variant};
 use crate::flight::Waiter;
 use crate::front::Front;
 use crate::key::KeyRef;
 use crate::object::Object;
 use crate::permit::Permit;
+use crate::shelves::{Loading, Reading};
 use crate::stats::Event;
 use crate::vary::Selecting;
 use crate::zone::Zone;
@@ -65,6 +66,8 @@ pub enum Verdict {
     Miss(Option<Permit>),
     /// No object, but one is being fetched.
     Wait(Waiter),
+    /// No object in memory, but one may be on disk: wait for it, and look up again.
+    Load(Loading),
     /// No object, and the key is not asked for often enough: fetch, do not store.
     Scarce,
 }
@@ -96,10 +99,16 @@ impl Zone {
         now: Time,
     ) -> Verdict {
         for _ in 0..TRIES_MAX {
-            let Some(entry) = front.entry(self.id(), key, || self.entry(key, now)) else {
+            let Some(entry) = front.entry(self.era(), key, || self.entry(key, now)) else {
                 return Verdict::Miss(None);
             };
-            entry.mark_used(now, self.use_step_secs());
+            if let Some(unused_secs) = entry.mark_used(now, self.use_step_secs()) {
+                if unused_secs > self.unused_secs_max() && !entry.is_at_work() {
+                    self.forget(key);
+                    continue;
+                }
+                self.shelves().touch(key.bytes(), now);
+            }
             let found = HitRef::newest(entry, request, rules);
             match found {
                 Some(object) if object.is_fresh(now) => return Verdict::Hit(object),
@@ -115,6 +124,11 @@ impl Zone {
                     Some(verdict) => return verdict,
                     None => continue,
                 }
+            }
+            match self.ask_disk(entry, now) {
+                Asked::Nothing => {}
+                Asked::Found => continue,
+                Asked::Wait(loading) => return Verdict::Load(loading),
             }
             match entry.fetch_or_wait(request, rules, now) {
                 Next::Again => {}
@@ -145,17 +159,66 @@ impl Zone {
         Some(Verdict::Stale { object, updating: false, permit: Some(permit) })
     }
 
+    /// What the disks have for an entry that has no variant for a request. Reads what does not have to be waited for.
+    fn ask_disk(self: &Arc<Self>, entry: &Arc<Entry>, now: Time) -> Asked {
+        let shelves = self.shelves();
+        if shelves.is_empty() {
+            return Asked::Nothing;
+        }
+        let (over, is_mine) = match entry.ask_disk() {
+            Ask::Known => return Asked::Nothing,
+            Ask::Read(over) => (over, true),
+            Ask::Wait(over) => (over, false),
+        };
+        if is_mine {
+            // Who makes room passes over it meanwhile.
+            entry.add_permit();
+        }
+        let reading = Reading { zone: Arc::clone(self), entry: Arc::clone(entry), over, is_mine };
+        if !is_mine {
+            return Asked::Wait(Loading { reading, found: None });
+        }
+        // Asked before the look: one that is opened meanwhile is looked at by the next lookup.
+        let are_open = shelves.are_open(entry.key_bytes());
+        let Some(found) = shelves.find(entry.key_bytes(), now, self.read_bytes_max()) else {
+            if are_open {
+                entry.install_read(Vec::new());
+            }
+            return Asked::Nothing;
+        };
+        match found.read_now(entry.key_bytes()) {
+            None => Asked::Wait(Loading { reading, found: Some(found) }),
+            Some(stored) => {
+                let is_there = !stored.is_empty();
+                self.install(entry, stored);
+                if is_there { Asked::Found } else { Asked::Nothing }
+            }
+        }
+    }
+
     /// Makes variants of what is complete. True when there is a new one.
-    pub(crate) fn settle(&self, entry: &Entry) -> bool {
+    pub(crate) fn settle(&self, entry: &Arc<Entry>) -> bool {
         use std::sync::atomic::Ordering::Relaxed;
         let settled = entry.settle();
-        if settled.stored + settled.withdrawn > 0 {
-            self.counts.stored.fetch_add(settled.stored, Relaxed);
+        if !settled.stored.is_empty() || settled.withdrawn > 0 {
+            self.counts.stored.fetch_add(settled.stored.len() as u64, Relaxed);
             self.counts.withdrawn.fetch_add(settled.withdrawn, Relaxed);
             self.reweigh(entry);
         }
-        settled.stored > 0
+        for (old, new) in &settled.replaced {
+            self.shelves().remove_variant(entry.key_bytes(), old, new.stored_at);
+        }
+        settled.stored.iter().for_each(|object| self.shelve(entry, object));
+        !settled.stored.is_empty()
     }
+}
+
+/// What came of asking the disks.
+enum Asked {
+    Nothing,
+    /// Something, which is in memory now.
+    Found,
+    Wait(Loading),
 }
 
 impl Verdict {
@@ -170,6 +233,7 @@ impl Verdict {
             Self::Stale { updating: true, .. } => Event::Updating,
             Self::Miss(_) => Event::Miss,
             Self::Wait(_) => Event::Wait,
+            Self::Load(_) => Event::Load,
             Self::Scarce => Event::Scarce,
         }
     }

@@ -35,8 +35,10 @@ pub struct Object {
     pub etag: Option<Box<[u8]>>,
     /// Which requests it answers.
     pub vary: VaryKey,
-    /// What the server made of the head for its own use.
-    pub prepared: Option<Prepared>,
+    /// What its fetch cost: µs until the origin had answered; zero when that is not known.
+    pub cost_micros: u32,
+    /// What the server made of the head for its own use. Of a page that comes from disk it is made at the first use.
+    pub prepared: OnceLock<Prepared>,
     /// The cache's own part; `Hold::default()` for a new object.
     pub hold: Hold,
 }
@@ -161,7 +163,8 @@ impl Object {
             + self.fields.heap_bytes()
             + self.etag.as_ref().map_or(0, |tag| tag.len())
             + self.vary.heap_bytes()
-            + self.prepared.as_ref().map_or(0, Prepared::heap_bytes)
+            // What is made later is about as long as the fields.
+            + self.prepared.get().map_or(self.fields.heap_bytes(), Prepared::heap_bytes)
     }
 }
 

@@ -9,7 +9,6 @@ use larder_http::Time;
 
 use crate::entry::Entry;
 use crate::flight::{Flight, Outcome};
-use crate::form::Home;
 use crate::lookup::Rules;
 use crate::object::Object;
 use crate::zone::Zone;
@@ -74,7 +73,7 @@ impl Permit {
     /// Where the zone has no room for the head, or the body is not stored, it is shared with those who wait
     /// now and becomes nothing.
     pub fn begin(&mut self, object: Object) -> Arc<Object> {
-        let object = self.charged(object);
+        let object = self.zone.charged(&self.entry, object);
         let kept = object.is_charged() && object.body.is_stored();
         let (flight, refetch) = match mem::replace(&mut self.role, Role::Over) {
             Role::Plain | Role::Over => (None, None),
@@ -99,9 +98,10 @@ impl Permit {
     /// and has its forms.
     pub fn freshen(mut self, old: &Arc<Object>, object: Object) -> Arc<Object> {
         object.take_forms_of(old);
-        let object = self.charged(object);
+        let object = self.zone.charged(&self.entry, object);
         if object.is_charged() && self.entry.replace(old, &object) {
             self.zone.counts.freshened.fetch_add(1, Ordering::Relaxed);
+            self.zone.shelve(&self.entry, &object);
             self.zone.reweigh(&self.entry);
         }
         // Those who waited for another variant look again and find what is here.
@@ -120,15 +120,6 @@ impl Permit {
 
     /// The fetch brought nothing. A drop does the same.
     pub fn failed(self) {}
-
-    /// Counts the head of an object against the zone, if there is room.
-    fn charged(&self, object: Object) -> Arc<Object> {
-        if let Some(head) = self.zone.reserve(object.head_bytes()) {
-            let home = Home { zone: Arc::downgrade(&self.zone), entry: Arc::downgrade(&self.entry) };
-            object.charge(head, home);
-        }
-        Arc::new(object)
-    }
 
     /// Gives back the right, whatever it was.
     fn give_up(&mut self, outcome: Outcome) {

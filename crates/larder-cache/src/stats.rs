@@ -1,6 +1,6 @@
 //! What a zone counts. Hits are counted by each worker for itself, and added up when someone asks.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What a zone counted since it was made, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct ZoneStats {
     pub misses: u64,
     /// Lookups that were to wait for another's fetch.
     pub waits: u64,
+    /// Lookups that were to wait for a disk.
+    pub loads: u64,
     /// Lookups of keys that were not asked for often enough yet.
     pub scarce: u64,
     /// Objects that became variants.
@@ -33,15 +35,17 @@ pub struct ZoneStats {
     pub forms_unwanted: u64,
     /// Forms that there was no room for.
     pub forms_refused: u64,
-    /// Entries that left to make room.
+    /// Objects that were read from a disk.
+    pub loaded: u64,
+    /// Entries that left to make room, of all zones that share the memory.
     pub evicted: u64,
-    /// Entries that nobody used for the time of `inactive`.
+    /// Entries that nobody used for the time of `inactive`, likewise.
     pub inactive: u64,
-    /// Times there was no room for something.
+    /// Times there was no room for something, likewise.
     pub refused: u64,
     /// Entries now.
     pub entries: usize,
-    /// Bytes now, pages that left and are still being sent included.
+    /// Bytes now, of all zones that share the memory; pages that left and are still being sent included.
     pub bytes: u64,
     /// The most bytes there may be.
     pub bytes_max: u64,
@@ -55,6 +59,7 @@ pub(crate) enum Event {
     Updating,
     Miss,
     Wait,
+    Load,
     Scarce,
 }
 
@@ -67,6 +72,7 @@ pub(crate) struct Counts {
     updating: AtomicU64,
     misses: AtomicU64,
     waits: AtomicU64,
+    loads: AtomicU64,
     scarce: AtomicU64,
 }
 
@@ -78,6 +84,7 @@ impl Counts {
             Event::Updating => &self.updating,
             Event::Miss => &self.misses,
             Event::Wait => &self.waits,
+            Event::Load => &self.loads,
             Event::Scarce => &self.scarce,
         };
         // One writer, so no locked instruction.
@@ -91,6 +98,7 @@ impl Counts {
         stats.updating += self.updating.load(Ordering::Relaxed);
         stats.misses += self.misses.load(Ordering::Relaxed);
         stats.waits += self.waits.load(Ordering::Relaxed);
+        stats.loads += self.loads.load(Ordering::Relaxed);
         stats.scarce += self.scarce.load(Ordering::Relaxed);
     }
 }
@@ -104,6 +112,14 @@ pub(crate) struct SharedCounts {
     pub(crate) uncacheable: AtomicU64,
     pub(crate) purged: AtomicU64,
     pub(crate) forms: AtomicU64,
+    pub(crate) loaded: AtomicU64,
     pub(crate) forms_unwanted: AtomicU64,
     pub(crate) forms_refused: AtomicU64,
+}
+
+/// What a zone has of the memory that it may share.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Entries on the shelf.
+    pub(crate) entries: AtomicUsize,
 }

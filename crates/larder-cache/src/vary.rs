@@ -7,6 +7,7 @@
 use larder_http::list::members;
 use larder_http::vary::{Vary, parse};
 use larder_http::{Fields, Known};
+use xxhash_rust::xxh3::Xxh3Default;
 
 /// How a request tells the lines of one of its fields, one call for each.
 ///
@@ -20,6 +21,9 @@ pub type EachLine<'a> = &'a mut dyn FnMut(&[u8]);
 pub fn selecting(fields: &Fields) -> impl Fn(&str, EachLine<'_>) + '_ {
     |name, line| fields.get_all(name).for_each(line)
 }
+
+/// A name, its value in normal form, and as it was sent.
+pub(crate) type Part = (Box<str>, Box<[u8]>, Option<Box<[u8]>>);
 
 /// The names in a `Vary`, each with what the request had that filled the variant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,6 +99,39 @@ impl VaryKey {
     /// The names, in lower case.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.pairs.iter().map(|pair| &*pair.name)
+    }
+
+    /// Each name with its value in normal form, and as it was sent.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&str, &[u8], Option<&[u8]>)> {
+        self.pairs.iter().map(|pair| (&*pair.name, &*pair.value, pair.sent.as_deref()))
+    }
+
+    /// The key of such parts.
+    pub(crate) fn from_parts(parts: Vec<Part>) -> Self {
+        let mut pairs: Vec<Pair> = parts.into_iter().map(|(name, value, sent)| Pair { name, value, sent }).collect();
+        pairs.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        pairs.dedup_by(|a, b| a.name == b.name);
+        Self { pairs: pairs.into() }
+    }
+
+    /// Eight bits that tell most variants of a page apart, the same in every run; zero for one that varies by nothing.
+    pub(crate) fn fingerprint(&self) -> u8 {
+        if self.is_empty() {
+            return 0;
+        }
+        let mut hash = Xxh3Default::new();
+        for (name, value, _) in self.parts() {
+            hash.update(name.as_bytes());
+            hash.update(&[0]);
+            hash.update(value);
+            hash.update(&[0]);
+        }
+        (hash.digest() as u8).max(1)
+    }
+
+    /// Each name, in lower case, with its value in normal form.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.parts().map(|(name, value, _)| (name, value))
     }
 
     /// Whether `request` has the same values. Allocates nothing.

@@ -4,18 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use larder_http::Time;
-use larder_store::{Body, BodyWriter, MemoryShelf, Reservation, SLOT_BYTES, ShelfLimits, Spill, body};
+use larder_store::{Body, BodyWriter, Reservation, SLOT_BYTES, Spill, body, body_with_disks};
 use parking_lot::Mutex;
 
 use crate::entry::Entry;
+use crate::form::Home;
 use crate::front::Front;
 use crate::key::KeyRef;
 use crate::lookup::Rules;
+use crate::memory::Memory;
+use crate::object::Object;
 use crate::permit::Permit;
-use crate::stats::{Counts, SharedCounts, ZoneStats};
+use crate::shelves::{self, Shelves};
+use crate::stats::{Counts, SharedCounts, Tally, ZoneStats};
 
-/// The limits of a zone.
+/// The limits of a zone that has its memory for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneLimits {
     /// The bytes it may hold.
@@ -24,17 +29,22 @@ pub struct ZoneLimits {
     pub inactive: Duration,
 }
 
-/// A cache: entries under keys, on a shelf in memory.
+/// A cache: entries under keys, in memory, and behind it shelves on disk.
 pub struct Zone {
-    /// Told apart from every other zone of the process, so that one `Front` serves them all.
+    /// Told apart from every other zone of the process, so that one `Front` and one memory serve them all.
     id: u64,
+    /// What its entries carry: another number after everything was dropped, so that no entry from before is found.
+    era: AtomicU64,
     name: Box<str>,
-    shelf: MemoryShelf<Entry>,
+    memory: Arc<Memory>,
+    shelves: ArcSwap<Shelves>,
     inactive_secs: AtomicU64,
     /// How old the noted time of the last use must be before it is noted again: seldom, so that a hot entry
     /// is not written; often enough that it is off by a sixteenth of `inactive` at most.
     use_step_secs: AtomicU64,
     pub(crate) counts: SharedCounts,
+    /// What it has of the memory.
+    tally: Arc<Tally>,
     /// The counts of each worker, and below them what workers counted that are gone.
     workers: Mutex<Workers>,
 }
@@ -46,18 +56,28 @@ struct Workers {
 }
 
 impl Zone {
-    /// An empty zone.
+    /// An empty zone with memory of its own, and no disk.
     pub fn new(name: impl Into<Box<str>>, limits: ZoneLimits) -> Arc<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Arc::new(Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+        Self::over(name, Memory::new(limits.bytes_max), limits.inactive, Shelves::none())
+    }
+
+    /// A zone in `memory`, with what `shelves` have. What nobody used for `inactive` is let go of.
+    pub fn over(name: impl Into<Box<str>>, memory: Arc<Memory>, inactive: Duration, shelves: Shelves) -> Arc<Self> {
+        let id = next_number();
+        let zone = Arc::new(Self {
+            id,
+            era: AtomicU64::new(id),
             name: name.into(),
-            shelf: MemoryShelf::new(ShelfLimits { bytes_max: limits.bytes_max }),
-            inactive_secs: AtomicU64::new(limits.inactive.as_secs()),
-            use_step_secs: AtomicU64::new(use_step_secs(limits.inactive)),
+            memory,
+            shelves: ArcSwap::from_pointee(shelves),
+            inactive_secs: AtomicU64::new(inactive.as_secs()),
+            use_step_secs: AtomicU64::new(use_step_secs(inactive)),
             counts: SharedCounts::default(),
+            tally: Arc::default(),
             workers: Mutex::default(),
-        })
+        });
+        zone.memory.serve(&zone);
+        zone
     }
 
     /// Its name in the configuration.
@@ -65,58 +85,90 @@ impl Zone {
         &self.name
     }
 
-    /// Takes new limits; what it holds stays as far as it fits.
-    pub fn adjust(&self, limits: ZoneLimits) {
-        let secs = limits.inactive.as_secs();
-        self.inactive_secs.store(secs, Ordering::Relaxed);
-        let step = use_step_secs(limits.inactive);
-        self.use_step_secs.store(step, Ordering::Relaxed);
-        self.shelf.adjust(ShelfLimits { bytes_max: limits.bytes_max });
+    /// The memory it is in.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Takes another time after which it lets go of what nobody uses.
+    pub fn set_inactive(&self, inactive: Duration) {
+        self.inactive_secs.store(inactive.as_secs(), Ordering::Relaxed);
+        self.use_step_secs.store(use_step_secs(inactive), Ordering::Relaxed);
+    }
+
+    /// Takes other shelves. Pages in memory stay.
+    pub fn set_shelves(&self, shelves: Shelves) {
+        self.shelves.store(Arc::new(shelves));
+    }
+
+    /// Its shelves on disk.
+    pub fn shelves(&self) -> Arc<Shelves> {
+        self.shelves.load_full()
     }
 
     /// A permit to store one response under `key` without a lookup, as for a bypassed cache.
     ///
     /// Nobody waits for it, and the last response to be complete wins. `None` when the zone has no room.
     pub fn permit(self: &Arc<Self>, front: &mut Front, key: &KeyRef<'_>, rules: &Rules, now: Time) -> Option<Permit> {
-        let entry = front.entry(self.id, key, || self.entry(key, now))?;
+        let entry = front.entry(self.era(), key, || self.entry(key, now))?;
         Some(Permit::plain(self, entry, rules))
     }
 
     /// Takes `bytes` of its room for a body, letting others go if need be.
     pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
-        self.shelf.reserve(bytes)
+        self.memory.reserve(bytes)
     }
 
-    /// A body to store here. `len` is what is known of its length, for room taken at once.
+    /// A body to store here under `key`. `len` is what is known of its length, for room taken at once.
     ///
-    /// It is unstored from the start when the zone has no room for it.
-    pub fn body(&self, len: Option<u64>, spill: Option<Spill>) -> (BodyWriter, Body) {
-        let len = usize::try_from(len.unwrap_or(0)).ok();
-        body(len.and_then(|len| self.shelf.reserve(len)), spill)
+    /// It is unstored from the start when the zone has no room for it. One that is too big for memory goes to the disk
+    /// while it fills, if there is one.
+    pub fn body(&self, key: &[u8], len: Option<u64>, spill: Option<Spill>) -> (BodyWriter, Body) {
+        let offload = self.shelves.load().offload(key, self.memory.bytes_max());
+        let in_memory = len.filter(|&len| offload.as_ref().is_none_or(|offload| len < offload.bytes_min));
+        let room = usize::try_from(in_memory.unwrap_or(0)).ok().and_then(|len| self.reserve(len));
+        match offload {
+            Some(offload) => body_with_disks(room, spill, offload, len),
+            None => body(room, spill),
+        }
     }
 
-    /// Drops every variant of a key and gives their number. A fetch that runs will not be stored.
-    pub fn purge(&self, key: &KeyRef<'_>) -> usize {
-        let Some(entry) = self.shelf.get(key.shelf_hash(), key.bytes()) else {
-            return 0;
-        };
-        let variants = entry.variants_len();
-        self.shelf.remove(key.shelf_hash(), key.bytes());
+    /// Drops every variant of a key, from memory and disk, and gives their number. A fetch that runs will not be
+    /// stored.
+    pub fn purge(&self, key: &KeyRef<'_>, now: Time) -> usize {
+        let in_memory = self.forget(key);
+        let on_disk = self.shelves.load().remove(key.bytes(), now);
+        // Between the two, a lookup may have made a new entry and read what was still on a disk.
+        self.forget(key);
+        let variants = in_memory.max(on_disk);
         self.counts.purged.fetch_add(variants as u64, Ordering::Relaxed);
         variants
     }
 
-    /// Lets go of some of what nobody used for the time of `inactive`; for a timer of about a second.
-    pub fn sweep(&self, now: Time) {
-        // The noted time may be older than the last use by as much as a step.
-        let inactive = self.inactive_secs.load(Ordering::Relaxed) + self.use_step_secs();
-        let now = now.secs();
-        self.shelf.sweep(SWEEP_ENTRIES, |entry| entry.is_at_work() || now.saturating_sub(entry.used_at()) <= inactive);
+    /// Drops a key from memory, and gives the number of its variants there.
+    pub fn forget(&self, key: &KeyRef<'_>) -> usize {
+        let hash = shelf_hash(key, self.era());
+        let Some(entry) = self.memory.shelf().get(hash, key.bytes()) else {
+            return 0;
+        };
+        let variants = entry.variants_len();
+        self.memory.shelf().remove(hash, key.bytes());
+        variants
+    }
+
+    /// Drops everything of this zone from memory. A fetch that runs will not be stored.
+    pub fn clear_memory(&self) {
+        let gone = self.era.swap(next_number(), Ordering::AcqRel);
+        // They are not found any more, and this frees them. A sweep goes from where the last one left off to the end:
+        // the second takes what is before, and what others sweep meanwhile leaves with them.
+        for _ in 0..2 {
+            self.memory.shelf().sweep(usize::MAX, |entry| entry.era() != gone);
+        }
     }
 
     /// What it has counted, and what it holds.
     pub fn stats(&self) -> ZoneStats {
-        let shelf = self.shelf.stats();
+        let memory = self.memory.stats();
         let mut stats = self.workers.lock().sum();
         stats.stored = self.counts.stored.load(Ordering::Relaxed);
         stats.freshened = self.counts.freshened.load(Ordering::Relaxed);
@@ -126,17 +178,23 @@ impl Zone {
         stats.forms = self.counts.forms.load(Ordering::Relaxed);
         stats.forms_unwanted = self.counts.forms_unwanted.load(Ordering::Relaxed);
         stats.forms_refused = self.counts.forms_refused.load(Ordering::Relaxed);
-        stats.evicted = shelf.evicted;
-        stats.inactive = shelf.swept;
-        stats.refused = shelf.refused;
-        stats.entries = shelf.len;
-        stats.bytes = shelf.used;
-        stats.bytes_max = shelf.bytes_max;
+        stats.loaded = self.counts.loaded.load(Ordering::Relaxed);
+        stats.entries = self.tally.entries.load(Ordering::Relaxed);
+        stats.evicted = memory.evicted;
+        stats.inactive = memory.swept;
+        stats.refused = memory.refused;
+        stats.bytes = memory.used;
+        stats.bytes_max = memory.bytes_max;
         stats
     }
 
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    #[inline]
+    pub(crate) fn era(&self) -> u64 {
+        self.era.load(Ordering::Acquire)
     }
 
     pub(crate) fn new_counts(&self) -> Arc<Counts> {
@@ -147,18 +205,60 @@ impl Zone {
 
     /// The entry of `key`, a new one if need be; `None` when there is no room for it.
     pub(crate) fn entry(&self, key: &KeyRef<'_>, now: Time) -> Option<Arc<Entry>> {
-        let hash = key.shelf_hash();
-        if let Some(entry) = self.shelf.get(hash, key.bytes()) {
+        let era = self.era();
+        let (shelf, hash) = (self.memory.shelf(), shelf_hash(key, era));
+        if let Some(entry) = shelf.get(hash, key.bytes()) {
             return Some(entry);
         }
         let bytes = Entry::overhead(key) + SLOT_BYTES;
-        let reservation = self.shelf.reserve(bytes)?;
-        Some(self.shelf.get_or_insert_with(hash, key.bytes(), || Arc::new(Entry::new(self.id, key, now, reservation))))
+        let reservation = self.reserve(bytes)?;
+        let make = || Arc::new(Entry::new(era, hash, key, now, reservation, &self.tally));
+        Some(shelf.get_or_insert_with(hash, key.bytes(), make))
+    }
+
+    /// Counts the head of an object against the memory. Where there is no room, it is not charged, and not to be kept.
+    pub(crate) fn charged(self: &Arc<Self>, entry: &Arc<Entry>, object: Object) -> Arc<Object> {
+        if let Some(head) = self.reserve(object.head_bytes()) {
+            object.charge(head, Home { zone: Arc::downgrade(self), entry: Arc::downgrade(entry) });
+        }
+        Arc::new(object)
+    }
+
+    /// Drops an object whose body can no longer be read, also from the disks. The next lookup finds another, or none.
+    pub fn lost(&self, object: &Arc<Object>, now: Time) {
+        let Some(entry) = object.hold.home().and_then(|home| home.entry.upgrade()) else { return };
+        if entry.drop_variant(object) {
+            self.shelves.load().remove_variant(entry.key_bytes(), object, now);
+            self.reweigh(&entry);
+        }
+    }
+
+    /// Whether `object` is what its entry has to give, and that entry is the one of its key.
+    pub(crate) fn is_current(&self, entry: &Entry, object: &Arc<Object>) -> bool {
+        entry.era() == self.era() && !entry.is_gone() && entry.has(object)
+    }
+
+    /// Puts an object that has become a variant on the shelves.
+    pub(crate) fn shelve(&self, entry: &Arc<Entry>, object: &Arc<Object>) {
+        let inactive = Duration::from_secs(self.inactive_secs.load(Ordering::Relaxed));
+        let useful_for = inactive.max(object.stale_while_revalidate).max(object.stale_if_error);
+        let useless_at = object.fresh_until.plus(useful_for);
+        self.shelves.load().store(entry, object, useless_at, object.stored_at);
+    }
+
+    /// A body of this length or less is read from a disk into memory with its head.
+    pub(crate) fn read_bytes_max(&self) -> usize {
+        shelves::read_bytes_max(self.memory.bytes_max())
     }
 
     /// Tells the shelf that an entry's weight changed. Not to be called with an entry locked.
     pub(crate) fn reweigh(&self, entry: &Entry) {
-        self.shelf.reweigh(entry);
+        self.memory.shelf().reweigh(entry);
+    }
+
+    /// How long an entry may seem unused that is not inactive: the noted time may be older than the last use by a step.
+    pub(crate) fn unused_secs_max(&self) -> u64 {
+        self.inactive_secs.load(Ordering::Relaxed) + self.use_step_secs()
     }
 
     #[inline]
@@ -167,8 +267,8 @@ impl Zone {
     }
 
     #[cfg(test)]
-    pub(crate) fn shelf(&self) -> &MemoryShelf<Entry> {
-        &self.shelf
+    pub(crate) fn shelf(&self) -> &larder_store::MemoryShelf<Entry> {
+        self.memory.shelf()
     }
 }
 
@@ -194,9 +294,17 @@ impl std::fmt::Debug for Zone {
     }
 }
 
+/// The hash of a key in memory, where other zones may have the same key.
+fn shelf_hash(key: &KeyRef<'_>, era: u64) -> u64 {
+    key.shelf_hash() ^ era.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// A number that no zone of the process had before.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 fn use_step_secs(inactive: Duration) -> u64 {
     (inactive.as_secs() / 16).max(1)
 }
-
-/// How many entries one sweep looks at.
-const SWEEP_ENTRIES: usize = 16 * 1024;

@@ -23,7 +23,7 @@ fn a_hit_allocates_nothing_with_a_form_or_without() {
     let Verdict::Miss(Some(mut permit)) = zone.lookup(&mut front, &key, &selecting(&request), &rules, NOW) else {
         panic!("the zone is empty");
     };
-    let (mut writer, body) = zone.body(Some(1000), None);
+    let (mut writer, body) = zone.body(b"key", Some(1000), None);
     let object = permit.begin(Object {
         status: 200,
         reason: (*b"OK").into(),
@@ -36,7 +36,8 @@ fn a_hit_allocates_nothing_with_a_form_or_without() {
         last_modified: None,
         etag: None,
         vary: VaryKey::none(),
-        prepared: None,
+        cost_micros: 0,
+        prepared: Default::default(),
         hold: Hold::default(),
     });
     writer.append(Bytes::from(vec![b'x'; 1000])).expect("it is stored");

@@ -17,7 +17,7 @@ fn one_refetch_of_a_stale_page_runs_whether_lock_is_on_or_not() {
         for _ in 0..3 {
             assert_eq!(told(&other.ask(KEY, &rules, 21)), "stale one updating=true");
         }
-        let (mut writer, body) = zone.body(None, None);
+        let (mut writer, body) = zone.body(KEY, None, None);
         permit.begin(page(body, 21));
         writer.append(Bytes::from_static(b"two")).expect("it is stored");
         assert_eq!(told(&other.ask(KEY, &rules, 21)), "stale one updating=true");
@@ -39,7 +39,7 @@ fn a_body_that_fails_leaves_what_was_there() {
     let rules = Rules::default();
     worker.store(KEY, "one", 0);
     let mut permit = worker.permit(KEY, &rules, 20);
-    let (mut writer, body) = zone.body(None, None);
+    let (mut writer, body) = zone.body(KEY, None, None);
     permit.begin(page(body, 20));
     writer.append(Bytes::from_static(b"tw")).expect("it is stored");
     writer.fail("cut short".to_owned());
@@ -71,7 +71,7 @@ fn without_lock_everyone_fetches_and_the_last_to_end_stays() {
     let mut fetches = Vec::new();
     for text in ["one", "two"] {
         let mut permit = worker.permit(KEY, &rules, 0);
-        let (mut writer, body) = zone.body(None, None);
+        let (mut writer, body) = zone.body(KEY, None, None);
         permit.begin(page(body, 0));
         writer.append(Bytes::from_static(text.as_bytes())).expect("it is stored");
         fetches.push((permit, writer));
@@ -91,7 +91,7 @@ fn a_page_that_ended_after_its_permit_is_found() {
     let zone = zone(1 << 20);
     let mut worker = Worker::new(&zone);
     let mut permit = worker.permit(KEY, &Rules::default(), 0);
-    let (writer, body) = zone.body(None, None);
+    let (writer, body) = zone.body(KEY, None, None);
     permit.begin(page(body, 0));
     drop(permit);
     assert_eq!(told(&worker.ask(KEY, &Rules::default(), 0)), "miss");
@@ -120,7 +120,7 @@ fn with_lock_the_others_stream_from_the_one_fetch() {
             })
         })
         .collect();
-    let (mut writer, body) = zone.body(None, None);
+    let (mut writer, body) = zone.body(KEY, None, None);
     permit.begin(page(body, 0));
     writer.append(Bytes::from_static(b"first ")).expect("it is stored");
     let late = waiter_of(worker.ask(KEY, &lock(), 0));
@@ -202,7 +202,7 @@ fn one_more_may_fetch_when_the_first_takes_too_long() {
     drop(slow);
     assert_eq!(told(&worker.ask(KEY, &lock(), 6)), "wait", "the second is still out");
     let mut second = second;
-    let (writer, body) = zone.body(None, None);
+    let (writer, body) = zone.body(KEY, None, None);
     second.begin(page(body, 6));
     assert!(matches!(run(waiter.wait()), Woken::Filling { .. }));
     writer.finish();
@@ -216,7 +216,7 @@ fn one_more_may_fetch_when_a_body_comes_no_more() {
     let mut worker = Worker::new(&zone);
     let rules = Rules { lock_age: Duration::from_secs(5), ..lock() };
     let mut permit = worker.permit(KEY, &rules, 0);
-    let (mut writer, body) = zone.body(None, None);
+    let (mut writer, body) = zone.body(KEY, None, None);
     permit.begin(page(body, 0));
     for (second, grows, answer) in [
         (1, true, "wait"),
@@ -244,7 +244,7 @@ fn one_who_waits_for_another_variant_looks_again() {
     let mut permit = permit_of(worker.ask_with(KEY, &de, &lock(), 0));
     let german = waiter_of(worker.ask_with(KEY, &de, &lock(), 0));
     let french = waiter_of(worker.ask_with(KEY, &fr, &lock(), 0));
-    let (writer, body) = zone.body(None, None);
+    let (writer, body) = zone.body(KEY, None, None);
     permit.begin(varied(body, &de, "Accept-Language", 0));
     // Nothing was known of the Vary when they began to wait.
     assert!(matches!(run(german.wait()), Woken::Ready));
@@ -267,9 +267,9 @@ fn a_purged_page_does_not_come_back_by_a_fetch_from_before() {
     let mut worker = Worker::new(&zone);
     worker.store(KEY, "old", 0);
     let mut permit = worker.permit(KEY, &lock(), 20);
-    let (mut writer, body) = zone.body(None, None);
-    assert_eq!(zone.purge(&KeyRef::new(KEY)), 1);
-    assert_eq!(zone.purge(&KeyRef::new(KEY)), 0);
+    let (mut writer, body) = zone.body(KEY, None, None);
+    assert_eq!(zone.purge(&KeyRef::new(KEY), at(0)), 1);
+    assert_eq!(zone.purge(&KeyRef::new(KEY), at(0)), 0);
     let object = permit.begin(page(body, 20));
     writer.append(Bytes::from_static(b"old too")).expect("it is stored");
     writer.finish();

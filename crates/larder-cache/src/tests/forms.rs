@@ -20,7 +20,7 @@ fn new_form(text: &str) -> NewForm {
 
 fn form_text(form: &Form) -> String {
     let whole = form.body.whole().expect("a form is whole");
-    String::from_utf8(whole.pieces().concat()).expect("it was text")
+    String::from_utf8(whole.to_vec().expect("it is in memory")).expect("it was text")
 }
 
 /// A state in a word, with the text of what is there.
@@ -252,14 +252,14 @@ fn a_form_goes_with_its_page() {
     let in_flight = form.to_arc();
     drop(form);
     let with_form = zone.stats().bytes;
-    zone.purge(&KeyRef::new(KEY));
+    zone.purge(&KeyRef::new(KEY), at(0));
     assert_eq!(told(&worker.ask(KEY, &Rules::default(), 1)), "miss");
     drop(object);
     worker.front.tidy();
     let left = zone.stats().bytes;
     assert!(left > 5 && left < with_form - 1000, "what is being sent is counted until it is there: {left}");
     drop(in_flight);
-    zone.purge(&KeyRef::new(KEY));
+    zone.purge(&KeyRef::new(KEY), at(0));
     worker.front.tidy();
     assert_eq!(zone.stats().bytes, 0);
 }
@@ -269,7 +269,7 @@ fn a_page_that_is_purged_while_its_form_is_made_does_not_come_back() {
     let (zone, mut worker, object) = stored(1000);
     let permit = object.claim_form(GZIP).expect("nobody has it");
     let waiter = waiter(&object);
-    zone.purge(&KeyRef::new(KEY));
+    zone.purge(&KeyRef::new(KEY), at(0));
     assert!(permit.is_late());
     assert_eq!(told(&worker.ask(KEY, &Rules::default(), 1)), "miss");
     drop(object);
@@ -277,7 +277,7 @@ fn a_page_that_is_purged_while_its_form_is_made_does_not_come_back() {
     let form = run(waiter.wait(secs(60))).expect("those who wait get it");
     assert_eq!(form_text(&form), "small");
     drop(form);
-    zone.purge(&KeyRef::new(KEY));
+    zone.purge(&KeyRef::new(KEY), at(0));
     worker.front.tidy();
     assert_eq!(zone.stats().bytes, 0);
 }
@@ -287,7 +287,7 @@ fn only_whole_pages_that_are_kept_have_forms() {
     let zone = zone(1 << 20);
     let mut worker = Worker::new(&zone);
     let mut permit = worker.permit(KEY, &lock(), 0);
-    let (mut writer, body) = zone.body(None, None);
+    let (mut writer, body) = zone.body(KEY, None, None);
     let object = permit.begin(page(body, 0));
     writer.append(Bytes::from_static(b"first ")).expect("it is stored");
     assert!(object.claim_form(GZIP).is_none(), "it is not whole");
@@ -328,7 +328,7 @@ fn makers_readers_refetches_and_purges_leave_nothing_behind() {
         true
     });
     assert_eq!(zone.shelf().used(), reserved);
-    zone.adjust(ZoneLimits { bytes_max: 0, inactive: secs(600) });
+    zone.memory().adjust(0);
     assert_eq!((zone.stats().entries, zone.stats().bytes), (0, 0));
 }
 
@@ -352,10 +352,10 @@ async fn hammer(zone: &Arc<Zone>, number: u64, over: &AtomicBool) {
                 let text = key.clone() + &"x".repeat(random(5000) as usize);
                 permit.begin(page(Body::of(Bytes::from(text.clone()), zone.reserve(text.len())), now));
             }
-            Verdict::Miss(None) | Verdict::Stale { .. } | Verdict::Wait(_) | Verdict::Scarce => {}
+            Verdict::Miss(None) | Verdict::Stale { .. } | Verdict::Wait(_) | Verdict::Load(_) | Verdict::Scarce => {}
         }
         if random(100) == 0 {
-            zone.purge(&KeyRef::new(key.as_bytes()));
+            zone.purge(&KeyRef::new(key.as_bytes()), at(0));
         }
     }
 }

@@ -10,6 +10,7 @@ use larder_store::{BodyState, Kept};
 
 use crate::*;
 
+mod disks;
 mod flights;
 mod forms;
 mod races;
@@ -75,7 +76,7 @@ impl Worker {
 
     fn store_with(&mut self, key: &[u8], lines: &[(&str, &str)], vary: &str, text: &str, now: u64) -> Arc<Object> {
         let mut permit = permit_of(self.ask_with(key, lines, &Rules::default(), now));
-        let (mut writer, body) = self.zone.body(None, None);
+        let (mut writer, body) = self.zone.body(KEY, None, None);
         let object = permit.begin(varied(body, lines, vary, now));
         writer.append(Bytes::copy_from_slice(text.as_bytes())).expect("it is stored");
         writer.finish();
@@ -118,14 +119,15 @@ fn varied(body: Body, lines: &[(&str, &str)], vary: &str, now: u64) -> Object {
         last_modified: None,
         etag: None,
         vary,
-        prepared: None,
+        cost_micros: 0,
+        prepared: Default::default(),
         hold: Hold::default(),
     }
 }
 
 fn text(object: &Object) -> String {
     let whole = object.body.whole().expect("it is complete");
-    String::from_utf8(whole.pieces().concat()).expect("it was text")
+    String::from_utf8(whole.to_vec().expect("it is in memory")).expect("it was text")
 }
 
 /// A verdict in a word, with the text of what was found.
@@ -138,6 +140,7 @@ fn told(verdict: &Verdict) -> String {
         }
         Verdict::Miss(Some(_)) => "miss".to_owned(),
         Verdict::Miss(None) => "miss unstored".to_owned(),
+        Verdict::Load(_) => "load".to_owned(),
         Verdict::Wait(_) => "wait".to_owned(),
         Verdict::Scarce => "scarce".to_owned(),
     }
@@ -223,7 +226,7 @@ fn variants_answer_their_own_requests() {
     worker.store_with(KEY, &de, "Accept-Language", "Moin", 12);
     assert_eq!(told(&worker.ask_with(KEY, &de, &rules, 13)), "hit Moin");
     assert_eq!(told(&worker.ask_with(KEY, &fr, &rules, 13)), "hit Salut");
-    assert_eq!(zone.purge(&KeyRef::new(KEY)), 2);
+    assert_eq!(zone.purge(&KeyRef::new(KEY), at(0)), 2);
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn second_fetches(prepare: impl Fn(&mut Worker, &[u8]), now: u64) -> usize {
         let key = format!("key {number}").into_bytes();
         prepare(&mut worker, &key);
         let mut permit = worker.permit(&key, &lock(), now);
-        let (mut writer, body) = zone.body(None, None);
+        let (mut writer, body) = zone.body(KEY, None, None);
         permit.begin(page(body, now));
         writer.append(Bytes::from_static(b"page")).expect("it is stored");
         let start = Barrier::new(2);
@@ -26,7 +26,10 @@ fn second_fetches(prepare: impl Fn(&mut Worker, &[u8]), now: u64) -> usize {
                 start.wait();
                 (0..LOOKS)
                     .filter(|_| match other.ask(&key, &lock(), now) {
-                        Verdict::Miss(_) | Verdict::Stale { permit: Some(_), .. } | Verdict::Scarce => true,
+                        Verdict::Miss(_)
+                        | Verdict::Stale { permit: Some(_), .. }
+                        | Verdict::Load(_)
+                        | Verdict::Scarce => true,
                         Verdict::Hit(_) | Verdict::Stale { permit: None, .. } | Verdict::Wait(_) => false,
                     })
                     .count()

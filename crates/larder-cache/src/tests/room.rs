@@ -30,12 +30,12 @@ fn what_nobody_uses_leaves_after_its_time() {
     worker.store(b"/b", "one", 0);
     for now in [300, 600] {
         worker.ask(b"/a", &Rules::default(), now);
-        zone.sweep(at(now));
+        zone.memory().sweep(at(now));
         assert_eq!(zone.stats().entries, 2, "{now}");
     }
-    zone.sweep(at(700));
+    zone.memory().sweep(at(700));
     assert_eq!((zone.stats().entries, zone.stats().inactive), (1, 1));
-    zone.sweep(at(2000));
+    zone.memory().sweep(at(2000));
     assert_eq!(zone.stats().entries, 0);
     assert!(zone.stats().bytes < 2000, "a worker still knows the names");
     worker.front.tidy();
@@ -49,7 +49,7 @@ fn a_page_without_room_is_delivered_and_not_kept() {
     let mut worker = Worker::new(&zone);
     let mut permit = worker.permit(KEY, &lock(), 0);
     let waiter = waiter_of(worker.ask(KEY, &lock(), 0));
-    let (mut writer, body) = zone.body(None, None);
+    let (mut writer, body) = zone.body(KEY, None, None);
     permit.begin(page(body, 0));
     let Woken::Filling { reader, .. } = run(waiter.wait()) else {
         panic!("the head is there");
@@ -77,7 +77,7 @@ fn a_smaller_zone_keeps_what_fits() {
         worker.store(format!("/{n}").as_bytes(), &"x".repeat(2000), 0);
     }
     assert_eq!(zone.stats().entries, 100);
-    zone.adjust(ZoneLimits { bytes_max: 100_000, inactive: secs(60) });
+    zone.memory().adjust(100_000);
     let stats = zone.stats();
     assert!(stats.bytes <= 100_000 && stats.entries > 10, "{stats:?}");
 }
@@ -89,7 +89,7 @@ fn a_page_on_its_way_to_a_client_counts_until_it_is_there() {
     let object = worker.store(KEY, &"x".repeat(5000), 0);
     let hit = worker.ask(KEY, &Rules::default(), 1);
     drop(worker);
-    zone.purge(&KeyRef::new(KEY));
+    zone.purge(&KeyRef::new(KEY), at(0));
     assert!(zone.stats().bytes >= 5000);
     drop(object);
     assert!(zone.stats().bytes >= 5000, "a hit holds it too");
@@ -133,7 +133,7 @@ fn many_workers_never_pass_the_limit_and_leave_nothing_behind() {
     assert_eq!(zone.shelf().used(), reserved);
     let stats = zone.stats();
     assert!(stats.hits > 0 && stats.evicted > 0 && stats.stored > 0, "{stats:?}");
-    zone.adjust(ZoneLimits { bytes_max: 0, inactive: secs(600) });
+    zone.memory().adjust(0);
     assert_eq!((zone.stats().entries, zone.stats().bytes), (0, 0));
 }
 
@@ -178,12 +178,12 @@ async fn hammer(zone: Arc<Zone>, number: u64) {
                 }
                 Woken::Ready | Woken::Uncacheable | Woken::GaveUp => {}
             },
-            Verdict::Miss(None) | Verdict::Scarce => {}
+            Verdict::Miss(None) | Verdict::Load(_) | Verdict::Scarce => {}
         }
         match random(200) {
             0 => held.clear(),
-            1 => drop(zone.purge(&KeyRef::new(key.as_bytes()))),
-            2 => zone.sweep(at(now + random(3) * 400)),
+            1 => drop(zone.purge(&KeyRef::new(key.as_bytes()), at(0))),
+            2 => zone.memory().sweep(at(now + random(3) * 400)),
             _ => {}
         }
     }
@@ -195,7 +195,7 @@ async fn fill(zone: &Arc<Zone>, mut permit: Permit, text: &str, now: u64, fate: 
         1 => return permit.uncacheable(at(now)),
         _ => {}
     }
-    let (mut writer, body) = zone.body((fate == 2).then_some(len as u64), None);
+    let (mut writer, body) = zone.body(KEY, (fate == 2).then_some(len as u64), None);
     let object = permit.begin(page(body, now));
     let reader = object.body.reader();
     let _ = writer.append(Bytes::copy_from_slice(text.as_bytes()));

@@ -1,0 +1,98 @@
+//! Getting a page from a disk into memory: one reads, the others wait for it.
+
+use std::cmp::Reverse;
+use std::iter;
+use std::sync::Arc;
+
+use larder_store::{Stored, StoredBody};
+use tokio::sync::Notify;
+
+use super::{Copies, FoundOn, head};
+use crate::entry::Entry;
+use crate::object::Object;
+use crate::zone::Zone;
+use larder_store::Body;
+
+/// A page that is on disk, and has to be waited for. Then look up again.
+pub struct Loading {
+    pub(crate) reading: Reading,
+    /// What the disks have, for the one who reads.
+    pub(crate) found: Option<FoundOn>,
+}
+
+/// A read of what the disks have under a key.
+pub(crate) struct Reading {
+    pub(crate) zone: Arc<Zone>,
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) over: Arc<Notify>,
+    /// Whether this is the one who reads.
+    pub(crate) is_mine: bool,
+}
+
+impl Loading {
+    /// Waits until what the disks have is in memory. Dropped before that, it leaves the reading to the next.
+    pub async fn run(self) {
+        let Self { reading, found } = self;
+        match found {
+            Some(found) => {
+                let stored = found.read(reading.entry.key_bytes()).await;
+                reading.zone.install(&reading.entry, stored);
+            }
+            None => reading.wait().await,
+        }
+    }
+}
+
+impl Reading {
+    async fn wait(&self) {
+        let over = self.over.notified();
+        tokio::pin!(over);
+        // Before the look, so that an end after it is not missed.
+        over.as_mut().enable();
+        if self.entry.is_being_read(&self.over) {
+            over.await;
+        }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if self.is_mine {
+            self.entry.end_reading(&self.over);
+            self.over.notify_waiters();
+            self.entry.remove_permit();
+        }
+    }
+}
+
+impl Zone {
+    /// Makes variants of what was read, as far as there is room for them in memory.
+    pub(crate) fn install(self: &Arc<Self>, entry: &Arc<Entry>, stored: Vec<Stored>) {
+        let pages = super::together(stored).into_iter();
+        let mut objects: Vec<Arc<Object>> = pages.filter_map(|page| self.object_of(entry, page)).collect();
+        // A page that was written again, for room or on another disk, is no newer for that.
+        objects.sort_by_key(|object| Reverse(object.stored_at));
+        self.counts.loaded.fetch_add(objects.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        entry.install_read(objects);
+        self.reweigh(entry);
+    }
+
+    fn object_of(self: &Arc<Self>, entry: &Arc<Entry>, page: Copies) -> Option<Arc<Object>> {
+        let (stored, copies) = page;
+        let body = match stored.body {
+            StoredBody::Memory(bytes) => {
+                let room = self.reserve(bytes.len())?;
+                Body::of(bytes, Some(room))
+            }
+            StoredBody::Disk(body) => Body::on_disk(iter::once(body).chain(copies)),
+        };
+        let object = head::decode(&stored.head, body).filter(|object| object.body.is_stored())?;
+        Some(self.charged(entry, object))
+    }
+}
+
+impl std::fmt::Debug for Loading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loading").field("reads", &self.reading.is_mine).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,336 @@
+//! The shelves on disk of a zone: which of them has a page, and what goes there.
+//!
+//! *Hash*: each page has one shelf, chosen by its key in proportion to the sizes; a shelf that is out loses only its
+//! share. *Mirror*: each page is on two. Every choice is weighted rendezvous hashing, so that a shelf which comes or
+//! goes moves no page between the others.
+
+pub(crate) mod head;
+mod load;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use larder_http::Time;
+use larder_store::{Body, DiskBody, DiskShelf, DiskState, Found, Offload, Page, PageBody, Stored, StoredBody};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::entry::Entry;
+use crate::object::Object;
+use crate::zone::Zone;
+pub use load::Loading;
+pub(crate) use load::Reading;
+
+/// The object of a record's head, with an empty body, for who looks at a disk; `None` when the head is of another version.
+pub fn object_of_head(head: &[u8]) -> Option<Object> {
+    head::decode(head, Body::of(Bytes::new(), None))
+}
+
+/// Which shelf has which page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placing {
+    /// One, chosen by the key.
+    Hash,
+    /// Two.
+    Mirror,
+}
+
+/// A shelf among those of a zone.
+#[derive(Clone)]
+pub struct Member {
+    /// The shelf.
+    pub shelf: DiskShelf,
+    /// What tells it apart from the others, the same in every run: its folder.
+    pub name: String,
+    /// Its size, in the unit of the others; a shelf of twice the weight gets twice the pages.
+    pub weight: u64,
+}
+
+/// The shelves of a zone. None, for a zone in memory only.
+pub struct Shelves {
+    placing: Placing,
+    members: Box<[(u64, Member)]>,
+}
+
+/// What the shelves have under a key: hints, in the order in which they are tried.
+pub(crate) struct FoundOn {
+    on: Vec<(DiskShelf, Found)>,
+    /// Longer bodies stay where they are.
+    body_bytes_max: usize,
+}
+
+impl Shelves {
+    /// No shelf.
+    pub fn none() -> Self {
+        Self { placing: Placing::Hash, members: Box::default() }
+    }
+
+    /// These shelves.
+    pub fn new(placing: Placing, members: Vec<Member>) -> Self {
+        let seeded = members.into_iter().map(|member| (xxh3_64(member.name.as_bytes()), member));
+        Self { placing, members: seeded.collect() }
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &DiskShelf> {
+        self.members.iter().map(|(_, member)| &member.shelf)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The shelves of a key, the best first.
+    pub(crate) fn of(&self, key: &[u8]) -> impl Iterator<Item = &DiskShelf> {
+        let wanted = match self.placing {
+            Placing::Hash => 1,
+            Placing::Mirror => 2,
+        };
+        let mut order: Vec<(f64, &DiskShelf)> = match &*self.members {
+            [(_, only)] => vec![(0.0, &only.shelf)],
+            members => members.iter().map(|(seed, member)| (score(*seed, member.weight, key), &member.shelf)).collect(),
+        };
+        order.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        order.into_iter().take(wanted).map(|(_, shelf)| shelf)
+    }
+
+    /// Whether what the shelves have under `key` can be found now: one that is still being opened, or failed, may have
+    /// more later.
+    pub(crate) fn are_open(&self, key: &[u8]) -> bool {
+        self.of(key).all(|shelf| match shelf.state() {
+            DiskState::Serving | DiskState::ReadOnly | DiskState::Stopped => true,
+            DiskState::Opening | DiskState::Waiting | DiskState::Out => false,
+        })
+    }
+
+    /// What the indexes have under `key`; counts as a use. No I/O.
+    pub(crate) fn find(&self, key: &[u8], now: Time, body_bytes_max: usize) -> Option<FoundOn> {
+        if self.members.is_empty() {
+            return None;
+        }
+        let found = self.of(key).map(|shelf| (shelf.clone(), shelf.find(key, now.secs())));
+        let on: Vec<_> = found.filter(|(_, found)| !found.is_empty()).collect();
+        (!on.is_empty()).then_some(FoundOn { on, body_bytes_max })
+    }
+
+    /// Notes a use of what is kept under `key`.
+    pub(crate) fn touch(&self, key: &[u8], now: Time) {
+        let _ = self.find(key, now, 0);
+    }
+
+    /// Puts a complete object on the shelves of its key. Where that cannot be, what the shelf had in its place is dropped,
+    /// as it is out of date.
+    pub(crate) fn store(&self, entry: &Arc<Entry>, object: &Arc<Object>, useless_at: Time, now: Time) {
+        if self.members.is_empty() {
+            return;
+        }
+        let key = entry.key_bytes();
+        let record = Record { entry: Arc::clone(entry), object: Arc::clone(object), useless_at, now };
+        let shelves: Vec<DiskShelf> = self.of(key).cloned().collect();
+        if object.body.whole().is_some() {
+            shelves.iter().for_each(|shelf| record.store_on(shelf));
+            return;
+        }
+        // What was there before is out of date, also while the last slices are on their way.
+        for shelf in shelves.iter().filter(|shelf| object.body.on(shelf).is_none()) {
+            shelf.remove(key, Some(object.vary.fingerprint()), now.secs());
+        }
+        object.body.when_on_disk(move |_| {
+            // It may have been replaced or purged by now: then this is not to come after that.
+            if record.is_current() {
+                shelves.iter().for_each(|shelf| record.store_on(shelf));
+            }
+            record.reweigh();
+        });
+    }
+
+    /// Where a body of this zone goes that is too big for `memory_bytes`; `None` where there is no disk.
+    pub(crate) fn offload(&self, key: &[u8], memory_bytes: u64) -> Option<Offload> {
+        let bytes_min = BIG_BYTES.min(memory_bytes / BIG_SHARE);
+        let shelves: Vec<DiskShelf> = self.of(key).cloned().collect();
+        let memory_bytes_max = bytes_min.saturating_mul(WAITING_SHARE);
+        (!shelves.is_empty()).then_some(Offload { shelves, bytes_min, memory_bytes_max })
+    }
+
+    /// Drops everything under `key`. Gives the most variants that a shelf had.
+    pub(crate) fn remove(&self, key: &[u8], now: Time) -> usize {
+        self.of(key).map(|shelf| shelf.remove(key, None, now.secs())).max().unwrap_or(0)
+    }
+
+    /// Drops a variant.
+    pub(crate) fn remove_variant(&self, key: &[u8], object: &Object, now: Time) {
+        for shelf in self.of(key) {
+            shelf.remove(key, Some(object.vary.fingerprint()), now.secs());
+        }
+    }
+}
+
+impl FoundOn {
+    /// What is there, if no disk has to be waited for.
+    pub(crate) fn read_now(&self, key: &[u8]) -> Option<Vec<Stored>> {
+        let mut all = Vec::new();
+        for (shelf, found) in &self.on {
+            all.append(&mut shelf.read_now(key, found, self.body_bytes_for(&all))?);
+        }
+        Some(all)
+    }
+
+    /// What is there, after a wait for the disks. Nothing when it is not, or they take too long.
+    pub(crate) async fn read(self, key: &[u8]) -> Vec<Stored> {
+        let body_bytes_max = self.body_bytes_max;
+        let mut all: Vec<Stored> = Vec::new();
+        for (shelf, found) in self.on {
+            let body_bytes_max = if all.is_empty() { body_bytes_max } else { 0 };
+            all.append(&mut shelf.read(key.into(), found, body_bytes_max).await);
+        }
+        all
+    }
+
+    /// Another disk is read for what is newer there, because the first was out for a while. Its bodies are not: nearly
+    /// always they are the same.
+    fn body_bytes_for(&self, so_far: &[Stored]) -> usize {
+        if so_far.is_empty() { self.body_bytes_max } else { 0 }
+    }
+}
+
+/// A page, and its body on the other disks that have the very same one.
+pub(crate) type Copies = (Stored, Vec<DiskBody>);
+
+/// Brings together what several disks have of one page.
+pub(crate) fn together(all: Vec<Stored>) -> Vec<Copies> {
+    let mut pages: Vec<Copies> = Vec::with_capacity(all.len());
+    for stored in all {
+        match (pages.iter_mut().find(|(page, _)| page.head == stored.head && page.variant == stored.variant), stored) {
+            (Some((_, copies)), Stored { body: StoredBody::Disk(body), .. }) => copies.push(body),
+            (Some(_), _) => {}
+            (None, stored) => pages.push((stored, Vec::new())),
+        }
+    }
+    pages
+}
+
+/// What is to be written of an object.
+struct Record {
+    entry: Arc<Entry>,
+    object: Arc<Object>,
+    useless_at: Time,
+    now: Time,
+}
+
+impl Record {
+    fn store_on(&self, shelf: &DiskShelf) {
+        let object = &self.object;
+        let variant = object.vary.fingerprint();
+        let body = match object.body.whole() {
+            Some(whole) => Some(whole.for_disk()),
+            None => object.body.on(shelf).map(PageBody::Disk),
+        };
+        let key = self.entry.key_bytes();
+        let page = body.map(|body| Page {
+            key: key.into(),
+            variant,
+            head: Bytes::from(head::encode(object)),
+            body,
+            expires_at: self.useless_at.secs(),
+            cost_micros: object.cost_micros,
+            holds: Some(Box::new(InQueue::new(&self.entry, object))),
+        });
+        // One that is not taken takes the older one with it, and is counted there.
+        let _ = page.map(|page| shelf.store(page, self.now.secs()));
+        // What replaced or purged it may have told the shelf before this did.
+        if !self.is_current() {
+            shelf.remove(key, Some(variant), self.now.secs());
+        }
+    }
+
+    fn is_current(&self) -> bool {
+        self.zone().is_some_and(|zone| zone.is_current(&self.entry, &self.object))
+    }
+
+    /// Its body takes no memory any more.
+    fn reweigh(&self) {
+        if let Some(zone) = self.zone() {
+            zone.reweigh(&self.entry);
+        }
+    }
+
+    fn zone(&self) -> Option<Arc<Zone>> {
+        self.object.hold.home()?.zone.upgrade()
+    }
+}
+
+/// A page that waits to be written. Its memory counts until then; and its entry stays, as the disk would still give
+/// the page that was there before.
+struct InQueue {
+    entry: Arc<Entry>,
+    _object: Arc<Object>,
+}
+
+impl InQueue {
+    fn new(entry: &Arc<Entry>, object: &Arc<Object>) -> Self {
+        entry.add_permit();
+        Self { entry: Arc::clone(entry), _object: Arc::clone(object) }
+    }
+}
+
+impl Drop for InQueue {
+    fn drop(&mut self) {
+        self.entry.remove_permit();
+    }
+}
+
+/// Weighted rendezvous hashing: the highest score wins (Thaler and Ravishankar 1998; weights by `-w / ln h`).
+fn score(seed: u64, weight: u64, key: &[u8]) -> f64 {
+    let hash = xxh3_64_with_seed(key, seed);
+    // Between 0 and 1, neither included.
+    let uniform = ((hash >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    -(weight.max(1) as f64) / uniform.ln()
+}
+
+/// A body of this length or more goes to disk while it fills, and is read from there.
+const BIG_BYTES: u64 = 8 << 20;
+
+/// The same, as one part in this many of the memory.
+const BIG_SHARE: u64 = 8;
+
+/// As many times that length may wait in memory for the disk.
+const WAITING_SHARE: u64 = 2;
+
+/// A body of this length or less is read into memory of `memory_bytes` with its head.
+pub(crate) fn read_bytes_max(memory_bytes: u64) -> usize {
+    usize::try_from(memory_bytes / BIG_SHARE).unwrap_or(usize::MAX).min(READ_BYTES_MAX)
+}
+
+const READ_BYTES_MAX: usize = 256 * 1024;
+
+impl std::fmt::Debug for Shelves {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.members.iter().map(|(_, member)| &member.name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_spread_by_weight_and_stay_where_they_are_when_a_shelf_goes() {
+        let shelves = [(xxh3_64(b"/a"), 100), (xxh3_64(b"/b"), 200), (xxh3_64(b"/c"), 100)];
+        let best = |shelves: &[(u64, u64)], key: &[u8]| {
+            let scored = shelves.iter().enumerate().map(|(at, (seed, weight))| (score(*seed, *weight, key), at));
+            scored.max_by(|(a, _), (b, _)| a.total_cmp(b)).expect("there are shelves").1
+        };
+        let mut counts = [0; 3];
+        for n in 0..10_000 {
+            let key = format!("http example.org /{n}");
+            let chosen = best(&shelves, key.as_bytes());
+            counts[chosen] += 1;
+            let without_last = best(&shelves[..2], key.as_bytes());
+            assert!(chosen == 2 || chosen == without_last, "{key}");
+        }
+        for (count, share) in counts.into_iter().zip([2500, 5000, 2500]) {
+            assert!(i32::abs(count - share) < 200, "{counts:?}");
+        }
+    }
+}
