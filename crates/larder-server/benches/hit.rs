@@ -12,7 +12,7 @@ const ROUNDS: usize = 5;
 fn main() {
     // `cargo test --benches` runs this too, and only wants to know that it works.
     let hits = if std::env::args().any(|argument| argument == "--bench") { HITS } else { 100 };
-    let site = Site::start("access_log off;", "add_header X-Cache $upstream_cache_status;");
+    let site = Site::start(site::PAGE_BYTES, "access_log off;", "add_header X-Cache $upstream_cache_status;");
     let mut client = Keep::connect(site.port());
     client.get(100);
     for round in 1..=ROUNDS {

@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder_cache::{Zone, ZoneLimits};
 use larder_conf::model::{self, Config, Matcher, Pattern, Rewrite, Settings, Template, TemplatePart};
 use larder_conf::{Diagnostic, Severity, Span};
 
@@ -28,11 +27,13 @@ use crate::site::*;
 use crate::split::Split;
 use crate::text::{Part, Text};
 use crate::vars::{self, Var};
+use crate::zones::ZonesKeeping;
 
 /// What stays from one configuration to the next.
 #[derive(Default)]
 pub struct Keeping {
-    zones: HashMap<String, Arc<Zone>>,
+    /// Zones of caches.
+    pub zones: ZonesKeeping,
     limit_reqs: HashMap<String, (u64, usize, Arc<LimitReqZone>)>,
     limit_conns: HashMap<String, (usize, Arc<LimitConnZone>)>,
     tls: tls::TlsKeeping,
@@ -318,26 +319,10 @@ impl Builder {
     // Blocks of http.
 
     fn zones(&mut self, http: &model::Http, keeping: &mut Keeping) {
-        let memory = memory_for_zones() / http.cache_paths.len().max(1) as u64;
-        for path in &http.cache_paths {
-            let limits =
-                ZoneLimits { bytes_max: path.max_bytes.map_or(memory, |max| max.min(memory)), inactive: path.inactive };
-            let name = &path.zone.value;
-            let zone = match keeping.zones.get(name) {
-                Some(zone) => {
-                    zone.adjust(limits);
-                    Arc::clone(zone)
-                }
-                None => {
-                    let zone = Zone::new(name.as_str(), limits);
-                    keeping.zones.insert(name.clone(), Arc::clone(&zone));
-                    zone
-                }
-            };
-            self.site.zone_names.insert(name.clone(), self.site.zones.len());
+        for (name, zone) in keeping.zones.zones(http) {
+            self.site.zone_names.insert(name, self.site.zones.len());
             self.site.zones.push(zone);
         }
-        keeping.zones.retain(|name, _| self.site.zone_names.contains_key(name));
     }
 
     fn limit_zones(&mut self, http: &model::Http, keeping: &mut Keeping) {
@@ -800,13 +785,4 @@ fn reads_fields(parts: &[Part], site: &Site) -> bool {
 fn next_policy() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Half of the memory that this process may use: of the machine, or of its cgroup.
-fn memory_for_zones() -> u64 {
-    let machine = rustix::system::sysinfo();
-    let machine = machine.totalram.saturating_mul(u64::from(machine.mem_unit));
-    let group =
-        std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse::<u64>().ok());
-    group.map_or(machine, |group| group.min(machine)) / 2
 }

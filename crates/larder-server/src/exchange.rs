@@ -16,6 +16,7 @@ use larder_tls::Session;
 use crate::limit::ConnGuard;
 use crate::regex::Captures;
 use crate::request::compress::Choice;
+use crate::request::slice::Slicing;
 use crate::site::{Listener, Site, VirtualServer, listener_for};
 
 /// What one connection's exchanges have in common.
@@ -178,6 +179,8 @@ pub struct Exchange {
     pub limit_req_status: Option<&'static str>,
     /// `$limit_conn_status`.
     pub limit_conn_status: Option<&'static str>,
+    /// Which slice of its page is asked for.
+    pub slicing: Slicing,
     /// When it stops waiting for another's fetch.
     pub lock_until: Option<Time>,
     /// Whether the password has been checked for this location.
@@ -316,6 +319,7 @@ impl Exchange {
             guards: Vec::new(),
             limited: (false, false),
             authorized: false,
+            slicing: Slicing::default(),
             lock_until: None,
             upgraded: None,
             accel_fields: None,
@@ -384,6 +388,7 @@ impl Exchange {
         self.guards.clear();
         self.limited = (false, false);
         self.authorized = false;
+        self.slicing = Slicing::default();
         self.lock_until = None;
         self.choice = Choice::default();
         self.has_packed = false;
@@ -452,6 +457,7 @@ impl Exchange {
             alias_takes_uri,
             limit_req_status,
             limit_conn_status,
+            slicing,
             lock_until: _,
             authorized,
             choice: _,
@@ -487,6 +493,7 @@ impl Exchange {
         copy.alias_takes_uri = *alias_takes_uri;
         copy.limit_req_status = *limit_req_status;
         copy.limit_conn_status = *limit_conn_status;
+        copy.slicing.clone_from(slicing);
         copy.authorized = *authorized;
         copy
     }

@@ -22,6 +22,7 @@ pub mod logs;
 mod lru;
 pub mod map;
 pub mod material;
+mod memory_limit;
 pub mod pump;
 pub mod realip;
 pub mod regex;
@@ -36,6 +37,7 @@ pub mod text;
 pub mod tls;
 pub mod vars;
 pub mod worker;
+mod zones;
 
 pub use assemble::check;
 pub use material::Material;

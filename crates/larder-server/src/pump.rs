@@ -45,6 +45,7 @@ pub async fn pump(
         // Who has read all bytes leaves; what is missing then is the origin's own end, which frees its connection.
         let has_all = length == Some(report.body_bytes.get());
         let next = if has_all || permit.is_some() && writer.is_stored() {
+            writer.wait_for_disk().await;
             answer.body.next().await
         } else {
             tokio::select! {

@@ -30,6 +30,7 @@ use crate::material::Material;
 use crate::site::Site;
 use crate::stats::AllStats;
 use crate::worker::Worker;
+use crate::zones;
 
 /// How often a worker looks at its buffers, and the first of them at the cache.
 const TICK: Duration = Duration::from_millis(250);
@@ -116,6 +117,7 @@ impl Serving {
         for line in trouble {
             main_log.write(LogLevel::Alert, line);
         }
+        keeping.zones.open_disks(&config.http, &main_log);
         // Before anybody connects, so that what was issued before is shown to the first.
         let issuing = Issuing::new(Arc::clone(&shared.challenges), keeping.issued().clone(), main_log.clone());
         issuing.follow(site.acme.as_ref());
@@ -139,6 +141,7 @@ impl Serving {
         let site = Arc::new(assemble::assemble(&config, material, &mut last.keeping)?);
         self.shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         self.main_log.follow(Logs::new(&site, &self.shared.files).0);
+        last.keeping.zones.open_disks(&config.http, &self.main_log);
         self.issuing.follow(site.acme.as_ref());
         let mut sockets = share(descriptors.listeners, self.workers.len());
         for ((sender, _), sockets) in self.workers.iter().zip(sockets.iter_mut()) {
@@ -167,13 +170,14 @@ impl Serving {
         self.tell(|| Command::Stop);
     }
 
-    /// Returns when all workers have ended.
+    /// Returns when all workers have ended, and what was stored is on disk.
     pub fn join(self) {
         for (sender, thread) in self.workers {
             // A worker that panicked has said so on standard error.
             let _ = thread.join();
             drop(sender);
         }
+        self.last.into_inner().keeping.zones.close_disks();
     }
 
     /// Writes to the main error log.
@@ -358,8 +362,6 @@ fn keep_house(number: usize, ticks: u32, cx: &Cx) {
         front.borrow_mut().tidy();
     }
     if number == 0 {
-        for zone in &cx.site().zones {
-            zone.sweep(now);
-        }
+        zones::keep_house(&cx.site().zones, now);
     }
 }

@@ -83,7 +83,7 @@ fixed! {
     RequestFilename "request_filename", RequestId "request_id", RequestLength "request_length",
     RequestMethod "request_method", RequestTime "request_time", RequestUri "request_uri", Scheme "scheme",
     ServerAddr "server_addr", ServerName "server_name", ServerPort "server_port",
-    ServerProtocol "server_protocol", Status "status", TcpinfoRtt "tcpinfo_rtt", TcpinfoRttvar "tcpinfo_rttvar",
+    ServerProtocol "server_protocol", SliceRange "slice_range", Status "status", TcpinfoRtt "tcpinfo_rtt", TcpinfoRttvar "tcpinfo_rttvar",
     TcpinfoSndCwnd "tcpinfo_snd_cwnd", TcpinfoRcvSpace "tcpinfo_rcv_space", TimeIso8601 "time_iso8601",
     TimeLocal "time_local", UpstreamAddr "upstream_addr", UpstreamBytesReceived "upstream_bytes_received",
     UpstreamBytesSent "upstream_bytes_sent", UpstreamCacheStatus "upstream_cache_status",
@@ -442,6 +442,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         },
         Fixed::IsRequestPort => append_text(if ex.client.local.is_some() { ":" } else { "" }, out),
         Fixed::ServerProtocol => append_text(ex.head.version.name(), out),
+        Fixed::SliceRange => crate::request::slice::append_range(ex, cx, out),
         Fixed::Status => {
             let status = if ex.out.status == 0 { ex.error_status.unwrap_or(0) } else { ex.out.status };
             append_display(format_args!("{status:03}"), out)

@@ -37,6 +37,8 @@ pub struct Worker {
     pub read_buffer: RefCell<Vec<u8>>,
     /// Lent likewise for the head of a response.
     pub write_buffer: RefCell<Vec<u8>>,
+    /// Lent for what is read of a file and does not go out by `sendfile`.
+    pub file_buffer: RefCell<Vec<u8>>,
     /// Lent to the TLS connection at hand.
     pub tls_buffers: RefCell<tls::Buffers>,
     /// Buffers for frames of HTTP/2; a connection has one while it has something to say.
@@ -89,6 +91,7 @@ impl Worker {
             current: RefCell::new(local),
             read_buffer: RefCell::new(vec![0; READ_BYTES]),
             write_buffer: RefCell::new(Vec::with_capacity(READ_BYTES)),
+            file_buffer: RefCell::default(),
             tls_buffers: RefCell::default(),
             frames: RefCell::default(),
             handshakes: Semaphore::new(1),

@@ -10,7 +10,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[path = "../benches/site/mod.rs"]
 mod site;
 
-use site::{Keep, KeepFrames, Site};
+use site::{Keep, KeepFrames, PAGE_BYTES, Site};
 
 #[global_allocator]
 static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -22,21 +22,28 @@ const ROUNDS: usize = 8;
 
 #[test]
 fn a_hit_allocates_nothing() {
-    for (name, http, location) in [
-        ("a plain key", "access_log off;", ""),
-        ("a status in a field", "access_log off;", "add_header X-Cache $upstream_cache_status;"),
-        ("the rules of a recipe", "access_log off; map $http_cookie $in { default 0; ~logged_in 1; }", RECIPE),
-        ("a page compressed once", "access_log off; gzip on; gzip_vary on;", ""),
+    for (name, bytes, http, location) in [
+        ("a plain key", PAGE_BYTES, "access_log off;", ""),
+        ("a page in the memory file", 100_000, "access_log off;", ""),
+        ("a status in a field", PAGE_BYTES, "access_log off;", "add_header X-Cache $upstream_cache_status;"),
+        (
+            "the rules of a recipe",
+            PAGE_BYTES,
+            "access_log off; map $http_cookie $in { default 0; ~logged_in 1; }",
+            RECIPE,
+        ),
+        ("a page compressed once", PAGE_BYTES, "access_log off; gzip on; gzip_vary on;", ""),
         (
             "an access log",
+            PAGE_BYTES,
             "log_format l '$remote_addr [$time_local] \"$request\" $status $body_bytes_sent'; access_log /dev/null l;",
             "",
         ),
     ] {
-        let site = Site::start(http, location);
+        let site = Site::start(bytes, http, location);
         let mut client = Keep::connect(site.port());
         assert_eq!(fewest(|hits| client.get(hits)), 0, "{name}: allocations in {HITS} hits");
-        let mut client = KeepFrames::connect(site.port());
+        let mut client = KeepFrames::connect(site.port(), bytes);
         assert_eq!(fewest(|hits| client.get(hits)), 0, "{name}: allocations in {HITS} hits over HTTP/2");
     }
 }

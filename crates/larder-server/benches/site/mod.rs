@@ -8,20 +8,20 @@ use larder_conf::model::ListenAddress;
 use larder_conf::{MemoryLoader, Options};
 use larder_server::{Descriptors, Material, Serving, ServingOptions};
 
-/// One worker that caches a page of 1 KB, made by a second server of the same configuration.
+/// One worker that caches a page, made by a second server of the same configuration.
 pub struct Site {
     serving: Option<Serving>,
     port: u16,
 }
 
 impl Site {
-    /// Starts it; `http` and `location` are added to those blocks.
-    pub fn start(http: &str, location: &str) -> Self {
+    /// Starts it with a page of `bytes`; `http` and `location` are added to those blocks.
+    pub fn start(bytes: usize, http: &str, location: &str) -> Self {
         let front = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let back = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let port_of = |socket: &TcpListener| socket.local_addr().expect("it is bound").port();
         let (port, origin) = (port_of(&front), port_of(&back));
-        let body = "x".repeat(1024);
+        let body = "x".repeat(bytes);
         let text = format!(
             "error_log stderr; events {{}} http {{ {http} default_type text/html; http2 on; keepalive_requests 1000000000; keepalive_time 100h; proxy_cache_path /tmp/none keys_zone=pages:10m;
              server {{ listen 127.0.0.1:{port}; location / {{ {location}
@@ -66,6 +66,9 @@ impl Drop for Site {
     }
 }
 
+/// The size of a page that does not matter.
+pub const PAGE_BYTES: usize = 1024;
+
 /// A kept connection.
 pub struct Keep {
     stream: TcpStream,
@@ -81,7 +84,7 @@ impl Keep {
     pub fn connect(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the site listens");
         stream.set_nodelay(true).expect("a connected socket takes options");
-        Self { stream, buffer: vec![0; 64 * 1024] }
+        Self { stream, buffer: vec![0; 256 * 1024] }
     }
 
     /// Asks for the page `count` times, one after the other.
@@ -118,6 +121,7 @@ pub struct KeepFrames {
     stream: TcpStream,
     buffer: Vec<u8>,
     next: u32,
+    page_bytes: usize,
 }
 
 /// The same request as a field block, without Huffman: names of the static table (RFC 7541, appendix A).
@@ -130,13 +134,14 @@ const END_STREAM_AND_HEADERS: u8 = 5;
 
 #[allow(dead_code, reason = "as above")]
 impl KeepFrames {
-    /// Connects.
-    pub fn connect(port: u16) -> Self {
+    /// Connects, to ask for pages of so many bytes.
+    pub fn connect(port: u16, page_bytes: usize) -> Self {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the site listens");
         stream.set_nodelay(true).expect("a connected socket takes options");
-        // The preface, and settings without any setting.
-        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("it is open");
-        Self { stream, buffer: vec![0; 64 * 1024], next: 1 }
+        // The preface, and settings with a window of 1 MB for each stream.
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0").expect("it is open");
+        stream.write_all(b"\0\x04\0\x10\0\0").expect("it is open");
+        Self { stream, buffer: vec![0; 256 * 1024], next: 1, page_bytes }
     }
 
     /// Asks for the page `count` times, one after the other.
@@ -144,7 +149,8 @@ impl KeepFrames {
         for _ in 0..count {
             // Room for the next page, then the request.
             let mut request = [0; 128];
-            request[..13].copy_from_slice(b"\0\0\x04\x08\0\0\0\0\0\0\0\x08\0");
+            request[..9].copy_from_slice(b"\0\0\x04\x08\0\0\0\0\0");
+            request[9..13].copy_from_slice(&(self.page_bytes as u32).to_be_bytes());
             let at = 13;
             request[at + 2] = BLOCK.len() as u8;
             request[at + 3] = HEADERS;

@@ -307,7 +307,7 @@ impl Connection {
         if send::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));
         }
-        let rest = send::try_now(&self.io.stream, &mut head, outgoing, ex)?;
+        let rest = send::try_now(&self.io.stream, &mut head, outgoing, ex, &self.worker)?;
         ex.is_complete = rest.is_none();
         Ok(rest)
     }

@@ -1,11 +1,15 @@
 //! Bodies that are in memory: they go out without waiting for anything but the client.
 
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 
 use larder_cache::Form;
-use larder_store::Whole;
+use larder_store::{Place, Whole};
 
 use crate::request::deliver::Outgoing;
+
+use super::ensure;
 
 /// The body of a response when all of it is in memory: its bytes can go out without waiting for anything but the client.
 pub fn in_memory(outgoing: &Outgoing) -> Option<InMemory<'_>> {
@@ -20,14 +24,15 @@ pub fn in_memory(outgoing: &Outgoing) -> Option<InMemory<'_>> {
         | Outgoing::Stream { .. }
         | Outgoing::Recoded { .. }
         | Outgoing::Trailed(..)
+        | Outgoing::Slices(_)
         | Outgoing::Parts(..) => return None,
     };
-    Some(InMemory::Pieces(whole, range.clone()))
+    Some(InMemory::Stored(whole, range.clone()))
 }
 
 fn all_of(form: &Form) -> Option<InMemory<'_>> {
     let whole = form.body.whole()?;
-    Some(InMemory::Pieces(whole, 0..whole.len()))
+    Some(InMemory::Stored(whole, 0..whole.len()))
 }
 
 /// A body that is in memory.
@@ -35,7 +40,7 @@ pub enum InMemory<'a> {
     /// In one piece.
     Bytes(&'a [u8]),
     /// This part of a stored one.
-    Pieces(&'a Whole, Range<u64>),
+    Stored(&'a Whole, Range<u64>),
 }
 
 impl InMemory<'_> {
@@ -43,24 +48,44 @@ impl InMemory<'_> {
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Pieces(_, range) => range.end - range.start,
+            Self::Stored(_, range) => range.end - range.start,
         }
     }
 
-    /// Hands its pieces to `each`, in order.
-    pub fn for_each(&self, mut each: impl FnMut(&[u8])) {
-        match self {
-            Self::Bytes(bytes) => each(bytes),
-            Self::Pieces(whole, range) => {
+    /// Hands its pieces to `each`, in order. What is in a memory file passes through `buffer`.
+    pub fn for_each(&self, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        let (whole, range) = match self {
+            Self::Bytes(bytes) => {
+                each(bytes);
+                return Ok(());
+            }
+            Self::Stored(whole, range) => (whole, range),
+        };
+        match whole.place() {
+            Place::Pieces(pieces) => {
                 let mut at = 0;
-                for piece in whole.pieces() {
+                for piece in pieces {
                     each(part(piece, range, at));
                     at += piece.len() as u64;
                 }
             }
+            Place::File { file, offset } => {
+                ensure(buffer, STEP_BYTES);
+                let mut at = range.start;
+                while at < range.end {
+                    let step = usize::try_from(range.end - at).unwrap_or(STEP_BYTES).min(STEP_BYTES);
+                    file.read_exact_at(&mut buffer[..step], offset + at)?;
+                    each(&buffer[..step]);
+                    at += step as u64;
+                }
+            }
         }
+        Ok(())
     }
 }
+
+/// How much is read of a memory file at once: what the caches of a core hold.
+const STEP_BYTES: usize = 32 * 1024;
 
 /// The part of a piece that begins at `at` of the body which lies in `range`.
 pub fn part<'a>(piece: &'a [u8], range: &Range<u64>, at: u64) -> &'a [u8] {

@@ -1,23 +1,29 @@
 //! Sending a response: at once where the socket takes it, else piece by piece as it drains.
 //!
 //! Memory goes by one `writev` of head and body (small bodies are copied behind the head, as a copy is cheaper than
-//! a second buffer), files go by `sendfile`.
+//! a second buffer), files, those in memory too, go by `sendfile`. What has to be encrypted or put in frames is read
+//! from them through a buffer of the worker's.
 
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use larder_cache::Form;
 use larder_http::{LAST_CHUNK, chunk_head};
-use larder_store::{Body, Piece, Whole};
+use larder_store::{Body, Piece, Place, Whole};
 use tokio::io::Interest;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::request::deliver::{Outgoing, Source};
 use crate::request::recode::{Fed, Recoding};
+use crate::request::slice::{SliceBody, Slices, Slicing};
+use crate::worker::Worker;
 
+use super::ensure;
 use super::memory::part;
 use super::sink::Sink;
 use super::socket::Socket;
@@ -28,11 +34,15 @@ use super::stream::Stream;
 const COPIED_BYTES_MAX: u64 = 8 * 1024;
 /// How many pieces one `writev` takes.
 const SLICES_MAX: usize = 16;
-/// How much of a file or stream is sent between two looks at the clock.
+/// How much of a body in memory is sent until the other connections of the worker get a turn.
+const TURN_BYTES: usize = 1024 * 1024;
+/// The same of a file or stream, which may have to wait for a disk; how much of it is sent at once.
 const STEP_BYTES: usize = 256 * 1024;
+/// What fits into a packet; nginx's `postpone_output`.
+const PACKET_BYTES: u64 = 1460;
 /// How much of a compressed body is gathered before it is sent.
 const RECODED_BYTES: usize = 16 * 1024;
-/// How much of a file is copied at once, where `sendfile` cannot be used.
+/// How much of a file is copied at once, where `sendfile` cannot be used: as much as is encrypted at once.
 const COPY_BYTES: usize = 64 * 1024;
 
 /// Why a response did not reach the client whole.
@@ -67,26 +77,33 @@ impl Rest {
 /// Sends what the socket takes now. `None` when that was all.
 ///
 /// `head` is the worker's own buffer; what is left of it is copied. Counts what was sent in `ex`.
-pub fn try_now(stream: &Stream, head: &mut Vec<u8>, outgoing: Outgoing, ex: &mut Exchange) -> io::Result<Option<Rest>> {
+pub fn try_now(
+    stream: &Stream,
+    head: &mut Vec<u8>,
+    outgoing: Outgoing,
+    ex: &mut Exchange,
+    worker: &Worker,
+) -> io::Result<Option<Rest>> {
     let head_len = head.len();
     let (wrote, body_len) = match &outgoing {
         Outgoing::Nothing => (retried(stream.try_write(head))?, 0),
         Outgoing::Bytes(bytes) => (write_two(stream, head, bytes)?, bytes.len() as u64),
         Outgoing::Hit(object, range) => match object.body.whole() {
-            Some(whole) => (write_whole(stream, head, whole, range)?, range.end - range.start),
+            Some(whole) => (write_whole(stream, head, whole, range, worker)?, range.end - range.start),
             None => (0, u64::MAX),
         },
         Outgoing::Stored(object, range) => match object.body.whole() {
-            Some(whole) => (write_whole(stream, head, whole, range)?, range.end - range.start),
+            Some(whole) => (write_whole(stream, head, whole, range, worker)?, range.end - range.start),
             None => (0, u64::MAX),
         },
-        Outgoing::HitForm(form) => write_form(stream, head, form)?,
-        Outgoing::Form(form) => write_form(stream, head, form)?,
+        Outgoing::HitForm(form) => write_form(stream, head, form, worker)?,
+        Outgoing::Form(form) => write_form(stream, head, form, worker)?,
         // These wait; their head goes out with the first piece, or with MSG_MORE before a file.
         Outgoing::File(..)
         | Outgoing::Stream { .. }
         | Outgoing::Recoded { .. }
         | Outgoing::Trailed(..)
+        | Outgoing::Slices(_)
         | Outgoing::Parts(..) => (0, u64::MAX),
     };
     let head_sent = wrote.min(head_len);
@@ -101,7 +118,7 @@ pub fn try_now(stream: &Stream, head: &mut Vec<u8>, outgoing: Outgoing, ex: &mut
 
 fn retried(result: io::Result<usize>) -> io::Result<usize> {
     match result {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
         other => other,
     }
 }
@@ -117,29 +134,101 @@ fn write_two(stream: &Stream, head: &mut Vec<u8>, body: &[u8]) -> io::Result<usi
     retried(stream.try_write_vectored(&[IoSlice::new(head), IoSlice::new(body)]))
 }
 
-fn write_whole(stream: &Stream, head: &mut Vec<u8>, whole: &Whole, range: &Range<u64>) -> io::Result<usize> {
-    if let [piece] = whole.pieces() {
-        return write_two(stream, head, part(piece, range, 0));
-    }
+fn write_whole(
+    stream: &Stream,
+    head: &mut Vec<u8>,
+    whole: &Whole,
+    range: &Range<u64>,
+    worker: &Worker,
+) -> io::Result<usize> {
+    let pieces = match whole.place() {
+        Place::Pieces([piece]) => return write_two(stream, head, part(piece, range, 0)),
+        Place::Pieces(pieces) => pieces,
+        Place::File { file, offset } => {
+            let range = offset + range.start..offset + range.end;
+            return match stream.plain() {
+                Some(socket) => write_file(socket, head, file, range),
+                None => write_copied(stream, head, file, range, worker),
+            };
+        }
+    };
     let mut slices = [IoSlice::new(&[]); SLICES_MAX];
     slices[0] = IoSlice::new(head);
-    let count = 1 + fill(&mut slices[1..], whole, range);
+    let count = 1 + fill(&mut slices[1..], pieces, range);
     retried(stream.try_write_vectored(&slices[..count]))
 }
 
+/// Writes a head and a part of a memory file, up to a turn's worth.
+fn write_file(socket: &Socket, head: &[u8], file: &File, range: Range<u64>) -> io::Result<usize> {
+    let mut wrote = if range.is_empty() { retried(socket.try_write(head))? } else { retried(send_more(socket, head))? };
+    let mut at = range.start;
+    if wrote < head.len() {
+        return Ok(wrote);
+    }
+    let end = range.end.min(at + TURN_BYTES as u64);
+    while at < end {
+        match retried(send_file(socket, file, at, (end - at) as usize))? {
+            0 => break,
+            n => {
+                at += n as u64;
+                wrote += n;
+            }
+        }
+    }
+    Ok(wrote)
+}
+
+/// The same to a stream that encrypts.
+fn write_copied(stream: &Stream, head: &[u8], file: &File, range: Range<u64>, worker: &Worker) -> io::Result<usize> {
+    let mut buffer = worker.file_buffer.borrow_mut();
+    ensure(&mut buffer, COPY_BYTES);
+    let (mut at, mut wrote) = (range.start, 0);
+    let end = range.end.min(at + TURN_BYTES as u64);
+    loop {
+        let head = &head[wrote.min(head.len())..];
+        let room = buffer.len().min(COPY_BYTES).saturating_sub(head.len());
+        let count = room.min((end - at) as usize);
+        file.read_exact_at(&mut buffer[..count], at)?;
+        let n = retried(stream.try_write_vectored(&[IoSlice::new(head), IoSlice::new(&buffer[..count])]))?;
+        at += n.saturating_sub(head.len()) as u64;
+        wrote += n;
+        if n == 0 || at == end || !stream.is_flushed() {
+            return Ok(wrote);
+        }
+    }
+}
+
+/// Sends bytes so that the kernel waits for what follows, and both leave in one packet.
+fn send_more(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+    let flags = rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL;
+    socket.try_io(Interest::WRITABLE, |fd| Ok(rustix::net::send(fd, bytes, flags)?))
+}
+
+/// Sends up to `count` bytes of a file, which must have some at `offset`.
+fn send_file(socket: &Socket, file: &File, offset: u64, count: usize) -> io::Result<usize> {
+    let sent = socket.try_io(Interest::WRITABLE, |fd| {
+        let mut at = offset;
+        Ok(rustix::fs::sendfile(fd, file, Some(&mut at), count)?)
+    })?;
+    match sent {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        n => Ok(n),
+    }
+}
+
 /// Writes a form, which is always whole; returns what was written, and the length of the body.
-fn write_form(stream: &Stream, head: &mut Vec<u8>, form: &Form) -> io::Result<(usize, u64)> {
+fn write_form(stream: &Stream, head: &mut Vec<u8>, form: &Form, worker: &Worker) -> io::Result<(usize, u64)> {
     match form.body.whole() {
-        Some(whole) => Ok((write_whole(stream, head, whole, &(0..whole.len()))?, whole.len())),
+        Some(whole) => Ok((write_whole(stream, head, whole, &(0..whole.len()), worker)?, whole.len())),
         None => Ok((0, u64::MAX)),
     }
 }
 
 /// Puts the pieces of a body that lie in `range` into `slices`; returns how many.
-fn fill<'a>(slices: &mut [IoSlice<'a>], whole: &'a Whole, range: &Range<u64>) -> usize {
+fn fill<'a>(slices: &mut [IoSlice<'a>], pieces: &'a [Bytes], range: &Range<u64>) -> usize {
     let mut at = 0;
     let mut count = 0;
-    for piece in whole.pieces() {
+    for piece in pieces {
         let data = part(piece, range, at);
         at += piece.len() as u64;
         if data.is_empty() {
@@ -155,10 +244,11 @@ fn fill<'a>(slices: &mut [IoSlice<'a>], whole: &'a Whole, range: &Range<u64>) ->
 }
 
 /// Sends the rest of a response, waiting for the client where it is slow.
-pub async fn rest(sink: Sink<'_>, rest: Rest, ex: &mut Exchange, cx: &Cx) -> Result<(), SendError> {
+pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &mut Exchange, cx: &'a Cx) -> Result<(), SendError> {
     let loc = &cx.site().locations[ex.location];
     let mut sender = Sender {
         sink,
+        cx,
         timeout: loc.settings.send_timeout,
         limit: Limit::of(ex, cx),
         watches: watches(ex, cx),
@@ -169,6 +259,7 @@ pub async fn rest(sink: Sink<'_>, rest: Rest, ex: &mut Exchange, cx: &Cx) -> Res
     let mut result = sender.body(rest.outgoing, rest.body_sent).await;
     if result.is_ok() {
         result = sender.flush().await;
+        ex.slicing = Slicing::Over;
     }
     ex.sent = sender.sent;
     if let Some(recoding) = sender.recoding {
@@ -223,6 +314,8 @@ pub fn is_limited(ex: &Exchange, cx: &Cx) -> bool {
 
 struct Sender<'a> {
     sink: Sink<'a>,
+    /// What the slices of a page are asked for under, and whose buffers are lent.
+    cx: &'a Cx,
     timeout: Duration,
     limit: Option<Limit>,
     /// Whether a client that leaves ends the sending, though the origin is silent.
@@ -250,10 +343,12 @@ impl Sender<'_> {
                 self.recoding = Some(Recoding::new(*recoder, RECODED_BYTES));
                 self.recoded(*body, chunked, &trailers).await
             }
-            Outgoing::File(file, range) => self.file(&file, range.start + done..range.end).await,
+            Outgoing::File(file, range) => self.file(&file, range.start + done..range.end, STEP_BYTES).await,
             Outgoing::Stream { reader, range, chunked, trailers } => {
                 self.stream(reader, range, chunked, &trailers).await
             }
+            // Of its own, so that the others stay small.
+            Outgoing::Slices(slices) => Box::pin(self.slices(*slices, false, &[])).await,
             Outgoing::Trailed(inner, end) => {
                 Box::pin(self.body(*inner, 0)).await?;
                 self.uncounted(&end).await
@@ -265,7 +360,7 @@ impl Sender<'_> {
                         Source::Bytes(bytes) => {
                             self.memory(&bytes[part.slice.start as usize..part.slice.end as usize]).await?
                         }
-                        Source::File(file) => self.file(file, part.slice.clone()).await?,
+                        Source::File(file) => self.file(file, part.slice.clone(), STEP_BYTES).await?,
                         Source::Stored(object) => self.stored(&object.body, part.slice.clone()).await?,
                     }
                 }
@@ -292,6 +387,7 @@ impl Sender<'_> {
                 let reader = object.to_arc().body.reader();
                 return self.stream(reader, range, chunked, trailers).await;
             }
+            Outgoing::Slices(slices) => return Box::pin(self.slices(*slices, chunked, trailers)).await,
             Outgoing::Nothing
             | Outgoing::HitForm(_)
             | Outgoing::Form(_)
@@ -306,8 +402,14 @@ impl Sender<'_> {
         let Some(whole) = body.whole() else {
             return self.stream(body.reader(), range, false, &[]).await;
         };
+        let pieces = match whole.place() {
+            Place::Pieces(pieces) => pieces,
+            Place::File { file, offset } => {
+                return self.file(file, offset + range.start..offset + range.end, TURN_BYTES).await;
+            }
+        };
         let mut at = 0;
-        for piece in whole.pieces() {
+        for piece in pieces {
             self.memory(part(piece, &range, at)).await?;
             at += piece.len() as u64;
         }
@@ -335,38 +437,67 @@ impl Sender<'_> {
         Ok(())
     }
 
-    async fn file(&mut self, file: &std::fs::File, range: Range<u64>) -> Result<(), SendError> {
-        let Some(socket) = self.sink.socket() else { return self.file_in_pieces(file, range, false).await };
-        self.head_before_more(socket).await?;
+    /// Sends a part of a file as it is. After `turn_bytes` others get a turn.
+    async fn file(&mut self, file: &File, range: Range<u64>, turn_bytes: usize) -> Result<(), SendError> {
+        let socket = self.sink.socket();
+        if let Some(socket) = socket.filter(|_| !range.is_empty()) {
+            self.head_before_more(socket).await?;
+        }
         let mut offset = range.start;
+        // What was sent at once counts.
+        let mut turn = self.sent.1 as usize;
         while offset < range.end {
+            if turn >= turn_bytes {
+                turn = 0;
+                tokio::task::yield_now().await;
+            }
             let allowed = self.pace().await;
-            let count = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(STEP_BYTES).min(allowed);
-            let sent = socket.try_io(Interest::WRITABLE, |fd| {
-                let mut at = offset;
-                Ok(rustix::fs::sendfile(fd, file, Some(&mut at), count)?)
-            });
+            let count = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(turn_bytes).min(allowed);
+            let sent = match socket {
+                Some(socket) => send_file(socket, file, offset, count).map(|n| (n, n)).map_err(SendError::from),
+                None => self.copy(file, offset, count),
+            };
             match sent {
-                Ok(0) => return Err(shorter()),
-                Ok(n) => {
-                    offset += n as u64;
-                    self.count(n, n);
-                    // One response of a file in memory must not hold up the other connections of the worker.
-                    tokio::task::yield_now().await;
+                Ok((all, body)) => {
+                    offset += body as u64;
+                    turn += all;
+                    self.count(all, body);
                 }
-                Err(error) => self.wait(error).await?,
+                Err(SendError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(shorter()),
+                Err(SendError::Io(error)) => {
+                    turn = 0;
+                    self.wait(error).await?;
+                }
+                Err(error @ (SendError::Incomplete(_) | SendError::TimedOut)) => return Err(error),
             }
         }
-        Ok(())
+        self.memory(&[]).await
     }
 
-    /// Sends a file that has to be encrypted, put in frames, or changed on its way.
-    async fn file_in_pieces(
-        &mut self,
-        file: &std::fs::File,
-        range: Range<u64>,
-        chunked: bool,
-    ) -> Result<(), SendError> {
+    /// Writes what is left of the head, and what fits of a file, through the worker's buffer. Returns how much that
+    /// was, all and of the file.
+    fn copy(&mut self, file: &File, offset: u64, count: usize) -> Result<(usize, usize), SendError> {
+        let mut buffer = self.cx.worker.file_buffer.borrow_mut();
+        ensure(&mut buffer, COPY_BYTES);
+        let room = self.sink.room().min(COPY_BYTES);
+        if room == 0 {
+            return Err(SendError::Io(io::ErrorKind::WouldBlock.into()));
+        }
+        let count = count.min(room.saturating_sub(self.head.len()));
+        let read = match file.read_at(&mut buffer[..count], offset) {
+            Ok(0) if count > 0 => return Err(shorter()),
+            Ok(n) => n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok((0, 0)),
+            Err(error) => return Err(unreadable(&error)),
+        };
+        let wrote = self.sink.try_write(&self.head, &buffer[..read])?;
+        let of_head = wrote.min(self.head.len());
+        self.head.drain(..of_head);
+        Ok((wrote, wrote - of_head))
+    }
+
+    /// Sends a file that is changed on its way.
+    async fn file_in_pieces(&mut self, file: &File, range: Range<u64>, chunked: bool) -> Result<(), SendError> {
         let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(range.end - range.start).unwrap_or(COPY_BYTES))];
         let mut offset = range.start;
         while offset < range.end {
@@ -380,21 +511,18 @@ impl Sender<'_> {
                     tokio::task::yield_now().await;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(SendError::Incomplete(format!("the file cannot be read: {error}"))),
+                Err(error) => return Err(unreadable(&error)),
             }
         }
         self.memory(&[]).await
     }
 
-    /// Sends the head so that the kernel waits for what follows, and both leave in one packet.
+    /// Sends what is left of the head, ahead of a file.
     async fn head_before_more(&mut self, socket: &Socket) -> Result<(), SendError> {
         let head = std::mem::take(&mut self.head);
         let mut at = 0;
         while at < head.len() {
-            let sent = socket.try_io(Interest::WRITABLE, |fd| {
-                Ok(rustix::net::send(fd, &head[at..], rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL)?)
-            });
-            match sent {
+            match send_more(socket, &head[at..]) {
                 Ok(n) => {
                     at += n;
                     self.count(n, 0);
@@ -407,10 +535,60 @@ impl Sender<'_> {
 
     async fn stream(
         &mut self,
-        mut reader: larder_store::BodyReader,
+        reader: larder_store::BodyReader,
         range: Range<u64>,
         chunked: bool,
         trailers: &[u8],
+    ) -> Result<(), SendError> {
+        self.passing(reader, range, chunked).await?;
+        self.end(chunked, trailers).await
+    }
+
+    /// Sends a page in slices, each once the one before has been sent.
+    async fn slices(&mut self, mut slices: Slices, chunked: bool, trailers: &[u8]) -> Result<(), SendError> {
+        let mut after = None;
+        while after.is_some() || !slices.is_over() {
+            let (body, part) = match after.take() {
+                Some(slice) => slice,
+                None => {
+                    if !slices.has_next() {
+                        // What is there goes out before we wait for more.
+                        self.flush_recoding(chunked).await?;
+                        self.memory(&[]).await?;
+                    }
+                    self.slice(&mut slices).await?
+                }
+            };
+            // One that does not fill a packet waits for the next, and does not go out if that cannot be had.
+            if part.end - part.start < PACKET_BYTES && !slices.is_over() {
+                after = Some(self.slice(&mut slices).await?);
+            }
+            match body {
+                SliceBody::Stored(object) if self.recoding.is_none() => self.stored(&object.body, part).await?,
+                body => self.passing(body.into_reader(), part, chunked).await?,
+            }
+        }
+        self.end(chunked, trailers).await
+    }
+
+    /// The next slice of a page, and which part of it is to be sent.
+    async fn slice(&self, slices: &mut Slices) -> Result<(SliceBody, Range<u64>), SendError> {
+        let slice = tokio::select! {
+            biased;
+            slice = slices.next(self.cx) => slice,
+            () = self.sink.gone(), if self.watches => {
+                return Err(SendError::Io(io::ErrorKind::ConnectionReset.into()));
+            }
+        };
+        slice.ok_or_else(|| SendError::Incomplete("a slice of the page is missing".to_owned()))
+    }
+
+    /// Sends a part of a body that may still arrive.
+    async fn passing(
+        &mut self,
+        mut reader: larder_store::BodyReader,
+        range: Range<u64>,
+        chunked: bool,
     ) -> Result<(), SendError> {
         reader.skip_to(range.start);
         loop {
@@ -446,18 +624,19 @@ impl Sender<'_> {
                         let mut room = [0; 18];
                         let line = chunk_head(len, &mut room).to_vec();
                         self.uncounted(&line).await?;
-                        self.file(&file, whole).await?;
+                        self.file(&file, whole, STEP_BYTES).await?;
                         self.uncounted(b"\r\n").await?;
                     } else {
-                        self.file(&file, whole).await?;
+                        self.file(&file, whole, STEP_BYTES).await?;
                     }
                 }
+                Piece::End if range.end < u64::MAX => return Err(shorter()),
                 Piece::End => break,
                 Piece::Failed(why) => return Err(SendError::Incomplete(why.to_string())),
                 Piece::Pending => {}
             }
         }
-        self.end(chunked, trailers).await
+        Ok(())
     }
 
     /// Ends a body, and says so where its length was not said.
@@ -563,6 +742,10 @@ impl Sender<'_> {
         }
         Ok(())
     }
+}
+
+fn unreadable(error: &io::Error) -> SendError {
+    SendError::Incomplete(format!("the file cannot be read: {error}"))
 }
 
 fn shorter() -> SendError {

@@ -24,6 +24,14 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// How much is worth offering at once, as far as that is known.
+    pub fn room(self) -> usize {
+        match self {
+            Self::Connection(_) => usize::MAX,
+            Self::Stream(handle) => handle.room(),
+        }
+    }
+
     /// Waits until more may be written.
     pub async fn writable(self) -> io::Result<()> {
         match self {

@@ -11,6 +11,7 @@ use larder_cache::{FormPermit, FormState, FormWaiter, Made, NewForm, Object, Pre
 use larder_compress::{Effort, Params};
 use larder_conf::model::{Compression, GzipDisable, MediaTypes};
 use larder_http::{Accepted, Coding, Fields, Known, Version};
+use larder_store::Place;
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
@@ -303,19 +304,25 @@ fn job(permit: FormPermit, object: &Object, ex: &Exchange, cx: &Cx) -> crate::co
         if permit.made() == Made::Hard && permit.is_late() {
             return;
         }
-        let made = permit.body().whole().map(|whole| {
-            let pieces = whole.pieces().iter().map(|piece| &piece[..]);
-            match choice {
-                Choice::Compress(coding) => larder_compress::compress(pieces, coding, effort).ok(),
-                Choice::Restore(coding) => larder_compress::restore(pieces, coding, FORM_BYTES_MAX as usize).ok(),
-                Choice::AsItIs | Choice::AsItIsHere => None,
-            }
+        let made = permit.body().whole().and_then(|whole| match whole.place() {
+            Place::Pieces(pieces) => recoded(pieces.iter().map(|piece| &piece[..]), choice, effort),
+            // It is in memory, but not in ours.
+            Place::File { .. } => recoded(std::iter::once(&whole.to_vec().ok()?[..]), choice, effort),
         });
-        match made.flatten() {
+        match made {
             Some(bytes) => drop(permit.finish(NewForm { bytes: Bytes::from(bytes), prepared, etag })),
             None => permit.unwanted(),
         }
     })
+}
+
+/// A body in another form, in memory. `None` when there is none, or it cannot be made.
+fn recoded<'a>(pieces: impl Iterator<Item = &'a [u8]> + Clone, choice: Choice, effort: Effort) -> Option<Vec<u8>> {
+    match choice {
+        Choice::AsItIs | Choice::AsItIsHere => None,
+        Choice::Compress(coding) => larder_compress::compress(pieces, coding, effort).ok(),
+        Choice::Restore(coding) => larder_compress::restore(pieces, coding, FORM_BYTES_MAX as usize).ok(),
+    }
 }
 
 /// The fields of a page as they go with a form of it, where they are the same for every request.
@@ -356,16 +363,13 @@ fn weakened(etag: &[u8]) -> Option<Vec<u8>> {
 
 /// Compresses or restores a body that is short and in memory. `None` when that fails: it goes out as it is.
 pub fn at_once(body: &[u8], choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Bytes> {
-    let pieces = std::iter::once(body);
-    let made = match choice {
-        Choice::AsItIs | Choice::AsItIsHere => return None,
+    let effort = match choice {
         Choice::Compress(coding) => {
-            let config = &cx.site().locations[ex.location].settings.compression;
-            larder_compress::compress(pieces, coding, Effort::Quick(level(coding, config))).ok()
+            Effort::Quick(level(coding, &cx.site().locations[ex.location].settings.compression))
         }
-        Choice::Restore(coding) => larder_compress::restore(pieces, coding, FORM_BYTES_MAX as usize).ok(),
+        Choice::AsItIs | Choice::AsItIsHere | Choice::Restore(_) => Effort::Hard,
     };
-    made.map(Bytes::from)
+    recoded(std::iter::once(body), choice, effort).map(Bytes::from)
 }
 
 #[cfg(test)]

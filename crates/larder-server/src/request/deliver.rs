@@ -20,6 +20,7 @@ use crate::site::Loc;
 
 use super::compress::{self, Choice, Facts};
 use super::recode::Recoder;
+use super::slice::Slices;
 use super::wire::{HeadWriter, Wire};
 use super::{Content, Ranges, Response, Step, Synth, adorn, lookup, response_fields};
 
@@ -64,6 +65,8 @@ pub enum Outgoing {
     /// A body of known length with what follows it: the end of its one chunk and the trailers, or for HTTP/2 the
     /// trailers' field block.
     Trailed(Box<Outgoing>, Vec<u8>),
+    /// A page in slices.
+    Slices(Box<Slices>),
     /// Several ranges, each with a head of its own, and the closing boundary.
     Parts(Multipart, Source),
 }
@@ -111,6 +114,7 @@ fn asks_for_part(ex: &Exchange) -> bool {
 /// The response of a page that lookup found, with its head laid out.
 pub fn from_object(object: &HitRef, ranges: Ranges, ex: &mut Exchange, cx: &Cx) -> Response {
     if let Some(policy) = lookup::policy(ex, cx) {
+        lookup::prepare(object, policy, ex, cx);
         response_fields::lay_out_object(object, policy, ex, cx);
     }
     Response {
@@ -155,7 +159,8 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
     if let (Some(asked), Some(total)) = (asked, length(&response.content))
         && settings.max_ranges != Some(0)
         && conditional::range_applies(&ex.head.fields, response.last_modified, etag)
-        && larder_http::parse_ranges(asked, total, settings.max_ranges) == larder_http::Ranges::Unsatisfiable
+        && larder_http::parse_ranges(asked, total, ranges_max(&response.content, settings))
+            == larder_http::Ranges::Unsatisfiable
     {
         ex.out.fields.clear();
         ex.out.fields.set("Content-Range", format!("bytes */{total}").as_bytes());
@@ -180,7 +185,7 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
         // A form that is not kept is made as it passes.
         Some(FormState::None | FormState::Making(_) | FormState::NoRoom | FormState::Unwanted) => return None,
     };
-    let prepared = form.as_ref().map_or(&object.prepared, |form| &form.prepared).as_ref().filter(|prepared| {
+    let prepared = form.as_ref().map_or(object.prepared.get(), |form| form.prepared.as_ref()).filter(|prepared| {
         // A page that was stored before HTTP/2 was spoken here has no block for it.
         prepared.policy == policy.id && (wire == Wire::Lines || !prepared.block.is_empty())
     })?;
@@ -262,7 +267,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
             }
         }
     }
-    let (content, recoder) = recode(content, ex, cx);
+    let (mut content, recoder) = recode(content, ex, cx);
     let which = if ex.choice.shape().is_some() { Ranges::No } else { which };
     let total = if recoder.is_some() { None } else { length(&content) };
     let mut part = 0..total.unwrap_or(u64::MAX);
@@ -277,7 +282,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         }
         if let (Some(total), Some(asked), true) = (total, asked, applies) {
             let content_type = ex.out.fields.get_known(Known::ContentType).map(<[u8]>::to_vec);
-            let asked = larder_http::parse_ranges(asked, total, loc.settings.max_ranges);
+            let asked = larder_http::parse_ranges(asked, total, ranges_max(&content, &loc.settings));
             match ranges::plan(&asked, total, content_type.as_deref().unwrap_or_default(), cx.worker.random()) {
                 RangePlan::Whole | RangePlan::Unsatisfiable { .. } => {}
                 RangePlan::Single { slice, content_range } => {
@@ -287,8 +292,6 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
                     ex.out.fields.set("Content-Range", content_range.as_bytes());
                     part = slice;
                 }
-                // A page that still arrives goes out in one piece or one range: several would need to wait.
-                RangePlan::Multipart(_) if matches!(content, Content::Stream(..)) => {}
                 RangePlan::Multipart(multipart) => {
                     ex.out.status = 206;
                     ex.out.reason.clear();
@@ -344,12 +347,17 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     }
     let object = match &content {
         Content::Object(object) => Some(&**object),
+        Content::Slices(slices) => slices.object(),
         _ => None,
     };
     adorn::write_cache_status(object, loc, ex, cx, &mut head);
     head.end();
     if bodiless || ex.is_head() {
         return Outgoing::Nothing;
+    }
+    if let Content::Slices(slices) = &mut content {
+        let wanted = if recoder.is_some() { 0..slices.total() } else { part.clone() };
+        slices.want(wanted, ex);
     }
     if in_one_chunk && part.end > part.start {
         append_hex(part.end - part.start, out);
@@ -447,13 +455,14 @@ fn outgoing(
         }
         (Content::Object(object), None) => Outgoing::Stored(object, part),
         (Content::Object(object), Some(parts)) => Outgoing::Parts(parts, Source::Stored(object)),
-        // A stream's ranges are single: several would need what has not come yet.
+        (Content::Slices(slices), _) => Outgoing::Slices(slices),
+        // A stream's ranges are single (`ranges_max`).
         (Content::Stream(reader, _), _) => Outgoing::Stream { reader, range: part, chunked, trailers },
     }
 }
 
 /// The length of a body, when it is known.
-fn length(content: &Content) -> Option<u64> {
+pub fn length(content: &Content) -> Option<u64> {
     match content {
         Content::Empty | Content::Nothing => Some(0),
         Content::Bytes(bytes) => Some(bytes.len() as u64),
@@ -464,6 +473,22 @@ fn length(content: &Content) -> Option<u64> {
             object.body.whole().map(|whole| whole.len()).or_else(|| super::fetch::announced(&object.fields))
         }
         Content::Stream(_, len) => *len,
+        Content::Slices(slices) => Some(slices.total()),
+    }
+}
+
+/// How many ranges of a body may be asked for: one of a page that still arrives, as several would need what has not
+/// come yet.
+fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
+    match content {
+        Content::Stream(..) | Content::Slices(_) => Some(settings.max_ranges.unwrap_or(1).min(1)),
+        Content::Empty
+        | Content::Nothing
+        | Content::Bytes(_)
+        | Content::File(..)
+        | Content::Hit(_)
+        | Content::Object(_)
+        | Content::Form(_) => settings.max_ranges,
     }
 }
 

@@ -20,9 +20,10 @@ use crate::pump::{self, Report};
 use crate::site::{OriginPolicy, Protocol};
 use crate::tempfile;
 
+use super::ahead::{self, Arriving};
 use super::origin_request::{self, Validators};
 use super::store::{self, Keeping};
-use super::{Content, Internal, Ranges, Response, Step, Synth, lookup, response_fields};
+use super::{Content, Internal, Ranges, Response, Step, Synth, lookup, response_fields, slice};
 
 /// What a fetch is for.
 pub struct Plan {
@@ -182,6 +183,7 @@ fn failed(error: &FetchError, plan: Plan, policy: &OriginPolicy, ex: &mut Exchan
         FailKind::InvalidHeader => stale.invalid_header,
     };
     let usable = plan.stale.filter(|object| allowed || object.may_serve_if_error(cx.now()));
+    let usable = usable.filter(|object| object.body.is_here());
     if let Some(object) = usable {
         return instead(object, plan.storing, policy, ex, cx);
     }
@@ -247,7 +249,7 @@ fn answered(
         let covered = stale_covers(policy.settings.model.cache_use_stale, status);
         let failed = status >= 500 && plan.stale.as_ref().is_some_and(|object| object.may_serve_if_error(cx.now()));
         if (covered || failed)
-            && let Some(object) = plan.stale.take()
+            && let Some(object) = plan.stale.take().filter(|object| object.body.is_here())
         {
             return instead(object, plan.storing.take(), policy, ex, cx);
         }
@@ -280,6 +282,13 @@ fn revalidated(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Step {
+    if !object.body.is_here() {
+        // The disk let go of it while the origin was asked: now it is asked for all of it.
+        if let Some(storing) = &storing {
+            lookup::zone_of(storing.zone, cx).lost(object, cx.now());
+        }
+        return Step::Fetch(Box::new(Plan { storing, stale: None }));
+    }
     let keeping = store::freshened(confirmation, object, policy, cx.now());
     let fresh = store::freshen(object, keeping, cx.now());
     let delivered = match storing.and_then(|storing| storing.permit(policy, ex, cx)) {
@@ -357,7 +366,16 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
         Method::Head => announced(&fields),
         _ => answer.body.content_length(),
     };
+    if slice::is_wrong(length, ex, cx) {
+        // Who waits for it tries by himself.
+        return Step::Abort;
+    }
+    let status = answer.head.status;
     let (body, stored) = store_and_pump(answer, storing, policy, ex, cx);
+    if stored && ahead::is_far(&Arriving { status, fields: &fields, last_modified, body: &body }, policy, ex, cx) {
+        ex.cache_detail = ahead::DETAIL;
+        return Step::Fetch(Box::new(Plan { storing: None, stale: None }));
+    }
     let ranges = match stored {
         true => Ranges::Quiet,
         false if policy.settings.model.force_ranges => Ranges::Announced,
@@ -395,7 +413,7 @@ fn store_and_pump(
             }
             keeping => {
                 let zone = Arc::clone(lookup::zone_of(storing.zone, cx));
-                let (writer, body) = zone.body(length, Some(spill(policy, &answer.head.fields)));
+                let (mut writer, body) = zone.body(&ex.cache_key, length, Some(spill(policy, &answer.head.fields)));
                 if let Some(mut right) = storing.permit(policy, ex, cx) {
                     match store::object(&answer, body.clone(), keeping, policy, ex, cx) {
                         Some(object) => {
@@ -404,6 +422,10 @@ fn store_and_pump(
                         }
                         None => right.uncacheable(cx.now()),
                     }
+                }
+                if permit.is_none() {
+                    // No disk is to be filled with it.
+                    writer.unstore();
                 }
                 (writer, body)
             }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use larder_cache::{KeyRef, Object, Verdict, Waiter, Woken, Zone};
+use larder_cache::{KeyRef, Loading, Object, Verdict, Waiter, Woken, Zone};
 use larder_conf::model::LogLevel;
 use larder_http::{Known, Method};
 
@@ -12,12 +12,19 @@ use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
 use crate::site::{CachePolicy, Handler, OriginPolicy, ZoneChoice};
 
+use super::ahead::{self, Arriving};
 use super::fetch::{Plan, Storing};
 use super::{Content, Ranges, Response, Step, Synth, refetch};
 
 /// A request that waits for another's fetch.
 pub struct Waiting {
     waiter: Waiter,
+    zone: usize,
+}
+
+/// A request that waits for a disk.
+pub struct LoadingOf {
+    loading: Loading,
     zone: usize,
 }
 
@@ -71,6 +78,7 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
         zone.lookup(&mut cx.local.fronts[index].borrow_mut(), &key, &request, &rules, cx.now())
     };
     match verdict {
+        Verdict::Hit(object) if object.body.whole().is_none() => on_disk(index, object.to_arc(), policy, ex, cx),
         Verdict::Hit(object) => {
             ex.cache_status = Some(CacheStatus::Hit);
             cx.stats().hits.add(1);
@@ -84,7 +92,14 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
                 conditional: true,
             })
         }
-        Verdict::Stale { object, permit, .. } => stale(index, object.to_arc(), permit, policy, ex, cx),
+        Verdict::Stale { object, permit, .. } => {
+            if object.body.whole().is_none() && !object.body.is_here() {
+                drop(permit);
+                zone.lost(&object.to_arc(), cx.now());
+                return self::verdict(index, policy, ex, cx);
+            }
+            stale(index, object.to_arc(), permit, policy, ex, cx)
+        }
         Verdict::Miss(None) => {
             ex.cache_status = Some(CacheStatus::Miss);
             ex.cache_detail = "no room";
@@ -106,6 +121,7 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
             ex.lock_until.get_or_insert(cx.now().plus(model.cache_lock_timeout));
             Step::Wait(Box::new(Waiting { waiter, zone: index }))
         }
+        Verdict::Load(loading) => Step::Load(Box::new(LoadingOf { loading, zone: index })),
         Verdict::Scarce => {
             ex.cache_status = Some(CacheStatus::Miss);
             ex.cache_detail = "asked for too seldom";
@@ -113,6 +129,17 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
             pass()
         }
     }
+}
+
+/// A fresh page whose body lies on disk, and may have left it since.
+fn on_disk(index: usize, object: Arc<Object>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+    if !object.body.is_here() {
+        cx.site().zones[index].lost(&object, cx.now());
+        return verdict(index, policy, ex, cx);
+    }
+    ex.cache_status = Some(CacheStatus::Hit);
+    cx.stats().hits.add(1);
+    deliver_object(object, policy, ex, cx)
 }
 
 /// A page past its time: delivered while one fetch runs, or fetched for this request.
@@ -159,13 +186,32 @@ pub fn deliver_object(object: Arc<Object>, policy: &OriginPolicy, ex: &mut Excha
     if let Some(step) = intercepted(object.status, policy, ex, cx) {
         return step;
     }
+    prepare(&object, policy, ex, cx);
     super::response_fields::lay_out_object(&object, policy, ex, cx);
-    Step::Deliver(Response {
-        last_modified: object.last_modified,
-        content: Content::Object(object),
-        ranges: Ranges::Quiet,
-        conditional: true,
-    })
+    let last_modified = object.last_modified;
+    let content = match object.body.disk_len() {
+        // The reader holds on to what it is to read.
+        Some(len) => Content::Stream(object.body.reader(), Some(len)),
+        None => Content::Object(object),
+    };
+    Step::Deliver(Response { last_modified, content, ranges: Ranges::Quiet, conditional: true })
+}
+
+/// Serialises the fields of a page that came from a disk, where that has not been done.
+pub fn prepare(object: &Object, policy: &OriginPolicy, ex: &Exchange, cx: &Cx) {
+    if object.prepared.get().is_none()
+        && let Some(prepared) = super::response_fields::prepare(&object.fields, policy, ex.location, cx)
+    {
+        // Another worker may be faster; the two are the same, or made for two policies.
+        let _ = object.prepared.set(prepared);
+    }
+}
+
+/// Waits for a disk, and asks again.
+pub async fn load(of: LoadingOf, ex: &mut Exchange, cx: &Cx) -> Step {
+    let Some(policy) = policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
+    of.loading.run().await;
+    verdict(of.zone, policy, ex, cx)
 }
 
 /// `*_intercept_errors`: the origin's status goes to our `error_page`, from the cache too.
@@ -181,6 +227,12 @@ pub fn intercepted(status: u16, policy: &OriginPolicy, ex: &mut Exchange, cx: &C
 pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(policy) = policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
     match waiting.waiter.wait().await {
+        Woken::Filling { object, .. } if ahead::is_far(&Arriving::of(&object), policy, ex, cx) => {
+            ex.cache_status = Some(CacheStatus::Miss);
+            ex.cache_detail = ahead::DETAIL;
+            cx.stats().misses.add(1);
+            pass()
+        }
         Woken::Filling { object, reader } => {
             ex.cache_status = Some(CacheStatus::Hit);
             cx.stats().hits.add(1);

@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod adorn;
+pub mod ahead;
 pub mod body;
 pub mod challenge;
 pub mod compress;
@@ -24,6 +25,7 @@ pub mod recode;
 pub mod refetch;
 pub mod response_fields;
 pub mod route;
+pub mod slice;
 pub mod store;
 pub mod synth;
 pub mod wire;
@@ -60,6 +62,8 @@ pub enum Step {
     Lookup,
     /// Wait for another request's fetch of the same page.
     Wait(Box<lookup::Waiting>),
+    /// Wait for a disk.
+    Load(Box<lookup::LoadingOf>),
     /// Ask the origin.
     Fetch(Box<fetch::Plan>),
     /// Answer by ourselves.
@@ -97,6 +101,15 @@ pub enum Synth {
     Redirect(u16, Vec<u8>),
     /// A text of the location's default type.
     Text(u16, Vec<u8>),
+}
+
+impl Synth {
+    /// Its status.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Status(status) | Self::Final(status) | Self::Redirect(status, _) | Self::Text(status, _) => *status,
+        }
+    }
 }
 
 /// A response whose head is in the exchange.
@@ -140,6 +153,8 @@ pub enum Content {
     Form(Arc<Form>),
     /// An origin's answer as it arrives, and its length when known.
     Stream(BodyReader, Option<u64>),
+    /// A page in slices, of which the first is there.
+    Slices(Box<slice::Slices>),
 }
 
 impl Response {
@@ -159,6 +174,8 @@ pub enum Slow {
     ReadBody,
     /// Wait for another's fetch.
     Wait(Box<lookup::Waiting>),
+    /// Wait for a disk.
+    Load(Box<lookup::LoadingOf>),
     /// Ask an origin.
     Fetch(Box<fetch::Plan>),
     /// Wait for a form of the page.
@@ -189,14 +206,17 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Verify(verification) => return Stop::Slow(Slow::Verify(verification)),
             Step::ReadBody => return Stop::Slow(Slow::ReadBody),
             Step::Wait(waiting) => return Stop::Slow(Slow::Wait(waiting)),
+            Step::Load(loading) => return Stop::Slow(Slow::Load(loading)),
             Step::Fetch(plan) => return Stop::Slow(Slow::Fetch(plan)),
-            Step::Deliver(response) => match deliver::settle(response, ex, cx) {
-                Ok(response) => match compress::make_form(response, ex, cx) {
+            Step::Deliver(response) => {
+                let settled = slice::assemble(response, ex, cx)
+                    .and_then(|response| deliver::settle(response, ex, cx))
+                    .and_then(|response| compress::make_form(response, ex, cx));
+                match settled {
                     Ok(response) => return Stop::Deliver(response),
                     Err(step) => step,
-                },
-                Err(step) => step,
-            },
+                }
+            }
             Step::Form(wait) => return Stop::Slow(Slow::Form(wait)),
             Step::Send(response) => return Stop::Deliver(response),
             Step::Abort => return Stop::Abort,
@@ -216,6 +236,7 @@ pub async fn finish(slow: Slow, ex: &mut Exchange, cx: &Cx, mut from: Inbound<'_
             Slow::Verify(verification) => access::verify(*verification, ex, cx).await,
             Slow::ReadBody => body::read(ex, cx, &mut from).await,
             Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
+            Slow::Load(loading) => lookup::load(*loading, ex, cx).await,
             Slow::Fetch(plan) => fetch::fetch(*plan, ex, cx, Some(&from)).await,
             Slow::Form(wait) => compress::wait(*wait).await,
         };
@@ -233,6 +254,7 @@ fn redirect(to: Internal, ex: &mut Exchange, cx: &Cx) -> Step {
         return Step::Synth(Synth::Final(500));
     }
     ex.internal = true;
+    ex.slicing = slice::Slicing::Unasked;
     match to {
         Internal::Named(name) => return Step::Route(Entrance::Named(name)),
         Internal::Uri(uri) => {

@@ -9,6 +9,7 @@ use super::fetch::{self, Plan};
 pub fn spawn(plan: Plan, ex: &Exchange, cx: &Cx) {
     let mut copy = ex.for_refetch();
     copy.cache_status = Some(CacheStatus::Expired);
+    copy.slicing = copy.slicing.for_refetch();
     let cx = cx.clone();
     let running = cx.worker.exchange_begins();
     tokio::task::spawn_local(async move {

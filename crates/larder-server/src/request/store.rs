@@ -1,5 +1,6 @@
 //! Whether an origin's answer may be stored, for how long, and as what object: the nginx rules.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use larder_cache::{Ignore, Object, OriginTtl, VaryKey, origin_ttl, selecting};
@@ -116,13 +117,15 @@ pub fn object(
     };
     let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);
     let etag = fields.get_known(Known::Etag).map(Box::from);
-    let prepared = response_fields::prepare(&fields, policy, ex.location, cx);
+    let prepared = response_fields::prepare(&fields, policy, ex.location, cx).map(OnceLock::from).unwrap_or_default();
+    let header = ex.attempts.last().and_then(|attempt| attempt.header).unwrap_or_default();
     Some(Object {
         status: answer.head.status,
         reason: answer.head.reason.as_slice().into(),
         last_modified,
         etag,
         vary,
+        cost_micros: u32::try_from(header.as_micros()).unwrap_or(u32::MAX),
         prepared,
         fields,
         body,
@@ -178,6 +181,7 @@ pub fn freshen(object: &Object, keeping: Keeping, now: Time) -> Object {
         last_modified: object.last_modified,
         etag: object.etag.clone(),
         vary: object.vary.clone(),
+        cost_micros: object.cost_micros,
         prepared: object.prepared.clone(),
         hold: Default::default(),
     }

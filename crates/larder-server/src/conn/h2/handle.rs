@@ -41,6 +41,11 @@ impl Handle {
         }
     }
 
+    /// How much would be written now.
+    pub fn room(&self) -> usize {
+        self.shared.room(self.id)
+    }
+
     /// Waits until something may be written.
     pub async fn writable(&self) -> io::Result<()> {
         std::future::poll_fn(|task| match self.shared.may_send(self.id, task.waker()) {

@@ -301,7 +301,7 @@ impl Connection {
             && let Some(sent) = self.shared.send_whole(stream, &head, &body)
         {
             ex.sent = sent;
-            ex.is_complete = true;
+            ex.is_complete = sent.1 == body.bytes();
             return None;
         }
         Some(What::Send(head.clone(), outgoing))

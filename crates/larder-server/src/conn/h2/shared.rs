@@ -144,6 +144,7 @@ impl Shared {
     }
 
     /// Sends a whole response, head and body, if the windows allow; returns how many bytes it took, all and of the body.
+    /// That is not all of the body where it cannot be read; then the stream is reset.
     pub fn send_whole(&self, stream: StreamId, head: &[u8], body: &InMemory<'_>) -> Option<(u64, u64)> {
         let state = &mut *self.state.borrow_mut();
         let len = usize::try_from(body.bytes()).ok()?;
@@ -154,13 +155,16 @@ impl Shared {
         let before = state.out.len();
         state.codec.send_head(stream, head, len == 0, &mut state.out);
         let mut left = len;
-        body.for_each(|piece| {
+        let read = body.for_each(&mut self.worker.file_buffer.borrow_mut(), |piece| {
             left -= piece.len();
             if !piece.is_empty() {
                 state.codec.send_data(stream, piece, left == 0, &mut state.out);
             }
         });
-        Some(((state.out.len() - before) as u64, body.bytes()))
+        if read.is_err() {
+            state.codec.reset(stream, ErrorCode::INTERNAL_ERROR, &mut state.out);
+        }
+        Some(((state.out.len() - before) as u64, (len - left) as u64))
     }
 
     /// Takes a piece of a request's body.
@@ -344,6 +348,13 @@ impl Shared {
         state.codec.send_head(id, block, ends, &mut state.out);
         self.wake_driver();
         (state.out.len() - before) as u64
+    }
+
+    /// How much of a body would be sent now.
+    pub fn room(&self, id: StreamId) -> usize {
+        let state = &mut *self.state.borrow_mut();
+        let quota = slot_of(&mut state.streams, id).map_or(0, |slot| slot.quota);
+        OUT_BYTES_MAX.saturating_sub(state.unsent()).min(state.codec.capacity(id)).min(quota)
     }
 
     /// Sends what the windows and the room allow of `data`; with `waker`, remembers whom to wake if that is nothing.

@@ -1,0 +1,94 @@
+//! A range of a page that is still arriving, and begins far beyond what is there.
+//!
+//! Whoever wants a part of a page that is being fetched gets it from that fetch, as it arrives. But who jumps into the
+//! middle of a film must not wait until the half before it has come: where the origin is known to serve ranges, he
+//! gets his from it by a request of his own, which is not stored.
+
+use larder_cache::Object;
+use larder_http::{Fields, Known, Method, Ranges};
+use larder_store::{Body, BodyState};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::files::conditional;
+use crate::site::{OriginPolicy, Protocol};
+
+use super::compress::{self, Facts};
+use super::fetch;
+use super::slice::Slicing;
+
+/// How far beyond what has arrived a range may begin and be waited for.
+const WAIT_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Why such a request is passed, for `Cache-Status`.
+pub const DETAIL: &str = "the range has not arrived";
+
+/// A page that is being fetched.
+pub struct Arriving<'a> {
+    /// The status of its answer.
+    pub status: u16,
+    /// Its fields, as the origin sent them.
+    pub fields: &'a Fields,
+    /// `Last-Modified`.
+    pub last_modified: Option<u64>,
+    /// What of it has come.
+    pub body: &'a Body,
+}
+
+impl<'a> Arriving<'a> {
+    /// One that is to be stored.
+    pub fn of(object: &'a Object) -> Self {
+        let Object { status, fields, last_modified, body, .. } = object;
+        Self { status: *status, fields, last_modified: *last_modified, body }
+    }
+}
+
+/// Whether the range that is asked for begins far beyond what has come of `page`, and may be asked of the origin.
+pub fn is_far(page: &Arriving<'_>, policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> bool {
+    let BodyState::Filling { so_far } = page.body.state() else { return false };
+    page.status == 200
+        && may_ask(page.fields, policy, ex)
+        && start_of_range(page, ex, cx).is_some_and(|start| start > so_far.saturating_add(WAIT_BYTES_MAX))
+}
+
+/// Whether a request for a range, passed on, would bring just that.
+fn may_ask(page: &Fields, policy: &OriginPolicy, ex: &Exchange) -> bool {
+    let serves_ranges = page.get_known(Known::AcceptRanges).is_some_and(|units| units.eq_ignore_ascii_case(b"bytes"));
+    let has_conditions = ex.head.fields.iter_known().any(|(known, _, _)| {
+        matches!(known, Known::IfModifiedSince | Known::IfUnmodifiedSince | Known::IfNoneMatch | Known::IfMatch)
+    });
+    let is_plain = ex.method == Method::Get && ex.error_status.is_none() && !matches!(ex.slicing, Slicing::At(_));
+    serves_ranges && is_plain && !has_conditions && passes_ranges(policy)
+}
+
+/// Whether the origin gets the client's `Range` as it is.
+fn passes_ranges(policy: &OriginPolicy) -> bool {
+    let sets = match &policy.protocol {
+        Protocol::Http(parts) => parts.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"range")),
+        Protocol::FastCgi(parts) => parts.params.iter().any(|(name, ..)| &name[..] == b"HTTP_RANGE"),
+    };
+    policy.settings.model.pass_request_headers && !sets
+}
+
+/// Where the one range begins that this response would have; `None` when it would be something else.
+fn start_of_range(page: &Arriving<'_>, ex: &Exchange, cx: &Cx) -> Option<u64> {
+    let settings = &cx.site().locations[ex.location].settings;
+    if settings.max_ranges == Some(0) {
+        return None;
+    }
+    let asked = ex.head.fields.get_known(Known::Range)?;
+    let total = fetch::announced(page.fields)?;
+    let etag = page.fields.get_known(Known::Etag);
+    if !conditional::range_applies(&ex.head.fields, page.last_modified, etag) {
+        return None;
+    }
+    // One that is compressed goes out whole.
+    let facts = Facts { status: page.status, fields: page.fields, length: Some(total) };
+    if compress::choose(&facts, ex, cx).shape().is_some() {
+        return None;
+    }
+    match larder_http::parse_ranges(asked, total, Some(1)) {
+        Ranges::Ok(ranges) => ranges.first().map(|range| range.start),
+        Ranges::None | Ranges::Unsatisfiable => None,
+    }
+}

@@ -1,0 +1,246 @@
+//! The cache zones of a process, their memory and their disks, from one configuration to the next.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use larder_cache::{Member, Memory, Placing, Shelves, Zone};
+use larder_conf::model::{self, CachePath, LogLevel, PlacementRule};
+use larder_http::Time;
+use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf};
+use parking_lot::Mutex;
+
+use crate::logs::MainLog;
+use crate::memory_limit;
+
+/// What stays from one configuration to the next.
+#[derive(Default)]
+pub struct ZonesKeeping {
+    memory: Option<Arc<Memory>>,
+    zones: HashMap<String, KeptZone>,
+    /// Of a configuration that may still be rejected.
+    next: HashMap<String, KeptZone>,
+    disks: HashMap<PathBuf, DiskShelf>,
+    /// Whose pages are in a folder, for who is told that the folder was cleared.
+    owners: Owners,
+}
+
+type Owners = Arc<Mutex<HashMap<PathBuf, Weak<Zone>>>>;
+
+#[derive(Clone)]
+struct KeptZone {
+    zone: Arc<Zone>,
+    place: Place,
+}
+
+/// Where the pages of a zone are. When it is another, the zone is another.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    placing: Option<Placing>,
+    folders: Vec<PathBuf>,
+    has_own_memory: bool,
+}
+
+/// A zone to be: one path, or several under one placement.
+struct Wanted<'a> {
+    name: &'a str,
+    placing: Option<Placing>,
+    paths: Vec<&'a CachePath>,
+}
+
+impl ZonesKeeping {
+    /// The zones of a configuration, by name in its order. Those that were there before keep what they hold. Changes
+    /// nothing about these, as the configuration may be rejected: see [`open_disks`](Self::open_disks).
+    pub fn zones(&mut self, http: &model::Http) -> Vec<(String, Arc<Zone>)> {
+        let shared_bytes = http.memory_bytes.unwrap_or_else(memory_limit::for_pages);
+        let memory = Arc::clone(self.memory.get_or_insert_with(|| Memory::new(shared_bytes)));
+        let zones = wanted(http).into_iter().map(|wanted| (wanted.name.to_owned(), self.zone(&wanted, &memory)));
+        self.next = zones.collect();
+        wanted(http)
+            .iter()
+            .filter_map(|wanted| Some((wanted.name.to_owned(), Arc::clone(&self.next.get(wanted.name)?.zone))))
+            .collect()
+    }
+
+    fn zone(&self, wanted: &Wanted<'_>, shared: &Arc<Memory>) -> KeptZone {
+        let own_bytes = wanted.own_memory();
+        let place = Place {
+            placing: wanted.placing,
+            folders: wanted.on_disk().map(|path| path.path.clone()).collect(),
+            has_own_memory: own_bytes.is_some(),
+        };
+        if let Some(kept) = self.zones.get(wanted.name).filter(|kept| kept.place == place) {
+            return kept.clone();
+        }
+        let memory = own_bytes.map_or_else(|| Arc::clone(shared), Memory::new);
+        KeptZone { zone: Zone::over(wanted.name, memory, wanted.inactive(), Shelves::none()), place }
+    }
+
+    /// Gives the zones of a configuration, which holds from now on, their limits and their disks. Disks that it does not
+    /// name any more are closed.
+    pub fn open_disks(&mut self, http: &model::Http, log: &MainLog) {
+        self.zones = std::mem::take(&mut self.next);
+        if let Some(memory) = &self.memory {
+            memory.adjust(http.memory_bytes.unwrap_or_else(memory_limit::for_pages));
+        }
+        for wanted in wanted(http) {
+            let Some(kept) = self.zones.get(wanted.name) else { continue };
+            kept.zone.set_inactive(wanted.inactive());
+            if let Some(bytes) = wanted.own_memory() {
+                kept.zone.memory().adjust(bytes);
+            }
+        }
+        let mut disks = HashMap::new();
+        let mut owners = HashMap::new();
+        for wanted in wanted(http) {
+            let Some(kept) = self.zones.get(wanted.name) else { continue };
+            let members = wanted.on_disk().map(|path| {
+                owners.insert(path.path.clone(), Arc::downgrade(&kept.zone));
+                let shelf = match self.disks.remove(&path.path) {
+                    Some(shelf) => {
+                        shelf.adjust(limits(path));
+                        shelf
+                    }
+                    None => open(path, kept.zone.memory(), log, &self.owners),
+                };
+                disks.insert(path.path.clone(), shelf.clone());
+                Member {
+                    shelf,
+                    name: path.path.to_string_lossy().into_owned(),
+                    weight: path.max_bytes.unwrap_or(u64::MAX) >> WEIGHT_SHIFT,
+                }
+            });
+            let members = members.collect();
+            kept.zone.set_shelves(Shelves::new(wanted.placing.unwrap_or(Placing::Hash), members));
+        }
+        *self.owners.lock() = owners;
+        // Without the lock, as what is queued is written first.
+        for (_, shelf) in std::mem::replace(&mut self.disks, disks) {
+            std::thread::spawn(move || shelf.stop());
+        }
+    }
+
+    /// Writes what is queued, and leaves every disk as it is to be found again. Waits for the disks.
+    pub fn close_disks(&mut self) {
+        for (_, shelf) in self.disks.drain() {
+            shelf.stop();
+        }
+    }
+}
+
+impl<'a> Wanted<'a> {
+    fn on_disk(&self) -> impl Iterator<Item = &'a CachePath> + '_ {
+        self.paths.iter().copied().filter(|path| path.on_disk)
+    }
+
+    fn inactive(&self) -> Duration {
+        self.paths.iter().map(|path| path.inactive).min().unwrap_or_default()
+    }
+
+    /// The memory that the configuration gives to this zone alone. For one that is in memory only that is also what
+    /// `max_size` says.
+    fn own_memory(&self) -> Option<u64> {
+        let told: u64 = self.paths.iter().filter_map(|path| path.memory_bytes).sum();
+        let in_memory_only = self.paths.iter().filter(|path| !path.on_disk).find_map(|path| path.max_bytes);
+        Some(told).filter(|&bytes| bytes > 0).or(in_memory_only)
+    }
+}
+
+fn wanted(http: &model::Http) -> Vec<Wanted<'_>> {
+    let of_placements = http.placements.iter().map(|placement| Wanted {
+        name: &placement.zone.value,
+        placing: Some(match placement.rule {
+            PlacementRule::Hash => Placing::Hash,
+            PlacementRule::Mirror => Placing::Mirror,
+        }),
+        paths: http
+            .cache_paths
+            .iter()
+            .filter(|path| placement.members.iter().any(|member| member.value == path.zone.value))
+            .collect(),
+    });
+    let is_member = |path: &CachePath| {
+        http.placements.iter().flat_map(|placement| &placement.members).any(|member| member.value == path.zone.value)
+    };
+    let alone = http.cache_paths.iter().filter(|path| !is_member(path));
+    let alone = alone.map(|path| Wanted { name: &path.zone.value, placing: None, paths: vec![path] });
+    alone.chain(of_placements).collect()
+}
+
+fn limits(path: &CachePath) -> DiskLimits {
+    DiskLimits { bytes_max: path.max_bytes, free_min: free_min(path), inactive: path.inactive }
+}
+
+/// What is to stay free of the file system. Where the configuration says nothing about room, a part: a cache must not
+/// take the disk of the database.
+fn free_min(path: &CachePath) -> u64 {
+    match (path.min_free_bytes, path.max_bytes) {
+        (Some(bytes), _) => bytes,
+        (None, Some(_)) => 0,
+        (None, None) => rustix::fs::statvfs(&path.path)
+            .map_or(0, |room| room.f_blocks.saturating_mul(room.f_frsize) / FREE_SHARE)
+            .min(FREE_BYTES_MAX),
+    }
+}
+
+fn open(path: &CachePath, memory: &Memory, log: &MainLog, owners: &Owners) -> DiskShelf {
+    let (log, owners, folder) = (log.clone(), Arc::clone(owners), path.path.clone());
+    let events = move |event: DiskEvent| {
+        if matches!(event, DiskEvent::Cleared { .. }) {
+            clear_memory(&owners, &folder);
+        }
+        log.write(level(&event), event);
+    };
+    DiskShelf::open(DiskOptions {
+        dir: path.path.clone(),
+        limits: limits(path),
+        queue_bytes: queue_bytes(memory.stats().bytes_max),
+        events: Arc::new(events),
+    })
+}
+
+fn clear_memory(owners: &Owners, folder: &Path) {
+    let zone = owners.lock().get(folder).and_then(Weak::upgrade);
+    if let Some(zone) = zone {
+        zone.clear_memory();
+    }
+}
+
+fn level(event: &DiskEvent) -> LogLevel {
+    match event {
+        DiskEvent::Degraded(_) => LogLevel::Crit,
+        event if event.is_problem() => LogLevel::Warn,
+        _ => LogLevel::Notice,
+    }
+}
+
+/// What the zones of a configuration need about once a second.
+pub fn keep_house(zones: &[Arc<Zone>], now: Time) {
+    let mut swept: Vec<*const Memory> = Vec::new();
+    for zone in zones {
+        let memory = Arc::as_ptr(zone.memory());
+        if !swept.contains(&memory) {
+            swept.push(memory);
+            zone.memory().sweep(now);
+        }
+        zone.shelves().iter().for_each(|shelf| shelf.tick(now.secs()));
+    }
+}
+
+/// One part in this many of a file system stays free, and never more than the bytes below.
+const FREE_SHARE: u64 = 20;
+const FREE_BYTES_MAX: u64 = 1 << 30;
+
+/// What may wait for a disk; more stays in memory only. Pages that wait hold their memory, so that a disk which hangs
+/// must not have all of it.
+fn queue_bytes(memory_bytes: u64) -> usize {
+    usize::try_from(memory_bytes / QUEUE_SHARE).unwrap_or(usize::MAX).clamp(QUEUE_BYTES_MIN, QUEUE_BYTES_MAX)
+}
+
+const QUEUE_SHARE: u64 = 4;
+const QUEUE_BYTES_MIN: usize = 1 << 20;
+const QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// Weights are compared in units of a megabyte.
+const WEIGHT_SHIFT: u32 = 20;
