@@ -18,6 +18,8 @@ pub enum Command {
     Signal(Order, Options),
     /// `serve DIR`: serve a folder without a configuration.
     Serve(Serve),
+    /// `cache ...`: look at what is on disk, or drop it.
+    Cache(Cache),
 }
 
 /// What `-v`, `-V` and `-h` print.
@@ -81,6 +83,30 @@ pub struct Serve {
     pub print_config: bool,
 }
 
+/// The arguments of `larder cache`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// What to do.
+    pub deed: CacheDeed,
+    /// A zone of the configuration, or a folder, which has a slash; none for all zones.
+    pub place: Option<String>,
+    /// Where the configuration is.
+    pub options: Options,
+}
+
+/// What `larder cache` does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CacheDeed {
+    /// `ls`: list the pages.
+    List,
+    /// `stat PAGE`: tell all about the pages of a URL or key.
+    Stat(String),
+    /// `verify`: check every checksum.
+    Verify,
+    /// `clear`: drop every page.
+    Clear,
+}
+
 /// Why a command line cannot be followed, in nginx's words where it has some.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CliError {
@@ -109,6 +135,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
     let word = args.first().and_then(|word| word.to_str());
     match word {
         Some("serve") => parse_serve(&args[1..]),
+        Some("cache") => parse_cache(&args[1..]),
         Some("help" | "--help") => Ok(Command::Show(Show::Help)),
         Some("--version") => Ok(Command::Show(Show::Version)),
         Some("check") => parse_nginx(&args[1..], Asked { test: true, ..Asked::default() }),
@@ -233,6 +260,55 @@ fn parse_serve(args: &[OsString]) -> Result<Command, CliError> {
     Ok(Command::Serve(serve))
 }
 
+/// `ls [PLACE]`, `stat PAGE [PLACE]`, `verify [PLACE]`, `clear PLACE`, and the options that say where the configuration is.
+fn parse_cache(args: &[OsString]) -> Result<Command, CliError> {
+    use lexopt::prelude::*;
+
+    let mut words = Vec::new();
+    let mut options = Options::default();
+    let mut parser = lexopt::Parser::from_args(args.iter().cloned());
+    while let Some(arg) = parser.next().map_err(|error| CliError::InvalidOption(error.to_string()))? {
+        let (option, what) = match arg {
+            Short('c') => ("-c", "file name"),
+            Short('p') => ("-p", "directory name"),
+            Short('e') => ("-e", "file name"),
+            Short('g') => ("-g", "parameter"),
+            Long("help") | Short('h' | '?') => return Ok(Command::Show(Show::Help)),
+            Value(word) => {
+                words.push(lossy(&word));
+                continue;
+            }
+            Long(name) => return Err(CliError::InvalidOption(format!("--{name}"))),
+            Short(letter) => return Err(CliError::InvalidOption(letter.to_string())),
+        };
+        let value = parser.value().map_err(|_| CliError::MissingValue { option: option.to_owned(), what })?;
+        match option {
+            "-c" => options.conf_file = Some(value.into()),
+            "-p" => options.prefix = Some(value.into()),
+            "-e" => options.error_log = Some(value.into()),
+            _ => options.globals = Some(value.into_string().map_err(|_| CliError::NotText("-g"))?),
+        }
+    }
+    let mut words = words.into_iter();
+    let missing = |option: &str, what| CliError::MissingValue { option: option.to_owned(), what };
+    let deed = match words.next().as_deref() {
+        Some("ls") => CacheDeed::List,
+        Some("stat") => CacheDeed::Stat(words.next().ok_or_else(|| missing("cache stat", "a URL or a key"))?),
+        Some("verify") => CacheDeed::Verify,
+        Some("clear") => CacheDeed::Clear,
+        Some(other) => return Err(CliError::InvalidOption(format!("cache {other}"))),
+        None => return Err(missing("cache", "one of ls, stat, verify and clear")),
+    };
+    let place = words.next();
+    if place.is_none() && deed == CacheDeed::Clear {
+        return Err(missing("cache clear", "a zone or a folder"));
+    }
+    match words.next() {
+        Some(word) => Err(CliError::InvalidOption(word)),
+        None => Ok(Command::Cache(Cache { deed, place, options })),
+    }
+}
+
 /// `127.0.0.1:8080`, `[::1]:8080`, `*:8080`, `:8080` or `8080`; a lone port is of the loopback address.
 fn listen(text: &str) -> Result<SocketAddr, CliError> {
     let spelled_out = match text.split_once(':') {
@@ -339,8 +415,35 @@ mod tests {
             ("serve a b", "invalid option: \"b\""),
             ("serve a --loud", "invalid option: \"--loud\""),
             ("serve a --listen", "option \"--listen\" requires an address"),
+            ("cache", "option \"cache\" requires one of ls, stat, verify and clear"),
+            ("cache list", "invalid option: \"cache list\""),
+            ("cache stat", "option \"cache stat\" requires a URL or a key"),
+            ("cache clear", "option \"cache clear\" requires a zone or a folder"),
+            ("cache clear a b", "invalid option: \"b\""),
         ] {
             assert_eq!(parsed(line), Err(expected.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn cache_takes_a_deed_and_a_place() {
+        let cache = |deed, place: Option<&str>, change: fn(&mut Options)| {
+            Command::Cache(Cache { deed, place: place.map(str::to_owned), options: options(change) })
+        };
+        for (line, expected) in [
+            ("cache ls", cache(CacheDeed::List, None, |_| ())),
+            (
+                "cache ls pages -c a.conf",
+                cache(CacheDeed::List, Some("pages"), |o| o.conf_file = Some("a.conf".into())),
+            ),
+            ("cache -p /srv/ verify", cache(CacheDeed::Verify, None, |o| o.prefix = Some("/srv/".into()))),
+            (
+                "cache stat http://a/b /var/cache",
+                cache(CacheDeed::Stat("http://a/b".into()), Some("/var/cache"), |_| ()),
+            ),
+            ("cache clear pages", cache(CacheDeed::Clear, Some("pages"), |_| ())),
+        ] {
+            assert_eq!(parsed(line), Ok(expected), "{line}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The larder binary: command line in, exit code out.
 
 mod account;
+mod cache;
 mod check;
 mod cli;
 mod configuration;
@@ -59,6 +60,7 @@ fn called(words: Vec<OsString>) -> ExitCode {
         Ok(Command::Test(test)) => check::run(&test),
         Ok(Command::Signal(order, options)) => order::run(order, &options),
         Ok(Command::Serve(serve)) => serve::run(&serve),
+        Ok(Command::Cache(cache)) => cache::run(&cache),
         Err(error) => {
             eprintln!("larder: {error}");
             eprintln!("larder: \"larder -h\" shows what can be asked for");

@@ -35,6 +35,7 @@ fn help() -> String {
         "Usage: larder [-?hvVtTq] [-s signal] [-p prefix] [-e filename] [-c filename] [-g directives]\n\
          \x20      larder serve DIR [--listen ADDRESS] [--print-config]\n\
          \x20      larder check [options as above]\n\
+         \x20      larder cache ls|stat|verify|clear ... [-p prefix] [-c filename]\n\
          \n\
          Options:\n\
          \x20 -?,-h         : this help\n\
@@ -53,6 +54,8 @@ fn help() -> String {
          \x20 serve DIR     : serve a folder, PHP included, without a configuration\n\
          \x20                 --listen ADDRESS (default: 127.0.0.1:8080), --print-config\n\
          \x20 check         : the same as -t\n\
+         \x20 cache         : ls [ZONE|FOLDER], stat URL|KEY [ZONE|FOLDER], verify [ZONE|FOLDER], clear ZONE|FOLDER:\n\
+         \x20                 what is on disk; a name with a slash is a folder\n\
          \x20 help          : this help\n",
         paths::PREFIX,
         paths::ERROR_LOG,
@@ -64,6 +67,7 @@ fn help() -> String {
 /// `--without-` what it has and larder lacks.
 const MODULES: &[&str] = &[
     "--with-http_realip_module",
+    "--with-http_slice_module",
     "--with-http_stub_status_module",
     "--without-http_browser_module",
     "--without-http_grpc_module",

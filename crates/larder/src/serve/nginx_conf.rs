@@ -79,12 +79,7 @@ pub fn write(facts: &Facts<'_>) -> String {
 fn write_cache(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(1, &format!("fastcgi_temp_path {};", quoted(&format!("{}/fastcgi", facts.scratch))));
     let cache = quoted(&format!("{}/cache", facts.scratch));
-    line(
-        1,
-        &format!(
-            "fastcgi_cache_path {cache} levels=1:2 keys_zone=larder_pages:16m max_size=512m inactive=10m use_temp_path=off;"
-        ),
-    );
+    line(1, &format!("fastcgi_cache_path {cache} keys_zone=larder_pages:16m inactive=10m larder_disk=off;"));
     line(1, "map $http_cookie $larder_personal_cookie {");
     match facts.application {
         Application::WordPress => {

@@ -322,7 +322,7 @@ fn a_full_zone_goes_on_serving() {
     let page = "p".repeat(100 * 1024);
     origin.answer("*", Answer::ok(page.clone()));
     let site = Setup::new().name("ORIGIN", origin.address()).start(
-        "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=1m;
+        "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=1m larder_disk=off;
          server {
             listen 127.0.0.1:{PORT};
             add_header X-Cache $upstream_cache_status;
@@ -345,7 +345,7 @@ fn a_page_larger_than_its_zone_is_delivered_and_not_stored() {
     let origin = Origin::start().unwrap();
     origin.answer("*", Answer::ok(vec![b'x'; 3 << 20]));
     let site = Setup::new().name("ORIGIN", origin.address()).start(
-        "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=1m;
+        "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=1m larder_disk=off;
          server {
             listen 127.0.0.1:{PORT};
             add_header X-Cache $upstream_cache_status;

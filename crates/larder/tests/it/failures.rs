@@ -188,17 +188,17 @@ fn a_php_that_has_no_child_left_costs_those_who_need_it_and_nobody_else() {
     assert_eq!(text(&after), "page");
 }
 
-/// A file system with next to no room, on a folder of its own; unmounted when dropped.
-struct TinyDisk {
-    folder: Folder,
+/// A file system with little room, on a folder of its own; unmounted when dropped.
+pub struct TinyDisk {
+    pub folder: Folder,
 }
 
 impl TinyDisk {
-    /// Mounts one, where the test may.
-    fn mount() -> Option<TinyDisk> {
+    /// Mounts one of a size such as `64k`, where the test may.
+    pub fn mount(size: &str) -> Option<TinyDisk> {
         let folder = Folder::new().unwrap();
         let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=64k,mode=1777", "tmpfs"])
+            .args(["-t", "tmpfs", "-o", &format!("size={size},mode=1777"), "tmpfs"])
             .arg(folder.path())
             .output()
             .is_ok_and(|output| output.status.success());
@@ -206,7 +206,7 @@ impl TinyDisk {
     }
 
     /// Takes all the room there is.
-    fn fill(&self) {
+    pub fn fill(&self) {
         let mut file = fs::File::create(self.folder.join("ballast")).unwrap();
         while file.write_all(&[0; 1024]).is_ok() {}
     }
@@ -225,7 +225,7 @@ fn a_full_disk_costs_log_lines_and_speed_but_no_answer() {
     origin.answer("/page", Answer::ok("page"));
     origin.answer("/large", Answer::ok(large.clone()));
     let setup = Setup::new().name("ORIGIN", origin.address());
-    let disk = TinyDisk::mount();
+    let disk = TinyDisk::mount("64k");
     let setup = match &disk {
         Some(disk) => {
             setup.name("TEMP", disk.folder.path().display()).name("LOG", disk.folder.join("access.log").display())

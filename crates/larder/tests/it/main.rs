@@ -1,7 +1,10 @@
 //! Scenarios: a scripted origin or a real php-fpm, the real `larder`, and clients.
 
 mod acme;
+mod ahead;
+mod big_pages;
 mod cache;
+mod cache_tool;
 mod compression;
 mod config;
 mod failures;
@@ -19,7 +22,9 @@ mod refusals;
 mod relay;
 mod reload;
 mod serve;
+mod shelves;
 mod site;
+mod slices;
 mod streams;
 mod tls;
 mod tls_clients;

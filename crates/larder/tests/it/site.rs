@@ -245,6 +245,29 @@ impl Site {
         eventually_or(|| self.count_in_log(RELOADED) > before, || format!("a reload:\n{}", server.error_log()));
     }
 
+    /// Ends it by QUIT, and starts it again in the same folder.
+    pub fn restart(self) -> Site {
+        self.stop().start_as_written()
+    }
+
+    /// Ends it by QUIT, and leaves its folder.
+    pub fn stop(self) -> Setup {
+        self.server.stop();
+        self.setup
+    }
+
+    /// Kills all its processes at once, and starts it again in the same folder.
+    pub fn crash(mut self) -> Site {
+        let serving = self.serving_process();
+        // The supervisor first, which would start another.
+        for process in [self.server.pid(), serving] {
+            signal_to(process, Signal::Kill).expect("it runs");
+        }
+        self.server.wait();
+        eventually("the serving process to end", || !is_running(serving));
+        self.setup.start_as_written()
+    }
+
     /// How often `text` is in the error log.
     pub fn count_in_log(&self, text: &str) -> usize {
         self.server.error_log().matches(text).count()

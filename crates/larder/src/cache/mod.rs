@@ -1,0 +1,204 @@
+//! `larder cache`: what is on disk, whether larder runs or not.
+//!
+//! It reads the folders as they are. A page that larder has in memory, and not on disk yet, is not seen.
+
+mod page;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use larder_conf::model::{CachePath, Config};
+use larder_store::{CLEAR_FILE, Inspect};
+
+use crate::cli::{Cache, CacheDeed};
+use crate::configuration::{Configuration, Surroundings};
+use crate::oserror::CallFailed;
+use crate::paths::Paths;
+use page::Page;
+
+/// Does it, or says why not.
+pub fn run(cache: &Cache) -> ExitCode {
+    match folders(cache).and_then(|folders| deed(cache, &folders)) {
+        Ok(code) => code,
+        // Whoever reads our output has seen enough.
+        Err(CacheError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("larder: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why something cannot be done.
+#[derive(Debug, thiserror::Error)]
+enum CacheError {
+    #[error("{0}")]
+    Configuration(String),
+    #[error("no zone of the configuration is called \"{0}\"; a folder is written with a slash{1}")]
+    NoZone(String, String),
+    #[error("the zone \"{0}\" is in memory only: it has no folder")]
+    InMemory(String),
+    #[error("no zone of the configuration has a folder")]
+    NoFolder,
+    #[error("{0}")]
+    Folder(CallFailed),
+    #[error("cannot write the answer: {0}")]
+    Io(#[from] io::Error),
+    #[error("larder, which uses \"{0}\", has not cleared it in {1:?}: is that process stopped?")]
+    Unanswered(String, Duration),
+}
+
+/// The folders that are meant.
+fn folders(cache: &Cache) -> Result<Vec<PathBuf>, CacheError> {
+    if let Some(folder) = cache.place.as_ref().filter(|place| place.contains('/')) {
+        return Ok(vec![folder.into()]);
+    }
+    let paths = Paths::new(&cache.options);
+    let configuration = Configuration::read(Surroundings::new(&paths, cache.options.globals.clone()))
+        .map_err(|rejected| CacheError::Configuration(rejected.rendered.trim_end().to_owned()))?;
+    of_zone(&configuration.config, cache.place.as_deref())
+}
+
+/// The folders of a zone, or of all.
+fn of_zone(config: &Config, zone: Option<&str>) -> Result<Vec<PathBuf>, CacheError> {
+    let http = &config.http;
+    let names: Vec<&str> = match zone {
+        None => http.cache_paths.iter().map(|path| path.zone.value.as_str()).collect(),
+        Some(name) => match http.placements.iter().find(|placement| placement.zone.value == name) {
+            Some(placement) => placement.members.iter().map(|member| member.value.as_str()).collect(),
+            None => vec![name],
+        },
+    };
+    let is_meant = |path: &&CachePath| names.contains(&path.zone.value.as_str());
+    let paths: Vec<&CachePath> = http.cache_paths.iter().filter(is_meant).collect();
+    let folders: Vec<PathBuf> = paths.iter().filter(|path| path.on_disk).map(|path| path.path.clone()).collect();
+    match (zone, paths.is_empty(), folders.is_empty()) {
+        (_, _, false) => Ok(folders),
+        (None, _, true) => Err(CacheError::NoFolder),
+        (Some(name), false, true) => Err(CacheError::InMemory(name.to_owned())),
+        (Some(name), true, true) => {
+            let known = http.cache_paths.iter().map(|path| path.zone.value.as_str());
+            let known = known.chain(http.placements.iter().map(|placement| placement.zone.value.as_str()));
+            let nearest = larder_conf::nearest(name, known).map(|near| format!("; did you mean \"{near}\"?"));
+            Err(CacheError::NoZone(name.to_owned(), nearest.unwrap_or_default()))
+        }
+    }
+}
+
+fn deed(cache: &Cache, folders: &[PathBuf]) -> Result<ExitCode, CacheError> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut code = ExitCode::SUCCESS;
+    for folder in folders {
+        let done = match &cache.deed {
+            CacheDeed::List => list(folder, &mut out),
+            CacheDeed::Stat(wanted) => stat(folder, wanted, &mut out),
+            CacheDeed::Verify => verify(folder, &mut out),
+            CacheDeed::Clear => clear(folder, &mut out),
+        };
+        match done {
+            Ok(true) => {}
+            Ok(false) => code = ExitCode::FAILURE,
+            Err(CacheError::Io(error)) => return Err(error.into()),
+            // The other folders may be well.
+            Err(error) => {
+                eprintln!("larder: {error}");
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(code)
+}
+
+fn open(folder: &Path) -> Result<Inspect, CacheError> {
+    Inspect::open(folder).map_err(|error| CacheError::Folder(CallFailed::on("open", folder.display(), error)))
+}
+
+/// A line for each page, newest first.
+fn list(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
+    let mut pages = 0_u64;
+    let mut bytes = 0_u64;
+    let mut written = Ok(());
+    open(folder)?.records(|record| {
+        if !record.live || written.is_err() {
+            return;
+        }
+        pages += 1;
+        bytes += record.body_len;
+        written = Page::of(&record).write_line(out);
+    })?;
+    written?;
+    writeln!(out, "{}: {pages} pages, {bytes} bytes", folder.display())?;
+    Ok(true)
+}
+
+/// All about each page that `wanted` may mean; false when there is none.
+fn stat(folder: &Path, wanted: &str, out: &mut impl Write) -> Result<bool, CacheError> {
+    let mut found = false;
+    let mut written = Ok(());
+    open(folder)?.records(|record| {
+        if !record.live || written.is_err() || !page::is_meant(record.key, wanted) {
+            return;
+        }
+        found = true;
+        written = Page::of(&record).write_all(folder, out);
+    })?;
+    written?;
+    if !found {
+        writeln!(out, "{}: no page of \"{wanted}\"", folder.display())?;
+    }
+    Ok(found)
+}
+
+/// Reads everything; false when something is damaged.
+fn verify(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
+    let mut written = Ok(());
+    let report = open(folder)?.verify(|finding| {
+        if written.is_ok() {
+            let (segment, offset, fact) = (finding.segment, finding.offset, finding.fact);
+            written = writeln!(out, "{}: segment {segment:016x}, at {offset}: {fact}", folder.display());
+        }
+    })?;
+    written?;
+    let (pages, records, segments) = (report.live, report.records, report.segments);
+    let (bytes, findings) = (report.bytes, report.findings);
+    writeln!(
+        out,
+        "{}: {pages} pages, {records} records in {segments} segments, {bytes} bytes read, {findings} damaged",
+        folder.display()
+    )?;
+    Ok(findings == 0)
+}
+
+/// Drops every page: by ourselves, or by the larder that has the folder.
+fn clear(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
+    let failed = |call, path: &Path| {
+        let path = path.display().to_string();
+        move |error| CacheError::Folder(CallFailed::on(call, path, error))
+    };
+    let inspect = open(folder)?;
+    if !inspect.is_in_use().map_err(failed("flock", folder))? {
+        inspect.clear().map_err(failed("unlink", folder))?;
+        writeln!(out, "{}: cleared", folder.display())?;
+        return Ok(true);
+    }
+    let note = folder.join(CLEAR_FILE);
+    File::create(&note).map_err(failed("open", &note))?;
+    for _ in 0..CLEAR_LOOKS {
+        std::thread::sleep(CLEAR_PAUSE);
+        if !note.exists() {
+            writeln!(out, "{}: cleared by the larder that uses it", folder.display())?;
+            return Ok(true);
+        }
+    }
+    // Nobody is to find it days later.
+    let _ = fs::remove_file(&note);
+    Err(CacheError::Unanswered(folder.display().to_string(), CLEAR_PAUSE * CLEAR_LOOKS))
+}
+
+/// How often, and how long, a running larder is waited for, which looks once a second.
+const CLEAR_LOOKS: u32 = 200;
+const CLEAR_PAUSE: Duration = Duration::from_millis(50);

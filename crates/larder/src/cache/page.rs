@@ -1,0 +1,125 @@
+//! A page on disk, for people.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use larder_cache::Object;
+use larder_store::RecordView;
+
+/// A record with what its head says.
+pub struct Page<'a> {
+    record: &'a RecordView<'a>,
+    head: Option<Object>,
+}
+
+impl<'a> Page<'a> {
+    /// The page of a record. A head of another version is told as such.
+    pub fn of(record: &'a RecordView<'a>) -> Self {
+        Self { record, head: larder_cache::object_of_head(record.head) }
+    }
+
+    /// `STATUS BYTES FRESH-UNTIL KEY`.
+    pub fn write_line(&self, out: &mut impl Write) -> io::Result<()> {
+        let key = printable(self.record.key);
+        match &self.head {
+            Some(head) => {
+                writeln!(out, "{} {:>10} {} {key}", head.status, self.record.body_len, time(head.fresh_until.secs()))
+            }
+            None => writeln!(out, "??? {:>10} {:<20} {key}", self.record.body_len, "unknown version"),
+        }
+    }
+
+    /// Everything, over several lines.
+    pub fn write_all(&self, folder: &Path, out: &mut impl Write) -> io::Result<()> {
+        let record = self.record;
+        writeln!(out, "key: {}", printable(record.key))?;
+        writeln!(out, "  where: {}, segment {:016x}, at {}", folder.display(), record.segment, record.offset)?;
+        writeln!(out, "  body: {} bytes", record.body_len)?;
+        let Some(head) = &self.head else { return writeln!(out, "  head: of another version of larder") };
+        writeln!(out, "  status: {}", head.status)?;
+        writeln!(out, "  stored: {}", time(head.stored_at.secs()))?;
+        writeln!(out, "  fresh until: {}", time(head.fresh_until.secs()))?;
+        writeln!(out, "  of no use after: {}", time(record.expires_at))?;
+        writeln!(out, "  fetched in: {} ms", head.cost_micros / 1000)?;
+        for (name, value) in head.vary.values() {
+            writeln!(out, "  for requests with {name}: {}", printable(value))?;
+        }
+        for (name, value) in head.fields.iter() {
+            writeln!(out, "  {}: {}", printable(name), printable(value))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a key may be of what the operator wrote: the key itself, or a URL whose path and query it ends with and whose
+/// host it names, if it names any.
+pub fn is_meant(key: &[u8], wanted: &str) -> bool {
+    if key == wanted.as_bytes() {
+        return true;
+    }
+    let (host, target) = match wanted.split_once("://") {
+        Some((_, rest)) => match rest.find(['/', '?']) {
+            Some(at) => (Some(&rest[..at]), &rest[at..]),
+            None => (Some(rest), "/"),
+        },
+        None if wanted.starts_with('/') => (None, wanted),
+        None => return false,
+    };
+    let Some(before) = key.strip_suffix(target.as_bytes()) else { return false };
+    let before = String::from_utf8_lossy(before);
+    let names = before.split_once("://").map_or(&*before, |(_, rest)| rest);
+    // What is before belongs to the path then, and it is another page.
+    if names.contains('/') {
+        return false;
+    }
+    // Most keys have the host as it is, or the name of the origins in its place.
+    host.is_none_or(|host| !names.contains('.') || names.contains(host))
+}
+
+/// Text that does no harm to a terminal.
+fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        match byte {
+            b' '..=b'~' => text.push(char::from(byte)),
+            _ => text.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    text
+}
+
+/// A second since 1970 as a date.
+fn time(secs: u64) -> String {
+    let time = i64::try_from(secs).ok().and_then(|secs| jiff::Timestamp::from_second(secs).ok());
+    time.map_or_else(|| "never".to_owned(), |time| time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_means_the_keys_that_sites_make_of_it() {
+        for (key, wanted, meant) in [
+            ("httpsGETexample.org/a?b=1", "https://example.org/a?b=1", true),
+            ("httpsGETexample.org/a?b=1", "https://example.org/a", false),
+            ("httpsGETexample.org/a", "https://example.com/a", false),
+            ("httpsGETexample.org/x/a", "https://example.org/a", false),
+            ("http://php/a", "https://example.org/a", true),
+            ("/a", "https://example.org/a", true),
+            ("/a", "/a", true),
+            ("/x/a", "/a", false),
+            ("httpsGETexample.org/", "https://example.org", true),
+            ("any key", "any key", true),
+            ("any key", "key", false),
+        ] {
+            assert_eq!(is_meant(key.as_bytes(), wanted), meant, "{key} {wanted}");
+        }
+    }
+
+    #[test]
+    fn what_could_harm_a_terminal_is_spelled_out() {
+        assert_eq!(printable(b"/a\x1b[2J\xff"), "/a\\x1b[2J\\xff");
+        assert_eq!((time(0), time(u64::MAX)), ("1970-01-01T00:00:00Z".to_owned(), "never".to_owned()));
+    }
+}

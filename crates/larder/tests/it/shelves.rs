@@ -1,0 +1,330 @@
+//! Pages on disk: what stays through restarts, crashes and reloads, and what happens when a disk does not work.
+
+use std::fs;
+use std::path::Path;
+
+use larder_testkit::{Answer, Origin, Signal, signal_to};
+
+use crate::failures::TinyDisk;
+use crate::site::{Setup, Site, cached, eventually, text};
+
+/// A zone on disk, and a site that caches everything for an hour.
+const SITE: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=64m inactive=1h {PATH_MORE};
+    {HTTP_MORE}
+    server {
+        listen 127.0.0.1:{PORT};
+        add_header X-Cache $upstream_cache_status;
+        location / {
+            proxy_pass http://{ORIGIN};
+            proxy_cache pages;
+            proxy_cache_key $request_uri;
+            proxy_cache_valid 200 1h;
+        }
+    }";
+
+fn setup(origin: &Origin, path_more: &str, http_more: &str) -> Setup {
+    Setup::new().one_worker().name("ORIGIN", origin.address()).name("PATH_MORE", path_more).name("HTTP_MORE", http_more)
+}
+
+/// The files that are segments in a folder.
+fn segments(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "segment")).collect()
+}
+
+/// Whether `text` is in a segment of the folder.
+fn is_on_disk(folder: &Path, text: &str) -> bool {
+    segments(folder).iter().any(|segment| {
+        let bytes = fs::read(segment).unwrap_or_default();
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    })
+}
+
+fn fetch_many(site: &Site, origin: &Origin, count: usize) {
+    for number in 0..count {
+        let path = format!("/page/{number}");
+        origin.answer(path.as_str(), Answer::ok(format!("page {number}, whole")).field("ETag", "\"one\""));
+        assert_eq!(cached(&site.get(&path)), "MISS");
+    }
+}
+
+fn are_hits(site: &Site, count: usize) {
+    for number in 0..count {
+        let path = format!("/page/{number}");
+        // The shelf may still be reading what it has.
+        let page = site.get_until(&path, "a hit", |response| cached(response) == "HIT");
+        assert_eq!(text(&page), format!("page {number}, whole"));
+        assert_eq!(page.field("ETag"), Some("\"one\""));
+    }
+}
+
+#[test]
+fn pages_are_there_after_a_restart_and_after_a_crash() {
+    let origin = Origin::start().unwrap();
+    let mut site = setup(&origin, "", "").start(SITE);
+    fetch_many(&site, &origin, 50);
+    site = site.restart();
+    // The log is of the run before, too.
+    eventually("the shelf to be open", || site.count_in_log("50 pages") == 1);
+    are_hits(&site, 50);
+    assert_eq!(origin.count(), 50);
+    origin.answer("/late", Answer::ok("stored late"));
+    site.get("/late");
+    let pages = site.setup().path("pages");
+    eventually("the page to be written", || is_on_disk(&pages, "stored late"));
+    site = site.crash();
+    eventually("the shelf to be open", || site.count_in_log("51 pages") == 1);
+    are_hits(&site, 50);
+    assert_eq!(cached(&site.get("/late")), "HIT");
+    assert_eq!(origin.count(), 51);
+}
+
+#[test]
+fn a_killed_serving_process_leaves_its_pages_to_the_next() {
+    let origin = Origin::start().unwrap();
+    let site = setup(&origin, "", "").start(SITE);
+    origin.answer("/a", Answer::ok("on disk"));
+    site.get("/a");
+    let pages = site.setup().path("pages");
+    eventually("the page to be written", || is_on_disk(&pages, "on disk"));
+    let process = site.serving_process();
+    signal_to(process, Signal::Kill).unwrap();
+    site.wait_for_log(&format!("worker process {process} exited on signal 9"));
+    eventually("the shelf to be open", || site.count_in_log("1 pages") == 1);
+    assert_eq!(cached(&site.get("/a")), "HIT");
+}
+
+#[test]
+fn a_page_comes_back_with_its_variants_and_its_times() {
+    let origin = Origin::start().unwrap();
+    let mut site = setup(&origin, "", "").start(SITE);
+    let page = |text: &str| Answer::ok(text).field("Vary", "Accept-Language").field("Cache-Control", "max-age=2");
+    origin.answer("/v", page("deutsch"));
+    origin.answer_then("/v", page("english"));
+    origin.answer_then("/v", page("neu"));
+    let ask = |site: &Site, language: &str| site.ask("GET", "/v", &format!("Accept-Language: {language}\r\n"));
+    assert_eq!(text(&ask(&site, "de")), "deutsch");
+    assert_eq!(text(&ask(&site, "en")), "english");
+    site = site.restart();
+    eventually("the shelf to be open", || site.count_in_log("2 pages") == 1);
+    for (language, page) in [("de", "deutsch"), ("en", "english")] {
+        let response = ask(&site, language);
+        if cached(&response) == "HIT" {
+            assert_eq!(text(&response), page);
+        }
+    }
+    eventually("the pages to expire", || cached(&ask(&site, "de")) == "EXPIRED");
+    assert_eq!(text(&ask(&site, "de")), "neu");
+}
+
+#[test]
+fn a_reload_keeps_what_is_in_memory_and_on_disk() {
+    let origin = Origin::start().unwrap();
+    let site = setup(&origin, "", "").start(SITE);
+    fetch_many(&site, &origin, 10);
+    site.change_to(&SITE.replace("max_size=64m", "max_size=32m min_free=1m"));
+    are_hits(&site, 10);
+    assert_eq!(origin.count(), 10);
+}
+
+#[test]
+fn a_big_page_is_served_from_disk_in_full_and_in_parts() {
+    let origin = Origin::start().unwrap();
+    let mut site =
+        setup(&origin, "", "larder_memory 16m; limit_rate 40m;").start(&SITE.replace("max_size=64m", "max_size=256m"));
+    let large: Vec<u8> = (0..20 << 20).map(|at: u32| (at / 4096 * 31 + at % 251) as u8).collect();
+    origin.answer("/large", Answer::ok(large.clone()).field("Accept-Ranges", "bytes"));
+    let first = site.get("/large");
+    assert_eq!((cached(&first), first.body == large), ("MISS", true));
+    site.get_until("/large", "the page to be kept", |response| {
+        assert!(response.body == large);
+        cached(response) == "HIT"
+    });
+    for _ in 0..2 {
+        let part = site.ask("GET", "/large", "Range: bytes=10000000-10009999\r\n");
+        assert_eq!((part.status, cached(&part)), (206, "HIT"));
+        assert!(part.body == large[10_000_000..10_010_000]);
+        let whole = site.get("/large");
+        assert_eq!((cached(&whole), whole.body == large), ("HIT", true));
+        site = site.restart();
+        site.get_until("/large", "the shelf to be open", |response| cached(response) == "HIT");
+    }
+}
+
+#[test]
+fn a_big_stale_page_that_the_disk_let_go_of_is_fetched_and_never_cut() {
+    let origin = Origin::start().unwrap();
+    let more =
+        "larder_memory 16m; limit_rate 40m; proxy_cache_use_stale updating error; proxy_cache_background_update on;";
+    let site =
+        setup(&origin, "", more).start(&SITE.replace("max_size=64m", "max_size=40m").replace("200 1h", "200 1s"));
+    let page = |number: usize| vec![b'a' + number as u8; 8 << 20];
+    for number in 0..7 {
+        let path = format!("/{number}");
+        origin.answer(path.as_str(), Answer::ok(page(number)).field("ETag", "\"one\""));
+        assert!(site.get(&path).body == page(number));
+    }
+    for number in 0..7 {
+        let again = site.get(&format!("/{number}"));
+        assert!(again.status == 200 && again.body == page(number), "page {number}: {} bytes", again.body.len());
+    }
+}
+
+#[test]
+fn what_is_not_ours_in_the_folder_is_left_alone_and_said() {
+    let origin = Origin::start().unwrap();
+    let name = "pages/c/29/b7f54b2df7773722d382f4809d65029c";
+    let setup = setup(&origin, "", "").file(name, "nginx's");
+    let site = setup.start(SITE);
+    site.wait_for_log("left alone");
+    fetch_many(&site, &origin, 3);
+    assert_eq!(site.server().text(name), "nginx's");
+    let site = site.restart();
+    are_hits(&site, 3);
+    assert_eq!(site.server().text(name), "nginx's");
+}
+
+#[test]
+fn a_segment_that_is_deleted_by_hand_costs_a_fetch() {
+    let origin = Origin::start().unwrap();
+    let site = setup(&origin, "", "larder_memory 1m;").start(SITE);
+    fetch_many(&site, &origin, 10);
+    let site = site.restart();
+    eventually("the shelf to be open", || site.count_in_log("10 pages") == 1);
+    for segment in segments(&site.setup().path("pages")) {
+        fs::remove_file(segment).unwrap();
+    }
+    for number in 0..10 {
+        assert_eq!(text(&site.get(&format!("/page/{number}"))), format!("page {number}, whole"));
+    }
+    let site = site.restart();
+    for number in 0..10 {
+        assert_eq!(text(&site.get(&format!("/page/{number}"))), format!("page {number}, whole"));
+    }
+}
+
+#[test]
+fn a_damaged_segment_is_a_miss_and_never_a_wrong_page() {
+    let origin = Origin::start().unwrap();
+    let site = setup(&origin, "", "").start(SITE);
+    fetch_many(&site, &origin, 10);
+    let pages = site.setup().path("pages");
+    let setup = site.stop();
+    for segment in segments(&pages) {
+        let bytes = fs::read(&segment).unwrap();
+        let is_of_page_5 = String::from_utf8_lossy(&bytes).contains("page 5, whole");
+        let damaged = if is_of_page_5 { replace(&bytes, b"page 5, whole", b"page 6, whole") } else { bytes };
+        fs::write(&segment, damaged).unwrap();
+    }
+    let site = setup.start_as_written();
+    for number in 0..10 {
+        assert_eq!(text(&site.get(&format!("/page/{number}"))), format!("page {number}, whole"));
+    }
+}
+
+fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    while let Some(at) = bytes.windows(from.len()).position(|window| window == from) {
+        bytes[at..at + to.len()].copy_from_slice(to);
+    }
+    bytes
+}
+
+#[test]
+fn a_disk_without_room_costs_a_line_and_no_answer() {
+    let origin = Origin::start().unwrap();
+    let Some(disk) = TinyDisk::mount("8m") else { return };
+    disk.fill();
+    let path = disk.folder.path().display().to_string();
+    let site = setup(&origin, "", "").start(&SITE.replace("{DIR}/pages", &path));
+    fetch_many(&site, &origin, 20);
+    are_hits(&site, 20);
+    site.wait_for_log(&path);
+}
+
+#[test]
+fn max_size_is_kept_to_the_byte_while_pages_come_and_go() {
+    let origin = Origin::start().unwrap();
+    let site = setup(&origin, "", "larder_memory 1m;").start(&SITE.replace("max_size=64m", "max_size=2m"));
+    let pages = site.setup().path("pages");
+    for number in 0..200 {
+        let body = format!("page {number} ").repeat(10_000);
+        let path = format!("/{number}");
+        origin.answer(path.as_str(), Answer::ok(body.clone()));
+        assert!(text(&site.get(&path)) == body);
+        let used = used_bytes(&pages);
+        assert!(used <= 2 << 20, "{used} bytes after {number} pages");
+    }
+    let last = site.get("/199");
+    assert_eq!(cached(&last), "HIT");
+}
+
+/// The bytes of blocks that a folder takes, as `du` counts.
+fn used_bytes(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let blocks = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.blocks() * 512);
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    entries.map(|entry| blocks(&entry.path())).sum::<u64>() + blocks(folder)
+}
+
+#[test]
+fn two_larders_on_one_folder_take_turns() {
+    let origin = Origin::start().unwrap();
+    let first = setup(&origin, "", "").start(SITE);
+    fetch_many(&first, &origin, 5);
+    let folder = first.setup().path("pages").display().to_string();
+    let second = setup(&origin, "", "").start(&SITE.replace("{DIR}/pages", &folder));
+    second.wait_for_log("another process");
+    // It serves meanwhile, from memory.
+    assert_eq!(cached(&second.get("/page/0")), "MISS");
+    assert_eq!(cached(&second.get("/page/0")), "HIT");
+    // Its folder stays.
+    let _first = first.stop();
+    second.wait_for_log("5 pages");
+    assert_eq!(cached(&second.get("/page/4")), "HIT");
+}
+
+/// Two folders under one zone.
+const PLACED: &str = "
+    proxy_cache_path {DIR}/one keys_zone=one:1m max_size=16m inactive=1h;
+    proxy_cache_path {DIR}/two keys_zone=two:1m max_size=16m inactive=1h;
+    larder_placement pages {RULE} one two;
+    server {
+        listen 127.0.0.1:{PORT};
+        add_header X-Cache $upstream_cache_status;
+        location / {
+            proxy_pass http://{ORIGIN};
+            proxy_cache pages;
+            proxy_cache_key $request_uri;
+            proxy_cache_valid 200 1h;
+        }
+    }";
+
+#[test]
+fn hash_spreads_pages_and_a_lost_disk_loses_its_share_only() {
+    let origin = Origin::start().unwrap();
+    let site = setup(&origin, "", "").name("RULE", "hash").start(PLACED);
+    fetch_many(&site, &origin, 100);
+    let setup = site.stop();
+    fs::remove_dir_all(setup.path("one")).unwrap();
+    let site = setup.start_as_written();
+    eventually("the shelves to be open", || site.count_in_log("is open with") >= 4);
+    let hits = (0..100).filter(|number| cached(&site.get(&format!("/page/{number}"))) == "HIT").count();
+    assert!((25..75).contains(&hits), "{hits}");
+}
+
+#[test]
+fn a_mirror_survives_the_loss_of_a_disk() {
+    for lost in ["one", "two"] {
+        let origin = Origin::start().unwrap();
+        let site = setup(&origin, "", "").name("RULE", "mirror").start(PLACED);
+        fetch_many(&site, &origin, 20);
+        let setup = site.stop();
+        fs::remove_dir_all(setup.path(lost)).unwrap();
+        let site = setup.start_as_written();
+        eventually("the shelf to be open", || site.count_in_log("is open with 20 pages") == 1);
+        are_hits(&site, 20);
+        assert_eq!(origin.count(), 20, "{lost}");
+    }
+}
