@@ -1,6 +1,8 @@
 //! The project's own tools, run as `cargo xtask NAME`.
 
 mod load;
+mod replay;
+mod shelves;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +12,10 @@ const HELP: &str = "\
 cargo xtask tidy              check the rules of the repository that no compiler checks
 cargo xtask load [OPTION...]  measure larder beside nginx and Varnish (`cargo xtask load --help`)
 cargo xtask ramp [OPTION...]  one to a thousand people on an https site, as a graph (`cargo xtask ramp --help`)
+cargo xtask replay TRACE...   the memory shelf's misses beside other policies' (`cargo xtask replay --help`)
+cargo xtask place [OPTION...] fill caches on one disk and on two, beside nginx (`cargo xtask place --help`)
+cargo xtask restart [OPTION...]
+                              a million pages, and a restart, beside nginx (`cargo xtask restart --help`)
 ";
 
 fn main() -> ExitCode {
@@ -17,9 +23,12 @@ fn main() -> ExitCode {
     let name = arguments.next().unwrap_or_default();
     match name.to_str() {
         Some("tidy") => tidy::main(&root()),
-        Some("load" | "ramp") if cfg!(debug_assertions) => optimised(),
+        Some("load" | "ramp" | "place" | "restart") if cfg!(debug_assertions) => optimised(),
         Some("load") => load::main(&root(), arguments),
         Some("ramp") => load::ramp::main(&root(), arguments),
+        Some("replay") => replay::main(arguments),
+        Some("place") => shelves::place(&root(), arguments),
+        Some("restart") => shelves::restart(&root(), arguments),
         Some("help" | "--help" | "-h") => {
             print!("{HELP}");
             ExitCode::SUCCESS

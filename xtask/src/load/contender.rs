@@ -56,6 +56,18 @@ impl Kind {
         self != Kind::Varnish || !front.is_tls()
     }
 
+    /// The file that is started; `larder` is where ours is.
+    pub fn program(self, larder: Option<&Path>) -> Result<PathBuf, LoadError> {
+        match self {
+            Kind::Nginx | Kind::NginxTuned => Ok("/usr/sbin/nginx".into()),
+            Kind::Varnish => Ok("/usr/sbin/varnishd".into()),
+            Kind::Larder | Kind::LarderTuned => {
+                let path = larder.ok_or_else(|| LoadError::Missing("larder".into()))?;
+                path.canonicalize().map_err(|_| LoadError::Usage(format!("there is no larder at {}", path.display())))
+            }
+        }
+    }
+
     /// Whether the binary under measurement is ours.
     pub fn is_larder(self) -> bool {
         matches!(self, Kind::Larder | Kind::LarderTuned)
@@ -123,15 +135,7 @@ impl Contender {
         let port = free_port()?;
         let site = Site { folder: folder.path(), port, setup };
 
-        let program = match kind {
-            Kind::Nginx | Kind::NginxTuned => "/usr/sbin/nginx".into(),
-            Kind::Varnish => "/usr/sbin/varnishd".into(),
-            Kind::Larder | Kind::LarderTuned => {
-                let path = setup.larder.clone().ok_or_else(|| LoadError::Missing("larder".into()))?;
-                path.canonicalize()
-                    .map_err(|_| LoadError::Usage(format!("there is no larder at {}", path.display())))?
-            }
-        };
+        let program = kind.program(setup.larder.as_deref())?;
         let log = fs::File::create(folder.path().join("output.log")).map_err(cannot("make a log"))?;
         let mut command = Command::new("taskset");
         command.args(["-c", &setup.server_cpu.to_string()]).arg(&program);
@@ -224,13 +228,7 @@ impl Contender {
 
     /// The error of a server that did something unexpected, with the end of its logs.
     pub fn fault(&self, fact: String) -> LoadError {
-        let mut log = String::new();
-        for name in ["output.log", "error.log"] {
-            log.push_str(&fs::read_to_string(self.folder.path().join(name)).unwrap_or_default());
-        }
-        let lines: Vec<&str> = log.lines().collect();
-        let last = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default();
-        LoadError::Server { server: self.kind.name(), fact, log: last.join("\n") }
+        LoadError::Server { server: self.kind.name(), fact, log: end_of_logs(self.folder.path()) }
     }
 
     fn wait_until_it_accepts(&mut self) -> Result<(), LoadError> {
@@ -267,8 +265,7 @@ impl Site<'_> {
         fs::write(&file, text).map_err(cannot("write a configuration"))?;
         match kind {
             Kind::Nginx | Kind::NginxTuned | Kind::Larder | Kind::LarderTuned => {
-                command.arg("-p").arg(self.folder).arg("-c").arg(&file);
-                command.arg("-e").arg(self.folder.join("error.log")).args(["-g", "daemon off;"]);
+                add_nginx_arguments(command, self.folder, &file);
             }
             Kind::Varnish => {
                 command.arg("-n").arg(self.folder.join("work")).arg("-F").arg("-f").arg(&file);
@@ -358,7 +355,7 @@ const TUNED: &str = "access_log off;
     open_file_cache max=10000 inactive=60m;
     open_file_cache_valid 60m;";
 
-fn version_of(kind: Kind, program: &Path) -> String {
+pub fn version_of(kind: Kind, program: &Path) -> String {
     let flag = if kind == Kind::Varnish { "-V" } else { "-v" };
     let Ok(output) = Command::new(program).arg(flag).output() else {
         return String::new();
@@ -367,8 +364,25 @@ fn version_of(kind: Kind, program: &Path) -> String {
     String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_string()
 }
 
+/// What makes nginx, and larder in its place, run `file` in the foreground with its logs in `folder`.
+pub fn add_nginx_arguments(command: &mut Command, folder: &Path, file: &Path) {
+    command.arg("-p").arg(folder).arg("-c").arg(file);
+    command.arg("-e").arg(folder.join("error.log")).args(["-g", "daemon off;"]);
+}
+
+/// The last lines of what a server that runs in `folder` has said.
+pub fn end_of_logs(folder: &Path) -> String {
+    let mut log = String::new();
+    for name in ["output.log", "error.log"] {
+        log.push_str(&fs::read_to_string(folder.join(name)).unwrap_or_default());
+    }
+    let lines: Vec<&str> = log.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default();
+    last.join("\n")
+}
+
 /// A port that nobody has now. Another process may take it before the server does; then the start fails and says so.
-fn free_port() -> Result<u16, LoadError> {
+pub fn free_port() -> Result<u16, LoadError> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(cannot("find a free port"))?;
     Ok(listener.local_addr().map_err(cannot("find a free port"))?.port())
 }

@@ -4,15 +4,15 @@
 
 mod busy;
 mod certificate;
-mod contender;
+pub mod contender;
 mod fetch;
-mod generator;
+pub mod generator;
 mod idle;
-mod options;
-mod origin;
-mod process;
+pub mod options;
+pub mod origin;
+pub mod process;
 pub mod ramp;
-mod report;
+pub mod report;
 mod scenario;
 mod stall;
 mod syscalls;
@@ -34,7 +34,7 @@ use std::process::{Command, ExitCode};
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The command line asks for something that is not there.
-    #[error("{0}\nSee `cargo xtask load --help`.")]
+    #[error("{0}\nSee `--help` of the command.")]
     Usage(String),
     /// A program the measurement needs is missing.
     #[error("`{0}` is not installed or does not start: run `scripts/setup test`")]
@@ -76,7 +76,7 @@ pub enum LoadError {
 }
 
 /// Names what was being done when the system refused.
-fn cannot(doing: impl Into<String>) -> impl FnOnce(io::Error) -> LoadError {
+pub fn cannot(doing: impl Into<String>) -> impl FnOnce(io::Error) -> LoadError {
     let doing = doing.into();
     move |source| LoadError::System { doing, source }
 }
@@ -87,7 +87,7 @@ pub fn main(root: &Path, arguments: impl Iterator<Item = OsString>) -> ExitCode 
 }
 
 /// Turns what came of a measurement into an exit code, and says why if there is none.
-fn end(tool: &str, result: Result<(), LoadError>) -> ExitCode {
+pub fn end(tool: &str, result: Result<(), LoadError>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -143,7 +143,7 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
 }
 
 /// Keeps this thread and those it starts, generator and origin, off the servers' CPU.
-fn stay_on(cpu: usize) -> Result<(), LoadError> {
+pub fn stay_on(cpu: usize) -> Result<(), LoadError> {
     let mut set = CpuSet::new();
     if cpu < CpuSet::MAX_CPU {
         set.set(cpu);
@@ -152,7 +152,7 @@ fn stay_on(cpu: usize) -> Result<(), LoadError> {
 }
 
 /// Builds the release binary and says where it is.
-fn build(root: &Path) -> Result<PathBuf, LoadError> {
+pub fn build(root: &Path) -> Result<PathBuf, LoadError> {
     let status = Command::new("cargo")
         .args(["build", "--release", "--package", "larder"])
         .current_dir(root)

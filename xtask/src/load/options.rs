@@ -200,15 +200,18 @@ pub fn list<T>(parser: &mut lexopt::Parser, read: impl Fn(&str) -> Result<T, Str
 
 /// A body size: digits, then nothing, `k` or `m`.
 pub fn size(text: &str) -> Result<usize, String> {
+    let bytes = bytes(text).filter(|bytes| (1..=64 * 1024 * 1024).contains(bytes));
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| format!("`{text}` is not a size from 1 to 64m"))
+}
+
+/// A number of bytes: digits, then nothing, `k`, `m` or `g`.
+pub fn bytes(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
-    let (digits, unit) = match lower.strip_suffix('k') {
-        Some(digits) => (digits, 1024),
-        None => lower.strip_suffix('m').map_or((lower.as_str(), 1), |digits| (digits, 1024 * 1024)),
-    };
-    match digits.parse::<usize>().ok().and_then(|number| number.checked_mul(unit)) {
-        Some(bytes) if (1..=64 * 1024 * 1024).contains(&bytes) => Ok(bytes),
-        _ => Err(format!("`{text}` is not a size from 1 to 64m")),
-    }
+    let units = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
+    let with_unit = units.into_iter().find_map(|(letter, unit)| Some((lower.strip_suffix(letter)?, unit)));
+    let (digits, unit) = with_unit.unwrap_or((&lower, 1));
+    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 #[cfg(test)]

@@ -3,13 +3,19 @@
 use super::{LoadError, cannot};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
 /// Largest request head the origin reads; our own servers send less.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// An answer up to this goes out in one write.
+const SMALL_BYTES_MAX: usize = 16 * 1024;
+
+/// What pages consist of.
+const SENTENCE: &[u8] = b"<p>The quick brown fox jumps over the lazy dog.</p>\n";
 
 /// A page of the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,13 +24,15 @@ pub enum Page {
     Plain(usize),
     /// So many bytes of HTML that compress as a page of a site does, to a sixth or so: `/html/BYTES`.
     Html(usize),
+    /// So many bytes that no other number has: `/unique/NUMBER/BYTES`.
+    Unique(u64, usize),
 }
 
 impl Page {
     /// How long its body is.
     pub fn bytes(self) -> usize {
         match self {
-            Page::Plain(bytes) | Page::Html(bytes) => bytes,
+            Page::Plain(bytes) | Page::Html(bytes) | Page::Unique(_, bytes) => bytes,
         }
     }
 
@@ -33,20 +41,28 @@ impl Page {
         match self {
             Page::Plain(bytes) => format!("/page/{bytes}"),
             Page::Html(bytes) => format!("/html/{bytes}"),
+            Page::Unique(number, bytes) => format!("/unique/{number}/{bytes}"),
         }
     }
 
     /// Its body.
     pub fn body(self) -> Vec<u8> {
         match self {
-            Page::Plain(bytes) => {
-                b"<p>The quick brown fox jumps over the lazy dog.</p>\n".iter().copied().cycle().take(bytes).collect()
-            }
+            Page::Plain(bytes) => SENTENCE.iter().copied().cycle().take(bytes).collect(),
             Page::Html(bytes) => html(bytes),
+            Page::Unique(number, bytes) => {
+                let mut body = unique_start(number);
+                body.extend(SENTENCE.iter().copied().cycle().take(bytes.saturating_sub(body.len())));
+                body.truncate(bytes);
+                body
+            }
         }
     }
 
     fn at(path: &str) -> Option<Page> {
+        if let Some((number, bytes)) = path.strip_prefix("/unique/").and_then(|rest| rest.split_once('/')) {
+            return Some(Page::Unique(number.parse().ok()?, bytes.parse().ok()?));
+        }
         let plain = path.strip_prefix("/page/").map(|bytes| bytes.parse().map(Page::Plain));
         plain.or_else(|| path.strip_prefix("/html/").map(|bytes| bytes.parse().map(Page::Html)))?.ok()
     }
@@ -69,7 +85,13 @@ impl Work {
 /// Answers until the process ends.
 pub struct Origin {
     port: u16,
-    requests: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    requests: AtomicU64,
+    is_closed: AtomicBool,
 }
 
 impl Origin {
@@ -77,8 +99,8 @@ impl Origin {
     pub fn start(work: Work) -> Result<Origin, LoadError> {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(cannot("start the origin"))?;
         let port = listener.local_addr().map_err(cannot("start the origin"))?.port();
-        let requests = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&requests);
+        let counts = Arc::new(Counts::default());
+        let counter = Arc::clone(&counts);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let counter = Arc::clone(&counter);
@@ -88,7 +110,7 @@ impl Origin {
                 });
             }
         });
-        Ok(Origin { port, requests })
+        Ok(Origin { port, counts })
     }
 
     /// Where it listens.
@@ -98,7 +120,13 @@ impl Origin {
 
     /// How many requests it has had. While hits are measured this must not move.
     pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+        self.counts.requests.load(Ordering::Relaxed)
+    }
+
+    /// Has every further request answered with a 503 that nobody may store, or no longer: then what a server answers
+    /// with status 200 comes from its cache.
+    pub fn close(&self, is_closed: bool) {
+        self.counts.is_closed.store(is_closed, Ordering::Relaxed);
     }
 }
 
@@ -153,35 +181,79 @@ fn html(bytes: usize) -> Vec<u8> {
     out.into_bytes()
 }
 
-fn answer(mut stream: TcpStream, work: Work, requests: &AtomicU64) -> io::Result<()> {
+/// Answers the requests of one connection until the peer wants no more; HTTP/1.0 is one request.
+fn answer(mut stream: TcpStream, work: Work, counts: &Counts) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
-    let mut first = String::new();
-    reader.read_line(&mut first)?;
-    let mut read = first.len();
-    let mut line = String::new();
-    while !matches!(line.as_str(), "\r\n" | "\n") {
+    let (mut first, mut line) = (String::new(), String::new());
+    loop {
+        first.clear();
+        let mut read = reader.read_line(&mut first)?;
+        let mut stays = first.trim_end().ends_with("HTTP/1.1");
         line.clear();
-        let count = reader.read_line(&mut line)?;
-        read += count;
-        if count == 0 || read > HEAD_BYTES_MAX {
+        while !matches!(line.as_str(), "\r\n" | "\n") {
+            line.clear();
+            let count = reader.read_line(&mut line)?;
+            read += count;
+            if count == 0 || read > HEAD_BYTES_MAX {
+                return Ok(());
+            }
+            let field = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
+            stays &= !field.is_some_and(|(_, value)| value.trim().eq_ignore_ascii_case("close"));
+        }
+        counts.requests.fetch_add(1, Ordering::Relaxed);
+        if !work.delay.is_zero() {
+            thread::sleep(work.delay);
+        }
+        let page = match first.split_whitespace().nth(1).and_then(Page::at) {
+            _ if counts.is_closed.load(Ordering::Relaxed) => Err(("503 Service Unavailable", "closed\n")),
+            Some(page) => Ok(page),
+            None => Err(("404 Not Found", "no such page\n")),
+        };
+        let (status, length, lasts) = match page {
+            Ok(page) => ("200 OK", page.bytes(), format!("max-age={}", work.fresh_seconds)),
+            Err((status, text)) => (status, text.len(), "no-store".into()),
+        };
+        let connection = if stays { "" } else { "Connection: close\r\n" };
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {length}\r\nCache-Control: {lasts}\r\n{connection}\r\n",
+        );
+        match page {
+            Ok(Page::Unique(number, bytes)) => send_unique(&mut stream, head.into_bytes(), number, bytes)?,
+            Ok(page) => stream.write_all(&[head.into_bytes(), page.body()].concat())?,
+            Err((_, text)) => stream.write_all(format!("{head}{text}").as_bytes())?,
+        }
+        if !stays {
             return Ok(());
         }
     }
-    requests.fetch_add(1, Ordering::Relaxed);
-    thread::sleep(work.delay);
-    let page = first.split_whitespace().nth(1).and_then(Page::at);
-    let (status, body) = match page {
-        Some(page) => ("200 OK", page.body()),
-        None => ("404 Not Found", b"no such page\n".to_vec()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {}\r\nCache-Control: max-age={}\r\nConnection: close\r\n\r\n",
-        body.len(),
-        work.fresh_seconds,
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(&body)
+}
+
+/// What a page that is like no other begins with.
+fn unique_start(number: u64) -> Vec<u8> {
+    format!("<p>{number:016x}</p>\n").into_bytes()
+}
+
+/// Sends a page that is like no other without making it: all but its beginning is the same for all.
+fn send_unique(stream: &mut TcpStream, mut out: Vec<u8>, number: u64, bytes: usize) -> io::Result<()> {
+    static SENTENCES: LazyLock<Vec<u8>> = LazyLock::new(|| SENTENCE.repeat(8 * 1024));
+    let mut start = unique_start(number);
+    start.truncate(bytes);
+    out.extend_from_slice(&start);
+    let mut left = bytes - start.len();
+    while left > 0 {
+        let part = SENTENCES.get(..left).unwrap_or(&SENTENCES);
+        left -= part.len();
+        if out.len() + part.len() <= SMALL_BYTES_MAX {
+            out.extend_from_slice(part);
+        } else {
+            stream.write_all(&out)?;
+            out.clear();
+            stream.write_all(part)?;
+        }
+    }
+    stream.write_all(&out)
 }
 
 #[cfg(test)]
@@ -193,13 +265,47 @@ mod tests {
 
     #[test]
     fn a_page_is_found_by_its_path_and_has_its_length() {
-        for page in [Page::Plain(1), Page::Plain(10_240), Page::Html(1), Page::Html(40_960)] {
+        for page in [
+            Page::Plain(1),
+            Page::Plain(10_240),
+            Page::Html(1),
+            Page::Html(40_960),
+            Page::Unique(7, 1),
+            Page::Unique(7, 10_240),
+        ] {
             assert_eq!(Page::at(&page.path()), Some(page));
             assert_eq!(page.body().len(), page.bytes(), "{page:?}");
         }
-        for path in ["/", "/page/", "/page/x", "/html/-1", "/other/1"] {
+        for path in ["/", "/page/", "/page/x", "/html/-1", "/other/1", "/unique/1", "/unique/x/1"] {
             assert_eq!(Page::at(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn a_connection_brings_page_after_page_until_the_origin_is_closed() {
+        let origin = Origin::start(Work::NONE).expect("a port is free");
+        let stream = TcpStream::connect(("127.0.0.1", origin.port())).expect("it listens");
+        let mut reader = BufReader::new(stream.try_clone().expect("a second descriptor"));
+        let mut ask = |page: Page| {
+            write!(&stream, "GET {} HTTP/1.1\r\nHost: a\r\n\r\n", page.path()).expect("it reads");
+            let (mut status, mut line) = (String::new(), String::new());
+            reader.read_line(&mut status).expect("it answers");
+            while line != "\r\n" {
+                line.clear();
+                reader.read_line(&mut line).expect("it answers");
+            }
+            let mut body = vec![0; if status.contains("200") { page.bytes() } else { "closed\n".len() }];
+            reader.read_exact(&mut body).expect("the body is as long as the page");
+            (status, body)
+        };
+        for page in [Page::Unique(1, 10), Page::Unique(2, 1024), Page::Unique(3, 1 << 20), Page::Plain(100)] {
+            let (status, body) = ask(page);
+            assert_eq!(status, "HTTP/1.1 200 OK\r\n");
+            assert!(body == page.body(), "{page:?}");
+        }
+        origin.close(true);
+        assert_eq!(ask(Page::Plain(7)).0, "HTTP/1.1 503 Service Unavailable\r\n");
+        assert_eq!(origin.requests(), 5);
     }
 
     #[test]

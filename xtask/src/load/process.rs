@@ -57,6 +57,32 @@ impl Process {
         rollups.filter_map(|text| pss_in(&text)).sum()
     }
 
+    /// Asks it to end, as an operator does, and says how long it took; `None` if it has not within `limit` and was killed.
+    pub fn stop(mut self, limit: Duration) -> Option<Duration> {
+        let asked = Instant::now();
+        let pids = self.pids();
+        self.signal_all(&pids[..1], Signal::TERM);
+        while !self.has_ended() {
+            if asked.elapsed() > limit {
+                self.kill();
+                return None;
+            }
+            sleep(Duration::from_millis(1));
+        }
+        Some(asked.elapsed())
+    }
+
+    /// Kills it and its descendants at once, as a crash does, and waits until none of them is left.
+    pub fn kill(mut self) {
+        let pids = self.pids();
+        self.signal_all(&pids, Signal::KILL);
+        let _ = self.child.wait();
+        let asked = Instant::now();
+        while pids.iter().any(|pid| is_running(*pid)) && asked.elapsed() < END_LIMIT {
+            sleep(Duration::from_millis(1));
+        }
+    }
+
     fn signal_all(&self, pids: &[u32], signal: Signal) {
         for pid in pids {
             if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
@@ -69,6 +95,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if self.has_ended() {
+            return;
+        }
         let pids = self.pids();
         self.signal_all(&pids[..1], Signal::TERM);
         let asked = Instant::now();
@@ -96,6 +125,12 @@ fn parents() -> Vec<(u32, u32)> {
     };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter_map(|pid| Some((pid, parent_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect()
+}
+
+/// Whether the process is there and not only its exit code.
+fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
 /// The parent in a `stat` line; the name before it is in parentheses and may hold anything.
@@ -153,5 +188,20 @@ mod tests {
         let pid = process.child.id();
         drop(process);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn a_process_is_killed_with_its_children() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & sleep 1000"]);
+        let process = Process::spawn(&mut command).expect("sh is everywhere");
+        let started = Instant::now();
+        while process.pids().len() < 3 {
+            assert!(started.elapsed() < END_LIMIT, "two children are started");
+            sleep(Duration::from_millis(5));
+        }
+        let pids = process.pids();
+        process.kill();
+        assert!(pids.into_iter().all(|pid| !is_running(pid)));
     }
 }

@@ -123,7 +123,9 @@ impl Scenario {
     /// The sizes that are measured unless others are asked for.
     pub fn sizes(self) -> &'static [usize] {
         match self {
-            Scenario::Plain | Scenario::H2 | Scenario::H2Tls => &[1024, 10 * 1024],
+            // From tens of kilobytes on, sending is all that counts.
+            Scenario::Plain => &[1024, 10 * 1024, 100 * 1024, 1024 * 1024],
+            Scenario::H2 | Scenario::H2Tls => &[1024, 10 * 1024],
             Scenario::Tls | Scenario::Stall => &[10 * 1024],
             Scenario::Handshake | Scenario::Resumed => &[1024],
             Scenario::Gzip => &[40 * 1024],

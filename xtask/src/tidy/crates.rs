@@ -49,7 +49,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
         &[],
     ),
     ("larder-testkit", &[], &[]),
-    ("xtask", &[], &[]),
+    ("xtask", &["larder-store"], &[]),
 ];
 
 /// Checks one crate's `Cargo.toml`.

@@ -170,6 +170,8 @@ fn read_head(head: &[u8]) -> Result<(Answer, State), String> {
             answer.is_gzip = value.eq_ignore_ascii_case("gzip");
         } else if name.eq_ignore_ascii_case("connection") {
             answer.closes = value.eq_ignore_ascii_case("close");
+        } else if name.eq_ignore_ascii_case("x-cache") {
+            answer.is_hit = value == "HIT";
         }
     }
     match (is_chunked, length) {

@@ -3,7 +3,7 @@
 //! One thread waits on all connections; it keeps no bodies and checks no signatures (`tls::Client::quick`), so that it
 //! costs a third to a half of what nginx costs.
 
-mod h1;
+pub mod h1;
 mod h2;
 mod link;
 pub mod tally;
@@ -106,6 +106,8 @@ pub struct Answer {
     pub is_gzip: bool,
     /// Whether the server says it closes the connection.
     pub closes: bool,
+    /// Whether `X-Cache` says that it came from the cache.
+    pub is_hit: bool,
     /// Its body, if bodies are kept.
     pub body: Vec<u8>,
 }
