@@ -237,12 +237,12 @@ mod tests {
     #[test]
     fn a_scenario_brings_its_sizes_unless_told_otherwise() {
         for (line, sizes, front) in [
-            ("", vec![1024, 10_240], Front::Clear),
+            ("", vec![1024, 10_240, 102_400, 1_048_576], Front::Clear),
             ("--scenario tls", vec![10_240], Front::Tls),
             ("--scenario h2-tls", vec![1024, 10_240], Front::TlsH2),
             ("--scenario gzip", vec![40_960], Front::Clear),
             ("--sizes 7 --scenario resumed --group X25519MLKEM768", vec![7], Front::Tls),
-            ("--idle 3 --tls", vec![1024, 10_240], Front::Tls),
+            ("--idle 3 --tls", vec![1024, 10_240, 102_400, 1_048_576], Front::Tls),
         ] {
             let options = parse(line).ok().flatten().expect("they are valid");
             assert_eq!((options.front(), options.sizes), (front, sizes), "{line}");
