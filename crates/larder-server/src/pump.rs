@@ -41,6 +41,7 @@ pub async fn pump(
 ) {
     let started = Instant::now();
     let length = answer.body.content_length();
+    let mut turn_bytes = 0;
     let end = loop {
         // Who has read all bytes leaves; what is missing then is the origin's own end, which frees its connection.
         let has_all = length == Some(report.body_bytes.get());
@@ -62,8 +63,14 @@ pub async fn pump(
         match next {
             Ok(Some(bytes)) => {
                 report.body_bytes.set(report.body_bytes.get() + bytes.len() as u64);
+                turn_bytes += bytes.len();
                 if let Err(error) = writer.append(bytes) {
                     break End::Failed(error.to_string());
+                }
+                // An origin that has much to give must not hold up those who want a page that is here.
+                if turn_bytes >= TURN_BYTES {
+                    turn_bytes = 0;
+                    tokio::task::yield_now().await;
                 }
             }
             Ok(None) => break End::Complete,
@@ -94,6 +101,9 @@ pub async fn pump(
         }
     }
 }
+
+/// How much is taken from one origin until the other work of the worker gets a turn.
+const TURN_BYTES: usize = 128 * 1024;
 
 /// How a pump came to its end.
 enum End {
