@@ -368,8 +368,7 @@ impl Entry {
         if let Some(newest) = all.first() {
             self.note_cost(newest.cost_micros);
         }
-        let list = all.into_iter().rev().fold(None, |older, object| Some(Arc::new(Variant { object, older })));
-        let over = self.newest.swap(list);
+        let over = self.newest.swap(list_of(all));
         drop(state);
         drop((over, current));
     }
@@ -385,8 +384,7 @@ impl Entry {
             state.disk = Disk::Unasked;
         }
         let rest: Vec<Arc<Object>> = each(&current).filter(|object| !Arc::ptr_eq(object, lost)).cloned().collect();
-        let list = rest.into_iter().rev().fold(None, |older, object| Some(Arc::new(Variant { object, older })));
-        let over = self.newest.swap(list);
+        let over = self.newest.swap(list_of(rest));
         drop(state);
         drop((over, current));
         true
@@ -430,12 +428,9 @@ impl Entry {
             object.vary == new.object.vary || new.replaces.as_ref().is_some_and(|old| Arc::ptr_eq(old, object))
         };
         let current = self.newest.load();
-        let stay: Vec<&Arc<Object>> =
-            each(&current).filter(|object| !replaced(object)).take(VARIANTS_MAX - 1).collect();
-        let older = stay
-            .into_iter()
-            .rev()
-            .fold(None, |older, object| Some(Arc::new(Variant { object: Arc::clone(object), older })));
+        let stay: Vec<Arc<Object>> =
+            each(&current).filter(|object| !replaced(object)).take(VARIANTS_MAX - 1).cloned().collect();
+        let older = list_of(stay);
         drop(current);
         self.newest.swap(Some(Arc::new(Variant { object: new.object, older })))
     }
@@ -470,6 +465,11 @@ impl Kept for Entry {
         drop((filling, variants));
         self.tally.entries.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// The list of these objects, newest first.
+fn list_of(objects: Vec<Arc<Object>>) -> Option<Arc<Variant>> {
+    objects.into_iter().rev().fold(None, |older, object| Some(Arc::new(Variant { object, older })))
 }
 
 /// The objects of a list, newest first.

@@ -1,9 +1,8 @@
 //! What may be stored, found and reused.
 //!
 //! A [`Zone`] is one cache: [`Memory`] in front of [`Shelves`] on disk. [`Zone::lookup`] is the decision: hit, stale,
-//! miss, wait, load or scarce. A miss comes
-//! with a [`Permit`] to fill, a wait with a [`Waiter`], a page on disk with a [`Loading`]. The rules of HTTP beside that are pure functions:
-//! [`storable`], [`freshness`], [`age`] and [`vary`].
+//! miss, wait, load or scarce. A miss comes with a [`Permit`] to fill, a wait with a [`Waiter`], a page on disk with a
+//! [`Loading`]. The rules of HTTP beside that are pure functions: [`storable`], [`freshness`], [`age`] and [`vary`].
 //!
 //! A stored body may have other [`Form`]s, made once for all: [`Object::form`], [`Object::claim_form`].
 //!

@@ -170,27 +170,25 @@ impl FoundOn {
     pub(crate) fn read_now(&self, key: &[u8]) -> Option<Vec<Stored>> {
         let mut all = Vec::new();
         for (shelf, found) in &self.on {
-            all.append(&mut shelf.read_now(key, found, self.body_bytes_for(&all))?);
+            all.append(&mut shelf.read_now(key, found, body_bytes_for(&all, self.body_bytes_max))?);
         }
         Some(all)
     }
 
     /// What is there, after a wait for the disks. Nothing when it is not, or they take too long.
     pub(crate) async fn read(self, key: &[u8]) -> Vec<Stored> {
-        let body_bytes_max = self.body_bytes_max;
-        let mut all: Vec<Stored> = Vec::new();
+        let mut all = Vec::new();
         for (shelf, found) in self.on {
-            let body_bytes_max = if all.is_empty() { body_bytes_max } else { 0 };
-            all.append(&mut shelf.read(key.into(), found, body_bytes_max).await);
+            all.append(&mut shelf.read(key.into(), found, body_bytes_for(&all, self.body_bytes_max)).await);
         }
         all
     }
+}
 
-    /// Another disk is read for what is newer there, because the first was out for a while. Its bodies are not: nearly
-    /// always they are the same.
-    fn body_bytes_for(&self, so_far: &[Stored]) -> usize {
-        if so_far.is_empty() { self.body_bytes_max } else { 0 }
-    }
+/// Another disk is read for what is newer there, because the first was out for a while. Its bodies are not: nearly
+/// always they are the same.
+fn body_bytes_for(so_far: &[Stored], body_bytes_max: usize) -> usize {
+    if so_far.is_empty() { body_bytes_max } else { 0 }
 }
 
 /// A page, and its body on the other disks that have the very same one.

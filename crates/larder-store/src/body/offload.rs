@@ -109,8 +109,7 @@ struct Copy {
 
 impl Copy {
     fn on(shelf: &DiskShelf) -> Self {
-        let bytes_max = shelf.stats().bytes_max.map_or(u64::MAX, |max| max / SHELF_SHARE);
-        Self { shelf: shelf.clone(), bytes_max, slices: Vec::new(), is_broken: false }
+        Self { shelf: shelf.clone(), bytes_max: shelf.body_bytes_max(), slices: Vec::new(), is_broken: false }
     }
 }
 
@@ -441,9 +440,6 @@ impl Body {
 
 /// A reader that has this much before it is not kept waiting by a writer that waits.
 const AHEAD_BYTES: u64 = 1 << 20;
-
-/// A shelf takes a body of one part in this many of its size at most, as one page is not worth all others.
-const SHELF_SHARE: u64 = 4;
 
 impl fmt::Debug for Offload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

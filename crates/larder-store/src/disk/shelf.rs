@@ -230,9 +230,8 @@ impl DiskShelf {
             return Err(Skipped::Out);
         }
         let segment = shared.segment_bytes.load(Ordering::Relaxed);
-        let whole_max = shared.limits().bytes_max.map_or(u64::MAX, |max| max / PAGE_SHARE);
         let labels = (page.key.len() + page.head.len()) as u64;
-        if page.body.len() > whole_max || (segment > 0 && labels > segment / LABEL_SHARE) {
+        if page.body.len() > self.body_bytes_max() || (segment > 0 && labels > segment / LABEL_SHARE) {
             shared.counters.skipped_room.add(1);
             shared.not_stored(&page.key, page.variant, now);
             return Err(Skipped::TooBig);
@@ -266,6 +265,11 @@ impl DiskShelf {
     fn add(&self, command: Command, bytes: usize) -> Result<(), Command> {
         let shared = self.shared();
         shared.queue.add(command, bytes, shared.queue_bytes_max).inspect_err(|_| shared.counters.skipped_queue.add(1))
+    }
+
+    /// How long the body of a page may be now.
+    pub fn body_bytes_max(&self) -> u64 {
+        self.shared().limits().bytes_max.map_or(u64::MAX, |max| max / PAGE_SHARE)
     }
 
     /// How long a slice may be now.
@@ -371,7 +375,7 @@ fn ack(told: oneshot::Sender<bool>) -> Ack {
     })
 }
 
-/// One page takes at most one part in this many of the limit.
+/// One page takes at most one part in this many of the limit: it is not worth all others.
 const PAGE_SHARE: u64 = 4;
 /// Key and head of a page take at most one part in this many of a segment.
 pub(super) const LABEL_SHARE: u64 = 8;
