@@ -38,7 +38,8 @@ pub struct Object {
     /// What its fetch cost: µs until the origin had answered; zero when that is not known.
     pub cost_micros: u32,
     /// What the server made of the head for its own use. Of a page that comes from disk it is made at the first use.
-    pub prepared: OnceLock<Prepared>,
+    /// `None` in it: it cannot be made beforehand.
+    pub prepared: OnceLock<Option<Prepared>>,
     /// The cache's own part; `Hold::default()` for a new object.
     pub hold: Hold,
 }
@@ -164,7 +165,10 @@ impl Object {
             + self.etag.as_ref().map_or(0, |tag| tag.len())
             + self.vary.heap_bytes()
             // What is made later is about as long as the fields.
-            + self.prepared.get().map_or(self.fields.heap_bytes(), Prepared::heap_bytes)
+            + match self.prepared.get() {
+                Some(prepared) => prepared.as_ref().map_or(0, Prepared::heap_bytes),
+                None => self.fields.heap_bytes(),
+            }
     }
 }
 

@@ -84,17 +84,14 @@ impl ZonesKeeping {
         if let Some(memory) = &self.memory {
             memory.adjust(http.memory_bytes.unwrap_or_else(memory_limit::for_pages));
         }
+        let mut disks = HashMap::new();
+        let mut owners = HashMap::new();
         for wanted in wanted(http) {
             let Some(kept) = self.zones.get(wanted.name) else { continue };
             kept.zone.set_inactive(wanted.inactive());
             if let Some(bytes) = wanted.own_memory() {
                 kept.zone.memory().adjust(bytes);
             }
-        }
-        let mut disks = HashMap::new();
-        let mut owners = HashMap::new();
-        for wanted in wanted(http) {
-            let Some(kept) = self.zones.get(wanted.name) else { continue };
             let members = wanted.on_disk().map(|path| {
                 owners.insert(path.path.clone(), Arc::downgrade(&kept.zone));
                 let shelf = match self.disks.remove(&path.path) {

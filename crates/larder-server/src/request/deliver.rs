@@ -185,10 +185,13 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
         // A form that is not kept is made as it passes.
         Some(FormState::None | FormState::Making(_) | FormState::NoRoom | FormState::Unwanted) => return None,
     };
-    let prepared = form.as_ref().map_or(object.prepared.get(), |form| form.prepared.as_ref()).filter(|prepared| {
-        // A page that was stored before HTTP/2 was spoken here has no block for it.
-        prepared.policy == policy.id && (wire == Wire::Lines || !prepared.block.is_empty())
-    })?;
+    let prepared = form
+        .as_ref()
+        .map_or(object.prepared.get().and_then(Option::as_ref), |form| form.prepared.as_ref())
+        .filter(|prepared| {
+            // A page that was stored before HTTP/2 was spoken here has no block for it.
+            prepared.policy == policy.id && (wire == Wire::Lines || !prepared.block.is_empty())
+        })?;
     if object.status != 200 || loc.texts.reads_fields || loc.settings.expires.is_some() || ex.error_status.is_some() {
         return None;
     }

@@ -199,12 +199,8 @@ pub fn deliver_object(object: Arc<Object>, policy: &OriginPolicy, ex: &mut Excha
 
 /// Serialises the fields of a page that came from a disk, where that has not been done.
 pub fn prepare(object: &Object, policy: &OriginPolicy, ex: &Exchange, cx: &Cx) {
-    if object.prepared.get().is_none()
-        && let Some(prepared) = super::response_fields::prepare(&object.fields, policy, ex.location, cx)
-    {
-        // Another worker may be faster; the two are the same, or made for two policies.
-        let _ = object.prepared.set(prepared);
-    }
+    // Another worker may be faster; the two are the same, or made for two policies.
+    object.prepared.get_or_init(|| super::response_fields::prepare(&object.fields, policy, ex.location, cx));
 }
 
 /// Waits for a disk, and asks again.

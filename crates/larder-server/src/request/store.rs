@@ -117,7 +117,7 @@ pub fn object(
     };
     let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);
     let etag = fields.get_known(Known::Etag).map(Box::from);
-    let prepared = response_fields::prepare(&fields, policy, ex.location, cx).map(OnceLock::from).unwrap_or_default();
+    let prepared = OnceLock::from(response_fields::prepare(&fields, policy, ex.location, cx));
     let header = ex.attempts.last().and_then(|attempt| attempt.header).unwrap_or_default();
     Some(Object {
         status: answer.head.status,
