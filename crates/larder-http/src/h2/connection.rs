@@ -225,7 +225,8 @@ impl Connection {
             return Err(ConnectionError::protocol("frame within a field block"));
         }
         if matches!(self.phase, Phase::Settings) {
-            if frame.kind != kind::SETTINGS || frame.has(flag::ACK) {
+            // An acknowledgement is taken too, as nginx takes it: there are clients that have nothing else to say.
+            if frame.kind != kind::SETTINGS {
                 return Err(ConnectionError::protocol("first frame that is not SETTINGS"));
             }
             self.phase = Phase::Frames;
