@@ -44,4 +44,4 @@ pub use material::Material;
 pub use serving::{Descriptors, Serving, ServingOptions};
 
 /// The version of nginx whose configuration and behaviour larder follows, for `$nginx_version` and `-V`.
-pub const NGINX_VERSION: &str = "1.22.1";
+pub const NGINX_VERSION: &str = "1.31.5";

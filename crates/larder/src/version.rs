@@ -17,7 +17,8 @@ pub fn text(show: Show) -> String {
 fn build() -> String {
     format!(
         "nginx version: nginx/{NGINX_VERSION} (configuration compatible)\n\
-         built for {} {}, {}\n\
+         built for {} {}, {}, with rustls and aws-lc-rs\n\
+         TLS SNI support enabled\n\
          configure arguments: --prefix={} --conf-path={} --error-log-path={} --pid-path={} {}\n",
         std::env::consts::ARCH,
         std::env::consts::OS,
@@ -66,18 +67,19 @@ fn help() -> String {
 /// What differs from an nginx built without options: `--with-` what it leaves out and larder has,
 /// `--without-` what it has and larder lacks.
 const MODULES: &[&str] = &[
+    "--with-http_gunzip_module",
+    "--with-http_gzip_static_module",
     "--with-http_realip_module",
     "--with-http_slice_module",
+    "--with-http_ssl_module",
     "--with-http_stub_status_module",
+    "--with-http_v2_module",
     "--without-http_browser_module",
     "--without-http_grpc_module",
-    "--without-http_gzip_module",
     "--without-http_memcached_module",
     "--without-http_mirror_module",
-    "--without-http_referer_module",
     "--without-http_scgi_module",
     "--without-http_ssi_module",
-    "--without-http_tunnel_module",
     "--without-http_upstream_sticky_module",
     "--without-http_userid_module",
     "--without-http_uwsgi_module",
@@ -90,8 +92,8 @@ mod tests {
     #[test]
     fn the_build_names_the_nginx_that_is_the_measure_at_the_start_of_a_line() {
         let text = text(Show::Build);
-        assert!(text.lines().any(|line| line.starts_with("nginx version: nginx/1.22.1")));
+        assert!(text.lines().any(|line| line.starts_with("nginx version: nginx/1.31.5")));
         assert!(text.lines().any(|line| line.starts_with("configure arguments: ")));
-        assert!(!text.contains("ssl"), "TLS is not here yet");
+        assert!(text.contains("--with-http_ssl_module"));
     }
 }
