@@ -105,6 +105,9 @@ fn take(
                 answer.is_ready = true;
             }
         }
+        Event::WrongLength { stream } => {
+            connection.reset(stream, ErrorCode::PROTOCOL_ERROR, out);
+        }
         Event::Reset { stream, code } => {
             if code != ErrorCode::CANCEL {
                 println!("stream {} was reset with {}", stream.0, code.0);

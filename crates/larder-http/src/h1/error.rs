@@ -49,6 +49,9 @@ pub enum HeadError {
     BothLengths,
     #[error("client sent HTTP/1.0 request with \"Transfer-Encoding\" header while reading client request headers")]
     TransferEncodingIn10,
+    /// HTTP/2 only: what the client sent is no request.
+    #[error("client sent {what} while reading client request headers")]
+    Malformed { what: &'static str },
     #[error("client sent unknown \"Transfer-Encoding\": \"{value}\" while reading client request headers")]
     UnknownTransferEncoding { value: Box<str> },
 }
@@ -74,6 +77,7 @@ impl HeadError {
             | HeadError::HostsDiffer
             | HeadError::InvalidContentLength
             | HeadError::BothLengths
+            | HeadError::Malformed { .. }
             | HeadError::TransferEncodingIn10 => 400,
         }
     }

@@ -197,7 +197,7 @@ fn parse_fields(
 }
 
 /// Finds out how the body of a response ends (RFC 9112 §6.3), and refuses every head about which two readers
-/// might disagree, as nginx does: both lengths, two lengths that differ, a length that is not just digits, and
+/// might disagree, as nginx does: both lengths, two lengths, a length that is not just digits, and
 /// codings other than `chunked`.
 pub fn response_framing(head: &ResponseHead, request_method: Method) -> Result<ResponseFraming, ResponseError> {
     let length = content_length(&head.fields)?;
@@ -222,7 +222,7 @@ fn content_length(fields: &Fields) -> Result<Option<u64>, ResponseError> {
     let Some(first) = values.next() else {
         return Ok(None);
     };
-    if let Some(other) = values.find(|&value| value != first) {
+    if let Some(other) = values.next() {
         return Err(duplicate(Known::ContentLength, other, first));
     }
     match crate::decimal(first) {

@@ -45,8 +45,15 @@ impl Connection {
         }
         let left = stream.body_left.map(|left| left.checked_sub(data.len() as u64));
         if left == Some(None) || ends && left.flatten().is_some_and(|left| left > 0) {
+            let is_answered = stream.state == State::LocalClosed;
+            // Even if this was its end, the stream stays open: it is answered, and then reset (RFC 9113 §8.1.1).
+            stream.body_left = Some(0);
             self.give_back(bytes as u32, out);
-            return self.stream_error(id, ErrorCode::PROTOCOL_ERROR, out, now);
+            if is_answered {
+                return self.stream_error(id, ErrorCode::PROTOCOL_ERROR, out, now);
+            }
+            self.spend_reset(now)?;
+            return Ok(Some(Event::WrongLength { stream: StreamId(id) }));
         }
         stream.body_left = left.flatten();
         stream.window -= bytes;

@@ -9,7 +9,7 @@ use crate::time::Time;
 use super::allowance::Allowance;
 use super::config::{Config, Cost};
 use super::error::{ConnectionError, ErrorCode};
-use super::frame::{self, FRAME_BYTES_DEFAULT, Frame, PREFACE, WINDOW_DEFAULT, WINDOW_MAX, flag, kind, setting};
+use super::frame::{self, FRAME_BYTES_DEFAULT, Frame, PREFACE, WINDOW_DEFAULT, WINDOW_MAX, kind, setting};
 use super::headers::Block;
 use super::hpack::Decoder;
 use super::priority::Tree;
@@ -59,8 +59,8 @@ pub struct Connection {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Preface,
-    /// The client's first frame, which must be SETTINGS.
-    Settings,
+    /// The client's first frame.
+    First,
     Frames,
     Failed(ConnectionError),
 }
@@ -90,6 +90,12 @@ pub enum Event<'a> {
     },
     /// A body is complete; it had trailers, which nobody wants to know.
     Trailers {
+        /// Its stream.
+        stream: StreamId,
+    },
+    /// A body is not as long as its head said. Nothing more of it comes; an answer may say so, and then the stream is to
+    /// be reset with PROTOCOL_ERROR.
+    WrongLength {
         /// Its stream.
         stream: StreamId,
     },
@@ -204,7 +210,7 @@ impl Connection {
     fn take_preface(&mut self, input: &mut &[u8]) -> Result<bool, ConnectionError> {
         if let Some(rest) = input.strip_prefix(PREFACE) {
             *input = rest;
-            self.phase = Phase::Settings;
+            self.phase = Phase::First;
             return Ok(true);
         }
         if PREFACE.starts_with(input) {
@@ -224,11 +230,8 @@ impl Connection {
         if self.block.is_some() && frame.kind != kind::CONTINUATION {
             return Err(ConnectionError::protocol("frame within a field block"));
         }
-        if matches!(self.phase, Phase::Settings) {
-            // An acknowledgement is taken too, as nginx takes it: there are clients that have nothing else to say.
-            if frame.kind != kind::SETTINGS {
-                return Err(ConnectionError::protocol("first frame that is not SETTINGS"));
-            }
+        if matches!(self.phase, Phase::First) {
+            // It ought to be SETTINGS (RFC 9113 §3.4). As with nginx, a client that leaves them out has set nothing.
             self.phase = Phase::Frames;
             self.resets = Allowance::from(now);
             self.idle_frames = Allowance::from(now);
@@ -240,7 +243,6 @@ impl Connection {
             kind::PRIORITY => self.take_priority(frame, now),
             kind::RST_STREAM => self.take_reset(frame, out, now),
             kind::SETTINGS => self.take_settings(frame, out, now),
-            kind::PUSH_PROMISE => Err(ConnectionError::protocol("PUSH_PROMISE")),
             kind::PING => self.take_ping(frame, out, now),
             kind::GOAWAY => self.take_go_away(frame, now),
             kind::WINDOW_UPDATE => self.take_window_update(frame, out, now),

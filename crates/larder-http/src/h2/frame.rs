@@ -75,6 +75,10 @@ impl<'a> Frame<'a> {
         if len > bytes_max {
             return Err(ConnectionError::size("frame larger than SETTINGS_MAX_FRAME_SIZE"));
         }
+        // There is nothing to wait for in one that no client may send.
+        if kind == kind::PUSH_PROMISE {
+            return Err(ConnectionError::protocol("PUSH_PROMISE"));
+        }
         let Some((payload, rest)) = rest.split_at_checked(len) else {
             return Ok(None);
         };

@@ -6,7 +6,7 @@ use crate::time::Time;
 use super::config::{BLOCK_FRAMES_MAX, EARNED_BY_REQUEST, LIST_FACTOR};
 use super::connection::{Connection, Event};
 use super::error::{ConnectionError, ErrorCode};
-use super::frame::{FRAME_BYTES_DEFAULT, Frame, WINDOW_DEFAULT, flag};
+use super::frame::{self, FRAME_BYTES_DEFAULT, FRAME_HEAD_BYTES, Frame, WINDOW_DEFAULT, flag, kind, u31};
 use super::priority::{Dependency, Urgency};
 use super::request::{Malformed, Request, read_request, skip_fields};
 use super::stream::{State, Stream, StreamId};
@@ -118,9 +118,16 @@ impl Connection {
     ) -> Result<Option<Event<'static>>, ConnectionError> {
         let stream = section.stream;
         match self.purpose(stream)? {
+            Purpose::Request if self.is_too_early(section.ends) => {
+                self.note_begin(stream);
+                let _ = skip_fields(&mut self.decoder, block, head, &self.config.head)?;
+                self.stream_error(stream, ErrorCode::REFUSED_STREAM, out, now)
+            }
             Purpose::Request => {
+                // It has begun even if it cannot be read: the GOAWAY that says so names it.
+                self.note_begin(stream);
                 let request = read_request(&mut self.decoder, block, head, &self.config.head)?;
-                self.begin(section, request, head, out, now)
+                self.begin(section, request, head, now)
             }
             Purpose::Trailers => {
                 let trailers = skip_fields(&mut self.decoder, block, head, &self.config.head)?;
@@ -141,6 +148,35 @@ impl Connection {
                 self.stream_error(stream, ErrorCode::STREAM_CLOSED, out, now)
             }
         }
+    }
+
+    /// Whether the bytes that [`Connection::next`] has left over begin a head that is not complete.
+    pub fn is_within_head(&self, rest: &[u8]) -> bool {
+        self.block.is_some() || rest.len() >= FRAME_HEAD_BYTES && rest[3] == kind::HEADERS
+    }
+
+    /// Gives a request up whose head does not come to its end: what is still to come of it is read for nothing.
+    pub fn expire_head(&mut self, rest: &[u8], out: &mut Vec<u8>, now: Time) -> Result<(), ConnectionError> {
+        let stream = match (&self.block, rest) {
+            (Some(block), _) => block.section.stream,
+            (None, &[_, _, _, kind::HEADERS, _, s0, s1, s2, s3, ..]) => u31([s0, s1, s2, s3]),
+            (None, _) => return Ok(()),
+        };
+        // Trailers are part of a body, for which somebody waits.
+        if stream <= self.last_stream || stream.is_multiple_of(2) || self.going_away.is_some() {
+            return Ok(());
+        }
+        self.spend_reset(now)?;
+        self.note_begin(stream);
+        frame::reset(stream, ErrorCode::PROTOCOL_ERROR, out);
+        self.reset_lately.push(stream);
+        Ok(())
+    }
+
+    /// Whether a client sends a body without knowing yet that it may begin with less than the standard gives it. As
+    /// with nginx, it is to try again, which it does when it has read our settings.
+    fn is_too_early(&self, ends: bool) -> bool {
+        !ends && !self.is_settled && self.config.stream_window_bytes < WINDOW_DEFAULT as u32
     }
 
     /// What the next field section of a stream is for.
@@ -177,17 +213,18 @@ impl Connection {
     fn begin(
         &mut self,
         section: Section,
-        request: Result<Request, Malformed>,
+        request: Request,
         head: &RequestHead,
-        out: &mut Vec<u8>,
         now: Time,
     ) -> Result<Option<Event<'static>>, ConnectionError> {
         let Section { stream, ends, dependency } = section;
-        self.note_begin(stream);
-        let request = match request {
-            Ok(request) if !(ends && request.content_length.is_some_and(|length| length > 0)) => request,
-            Ok(_) | Err(Malformed) => return self.stream_error(stream, ErrorCode::PROTOCOL_ERROR, out, now),
-        };
+        let mut request = request;
+        if ends && request.content_length.is_some_and(|length| length > 0) {
+            request.refuse(Malformed("\"Content-Length\" of a request without a body"));
+        }
+        if request.is_malformed {
+            self.spend_reset(now)?;
+        }
         self.idle_frames.earn(EARNED_BY_REQUEST);
         let urgency = self.urgency_of(stream, &request, head);
         let window = self.config.stream_window_bytes as i32;
@@ -195,12 +232,13 @@ impl Connection {
             id: stream,
             state: if ends { State::RemoteClosed } else { State::Open },
             send_window: self.send_window_initial,
-            // Until the client knows our settings, it may send what the standard gives it.
-            window: if self.is_settled { window } else { window.max(WINDOW_DEFAULT) },
+            window,
             window_target: window,
             held: 0,
             returned: 0,
             body_left: request.content_length,
+            chunk_bytes: FRAME_BYTES_DEFAULT,
+            is_malformed: request.is_malformed,
             urgency,
         });
         match dependency {
@@ -236,7 +274,7 @@ impl Connection {
     ) -> Result<Option<Event<'static>>, ConnectionError> {
         let stream = section.stream;
         let is_short = self.streams.get(stream).is_some_and(|stream| stream.body_left.is_some_and(|left| left > 0));
-        if !section.ends || is_short || trailers == Err(Malformed) {
+        if !section.ends || is_short || trailers.is_err() {
             return self.stream_error(stream, ErrorCode::PROTOCOL_ERROR, out, now);
         }
         self.close_remote(stream, out);

@@ -35,7 +35,7 @@ pub fn body_length(head: &RequestHead, ends: bool) -> BodyLength {
 }
 
 /// A request that was read.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct Request {
     /// Why it is to be answered with an error.
     pub refused: Option<HeadError>,
@@ -44,11 +44,22 @@ pub(super) struct Request {
     pub has_priority: bool,
     /// How many `Cookie` fields there are.
     crumbs: usize,
+    /// Whether it is none by the rules of HTTP/2.
+    pub is_malformed: bool,
 }
 
-/// The request is none: its stream is reset with PROTOCOL_ERROR (RFC 9113 §8.1.1).
+impl Request {
+    /// Has it answered with an error, after which its stream is reset.
+    pub fn refuse(&mut self, Malformed(what): Malformed) {
+        self.is_malformed = true;
+        self.refused = Some(HeadError::Malformed { what });
+    }
+}
+
+/// The request is none, for what the client sent: it is told, and its stream is reset with PROTOCOL_ERROR
+/// (RFC 9113 §8.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Malformed;
+pub(super) struct Malformed(pub &'static str);
 
 /// Reads a request from a whole field block into `head`.
 pub(super) fn read_request(
@@ -56,8 +67,9 @@ pub(super) fn read_request(
     block: &[u8],
     head: &mut RequestHead,
     limits: &HeadLimits,
-) -> Result<Result<Request, Malformed>, ConnectionError> {
+) -> Result<Request, ConnectionError> {
     head.clear();
+    head.version = Version::Http2;
     head.bytes = block.len();
     let mut text = head.fields.take_text();
     let mut reader = Reader {
@@ -68,7 +80,7 @@ pub(super) fn read_request(
         fields: 0,
         crumbs: 0,
         has_fields: false,
-        is_malformed: false,
+        malformed: None,
         refused: None,
         host: None,
         content_length: None,
@@ -77,16 +89,18 @@ pub(super) fn read_request(
     let result = decoder.decode(block, &mut text, |text, field| reader.take(text, field));
     let finished = result.map(|()| reader.finish(&mut text));
     head.fields.return_text(text);
-    let finished = finished?;
-    if let Ok(request) = &finished {
-        if request.refused.is_some() {
-            head.fields.clear();
-        } else if request.crumbs > 1 {
-            // RFC 9113 §8.2.3.
-            head.fields.join(Known::Cookie, b"; ");
-        }
+    let request = finished?.unwrap_or_else(|malformed| {
+        let mut request = Request::default();
+        request.refuse(malformed);
+        request
+    });
+    if request.refused.is_some() {
+        head.fields.clear();
+    } else if request.crumbs > 1 {
+        // RFC 9113 §8.2.3.
+        head.fields.join(Known::Cookie, b"; ");
     }
-    Ok(finished)
+    Ok(request)
 }
 
 /// Reads trailers, or a head that nobody wants, and forgets them. `head` lends its memory.
@@ -108,7 +122,7 @@ pub(super) fn skip_fields(
     text.clear();
     head.fields.return_text(text);
     result?;
-    Ok(if is_malformed { Err(Malformed) } else { Ok(()) })
+    Ok(if is_malformed { Err(Malformed("malformed trailers")) } else { Ok(()) })
 }
 
 fn bounded(list_bytes: usize, limits: &HeadLimits) -> Result<(), ConnectionError> {
@@ -168,7 +182,7 @@ struct Reader<'h> {
     crumbs: usize,
     /// Whether a field came that is not a pseudo field.
     has_fields: bool,
-    is_malformed: bool,
+    malformed: Option<Malformed>,
     refused: Option<HeadError>,
     host: Option<Range<usize>>,
     content_length: Option<Range<usize>>,
@@ -214,17 +228,14 @@ impl Reader<'_> {
             Class::Scheme => return self.keep_pseudo(field, |pseudo| &mut pseudo.scheme),
             Class::Authority => return self.keep_pseudo(field, |pseudo| &mut pseudo.authority),
             Class::Path => return self.keep_pseudo(field, |pseudo| &mut pseudo.path),
-            Class::OtherPseudo | Class::Malformed => {
-                self.is_malformed = true;
-                return false;
-            }
+            Class::OtherPseudo => return self.is_none_for("unknown pseudo-header"),
+            Class::Malformed => return self.is_none_for("invalid header name"),
         }
         self.has_fields = true;
         let treatment = TREATMENTS[field.kind.known as usize];
         let is_other_te = || !text[trimmed(text, field.value())].eq_ignore_ascii_case(b"trailers");
         if treatment == Treatment::OfConnection || treatment == Treatment::Te && is_other_te() {
-            self.is_malformed = true;
-            return false;
+            return self.is_none_for("header of a connection over HTTP/2");
         }
         if self.refused.is_some() {
             return false;
@@ -256,12 +267,24 @@ impl Reader<'_> {
     #[inline]
     fn keep_pseudo(&mut self, field: Decoded, place: impl Fn(&mut Pseudo) -> &mut Option<Range<usize>>) -> bool {
         let place = place(&mut self.pseudo);
-        if self.has_fields || place.is_some() || field.value().is_empty() || !field.is_value_clean {
-            self.is_malformed = true;
-            return false;
-        }
-        *place = Some(field.value());
-        true
+        let what = match () {
+            () if self.has_fields => "out of order pseudo-headers",
+            () if place.is_some() => "duplicate pseudo-header",
+            () if field.value().is_empty() => "empty pseudo-header",
+            () if !field.is_value_clean => "invalid pseudo-header",
+            () => {
+                *place = Some(field.value());
+                return true;
+            }
+        };
+        self.is_none_for(what)
+    }
+
+    /// Notes that the request is none; the field is not kept.
+    #[cold]
+    fn is_none_for(&mut self, what: &'static str) -> bool {
+        self.malformed.get_or_insert(Malformed(what));
+        false
     }
 
     /// Keeps a field in which nothing is wrong, and notes where it is if it is a `special` one.
@@ -288,11 +311,10 @@ impl Reader<'_> {
 
     /// Makes up what HTTP/1 says in other ways: the request line, the host, one cookie.
     fn finish(mut self, text: &mut Vec<u8>) -> Result<Request, Malformed> {
-        if self.is_malformed {
-            return Err(Malformed);
+        if let Some(malformed) = self.malformed {
+            return Err(malformed);
         }
-        let method = self.pseudo.method.clone().ok_or(Malformed)?;
-        self.head.version = Version::Http2;
+        let method = self.pseudo.method.clone().ok_or(Malformed("no :method header"))?;
         self.head.method = Method::of(&text[method.clone()]);
         if self.head.method == Method::Other && !text[method.clone()].iter().all(|&byte| is_method(byte)) {
             self.refuse(HeadError::InvalidMethod);
@@ -309,7 +331,13 @@ impl Reader<'_> {
                 }
             },
         };
-        Ok(Request { refused: self.refused, content_length, has_priority: self.has_priority, crumbs: self.crumbs })
+        Ok(Request {
+            refused: self.refused,
+            content_length,
+            has_priority: self.has_priority,
+            crumbs: self.crumbs,
+            is_malformed: false,
+        })
     }
 
     /// Writes the request line, and behind it what else there is: the scheme and the authority.
@@ -318,9 +346,9 @@ impl Reader<'_> {
         // CONNECT names a host and no more (RFC 9113 §8.5). nginx, which does not serve it, wants all of them.
         let is_connect = self.head.method == Method::Connect && scheme.is_none() && path.is_none();
         let target = if is_connect { authority } else { path };
-        let target = target.clone().ok_or(Malformed)?;
+        let target = target.clone().ok_or(Malformed("no :path header"))?;
         if scheme.is_none() && !is_connect {
-            return Err(Malformed);
+            return Err(Malformed("no :scheme header"));
         }
         let line = &mut self.head.line;
         line.extend_from_slice(&text[method]);

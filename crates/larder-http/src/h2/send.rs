@@ -29,7 +29,19 @@ impl Connection {
         }
         self.write_block(stream.0, block, ends, out);
         if ends {
-            self.close_local(stream.0, out);
+            self.end(stream, out);
+        }
+    }
+
+    /// Our side of a stream is complete, and nothing of it is to follow in `out`.
+    #[inline]
+    fn end(&mut self, stream: StreamId, out: &mut Vec<u8>) {
+        let is_malformed = self.streams.get(stream.0).is_some_and(|stream| stream.is_malformed);
+        self.close_local(stream.0, out);
+        if is_malformed {
+            frame::reset(stream.0, ErrorCode::PROTOCOL_ERROR, out);
+            self.reset_lately.push(stream.0);
+            self.forget(stream.0, out);
         }
     }
 
@@ -47,42 +59,55 @@ impl Connection {
         }
     }
 
-    /// The largest frame of a body that [`Connection::begin_data`] may begin. No larger than everybody must take,
-    /// even if the client would take more, so that streams can take turns.
-    pub fn data_frame_bytes_max(&self) -> usize {
-        frame::FRAME_BYTES_DEFAULT as usize
+    /// How much of a body a frame holds at most: `http2_chunk_size`, 16384 unless said otherwise, and no more than the
+    /// client takes.
+    pub fn set_chunk(&mut self, stream: StreamId, bytes: usize) {
+        if let Some(found) = self.streams.get_mut(stream.0) {
+            found.chunk_bytes = u32::try_from(bytes.max(1)).unwrap_or(frame::FRAME_BYTES_MAX);
+        }
     }
 
     /// Writes as much of a body as the windows allow, and says how much that was. `ends` goes out with the last
     /// byte; to end a body that has been sent, send nothing with it.
     #[inline]
     pub fn send_data(&mut self, stream: StreamId, data: &[u8], ends: bool, out: &mut Vec<u8>) -> usize {
+        let chunk_bytes = self.streams.get(stream.0).map_or(frame::FRAME_BYTES_DEFAULT, |stream| stream.chunk_bytes);
+        let frame_bytes_max = chunk_bytes.min(self.send_frame_bytes_max) as usize;
         if data.is_empty() {
-            if ends {
-                self.begin_data(stream, 0, true, out);
+            if ends && self.can_send(stream) {
+                self.write_data_head(stream, 0, true, out);
+                self.end(stream, out);
             }
             return 0;
         }
         let taken = self.capacity(stream).min(data.len());
         let mut rest = &data[..taken];
         while !rest.is_empty() {
-            let (frame, others) = rest.split_at(rest.len().min(self.data_frame_bytes_max()));
+            let (frame, others) = rest.split_at(rest.len().min(frame_bytes_max));
             rest = others;
-            self.begin_data(stream, frame.len(), ends && taken == data.len() && rest.is_empty(), out);
+            let is_last = ends && taken == data.len() && rest.is_empty();
+            self.write_data_head(stream, frame.len(), is_last, out);
             out.extend_from_slice(frame);
+            if is_last {
+                self.end(stream, out);
+            }
         }
         taken
     }
 
-    /// Writes the head of a frame whose `len` bytes the caller sends next; not more than
-    /// [`Connection::capacity`] and [`Connection::data_frame_bytes_max`].
-    ///
-    /// # Panics
-    ///
-    /// If it is more, because what the caller sends next would not be part of a frame.
+    /// Ends an answer whose last frame of a body, with its head at `at` of `out`, is still there and the last one.
+    pub fn end_data_at(&mut self, stream: StreamId, at: usize, out: &mut Vec<u8>) {
+        if let Some(flags) = out.get_mut(at + 4)
+            && self.can_send(stream)
+        {
+            *flags |= flag::END_STREAM;
+            self.end(stream, out);
+        }
+    }
+
+    /// Writes the head of a frame of `len` bytes, which is not more than may be sent.
     #[inline]
-    pub fn begin_data(&mut self, stream: StreamId, len: usize, ends: bool, out: &mut Vec<u8>) {
-        assert!(len <= self.capacity(stream).min(self.data_frame_bytes_max()), "the caller asked what may be sent");
+    fn write_data_head(&mut self, stream: StreamId, len: usize, ends: bool, out: &mut Vec<u8>) {
         let Some(found) = self.streams.get_mut(stream.0).filter(|stream| stream.may_send()) else { return };
         found.send_window -= len as i32;
         self.send_window -= len as i32;
@@ -90,9 +115,6 @@ impl Connection {
             self.idle_frames.earn(EARNED_BY_FRAME + len as u32 / 1024 * EARNED_BY_KIB);
         }
         frame::head(len, kind::DATA, if ends { flag::END_STREAM } else { 0 }, stream.0, out);
-        if ends {
-            self.close_local(stream.0, out);
-        }
     }
 
     /// Ends a stream before its time, or says that the rest of a request is not wanted (RFC 9113 §8.1: after a
@@ -112,8 +134,10 @@ impl Connection {
     /// Our side of a stream is complete.
     #[inline]
     fn close_local(&mut self, stream: u32, out: &mut Vec<u8>) {
-        self.resets.earn(1);
         let Some(found) = self.streams.get_mut(stream) else { return };
+        if !found.is_malformed {
+            self.resets.earn(1);
+        }
         match found.state {
             State::Open => found.state = State::LocalClosed,
             State::RemoteClosed => self.forget(stream, out),

@@ -43,6 +43,10 @@ pub(super) struct Stream {
     pub returned: u32,
     /// What is still to come, if the client said how long the body is.
     pub body_left: Option<u64>,
+    /// How much of a body a frame holds at most.
+    pub chunk_bytes: u32,
+    /// Whether the request is none, so that the stream is reset once that is said (RFC 9113 §8.1.1).
+    pub is_malformed: bool,
     /// The priority of RFC 9218.
     pub urgency: Urgency,
 }

@@ -29,12 +29,12 @@ pub fn encode_status(status: u16, out: &mut Vec<u8>) {
 /// Writes a field. The name may be in any case; it is written in small letters (RFC 9113 §8.2.1). What may stand
 /// in a name or a value is the caller's matter.
 ///
-/// `Set-Cookie` and `Authorization` are marked as not to be kept in tables by anyone on the way (RFC 7541 §7.1.3).
+/// Nothing is marked as never to be kept in tables (RFC 7541 §7.1.3), as nginx marks nothing: there are clients of few
+/// words that do not read such fields.
 pub fn encode_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     let known = Known::of(name);
-    let pattern = if matches!(known, Known::SetCookie | Known::Authorization) { 0x10 } else { 0 };
     let index = static_table::index_of(known, name);
-    integer::write(index, 4, pattern, out);
+    integer::write(index, 4, 0, out);
     if index == 0 {
         encode_name(name, out);
     }
@@ -125,7 +125,7 @@ mod tests {
         for (name, value, block) in [
             ("Age", "5", &[0x0f, 21 - 15, 1, b'5'][..]),
             ("Vary", "", &[0x0f, 59 - 15, 0]),
-            ("Set-Cookie", "~", &[0x1f, 55 - 15, 1, b'~']),
+            ("Set-Cookie", "~", &[0x0f, 55 - 15, 1, b'~']),
             ("X", "000", &[0, 1, b'x', 0x82, 0, 1]),
             ("\"", "\"\"", &[0, 1, b'"', 2, b'"', b'"']),
         ] {

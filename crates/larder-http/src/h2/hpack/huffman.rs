@@ -168,17 +168,18 @@ pub(super) fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<(), NotHuffman> {
             break;
         }
     }
-    // What is left may be padding: ones, and fewer than eight of them.
+    // What is left may be padding: ones, and not more than eight of them. The standard wants fewer, but nginx takes a
+    // whole byte, and there are clients that always write some.
     while count > 0 {
         let padded = bits | (u64::MAX >> count);
         let step = STEPS[(padded >> (64 - LOOKUP_BITS)) as usize];
         let (symbol, length) = match step.first_bits {
-            0 if count < 8 && padded == u64::MAX => break,
+            0 if count <= 8 && padded == u64::MAX => break,
             0 => long(padded)?,
             length => (step.symbols[0], u32::from(length)),
         };
         if length > count {
-            if count < 8 && padded == u64::MAX {
+            if count <= 8 && padded == u64::MAX {
                 break;
             }
             return Err(NotHuffman);
@@ -272,13 +273,12 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_ones_and_less_than_a_byte() {
+    fn padding_is_ones_and_not_more_than_a_byte() {
         // 'a' is 00011.
         assert_eq!(decoded(&[0b0001_1111]).as_deref(), Ok(&b"a"[..]));
         for text in [
             &[0b0001_1110][..],        // padding with a zero
             &[0b0001_1111, 0xff],      // eleven bits of padding
-            &[0xff],                   // eight bits of padding
             &[0xff, 0xff, 0xff, 0xff], // EOS
             &[0xff, 0xff, 0xff, 0xfc], // EOS
             &[0b0001_1111, 0xff, 0xff, 0xff, 0xff, 0xff],
@@ -286,6 +286,8 @@ mod tests {
         ] {
             assert_eq!(decoded(text), Err(NotHuffman), "{text:x?}");
         }
+        // "00000" with eight bits of padding, as some write it.
+        assert_eq!(decoded(&[0, 0, 0, 0, 0, 0xff]).as_deref(), Ok(&b"00000000"[..]));
         assert_eq!(decoded(&[]).as_deref(), Ok(&b""[..]));
     }
 }

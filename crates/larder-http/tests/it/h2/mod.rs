@@ -164,6 +164,7 @@ impl Server {
                     format!("data {} {}{}", stream.0, data.len(), if ends { " ends" } else { "" })
                 }
                 Event::Trailers { stream } => format!("trailers {}", stream.0),
+                Event::WrongLength { stream } => format!("wrong length {}", stream.0),
                 Event::Reset { stream, code } => format!("reset {} {}", stream.0, code.0),
                 Event::Window => "window".into(),
                 Event::GoAway => "go away".into(),

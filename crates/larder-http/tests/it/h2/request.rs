@@ -148,8 +148,15 @@ fn heads_that_are_none() {
     ];
     for (name, fields) in cases {
         let mut server = Server::new();
-        assert_eq!(server.take(&headers(1, END_STREAM, &fields)), [""; 0], "{name}");
-        assert_eq!(server.replies(), ["RST_STREAM 1 1"], "{name}");
+        assert_eq!(server.take(&headers(1, END_STREAM, &fields)), ["head 1 ends refused 400"], "{name}");
+        server.replies();
+        server.connection.send_head(StreamId(1), &[0x8c], false, &mut server.out);
+        server.connection.send_data(StreamId(1), b"bad", true, &mut server.out);
+        assert_eq!(
+            server.replies(),
+            ["HEADERS 1 1", "DATA 1 3 ends", "RST_STREAM 1 1"],
+            "{name}: it is told, then reset"
+        );
         assert_eq!(server.connection.open_streams(), 0);
         assert_eq!(server.take(&get(3)), ["head 3 ends"], "{name}: the connection goes on");
     }
@@ -182,8 +189,7 @@ fn connect_names_a_host_only() {
     assert_eq!(head.target_host(), Some(&b"a.b:443"[..]));
     assert_eq!(head.scheme(), None);
     let mut server = Server::new();
-    assert_eq!(server.take(&headers(1, 0, &[(":method", "CONNECT")])), [""; 0]);
-    assert_eq!(server.replies(), ["RST_STREAM 1 1"]);
+    assert_eq!(server.take(&headers(1, 0, &[(":method", "CONNECT")])), ["head 1 refused 400"]);
 }
 
 #[test]
@@ -206,14 +212,15 @@ fn a_body_is_as_long_as_it_was_said_to_be() {
     for (name, bytes, events) in [
         ("exactly", [data(1, 2), last_data(1, 3)].concat(), &["data 1 2", "data 1 3 ends"][..]),
         ("exactly, the end alone", [data(1, 5), last_data(1, 0)].concat(), &["data 1 5", "data 1 0 ends"]),
-        ("too short", [data(1, 2), last_data(1, 2)].concat(), &["data 1 2", "reset 1 1"]),
-        ("too long", [data(1, 2), data(1, 4)].concat(), &["data 1 2", "reset 1 1"]),
-        ("empty", last_data(1, 0), &["reset 1 1"]),
+        ("too short", [data(1, 2), last_data(1, 2)].concat(), &["data 1 2", "wrong length 1"]),
+        ("too long", [data(1, 2), data(1, 4)].concat(), &["data 1 2", "wrong length 1"]),
+        ("empty", last_data(1, 0), &["wrong length 1"]),
+        ("too long by far", [data(1, 6), data(1, 1)].concat(), &["wrong length 1", "wrong length 1"]),
     ] {
         let mut server = Server::new();
         server.take(&headers(1, 0, &five));
         assert_eq!(server.take(&bytes), events, "{name}");
-        assert_eq!(server.connection.is_open(StreamId(1)), !events.contains(&"reset 1 1"));
+        assert!(server.connection.is_open(StreamId(1)), "{name}");
     }
 }
 
@@ -228,4 +235,27 @@ fn a_block_may_be_in_many_frames() {
     assert_eq!(server.take(&bytes), ["head 1 ends"]);
     assert_eq!(text(server.heads[0].line()), "GET / HTTP/2.0");
     assert!(server.connection.heap_bytes() < 2000, "{}", server.connection.heap_bytes());
+}
+
+#[test]
+fn a_head_without_end_is_given_up() {
+    let whole = headers(1, END_STREAM, GET);
+    let block = [frame(HEADERS, END_STREAM, 1, &whole[9..12]), frame(CONTINUATION, END_HEADERS, 1, &whole[12..])];
+    for (name, first, rest) in [
+        ("part of a frame", &whole[..12], &whole[12..]),
+        ("a head of a frame", &whole[..9], &whole[9..]),
+        ("a frame of several", &block[0][..], &block[1][..]),
+    ] {
+        let mut server = Server::new();
+        assert_eq!(server.take(first), [""; 0], "{name}");
+        let left = server.left.clone();
+        assert!(server.connection.is_within_head(&left), "{name}");
+        server.connection.expire_head(&left, &mut server.out, server.now).expect("once is not too often");
+        assert_eq!(server.replies(), ["RST_STREAM 1 1"], "{name}");
+        assert_eq!(server.take(rest), [""; 0], "{name}: nobody answers the rest");
+        assert_eq!(server.take(&get(3)), ["head 3 ends"], "{name}: the connection goes on");
+    }
+    let mut server = Server::new();
+    server.take(&get(1)[..8]);
+    assert!(!server.connection.is_within_head(&server.left), "nobody knows yet what it is");
 }

@@ -77,6 +77,8 @@ fn pieces_make_no_difference() {
             "head 5 ends",
             "data 3 700",
             "trailers 3",
+            "head 7 refused 400",
+            "head 9 refused 400",
             "head 11 ends refused 400",
             "reset 5 8",
             "go away",

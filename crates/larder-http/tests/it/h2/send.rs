@@ -12,8 +12,7 @@ fn an_answer_is_a_head_a_body_and_perhaps_trailers() {
     server.take(&get(1));
     let connection = &mut server.connection;
     connection.send_head(ID, &[0x88], false, &mut server.out);
-    connection.begin_data(ID, 3, false, &mut server.out);
-    server.out.extend_from_slice(b"abc");
+    assert_eq!(connection.send_data(ID, b"abc", false, &mut server.out), 3);
     assert!(connection.can_send(ID));
     connection.send_trailers(ID, &[0, 1, b'x', 1, b'y'], &mut server.out);
     assert!(!connection.can_send(ID) && !connection.is_open(ID));

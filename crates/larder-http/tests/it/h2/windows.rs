@@ -90,13 +90,19 @@ fn what_is_sent_past_a_window_is_an_error() {
 }
 
 #[test]
-fn a_client_that_does_not_know_our_settings_may_send_what_everybody_may() {
+fn a_client_that_does_not_know_that_it_may_send_less_is_to_try_again() {
     let mut server = Server::silent(&small());
-    server.take(&[PREFACE, &settings(&[]), &post(1)].concat());
-    assert_eq!(server.take(&data(1, 16_000)), ["data 1 16000"]);
+    server.take(&[PREFACE, &settings(&[])].concat());
+    server.out.clear();
+    assert_eq!(server.take(&[post(1), data(1, 16_000)].concat()), [""; 0]);
+    assert_eq!(server.replies(), ["RST_STREAM 1 7"]);
+    assert_eq!(server.take(&get(3)), ["head 3 ends"], "without a body there is nothing to know");
     server.take(&frame(SETTINGS, ACK, 0, &[]));
-    server.take(&post(3));
-    assert_eq!(server.take(&data(3, 101)), ["reset 3 3"]);
+    assert_eq!(server.take(&post(5)), ["head 5"]);
+    assert_eq!(server.take(&data(5, 101)), ["reset 5 3"]);
+    let mut server = Server::silent(&Config::default());
+    server.take(&[PREFACE, &settings(&[]), &post(1)].concat());
+    assert_eq!(server.take(&data(1, 16_000)), ["data 1 16000"], "as much as everybody may");
 }
 
 #[test]
