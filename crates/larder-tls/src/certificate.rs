@@ -83,18 +83,29 @@ pub fn fingerprint(der: &[u8]) -> String {
     })
 }
 
+/// Base64, with what would mean something else in a path percent-encoded.
+pub fn base64_escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 3 / 2);
+    base64(bytes, &mut text);
+    text.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D")
+}
+
+fn base64(bytes: &[u8], text: &mut String) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for place in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if place <= group.len() { digit as char } else { '=' });
+        }
+    }
+}
+
 /// A certificate in PEM, as `$ssl_client_raw_cert`.
 pub fn pem(der: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
     for line in der.chunks(48) {
-        for group in line.chunks(3) {
-            let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-            for place in 0..4 {
-                let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
-                text.push(if place <= group.len() { digit as char } else { '=' });
-            }
-        }
+        base64(line, &mut text);
         text.push('\n');
     }
     text.push_str("-----END CERTIFICATE-----\n");

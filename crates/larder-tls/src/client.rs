@@ -92,7 +92,7 @@ impl ClientConfig {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(OriginVerifier { authorities, algorithms }));
         let mut config = match &options.certificate {
-            Some(key) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key.inner().clone()))),
+            Some(key) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key.inner()))),
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols.clone_from(&options.alpn);

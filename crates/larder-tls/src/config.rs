@@ -22,6 +22,8 @@ const EARLY_DATA_SESSIONS: usize = 20_480;
 pub struct ServerOptions {
     /// `ssl_certificate` and its key, one for each kind of key. May be empty where every connection brings its own.
     pub certificates: Vec<CertifiedKey>,
+    /// What else a session rests on: the names of certificates that come from variables.
+    pub context: Vec<Vec<u8>>,
     /// `ssl_protocols`; empty stands for all there are.
     pub protocols: Vec<Protocol>,
     /// `ssl_ciphers`.
@@ -57,6 +59,7 @@ impl ServerOptions {
     pub fn new(certificates: Vec<CertifiedKey>, clock: Clock) -> Self {
         Self {
             certificates,
+            context: Vec::new(),
             protocols: Vec::new(),
             ciphers: None,
             tls13_ciphers: None,
@@ -160,14 +163,14 @@ impl ServerConfig {
     /// The same with another certificate, for one connection.
     pub(crate) fn with_certificate(&self, key: &CertifiedKey) -> Arc<rustls::ServerConfig> {
         let mut config = rustls::ServerConfig::clone(&self.rustls);
-        config.cert_resolver = Arc::new(sign::SingleCertAndKey::from(key.inner().clone()));
+        config.cert_resolver = Arc::new(sign::SingleCertAndKey::from(key.inner()));
         Arc::new(config)
     }
 
     /// For a validation by tls-alpn-01 (RFC 8737): nothing but a handshake with this certificate.
     pub(crate) fn for_acme(&self, key: &CertifiedKey) -> Arc<rustls::ServerConfig> {
         let mut config = rustls::ServerConfig::clone(&self.rustls);
-        config.cert_resolver = Arc::new(sign::SingleCertAndKey::from(key.inner().clone()));
+        config.cert_resolver = Arc::new(sign::SingleCertAndKey::from(key.inner()));
         config.alpn_protocols = vec![ACME_TLS.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
@@ -192,6 +195,7 @@ fn context(options: &ServerOptions) -> [u8; 32] {
     for certificate in &options.certificates {
         certificate.chain().take(1).for_each(&mut add);
     }
+    options.context.iter().for_each(|name| add(name));
     let verify = &options.verify;
     add(&[verify.mode as u8]);
     if verify.mode != VerifyMode::Off {
@@ -209,15 +213,21 @@ fn context(options: &ServerOptions) -> [u8; 32] {
 /// The certificates of a server, the one that is cheapest to sign with first.
 #[derive(Debug)]
 struct Certificates {
-    keys: Vec<Arc<sign::CertifiedKey>>,
+    keys: Vec<CertifiedKey>,
     /// The suites of the versions that are spoken.
     suites: Vec<SupportedCipherSuite>,
 }
 
 impl Certificates {
     fn new(certificates: &[CertifiedKey], suites: Vec<SupportedCipherSuite>) -> Self {
-        let mut keys: Vec<_> = certificates.iter().map(|certificate| certificate.inner().clone()).collect();
-        keys.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
+        // Of one kind the last one counts, as with OpenSSL.
+        let algorithm = |key: &CertifiedKey| key.inner().key.algorithm();
+        let mut keys: Vec<CertifiedKey> = Vec::new();
+        for key in certificates {
+            keys.retain(|other| algorithm(other) != algorithm(key));
+            keys.push(key.clone());
+        }
+        keys.sort_by_key(|key| algorithm(key) == SignatureAlgorithm::RSA);
         Self { keys, suites }
     }
 }
@@ -225,12 +235,12 @@ impl Certificates {
 impl ResolvesServerCert for Certificates {
     /// The first one whose signatures the client takes; else the first, for which rustls then says what is missing.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<sign::CertifiedKey>> {
-        let fits = |key: &&Arc<sign::CertifiedKey>| {
+        let fits = |key: &Arc<sign::CertifiedKey>| {
             let algorithm = key.key.algorithm();
             let usable = |suite: &&SupportedCipherSuite| suite.usable_for_signature_algorithm(algorithm);
             key.key.choose_scheme(hello.signature_schemes()).is_some()
                 && self.suites.iter().filter(usable).any(|suite| hello.cipher_suites().contains(&suite.suite()))
         };
-        self.keys.iter().find(fits).or(self.keys.first()).cloned()
+        self.keys.iter().map(CertifiedKey::inner).find(fits).or(self.keys.first().map(CertifiedKey::inner))
     }
 }

@@ -69,6 +69,11 @@ impl Facts {
     }
 
     pub(crate) fn session_id(&self) -> String {
-        self.server_hello_session_id.iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(&self.server_hello_session_id)
     }
+}
+
+/// Bytes as `$ssl_session_id` shows them.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

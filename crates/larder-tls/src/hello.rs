@@ -33,6 +33,8 @@ pub struct Hello {
     pub signature_schemes: Box<[u16]>,
     /// Protocol versions: 0x0304 is TLS 1.3, 0x0303 is TLS 1.2.
     pub versions: Box<[u16]>,
+    /// A digest of the session that the client wants to go on with in TLS 1.3: of the first ticket it shows.
+    pub session: Option<[u8; 32]>,
 }
 
 /// Why bytes are no ClientHello.
@@ -198,11 +200,19 @@ fn read_body(body: &[u8]) -> Option<Hello> {
             10 => hello.groups = content.long()?.u16s()?,
             13 => hello.signature_schemes = content.long()?.u16s()?,
             16 => hello.alpn = protocols(content)?,
+            41 => hello.session = Some(first_ticket(content)?),
             43 => hello.versions = content.short()?.u16s()?,
             _ => {}
         }
     }
     Some(hello)
+}
+
+/// RFC 8446 §4.2.11.
+fn first_ticket(mut content: Input<'_>) -> Option<[u8; 32]> {
+    let ticket = content.long()?.long()?;
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, ticket.0);
+    digest.as_ref().try_into().ok()
 }
 
 /// The host name in a `server_name` extension. One that is no name of a host is as good as none.

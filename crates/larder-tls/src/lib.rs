@@ -21,6 +21,7 @@ mod hello;
 mod key;
 mod link;
 mod names;
+mod ocsp;
 mod record;
 mod session;
 mod tickets;
@@ -28,7 +29,9 @@ mod verify;
 
 pub use alert::unrecognized_name_alert;
 pub use cache::SessionCache;
-pub use certificate::{CertificateError, CertificateFacts, fingerprint, pem, pem_escaped, pem_indented};
+pub use certificate::{
+    CertificateError, CertificateFacts, base64_escaped, fingerprint, pem, pem_escaped, pem_indented,
+};
 pub use choices::Protocol;
 pub use client::{ClientConfig, ClientOptions, ClientSession};
 pub use clock::Clock;
@@ -37,6 +40,7 @@ pub use error::{Notice, SessionError, TlsError};
 pub use hello::{Hello, HelloError};
 pub use key::{CertifiedKey, KeyError, pem_certificates, pem_revocation_lists};
 pub use link::{Read, State};
+pub use ocsp::{OcspError, OcspQuestion, ocsp_responder};
 pub use session::Session;
 pub use tickets::{TicketKeyError, TicketKeys};
 pub use verify::{ClientVerdict, Refusal, Verify, VerifyMode};

@@ -6,6 +6,7 @@ use crate::error::SessionError;
 use crate::hello::Hello;
 use crate::key::CertifiedKey;
 use crate::link::{Link, Read};
+use crate::ocsp::OcspQuestion;
 use crate::verify::ClientVerdict;
 use rustls::server::UnbufferedServerConnection;
 use std::io::IoSlice;
@@ -127,9 +128,12 @@ impl Session {
         self.link.facts().is_resumed
     }
 
-    /// `$ssl_session_id`, hexadecimal. TLS 1.3 has none.
+    /// `$ssl_session_id`, hexadecimal. In TLS 1.3 only a session that goes on has one: a digest of its ticket.
     pub fn session_id(&self) -> String {
-        self.link.facts().session_id()
+        match self.hello.session {
+            Some(session) if self.is_resumed() && self.protocol() == "TLSv1.3" => crate::facts::hexadecimal(&session),
+            _ => self.link.facts().session_id(),
+        }
     }
 
     /// `$ssl_early_data`: what was read so far may be a replay, for the handshake is not over.
@@ -150,6 +154,22 @@ impl Session {
     /// `$ssl_client_verify`. What to do about it, [`crate::VerifyMode::refuses`] says.
     pub fn client_verdict(&self) -> ClientVerdict {
         self.verdict
+    }
+
+    /// What is to be asked about the client's certificate, if it is good so far: each question with the certificate it
+    /// is about.
+    pub fn ocsp_questions(&self, leaf_only: bool) -> Vec<(OcspQuestion, Vec<u8>)> {
+        match (&self.config.authorities, self.verdict) {
+            (Some(authorities), ClientVerdict::Success) => {
+                crate::ocsp::questions(&self.link.facts().peer_certificates, authorities.trusted(), leaf_only)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The client's certificate is worth nothing after all, for this reason.
+    pub fn refuse_client(&mut self, reason: &'static str) {
+        self.verdict = ClientVerdict::Failed(reason);
     }
 
     /// The configuration it was accepted with.

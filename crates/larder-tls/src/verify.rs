@@ -1,13 +1,19 @@
 //! Verifying the certificates of peers: chains, depth, revocation, and OpenSSL's words for what is wrong.
 
+mod chain;
+mod signature;
+
 use crate::certificate::CertificateFacts;
 use crate::clock::Clock;
 use crate::error::TlsError;
+pub(crate) use chain::is_signed;
+use chain::{Judge, Purpose};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use signature::{verify_tls12, verify_tls13};
 use std::sync::Arc;
 use webpki::{
     CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList, RevocationCheckDepth,
@@ -15,6 +21,7 @@ use webpki::{
 };
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
+use x509_parser::revocation_list::CertificateRevocationList;
 
 /// What is asked of a client: `ssl_verify_client`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,12 +78,13 @@ impl ClientVerdict {
             return 0;
         };
         match reason {
-            "unable to get certificate CRL" => 3,
+            NO_CRL => 3,
             "certificate signature failure" => 7,
             "CRL signature failure" => 8,
             NOT_YET_VALID => 9,
             EXPIRED => 10,
-            "CRL has expired" => 12,
+            "CRL is not yet valid" => 11,
+            CRL_EXPIRED => 12,
             SELF_SIGNED => 18,
             SELF_SIGNED_IN_CHAIN => 19,
             NO_ISSUER => 20,
@@ -87,6 +95,7 @@ impl ClientVerdict {
             "path length constraint exceeded" => 25,
             "unsuitable certificate purpose" => 26,
             "unhandled critical extension" => 34,
+            "key usage does not include CRL signing" => 35,
             "permitted subtree violation" => 47,
             _ => 28,
         }
@@ -131,6 +140,8 @@ const NO_ISSUER: &str = "unable to get local issuer certificate";
 const FIRST_UNVERIFIED: &str = "unable to verify the first certificate";
 const EXPIRED: &str = "certificate has expired";
 const NOT_YET_VALID: &str = "certificate is not yet valid";
+const NO_CRL: &str = "unable to get certificate CRL";
+const CRL_EXPIRED: &str = "CRL has expired";
 const UNREADABLE: &str = "certificate rejected";
 
 /// What decides about chains.
@@ -139,7 +150,9 @@ pub(crate) struct Authorities {
     anchors: Vec<TrustAnchor<'static>>,
     /// The trusted certificates themselves: OpenSSL also takes one of them as the peer's own.
     trusted: Vec<Vec<u8>>,
-    revocation: Vec<CertRevocationList<'static>>,
+    /// `None` with lists that webpki does not read, such as those of version 1.
+    revocation: Option<Vec<CertRevocationList<'static>>>,
+    revocation_lists: Vec<Vec<u8>>,
     depth: usize,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -154,36 +167,53 @@ impl Authorities {
                 Err(error) => return Err(TlsError::Authority(error.to_string().into())),
             }
         }
-        let mut revocation = Vec::new();
+        let mut revocation = Some(Vec::new());
         for der in &verify.revocation_lists {
+            if let Err(error) = CertificateRevocationList::from_der(der) {
+                return Err(TlsError::Revocation(error.to_string().into()));
+            }
             match OwnedCertRevocationList::from_der(der) {
-                Ok(list) => revocation.push(CertRevocationList::Owned(list)),
-                Err(error) => return Err(TlsError::Revocation(error.to_string().into())),
+                Ok(list) => revocation.iter_mut().for_each(|lists| lists.push(CertRevocationList::Owned(list.clone()))),
+                Err(_) => revocation = None,
             }
         }
         let algorithms = provider.signature_verification_algorithms;
-        Ok(Self { anchors, trusted, revocation, depth: verify.depth as usize, algorithms })
+        let revocation_lists = verify.revocation_lists.clone();
+        Ok(Self { anchors, trusted, revocation, revocation_lists, depth: verify.depth as usize, algorithms })
     }
 
-    /// Whether `chain`, the peer's own certificate first, leads to a trusted authority; if not, OpenSSL's reason.
+    /// The trusted certificates, DER.
+    pub(crate) fn trusted(&self) -> &[Vec<u8>] {
+        &self.trusted
+    }
+
+    /// Whether `leaf`, shown with `others`, leads to a trusted authority; if not, OpenSSL's reason.
     fn check(
         &self,
         leaf: &[u8],
         others: &[CertificateDer<'_>],
         now: UnixTime,
-        usage: KeyUsage,
+        purpose: Purpose,
     ) -> Result<(), &'static str> {
-        let seconds = now.as_secs();
-        if self.trusted.iter().any(|trusted| trusted == leaf) {
-            let facts = CertificateFacts::read(leaf).map_err(|_| UNREADABLE)?;
-            return validity(&facts, seconds);
+        if self.is_plainly_good(leaf, others, now, purpose) {
+            return Ok(());
         }
-        let der = CertificateDer::from(leaf);
-        let leaf_certificate = match EndEntityCert::try_from(&der) {
-            Ok(certificate) => certificate,
-            Err(error) => return Err(reason(&error)),
+        let judge = Judge {
+            trusted: &self.trusted,
+            revocation_lists: &self.revocation_lists,
+            depth: self.depth,
+            purpose,
+            now_secs: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
         };
-        let lists: Vec<&CertRevocationList<'_>> = self.revocation.iter().collect();
+        judge.check(leaf, others)
+    }
+
+    /// Whether webpki finds nothing wrong. What it does not like may still be good for OpenSSL.
+    fn is_plainly_good(&self, leaf: &[u8], others: &[CertificateDer<'_>], now: UnixTime, purpose: Purpose) -> bool {
+        let Some(lists) = &self.revocation else { return false };
+        let der = CertificateDer::from(leaf);
+        let Ok(leaf_certificate) = EndEntityCert::try_from(&der) else { return false };
+        let lists: Vec<&CertRevocationList<'_>> = lists.iter().collect();
         let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|builder| {
             builder
                 .with_depth(RevocationCheckDepth::Chain)
@@ -198,22 +228,14 @@ impl Authorities {
             }
             Ok(())
         };
-        let result = leaf_certificate.verify_for_usage(
-            self.algorithms.all,
-            &self.anchors,
-            others,
-            now,
-            usage,
-            revocation,
-            Some(&within_depth),
-        );
-        match result {
-            Ok(_) => Ok(()),
-            Err(webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity) => {
-                Err(untrusted(leaf, others, seconds))
-            }
-            Err(error) => Err(reason(&error)),
-        }
+        let usage = match purpose {
+            Purpose::Client => KeyUsage::client_auth(),
+            Purpose::Server => KeyUsage::server_auth(),
+        };
+        let algorithms = self.algorithms.all;
+        leaf_certificate
+            .verify_for_usage(algorithms, &self.anchors, others, now, usage, revocation, Some(&within_depth))
+            .is_ok()
     }
 
     /// The verdict about a client's chain.
@@ -222,61 +244,10 @@ impl Authorities {
             return ClientVerdict::None;
         };
         let others: Vec<CertificateDer<'_>> = others.iter().map(|der| CertificateDer::from(&**der)).collect();
-        match self.check(leaf, &others, clock.unix_time(), KeyUsage::client_auth()) {
+        match self.check(leaf, &others, clock.unix_time(), Purpose::Client) {
             Ok(()) => ClientVerdict::Success,
             Err(reason) => ClientVerdict::Failed(reason),
         }
-    }
-}
-
-/// Which of OpenSSL's words fits a chain that leads to nobody we trust.
-fn untrusted(leaf: &[u8], others: &[CertificateDer<'_>], now: u64) -> &'static str {
-    let Ok(leaf) = CertificateFacts::read(leaf) else {
-        return UNREADABLE;
-    };
-    if let Err(reason) = validity(&leaf, now) {
-        return reason;
-    }
-    if leaf.is_self_issued {
-        return SELF_SIGNED;
-    }
-    let others: Vec<CertificateFacts> = others.iter().filter_map(|der| CertificateFacts::read(der).ok()).collect();
-    if !others.iter().any(|other| other.subject == leaf.issuer) {
-        return FIRST_UNVERIFIED;
-    }
-    if others.iter().any(|other| other.is_self_issued) { SELF_SIGNED_IN_CHAIN } else { NO_ISSUER }
-}
-
-fn validity(facts: &CertificateFacts, now: u64) -> Result<(), &'static str> {
-    let now = i64::try_from(now).unwrap_or(i64::MAX);
-    if now < facts.not_before {
-        return Err(NOT_YET_VALID);
-    }
-    if now > facts.not_after {
-        return Err(EXPIRED);
-    }
-    Ok(())
-}
-
-/// OpenSSL's `X509_verify_cert_error_string` for the errors of our library.
-fn reason(error: &webpki::Error) -> &'static str {
-    use webpki::Error as E;
-    match error {
-        E::CertExpired { .. } => EXPIRED,
-        E::CertNotValidYet { .. } => NOT_YET_VALID,
-        E::CertRevoked => "certificate revoked",
-        E::CrlExpired { .. } => "CRL has expired",
-        E::UnknownRevocationStatus | E::IssuerNotCrlSigner => "unable to get certificate CRL",
-        E::InvalidCrlSignatureForPublicKey => "CRL signature failure",
-        E::InvalidSignatureForPublicKey => "certificate signature failure",
-        E::MaximumPathDepthExceeded => "certificate chain too long",
-        E::PathLenConstraintViolated => "path length constraint exceeded",
-        E::NameConstraintViolation => "permitted subtree violation",
-        E::RequiredEkuNotFoundContext(_) => "unsuitable certificate purpose",
-        E::EndEntityUsedAsCa => "invalid CA certificate",
-        E::UnsupportedCriticalExtension => "unhandled critical extension",
-        E::UnknownIssuer => NO_ISSUER,
-        _ => UNREADABLE,
     }
 }
 
@@ -296,7 +267,13 @@ impl AnyClient {
             let der = CertificateDer::from(der.as_slice());
             anchor_from_trusted_cert(&der).ok().map(|anchor| DistinguishedName::in_sequence(anchor.subject.as_ref()))
         };
-        let subjects = verify.authorities.iter().filter_map(subject).collect();
+        let mut subjects: Vec<DistinguishedName> = Vec::new();
+        for subject in verify.authorities.iter().filter_map(subject) {
+            // Each name once, as OpenSSL sends them.
+            if !subjects.iter().any(|known| known.as_ref() == subject.as_ref()) {
+                subjects.push(subject);
+            }
+        }
         Self { subjects, algorithms: provider.signature_verification_algorithms }
     }
 }
@@ -325,7 +302,7 @@ impl ClientCertVerifier for AnyClient {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+        verify_tls12(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -334,7 +311,7 @@ impl ClientCertVerifier for AnyClient {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+        verify_tls13(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -362,7 +339,7 @@ impl ServerCertVerifier for OriginVerifier {
         let Some(authorities) = &self.authorities else {
             return Ok(ServerCertVerified::assertion());
         };
-        authorities.check(leaf, others, now, KeyUsage::server_auth()).map_err(|reason| refusal(reason.to_owned()))?;
+        authorities.check(leaf, others, now, Purpose::Server).map_err(|reason| refusal(reason.to_owned()))?;
         if !is_for(leaf, name) {
             return Err(refusal(format!("certificate does not match \"{}\"", name.to_str())));
         }
@@ -375,7 +352,7 @@ impl ServerCertVerifier for OriginVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+        verify_tls12(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -384,7 +361,7 @@ impl ServerCertVerifier for OriginVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+        verify_tls13(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -394,10 +371,9 @@ impl ServerCertVerifier for OriginVerifier {
 
 /// Whether a certificate names the host. One without names for hosts is judged by its common name, as OpenSSL does.
 fn is_for(leaf: &CertificateDer<'_>, name: &ServerName<'_>) -> bool {
-    let Ok(certificate) = EndEntityCert::try_from(leaf) else {
-        return false;
-    };
-    if certificate.verify_is_valid_for_subject_name(name).is_ok() {
+    // One of version 1 has no names but the common one.
+    let certificate = EndEntityCert::try_from(leaf);
+    if certificate.is_ok_and(|certificate| certificate.verify_is_valid_for_subject_name(name).is_ok()) {
         return true;
     }
     let ServerName::DnsName(wanted) = name else {

@@ -4,6 +4,7 @@ mod legacy;
 mod pem;
 
 use crate::certificate::{CertificateError, CertificateFacts, public_key};
+use arc_swap::ArcSwap;
 pub use pem::{certificates as pem_certificates, revocation_lists as pem_revocation_lists};
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
@@ -14,6 +15,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct CertifiedKey {
     inner: Arc<sign::CertifiedKey>,
+    /// The same with what is stapled to it now; of all clones.
+    shown: Arc<ArcSwap<sign::CertifiedKey>>,
 }
 
 /// Why a certificate and its key cannot be used. Never holds anything secret.
@@ -92,7 +95,19 @@ impl CertifiedKey {
             return Err(KeyError::Mismatch);
         }
         let certified = sign::CertifiedKey::new(chain.into_iter().map(CertificateDer::from).collect(), key);
-        Ok(Self { inner: Arc::new(certified) })
+        Ok(Self::of(certified))
+    }
+
+    fn of(certified: sign::CertifiedKey) -> Self {
+        let inner = Arc::new(certified);
+        Self { shown: Arc::new(ArcSwap::new(Arc::clone(&inner))), inner }
+    }
+
+    /// Staples another OCSP response (DER) from now on, also where clones of this are in use. Empty bytes staple nothing.
+    pub fn staple(&self, response: &[u8]) {
+        let mut certified = sign::CertifiedKey::clone(&self.inner);
+        certified.ocsp = (!response.is_empty()).then(|| response.to_vec());
+        self.shown.store(Arc::new(certified));
     }
 
     /// The same with an OCSP response (DER) that is stapled to every handshake. Empty bytes staple nothing.
@@ -100,7 +115,7 @@ impl CertifiedKey {
     pub fn with_ocsp(&self, response: &[u8]) -> Self {
         let mut inner = sign::CertifiedKey::clone(&self.inner);
         inner.ocsp = (!response.is_empty()).then(|| response.to_vec());
-        Self { inner: Arc::new(inner) }
+        Self::of(inner)
     }
 
     /// What the server's own certificate says.
@@ -114,8 +129,9 @@ impl CertifiedKey {
         self.inner.cert.iter().map(AsRef::as_ref)
     }
 
-    pub(crate) fn inner(&self) -> &Arc<sign::CertifiedKey> {
-        &self.inner
+    /// What the handshakes of now are made with.
+    pub(crate) fn inner(&self) -> Arc<sign::CertifiedKey> {
+        self.shown.load_full()
     }
 }
 
