@@ -145,6 +145,25 @@ impl Zone {
         variants
     }
 
+    /// Drops every key that begins with `prefix`, from memory and disk. A fetch that runs will not be stored.
+    ///
+    /// Looks at every entry in memory: not for a thread that others wait for. What is on disk is hidden at once, and
+    /// found out when it is read.
+    pub fn purge_prefix(&self, prefix: &[u8], now: Time) {
+        let in_memory = self.forget_prefix(prefix);
+        self.shelves.load().ban(prefix, now);
+        // As in a purge: between the two a lookup may have read what was still on a disk.
+        self.forget_prefix(prefix);
+        self.counts.purged.fetch_add(in_memory as u64, Ordering::Relaxed);
+    }
+
+    /// Drops every key that begins with `prefix` from memory, and gives their number.
+    fn forget_prefix(&self, prefix: &[u8]) -> usize {
+        let era = self.era();
+        let keep = |entry: &Entry| entry.era() != era || !entry.key_bytes().starts_with(prefix);
+        self.memory.shelf().sweep_all(keep)
+    }
+
     /// Drops a key from memory, and gives the number of its variants there.
     pub fn forget(&self, key: &KeyRef<'_>) -> usize {
         let hash = shelf_hash(key, self.era());

@@ -106,6 +106,19 @@ impl Run {
                     }
                 }
             }
+            16 => {
+                // Of one key, and seldom of all.
+                let banned = if self.random.below(8) == 0 { 0..KEYS } else { key..key + 1 };
+                let prefix = if banned.end - banned.start == 1 { Self::key(key) } else { "https://".to_owned() };
+                shelf.ban(prefix.as_bytes(), now);
+                for key in banned {
+                    for variant in [0, 1] {
+                        let history = self.histories.entry((key, variant)).or_default();
+                        history.done.push(Step::Removed);
+                        history.removed = Some(history.done.len() - 1);
+                    }
+                }
+            }
             14 => {
                 if shelf.flush_blocking() {
                     for history in self.histories.values_mut() {

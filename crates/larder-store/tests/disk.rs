@@ -364,6 +364,78 @@ fn a_clear_takes_everything_also_when_a_file_asks_for_it() {
 }
 
 #[test]
+fn a_ban_takes_what_was_stored_before_it_also_after_a_restart() {
+    let site = Site::new(16 * MB);
+    let shelf = site.open();
+    let count = |shelf: &DiskShelf, key: &str| read(shelf, key, 1000).len();
+    for key in ["/a/1", "/a/2", "/b"] {
+        shelf.store(page(key, 0, "before"), 1000).expect("there is room");
+    }
+    // Also what waits to be written.
+    shelf.ban(b"/a/", 1000);
+    assert!(shelf.flush_blocking());
+    shelf.store(page("/a/2", 0, "after"), 1000).expect("there is room");
+    assert!(shelf.flush_blocking());
+    let holds = |shelf: &DiskShelf| {
+        assert_eq!((count(shelf, "/a/1"), count(shelf, "/b")), (0, 1));
+        assert_eq!(body_of(&read(shelf, "/a/2", 1000)[0]), &Bytes::from("after"));
+    };
+    holds(&shelf);
+    let seen = Inspect::open(site.dir.path()).expect("it is a shelf");
+    let mut live = Vec::new();
+    seen.records(|record| live.extend(record.live.then(|| record.key.to_vec()))).expect("it can be read");
+    live.sort();
+    assert_eq!(live, [b"/a/2".to_vec(), b"/b".to_vec()]);
+    shelf.stop();
+    let shelf = site.open();
+    holds(&shelf);
+    shelf.clear();
+    assert!(shelf.flush_blocking());
+    assert!(!site.dir.path().join("larder.bans").exists());
+    shelf.store(page("/a/1", 0, "new"), 1000).expect("there is room");
+    assert!(shelf.flush_blocking());
+    assert_eq!(count(&shelf, "/a/1"), 1);
+}
+
+#[test]
+fn bans_that_cannot_be_read_clear_the_shelf() {
+    let site = Site::new(16 * MB);
+    let shelf = site.open();
+    shelf.store(page("/a", 0, "body"), 1000).expect("there is room");
+    shelf.store(page("/b", 0, "body"), 1000).expect("there is room");
+    shelf.ban(b"/a", 1000);
+    assert!(shelf.flush_blocking());
+    shelf.stop();
+    std::fs::write(site.dir.path().join("larder.bans"), "damaged").expect("it is written");
+    let shelf = site.open();
+    assert_eq!((read(&shelf, "/a", 1000).len(), read(&shelf, "/b", 1000).len()), (0, 0));
+}
+
+#[test]
+fn a_ban_is_forgotten_when_what_it_hides_has_left() {
+    let site = Site::new(16 * MB);
+    let shelf = site.open();
+    shelf.store(page("/a", 0, "body"), 1000).expect("there is room");
+    shelf.ban(b"/a", 1000);
+    assert!(shelf.flush_blocking());
+    assert!(site.dir.path().join("larder.bans").exists());
+    for _ in 0..3 {
+        shelf.tick(9001);
+        shelf.flush_blocking();
+    }
+    assert_eq!(shelf.stats().segments, 0);
+    assert!(!site.dir.path().join("larder.bans").exists());
+    // What is stored after a restart comes after the ban, although no segment is there that says so.
+    shelf.ban(b"/a", 9002);
+    assert!(shelf.flush_blocking());
+    shelf.stop();
+    let shelf = site.open();
+    shelf.store(page("/a", 0, "new"), 9003).expect("there is room");
+    assert!(shelf.flush_blocking());
+    assert_eq!(read(&shelf, "/a", 9003).len(), 1);
+}
+
+#[test]
 fn the_shelf_waits_until_another_lets_go_of_the_folder() {
     let site = Site::new(16 * MB);
     let first = site.open();
@@ -379,6 +451,33 @@ fn the_shelf_waits_until_another_lets_go_of_the_folder() {
     assert_eq!(read(&second, "key", 1000).len(), 1);
     let waited = |event: &&DiskEvent| matches!(event, DiskEvent::Waiting { .. });
     assert_eq!(site.events.lock().unwrap().iter().filter(waited).count(), 1);
+}
+
+#[test]
+fn what_was_made_anew_while_another_had_the_folder_does_not_come_back_old() {
+    let site = Site::new(16 * MB);
+    let first = site.open();
+    for key in ["kept", "renewed", "purged"] {
+        first.store(page(key, 0, "old"), 1000).expect("there is room");
+    }
+    let second = DiskShelf::open(site.options());
+    assert!(!second.flush_blocking());
+    assert_eq!(second.store(page("renewed", 0, "new"), 1000), Err(Skipped::Out));
+    second.remove(b"purged", None, 1000);
+    first.stop();
+    while second.state() != DiskState::Serving {
+        std::thread::yield_now();
+    }
+    let count = |shelf: &DiskShelf, key| read(shelf, key, 1000).len();
+    for (key, expected) in [("kept", 1), ("renewed", 0), ("purged", 0)] {
+        assert_eq!(count(&second, key), expected, "{key}");
+    }
+    assert!(second.flush_blocking());
+    second.stop();
+    let third = site.open();
+    for (key, expected) in [("kept", 1), ("renewed", 0), ("purged", 0)] {
+        assert_eq!(count(&third, key), expected, "{key}, after a restart");
+    }
 }
 
 #[test]

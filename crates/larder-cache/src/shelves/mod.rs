@@ -157,6 +157,11 @@ impl Shelves {
         self.of(key).map(|shelf| shelf.remove(key, None, now.secs())).max().unwrap_or(0)
     }
 
+    /// Drops everything whose key begins with `prefix`.
+    pub(crate) fn ban(&self, prefix: &[u8], now: Time) {
+        self.iter().for_each(|shelf| shelf.ban(prefix, now.secs()));
+    }
+
     /// Drops a variant.
     pub(crate) fn remove_variant(&self, key: &[u8], object: &Object, now: Time) {
         for shelf in self.of(key) {

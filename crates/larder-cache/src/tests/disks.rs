@@ -156,6 +156,53 @@ fn a_purge_holds_after_the_shelf_is_opened_anew() {
 }
 
 #[test]
+fn a_purge_by_a_prefix_takes_what_is_in_memory_and_what_is_on_disk() {
+    let folder = folder();
+    let disk = open(folder.path());
+    let mut worker = on(&disk);
+    put(&mut worker, &[], "", "one", 0);
+    assert!(disk.shelf.flush_blocking());
+    let mut other = on(&disk);
+    for prefix in [&KEY[..KEY.len() - 1], b"another"] {
+        worker.zone.purge_prefix(prefix, at(1));
+        assert_eq!(find(&mut worker, &[], 1), "miss", "in this memory");
+        // Its own memory never had it.
+        assert_eq!(find(&mut other, &[], 1), "miss", "on the disk");
+    }
+    put(&mut worker, &[], "", "two", 2);
+    worker.zone.purge_prefix(b"another", at(3));
+    assert_eq!(find(&mut worker, &[], 3), "hit two");
+    assert!(disk.shelf.flush_blocking());
+    disk.shelf.stop();
+    let disk = open(folder.path());
+    assert_eq!(find(&mut on(&disk), &[], 3), "hit two");
+}
+
+#[test]
+fn a_purge_by_a_prefix_holds_against_lookups_that_read_the_disk_meanwhile() {
+    let folder = folder();
+    let disk = open(folder.path());
+    for _ in 0..100 {
+        put(&mut on(&disk), &[], "", "one", 0);
+        assert!(disk.shelf.flush_blocking());
+        let mut worker = on(&disk);
+        let zone = Arc::clone(&worker.zone);
+        let mut other = Worker::new(&zone);
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(move || {
+                for _ in 0..50 {
+                    find(&mut other, &[], 1);
+                }
+            });
+            zone.purge_prefix(b"", at(1));
+            assert_eq!(find(&mut worker, &[], 1), "miss");
+            reading.join().expect("a lookup does not panic");
+        });
+        assert_eq!(find(&mut worker, &[], 1), "miss");
+    }
+}
+
+#[test]
 fn a_purge_holds_against_lookups_that_read_the_disk_meanwhile() {
     let folder = folder();
     let disk = open(folder.path());

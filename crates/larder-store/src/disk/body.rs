@@ -249,7 +249,7 @@ fn fault(shared: &Shared, why: NoPage) -> io::Error {
             shared.counters.corrupt.add(1);
             io::ErrorKind::InvalidData.into()
         }
-        NoPage::Gone | NoPage::Expired | NoPage::OtherKey => io::ErrorKind::NotFound.into(),
+        NoPage::Gone | NoPage::Expired | NoPage::Banned | NoPage::OtherKey => io::ErrorKind::NotFound.into(),
         NoPage::WouldBlock => io::ErrorKind::WouldBlock.into(),
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::bans::{BANS_FILE, Bans};
 use super::files::{Files, OpenFile, RealFiles};
 use super::footer::{BLOCK, Row, SegmentHeader};
 use super::record::{HEADER_BYTES, Header, Kind, Span, is_whole, parse_spans, sequence_of};
@@ -18,6 +19,7 @@ pub struct Inspect {
     superblock: Superblock,
     /// Newest first.
     segments: Vec<Found>,
+    bans: Bans,
 }
 
 struct Found {
@@ -99,7 +101,14 @@ impl Inspect {
             }
         }
         segments.sort_by_key(|segment| std::cmp::Reverse(segment.sequence));
-        Ok(Self { dir, superblock, segments })
+        let bans = Bans::default();
+        if let Ok(file) = files.open(&dir.join(BANS_FILE)) {
+            let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(0)];
+            let read = file.read_at(&mut bytes, 0)?;
+            // Whoever opens the shelf clears it when they cannot be read; until then its pages are there.
+            let _ = bans.load(bytes.get(..read).unwrap_or_default(), superblock.id);
+        }
+        Ok(Self { dir, superblock, segments, bans })
     }
 
     /// Whether a process has the shelf.
@@ -176,6 +185,10 @@ impl Inspect {
                     Kind::Slice => false,
                 };
                 let bytes = self.front(segment, row)?;
+                let is_banned = |(header, bytes): &(Header, Vec<u8>)| {
+                    header.key_and_head(bytes).is_some_and(|(key, _)| self.bans.cover(key, header.sequence))
+                };
+                let live = live && !bytes.as_ref().is_some_and(is_banned);
                 let view = bytes.as_ref().and_then(|(header, bytes)| view(segment, row, header, bytes, live));
                 let finding = Finding {
                     segment: segment.sequence,

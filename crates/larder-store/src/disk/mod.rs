@@ -11,6 +11,7 @@
 //! So bytes that are queued on a socket never change. Nobody but the shelf's own threads waits for the disk, and what
 //! fails costs pages, never answers. Start with [`DiskShelf`], then `writer/`.
 
+mod bans;
 mod body;
 mod bytes;
 mod files;

@@ -18,9 +18,20 @@ pub(super) type Ack = Box<dyn FnOnce(bool) + Send>;
 
 /// Work for the writer.
 pub(super) enum Command {
-    Store { page: Box<Page>, now: u64 },
-    Slice { pieces: Vec<Bytes>, done: SliceDone },
+    Store {
+        page: Box<Page>,
+        now: u64,
+    },
+    Slice {
+        pieces: Vec<Bytes>,
+        done: SliceDone,
+    },
     Remove(Removal),
+    /// Everything under keys that begin so is to be hidden, as far as it is stored by then.
+    Ban {
+        ticket: u64,
+        prefix: Box<[u8]>,
+    },
     Clear,
     Tick,
     Flush(Ack),

@@ -27,6 +27,8 @@ pub(super) enum NoPage {
     /// It is another key's: two keys have one hash.
     OtherKey,
     Expired,
+    /// It was stored before a ban of its key.
+    Banned,
     /// Parts of its body have been evicted.
     Gone,
     /// It is not as it was written.
@@ -79,7 +81,7 @@ fn note_miss(shared: &Shared, found: &Found, place: &Place, why: NoPage) {
             shared.counters.expired.add(1);
             shared.drop_place(found.hash, place);
         }
-        NoPage::Gone => shared.drop_place(found.hash, place),
+        NoPage::Gone | NoPage::Banned => shared.drop_place(found.hash, place),
         NoPage::Corrupt => {
             shared.counters.corrupt.add(1);
             shared.drop_place(found.hash, place);
@@ -104,6 +106,9 @@ fn read_page(
     let header = &record.header;
     if record.key != key || header.variant != place.variant {
         return Err(NoPage::OtherKey);
+    }
+    if shared.bans.cover(key, header.sequence) {
+        return Err(NoPage::Banned);
     }
     if header.expires_at <= now {
         return Err(NoPage::Expired);

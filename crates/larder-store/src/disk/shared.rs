@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use super::bans::Bans;
 use super::files::Files;
 use super::found::{Found, Place};
-use super::health::Health;
+use super::health::{DiskState, Health};
 use super::index::{Index, Slot};
 use super::queue::{Command, Queue, Removal};
 use super::readers::Readers;
@@ -30,6 +31,7 @@ pub(super) struct Shared {
     pub(super) space: Arc<Space>,
     pub(super) units: Units,
     pub(super) removals: Removals,
+    pub(super) bans: Bans,
     pub(super) readers: Readers,
     pub(super) counters: Counters,
     /// A clear was asked for and is not done: nothing is found.
@@ -105,9 +107,20 @@ impl Shared {
         removed
     }
 
+    /// Hides every page whose key begins with `prefix`.
+    pub(super) fn ban(&self, prefix: &[u8], now: u64) {
+        self.units.tell(now);
+        match self.bans.add(prefix) {
+            Some(ticket) => self.queue.push(Command::Ban { ticket, prefix: prefix.into() }),
+            None => self.clear(),
+        }
+    }
+
     /// A page is not stored: an older one under its key is out of date all the same, and goes.
     pub(super) fn not_stored(&self, key: &[u8], variant: u8, now: u64) {
-        if self.index.get(self.hash(key), variant).is_some() {
+        // What another process has there is known when it lets go of it, and is out of date then too.
+        let is_unknown = self.health.state() == DiskState::Waiting;
+        if is_unknown || self.index.get(self.hash(key), variant).is_some() {
             self.remove(key, Some(variant), now);
         }
     }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::bans::Bans;
 use super::body::{DiskBody, PATIENCE};
 use super::files::{Files, RealFiles};
 use super::found::{Found, Stored};
@@ -154,6 +155,7 @@ impl DiskShelf {
             space: Arc::new(Space::default()),
             units: Units::new(options.limits.inactive),
             removals: Removals::new(removals_seed),
+            bans: Bans::default(),
             readers: Readers::default(),
             counters: Counters::default(),
             clears: AtomicUsize::new(0),
@@ -281,6 +283,12 @@ impl DiskShelf {
     /// written. Also removes what waits to be written. Gives how many could be found.
     pub fn remove(&self, key: &[u8], variant: Option<u8>, now: u64) -> usize {
         self.shared().remove(key, variant, now)
+    }
+
+    /// Removes every page whose key begins with `prefix`: at once for reads, and for good when that is noted on the
+    /// disk. The room they take is free when their segments leave.
+    pub fn ban(&self, prefix: &[u8], now: u64) {
+        self.shared().ban(prefix, now);
     }
 
     /// Removes everything, at once for [`DiskShelf::find`].

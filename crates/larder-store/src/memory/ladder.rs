@@ -151,16 +151,26 @@ impl<V: Kept> Ladder<V> {
 
     /// Looks at `look` places and gives those that `keep` does not want, and whether the end was reached.
     pub(super) fn sweep(&mut self, look: usize, keep: &mut impl FnMut(&V) -> bool) -> (Vec<Arc<V>>, bool) {
+        let (unkept, next) = self.look_through(self.sweep_at, look, keep);
+        self.sweep_at = next.unwrap_or(0);
+        (unkept, next.is_none())
+    }
+
+    /// Those among `look` things from the place `at` on that `keep` is false for, and where to go on; `None` at the end.
+    pub(super) fn look_through(
+        &self,
+        at: usize,
+        look: usize,
+        keep: &mut impl FnMut(&V) -> bool,
+    ) -> (Vec<Arc<V>>, Option<usize>) {
         let places = self.slab.places();
-        let end = self.sweep_at.saturating_add(look).min(places);
-        let unkept = (self.sweep_at..end)
+        let end = at.saturating_add(look).min(places);
+        let unkept = (at..end)
             .filter_map(|at| self.slab.get(at as u32))
             .filter(|node| !keep(&node.kept))
             .map(|node| Arc::clone(&node.kept))
             .collect();
-        let wrapped = end >= places;
-        self.sweep_at = if wrapped { 0 } else { end };
-        (unkept, wrapped)
+        (unkept, (end < places).then_some(end))
     }
 
     /// The step whose head is due first; of two, the lower.

@@ -181,6 +181,19 @@ impl<V: Kept> MemoryShelf<V> {
         gone
     }
 
+    /// Looks at everything that is here now, whatever others sweep meanwhile, and lets go of what `keep` is false for.
+    /// Gives the number that left. Takes its time; `keep` as in [`Self::sweep`].
+    pub fn sweep_all(&self, mut keep: impl FnMut(&V) -> bool) -> usize {
+        let (mut at, mut gone) = (Some(0), 0);
+        while let Some(from) = at {
+            let (unkept, next) = self.inner.ladder.lock().look_through(from, SWEEP_AT_ONCE, &mut keep);
+            at = next;
+            gone += unkept.iter().filter(|v| self.inner.let_go(v)).count();
+        }
+        self.inner.removed.fetch_add(gone as u64, Ordering::Relaxed);
+        gone
+    }
+
     /// Changes the limit; what no longer fits leaves now, except what others still hold.
     pub fn adjust(&self, limits: ShelfLimits) {
         self.inner.budget.set_max(limits.bytes_max);

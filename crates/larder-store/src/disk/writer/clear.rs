@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Writer;
 use super::load::{CLEAR_FILE, OWED_FILE};
+use crate::disk::bans::BANS_FILE;
 use crate::disk::health::{DiskEvent, DiskState};
 
 impl Writer {
@@ -51,6 +52,14 @@ impl Writer {
             self.shared.live.remove(&segment);
         }
         files.sync_dir(dir)?;
+        // What they are for is gone. New segments come after them, whatever is read of them again.
+        self.shared.bans.clear();
+        match files.unlink(&dir.join(BANS_FILE)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        self.are_bans_unsaved = false;
         files.unlink(&marker)?;
         files.sync_dir(dir)?;
         self.is_unlink_unsynced = false;
@@ -98,7 +107,7 @@ impl Writer {
 
     /// Takes the note back when all removals are durable.
     pub(super) fn unmark_owed(&mut self) {
-        if self.is_owed_marked && self.owed.is_empty() {
+        if self.is_owed_marked && self.owed.is_empty() && !self.are_bans_unsaved {
             self.is_owed_marked = false;
             if self.shared.files.unlink(&self.shared.dir.join(OWED_FILE)).is_ok() {
                 self.is_unlink_unsynced = true;

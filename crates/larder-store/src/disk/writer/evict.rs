@@ -122,6 +122,9 @@ impl Writer {
             len: slot.len,
         };
         let record = read_record(shared, &place, room, Wait::Allowed).ok()?;
+        if shared.bans.cover(&record.key, record.header.sequence) {
+            return None;
+        }
         let body = match record.body {
             RecordBody::Memory(bytes) if place.segment.sequence == segment.sequence => bytes,
             RecordBody::Memory(_) => return None,

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::Writer;
 use super::scan::{read_rows, scan};
+use crate::disk::bans::{BANS_FILE, BANS_FILE_NEW};
 use crate::disk::files::{Files, OpenFile};
 use crate::disk::footer::{BLOCK, Row, SegmentHeader, encode_footer, is_segment};
 use crate::disk::health::{DiskEvent, DiskState};
@@ -28,7 +29,8 @@ pub(super) const OWED_FILE: &str = "larder.removals-lost";
 
 /// Whether a name in the folder is of a shelf.
 fn is_ours(name: &str) -> bool {
-    matches!(name, SHELF_FILE | SHELF_FILE_NEW | CLEAR_FILE | OWED_FILE) || sequence_in(name).is_some()
+    matches!(name, SHELF_FILE | SHELF_FILE_NEW | CLEAR_FILE | OWED_FILE | BANS_FILE | BANS_FILE_NEW)
+        || sequence_in(name).is_some()
 }
 
 /// Why a shelf is not open.
@@ -63,6 +65,7 @@ impl Writer {
                 shared.health.set(DiskState::Serving);
                 shared.health.recover();
                 shared.health.say(DiskEvent::Opened { dir: shared.dir.clone(), records, segments });
+                self.settle_bans();
                 self.write_owed();
             }
             Err(NotOpen::InUse) => {
@@ -111,8 +114,9 @@ impl Writer {
         self.is_unlink_unsynced = true;
         let folder = self.look(true)?;
         self.next_sequence = self.next_sequence.max(folder.segments.last().map_or(1, |last| last + 1));
+        let are_bans_known = self.load_bans()?;
         // What this process owes it knows, and writes.
-        if folder.is_to_clear || self.clears_due > 0 || folder.has_owed && !self.is_owed_marked {
+        if !are_bans_known || folder.is_to_clear || self.clears_due > 0 || folder.has_owed && !self.is_owed_marked {
             self.find_segments(&folder.segments)?;
             self.clear_folder()?;
             // Left by a process that could not write them, and that is over.

@@ -9,6 +9,7 @@
 //!
 //! While one batch is written the next is packed. All else the writer does itself, one after the other.
 
+mod ban;
 mod buffer;
 mod clear;
 mod evict;
@@ -36,11 +37,21 @@ pub use load::CLEAR_FILE;
 pub(super) use load::SHELF_FILE;
 pub(super) use scan::{read_rows, scan};
 
+/// How much less than those who answer requests the threads count (setpriority(2)): a quarter of a busy CPU is enough to
+/// keep a disk busy, and no visitor should wait while a batch is copied.
+const NICENESS: i32 = 5;
+
 /// Starts the threads of a shelf, which opens itself on them.
 pub(super) fn start(shared: &Arc<Shared>) {
     let (jobs, work) = sync_channel::<Job>(1);
     let (for_writer, for_disk) = (Arc::clone(shared), Arc::clone(shared));
-    let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| std::thread::Builder::new().name(name.into()).spawn(run);
+    let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new().name(name.into()).spawn(move || {
+            // Of this thread alone, as Linux has it. One that cannot be made less urgent works all the same.
+            let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
+            run();
+        })
+    };
     let started = spawn("larder-disk-io", Box::new(move || write_batches(&for_disk, &work))).and_then(|_| {
         let decide = move || {
             // Should it panic, those who wait for it are told, and pages are misses.
@@ -124,6 +135,10 @@ pub(in crate::disk) struct Writer {
     clears_due: usize,
     /// Where the look for segments that nobody needs goes on.
     next_look: u64,
+    /// The last ban that was asked for, while it has no place in the log.
+    ban_ticket: Option<u64>,
+    /// The bans are not on the disk as they are.
+    are_bans_unsaved: bool,
 }
 
 /// A page that leaves one segment for another.
@@ -158,6 +173,8 @@ impl Writer {
             is_foreign_said: false,
             clears_due: 0,
             next_look: 0,
+            ban_ticket: None,
+            are_bans_unsaved: false,
         }
     }
 
@@ -196,6 +213,7 @@ impl Writer {
                 self.owed.push(removal);
                 self.write_owed();
             }
+            Command::Ban { ticket, prefix } => self.ban(ticket, &prefix),
             Command::Clear => self.clear(),
             Command::Tick => {
                 self.shared.is_ticking.store(false, Ordering::Relaxed);
@@ -204,7 +222,7 @@ impl Writer {
             Command::Flush(ack) => {
                 self.write_owed();
                 let is_done = self.flush();
-                ack(is_done && self.owed.is_empty());
+                ack(is_done && self.owed.is_empty() && !self.are_bans_unsaved);
             }
             // `run` takes it.
             Command::Stop(ack) => ack(false),
@@ -302,6 +320,7 @@ impl Writer {
             self.obey_clear_file();
             self.keep_limits();
             self.drop_useless();
+            self.keep_bans();
         }
     }
 
