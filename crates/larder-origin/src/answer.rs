@@ -248,6 +248,11 @@ impl Upgraded {
         let first = exchange.buffer.split().freeze();
         (Upgraded { first, connection: exchange.connection, _pick: pick }, AnswerBody::ended(told))
     }
+
+    /// How many bytes came with the head, and are counted with it, of those that have not been read here.
+    pub fn early_bytes(&self) -> u64 {
+        self.first.len() as u64
+    }
 }
 
 impl AsyncRead for Upgraded {

@@ -4,7 +4,7 @@ use std::io;
 
 use larder_http::ResponseError;
 
-use crate::tls::TlsError;
+use crate::{resolver::Unresolved, tls::TlsError};
 
 /// Why a fetch failed. The words are those of nginx's error log, where it has them.
 #[derive(Debug, thiserror::Error)]
@@ -100,12 +100,12 @@ pub enum FetchError {
     /// No origin of the group may be asked now.
     #[error("no live upstreams while connecting to upstream")]
     NoLiveOrigin,
+    /// The name of the origin has no addresses.
+    #[error(transparent)]
+    Unresolved(#[from] Unresolved),
     /// The body of the request could not be read from where it comes. Not the origin's failure.
     #[error("the request body could not be read ({})", nginx_error(.0))]
     Body(#[source] io::Error),
-    /// FastCGI needs to know the length of a request body before it is sent.
-    #[error("a request body of unknown length cannot be sent by FastCGI")]
-    LengthUnknown,
 }
 
 /// The sort of a failure, as `*_next_upstream` and `*_use_stale` tell them apart.
@@ -140,15 +140,15 @@ impl FetchError {
             | FetchError::Incomplete { .. }
             | FetchError::Protocol { before_head: false, .. }
             | FetchError::NoLiveOrigin
-            | FetchError::Body(_)
-            | FetchError::LengthUnknown => FailKind::Error,
+            | FetchError::Unresolved(_)
+            | FetchError::Body(_) => FailKind::Error,
         }
     }
 
     /// The status that nginx gives to it, where the origin is to blame.
     pub(crate) fn status(&self) -> Option<u16> {
         match self {
-            FetchError::Body(_) | FetchError::LengthUnknown => None,
+            FetchError::Body(_) => None,
             error if error.kind() == FailKind::Timeout => Some(504),
             _ => Some(502),
         }
@@ -161,7 +161,7 @@ impl FetchError {
 
     /// Whether the origin is to blame, so that it counts against it and another may be tried.
     pub(crate) fn is_origins(&self) -> bool {
-        !matches!(self, FetchError::Body(_) | FetchError::LengthUnknown | FetchError::NoLiveOrigin)
+        !matches!(self, FetchError::Body(_) | FetchError::NoLiveOrigin | FetchError::Unresolved(_))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{future::poll_fn, time::Duration};
 
 use larder_http::ResponseHead;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
@@ -51,6 +52,8 @@ pub struct Attempt {
     pub sent_bytes: u64,
     /// Bytes received from it, by then.
     pub received_bytes: u64,
+    /// Whether a fetch began with it. The attempts of a request may be of several, by way of internal redirects.
+    pub begins: bool,
     chosen_at: Instant,
 }
 
@@ -59,29 +62,33 @@ pub struct Attempt {
 /// Returns when the head of an answer is complete or no origin is left to ask. Dropping it closes its connection.
 /// Needs a tokio runtime with time and I/O; the answer stays on the runtime that fetched it.
 pub async fn fetch(fetch: Fetch) -> Outcome {
+    fetch_watched(fetch, &Mutex::default()).await
+}
+
+/// The same. When it is dropped before it returns, `unfinished` gets the attempts as far as they went.
+pub async fn fetch_watched(fetch: Fetch, unfinished: &Mutex<Vec<Attempt>>) -> Outcome {
     let Fetch { group, hash_key, protocol, body, limits, tls, preface, retry, keep, method_is_head } = fetch;
-    if matches!(protocol, Protocol::FastCgi { .. }) && body.is_of_unknown_length() {
-        return Outcome { result: Err(FetchError::LengthUnknown), attempts: Vec::new() };
-    }
     let keep = keep && group.pool().keeps();
     let mut turn = Turn::new(group.clone(), hash_key, retry.tries);
     let layers = Layers { preface, tls };
     let call = Call { protocol, layers, limits, retry, keep, method_is_head, started: Instant::now() };
     let mut body = Some(body);
-    let mut attempts = Vec::new();
+    let mut attempts = Watched { attempts: Vec::new(), running: None, unfinished };
     loop {
         let now = Instant::now();
         let Some(pick) = turn.next(now) else {
-            attempts.push(Attempt::of_nobody(group.name()));
-            return Outcome { result: Err(FetchError::NoLiveOrigin), attempts };
+            let begins = attempts.is_empty();
+            attempts.push(Attempt { begins, ..Attempt::of_nobody(group.name()) });
+            return Outcome { result: Err(FetchError::NoLiveOrigin), attempts: attempts.finish() };
         };
-        let mut attempt = Attempt::new(&pick, now);
-        let failure = match call.attempt(&pick, &mut body, &mut attempt, turn.tries_left()).await {
+        let begins = attempts.is_empty();
+        let attempt = attempts.running.insert(Attempt { begins, ..Attempt::new(&pick, now) });
+        let failure = match call.attempt(&pick, &mut body, attempt, turn.tries_left()).await {
             Ok((head, exchange)) => {
                 pick.answered();
+                pick.answers(Instant::now());
                 let answer = call.answer(head, exchange, pick, attempt.chosen_at);
-                attempts.push(attempt);
-                return Outcome { result: Ok(answer), attempts };
+                return Outcome { result: Ok(answer), attempts: attempts.finish() };
             }
             Err(failure) => failure,
         };
@@ -94,17 +101,54 @@ pub async fn fetch(fetch: Fetch) -> Outcome {
             Failure::Refused { .. } => true,
             Failure::Dead(_) => false,
             Failure::Failed(error) => {
-                let may_resend = body.is_some() && call.may_resend(&attempt);
+                let may_resend = body.is_some() && call.may_resend(attempt);
                 call.covers(error) && may_resend && call.may_go_on(turn.tries_left())
             }
         };
-        attempts.push(attempt);
+        attempts.settle();
         match failure {
             Failure::Failed(error) | Failure::Dead(error) if !again => {
-                return Outcome { result: Err(error), attempts };
+                return Outcome { result: Err(error), attempts: attempts.finish() };
             }
             Failure::Refused { .. } | Failure::Failed(_) | Failure::Dead(_) => {}
         }
+    }
+}
+
+/// The attempts of a fetch, and the one that runs. Who asked may leave meanwhile, and log how far it came.
+struct Watched<'a> {
+    attempts: Vec<Attempt>,
+    running: Option<Attempt>,
+    unfinished: &'a Mutex<Vec<Attempt>>,
+}
+
+impl Watched<'_> {
+    fn is_empty(&self) -> bool {
+        self.attempts.is_empty()
+    }
+
+    fn push(&mut self, attempt: Attempt) {
+        self.attempts.push(attempt);
+    }
+
+    /// The one that runs is over.
+    fn settle(&mut self) {
+        self.attempts.extend(self.running.take());
+    }
+
+    fn finish(mut self) -> Vec<Attempt> {
+        self.settle();
+        std::mem::take(&mut self.attempts)
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.elapsed = running.chosen_at.elapsed();
+            self.settle();
+        }
+        self.unfinished.lock().append(&mut self.attempts);
     }
 }
 
@@ -153,10 +197,9 @@ impl Call {
                 result => return attempt.settle(result),
             }
         }
-        let address = &pick.group().servers()[pick.server()].address;
         attempt.connect = None;
-        let patient = pick.group().is_single();
-        let connection = match Connection::open(address, &self.layers, &self.limits, patient).await {
+        let patient = pick.is_single();
+        let connection = match Connection::open(pick.address(), &self.layers, &self.limits, patient).await {
             Ok(connection) => connection,
             Err(error) => return attempt.settle(Err(Failure::Failed(error))),
         };
@@ -201,7 +244,7 @@ impl Call {
 
     fn answer(&self, head: ResponseHead, mut exchange: Exchange, pick: Pick, attempt_started: Instant) -> Answer {
         let is_http = matches!(self.protocol, Protocol::Http { .. });
-        if is_http && head.status == 101 {
+        if matches!(self.protocol, Protocol::Http { upgrade: true, .. }) && head.status == 101 {
             let (upgraded, body) = Upgraded::new(exchange, pick);
             return Answer { head, body, upgraded: Some(upgraded), attempt_started };
         }
@@ -233,7 +276,7 @@ impl Call {
             Protocol::Http { .. } => Speaks::Http,
         };
         let layers = self.layers.clone();
-        self.keep.then_some(Purpose { server: pick.server(), bind: self.limits.bind, speaks, layers })
+        self.keep.then_some(Purpose { server: pick.address().clone(), bind: self.limits.bind, speaks, layers })
     }
 
     /// Whether there may be another attempt at all.
@@ -284,8 +327,7 @@ impl Failure {
 
 impl Attempt {
     fn new(pick: &Pick, chosen_at: Instant) -> Attempt {
-        let address = pick.group().servers()[pick.server()].address.to_string();
-        Attempt { address, ..Attempt::blank(chosen_at) }
+        Attempt { address: pick.address().to_string(), ..Attempt::blank(chosen_at) }
     }
 
     fn of_nobody(group: &str) -> Attempt {
@@ -305,8 +347,14 @@ impl Attempt {
             stderr: Vec::new(),
             sent_bytes: 0,
             received_bytes: 0,
+            begins: false,
             chosen_at,
         }
+    }
+
+    /// Counts what came after the head, as a tunnel, as part of the attempt, up to now.
+    pub fn note_end(&mut self) {
+        self.elapsed = self.chosen_at.elapsed();
     }
 
     /// Writes down how the attempt ended.

@@ -68,8 +68,10 @@ impl Response {
             buffer.advance(consumed);
             match head.status {
                 101 if self.upgrade => self.stage = Stage::Tunnel,
+                // Nobody asked for it. As with nginx, it is an answer of which nothing follows.
                 101 => {
-                    return Err(protocol("upstream sent 101 to a request that does not upgrade"));
+                    buffer.clear();
+                    self.stage = Stage::Length(0);
                 }
                 100..=199 if self.interim < INTERIM_MAX => {
                     self.interim += 1;

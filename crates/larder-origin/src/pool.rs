@@ -7,7 +7,6 @@
 
 use std::{
     collections::VecDeque,
-    net::IpAddr,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -16,8 +15,10 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    address::Address,
     connection::{Connection, Layers, Parked},
     group::Keepalive,
+    request::Bind,
 };
 
 pub(crate) struct Pool {
@@ -32,7 +33,7 @@ struct State {
     /// Whether a sweep runs on some worker.
     swept: bool,
     /// Requests on new FastCGI connections that have no answer yet: their number, server, and since when.
-    waiting: Vec<(u64, usize, Instant)>,
+    waiting: Vec<(u64, Address, Instant)>,
     next_waiting: u64,
 }
 
@@ -60,10 +61,10 @@ struct Idle {
 /// What a connection is good for: only a request of the same purpose may take it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Purpose {
-    /// The place of the origin in its group.
-    pub(crate) server: usize,
+    /// Where the origin listens. Servers of one address share its connections, as in nginx.
+    pub(crate) server: Address,
     /// Our address, where `*_bind` says one.
-    pub(crate) bind: Option<IpAddr>,
+    pub(crate) bind: Option<Bind>,
     /// FastCGI or HTTP.
     pub(crate) speaks: Speaks,
     /// What lies below that: whose name and certificate, which client's address.
@@ -102,7 +103,7 @@ impl Pool {
         let mut state = self.state.lock();
         let number = state.next_waiting;
         state.next_waiting += 1;
-        state.waiting.push((number, purpose.server, Instant::now()));
+        state.waiting.push((number, purpose.server.clone(), Instant::now()));
         Some(Waiting { pool: Arc::clone(self), number })
     }
 

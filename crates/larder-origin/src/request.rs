@@ -1,6 +1,6 @@
 //! What is asked of [`fetch`](crate::fetch).
 
-use std::{fs::File, io, net::IpAddr, sync::Arc, time::Duration};
+use std::{fs::File, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -68,13 +68,25 @@ pub enum RequestBody {
         /// How much of it, bytes.
         len: u64,
     },
-    /// It comes as the client sends it. Once any of it was taken, the request cannot be sent again.
+    /// It comes as the client sends it. Once anything was taken from `rx`, the request cannot be sent again.
     Stream {
-        /// The pieces; an error or an early end fails the fetch.
-        rx: mpsc::Receiver<io::Result<Bytes>>,
-        /// How many bytes will come. `None` is sent chunked by HTTP, and refused by FastCGI.
+        /// What has come already; goes out with the head.
+        first: Bytes,
+        /// What comes behind it. An error fails the fetch, and so does a closed channel before the end.
+        rx: mpsc::Receiver<io::Result<BodyPiece>>,
+        /// How many bytes it is in all, `first` among them. `None` is sent chunked by HTTP/1.1; FastCGI ends its
+        /// input by itself.
         len: Option<u64>,
     },
+}
+
+/// A piece of a body that comes as the client sends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BodyPiece {
+    /// Some of it.
+    Bytes(Bytes),
+    /// That was all. Said outright, so that a sender that is dropped never makes a part look like the whole.
+    End,
 }
 
 /// How long an origin may take, how much it may send, and from where it is asked.
@@ -89,9 +101,18 @@ pub struct Limits {
     /// `*_buffer_size`: the head of the response must fit, bytes.
     pub head_bytes_max: usize,
     /// `*_bind`: our address.
-    pub bind: Option<IpAddr>,
+    pub bind: Option<Bind>,
     /// `*_socket_keepalive`.
     pub tcp_keepalive: bool,
+}
+
+/// The end of ours that a connection begins at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// The address; a port of 0 is left to the system.
+    pub address: SocketAddr,
+    /// `transparent`: the address need not be one of ours.
+    pub transparent: bool,
 }
 
 /// When another origin is asked after one failed.
@@ -138,10 +159,6 @@ impl Default for Limits {
 }
 
 impl RequestBody {
-    pub(crate) fn is_of_unknown_length(&self) -> bool {
-        matches!(self, RequestBody::Stream { len: None, .. })
-    }
-
     /// The same body once more, if it can be sent more than once.
     pub(crate) fn again(&self) -> Option<RequestBody> {
         match self {

@@ -15,14 +15,17 @@ use std::{
 
 use bytes::BufMut;
 use rustix::net::RecvFlags;
-use socket2::{Domain, SockAddr, Type};
+use socket2::{Domain, SockAddr, SockRef, Type};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
     net::{TcpSocket, TcpStream, UnixStream},
     time::sleep,
 };
 
-use crate::{address::Address, request::Limits};
+use crate::{
+    address::Address,
+    request::{Bind, Limits},
+};
 
 /// A socket that belongs to the runtime of this thread.
 #[derive(Debug)]
@@ -157,9 +160,25 @@ async fn connect_tcp(address: SocketAddr, limits: &Limits) -> io::Result<TcpStre
         socket.set_keepalive(true)?;
     }
     if let Some(ours) = limits.bind {
-        socket.bind(SocketAddr::new(ours, 0))?;
+        bind(&socket, ours)?;
     }
     socket.connect(address).await
+}
+
+/// Takes an end of ours.
+fn bind(socket: &TcpSocket, ours: Bind) -> io::Result<()> {
+    let raw = SockRef::from(socket);
+    if ours.transparent {
+        match ours.address {
+            SocketAddr::V4(_) => raw.set_ip_transparent_v4(true)?,
+            SocketAddr::V6(_) => raw.set_ip_transparent_v6(true)?,
+        }
+    }
+    if ours.address.port() != 0 {
+        // The last connection from there may still be closing.
+        socket.set_reuseaddr(true)?;
+    }
+    socket.bind(ours.address)
 }
 
 /// Connecting to a Unix socket is done or refused at once, so no readiness is waited for.

@@ -20,7 +20,7 @@ use crate::{
     connection::Connection,
     error::FetchError,
     fastcgi,
-    request::{Protocol, RequestBody},
+    request::{BodyPiece, Protocol, RequestBody},
 };
 
 /// What is still to be sent, and how.
@@ -52,11 +52,23 @@ enum Source {
         len: u64,
     },
     Stream {
-        rx: mpsc::Receiver<io::Result<Bytes>>,
-        left: Option<u64>,
-        /// Whether a piece was taken from `rx`, so that the request cannot be sent again.
-        taken: bool,
+        first: Bytes,
+        rx: mpsc::Receiver<io::Result<BodyPiece>>,
+        len: Option<u64>,
+        /// Bytes of it that were framed.
+        framed: u64,
+        taken: Taken,
     },
+}
+
+/// How much was taken of a body that comes as the client sends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Nothing,
+    /// What had come when the request began, which is kept, so that the request can be sent again.
+    First,
+    /// More than that.
+    More,
 }
 
 enum Framing {
@@ -92,11 +104,13 @@ impl Upload {
             RequestBody::None => Source::Memory(Bytes::new()),
             RequestBody::Memory(bytes) => Source::Memory(bytes),
             RequestBody::File { file, len } => Source::File { file, at: 0, len },
-            RequestBody::Stream { rx, len } => Source::Stream { rx, left: len, taken: false },
+            RequestBody::Stream { first, rx, len } => {
+                Source::Stream { first, rx, len, framed: 0, taken: Taken::Nothing }
+            }
         };
         let framing = match (protocol, &source) {
             (Protocol::FastCgi { .. }, _) => Framing::FastCgi,
-            (Protocol::Http { .. }, Source::Stream { left: None, .. }) => Framing::Chunked,
+            (Protocol::Http { .. }, Source::Stream { len: None, .. }) => Framing::Chunked,
             (Protocol::Http { .. }, _) => Framing::Plain,
         };
         let mut upload =
@@ -174,15 +188,17 @@ impl Upload {
         }
     }
 
-    /// Whether the body is a stream of which nothing was taken.
+    /// Whether the body is a stream of which no more was taken than is kept.
     pub(crate) fn is_untouched(&self) -> bool {
-        matches!(self.source, Source::Stream { taken: false, .. })
+        matches!(self.source, Source::Stream { taken: Taken::Nothing | Taken::First, .. })
     }
 
-    /// The body of a stream of which nothing was taken; it can be sent to another origin.
+    /// The body of a stream of which no more was taken than is kept; it can be sent to another origin.
     pub(crate) fn into_untouched(self) -> Option<RequestBody> {
         match self.source {
-            Source::Stream { rx, left, taken: false } => Some(RequestBody::Stream { rx, len: left }),
+            Source::Stream { first, rx, len, taken: Taken::Nothing | Taken::First, .. } => {
+                Some(RequestBody::Stream { first, rx, len })
+            }
             _ => None,
         }
     }
@@ -206,25 +222,30 @@ impl Upload {
                     *at += piece.len() as u64;
                     self.push_framed(piece);
                 }
-                Source::Stream { left: Some(0), .. } => self.end(),
-                // The head goes out before the first piece is taken: a connection that was dead then costs nothing.
-                Source::Stream { .. } if !self.queue.is_empty() => break,
-                Source::Stream { rx, left, taken } => match rx.poll_recv(cx) {
+                Source::Stream { len: Some(len), framed, .. } if framed == len => self.end(),
+                Source::Stream { first, framed, taken: taken @ Taken::Nothing, .. } => {
+                    *taken = Taken::First;
+                    *framed = first.len() as u64;
+                    let first = first.clone();
+                    self.push_framed(first);
+                }
+                // The head goes out before more is taken: a connection that was dead then costs nothing.
+                Source::Stream { taken: Taken::First, .. } if !self.queue.is_empty() => break,
+                Source::Stream { rx, len, framed, taken, .. } => match rx.poll_recv(cx) {
                     Poll::Pending => return Ok(Poll::Pending),
-                    Poll::Ready(None) if left.is_some() => {
-                        return Err(FetchError::Body(io::ErrorKind::UnexpectedEof.into()));
-                    }
-                    Poll::Ready(None) => self.end(),
-                    Poll::Ready(Some(Err(error))) => return Err(FetchError::Body(error)),
-                    Poll::Ready(Some(Ok(piece))) => {
-                        *taken = true;
-                        if let Some(left) = left {
-                            *left = left
-                                .checked_sub(piece.len() as u64)
-                                .ok_or_else(|| FetchError::Body(io::ErrorKind::InvalidData.into()))?;
+                    Poll::Ready(Some(Ok(BodyPiece::Bytes(piece)))) => {
+                        *taken = Taken::More;
+                        *framed += piece.len() as u64;
+                        if len.is_some_and(|len| *framed > len) {
+                            return Err(FetchError::Body(io::ErrorKind::InvalidData.into()));
                         }
                         self.push_framed(piece);
                     }
+                    Poll::Ready(Some(Ok(BodyPiece::End))) if len.is_none() => self.end(),
+                    Poll::Ready(Some(Ok(BodyPiece::End)) | None) => {
+                        return Err(FetchError::Body(io::ErrorKind::UnexpectedEof.into()));
+                    }
+                    Poll::Ready(Some(Err(error))) => return Err(FetchError::Body(error)),
                 },
             }
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, RevokedCertParams,
-    RsaKeySize, SerialNumber,
+    RsaKeySize, SerialNumber, SigningKey as _,
 };
 
 /// A day, in which lifetimes are told.
@@ -97,6 +97,21 @@ impl Certificates {
         self.issue(params, common_name, KeyKind::Ecdsa, Lifetime::Days(30))
     }
 
+    /// The same as tools make it that know of no extensions: of version 1. There is no PEM of it.
+    pub fn client_of_version_1(&self, common_name: &str) -> Certificate {
+        let mut certificate = self.client(common_name);
+        let parts = parts_of_der(&certificate.der);
+        let inner = parts_of_der(parts[0]);
+        // The version and the extensions have tags of their own.
+        let kept: Vec<&[u8]> = inner.into_iter().filter(|part| !matches!(part[0], 0xa0 | 0xa3)).collect();
+        let signed = der(0x30, &kept.concat());
+        let signature = self.authority.key().sign(&signed).expect("the authority can sign");
+        let signature = der(3, &[&[0], &signature[..]].concat());
+        certificate.der = der(0x30, &[&signed, parts[1], &signature].concat());
+        certificate.pem = String::new();
+        certificate
+    }
+
     /// A list that revokes these certificates, as PEM.
     pub fn revocation_list(&self, revoked: &[&Certificate]) -> String {
         let epoch = rcgen::date_time_ymd(1970, 1, 1);
@@ -147,6 +162,36 @@ impl Certificates {
             serial,
         }
     }
+}
+
+/// What a value of DER is made of.
+fn parts_of_der(value: &[u8]) -> Vec<&[u8]> {
+    let content = |value: &[u8]| match value[1] {
+        0x81 => (3, usize::from(value[2])),
+        0x82 => (4, usize::from(u16::from_be_bytes([value[2], value[3]]))),
+        length => (2, usize::from(length)),
+    };
+    let mut parts = Vec::new();
+    let mut rest = &value[content(value).0..];
+    while !rest.is_empty() {
+        let (head, length) = content(rest);
+        let (part, others) = rest.split_at(head + length);
+        parts.push(part);
+        rest = others;
+    }
+    parts
+}
+
+/// A value of DER of less than 64 KB.
+fn der(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).expect("certificates are small");
+    let [high, low] = length.to_be_bytes();
+    let head = match length {
+        0..0x80 => vec![tag, low],
+        0x80..0x100 => vec![tag, 0x81, low],
+        _ => vec![tag, 0x82, high, low],
+    };
+    [&head[..], content].concat()
 }
 
 fn key(kind: KeyKind) -> KeyPair {

@@ -15,6 +15,7 @@ mod fastcgi;
 mod folder;
 mod front;
 mod http2;
+mod names;
 mod origin;
 mod php;
 mod ports;
@@ -37,6 +38,7 @@ pub use http2::{
     Frame, FrameKind, Http2Client, Http2End, Http2Error, Http2Exchange, Http2Options, Http2Request, RawAnswer, RawEnd,
     RawHttp2, request_block,
 };
+pub use names::{NameServer, Says};
 pub use origin::{Answer, Origin, OriginSeen, Then};
 pub use php::{PhpFpm, PhpFpmOptions};
 pub use ports::free_port;

@@ -7,6 +7,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::{Resumption, Tls12Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, ProtocolVersion, RootCertStore,
     SignatureScheme, SupportedProtocolVersion,
@@ -184,7 +185,10 @@ impl Tls {
             Some(identity) => {
                 let key = PrivateKeyDer::try_from(identity.key_der.clone()).expect("the key is PKCS#8");
                 let chain = vec![CertificateDer::from(identity.der.clone())];
-                builder.with_client_auth_cert(chain, key).expect("the key belongs to the certificate")
+                let key = aws_lc_rs::sign::any_supported_type(&key).expect("the key is one of ours");
+                // Without a look at the certificate, which may be of version 1.
+                let shown = SingleCertAndKey::from(CertifiedKey::new(chain, key));
+                builder.with_client_cert_resolver(Arc::new(shown))
             }
         };
         config.alpn_protocols.clone_from(&self.alpn);

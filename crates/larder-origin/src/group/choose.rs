@@ -1,14 +1,20 @@
 //! Choosing an origin, and what its success or failure changes.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Balance, Group, State, Tier, hash};
+use super::{Balance, Group, LeastTime, Members, State, Tier, Until, hash};
+use crate::address::Address;
 
 /// The choices of one fetch: it asks no origin twice.
 pub(crate) struct Turn {
     group: Arc<Group>,
+    members: Arc<Members>,
     key: Vec<u8>,
     /// Attempts left, as nginx counts them.
     tries_left: u32,
@@ -38,7 +44,11 @@ struct Walk {
 /// An origin that was chosen. It counts as running until this is dropped.
 pub(crate) struct Pick {
     group: Arc<Group>,
+    members: Arc<Members>,
     server: usize,
+    chosen_at: Instant,
+    /// When its head was there, nanoseconds after the choice; 0 before.
+    header_ns: AtomicU64,
 }
 
 /// nginx's own bound.
@@ -47,15 +57,16 @@ const DETOURS_MAX: u32 = 20;
 impl Turn {
     /// `tries` is `*_next_upstream_tries`, 0 for no limit but the number of servers.
     pub(crate) fn new(group: Arc<Group>, key: Vec<u8>, tries: u32) -> Turn {
-        let up = group.servers.iter().filter(|server| !server.down).count() as u32;
+        let members = group.members();
+        let up = members.servers.iter().filter(|server| !server.down).count() as u32;
         let tries_left = if tries == 0 { up } else { up.min(tries) };
-        let words = if group.is_single() { 0 } else { group.servers.len().div_ceil(64) };
-        let walk = match (group.balance, &group.primary.ring) {
+        let words = if members.is_single() { 0 } else { members.servers.len().div_ceil(64) };
+        let walk = match (group.balance, &members.primary.ring) {
             (Balance::Hash { .. }, Some(ring)) => Walk { hash: 0, place: ring.start(&key), rounds: 0, detours: 0 },
             (Balance::IpHash, _) => Walk { hash: hash::IP_SEED, place: 0, rounds: 0, detours: 0 },
             _ => Walk { hash: 0, place: 0, rounds: 0, detours: 0 },
         };
-        Turn { group, key, tries_left, stage: Stage::Primary, tried: Tried(vec![0; words]), walk }
+        Turn { group, members, key, tries_left, stage: Stage::Primary, tried: Tried(vec![0; words]), walk }
     }
 
     /// Attempts that may follow the ones that were made.
@@ -65,36 +76,40 @@ impl Turn {
 
     /// The next origin to ask; `None` when none may be asked now.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Pick> {
-        let group = self.group.clone();
-        let mut state = group.state.lock();
-        let mut server = self.choose(&group, &mut state, now);
-        if server.is_none() && self.stage == Stage::Primary && !group.backup.members.is_empty() {
+        let members = self.members.clone();
+        let mut state = members.state.lock();
+        let mut server = self.choose(&members, &mut state, now);
+        if server.is_none() && self.stage == Stage::Primary && !members.backup.members.is_empty() {
             self.stage = Stage::Backup;
-            server = self.choose(&group, &mut state, now);
+            server = self.choose(&members, &mut state, now);
         }
         let server = server?;
         self.tried.add(server);
         self.tries_left = self.tries_left.saturating_sub(1);
         let peer = &mut state.peers[server];
-        peer.running += 1;
-        let waited = peer.checked_at.is_none_or(|at| now.duration_since(at) > group.servers[server].fail_timeout);
+        peer.running.one_more();
+        let waited = peer.checked_at.is_none_or(|at| now.duration_since(at) > members.servers[server].fail_timeout);
         if waited {
             peer.checked_at = Some(now);
         }
+        if let Balance::LeastTime(LeastTime { inflight: true, .. }) = self.group.balance {
+            peer.times.begin(now);
+        }
         drop(state);
-        Some(Pick::new(group, server))
+        Some(Pick::new(self.group.clone(), members, server, now))
     }
 
-    fn choose(&mut self, group: &Group, state: &mut State, now: Instant) -> Option<usize> {
+    fn choose(&mut self, members: &Members, state: &mut State, now: Instant) -> Option<usize> {
         let tier = match self.stage {
-            Stage::Primary => &group.primary,
-            Stage::Backup => &group.backup,
+            Stage::Primary => &members.primary,
+            Stage::Backup => &members.backup,
         };
-        let mut choice = Choice { group, tier, state, tried: &self.tried, now };
+        let mut choice = Choice { group: members, tier, state, tried: &self.tried, now };
         // The hashes and chance know no backups; nginx turns to weights there.
-        match (group.balance, self.stage) {
-            _ if group.is_single() => choice.only(),
+        match (self.group.balance, self.stage) {
+            _ if members.is_single() => choice.only(),
             (Balance::LeastConn, _) => choice.fewest_running(),
+            (Balance::LeastTime(by), _) => choice.soonest(by),
             (Balance::RoundRobin, _) | (_, Stage::Backup) => choice.by_weight(|_| true),
             (Balance::IpHash, Stage::Primary) => choice.by_address(&mut self.walk, &self.key),
             (Balance::Hash { .. }, Stage::Primary) if self.key.is_empty() => choice.by_weight(|_| true),
@@ -110,7 +125,7 @@ impl Turn {
 /// Places of servers come from `tier.members`, which were made from `group.servers`, so they are in bounds of
 /// it and of `state.peers`.
 struct Choice<'a> {
-    group: &'a Group,
+    group: &'a Members,
     tier: &'a Tier,
     state: &'a mut State,
     tried: &'a Tried,
@@ -144,20 +159,34 @@ impl Choice<'_> {
     }
 
     fn fewest_running(&mut self) -> Option<usize> {
-        let load = |choice: &Self, a: usize, b: usize| {
-            u64::from(choice.state.peers[a].running) * u64::from(choice.group.servers[b].weight)
-        };
-        let mut best: Option<usize> = None;
+        let running = |choice: &mut Self, at: usize| u64::from(choice.state.peers[at].running.get());
+        self.least(running)
+    }
+
+    fn soonest(&mut self, by: LeastTime) -> Option<usize> {
+        self.least(|choice, at| {
+            let (now, peer) = (choice.now, &mut choice.state.peers[at]);
+            let unseen = peer.checked_at.map(|checked| now.duration_since(checked));
+            peer.times.estimate(by, peer.running.get(), unseen, choice.group.servers[at].fail_timeout, now)
+        })
+    }
+
+    /// The one with the least load for its weight; those that are even take turns.
+    fn least(&mut self, load: impl Fn(&mut Self, usize) -> u64) -> Option<usize> {
+        let mut loads: Vec<(usize, u64)> = Vec::new();
         for &at in &self.tier.members {
-            if self.may_ask(at) && best.is_none_or(|best| load(self, at, best) < load(self, best, at)) {
-                best = Some(at);
+            if self.may_ask(at) {
+                loads.push((at, load(self, at)));
             }
         }
-        let best = best?;
+        let servers = &self.group.servers;
+        let above = |a: (usize, u64), b: (usize, u64)| a.1.saturating_mul(servers[b.0].weight.into());
+        let best =
+            loads.iter().copied().reduce(|best, one| if above(one, best) < above(best, one) { one } else { best })?;
         let even: Vec<usize> =
-            self.tier.members.iter().copied().filter(|&at| load(self, at, best) == load(self, best, at)).collect();
+            loads.iter().filter(|one| above(**one, best) == above(best, **one)).map(|one| one.0).collect();
         match even.len() {
-            1 => Some(best),
+            1 => Some(best.0),
             _ => self.by_weight(|at| even.contains(&at)),
         }
     }
@@ -212,7 +241,7 @@ impl Choice<'_> {
                 None => first = Some(at),
                 Some(first) => {
                     let (peers, servers) = (&self.state.peers, &self.group.servers);
-                    let load = |a: usize, b: usize| u64::from(peers[a].running) * u64::from(servers[b].weight);
+                    let load = |a: usize, b: usize| u64::from(peers[a].running.get()) * u64::from(servers[b].weight);
                     return Some(if load(at, first) > load(first, at) { first } else { at });
                 }
             }
@@ -263,19 +292,30 @@ impl Choice<'_> {
 
     fn is_full(&self, at: usize) -> bool {
         let limit = self.group.servers[at].max_conns;
-        limit > 0 && self.state.peers[at].running >= limit
+        limit > 0 && self.state.peers[at].running.get() >= limit
     }
 }
 
 impl Pick {
     /// A server that was counted as running.
-    pub(super) fn new(group: Arc<Group>, server: usize) -> Pick {
-        Pick { group, server }
+    pub(super) fn new(group: Arc<Group>, members: Arc<Members>, server: usize, now: Instant) -> Pick {
+        Pick { group, members, server, chosen_at: now, header_ns: AtomicU64::new(0) }
     }
 
     /// Its place in the group.
-    pub(crate) fn server(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn server(&self) -> usize {
         self.server
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &Address {
+        &self.members.servers[self.server].address
+    }
+
+    /// Whether there is no other one.
+    pub(crate) fn is_single(&self) -> bool {
+        self.members.is_single()
     }
 
     /// Whose it is.
@@ -285,11 +325,11 @@ impl Pick {
 
     /// The origin failed: it counts against it, unless it is the only one.
     pub(crate) fn failed(&self, now: Instant) {
-        if self.group.is_single() {
+        if self.members.is_single() {
             return;
         }
-        let server = &self.group.servers[self.server];
-        let mut state = self.group.state.lock();
+        let server = &self.members.servers[self.server];
+        let mut state = self.members.state.lock();
         let peer = &mut state.peers[self.server];
         peer.fails = peer.fails.saturating_add(1);
         peer.failed_at = Some(now);
@@ -299,9 +339,41 @@ impl Pick {
         }
     }
 
+    /// The head of an answer is there that will be delivered. Only those count for the time an origin takes.
+    pub(crate) fn answers(&self, now: Instant) {
+        let Balance::LeastTime(by) = self.group.balance else { return };
+        let took = now.saturating_duration_since(self.chosen_at);
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
+        self.header_ns.store(nanos, Ordering::Relaxed);
+        if by.inflight && by.until == Until::Header {
+            let mut state = self.members.state.lock();
+            let times = &mut state.peers[self.server].times;
+            times.add_header(took);
+            times.done(took, now);
+        }
+    }
+
+    /// The response has come to its end, whatever it was.
+    fn ended(&self, by: LeastTime, now: Instant) {
+        let took = now.saturating_duration_since(self.chosen_at);
+        let header = self.header_ns.load(Ordering::Relaxed);
+        let counts_at_header = by.inflight && by.until == Until::Header;
+        let mut state = self.members.state.lock();
+        let times = &mut state.peers[self.server].times;
+        if by.inflight && !(counts_at_header && header > 0) {
+            times.done(took, now);
+        }
+        if header > 0 {
+            times.add_response(took);
+            if !counts_at_header {
+                times.add_header(Duration::from_nanos(header));
+            }
+        }
+    }
+
     /// The origin answered: if this was its trial after failures, they are forgotten.
     pub(crate) fn answered(&self) {
-        let mut state = self.group.state.lock();
+        let mut state = self.members.state.lock();
         let peer = &mut state.peers[self.server];
         if peer.failed_at < peer.checked_at {
             peer.fails = 0;
@@ -311,9 +383,10 @@ impl Pick {
 
 impl Drop for Pick {
     fn drop(&mut self) {
-        let mut state = self.group.state.lock();
-        let peer = &mut state.peers[self.server];
-        peer.running = peer.running.saturating_sub(1);
+        if let Balance::LeastTime(by) = self.group.balance {
+            self.ended(by, Instant::now());
+        }
+        self.members.state.lock().peers[self.server].running.one_less();
     }
 }
 

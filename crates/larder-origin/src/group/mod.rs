@@ -8,15 +8,25 @@ mod choose;
 mod hash;
 #[cfg(test)]
 mod tests;
+mod times;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use crate::{address::Address, pool::Pool};
 pub(crate) use choose::{Pick, Turn};
 use hash::Ring;
+use times::Times;
+pub use times::{LeastTime, Until};
 
 /// An origin of a group.
 #[derive(Clone, Debug)]
@@ -53,6 +63,14 @@ impl Server {
             down: false,
         }
     }
+
+    /// Whether what is known of one holds for the other.
+    fn is_same(&self, other: &Server) -> bool {
+        self.address == other.address
+            && self.name == other.name
+            && self.weight == other.weight
+            && self.backup == other.backup
+    }
 }
 
 /// How a group chooses.
@@ -62,6 +80,8 @@ pub enum Balance {
     RoundRobin,
     /// The fewest running for its weight.
     LeastConn,
+    /// The shortest estimate of when it is done, for its weight.
+    LeastTime(LeastTime),
     /// By the address of the client.
     IpHash,
     /// By a key.
@@ -102,18 +122,24 @@ impl Keepalive {
 /// Origins under one balancing rule, shared by all workers of the process.
 pub struct Group {
     name: String,
-    servers: Vec<Server>,
     balance: Balance,
+    /// Replaced as a whole when names of its servers lead elsewhere. Not held across an await.
+    members: RwLock<Arc<Members>>,
+    pool: Arc<Pool>,
+}
+
+/// The servers of a group for a while. A fetch keeps to those it began with.
+struct Members {
+    servers: Vec<Server>,
     primary: Tier,
     backup: Tier,
     /// What is known of each of `servers`, in their order. Not held across an await.
     state: Mutex<State>,
-    pool: Arc<Pool>,
 }
 
 /// The servers that are asked first, or those that are asked then.
 struct Tier {
-    /// Places in `Group::servers`.
+    /// Places in `Members::servers`.
     members: Vec<usize>,
     weight_total: u32,
     ring: Option<Ring>,
@@ -130,21 +156,48 @@ struct State {
 struct Peer {
     weight_current: i64,
     weight_effective: i64,
-    running: u32,
+    /// Shared with those who took the place of these members, where the server stayed.
+    running: Running,
     fails: u32,
+    times: Times,
     failed_at: Option<Instant>,
     checked_at: Option<Instant>,
+}
+
+/// Fetches a server is busy with.
+#[derive(Clone, Debug, Default)]
+struct Running(Arc<AtomicU32>);
+
+impl Running {
+    fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn one_more(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn one_less(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Group {
     /// A group of servers. A group without servers answers every fetch with "no live upstreams".
     pub fn new(name: impl Into<String>, servers: Vec<Server>, balance: Balance, keepalive: Keepalive) -> Arc<Group> {
-        let primary = Tier::new(&servers, false, balance);
-        let backup = Tier::new(&servers, true, balance);
-        let peer = |server: &Server| Peer { weight_effective: i64::from(server.weight), ..Peer::default() };
-        let state = State { peers: servers.iter().map(peer).collect(), random: seed() };
-        let pool = Pool::new(keepalive);
-        Arc::new(Group { name: name.into(), servers, balance, primary, backup, state: Mutex::new(state), pool })
+        let members = RwLock::new(Arc::new(Members::new(servers, balance, |_| None)));
+        Arc::new(Group { name: name.into(), balance, members, pool: Pool::new(keepalive) })
+    }
+
+    /// From now on these are its servers. What is known of those that stay, kept connections included, stays too.
+    pub fn replace(&self, servers: Vec<Server>) {
+        let mut members = self.members.write();
+        let new = {
+            let state = members.state.lock();
+            let known = |server: &Server| members.servers.iter().position(|old| old.is_same(server));
+            Members::new(servers, self.balance, |server| state.peers.get(known(server)?).cloned())
+        };
+        *members = Arc::new(new);
     }
 
     /// One origin, as for an address in `proxy_pass` or `fastcgi_pass`. It keeps no connections, as in nginx.
@@ -157,14 +210,9 @@ impl Group {
         &self.name
     }
 
-    /// Its servers, as configured.
-    pub fn servers(&self) -> &[Server] {
-        &self.servers
-    }
-
-    /// How many fetches each of [`Group::servers`] is busy with.
+    /// How many fetches each of its servers is busy with.
     pub fn running(&self) -> Vec<u32> {
-        self.state.lock().peers.iter().map(|peer| peer.running).collect()
+        self.members().state.lock().peers.iter().map(|peer| peer.running.get()).collect()
     }
 
     /// How many idle connections are kept now.
@@ -176,7 +224,22 @@ impl Group {
         &self.pool
     }
 
-    pub(crate) fn is_single(&self) -> bool {
+    fn members(&self) -> Arc<Members> {
+        Arc::clone(&self.members.read())
+    }
+}
+
+impl Members {
+    fn new(servers: Vec<Server>, balance: Balance, known: impl Fn(&Server) -> Option<Peer>) -> Members {
+        let primary = Tier::new(&servers, false, balance);
+        let backup = Tier::new(&servers, true, balance);
+        let fresh = |server: &Server| Peer { weight_effective: i64::from(server.weight), ..Peer::default() };
+        let peer = |server: &Server| known(server).unwrap_or_else(|| fresh(server));
+        let state = State { peers: servers.iter().map(peer).collect(), random: seed() };
+        Members { servers, primary, backup, state: Mutex::new(state) }
+    }
+
+    fn is_single(&self) -> bool {
         self.servers.len() == 1
     }
 }

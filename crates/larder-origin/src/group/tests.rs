@@ -150,7 +150,8 @@ fn backups_are_asked_while_the_others_rest() {
 #[test]
 fn an_origin_that_runs_max_conns_is_left_out() {
     let now = Instant::now();
-    for balance in [Balance::RoundRobin, Balance::LeastConn, Balance::IpHash, Balance::Random { two: true }] {
+    let soonest = Balance::LeastTime(LeastTime { until: Until::Header, inflight: true });
+    for balance in [Balance::RoundRobin, Balance::LeastConn, soonest, Balance::IpHash, Balance::Random { two: true }] {
         let servers = vec![Server { max_conns: 2, ..server(1) }, Server { max_conns: 1, ..server(2) }];
         let group = group(servers, balance);
         let next = || Turn::new(group.clone(), vec![1, 2, 3, 4], 0).next(now);
@@ -176,6 +177,44 @@ fn the_fewest_running_for_its_weight_is_asked() {
     assert_eq!(group.running(), [0, 0, 0]);
     let even = asked(&group, 5, now);
     assert_eq!(even.iter().filter(|at| **at == 1).count(), 3, "even ones take turns by weight");
+}
+
+#[test]
+fn the_origin_that_is_soonest_done_is_asked() {
+    let now = Instant::now();
+    for inflight in [false, true] {
+        let by = LeastTime { until: Until::Header, inflight };
+        let group = group(vec![server(1), server(2), server(3)], Balance::LeastTime(by));
+        for (at, millis) in [(0, 500), (1, 40), (2, 41)] {
+            let pick = Turn::new(group.clone(), Vec::new(), 0).next(now).expect("one of three");
+            assert_eq!(pick.server(), at, "none is known to be slow yet");
+            pick.answers(now + Duration::from_millis(millis));
+        }
+        let asked = asked(&group, 10, now);
+        assert!(!asked.contains(&0), "{asked:?}");
+        assert!(asked.contains(&1) && asked.contains(&2), "close ones take turns: {asked:?}");
+        // Each that is at it makes the next wait as long again.
+        let held: Vec<Pick> = (0..6).filter_map(|_| Turn::new(group.clone(), Vec::new(), 0).next(now)).collect();
+        assert_eq!(group.running(), [0, 3, 3], "{inflight}");
+        drop(held);
+    }
+}
+
+#[test]
+fn what_is_known_of_an_origin_stays_when_others_come_and_go() {
+    let group = group(vec![server(1), server(2)], Balance::RoundRobin);
+    let now = Instant::now();
+    fail(&group, 0, now);
+    let pick = Pick::of(&group, 1);
+    group.replace(vec![server(2), server(1), server(3)]);
+    assert_eq!(group.running(), [1, 0, 0]);
+    drop(pick);
+    assert_eq!(group.running(), [0, 0, 0], "one that began before counts until its end");
+    assert!(!asked(&group, 6, now).contains(&1), "it failed, and rests");
+    group.replace(vec![Server { weight: 2, ..server(1) }]);
+    assert_eq!(ask(&group, "", now), Some(0), "with another weight it is another one");
+    group.replace(Vec::new());
+    assert_eq!(ask(&group, "", now), None);
 }
 
 #[test]
@@ -261,7 +300,8 @@ fn of_two_by_chance_the_idler_is_asked() {
 impl Pick {
     /// As if it had been chosen.
     fn of(group: &Arc<Group>, server: usize) -> Pick {
-        group.state.lock().peers[server].running += 1;
-        Pick::new(group.clone(), server)
+        let members = group.members();
+        members.state.lock().peers[server].running.one_more();
+        Pick::new(group.clone(), members, server, Instant::now())
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use larder_origin::{FailKind, FetchError, Group, Limits, Protocol, RequestBody, fetch};
+use larder_origin::{BodyPiece, FailKind, FetchError, Group, Limits, Protocol, RequestBody, fetch};
 use tokio::io::AsyncWriteExt;
 
 use crate::origin::*;
@@ -157,10 +157,18 @@ async fn the_request_arrives_whole() {
         let (sender, rx) = tokio::sync::mpsc::channel(1);
         tokio::spawn(async move {
             for piece in pieces {
-                sender.send(Ok(Bytes::from(piece))).await.unwrap();
+                sender.send(Ok(BodyPiece::Bytes(piece.into()))).await.unwrap();
             }
         });
-        RequestBody::Stream { rx, len: Some(len) }
+        RequestBody::Stream { first: Bytes::new(), rx, len: Some(len) }
+    };
+    let endless = |pieces: &[&'static str]| {
+        let (sender, rx) = tokio::sync::mpsc::channel(4);
+        for piece in pieces {
+            sender.try_send(Ok(BodyPiece::Bytes((*piece).into()))).unwrap();
+        }
+        sender.try_send(Ok(BodyPiece::End)).unwrap();
+        RequestBody::Stream { first: Bytes::new(), rx, len: None }
     };
     for (body, expected) in [
         (RequestBody::None, &b""[..]),
@@ -170,6 +178,8 @@ async fn the_request_arrives_whole() {
         (RequestBody::File { file: file.clone(), len: 10 }, &big[..10]),
         (stream(vec![b"one".to_vec(), b"two".to_vec()]), b"onetwo"),
         (stream(big.chunks(70_000).map(<[u8]>::to_vec).collect()), &big),
+        (endless(&["one", "two"]), b"onetwo"),
+        (endless(&[]), b""),
     ] {
         let protocol = Protocol::FastCgi { params: params.clone(), catch_stderr: Vec::new() };
         let mut answer = fetch(larder_origin::Fetch { protocol, body, ..cgi(&group) }).await.result.unwrap();
@@ -213,25 +223,24 @@ async fn a_body_that_fails_is_the_clients_failure() {
     })
     .await;
     let group = Group::single(origin.address.clone());
+    let some = |text: &'static str| Ok(BodyPiece::Bytes(text.into()));
     for (pieces, len) in [
-        (vec![Ok(Bytes::from_static(b"half")), Err(std::io::Error::other("gone"))], 10),
-        (vec![Ok(Bytes::from_static(b"half"))], 10),
-        (vec![Ok(Bytes::from_static(b"too much"))], 3),
+        (vec![some("half"), Err(std::io::Error::other("gone"))], Some(10)),
+        (vec![some("half")], Some(10)),
+        (vec![some("half"), Ok(BodyPiece::End)], Some(10)),
+        (vec![some("half")], None),
+        (vec![some("too much")], Some(3)),
     ] {
         let (sender, rx) = tokio::sync::mpsc::channel(4);
         for piece in pieces {
             sender.send(piece).await.unwrap();
         }
         drop(sender);
-        let body = RequestBody::Stream { rx, len: Some(len) };
+        let body = RequestBody::Stream { first: Bytes::new(), rx, len };
         let outcome = fetch(larder_origin::Fetch { body, ..cgi(&group) }).await;
         assert!(matches!(outcome.result, Err(FetchError::Body(_))));
         assert_eq!(outcome.attempts[0].status, None);
     }
-    let (_sender, rx) = tokio::sync::mpsc::channel(4);
-    let body = RequestBody::Stream { rx, len: None };
-    let outcome = fetch(larder_origin::Fetch { body, ..cgi(&group) }).await;
-    assert!(matches!(outcome.result, Err(FetchError::LengthUnknown)));
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use larder_origin::{Balance, Fetch, FetchError, Group, Keepalive, RequestBody, Retry, Server, fetch};
+use bytes::Bytes;
+use larder_origin::{Balance, BodyPiece, Fetch, FetchError, Group, Keepalive, RequestBody, Retry, Server, fetch};
 
 use crate::origin::*;
 
@@ -180,8 +181,8 @@ async fn a_stream_that_was_touched_is_not_sent_on_a_fresh_connection() {
     let group = keeping(&origin, 4);
     fetch_all(&group, 1).await;
     let (sender, rx) = tokio::sync::mpsc::channel(1);
-    sender.send(Ok("abc".into())).await.unwrap();
-    let body = RequestBody::Stream { rx, len: Some(3) };
+    sender.send(Ok(BodyPiece::Bytes("abc".into()))).await.unwrap();
+    let body = RequestBody::Stream { first: Bytes::new(), rx, len: Some(3) };
     let protocol = http("PUT / HTTP/1.1\r\nContent-Length: 3\r\n\r\n");
     let outcome = fetch(Fetch { protocol, body, ..get(&group) }).await;
     assert!(outcome.result.is_err());

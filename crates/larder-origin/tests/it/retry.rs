@@ -4,8 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use larder_origin::{
-    Address, Balance, Fetch, FetchError, Group, Keepalive, Limits, RequestBody, RetryRules, Server, fetch,
+    Address, Balance, BodyPiece, Fetch, FetchError, Group, Keepalive, Limits, RequestBody, RetryRules, Server, fetch,
+    fetch_watched,
 };
+
+use tokio::io::AsyncReadExt as _;
 
 use crate::origin::*;
 
@@ -195,9 +198,9 @@ async fn a_body_goes_to_the_next_origin_when_it_can() {
     let head = "PUT / HTTP/1.1\r\nContent-Length: 3\r\n\r\n";
     for (address, streamed, asked) in [(&refuses, true, 2), (&closes, true, 1), (&closes, false, 2)] {
         let (sender, rx) = tokio::sync::mpsc::channel(1);
-        sender.try_send(Ok(Bytes::from("abc"))).unwrap();
+        sender.try_send(Ok(BodyPiece::Bytes("abc".into()))).unwrap();
         let body = match streamed {
-            true => RequestBody::Stream { rx, len: Some(3) },
+            true => RequestBody::Stream { first: Bytes::new(), rx, len: Some(3) },
             false => RequestBody::Memory("abc".into()),
         };
         let group = of(&[address, &good.address]);
@@ -205,6 +208,45 @@ async fn a_body_goes_to_the_next_origin_when_it_can() {
         assert_eq!(outcome.attempts.len(), asked, "{address} {streamed}");
         assert_eq!(outcome.result.is_ok(), asked == 2);
     }
+}
+
+#[tokio::test]
+async fn what_had_come_of_a_body_goes_to_the_next_origin_too() {
+    let (sender, rx) = tokio::sync::mpsc::channel(1);
+    let (ask, asked) = tokio::sync::mpsc::channel(1);
+    let closes = Origin::tcp(|_, mut peer| async move {
+        let mut text = Vec::new();
+        while find(&text, b"\r\n\r\nab").is_none() {
+            peer.read_buf(&mut text).await.unwrap();
+        }
+    })
+    .await;
+    let whole = Origin::tcp(move |_, mut peer| {
+        let ask = ask.clone();
+        async move {
+            let mut text = Vec::new();
+            while find(&text, b"\r\n\r\nab").is_none() {
+                peer.read_buf(&mut text).await.unwrap();
+            }
+            ask.send(()).await.unwrap();
+            while find(&text, b"\r\n\r\nabc").is_none() {
+                peer.read_buf(&mut text).await.unwrap();
+            }
+            write(&mut peer, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+        }
+    })
+    .await;
+    tokio::spawn(async move {
+        let mut asked = asked;
+        asked.recv().await.unwrap();
+        sender.send(Ok(BodyPiece::Bytes("c".into()))).await.unwrap();
+    });
+    let body = RequestBody::Stream { first: "ab".into(), rx, len: Some(3) };
+    let group = of(&[&closes.address, &whole.address]);
+    let protocol = http("PUT / HTTP/1.1\r\nContent-Length: 3\r\n\r\n");
+    let outcome = fetch(Fetch { protocol, body, ..get(&group) }).await;
+    assert_eq!(outcome.attempts.len(), 2);
+    assert_eq!(outcome.result.unwrap().head.status, 200);
 }
 
 #[tokio::test]
@@ -285,4 +327,27 @@ async fn a_fetch_that_is_dropped_leaves_nothing_behind() {
     later.retry.tries = 1;
     let attempts = fetch(later).await.attempts;
     assert_eq!(attempts[0].status, Some(502), "the turn goes on; a drop is no failure");
+}
+
+#[tokio::test]
+async fn who_leaves_a_fetch_knows_how_far_it_came() {
+    let (_closes, closing) = first(First::Closes).await;
+    let (hanging, hangs) = first(First::Hangs).await;
+    let group = of(&[&closing, &hangs]);
+    let unfinished = Default::default();
+    let asked = async {
+        while hanging.as_ref().is_none_or(|origin| origin.connections() == 0) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let is_left = tokio::select! {
+        _ = fetch_watched(get(&group), &unfinished) => false,
+        () = asked => true,
+    };
+    assert!(is_left, "nobody answers");
+    let attempts = std::mem::take(&mut *unfinished.lock());
+    let told: Vec<_> = attempts.iter().map(|attempt| (attempt.status, attempt.header)).collect();
+    assert_eq!(told, [(Some(502), None), (None, None)]);
+    assert!(fetch_watched(get(&of(&[&nobody()])), &unfinished).await.result.is_err());
+    assert!(unfinished.lock().is_empty(), "what came to its end is told by the outcome");
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use larder_origin::{FailKind, Fetch, Group, Limits, Protocol, RequestBody, Tls, fetch};
+use larder_origin::{BodyPiece, FailKind, Fetch, Group, Limits, Protocol, RequestBody, Tls, fetch};
 use larder_tls::{CertifiedKey, ClientConfig, ClientOptions, Clock, Verify};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -237,10 +237,13 @@ async fn bodies_of_any_size_go_both_ways() {
         let streamed = content.clone();
         tokio::spawn(async move {
             for piece in streamed.chunks(40_000) {
-                let _ = sender.send(Ok(Bytes::copy_from_slice(piece))).await;
+                let _ = sender.send(Ok(BodyPiece::Bytes(Bytes::copy_from_slice(piece)))).await;
             }
         });
-        for body in [RequestBody::Memory(content.clone().into()), RequestBody::Stream { rx, len: Some(len) }] {
+        for body in [
+            RequestBody::Memory(content.clone().into()),
+            RequestBody::Stream { first: Bytes::new(), rx, len: Some(len) },
+        ] {
             let got = fetch_whole(Fetch { protocol: http(&head), body, tls: tls.clone(), ..get(&group) }).await;
             assert!(got == [head.as_bytes(), &content].concat(), "{len}");
         }
