@@ -21,17 +21,26 @@ mod acme;
 mod compress;
 mod files;
 mod http2;
+mod modules;
 mod proxy_protocol;
+mod resolver;
+mod subrequests;
 mod tls;
 
 pub use acme::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, AcmeOrder};
 pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};
 pub use files::tls_files;
 pub use http2::Http2;
+pub use modules::{
+    Browser, Browsers, CharsetMap, LogFileCache, Modules, SecureLink, SubFilter, UserId, UserIdExpires, UserIdFlags,
+    UserIdMode, ValidReferers,
+};
 pub use proxy_protocol::ProxyProtocol;
+pub use resolver::Resolver;
+pub use subrequests::{Ssi, Subrequests};
 pub use tls::{
-    CertificateCache, CertificatePair, OriginScheme, OriginTls, PemSource, Secret, SharedSessions, Stapling, Tls,
-    TlsFile, TlsFilePurpose, TlsProtocols, TlsSessionCache, VerifyClient,
+    AskedAbout, CertificateCache, CertificatePair, Ocsp, OriginScheme, OriginTls, PemSource, Secret, SharedSessions,
+    Stapling, Tls, TlsFile, TlsFilePurpose, TlsProtocols, TlsSessionCache, VerifyClient,
 };
 
 /// A value together with the place it was written at.
@@ -114,6 +123,8 @@ pub struct Main {
     pub conf_prefix: PathBuf,
     /// `env`, as `NAME` or `NAME=value`.
     pub env: Vec<(String, Option<String>)>,
+    /// Whether some `*_bind` is `transparent`, so that the serving process needs the right to it.
+    pub binds_anywhere: bool,
 }
 
 /// The argument of `worker_processes`.
@@ -213,6 +224,8 @@ pub struct Http {
     pub geos: Vec<Geo>,
     /// `split_clients` blocks.
     pub splits: Vec<SplitClients>,
+    /// `charset_map`.
+    pub charset_maps: Vec<CharsetMap>,
     /// `limit_req_zone`.
     pub limit_req_zones: Vec<LimitReqZone>,
     /// `limit_conn_zone`.
@@ -394,6 +407,13 @@ pub enum Handler {
     StubStatus,
     /// `empty_gif`.
     EmptyGif,
+    /// `*_cache_purge ZONE KEY`.
+    Purge {
+        /// The zone.
+        zone: At<String>,
+        /// What is dropped from it.
+        key: Template,
+    },
 }
 
 impl Handler {
@@ -405,7 +425,7 @@ impl Handler {
                 Some(TemplatePart::Literal(text)) if begins_with(text, "http://") => OriginScheme::Http,
                 _ => OriginScheme::Variable,
             }),
-            Self::Static | Self::FastCgi(_) | Self::StubStatus | Self::EmptyGif => None,
+            Self::Static | Self::FastCgi(_) | Self::StubStatus | Self::EmptyGif | Self::Purge { .. } => None,
         }
     }
 }
@@ -565,6 +585,10 @@ pub struct Settings {
     pub client_body_timeout: Duration,
     /// `client_body_temp_path`; `None` for the built-in one.
     pub client_body_temp_path: Option<PathBuf>,
+    /// How many letters of a file's name each level of folders below takes; 0 for no level.
+    pub client_body_temp_levels: [usize; 3],
+    /// `client_body_in_file_only`.
+    pub client_body_in_file_only: BodyInFile,
     /// `keepalive_timeout`: how long an idle connection is kept, 75 s; zero closes at once.
     pub keepalive_timeout: Duration,
     /// The second argument: the `Keep-Alive: timeout=` to send, in seconds.
@@ -573,8 +597,8 @@ pub struct Settings {
     pub keepalive_requests: u64,
     /// `keepalive_time`, 1 h.
     pub keepalive_time: Duration,
-    /// `keepalive_disable msie6`, as browser names; `none` is empty.
-    pub keepalive_disable: Vec<String>,
+    /// `keepalive_disable`, msie6.
+    pub keepalive_disable: KeepaliveDisable,
     /// `send_timeout`, 60 s between two writes.
     pub send_timeout: Duration,
     /// `lingering_close`.
@@ -637,6 +661,8 @@ pub struct Settings {
     pub add_headers: Vec<AddHeader>,
     /// `add_trailer`, in order.
     pub add_trailers: Vec<AddHeader>,
+    /// `more_set_headers` and its kin.
+    pub edits: Edits,
     /// `expires`.
     pub expires: Option<Expires>,
     /// `autoindex`; `None` for off.
@@ -669,8 +695,8 @@ pub struct Settings {
     pub real_ip_proxy_protocol: bool,
     /// `real_ip_recursive`.
     pub real_ip_recursive: bool,
-    /// `resolver`: name servers; empty for none, and then the system's are asked when a name comes from a variable.
-    pub resolver: Vec<SocketAddr>,
+    /// `resolver`; without one the system is asked when a name comes from a variable.
+    pub resolver: Option<Arc<Resolver>>,
     /// `resolver_timeout`, 30 s.
     pub resolver_timeout: Duration,
     /// `sendfile`; read, and larder does what pays.
@@ -681,10 +707,34 @@ pub struct Settings {
     pub proxy: Arc<Proxy>,
     /// `gzip`, `brotli`, `zstd` and their kind.
     pub compression: Arc<Compression>,
+    /// SSI, `add_*_body`, `auth_request`, `mirror`.
+    pub subrequests: Arc<Subrequests>,
     /// `http2_chunk_size`, 8k: bytes of a body in a frame at most.
     pub http2_chunk_bytes: usize,
+    /// What the smaller modules are told: `sub_filter`, `userid` and the like.
+    pub modules: Arc<Modules>,
     /// `larder_cache_status on`: send `Cache-Status` (RFC 9211).
     pub cache_status_header: bool,
+}
+
+/// `client_body_in_file_only`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyInFile {
+    /// When a body does not fit into memory.
+    Off,
+    /// Always, and the file stays.
+    On,
+    /// Always, while the request lasts.
+    Clean,
+}
+
+/// The browsers of `keepalive_disable`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeepaliveDisable {
+    /// Internet Explorer up to 6, after a POST.
+    pub msie6: bool,
+    /// Safari on a Mac.
+    pub safari: bool,
 }
 
 /// `lingering_close`.
@@ -799,6 +849,43 @@ pub struct AddHeader {
     pub always: bool,
 }
 
+/// What `more_set_headers`, `more_set_input_headers` and their kin do, those of the levels above first.
+#[derive(Clone, Debug, Default)]
+pub struct Edits {
+    /// To the fields of a request, when the rewrites of its location are done.
+    pub request: Vec<FieldEdit>,
+    /// To the fields of a response of whatever status, before `add_header`.
+    pub response: Vec<FieldEdit>,
+}
+
+/// A change of a field.
+#[derive(Clone, Debug)]
+pub struct FieldEdit {
+    /// As written, without the `*`.
+    pub name: String,
+    /// What is done.
+    pub change: FieldChange,
+    /// `-s`: only responses of these statuses; empty for all.
+    pub statuses: Vec<u16>,
+    /// `-t`: only messages of these types; empty for all.
+    pub types: Vec<String>,
+}
+
+/// What is done to a field.
+#[derive(Clone, Debug)]
+pub enum FieldChange {
+    /// It gets this value, once; one that comes out empty takes it away.
+    Set(Template),
+    /// The same where it is there.
+    Replace(Template),
+    /// One more of this value.
+    Append(Template),
+    /// It is taken away.
+    Clear,
+    /// So is whatever begins with the name.
+    ClearAllThatBegin,
+}
+
 /// `expires`.
 #[derive(Clone, Debug)]
 pub enum Expires {
@@ -812,8 +899,8 @@ pub enum Expires {
     Modified(i64),
     /// `@15h30m`: seconds of the day.
     Daily(u32),
-    /// A variable with one of the above, or `off`.
-    Variable(Template),
+    /// A variable with one of the above, or `off`; whether `modified` stands before it.
+    Variable(Template, bool),
 }
 
 /// `autoindex on` and its forms.
@@ -851,6 +938,8 @@ pub struct AccessLog {
     pub buffer_bytes: Option<usize>,
     /// `flush=`.
     pub flush: Option<Duration>,
+    /// `gzip`: how hard, from 1 to 9; what is gathered becomes a member of a gzip file.
+    pub gzip: Option<u8>,
     /// `if=`.
     pub condition: Option<Template>,
 }
@@ -1013,6 +1102,10 @@ pub struct Upstream {
     pub keepalive_timeout: Duration,
     /// `keepalive_time`, 1 h.
     pub keepalive_time: Duration,
+    /// `resolver`: in place of that of `http`.
+    pub resolver: Option<Arc<Resolver>>,
+    /// `resolver_timeout`: in place of that of `http`.
+    pub resolver_timeout: Option<Duration>,
 }
 
 /// How a group chooses.
@@ -1022,6 +1115,13 @@ pub enum Balance {
     RoundRobin,
     /// The fewest running.
     LeastConn,
+    /// `least_time`: the shortest estimate.
+    LeastTime {
+        /// `last_byte` in place of `header`.
+        last_byte: bool,
+        /// `inflight`.
+        inflight: bool,
+    },
     /// By the client's address.
     IpHash,
     /// By a key; the flag is `consistent`.
@@ -1052,6 +1152,8 @@ pub struct UpstreamServer {
     pub down: bool,
     /// `resolve`: the name is looked up again when its answer runs out.
     pub resolve: bool,
+    /// `service=`: the name of a service, whose servers have SRV records.
+    pub service: Option<String>,
 }
 
 /// `fastcgi_cache_path` or `proxy_cache_path`.
@@ -1146,6 +1248,8 @@ pub struct OriginSettings {
     pub socket_keepalive: bool,
     /// `*_bind`.
     pub bind: Option<Template>,
+    /// `*_bind ... transparent`: the address need not be one of ours.
+    pub bind_transparent: bool,
     /// `*_cache`: a zone, maybe by variable; `None` for `off`.
     pub cache: Option<Template>,
     /// `*_cache_key`. Without one `proxy_pass` uses the URL it asks for; for FastCGI it is an error where `cache` is
@@ -1159,6 +1263,8 @@ pub struct OriginSettings {
     pub no_cache: Vec<Template>,
     /// `*_cache_methods`, beside GET and HEAD; upper case.
     pub cache_methods: Vec<String>,
+    /// `*_cache_purge`, beside a cache; off.
+    pub cache_purge: CachePurge,
     /// `*_cache_min_uses`, 1.
     pub cache_min_uses: u32,
     /// `*_cache_use_stale`.
@@ -1177,6 +1283,10 @@ pub struct OriginSettings {
     pub cache_max_range_offset: Option<u64>,
     /// `proxy_cache_convert_head`, on.
     pub cache_convert_head: bool,
+    /// `*_store`, off. Where it is on, `cache` is off, and the other way round.
+    pub store: Store,
+    /// `*_store_access`: what owner, group and others may, `user:rw`.
+    pub store_access: u32,
 }
 
 /// `fastcgi_*`.
@@ -1226,6 +1336,8 @@ pub struct Proxy {
     pub cookie_domains: Vec<(Rewriting, Template)>,
     /// `proxy_cookie_path`, in order.
     pub cookie_paths: Vec<(Rewriting, Template)>,
+    /// `proxy_cookie_flags`, in order: which cookies, and the flags they get or lose.
+    pub cookie_flags: Vec<(Rewriting, Vec<Template>)>,
     /// `proxy_ssl_*`, for origins behind `https://`.
     pub tls: OriginTls,
     /// `larder_proxy_protocol`, off.
@@ -1257,6 +1369,42 @@ pub enum Rewriting {
     Text(Template),
     /// A regular expression.
     Regex(Pattern),
+}
+
+/// `*_store`: whether answers are kept as files.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// `off`.
+    Off,
+    /// `on`: where `root` or `alias` has the file of the URI.
+    Root,
+    /// At this path.
+    Path(Template),
+}
+
+/// Which requests of a location with a cache drop a page in place of asking for it.
+#[derive(Clone, Debug)]
+pub enum CachePurge {
+    /// None.
+    Off,
+    /// Those of a method.
+    Method {
+        /// Its name, as it is sent.
+        method: String,
+        /// Who may.
+        from: PurgeFrom,
+    },
+    /// Those for which one of these is neither empty nor `0`.
+    When(Vec<Template>),
+}
+
+/// Who may drop pages.
+#[derive(Clone, Debug)]
+pub enum PurgeFrom {
+    /// Everybody who gets as far.
+    All,
+    /// Clients of these networks; the others are answered 403.
+    Nets(Vec<IpNet>),
 }
 
 /// `*_cache_valid`.

@@ -100,6 +100,7 @@ fn show(config: &Config, what: &str) -> String {
         ["maps"] => format!("{:#?}", config.http.maps),
         ["geos"] => format!("{:#?}", config.http.geos),
         ["splits"] => format!("{:#?}", config.http.splits),
+        ["charset_maps"] => format!("{:#?}", config.http.charset_maps),
         ["caches"] => format!("{:#?}", config.http.cache_paths),
         ["placements"] => format!("{:?} {:#?}", config.http.memory_bytes, config.http.placements),
         ["limits"] => format!("{:#?}\n{:#?}", config.http.limit_req_zones, config.http.limit_conn_zones),
@@ -159,6 +160,7 @@ fn show_location(location: &Location, field: &str) -> String {
         "try_files" => format!("{:#?}", location.try_files),
         "alias" => format!("{:#?}\n{:#?}", location.alias, location.alias_replaces),
         "root" => format!("{:#?}", settings.root),
+        "edits" => format!("{:#?}", settings.edits),
         "headers" => format!("{:#?}", settings.add_headers),
         "error_pages" => format!("{:#?}", settings.error_pages),
         "access" => format!("{:#?}", settings.access),
@@ -172,6 +174,8 @@ fn show_location(location: &Location, field: &str) -> String {
         "params" => format!("{:#?}", settings.fastcgi.params),
         "fastcgi" => format!("{:#?}", settings.fastcgi.origin),
         "compression" => format!("{:#?}", settings.compression),
+        "subrequests" => format!("{:#?}", settings.subrequests),
+        "modules" => format!("{:#?}", settings.modules),
         "origin_tls" => {
             let proxy = &settings.proxy;
             format!("{:#?}\n{:#?}\n{:#?}", location.handler.origin_scheme(), proxy.tls, proxy.proxy_protocol)

@@ -64,6 +64,13 @@ fn servers_that_speak_tls() {
         ("ssl_buffer_size 4k; ssl_buffer_size 4k;", "emerg: \"ssl_buffer_size\" directive is duplicate"),
         ("location / { ssl_certificate a.pem; }", "emerg: \"ssl_certificate\" directive is not allowed here"),
         ("ssl_ocsp off;", "ok"),
+        ("ssl_ocsp leaf; ssl_ocsp_responder http://a.test/; ssl_ocsp_cache shared:a:1m;", "ok"),
+        (
+            "ssl_ocsp on; ssl_verify_client optional_no_ca;",
+            "emerg: \"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"",
+        ),
+        ("ssl_ocsp_cache shared:a:16k;", "emerg: OCSP cache \"shared:a:16k\" is too small"),
+        ("ssl_ocsp_cache builtin;", "emerg: invalid OCSP cache \"builtin\""),
         ("ssl_early_data on;", "ok"),
     ];
     check(&table, |inside| {

@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::directives;
 use crate::model::{
     At, Balance, Handler, ListenAddress, Location, Matcher, OriginScheme, OriginSettings, Placement, Rewrite, Server,
-    ServerName, Upstream,
+    ServerName, Settings, Upstream,
 };
 use crate::span::Span;
 use crate::suggest;
@@ -27,6 +27,8 @@ pub enum Reference {
     LogFormat(At<String>),
     /// An address without a port, which only an `upstream` can explain.
     Group(At<String>),
+    /// Charsets of which one is made the other.
+    CharsetMap(String, String, Span),
 }
 
 /// Checks the names that directives have referred to.
@@ -62,6 +64,11 @@ pub fn references(parts: &HttpParts, cx: &mut Cx<'_>) {
             Reference::LogFormat(format) => {
                 let names = parts.log_formats.iter().map(|known| known.name.value.as_str());
                 missing(&format, names, |name| Diagnostic::error(format!("unknown log format \"{name}\"")))
+            }
+            Reference::CharsetMap(from, to, span) => {
+                let known = parts.charset_maps.iter().any(|map| directives::charset::are_of_one_map(map, &from, &to));
+                let message = || format!("no \"charset_map\" between the charsets \"{from}\" and \"{to}\"");
+                (!known).then(|| Diagnostic::error(message()).at(span))
             }
             Reference::Group(address) => {
                 let names = parts.upstreams.iter().map(|known| known.name.value.as_str());
@@ -166,6 +173,8 @@ pub fn level(level: &Level, cx: &mut Cx<'_>) {
         }
     }
     origin_tls(level, cx);
+    charsets(level, cx);
+    referers(level, cx);
     let needs_key = matches!(level.handler, Handler::FastCgi(_));
     let fastcgi = &level.settings.fastcgi.origin;
     if let (true, Some(cache), None) = (needs_key, &fastcgi.cache, &fastcgi.cache_key) {
@@ -176,6 +185,29 @@ pub fn level(level: &Level, cx: &mut Cx<'_>) {
                 .label("all pages would share one key")
                 .help("add fastcgi_cache_key \"$scheme$request_method$host$request_uri\";")
         });
+    }
+}
+
+/// What is to be converted needs a `charset_map`, where both charsets are written out.
+fn charsets(level: &Level, cx: &mut Cx<'_>) {
+    let Some(place) = level.place("source_charset").or_else(|| level.place("charset")) else { return };
+    let settings = &level.settings;
+    let (Some(from), Some(to)) = (&settings.modules.source_charset, &settings.charset) else { return };
+    if let (Some(from), Some(to)) = (template::as_literal(from), template::as_literal(to))
+        && !from.eq_ignore_ascii_case(to)
+    {
+        cx.references.push(Reference::CharsetMap(from.to_owned(), to.to_owned(), place));
+    }
+}
+
+/// `none` and `blocked` alone let nobody in whose browser says where it comes from.
+fn referers(level: &Level, cx: &mut Cx<'_>) {
+    let Some(place) = level.place("valid_referers") else { return };
+    let Some(referers) = &level.settings.modules.referers else { return };
+    if (referers.none || referers.blocked) && referers.names.is_empty() && !referers.server_names {
+        let message = "the \"none\" or \"blocked\" referers are specified in the \"valid_referers\" directive \
+                       without any valid referer";
+        cx.report(Diagnostic::error(message).at(place));
     }
 }
 
@@ -309,14 +341,31 @@ pub fn upstream(upstream: &Upstream, has_servers: bool, cx: &mut Cx<'_>) {
     }
     let has_no_backups = match upstream.balance {
         Balance::IpHash | Balance::Hash(..) | Balance::Random { .. } => true,
-        Balance::RoundRobin | Balance::LeastConn => false,
+        Balance::RoundRobin | Balance::LeastConn | Balance::LeastTime { .. } => false,
     };
     if let Some(server) = upstream.servers.iter().find(|server| server.backup && has_no_backups) {
         cx.report(
             Diagnostic::error("balancing method does not support parameter \"backup\"")
                 .at(server.address.span)
-                .help("only round robin and \"least_conn\" have backups"),
+                .help("only round robin, \"least_conn\" and \"least_time\" have backups"),
         );
+    }
+}
+
+/// Names that are resolved at run time need somebody to ask.
+pub fn resolved_names(upstreams: &[Upstream], http: &Settings, cx: &mut Cx<'_>) {
+    if http.resolver.is_some() {
+        return;
+    }
+    for upstream in upstreams.iter().filter(|upstream| upstream.resolver.is_none()) {
+        if let Some(server) = upstream.servers.iter().find(|server| server.resolve) {
+            let name = &upstream.name.value;
+            cx.report(
+                Diagnostic::error(format!("no resolver defined to resolve names at run time in upstream \"{name}\""))
+                    .at(server.address.span)
+                    .help("add \"resolver\" with the address of a name server to \"http\" or to the group"),
+            );
+        }
     }
 }
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use crate::Options;
 use crate::model::{
-    AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, Brotli, ClientLimits, Compression, DisableSymlinks,
-    FastCgi, Gzip, GzipProxied, Http2, IfModifiedSince, IgnoreHeaders, LingeringClose, LogEscape, LogFormat, LogLevel,
-    LogTarget, Main, MediaTypes, NextUpstream, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule,
-    ServerTokens, Settings, StaticForms, UseStale, Workers, Zstd,
+    AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, BodyInFile, Brotli, Browsers, CachePurge, ClientLimits,
+    Compression, DisableSymlinks, Edits, FastCgi, Gzip, GzipProxied, Http2, IfModifiedSince, IgnoreHeaders,
+    KeepaliveDisable, LingeringClose, LogEscape, LogFormat, LogLevel, LogTarget, Main, MediaTypes, Modules,
+    NextUpstream, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule, SecureLink, ServerTokens,
+    Settings, Ssi, StaticForms, Store, SubFilter, Subrequests, UseStale, UserId, UserIdExpires, UserIdFlags,
+    UserIdMode, Workers, Zstd,
 };
 use crate::span::Span;
 use crate::template;
@@ -40,6 +42,7 @@ pub fn main(options: &Options) -> Main {
         working_directory: None,
         prefix: options.prefix.clone(),
         conf_prefix: options.conf_prefix.clone(),
+        binds_anywhere: false,
         env: Vec::new(),
     }
 }
@@ -90,6 +93,21 @@ fn compression() -> Compression {
     }
 }
 
+fn subrequests() -> Subrequests {
+    let types = || MediaTypes::Listed(vec!["text/html".to_owned()]);
+    Subrequests {
+        ssi: Ssi { enabled: false, silent_errors: false, last_modified: false, value_bytes: 255, types: types() },
+        before_body: None,
+        after_body: None,
+        addition_types: types(),
+        auth_request: None,
+        auth_request_set: Vec::new(),
+        mirrors: Vec::new(),
+        mirror_body: true,
+        output_buffer_bytes: PAGE_BYTES,
+    }
+}
+
 pub fn autoindex() -> Autoindex {
     Autoindex { exact_size: true, localtime: false, format: AutoindexFormat::Html }
 }
@@ -127,11 +145,13 @@ pub fn settings(prefix: &Path) -> Settings {
         client_body_buffer_bytes: 4 * PAGE_BYTES,
         client_body_timeout: secs(60),
         client_body_temp_path: None,
+        client_body_temp_levels: [0; 3],
+        client_body_in_file_only: BodyInFile::Off,
         keepalive_timeout: secs(75),
         keepalive_header: None,
         keepalive_requests: 1000,
         keepalive_time: secs(3600),
-        keepalive_disable: vec!["msie6".to_owned()],
+        keepalive_disable: KeepaliveDisable { msie6: true, safari: false },
         send_timeout: secs(60),
         lingering_close: LingeringClose::On,
         lingering_time: secs(30),
@@ -163,6 +183,7 @@ pub fn settings(prefix: &Path) -> Settings {
         auth_basic_user_file: None,
         add_headers: Vec::new(),
         add_trailers: Vec::new(),
+        edits: Edits::default(),
         expires: None,
         autoindex: None,
         access_logs: vec![AccessLog {
@@ -170,6 +191,7 @@ pub fn settings(prefix: &Path) -> Settings {
             format: At { value: "combined".to_owned(), span: NOWHERE },
             buffer_bytes: None,
             flush: None,
+            gzip: None,
             condition: None,
         }],
         error_log: Vec::new(),
@@ -185,7 +207,7 @@ pub fn settings(prefix: &Path) -> Settings {
         real_ip_header: "X-Real-IP".to_owned(),
         real_ip_proxy_protocol: false,
         real_ip_recursive: false,
-        resolver: Vec::new(),
+        resolver: None,
         resolver_timeout: secs(30),
         sendfile: false,
         fastcgi: Arc::new(FastCgi {
@@ -205,12 +227,50 @@ pub fn settings(prefix: &Path) -> Settings {
             redirect: ProxyRedirect::Rules(vec![ProxyRedirectRule::Default]),
             cookie_domains: Vec::new(),
             cookie_paths: Vec::new(),
+            cookie_flags: Vec::new(),
             tls: tls::origin(),
             proxy_protocol: ProxyProtocol::Off,
         }),
         compression: Arc::new(compression()),
+        subrequests: Arc::new(subrequests()),
         http2_chunk_bytes: 8192,
+        modules: Arc::new(modules()),
         cache_status_header: false,
+    }
+}
+
+fn modules() -> Modules {
+    Modules {
+        sub_filter: SubFilter {
+            pairs: Vec::new(),
+            types: MediaTypes::Listed(vec!["text/html".to_owned()]),
+            once: true,
+            last_modified: false,
+        },
+        source_charset: None,
+        referers: None,
+        user_id: UserId {
+            mode: UserIdMode::Off,
+            service: None,
+            name: "uid".to_owned(),
+            domain: String::new(),
+            path: "/".to_owned(),
+            expires: UserIdExpires::Off,
+            flags: UserIdFlags::default(),
+            p3p: String::new(),
+            mark: None,
+        },
+        secure_link: SecureLink::default(),
+        browsers: Browsers {
+            modern: Vec::new(),
+            unlisted_is_modern: false,
+            ancient: Vec::new(),
+            netscape4: false,
+            modern_value: "1".to_owned(),
+            ancient_value: "1".to_owned(),
+        },
+        random_index: false,
+        log_file_cache: None,
     }
 }
 
@@ -246,12 +306,14 @@ fn origin() -> OriginSettings {
         force_ranges: false,
         socket_keepalive: false,
         bind: None,
+        bind_transparent: false,
         cache: None,
         cache_key: None,
         cache_valid: Vec::new(),
         cache_bypass: Vec::new(),
         no_cache: Vec::new(),
         cache_methods: Vec::new(),
+        cache_purge: CachePurge::Off,
         cache_min_uses: 1,
         cache_use_stale: UseStale::default(),
         cache_background_update: false,
@@ -261,5 +323,7 @@ fn origin() -> OriginSettings {
         cache_revalidate: false,
         cache_max_range_offset: None,
         cache_convert_head: true,
+        store: Store::Off,
+        store_access: 0o600,
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, Contexts, DirectiveInfo, rewrite};
 use crate::model::{
-    AcmeAccount, At, Balance, CachePath, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen, Location,
-    LogFormat, Map, Matcher, Placement, Rewrite, Server, ServerName, SplitClients, Upstream,
+    AcmeAccount, At, Balance, CachePath, CharsetMap, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen,
+    Location, LogFormat, Map, Matcher, Placement, Rewrite, Server, ServerName, SplitClients, Upstream,
 };
 use crate::tree::Directive;
 
@@ -32,6 +32,8 @@ pub struct HttpParts {
     pub geos: Vec<Geo>,
     /// `split_clients`.
     pub splits: Vec<SplitClients>,
+    /// `charset_map`.
+    pub charset_maps: Vec<CharsetMap>,
     /// `limit_req_zone`.
     pub limit_req_zones: Vec<LimitReqZone>,
     /// `limit_conn_zone`.
@@ -71,6 +73,7 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
     check::references(&parts, cx);
     check::placements(&parts, cx);
     check::session_zones(&parts, cx);
+    check::resolved_names(&parts.upstreams, &level.settings, cx);
     check::ports_of_tls_origins(&parts.upstreams, &servers, cx);
     check::servers(&servers, cx);
     tls::finish(&mut servers, &wishes, parts.acme.as_ref(), cx);
@@ -85,6 +88,7 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
         maps: parts.maps,
         geos: parts.geos,
         splits: parts.splits,
+        charset_maps: parts.charset_maps,
         limit_req_zones: parts.limit_req_zones,
         limit_conn_zones: parts.limit_conn_zones,
     };
@@ -248,6 +252,8 @@ fn upstream(directive: &Directive, cx: &mut Cx<'_>) -> Upstream {
         keepalive_requests: 1000,
         keepalive_timeout: std::time::Duration::from_secs(60),
         keepalive_time: std::time::Duration::from_secs(3600),
+        resolver: None,
+        resolver_timeout: None,
     };
     let mut seen = Seen::default();
     for directive in children(directive) {

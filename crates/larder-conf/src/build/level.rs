@@ -6,7 +6,7 @@ use crate::directives::Contexts;
 use crate::model::At;
 use crate::model::{
     AddHeader, Autoindex, CertificatePair, ClientLimits, Compression, FastCgi, Handler, Http2, Listen, Matcher,
-    OriginSettings, PemSource, Proxy, ServerName, Settings, Template, TryFiles,
+    Modules, OriginSettings, PemSource, Proxy, ServerName, Settings, Subrequests, Template, TryFiles,
 };
 use crate::span::Span;
 
@@ -176,6 +176,16 @@ impl Level {
     /// `gzip`, `brotli`, `zstd`.
     pub fn compression(&mut self) -> &mut Compression {
         Arc::make_mut(&mut self.settings.compression)
+    }
+
+    /// SSI, `add_*_body`, `auth_request`, `mirror`.
+    pub fn subrequests(&mut self) -> &mut Subrequests {
+        Arc::make_mut(&mut self.settings.subrequests)
+    }
+
+    /// What the smaller modules are told.
+    pub fn modules(&mut self) -> &mut Modules {
+        Arc::make_mut(&mut self.settings.modules)
     }
 
     /// What `fastcgi_*` shares with `proxy_*`.

@@ -36,6 +36,8 @@ pub struct Cx<'a> {
     diagnostics: &'a mut Vec<Diagnostic>,
     /// What has been noticed once already.
     noticed: HashSet<String>,
+    /// Whether some `*_bind` is `transparent`.
+    pub binds_anywhere: bool,
 }
 
 impl Cx<'_> {
@@ -85,8 +87,14 @@ impl Cx<'_> {
 
 /// Makes the model. What is wrong goes to `diagnostics`; the model is only good without errors among them.
 pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Config {
-    let mut cx =
-        Cx { options, references: Vec::new(), session_zones: HashMap::new(), diagnostics, noticed: HashSet::new() };
+    let mut cx = Cx {
+        options,
+        references: Vec::new(),
+        session_zones: HashMap::new(),
+        diagnostics,
+        noticed: HashSet::new(),
+        binds_anywhere: false,
+    };
     let mut main = defaults::main(options);
     let mut http_block: Option<&Directive> = None;
     let mut events_block: Option<&Directive> = None;
@@ -115,6 +123,7 @@ pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagno
         (None, Some(block)) => http::build(&children(block), &mut cx),
         (None, None) => http::build(&[], &mut cx),
     };
+    main.binds_anywhere = cx.binds_anywhere;
     Config { main, http, acme }
 }
 

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::diagnostic::Diagnostic;
+use crate::directives::openssl::Overrides;
 use crate::model::{
-    AcmeAccount, AcmeChallenge, At, CertificatePair, ListenAddress, OriginTls, PemSource, Server, SharedSessions,
-    Stapling, Tls, TlsProtocols, TlsSessionCache, VerifyClient,
+    AcmeAccount, AcmeChallenge, AskedAbout, At, CertificatePair, ListenAddress, Ocsp, OriginTls, PemSource, Server,
+    SharedSessions, Stapling, Tls, TlsProtocols, TlsSessionCache, VerifyClient,
 };
 use crate::span::Span;
 use crate::template;
@@ -38,6 +39,14 @@ pub struct TlsLevel {
     pub ssl_on: bool,
     /// `larder_acme`; `None` for `off`.
     pub acme: Option<At<AcmeChallenge>>,
+    /// `ssl_ocsp`.
+    pub ocsp: Option<AskedAbout>,
+    /// `ssl_ocsp_responder`.
+    pub ocsp_responder: Option<At<String>>,
+    /// `ssl_ocsp_cache`.
+    pub ocsp_cache: Option<SharedSessions>,
+    /// `ssl_conf_command`, what of it has directives too.
+    pub overrides: Overrides,
 }
 
 const PROTOCOLS: TlsProtocols = TlsProtocols { tls1_2: true, tls1_3: true };
@@ -69,7 +78,11 @@ impl TlsLevel {
                 trusted_certificate: None,
                 crl: None,
                 stapling: None,
+                ocsp: None,
             },
+            ocsp: None,
+            ocsp_responder: None,
+            ocsp_cache: None,
             certificates: Vec::new(),
             keys: Vec::new(),
             stapling: false,
@@ -79,6 +92,7 @@ impl TlsLevel {
             session_shared: None,
             ssl_on: false,
             acme: None,
+            overrides: Overrides::default(),
         }
     }
 }
@@ -122,7 +136,12 @@ pub fn of_server(level: &Level, span: Span, cx: &mut Cx<'_>) -> (Tls, Wishes) {
         shared.clone_from(&own.session_shared);
     }
     tls.stapling = stapling(own, cx);
-    let pairs = own.certificates.iter().cloned().zip(own.keys.iter().cloned());
+    tls.ocsp =
+        own.ocsp.map(|about| Ocsp { about, responder: own.ocsp_responder.clone(), cache: own.ocsp_cache.clone() });
+    own.overrides.apply(&mut tls);
+    let (mut certificates, mut keys_of) = (own.certificates.clone(), own.keys.clone());
+    own.overrides.apply_pair(&mut certificates, &mut keys_of);
+    let pairs = certificates.into_iter().zip(keys_of);
     tls.certificates = pairs.map(|(certificate, key)| CertificatePair { certificate, key }).collect();
 
     let names_certificates = !own.certificates.is_empty() || level.place("ssl_certificate").is_some();
@@ -160,6 +179,11 @@ fn keys(level: &Level, cx: &mut Cx<'_>) {
 /// Who asks for certificates of clients knows who may have signed them.
 fn authorities(level: &Level, span: Span, cx: &mut Cx<'_>) {
     let tls = &level.tls.tls;
+    if level.tls.ocsp.is_some() && tls.verify_client == VerifyClient::OptionalNoCa {
+        let place = level.place("ssl_ocsp").unwrap_or(span);
+        let text = "\"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"";
+        cx.report(Diagnostic::error(text).at(place));
+    }
     match tls.verify_client {
         VerifyClient::On | VerifyClient::Optional => {}
         VerifyClient::Off | VerifyClient::OptionalNoCa => return,

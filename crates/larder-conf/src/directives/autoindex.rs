@@ -1,10 +1,16 @@
-//! `autoindex`.
+//! `autoindex` and `random_index`.
 
-use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http};
+use super::{Action, Args, DirectiveInfo, HSL, LOCATION, ONE, directive, http};
 use crate::model::AutoindexFormat;
 
 pub const TABLE: &[DirectiveInfo] = &[
     directive("autoindex", HSL, Args::Flag, Action::Level(|l, _, d| http::set(&mut l.autoindex_on, d.flag()))),
+    directive(
+        "random_index",
+        LOCATION,
+        Args::Flag,
+        Action::Level(|l, _, d| http::set(&mut l.modules().random_index, d.flag())),
+    ),
     directive(
         "autoindex_exact_size",
         HSL,

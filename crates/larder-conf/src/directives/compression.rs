@@ -128,7 +128,8 @@ pub const TABLE: &[DirectiveInfo] = &[
 ];
 
 /// Media types beside `text/html`, which is always meant.
-fn types(is_first: bool, types: &mut MediaTypes, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+/// The types of a filter; `*` is all.
+pub fn types(is_first: bool, types: &mut MediaTypes, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     if is_first {
         *types = MediaTypes::Listed(vec!["text/html".to_owned()]);
     }

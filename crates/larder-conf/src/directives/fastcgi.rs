@@ -1,6 +1,7 @@
 //! `fastcgi_*`.
 
 use super::origin::{check_pass, shared_table};
+use super::purge::{Whose, cache_purge};
 use super::{Action, Args, Contexts, DirectiveInfo, HSL, LOCATION, ONE, directive, group, http, repeated};
 use crate::build::{Cx, Level, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
@@ -47,6 +48,14 @@ pub const TABLE: &[DirectiveInfo] = &[
             }
             list.push(d.text(0).to_owned());
             Ok(())
+        }),
+    ),
+    directive(
+        "fastcgi_cache_purge",
+        HSL,
+        Args::AtLeast(1),
+        Action::Level(|l, cx, d| {
+            cache_purge(l, cx, d, Whose { prefix: "fastcgi", cache: "fastcgi_cache", settings: Level::fastcgi_origin })
         }),
     ),
 ];

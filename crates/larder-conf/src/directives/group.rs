@@ -11,6 +11,20 @@ pub const TABLE: &[DirectiveInfo] = &[
     block("upstream", HTTP, ONE, Action::Block(BlockKind::Upstream)),
     repeated("server", UPSTREAM, Args::AtLeast(1), Action::Group(server)),
     directive("least_conn", UPSTREAM, NONE, Action::Group(|u, cx, d| balance(u, cx, d, Balance::LeastConn))),
+    directive(
+        "least_time",
+        UPSTREAM,
+        Args::Between(1, 2),
+        Action::Group(|u, cx, d| {
+            let last_byte = http::choose(d, &[("header", false), ("last_byte", true)])?;
+            let inflight = match d.args.get(1) {
+                None => false,
+                Some(word) if word.text == "inflight" => true,
+                Some(word) => return Err(d.invalid_parameter(word)),
+            };
+            balance(u, cx, d, Balance::LeastTime { last_byte, inflight })
+        }),
+    ),
     directive("ip_hash", UPSTREAM, NONE, Action::Group(|u, cx, d| balance(u, cx, d, Balance::IpHash))),
     directive(
         "hash",
@@ -79,6 +93,24 @@ pub const TABLE: &[DirectiveInfo] = &[
             Ok(())
         }),
     ),
+    directive(
+        "resolver",
+        UPSTREAM,
+        Args::AtLeast(1),
+        Action::Group(|u, _, d| {
+            u.resolver = Some(super::resolver::resolver(d)?);
+            Ok(())
+        }),
+    ),
+    directive(
+        "resolver_timeout",
+        UPSTREAM,
+        ONE,
+        Action::Group(|u, _, d| {
+            u.resolver_timeout = Some(d.time(0)?);
+            Ok(())
+        }),
+    ),
     // All workers share a group anyway.
     directive(
         "zone",
@@ -95,7 +127,11 @@ pub const TABLE: &[DirectiveInfo] = &[
 fn balance(upstream: &mut Upstream, cx: &mut Cx<'_>, d: &Directive, balance: Balance) -> Outcome {
     match upstream.balance {
         Balance::RoundRobin => {}
-        Balance::LeastConn | Balance::IpHash | Balance::Hash(..) | Balance::Random { .. } => {
+        Balance::LeastConn
+        | Balance::LeastTime { .. }
+        | Balance::IpHash
+        | Balance::Hash(..)
+        | Balance::Random { .. } => {
             cx.report(
                 Diagnostic::warning("load balancing method redefined")
                     .at(d.span())
@@ -108,9 +144,10 @@ fn balance(upstream: &mut Upstream, cx: &mut Cx<'_>, d: &Directive, balance: Bal
 }
 
 /// The parameters of a `server`.
-const PARAMETERS: &[&str] = &["weight", "max_fails", "fail_timeout", "max_conns", "backup", "down", "resolve"];
+const PARAMETERS: &[&str] =
+    &["weight", "max_fails", "fail_timeout", "max_conns", "backup", "down", "resolve", "service"];
 
-fn server(upstream: &mut Upstream, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+fn server(upstream: &mut Upstream, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     let address = d.arg(0);
     check_address(address)?;
     let mut server = UpstreamServer {
@@ -122,6 +159,7 @@ fn server(upstream: &mut Upstream, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         backup: false,
         down: false,
         resolve: false,
+        service: None,
     };
     for word in &d.args[1..] {
         let number = |value: &str| {
@@ -132,13 +170,13 @@ fn server(upstream: &mut Upstream, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         match (word.text.as_str(), word.text.split_once('=')) {
             ("backup", _) => server.backup = true,
             ("down", _) => server.down = true,
+            // An address is its own, and a path is none.
             ("resolve", _) => {
-                server.resolve = true;
-                let is_name = !address.text.starts_with("unix:") && http::address(&address.text, 80).is_none();
-                if is_name {
-                    cx.notice_no_effect("resolve", word.span, "names are resolved when larder starts and reloads");
-                }
+                server.resolve =
+                    !address.text.starts_with("unix:") && http::literal_address(&address.text, 80).is_none();
             }
+            (_, Some(("service", ""))) => return Err(d.invalid_parameter_value(word, "the name of a service")),
+            (_, Some(("service", name))) => server.service = Some(name.to_owned()),
             (_, Some(("weight", value))) => match number(value)? {
                 0 => return Err(d.invalid_parameter_value(word, "a number above zero")),
                 weight => server.weight = weight,
@@ -149,7 +187,7 @@ fn server(upstream: &mut Upstream, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
                 server.fail_timeout =
                     values::time(value).ok_or_else(|| d.invalid_parameter_value(word, values::TIME))?;
             }
-            ("drain", _) | (_, Some(("slow_start" | "route" | "service" | "id", _))) => {
+            ("drain", _) | (_, Some(("slow_start" | "route" | "id", _))) => {
                 return Err(Diagnostic::error(format!("\"{}\" is not available in this version of larder", word.text))
                     .at(word.span)
                     .label("it belongs to sticky sessions and NGINX Plus")
@@ -158,15 +196,40 @@ fn server(upstream: &mut Upstream, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
             _ => return Err(d.unknown_parameter(word, PARAMETERS)),
         }
     }
+    if server.service.is_some() {
+        let word = address;
+        if !d.args.iter().any(|word| word.text == "resolve") {
+            return Err(Diagnostic::error(format!(
+                "service upstream \"{}\" requires \"resolve\" parameter",
+                word.text
+            ))
+            .at(word.span));
+        }
+        if word.text.contains(':') {
+            return Err(
+                Diagnostic::error(format!("service upstream \"{}\" may not have port", word.text)).at(word.span)
+            );
+        }
+        if !server.resolve {
+            return Err(
+                Diagnostic::error(format!("service upstream \"{}\" requires domain name", word.text)).at(word.span)
+            );
+        }
+    }
     upstream.servers.push(server);
     Ok(())
 }
 
 /// `host`, `host:port`, `[IPv6]:port` or `unix:/path`.
 pub fn check_address(word: &Word) -> Outcome {
+    check_address_of("upstream", word)
+}
+
+/// The same, of something else than an `upstream`.
+pub fn check_address_of(whose: &str, word: &Word) -> Outcome {
     let text = word.text.as_str();
     let wrong = |what: &str| {
-        Diagnostic::error(format!("{what} in upstream \"{text}\""))
+        Diagnostic::error(format!("{what} in {whose} \"{text}\""))
             .at(word.span)
             .label("an address is host, host:port, [IPv6]:port or unix:/path")
     };

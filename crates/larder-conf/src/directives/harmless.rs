@@ -1,8 +1,6 @@
 //! Directives that tune what larder does by itself, or what it does not need. Each is said once.
 
-use super::{
-    Action, Args, Contexts, DirectiveInfo, EVENTS, HS, HSL, HTTP, LOCATION, MAIN, ONE, SERVER, block, repeated,
-};
+use super::{Action, Args, Contexts, DirectiveInfo, EVENTS, HS, HSL, HTTP, LOCATION, MAIN, ONE, SERVER, repeated};
 
 const SELF: Action = Action::Harmless("larder finds the right value by itself");
 const IO: Action = Action::Harmless("larder sends and reads files in the way that pays");
@@ -31,8 +29,6 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("pcre_jit", MAIN, Args::Flag, Action::Harmless("patterns are always compiled to machine code")),
     repeated("ssl_object_cache_inheritable", MAIN, Args::Flag, MEMORY),
     repeated("quic_bpf", MAIN, Args::Flag, Action::Harmless("HTTP/3 is not spoken yet")),
-    repeated("ssl_ocsp_responder", HS, ONE, NO_OCSP),
-    repeated("ssl_ocsp_cache", HS, ONE, NO_OCSP),
     repeated("google_perftools_profiles", MAIN, ONE, Action::Harmless("it is for those who profile nginx")),
     repeated("variables_hash_max_size", HTTP, ONE, SELF),
     repeated("variables_hash_bucket_size", HTTP, ONE, SELF),
@@ -58,8 +54,6 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("output_buffers", HSL, Args::Between(2, 2), IO),
     repeated("postpone_output", HSL, ONE, IO),
     repeated("open_file_cache_events", HSL, Args::Flag, IO),
-    repeated("open_log_file_cache", HSL, Args::Between(1, 4), Action::Harmless("log files are kept open")),
-    repeated("subrequest_output_buffer_size", HSL, ONE, STORED),
     repeated("client_body_in_single_buffer", HSL, Args::Flag, STORED),
     repeated("client_body_early_read", HS, Args::AtLeast(1), STORED),
     repeated("keepalive_min_timeout", HSL, ONE, Action::Harmless("connections are closed without losing a request")),
@@ -82,29 +76,8 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("fastcgi_socket_sndbuf", HSL, ONE, IO),
     repeated("proxy_socket_rcvbuf", HSL, ONE, IO),
     repeated("proxy_socket_sndbuf", HSL, ONE, IO),
-    repeated(
-        "fastcgi_store_access",
-        HSL,
-        Args::Between(1, 3),
-        Action::Harmless("nothing is stored without fastcgi_store"),
-    ),
-    repeated("proxy_store_access", HSL, Args::Between(1, 3), Action::Harmless("nothing is stored without proxy_store")),
     repeated("referer_hash_max_size", SERVER.or(LOCATION), ONE, SELF),
     repeated("referer_hash_bucket_size", SERVER.or(LOCATION), ONE, SELF),
-    repeated("modern_browser_value", HSL, ONE, OLD_BROWSERS),
-    repeated("ancient_browser_value", HSL, ONE, OLD_BROWSERS),
-    block("charset_map", HTTP, Args::Between(2, 2), Action::Harmless("no charset is converted into another")),
-    repeated("sub_filter_types", HSL, Args::AtLeast(1), Action::Harmless("nothing is replaced without sub_filter")),
-    repeated("sub_filter_once", HSL, Args::Flag, Action::Harmless("nothing is replaced without sub_filter")),
-    repeated("sub_filter_last_modified", HSL, Args::Flag, Action::Harmless("nothing is replaced without sub_filter")),
-    repeated("ssi_silent_errors", HSL, Args::Flag, NO_SSI),
-    repeated("ssi_ignore_recycled_buffers", HSL, Args::Flag, NO_SSI),
-    repeated("ssi_min_file_chunk", HSL, ONE, NO_SSI),
-    repeated("ssi_value_length", HSL, ONE, NO_SSI),
-    repeated("ssi_types", HSL, Args::AtLeast(1), NO_SSI),
-    repeated("ssi_last_modified", HSL, Args::Flag, NO_SSI),
-    repeated("addition_types", HSL, Args::AtLeast(1), Action::Harmless("nothing is added without add_before_body")),
-    repeated("mirror_request_body", HSL, Args::Flag, Action::Harmless("nothing is mirrored without mirror")),
     repeated("dav_access", HSL, Args::Between(1, 3), NO_DAV),
     repeated("create_full_put_path", HSL, Args::Flag, NO_DAV),
     repeated("min_delete_depth", HSL, ONE, NO_DAV),
@@ -113,6 +86,4 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("mp4_start_key_frame", HSL, Args::Flag, Action::Harmless("nothing is streamed without mp4")),
 ];
 
-const NO_SSI: Action = Action::Harmless("nothing is included without ssi");
-const NO_OCSP: Action = Action::Harmless("nobody is asked without ssl_ocsp");
 const NO_DAV: Action = Action::Harmless("no method is handled without dav_methods");

@@ -68,8 +68,7 @@ fn expires(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     let word = d.arg(d.args.len() - 1);
     let value = template::of(word)?;
     let Some(text) = template::as_literal(&value) else {
-        // With "modified" before a variable nginx still reads what the variable says.
-        level.settings.expires = Some(Expires::Variable(value));
+        level.settings.expires = Some(Expires::Variable(value, modified));
         return Ok(());
     };
     level.settings.expires = parse_expires(text, modified).map_err(|error| match error {

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Action, Args, BlockKind, DirectiveInfo, HS, HSL, HSLI, HTTP, NONE, ONE, block, directive, log, repeated};
+use super::{
+    Action, Args, BlockKind, DirectiveInfo, HS, HSL, HSLI, HTTP, NONE, ONE, block, directive, log, repeated, resolver,
+};
 use crate::build::{Cx, Level, children};
 use crate::diagnostic::{Diagnostic, Outcome};
-use crate::model::{DisableSymlinks, IfModifiedSince, LingeringClose, ServerTokens};
+use crate::model::{BodyInFile, DisableSymlinks, IfModifiedSince, KeepaliveDisable, LingeringClose, ServerTokens};
 use crate::tree::Directive;
 use crate::{template, values};
 
@@ -79,7 +81,19 @@ pub const TABLE: &[DirectiveInfo] = &[
         "client_body_temp_path",
         HSL,
         Args::Between(1, 4),
-        Action::Level(|l, cx, d| set(&mut l.settings.client_body_temp_path, temp_path(cx, d).map(Some))),
+        Action::Level(|l, cx, d| {
+            l.settings.client_body_temp_levels = temp_levels(d)?;
+            set(&mut l.settings.client_body_temp_path, temp_path(cx, d).map(Some))
+        }),
+    ),
+    directive(
+        "client_body_in_file_only",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| {
+            let choices = [("off", BodyInFile::Off), ("on", BodyInFile::On), ("clean", BodyInFile::Clean)];
+            set(&mut l.settings.client_body_in_file_only, choose(d, &choices))
+        }),
     ),
     // Connections.
     directive(
@@ -106,17 +120,15 @@ pub const TABLE: &[DirectiveInfo] = &[
         "keepalive_disable",
         HSL,
         Args::Between(1, 2),
-        Action::Level(|l, cx, d| {
-            l.settings.keepalive_disable.clear();
+        Action::Level(|l, _, d| {
+            let disable = &mut l.settings.keepalive_disable;
+            *disable = KeepaliveDisable::default();
             for word in &d.args {
                 match word.text.as_str() {
                     "none" => {}
-                    "msie6" | "safari" => l.settings.keepalive_disable.push(word.text.clone()),
+                    "msie6" => disable.msie6 = true,
+                    "safari" => disable.safari = true,
                     _ => return Err(d.invalid(word, "\"none\", \"msie6\" or \"safari\"")),
-                }
-                // The default, msie6, says nothing: that browser is gone.
-                if word.text == "safari" {
-                    cx.notice_no_effect("keepalive_disable safari", word.span, "no browser is told apart");
                 }
             }
             Ok(())
@@ -165,13 +177,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         "log_subrequest",
         HSL,
         Args::Flag,
-        Action::Level(|l, cx, d| {
-            l.settings.log_subrequest = d.flag()?;
-            if l.settings.log_subrequest {
-                cx.notice_no_effect(&d.name.text, d.name.span, "there are no subrequests");
-            }
-            Ok(())
-        }),
+        Action::Level(|l, _, d| set(&mut l.settings.log_subrequest, d.flag())),
     ),
     directive(
         "server_tokens",
@@ -262,7 +268,12 @@ pub const TABLE: &[DirectiveInfo] = &[
     ),
     directive("disable_symlinks", HSL, Args::Between(1, 2), Action::Level(disable_symlinks)),
     // Names.
-    directive("resolver", HSL, Args::AtLeast(1), Action::Level(resolver)),
+    directive(
+        "resolver",
+        HSL,
+        Args::AtLeast(1),
+        Action::Level(|l, _, d| set(&mut l.settings.resolver, resolver::resolver(d).map(Some))),
+    ),
     directive("resolver_timeout", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.resolver_timeout, d.time(0)))),
     directive(
         "larder_cache_status",
@@ -271,9 +282,6 @@ pub const TABLE: &[DirectiveInfo] = &[
         Action::Level(|l, _, d| set(&mut l.settings.cache_status_header, d.flag())),
     ),
 ];
-
-/// Why the directives about name servers are for nothing.
-const SYSTEM_RESOLVES: &str = "names are resolved by the system";
 
 /// Puts a value where it belongs.
 pub fn set<T>(place: &mut T, value: Outcome<T>) -> Outcome {
@@ -309,6 +317,28 @@ pub fn rate(d: &Directive) -> Outcome<crate::model::Template> {
         None => Ok(rate),
     }
 }
+
+/// The levels of folders below a path for temporary files, by letters of the files' names.
+fn temp_levels(d: &Directive) -> Outcome<[usize; 3]> {
+    let mut levels = [0; 3];
+    for (level, word) in levels.iter_mut().zip(&d.args[1..]) {
+        *level = values::number(&word.text).and_then(|letters| usize::try_from(letters).ok()).unwrap_or(0);
+        if *level == 0 {
+            return Err(d.invalid(word, "a number of letters above zero"));
+        }
+    }
+    let letters = levels.iter().fold(0, |sum: usize, letters| sum.saturating_add(*letters));
+    match d.args.last() {
+        Some(last) if letters > TEMP_NAME_LETTERS => Err(d.invalid(
+            last,
+            &format!("at most what the others leave of {TEMP_NAME_LETTERS}, as a name has no more letters"),
+        )),
+        Some(_) | None => Ok(levels),
+    }
+}
+
+/// How long the names of temporary files are.
+const TEMP_NAME_LETTERS: usize = 10;
 
 /// A path with up to three levels of folders below, which larder does not need.
 pub fn temp_path(cx: &Cx<'_>, d: &Directive) -> Outcome<std::path::PathBuf> {
@@ -406,43 +436,7 @@ fn disable_symlinks(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome
     Ok(())
 }
 
-fn resolver(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
-    const DNS_PORT: u16 = 53;
-    let mut servers = Vec::new();
-    for word in &d.args {
-        let text = word.text.as_str();
-        match text.split_once('=') {
-            Some(("valid", value)) if values::time(value).is_some() => continue,
-            Some(("ipv4" | "ipv6", "on" | "off")) => continue,
-            Some(("status_zone", _)) => continue,
-            Some(_) => return Err(d.invalid_parameter(word)),
-            None => {}
-        }
-        servers.push(address(text, DNS_PORT).ok_or_else(|| {
-            Diagnostic::error(format!("host not found in resolver \"{text}\""))
-                .at(word.span)
-                .label("it must be an address, such as 127.0.0.53 or [::1]:5353")
-        })?);
-    }
-    if servers.is_empty() {
-        return Err(Diagnostic::error("no name servers defined").at(d.span()));
-    }
-    level.settings.resolver = servers;
-    cx.notice_no_effect(&d.name.text, d.name.span, SYSTEM_RESOLVES);
-    Ok(())
-}
-
-/// A literal address, `localhost` included, with or without a port.
-pub fn address(text: &str, default_port: u16) -> Option<SocketAddr> {
-    match text.strip_prefix("localhost") {
-        Some(rest) if rest.is_empty() || rest.starts_with(':') => {
-            literal_address(&format!("127.0.0.1{rest}"), default_port)
-        }
-        _ => literal_address(text, default_port),
-    }
-}
-
-/// The same without `localhost`.
+/// A literal address, with or without a port.
 pub fn literal_address(text: &str, default_port: u16) -> Option<SocketAddr> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return (address.port() != 0).then_some(address);

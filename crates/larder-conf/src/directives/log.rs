@@ -1,10 +1,13 @@
 //! `access_log`, `error_log` and `log_format`.
 
-use super::{Action, Args, Contexts, DirectiveInfo, HSLI, HTTP, LIMIT_EXCEPT, repeated};
+use std::time::Duration;
+
+use super::{Action, Args, Contexts, DirectiveInfo, HSL, HSLI, HTTP, LIMIT_EXCEPT, directive, repeated};
 use crate::build::{Cx, HttpParts, Level, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{
-    AccessLog, AccessLogTarget, At, ErrorLog, LogEscape, LogFormat, LogLevel, LogTarget, Syslog, SyslogServer,
+    AccessLog, AccessLogTarget, At, ErrorLog, LogEscape, LogFileCache, LogFormat, LogLevel, LogTarget, Syslog,
+    SyslogServer,
 };
 use crate::tree::{Directive, Word};
 use crate::{template, values};
@@ -12,6 +15,7 @@ use crate::{template, values};
 const ACCESS_LOG: Contexts = HSLI.or(LIMIT_EXCEPT);
 
 pub const TABLE: &[DirectiveInfo] = &[
+    directive("open_log_file_cache", HSL, Args::Between(1, 4), Action::Level(open_log_file_cache)),
     repeated("access_log", ACCESS_LOG, Args::AtLeast(1), Action::Level(access_log)),
     repeated("log_format", HTTP, Args::AtLeast(2), Action::Http(log_format)),
 ];
@@ -36,6 +40,9 @@ const FACILITIES: [&str; 24] = [
     "kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv", "ftp", "ntp",
     "audit", "alert", "cron", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 ];
+
+/// What is gathered before it is compressed, unless `buffer=` says more or less.
+const GZIP_BUFFER_BYTES: usize = 64 * 1024;
 
 /// One `error_log`, of whatever context.
 pub fn error_log(cx: &Cx<'_>, d: &Directive) -> Outcome<ErrorLog> {
@@ -168,6 +175,7 @@ fn access_log(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         format: At { value: "combined".to_owned(), span: path.span },
         buffer_bytes: None,
         flush: None,
+        gzip: None,
         condition: None,
     };
     for (at, word) in d.args.iter().enumerate().skip(1) {
@@ -187,13 +195,18 @@ fn access_log(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
                 log.flush = Some(time);
             }
             Some(("if", value)) => log.condition = Some(template::parse_template(value, word.span)?),
-            _ if word.text == "gzip" || word.text.starts_with("gzip=") => {
-                return Err(Diagnostic::error("\"access_log ... gzip\" is not available in this version of larder")
-                    .at(word.span)
-                    .help("remove it; logrotate can compress old logs"));
+            None if word.text == "gzip" => log.gzip = Some(1),
+            Some(("gzip", value)) => {
+                let level = values::number(value).and_then(|level| u8::try_from(level).ok());
+                let level = level.filter(|level| (1..=9).contains(level));
+                let wrong = || Diagnostic::error(format!("invalid compression level \"{value}\"")).at(word.span);
+                log.gzip = Some(level.ok_or_else(wrong)?);
             }
             _ => return Err(d.invalid_parameter(word)),
         }
+    }
+    if log.gzip.is_some() {
+        log.buffer_bytes.get_or_insert(GZIP_BUFFER_BYTES);
     }
     let is_buffered = log.buffer_bytes.is_some();
     let message = match &log.target {
@@ -208,6 +221,39 @@ fn access_log(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         }
     };
     Err(Diagnostic::error(message).at(d.span()))
+}
+
+fn open_log_file_cache(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    const DEFAULT_VALID: Duration = Duration::from_secs(60);
+    const DEFAULT_INACTIVE: Duration = Duration::from_secs(10);
+    if let [word] = d.args.as_slice()
+        && word.text == "off"
+    {
+        level.modules().log_file_cache = None;
+        return Ok(());
+    }
+    let mut cache = LogFileCache { max: 0, inactive: DEFAULT_INACTIVE, min_uses: 1, valid: DEFAULT_VALID };
+    for word in &d.args {
+        let wrong = || Diagnostic::error(format!("invalid \"open_log_file_cache\" parameter \"{}\"", word.text));
+        let wrong = || wrong().at(word.span).help("there are max=, inactive=, min_uses=, valid= and off");
+        match word.text.split_once('=').ok_or_else(wrong)? {
+            ("max", value) => {
+                let max = values::number(value).and_then(|max| usize::try_from(max).ok());
+                cache.max = max.filter(|max| *max > 0).ok_or_else(wrong)?;
+            }
+            ("inactive", value) => cache.inactive = values::time(value).ok_or_else(wrong)?,
+            ("min_uses", value) => {
+                cache.min_uses = values::number(value).filter(|uses| *uses > 0).ok_or_else(wrong)?;
+            }
+            ("valid", value) => cache.valid = values::time(value).ok_or_else(wrong)?,
+            _ => return Err(wrong()),
+        }
+    }
+    if cache.max == 0 {
+        return Err(Diagnostic::error("\"open_log_file_cache\" must have \"max\" parameter").at(d.span()));
+    }
+    level.modules().log_file_cache = Some(cache);
+    Ok(())
 }
 
 fn log_format(http: &mut HttpParts, _: &mut Cx<'_>, d: &Directive) -> Outcome {

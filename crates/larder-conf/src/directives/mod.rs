@@ -5,8 +5,9 @@
 mod access;
 mod acme;
 mod autoindex;
+mod browser;
 mod cache_path;
-mod charset;
+pub(crate) mod charset;
 mod compression;
 mod core;
 mod fastcgi;
@@ -14,6 +15,7 @@ mod geo;
 mod group;
 mod harmless;
 pub(crate) mod headers;
+mod headers_more;
 mod http;
 mod http2;
 mod limits;
@@ -21,15 +23,22 @@ mod listen;
 mod location;
 mod log;
 mod map;
-mod openssl;
+pub mod openssl;
 mod origin;
 mod proxy;
 mod proxy_ssl;
+mod purge;
 mod realip;
+mod referer;
 mod refused;
+mod resolver;
 pub mod rewrite;
+mod secure_link;
 mod split_clients;
+mod sub_filter;
+mod subrequests;
 mod tls;
+mod userid;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -249,7 +258,7 @@ const fn block(name: &'static str, contexts: Contexts, args: Args, action: Actio
 const ONE: Args = Args::Between(1, 1);
 const NONE: Args = Args::Between(0, 0);
 
-static TABLES: [&[DirectiveInfo]; 27] = [
+static TABLES: [&[DirectiveInfo]; 34] = [
     core::TABLE,
     http::TABLE,
     listen::TABLE,
@@ -257,8 +266,14 @@ static TABLES: [&[DirectiveInfo]; 27] = [
     rewrite::TABLE,
     access::TABLE,
     headers::TABLE,
+    headers_more::TABLE,
     autoindex::TABLE,
     charset::TABLE,
+    sub_filter::TABLE,
+    referer::TABLE,
+    userid::TABLE,
+    secure_link::TABLE,
+    browser::TABLE,
     log::TABLE,
     map::TABLE,
     geo::TABLE,
@@ -277,6 +292,7 @@ static TABLES: [&[DirectiveInfo]; 27] = [
     http2::TABLE,
     proxy_ssl::TABLE,
     acme::TABLE,
+    subrequests::TABLE,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static DirectiveInfo>>> = LazyLock::new(|| {
@@ -422,7 +438,7 @@ mod tests {
             ("gzip", Some(Standing::Built)),
             ("ssl_protocols", Some(Standing::Built)),
             ("http2_push", Some(Standing::Harmless)),
-            ("sub_filter", Some(Standing::Refused)),
+            ("sub_filter", Some(Standing::Built)),
             ("no_such_directive", None),
         ] {
             assert_eq!(find_directive(name).map(DirectiveInfo::standing), standing, "{name}");

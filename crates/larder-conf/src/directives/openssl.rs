@@ -2,13 +2,98 @@
 
 use crate::build::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
-use crate::model::At;
-use crate::tree::Directive;
+use crate::model::{At, PemSource, Tls, TlsProtocols};
+use crate::tree::{Directive, Word};
 
-/// `ssl_conf_command NAME VALUE`: OpenSSL's own configuration.
-pub fn conf_command(is_first: bool, suites: &mut Option<At<String>>, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+/// What commands say in place of directives. They hold however far out they stand: OpenSSL is told them last.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// `Options SessionTicket`.
+    session_tickets: Option<bool>,
+    /// `Options ServerPreference`.
+    prefer_server_ciphers: Option<bool>,
+    /// `CipherString`.
+    ciphers: Option<At<String>>,
+    /// `Groups`, or `Curves`.
+    curves: Option<At<String>>,
+    /// `MinProtocol`: whether TLS 1.2 is left out.
+    without_tls1_2: bool,
+    /// `MaxProtocol`: whether TLS 1.3 is left out.
+    without_tls1_3: bool,
+    /// `Certificate`.
+    certificate: Option<PemSource>,
+    /// `PrivateKey`.
+    key: Option<PemSource>,
+}
+
+impl Overrides {
+    /// Puts a certificate, or a key, in the place of the first one.
+    pub fn apply_pair(&self, certificates: &mut [PemSource], keys: &mut [PemSource]) {
+        if let (Some(own), Some(first)) = (&self.certificate, certificates.first_mut()) {
+            *first = own.clone();
+        }
+        if let (Some(own), Some(first)) = (&self.key, keys.first_mut()) {
+            *first = own.clone();
+        }
+    }
+
+    /// Puts the rest in the place of what directives said.
+    pub fn apply(&self, tls: &mut Tls) {
+        tls.session_tickets = self.session_tickets.unwrap_or(tls.session_tickets);
+        tls.prefer_server_ciphers = self.prefer_server_ciphers.unwrap_or(tls.prefer_server_ciphers);
+        if self.ciphers.is_some() {
+            tls.ciphers.clone_from(&self.ciphers);
+        }
+        if self.curves.is_some() {
+            tls.curves.clone_from(&self.curves);
+        }
+        let TlsProtocols { tls1_2, tls1_3 } = tls.protocols;
+        tls.protocols = TlsProtocols { tls1_2: tls1_2 && !self.without_tls1_2, tls1_3: tls1_3 && !self.without_tls1_3 };
+    }
+
+    /// Takes a command that has a directive of its own; false when it is none of those.
+    fn take(&mut self, command: &str, value: &Word, cx: &Cx<'_>) -> bool {
+        let text = || Some(At { value: value.text.clone(), span: value.span });
+        let file = || {
+            let path = cx.conf_path(&value.text);
+            Some(PemSource::File(At { value: path, span: value.span }))
+        };
+        match (command.to_ascii_lowercase().as_str(), value.text.as_str()) {
+            ("minprotocol", "TLSv1.3") => self.without_tls1_2 = true,
+            ("maxprotocol", "TLSv1.2") => self.without_tls1_3 = true,
+            ("cipherstring", list) if !list.is_empty() && !list.contains('@') => self.ciphers = text(),
+            ("groups" | "curves", list) if !list.is_empty() => self.curves = text(),
+            ("certificate", path) if !path.is_empty() => self.certificate = file(),
+            ("privatekey", path) if !path.is_empty() => self.key = file(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Takes a switch of `Options`; false when it is none with a directive of its own.
+    fn switch(&mut self, name: &str, on: bool) -> bool {
+        match name.to_ascii_lowercase().as_str() {
+            "sessionticket" => self.session_tickets = Some(on),
+            "serverpreference" => self.prefer_server_ciphers = Some(on),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// `ssl_conf_command NAME VALUE`: OpenSSL's own configuration. `overrides` is where clients are meant, not origins.
+pub fn conf_command(
+    is_first: bool,
+    suites: &mut Option<At<String>>,
+    mut overrides: Option<&mut Overrides>,
+    cx: &mut Cx<'_>,
+    d: &Directive,
+) -> Outcome {
     if is_first {
         *suites = None;
+        if let Some(overrides) = &mut overrides {
+            **overrides = Overrides::default();
+        }
     }
     let (command, value) = (d.arg(0), d.arg(1));
     let is = |name: &str| command.text.eq_ignore_ascii_case(name);
@@ -27,7 +112,11 @@ pub fn conf_command(is_first: bool, suites: &mut Option<At<String>>, cx: &mut Cx
         return Ok(());
     }
     if is("Options") {
-        return value.text.split(',').try_for_each(|option| conf_option(option.trim(), cx, d));
+        let mut options = value.text.split(',');
+        return options.try_for_each(|option| conf_option(option.trim(), overrides.as_deref_mut(), cx, d));
+    }
+    if overrides.is_some_and(|overrides| overrides.take(&command.text, value, cx)) {
+        return Ok(());
     }
     let advice = match command.text.to_ascii_lowercase().as_str() {
         "cipherstring" => "use \"ssl_ciphers\" or \"proxy_ssl_ciphers\"",
@@ -45,7 +134,7 @@ pub fn conf_command(is_first: bool, suites: &mut Option<At<String>>, cx: &mut Cx
     Err(unknown_command(&command.text, d).help(advice))
 }
 
-fn conf_option(option: &str, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+fn conf_option(option: &str, overrides: Option<&mut Overrides>, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     let name = option.trim_start_matches(['+', '-']);
     let is_taken_away = option.starts_with('-');
     let is = |known: &str| name.eq_ignore_ascii_case(known);
@@ -55,6 +144,9 @@ fn conf_option(option: &str, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
             .any(is);
     if is_never_done || HARMLESS_OPTIONS.iter().any(|known| is(known)) {
         cx.notice_no_effect(&format!("{} Options {option}", d.name.text), d.span(), "it changes nothing here");
+        return Ok(());
+    }
+    if overrides.is_some_and(|overrides| overrides.switch(name, !is_taken_away)) {
         return Ok(());
     }
     let advice = match name.to_ascii_lowercase().as_str() {

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::http;
-use crate::build::{Cx, Reference};
+use crate::build::{Cx, Level, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
-use crate::model::{At, CacheValid, IgnoreHeaders, NextUpstream, OriginSettings, Template, UseStale};
+use crate::model::{At, CacheValid, IgnoreHeaders, NextUpstream, OriginSettings, Store, Template, UseStale};
 use crate::tree::Directive;
 use crate::{template, values};
 
@@ -15,6 +15,7 @@ macro_rules! shared_table {
     ($prefix:literal, $pick:ident) => {{
         use crate::directives::origin as o;
         use crate::directives::{Action, Args, HSL, ONE, directive, repeated};
+        use crate::model::Store;
         const FLAG: Args = Args::Flag;
         const MANY: Args = Args::AtLeast(1);
         &[
@@ -76,7 +77,7 @@ macro_rules! shared_table {
                 concat!($prefix, "_request_buffering"),
                 HSL,
                 FLAG,
-                Action::Level(|l, cx, d| o::request_buffering(l.$pick(), cx, d)),
+                Action::Level(|l, _, d| o::request_buffering(l.$pick(), d)),
             ),
             directive(
                 concat!($prefix, "_ignore_client_abort"),
@@ -138,12 +139,7 @@ macro_rules! shared_table {
                 MANY,
                 Action::Level(|l, _, d| o::ignore_headers(l.is_first, l.$pick(), d)),
             ),
-            directive(
-                concat!($prefix, "_limit_rate"),
-                HSL,
-                ONE,
-                Action::Level(|l, cx, d| o::limit_rate(l.$pick(), cx, d)),
-            ),
+            directive(concat!($prefix, "_limit_rate"), HSL, ONE, Action::Level(|l, _, d| o::limit_rate(l.$pick(), d))),
             directive(
                 concat!($prefix, "_force_ranges"),
                 HSL,
@@ -166,7 +162,25 @@ macro_rules! shared_table {
                 concat!($prefix, "_cache"),
                 HSL,
                 ONE,
-                Action::Level(|l, cx, d| o::cache(l.$pick(), cx, d, concat!($prefix, "_cache"))),
+                Action::Level(|l, cx, d| {
+                    o::not_both(concat!($prefix, "_store"), l, |l| !matches!(l.$pick().store, Store::Off), d)?;
+                    o::cache(l.$pick(), cx, d, concat!($prefix, "_cache"))
+                }),
+            ),
+            directive(
+                concat!($prefix, "_store"),
+                HSL,
+                ONE,
+                Action::Level(|l, _, d| {
+                    o::not_both(concat!($prefix, "_cache"), l, |l| l.$pick().cache.is_some(), d)?;
+                    o::store(l.$pick(), d)
+                }),
+            ),
+            directive(
+                concat!($prefix, "_store_access"),
+                HSL,
+                Args::Between(1, 3),
+                Action::Level(|l, _, d| o::store_access(l.$pick(), d)),
             ),
             directive(concat!($prefix, "_cache_key"), HSL, ONE, Action::Level(|l, _, d| o::cache_key(l.$pick(), d))),
             repeated(
@@ -285,22 +299,12 @@ pub fn next_upstream_timeout(origin: &mut OriginSettings, d: &Directive) -> Outc
     http::set(&mut origin.next_upstream_timeout, d.time(0).map(|time| (!time.is_zero()).then_some(time)))
 }
 
-pub fn request_buffering(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
-    flag(&mut origin.request_buffering, d)?;
-    if !origin.request_buffering {
-        let what = format!("{} off", d.name.text);
-        cx.notice_no_effect(&what, d.span(), "the body of a request is always read whole first");
-    }
-    Ok(())
+pub fn request_buffering(origin: &mut OriginSettings, d: &Directive) -> Outcome {
+    flag(&mut origin.request_buffering, d)
 }
 
-pub fn limit_rate(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
-    let rate = http::rate(d)?;
-    if template::as_literal(&rate) != Some("0") {
-        cx.notice_no_effect(&d.name.text, d.span(), "an answer is taken as fast as it is made");
-    }
-    origin.limit_rate = Some(rate);
-    Ok(())
+pub fn limit_rate(origin: &mut OriginSettings, d: &Directive) -> Outcome {
+    http::set(&mut origin.limit_rate, http::rate(d).map(Some))
 }
 
 pub fn max_range_offset(origin: &mut OriginSettings, d: &Directive) -> Outcome {
@@ -332,31 +336,20 @@ pub fn templates(is_first: bool, list: &mut Vec<Template>, d: &Directive) -> Out
 }
 
 pub fn bind(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
-    if let Some(word) = d.args.get(1) {
-        return Err(match word.text.as_str() {
-            "transparent" => Diagnostic::error("\"transparent\" is not available in this version of larder")
-                .at(word.span)
-                .help("remove it, and send the client's address in a header"),
-            _ => d.invalid_parameter(word),
-        });
-    }
+    let transparent = match d.args.get(1) {
+        None => false,
+        Some(word) if word.text == "transparent" => true,
+        Some(word) => return Err(d.invalid_parameter(word)),
+    };
+    origin.bind_transparent = transparent && d.text(0) != "off";
+    cx.binds_anywhere |= origin.bind_transparent;
     origin.bind = match d.text(0) {
         "off" => None,
         text => {
             let bind = d.template(0)?;
             if template::as_literal(&bind).is_some() {
-                let Some(address) = http::literal_address(text, 0) else {
-                    return Err(Diagnostic::error(format!("invalid address \"{text}\"")).at(d.arg(0).span));
-                };
-                if address.port() != 0 {
-                    let name = &d.name.text;
-                    cx.report_once(&format!("port of {name}"), || {
-                        Diagnostic::notice(format!(
-                            "the port of \"{name}\" is read and has no effect: the system chooses one"
-                        ))
-                        .at(d.arg(0).span)
-                    });
-                }
+                http::literal_address(text, 0)
+                    .ok_or_else(|| Diagnostic::error(format!("invalid address \"{text}\"")).at(d.arg(0).span))?;
             }
             Some(bind)
         }
@@ -372,6 +365,7 @@ pub fn cache(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive, name: 
     origin.cache = match word.text.as_str() {
         "off" => None,
         text => {
+            origin.store = Store::Off;
             let zone = d.template(0)?;
             if template::as_literal(&zone).is_some() {
                 let zone = At { value: text.to_owned(), span: word.span };
@@ -381,6 +375,58 @@ pub fn cache(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive, name: 
         }
     };
     Ok(())
+}
+
+/// Of a cache and a store one level has one: the later is an error where both are turned on.
+pub fn not_both(other: &str, level: &mut Level, is_on: impl Fn(&mut Level) -> bool, d: &Directive) -> Outcome {
+    match level.place(other) {
+        Some(place) if d.text(0) != "off" && is_on(level) => {
+            Err(Diagnostic::error(format!("\"{}\" is incompatible with \"{other}\"", d.name.text))
+                .at(d.span())
+                .related(place, "it stands here"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+pub fn store(origin: &mut OriginSettings, d: &Directive) -> Outcome {
+    origin.store = match d.text(0) {
+        "off" => Store::Off,
+        "" => return Err(Diagnostic::error("empty path").at(d.arg(0).span)),
+        "on" => Store::Root,
+        _ => Store::Path(d.template(0)?),
+    };
+    if !matches!(origin.store, Store::Off) {
+        origin.cache = None;
+    }
+    Ok(())
+}
+
+pub fn store_access(origin: &mut OriginSettings, d: &Directive) -> Outcome {
+    let mut access = 0;
+    let mut owner = 0o600;
+    for word in &d.args {
+        let wrong = || Diagnostic::error(format!("invalid value \"{}\"", word.text)).at(word.span);
+        let Some((who, rights)) = word.text.split_once(':') else {
+            return Err(wrong().label("it must be user:, group: or all: with r or rw"));
+        };
+        let shift = match who {
+            "user" => {
+                owner = 0;
+                6
+            }
+            "group" => 3,
+            "all" => 0,
+            _ => return Err(wrong().label("it must begin with user:, group: or all:")),
+        };
+        let rights = match rights {
+            "rw" => 6,
+            "r" => 4,
+            _ => return Err(wrong().label("it must end in r or rw")),
+        };
+        access |= rights << shift;
+    }
+    http::set(&mut origin.store_access, Ok(access | owner))
 }
 
 pub fn cache_valid(is_first: bool, origin: &mut OriginSettings, d: &Directive) -> Outcome {

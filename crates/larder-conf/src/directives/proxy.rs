@@ -1,6 +1,7 @@
 //! `proxy_*`.
 
 use super::origin::{check_pass, shared_table};
+use super::purge::{Whose, cache_purge};
 use super::{Action, Args, Contexts, DirectiveInfo, HSL, LIMIT_EXCEPT, LOCATION, ONE, directive, http, repeated};
 use crate::build::{Cx, Level};
 use crate::diagnostic::{Diagnostic, Outcome};
@@ -75,6 +76,15 @@ pub const TABLE: &[DirectiveInfo] = &[
         Action::Level(|l, _, d| {
             let is_first = l.is_first;
             cookie_rule(is_first, &mut l.proxy().cookie_paths, d, CookiePart::Path)
+        }),
+    ),
+    repeated("proxy_cookie_flags", HSL, Args::AtLeast(1), Action::Level(cookie_flags)),
+    directive(
+        "proxy_cache_purge",
+        HSL,
+        Args::AtLeast(1),
+        Action::Level(|l, cx, d| {
+            cache_purge(l, cx, d, Whose { prefix: "proxy", cache: "proxy_cache", settings: Level::proxy_origin })
         }),
     ),
 ];
@@ -205,6 +215,46 @@ fn cookie_rule(is_first: bool, rules: &mut Vec<(Rewriting, Template)>, d: &Direc
     rules.push((from, template::of(&to)?));
     Ok(())
 }
+
+fn cookie_flags(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let is_first = level.is_first;
+    let rules = &mut level.proxy().cookie_flags;
+    if is_first {
+        rules.clear();
+    } else if rules.is_empty() {
+        return Err(d.duplicate());
+    }
+    if d.args.len() == 1 {
+        return match d.text(0) {
+            "off" if is_first => Ok(()),
+            "off" => Err(d.duplicate()),
+            _ => Err(d.invalid_parameter(d.arg(0)).label("it must be \"off\", or a cookie and its flags")),
+        };
+    }
+    let mut cookie = pattern(d.arg(0), false)?;
+    if let Rewriting::Regex(pattern) = &mut cookie {
+        pattern.caseless = true;
+    }
+    let mut flags = Vec::new();
+    for word in &d.args[1..] {
+        let flag = template::of(word)?;
+        let is_known = |text: &str| COOKIE_FLAGS.iter().any(|known| known.eq_ignore_ascii_case(text));
+        if let Some(text) = template::as_literal(&flag).filter(|text| !is_known(text)) {
+            cx.report(
+                Diagnostic::warning(format!("invalid proxy_cookie_flags flag \"{text}\""))
+                    .at(word.span)
+                    .label(format!("it has no effect; the flags are {}", COOKIE_FLAGS.join(", "))),
+            );
+        }
+        flags.push(flag);
+    }
+    rules.push((cookie, flags));
+    Ok(())
+}
+
+/// The flags of `proxy_cookie_flags`, in any case. nginx passes over any other without a word.
+const COOKIE_FLAGS: [&str; 8] =
+    ["secure", "nosecure", "httponly", "nohttponly", "samesite=strict", "samesite=lax", "samesite=none", "nosamesite"];
 
 /// A text, `~pattern`, or where it is known `~*pattern`.
 fn pattern(word: &Word, knows_caseless: bool) -> Outcome<Rewriting> {

@@ -66,7 +66,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         Args::Between(2, 2),
         Action::Level(|l, cx, d| {
             let is_first = l.is_first;
-            openssl::conf_command(is_first, &mut of(l).ciphersuites, cx, d)
+            openssl::conf_command(is_first, &mut of(l).ciphersuites, None, cx, d)
         }),
     ),
     directive(

@@ -19,27 +19,21 @@ const NEVER: &[&str] = &[];
 const REMOVE: &str = "remove it, or keep nginx for this site";
 const IN_ANOTHER: &str = "keep nginx for it, and send it what it is good at with \"proxy_pass\"";
 const ACME: &str = "use \"larder_acme_account\" in \"http\" and \"larder_acme on\" in the server";
-const PURGE: &str = "remove it; purging by request is not built yet";
 const PLUS: &str = "NGINX Plus";
+const SRCACHE: &str = "the srcache module";
+const REDIS: &str = "the redis modules";
+const SET_MISC: &str = "the set-misc module";
+const WITH_LOCATION: &str = "remove its location: \"fastcgi_cache\" looks pages up and stores them by itself";
+const ESCAPED_KEY: &str = "remove it: \"fastcgi_cache_key\" takes the key as it is";
 const LUA: &str = "the Lua module (OpenResty)";
 
 pub static TABLE: &[DirectiveInfo] = &[
     refused("ssl_engine", "OpenSSL's engines", "keep the keys in files that only root can read", NEVER),
-    refused("ssl_ocsp", "ngx_http_ssl_module", "remove it; revoked client certificates are known by \"ssl_crl\"", OFF),
     refused("ssl_ech_file", "ngx_http_ssl_module", "remove it; clients then send the name in the open", NEVER),
     refused("ssl_key_log", PLUS, REMOVE, OFF),
     refused("proxy_ssl_key_log", PLUS, REMOVE, OFF),
     refused("zstd_dict_file", "the zstd module", "remove it; browsers do not have the dictionary", NEVER),
-    refused("sub_filter", "ngx_http_sub_module", REMOVE, NEVER),
-    refused("ssi", "ngx_http_ssi_module", IN_ANOTHER, OFF),
-    refused("proxy_store", "ngx_http_proxy_module", "use \"proxy_cache\"", OFF),
-    refused("fastcgi_store", "ngx_http_fastcgi_module", "use \"fastcgi_cache\"", OFF),
     refused("proxy_pass_trailers", "ngx_http_proxy_module", "remove it", OFF),
-    refused("proxy_cookie_flags", "ngx_http_proxy_module", "let the origin set the flags", OFF),
-    refused("proxy_cache_purge", PLUS, PURGE, NEVER),
-    refused("fastcgi_cache_purge", "the cache purge module", PURGE, OFF),
-    refused("auth_request", "ngx_http_auth_request_module", IN_ANOTHER, OFF),
-    refused("auth_request_set", "ngx_http_auth_request_module", IN_ANOTHER, NEVER),
     refused(
         "auth_delay",
         "ngx_http_core_module",
@@ -47,7 +41,6 @@ pub static TABLE: &[DirectiveInfo] = &[
         &["0", "0s", "0ms"],
     ),
     refused("auth_jwt", PLUS, REMOVE, OFF),
-    refused("mirror", "ngx_http_mirror_module", REMOVE, OFF),
     refused(
         "uwsgi_pass",
         "ngx_http_uwsgi_module",
@@ -75,22 +68,9 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused("dav_methods", "ngx_http_dav_module", IN_ANOTHER, OFF),
     refused("flv", "ngx_http_flv_module", IN_ANOTHER, NEVER),
     refused("mp4", "ngx_http_mp4_module", IN_ANOTHER, NEVER),
-    refused("userid", "ngx_http_userid_module", REMOVE, OFF),
-    refused("secure_link", "ngx_http_secure_link_module", IN_ANOTHER, NEVER),
-    refused("secure_link_md5", "ngx_http_secure_link_module", IN_ANOTHER, NEVER),
-    refused("secure_link_secret", "ngx_http_secure_link_module", IN_ANOTHER, NEVER),
-    refused("add_before_body", "ngx_http_addition_module", REMOVE, &[""]),
-    refused("add_after_body", "ngx_http_addition_module", REMOVE, &[""]),
-    refused("random_index", "ngx_http_random_index_module", REMOVE, OFF),
-    refused("valid_referers", "ngx_http_referer_module", "match $http_referer in a \"map\"", NEVER),
-    refused("modern_browser", "ngx_http_browser_module", "match $http_user_agent in a \"map\"", NEVER),
-    refused("ancient_browser", "ngx_http_browser_module", "match $http_user_agent in a \"map\"", NEVER),
-    refused("source_charset", "ngx_http_charset_module", "serve the files in the charset they are in", OFF),
-    refused("client_body_in_file_only", "ngx_http_core_module", "remove it", OFF),
     refused("post_action", "ngx_http_core_module", "remove it", OFF),
     refused("early_hints", "ngx_http_core_module", "remove it", &["0", "off"]),
     refused("sticky", "ngx_http_upstream_sticky_module", "use \"ip_hash\" or \"hash $cookie_name consistent\"", NEVER),
-    refused("least_time", "ngx_http_upstream_least_time_module", "use \"least_conn\"", NEVER),
     refused("queue", PLUS, "remove it", NEVER),
     refused("health_check", PLUS, "remove it; \"max_fails\" and \"fail_timeout\" watch the origins", NEVER),
     refused("match", PLUS, "remove it with the \"health_check\" it is for", NEVER),
@@ -107,8 +87,23 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused("pagespeed", "PageSpeed", "remove it", &["off", "unplugged"]),
     refused("modsecurity", "ModSecurity", IN_ANOTHER, OFF),
     refused("passenger_enabled", "Passenger", "run Passenger standalone and use \"proxy_pass\"", OFF),
-    refused("vhost_traffic_status_zone", "the vhost traffic status module", "remove it", NEVER),
     refused("vhost_traffic_status_display", "the vhost traffic status module", "use \"stub_status\"", NEVER),
+    refused(
+        "srcache_fetch",
+        SRCACHE,
+        "use \"fastcgi_cache ZONE\" with the same key in \"fastcgi_cache_key\"; docs/recipes.md has both side by side",
+        NEVER,
+    ),
+    refused("srcache_store", SRCACHE, "remove it: what \"fastcgi_cache\" looks up it stores too", NEVER),
+    refused("srcache_fetch_skip", SRCACHE, "use \"fastcgi_cache_bypass\"", &["0"]),
+    refused("srcache_store_skip", SRCACHE, "use \"fastcgi_no_cache\"", &["0"]),
+    refused("srcache_default_expire", SRCACHE, "use \"fastcgi_cache_valid 200 TIME\"", NEVER),
+    refused(
+        "srcache_response_cache_control",
+        SRCACHE,
+        "use \"fastcgi_ignore_headers Cache-Control Expires\" for \"off\", and nothing for \"on\"",
+        &["on"],
+    ),
     refused("vcl", "larder, and is not built yet", "remove it", NEVER),
 ];
 
@@ -120,7 +115,6 @@ static PREFIXES: &[DirectiveInfo] = &[
     family("grpc_", "nothing comes of it without grpc_pass"),
     family("memcached_", "nothing comes of it without memcached_pass"),
     family("tunnel_", "nothing comes of it without tunnel_pass"),
-    family("userid_", "nothing comes of it without userid"),
     family("xslt_", "nothing comes of it without xslt_stylesheet"),
     family("xml_", "nothing comes of it without xslt_stylesheet"),
     family("image_filter_", "nothing comes of it without image_filter"),
@@ -129,22 +123,22 @@ static PREFIXES: &[DirectiveInfo] = &[
     refused("geoip_", "ngx_http_geoip_module", "use \"geo\" with the ranges you need", NEVER),
     refused("geoip2", "the GeoIP2 module", "use \"geo\" with the ranges you need", NEVER),
     refused("js_", "the njs module", IN_ANOTHER, NEVER),
-    refused(
-        "more_set_",
-        "the headers-more module",
-        "use \"add_header ... always\", \"*_hide_header\" and \"server_tokens\"",
-        NEVER,
-    ),
-    refused("more_clear_", "the headers-more module", "use \"proxy_hide_header\" or \"fastcgi_hide_header\"", NEVER),
     refused("auth_jwt_", PLUS, REMOVE, NEVER),
     refused("echo_", "the echo module", "use \"return 200 text\"", NEVER),
-    refused("srcache_", "the srcache module", "use \"fastcgi_cache\"; larder keeps the pages itself", NEVER),
-    refused("redis", "the redis modules", "use \"fastcgi_cache\"; larder keeps the pages itself", NEVER),
-    refused("set_escape_uri", "the set-misc module", REMOVE, NEVER),
-    refused("set_unescape_uri", "the set-misc module", REMOVE, NEVER),
+    refused(
+        "srcache_",
+        SRCACHE,
+        "use the \"fastcgi_cache_*\" directives; docs/recipes.md has both side by side",
+        NEVER,
+    ),
+    refused("redis", REDIS, WITH_LOCATION, NEVER),
+    refused("memc_", "the memc module", WITH_LOCATION, NEVER),
+    refused("set_escape_uri", SET_MISC, ESCAPED_KEY, NEVER),
+    refused("set_unescape_uri", SET_MISC, WITH_LOCATION, NEVER),
     refused("set_by_lua", LUA, IN_ANOTHER, NEVER),
     refused("modsecurity_", "ModSecurity", IN_ANOTHER, NEVER),
-    refused("vhost_traffic_status", "the vhost traffic status module", "remove it", NEVER),
+    family("vhost_traffic_status", "nothing comes of it without vhost_traffic_status_display"),
+    family("ssl_dyn_rec_", "the size of TLS records is chosen by itself"),
     refused("upload_", "the upload modules", IN_ANOTHER, NEVER),
     refused("track_uploads", "the upload progress module", IN_ANOTHER, NEVER),
     refused("report_uploads", "the upload progress module", IN_ANOTHER, NEVER),

@@ -7,7 +7,7 @@ use super::{Action, Args, DirectiveInfo, HS, ONE, directive, http, openssl, repe
 use crate::build::{Cx, Level};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{
-    At, CertificateCache, PemSource, Secret, SharedSessions, TlsProtocols, TlsSessionCache, VerifyClient,
+    AskedAbout, At, CertificateCache, PemSource, Secret, SharedSessions, TlsProtocols, TlsSessionCache, VerifyClient,
 };
 use crate::tree::{Directive, Word};
 use crate::{template, values};
@@ -132,6 +132,20 @@ pub const TABLE: &[DirectiveInfo] = &[
         FLAG,
         Action::Level(|l, _, d| http::set(&mut l.tls().stapling_verify, d.flag())),
     ),
+    directive(
+        "ssl_ocsp",
+        HS,
+        ONE,
+        Action::Level(|l, _, d| {
+            let asked = http::choose(
+                d,
+                &[("off", None), ("on", Some(AskedAbout::Chain)), ("leaf", Some(AskedAbout::Certificate))],
+            );
+            http::set(&mut l.tls().ocsp, asked)
+        }),
+    ),
+    directive("ssl_ocsp_responder", HS, ONE, Action::Level(ocsp_responder)),
+    directive("ssl_ocsp_cache", HS, ONE, Action::Level(ocsp_cache)),
     directive("ssl_early_data", HS, FLAG, Action::Level(|l, _, d| http::set(&mut l.tls().tls.early_data, d.flag()))),
     repeated(
         "ssl_conf_command",
@@ -139,7 +153,8 @@ pub const TABLE: &[DirectiveInfo] = &[
         TWO,
         Action::Level(|l, cx, d| {
             let is_first = l.is_first;
-            openssl::conf_command(is_first, &mut l.tls().tls.ciphersuites, cx, d)
+            let level = l.tls();
+            openssl::conf_command(is_first, &mut level.tls.ciphersuites, Some(&mut level.overrides), cx, d)
         }),
     ),
     directive(
@@ -311,6 +326,32 @@ fn verify_client(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
         ],
     );
     http::set(&mut level.tls().tls.verify_client, verify)
+}
+
+fn ocsp_responder(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let word = d.arg(0);
+    if !word.text.get(.."http://".len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://")) {
+        return Err(d.invalid(word, "a URL that begins with http://"));
+    }
+    http::set(&mut level.tls().ocsp_responder, Ok(Some(At { value: word.text.clone(), span: word.span })))
+}
+
+/// `off` or `shared:NAME:SIZE`.
+fn ocsp_cache(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let word = d.arg(0);
+    let cache = match word.text.strip_prefix("shared:").map(|rest| shared_sessions(word, rest)) {
+        None if word.text == "off" => Ok(None),
+        Some(Some(zone)) if zone.bytes >= SHARED_BYTES_MIN => Ok(Some(zone)),
+        Some(Some(_)) => {
+            return Err(Diagnostic::error(format!("OCSP cache \"{}\" is too small", word.text)).at(word.span));
+        }
+        None | Some(None) => {
+            return Err(Diagnostic::error(format!("invalid OCSP cache \"{}\"", word.text))
+                .at(word.span)
+                .label("it must be off or shared:NAME:SIZE"));
+        }
+    };
+    http::set(&mut level.tls().ocsp_cache, cache)
 }
 
 /// `off`, or `max=N [inactive=TIME] [valid=TIME]`.

@@ -53,6 +53,28 @@ pub struct Tls {
     pub crl: Option<At<PathBuf>>,
     /// `ssl_stapling`.
     pub stapling: Option<Stapling>,
+    /// `ssl_ocsp`; `None` for `off`.
+    pub ocsp: Option<Ocsp>,
+}
+
+/// `ssl_ocsp`: authorities are asked whether certificates of clients are revoked.
+#[derive(Clone, Debug)]
+pub struct Ocsp {
+    /// About which certificates.
+    pub about: AskedAbout,
+    /// `ssl_ocsp_responder`: an `http://` URL instead of the certificates' own.
+    pub responder: Option<At<String>>,
+    /// `ssl_ocsp_cache`: where answers are kept; `None` for `off`.
+    pub cache: Option<SharedSessions>,
+}
+
+/// Which certificates of a client are asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedAbout {
+    /// `on`: all but the one at the top.
+    Chain,
+    /// `leaf`: the client's own.
+    Certificate,
 }
 
 /// A certificate (with its chain) and the key of it.

@@ -1,0 +1,264 @@
+//! Who asks decides what is answered, and the cache is not told.
+
+use std::collections::BTreeSet;
+
+use crate::diagnostic::Diagnostic;
+use crate::model::{AddHeader, Condition, Handler, Http, Matcher, Rewrite, Template};
+
+use super::{Cached, each_location, each_step, variables};
+
+pub(super) fn lint(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
+    let identities = Identities::of(http);
+    for place in cached {
+        shared_cookies(place, &identities, found);
+        stored_for_all(place, &identities, found);
+        passed_on(place, &identities, found);
+    }
+    unused_switch(http, cached, found);
+}
+
+/// Variables that tell visitors apart.
+struct Identities(BTreeSet<String>);
+
+impl Identities {
+    /// Those of nginx, and what maps and `set` make of them.
+    fn of(http: &Http) -> Identities {
+        let mut identities = Identities(BTreeSet::new());
+        // One may be made of another: each round finds those that are one step further.
+        loop {
+            let before = identities.0.len();
+            for map in &http.maps {
+                if identities.has(&map.source) {
+                    identities.0.insert(map.variable.clone());
+                }
+            }
+            for server in &http.servers {
+                identities.learn(&server.script, false);
+                each_location(&server.root, &mut |location| identities.learn(&location.script, false));
+            }
+            if identities.0.len() == before {
+                return identities;
+            }
+        }
+    }
+
+    fn learn(&mut self, script: &[Rewrite], is_for_some: bool) {
+        for step in script {
+            match step {
+                Rewrite::Set { name, value } if is_for_some || self.has(value) => {
+                    self.0.insert(name.clone());
+                }
+                Rewrite::If { condition, script, .. } => {
+                    let asks = self.has(asked(condition));
+                    self.learn(script, is_for_some || asks);
+                }
+                Rewrite::Set { .. } | Rewrite::Rewrite { .. } | Rewrite::Return { .. } | Rewrite::Break => {}
+            }
+        }
+    }
+
+    fn has(&self, template: &Template) -> bool {
+        variables(template).any(|name| self.is_one(name))
+    }
+
+    fn is_one(&self, name: &str) -> bool {
+        NAMES.contains(&name) || name.starts_with("cookie_") || self.0.contains(name)
+    }
+}
+
+/// What a condition looks at.
+fn asked(condition: &Condition) -> &Template {
+    match condition {
+        Condition::True(asked) | Condition::Equal { left: asked, .. } | Condition::Match { left: asked, .. } => asked,
+        Condition::File { path, .. } => path,
+    }
+}
+
+/// A page that begins a session is made for one visitor, and is kept for all; where it is so written, with the cookie.
+fn shared_cookies(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagnostic>) {
+    let origin = place.origin;
+    let names_cookie = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case("set-cookie"));
+    let is_told_apart = place.key_variables().into_iter().any(|name| identities.is_one(name));
+    let is_hidden = names_cookie(&origin.hide_headers);
+    let is_meant = is_hidden || is_told_apart || !origin.no_cache.is_empty() || is_for_files(&place.location.matcher);
+    if !origin.ignore_headers.set_cookie || is_meant {
+        return;
+    }
+    let prefix = place.prefix;
+    let label = match names_cookie(&origin.pass_headers) {
+        true => "what one visitor is given is given to all, the cookie of their session included",
+        false => "what is made for one visitor is shown to all",
+    };
+    found.push(
+        *Diagnostic::warning(format!(
+            "answers with Set-Cookie are kept here for everybody: \"{prefix}_ignore_headers\" has Set-Cookie"
+        ))
+        .at(place.zone.span)
+        .label(label)
+        .help(format!(
+            "let visitors with a session past the cache by \"{prefix}_no_cache\" and \"{prefix}_cache_bypass\"; where \
+             nobody has one, as for files, say so by \"{prefix}_hide_header Set-Cookie\""
+        )),
+    );
+}
+
+/// Whether a location is for what is the same to everybody, by the endings in its pattern.
+fn is_for_files(matcher: &Matcher) -> bool {
+    let Matcher::Regex(pattern) = matcher else { return false };
+    let has = |words: &[&str]| words.iter().any(|word| pattern.source.to_ascii_lowercase().contains(word));
+    pattern.source.ends_with('$') && has(&FILES) && !has(&PAGES)
+}
+
+/// Who is known is not answered from the cache, but the answer to them is kept for everybody.
+fn stored_for_all(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagnostic>) {
+    let origin = place.origin;
+    let Some((bypass, name)) =
+        origin.cache_bypass.iter().find_map(|one| Some((one, a_session(one, identities, true)?)))
+    else {
+        return;
+    };
+    let is_told_apart = place.key_variables().into_iter().any(|name| identities.is_one(name));
+    if !origin.no_cache.is_empty() || is_told_apart {
+        return;
+    }
+    let prefix = place.prefix;
+    found.push(
+        *Diagnostic::warning(format!(
+            "what is answered to visitors with ${name} is kept for everybody: \"{prefix}_cache_bypass\" without \
+             \"{prefix}_no_cache\""
+        ))
+        .at(bypass.span)
+        .label("this decides who is answered from the cache, not what goes into it")
+        .help(format!("add \"{prefix}_no_cache ${name}\"")),
+    );
+}
+
+/// A variable of the template by which the logged-in are told from others.
+fn a_session<'a>(template: &'a Template, identities: &Identities, has_login: bool) -> Option<&'a str> {
+    for name in variables(template) {
+        // In everybody's `fastcgi_params`, and empty where nobody logs in.
+        let is_idle = name == "remote_user" && !has_login;
+        if tells_a_session(name, identities) && !is_idle {
+            return Some(name);
+        }
+    }
+    None
+}
+
+/// Whether a variable is about who is logged in, and not a switch such as `$cookie_nocache`.
+fn tells_a_session(name: &str, identities: &Identities) -> bool {
+    match name.strip_prefix("cookie_") {
+        Some(cookie) => SESSIONS.iter().any(|word| cookie.contains(word)),
+        None => NAMES.contains(&name) || identities.0.contains(name),
+    }
+}
+
+/// The origin is told who asks, and its answer is everybody's.
+fn passed_on(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagnostic>) {
+    let settings = &place.location.settings;
+    let pairs: Vec<(&str, &Template)> = match &place.location.handler {
+        Handler::Proxy(_) => settings.proxy.set_headers.iter().map(|(name, value)| (name.as_str(), value)).collect(),
+        Handler::FastCgi(_) => settings.fastcgi.params.iter().map(|it| (it.name.as_str(), &it.value)).collect(),
+        _ => return,
+    };
+    let has_login = settings.auth_basic.is_some();
+    let Some((header, value, name)) =
+        pairs.into_iter().find_map(|(header, value)| Some((header, value, a_session(value, identities, has_login)?)))
+    else {
+        return;
+    };
+    let minds = place.key_variables().into_iter().chain(place.guard_variables()).any(|name| identities.is_one(name));
+    if minds {
+        return;
+    }
+    let prefix = place.prefix;
+    found.push(
+        *Diagnostic::warning(format!(
+            "the origin is told who asks by {header}, and what it answers is kept for everybody: ${name} is neither in \
+             the key nor in \"{prefix}_no_cache\""
+        ))
+        .at(value.span)
+        .label("a page made for one visitor may be shown to others")
+        .help(format!(
+            "add \"{prefix}_no_cache ${name}\" and \"{prefix}_cache_bypass ${name}\", or ${name} to \"{prefix}_cache_key\""
+        )),
+    );
+}
+
+/// A variable that by its name switches the cache off, and that no cache of the server looks at.
+fn unused_switch(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
+    for server in &http.servers {
+        let places: Vec<_> = cached.iter().filter(|place| std::ptr::eq(place.server, server)).collect();
+        let Some(place) = places.first() else { continue };
+        let mut said = BTreeSet::new();
+        let mut visit = |step: &Rewrite| {
+            let Rewrite::Set { name, value } = step else { return };
+            let is_used = places.iter().any(|place| {
+                place
+                    .guard_variables()
+                    .chain(place.key_variables())
+                    .any(|used| used == name || depends(http, used, name))
+            });
+            if !SWITCHES.iter().any(|word| name.contains(word))
+                || is_used
+                || is_shown(server, name)
+                || !said.insert(name.clone())
+            {
+                return;
+            }
+            let prefix = place.prefix;
+            found.push(
+                *Diagnostic::warning(format!("${name} is set and no cache of this server looks at it"))
+                    .at(value.span)
+                    .label("visitors that are to pass the cache are answered from it, and what they get is kept")
+                    .help(format!("add \"{prefix}_cache_bypass ${name}\" and \"{prefix}_no_cache ${name}\"")),
+            );
+        };
+        each_step(&server.script, &mut visit);
+        each_location(&server.root, &mut |location| each_step(&location.script, &mut visit));
+    }
+}
+
+/// Whether a map makes `used` of `name`.
+fn depends(http: &Http, used: &str, name: &str) -> bool {
+    http.maps.iter().any(|map| map.variable == used && variables(&map.source).any(|source| source == name))
+}
+
+/// Whether conditions or headers of the server use the variable: then it is for something else.
+fn is_shown(server: &crate::model::Server, name: &str) -> bool {
+    let mut is_used = false;
+    let mut step = |step: &Rewrite| {
+        if let Rewrite::If { condition, .. } = step {
+            is_used |= variables(asked(condition)).any(|used| used == name);
+        }
+    };
+    each_step(&server.script, &mut step);
+    each_location(&server.root, &mut |location| each_step(&location.script, &mut step));
+    let mut is_sent = false;
+    each_location(&server.root, &mut |location| {
+        let headers = location.settings.add_headers.iter().map(|AddHeader { value, .. }| value);
+        let passed = location.settings.proxy.set_headers.iter().map(|(_, value)| value);
+        is_sent |= headers.chain(passed).flat_map(variables).any(|used| used == name);
+    });
+    is_used || is_sent
+}
+
+/// Those of nginx.
+const NAMES: [&str; 8] = [
+    "http_authorization",
+    "http_cookie",
+    "remote_user",
+    "http_x_api_key",
+    "http_x_auth_token",
+    "ssl_client_s_dn",
+    "ssl_client_serial",
+    "ssl_client_fingerprint",
+];
+/// Parts of names of cookies that belong to somebody.
+const SESSIONS: [&str; 8] = ["sess", "sid", "auth", "login", "logged", "token", "user", "jwt"];
+/// Endings of files that are made once.
+const FILES: [&str; 8] = ["css", "js", "png", "jpg", "jpe?g", "gif", "svg", "woff"];
+/// Endings of what may be made for each visitor.
+const PAGES: [&str; 4] = ["php", "htm", "json", "asp"];
+/// Parts of names of variables that let requests past a cache.
+const SWITCHES: [&str; 5] = ["skip_cache", "skipcache", "no_cache", "nocache", "bypass"];

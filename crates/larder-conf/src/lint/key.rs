@@ -1,0 +1,140 @@
+//! What answers differ by and the key does not: one page is shown for another.
+//!
+//! The method is not among it: the empty answer to a HEAD is never stored, whatever the key.
+
+use std::collections::BTreeSet;
+
+use crate::diagnostic::Diagnostic;
+use crate::model::{Handler, ServerName};
+use crate::template;
+
+use super::{Cached, variables};
+
+pub(super) fn lint(cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
+    for place in cached {
+        body(place, found);
+        scheme(place, found);
+        host(place, cached, found);
+    }
+}
+
+fn key_span(place: &Cached<'_>) -> crate::Span {
+    place.origin.cache_key.as_ref().map_or(place.zone.span, |key| key.span)
+}
+
+fn has(place: &Cached<'_>, names: &[&str]) -> bool {
+    place.key_variables().iter().any(|name| names.contains(name))
+}
+
+/// Two forms that were sent to one address have two answers.
+fn body(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
+    let is_post = |method: &String| method == "POST";
+    if !place.origin.cache_methods.iter().any(is_post) || has(place, &["request_body", "request_body_file"]) {
+        return;
+    }
+    let prefix = place.prefix;
+    found.push(
+        *Diagnostic::warning(format!(
+            "whatever is posted, the first answer is given to all: \"{prefix}_cache_methods\" has POST, and the key has \
+             not what was sent"
+        ))
+        .at(key_span(place))
+        .label("nothing here tells one form from another")
+        .help(format!("take POST out of \"{prefix}_cache_methods\", or add $request_method and $request_body to the key")),
+    );
+}
+
+/// An application that redirects to https, or writes links with the scheme, answers differently by it.
+fn scheme(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
+    let listens = &place.server.listens;
+    let both = listens.iter().any(|listen| listen.ssl) && listens.iter().any(|listen| !listen.ssl);
+    let is_told = || {
+        let settings = &place.location.settings;
+        let headers = settings.proxy.set_headers.iter().map(|(_, value)| value);
+        let params = settings.fastcgi.params.iter().map(|it| &it.value);
+        let passed: Vec<&str> = match &place.location.handler {
+            Handler::FastCgi(_) => params.flat_map(variables).collect(),
+            _ => headers.flat_map(variables).collect(),
+        };
+        passed.iter().any(|name| SCHEME.contains(name))
+    };
+    let own = place.origin.cache_key.is_some();
+    if !both || !own || has(place, &SCHEME) || !is_told() {
+        return;
+    }
+    found.push(
+        *Diagnostic::warning("a page made for http is shown to https, and the other way round")
+            .at(key_span(place))
+            .label("this server listens with and without TLS, tells the origin which, and the key has no $scheme")
+            .help("add $scheme to the key; a redirect to https that is kept for both would else never end"),
+    );
+}
+
+/// Several names, one page: the first to be asked for decides for all.
+fn host(place: &Cached<'_>, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
+    let is_for_key = |name: &&str| HOST.contains(name) || !KNOWN.contains(name);
+    if place.key_variables().iter().any(is_for_key) || !tells_host(place) {
+        return;
+    }
+    let zone = template::show(place.zone);
+    let same_zone = cached.iter().filter(|other| {
+        let same_key =
+            other.origin.cache_key.as_ref().map(template::show) == place.origin.cache_key.as_ref().map(template::show);
+        same_key && template::show(other.zone) == zone && tells_host(other)
+    });
+    let mut names = BTreeSet::new();
+    let mut is_open = false;
+    for other in same_zone {
+        for name in &other.server.names {
+            match &name.value {
+                ServerName::Exact(name) if name.is_empty() || name == "_" || name == "localhost" => {}
+                ServerName::Exact(name) => {
+                    names.insert(name.as_str());
+                }
+                ServerName::Suffix(_) | ServerName::Prefix(_) | ServerName::Dotted(_) | ServerName::Regex(_) => {
+                    is_open = true;
+                }
+                ServerName::Hostname => {}
+            }
+        }
+    }
+    if names.len() < 2 && !is_open {
+        return;
+    }
+    let prefix = place.prefix;
+    found.push(
+        *Diagnostic::warning("a page of one host is shown for another: the key has no $host")
+            .at(key_span(place))
+            .label("the origin is told the host, and what it answers is kept without it")
+            .help(format!("add $host to \"{prefix}_cache_key\", which then has to be written out")),
+    );
+}
+
+/// Whether the origin learns for which name it is asked.
+fn tells_host(place: &Cached<'_>) -> bool {
+    let settings = &place.location.settings;
+    match &place.location.handler {
+        // Fields of the request are always passed on, and PHP looks at that one.
+        Handler::FastCgi(_) => true,
+        _ => settings.proxy.set_headers.iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case("host") && variables(value).any(|name| HOST.contains(&name))
+        }),
+    }
+}
+
+const SCHEME: [&str; 4] = ["scheme", "https", "server_port", "http_x_forwarded_proto"];
+const HOST: [&str; 3] = ["host", "http_host", "server_name"];
+/// What a key is made of that says nothing of hosts. Any other variable may stand for one.
+const KNOWN: [&str; 11] = [
+    "scheme",
+    "proxy_host",
+    "proxy_port",
+    "request_method",
+    "request_uri",
+    "uri",
+    "args",
+    "is_args",
+    "query_string",
+    "https",
+    "server_port",
+];

@@ -1,0 +1,109 @@
+//! What a configuration may say, works as nginx's does, and is most likely a mistake: pages shown to the wrong
+//! visitor, patterns that match too much, settings that are lost without a word.
+//!
+//! Each rule is a warning with its place, the danger, and the mend. A rule that good configurations run into is worse
+//! than none: where what is meant cannot be told, it says nothing.
+
+mod blocks;
+mod headers;
+mod identity;
+mod key;
+mod pattern;
+
+use crate::diagnostic::Diagnostic;
+use crate::model::{Config, Handler, Http, Location, OriginSettings, Rewrite, Server, Template, TemplatePart};
+
+#[cfg(test)]
+mod tests;
+
+/// Everything that is likely to be a mistake in `config`, in order of the files.
+pub fn lint(config: &Config) -> Vec<Diagnostic> {
+    let http = &config.http;
+    let cached = cached_places(http);
+    let mut found: Vec<Diagnostic> = Vec::new();
+    identity::lint(http, &cached, &mut found);
+    key::lint(&cached, &mut found);
+    for server in &http.servers {
+        headers::lint(http, server, &mut found);
+        each_location(&server.root, &mut |location| {
+            pattern::lint(location, &mut found);
+            blocks::lint(location, &mut found);
+        });
+    }
+    found.sort_by_key(|one| one.span.map_or((0, 0), |span| (u64::from(span.file) + 1, span.start)));
+    // What stands above several locations is said once.
+    found.dedup_by(|a, b| a.span == b.span && a.message == b.message);
+    found
+}
+
+/// A location that asks an origin and keeps its answers.
+struct Cached<'a> {
+    server: &'a Server,
+    location: &'a Location,
+    origin: &'a OriginSettings,
+    /// What stands behind `*_cache`: the zone.
+    zone: &'a Template,
+    /// `proxy` or `fastcgi`, as directives of the origin begin.
+    prefix: &'static str,
+}
+
+impl Cached<'_> {
+    /// Variables of the key, or of the one that stands in for it.
+    fn key_variables(&self) -> Vec<&str> {
+        match &self.origin.cache_key {
+            Some(key) => variables(key).collect(),
+            None => DEFAULT_KEY.to_vec(),
+        }
+    }
+
+    /// Variables that decide who is let past the cache, or what is kept.
+    fn guard_variables(&self) -> impl Iterator<Item = &str> {
+        self.origin.cache_bypass.iter().chain(&self.origin.no_cache).flat_map(variables)
+    }
+}
+
+/// What `proxy_cache_key` is where it is not set.
+const DEFAULT_KEY: [&str; 3] = ["scheme", "proxy_host", "request_uri"];
+
+fn cached_places(http: &Http) -> Vec<Cached<'_>> {
+    let mut places = Vec::new();
+    for server in &http.servers {
+        each_location(&server.root, &mut |location| {
+            let (origin, prefix) = match &location.handler {
+                Handler::Proxy(_) => (&location.settings.proxy.origin, "proxy"),
+                Handler::FastCgi(_) => (&location.settings.fastcgi.origin, "fastcgi"),
+                _ => return,
+            };
+            if let Some(zone) = &origin.cache {
+                places.push(Cached { server, location, origin, zone, prefix });
+            }
+        });
+    }
+    places
+}
+
+/// Calls `visit` with a location and all in it.
+fn each_location<'a>(location: &'a Location, visit: &mut dyn FnMut(&'a Location)) {
+    visit(location);
+    for inner in &location.locations {
+        each_location(inner, visit);
+    }
+}
+
+/// Calls `visit` with each step of a script, and of the blocks in it.
+fn each_step<'a>(script: &'a [Rewrite], visit: &mut dyn FnMut(&'a Rewrite)) {
+    for step in script {
+        visit(step);
+        if let Rewrite::If { script, .. } = step {
+            each_step(script, visit);
+        }
+    }
+}
+
+/// The names of the variables in a template.
+fn variables(template: &Template) -> impl Iterator<Item = &str> {
+    template.parts.iter().filter_map(|part| match part {
+        TemplatePart::Variable(name) => Some(name.as_str()),
+        TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,
+    })
+}

@@ -1,0 +1,274 @@
+use std::path::Path;
+
+use crate::{MemoryLoader, Options, load};
+
+/// A zone, and a server with this in it.
+fn server(content: &str) -> String {
+    http(&format!("server {{ listen 80; server_name a.test; {content} }}"))
+}
+
+fn http(content: &str) -> String {
+    format!(
+        "events {{}} http {{ fastcgi_cache_path /c keys_zone=z:1m; proxy_cache_path /d keys_zone=p:1m;
+         fastcgi_cache_key $scheme$request_method$host$request_uri; {content} }}"
+    )
+}
+
+/// What is said about a configuration.
+fn said(text: &str) -> Vec<String> {
+    let mut loader = MemoryLoader::new();
+    loader.add("/etc/nginx/nginx.conf", text);
+    let options = Options {
+        prefix: "/usr/share/nginx".into(),
+        conf_prefix: "/etc/nginx".into(),
+        globals: None,
+        is_root: true,
+        hostname: "h".to_owned(),
+    };
+    let loaded = load(Path::new("/etc/nginx/nginx.conf"), &options, &mut loader)
+        .unwrap_or_else(|failed| panic!("{:?}\n{text}", failed.diagnostics));
+    let found = super::lint(&loaded.config);
+    for one in &found {
+        assert!(one.span.is_some() && one.help.is_some() && one.label.is_some(), "{one:?}");
+    }
+    found.into_iter().map(|one| one.message).collect()
+}
+
+/// Each of these is a server's content, and what the only warning about it has in it.
+fn each_says(cases: &[(&str, &str)]) {
+    for (content, expected) in cases {
+        let found = said(&server(content));
+        assert!(matches!(&found[..], [one] if one.contains(expected)), "{content}\n{found:#?}");
+    }
+}
+
+fn each_is_silent(cases: &[&str]) {
+    for content in cases {
+        let found = said(&server(content));
+        assert!(found.is_empty(), "{content}\n{found:#?}");
+    }
+}
+
+#[test]
+fn cookies_that_are_kept_for_all() {
+    each_says(&[
+        (
+            "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_ignore_headers Set-Cookie Cache-Control; }",
+            "answers with Set-Cookie are kept here",
+        ),
+        (
+            r"location ~* \.(css|js|html)$ { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie; }",
+            "answers with Set-Cookie are kept here",
+        ),
+        (
+            "proxy_ignore_headers Set-Cookie; location / { proxy_pass http://b; proxy_cache p; proxy_cache_bypass $arg_x; }",
+            "answers with Set-Cookie are kept here",
+        ),
+    ]);
+    each_is_silent(&[
+        "location / { fastcgi_pass unix:/a; fastcgi_ignore_headers Set-Cookie; }",
+        "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_ignore_headers Cache-Control Expires; }",
+        r"location ~* \.(css|js|png)$ { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie; }",
+        "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_ignore_headers Set-Cookie;
+            fastcgi_cache_bypass $cookie_session; fastcgi_no_cache $cookie_session; }",
+        "location /img/ { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie; proxy_hide_header Set-Cookie; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie;
+            proxy_cache_key $host$request_uri$cookie_session; }",
+    ]);
+}
+
+#[test]
+fn visitors_who_are_known() {
+    each_says(&[
+        (
+            "location / { proxy_pass http://b; proxy_cache p; proxy_cache_bypass $http_authorization; }",
+            "is kept for everybody: \"proxy_cache_bypass\" without \"proxy_no_cache\"",
+        ),
+        (
+            "set $skip 0; if ($http_cookie ~ session) { set $skip 1; }
+             location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_bypass $skip; }",
+            "what is answered to visitors with $skip is kept for everybody",
+        ),
+        (
+            "location / { proxy_pass http://b; proxy_cache p; proxy_set_header Authorization $http_authorization; }",
+            "the origin is told who asks by Authorization",
+        ),
+        (
+            "location / { proxy_pass http://b; proxy_cache p; proxy_set_header X-Session $cookie_sessionid; }",
+            "the origin is told who asks by X-Session",
+        ),
+        (
+            "auth_basic x; auth_basic_user_file f; location / { fastcgi_pass unix:/a; fastcgi_cache z;
+                fastcgi_param REMOTE_USER $remote_user; }",
+            "the origin is told who asks by REMOTE_USER",
+        ),
+        (
+            "set $skip_cache 0; if ($http_cookie ~ wordpress_logged_in) { set $skip_cache 1; }
+             location / { fastcgi_pass unix:/a; fastcgi_cache z; }",
+            "$skip_cache is set and no cache of this server looks at it",
+        ),
+    ]);
+    each_is_silent(&[
+        // Of nginx's own manual: a switch, and no session.
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_bypass $cookie_nocache $arg_nocache$arg_comment; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_set_header Authorization $http_authorization;
+            proxy_cache_bypass $http_authorization; proxy_no_cache $http_authorization; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_set_header Authorization $http_authorization;
+            proxy_cache_key $host$request_uri$http_authorization; }",
+        "location / { proxy_pass http://b; proxy_set_header Authorization $http_authorization; }",
+        "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_param REMOTE_USER $remote_user; }",
+        // One cache of two looks at it, and the other is for files.
+        "set $skip_cache 0; if ($http_cookie ~ logged) { set $skip_cache 1; }
+         location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_bypass $skip_cache; fastcgi_no_cache $skip_cache; }
+         location /files/ { proxy_pass http://b; proxy_cache p; }",
+        "set $skip_cache 0; location / { fastcgi_pass unix:/a; }",
+    ]);
+    let by_map = "map $skip_cache $nothing { default $skip_cache; } map $http_cookie $who { ~sess 1; }
+        server { listen 80; set $skip_cache 0; if ($who) { set $skip_cache 1; }
+            location / { proxy_pass http://b; proxy_cache p; proxy_no_cache $nothing; proxy_cache_bypass $nothing; } }";
+    assert_eq!(said(&http(by_map)), Vec::<String>::new());
+}
+
+#[test]
+fn what_the_key_lacks() {
+    each_says(&[
+        (
+            "location / { proxy_pass http://b; proxy_cache p; proxy_cache_methods GET HEAD POST; }",
+            "whatever is posted, the first answer is given to all",
+        ),
+        (
+            "listen 443 ssl; ssl_certificate a; ssl_certificate_key b; location / { fastcgi_pass unix:/a; fastcgi_cache z;
+                fastcgi_param HTTPS $https; fastcgi_cache_key $request_method$host$request_uri; }",
+            "a page made for http is shown to https",
+        ),
+        (
+            "server_name www.a.test; location / { proxy_pass http://b; proxy_cache p; proxy_set_header Host $host; }",
+            "a page of one host is shown for another",
+        ),
+        (
+            "server_name *.b.test; location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_key $request_method$request_uri; }",
+            "a page of one host is shown for another",
+        ),
+    ]);
+    each_is_silent(&[
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_methods POST; proxy_cache_key $request_uri|$request_body; }",
+        "location / { proxy_pass http://b; proxy_cache p; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_convert_head off; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $uri$is_args$args; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_set_header Host $host; }",
+        "server_name www.a.test; location / { proxy_pass http://b; proxy_cache p; proxy_set_header Host $host;
+            proxy_cache_key $scheme$host$request_uri; }",
+        // The origin is asked for one name, whatever the visitor asked for.
+        "server_name www.a.test; location / { proxy_pass http://b; proxy_cache p; }",
+        "server_name www.a.test; location / { proxy_pass http://b; proxy_cache p; proxy_set_header Host $host;
+            proxy_cache_key $tenant$request_uri; set $tenant $host; }",
+        "listen 443 ssl; ssl_certificate a; ssl_certificate_key b; location / { fastcgi_pass unix:/a; fastcgi_cache z;
+            fastcgi_param HTTPS $https; }",
+    ]);
+    let two = "proxy_set_header Host $host; proxy_cache p;
+        server { listen 80; server_name a.test; location / { proxy_pass http://b; } }
+        server { listen 80; server_name b.test; location / { proxy_pass http://b; } }";
+    assert_eq!(said(&http(two)).len(), 1, "once for the one place that both inherit");
+}
+
+#[test]
+fn patterns_that_match_too_much() {
+    each_says(&[
+        ("location ~ .php$ { fastcgi_pass unix:/a; }", "the \".\" before \"php$\" matches any character"),
+        ("location ~* .(jpg|png)$ { expires max; }", "matches any character"),
+    ]);
+    each_is_silent(&[r"location ~ \.php$ { fastcgi_pass unix:/a; }", r"location ~* \.(jpg|png)$ { expires max; }"]);
+}
+
+#[test]
+fn what_is_lost_in_a_block() {
+    each_says(&[
+        (
+            "location / { try_files $uri /index.php; if ($arg_a) { set $b 1; } }",
+            "\"try_files\" of this location does nothing for who matches",
+        ),
+        (
+            "location / { proxy_pass http://b; if ($arg_a) { add_header A 1; } if ($arg_b) { add_header B 1; } }",
+            "of two \"if\" blocks that match, only the last one has an effect",
+        ),
+    ]);
+    each_is_silent(&[
+        "location / { try_files $uri =404; if ($arg_a) { set $b 1; } }",
+        "location / { try_files $uri /index.php; if ($arg_a) { return 403; } }",
+        "location / { try_files $uri /index.php; if (-f $document_root/off) { rewrite ^ /off.html last; } }",
+        "if ($arg_a) { set $b 1; } location / { try_files $uri /index.php; }",
+        "location / { proxy_pass http://b; if ($request_method = GET) { add_header A 1; } if ($request_method = POST) { add_header A 2; } }",
+        "location / { proxy_pass http://b; if ($request_method = OPTIONS) { add_header A 1; return 204; } if ($arg_b) { add_header B 1; } }",
+    ]);
+}
+
+#[test]
+fn headers_that_are_dropped() {
+    each_says(&[
+        ("add_header A 1; location / { add_header B 1; }", "\"add_header\" here drops those around it: A"),
+        (
+            "add_header A 1; add_header C 1; location / { proxy_pass http://b; if ($arg_a) { add_header a 2; } }",
+            "around it: C",
+        ),
+    ]);
+    each_is_silent(&[
+        "add_header A 1; location / { expires max; }",
+        "add_header A 1; location / { add_header a 2; }",
+        "add_header A 1; location / { add_header_inherit merge; add_header B 1; }",
+        "add_header A 1; location / { add_header A 1; add_header B 1; }",
+    ]);
+    let outer = http("add_header A 1; server { listen 80; add_header B 1; location / { add_header B 2; } }");
+    assert_eq!(said(&outer), ["\"add_header\" here drops those around it: A"]);
+}
+
+#[test]
+fn what_everybody_runs_is_left_in_peace() {
+    // The recipe of a page cache before WordPress, as it goes round.
+    let wordpress = http(
+        "fastcgi_ignore_headers Cache-Control Expires Set-Cookie; fastcgi_cache_use_stale error timeout;
+         server { listen 80; server_name a.test www.a.test; root /var/www; index index.php;
+            set $skip_cache 0;
+            if ($request_method = POST) { set $skip_cache 1; }
+            if ($query_string != \"\") { set $skip_cache 1; }
+            if ($request_uri ~* \"/wp-admin/|/xmlrpc.php|wp-.*.php\") { set $skip_cache 1; }
+            if ($http_cookie ~* \"comment_author|wordpress_[a-f0-9]+|wp-postpass|wordpress_logged_in\") { set $skip_cache 1; }
+            location / { try_files $uri $uri/ /index.php?$args; }
+            location ~ \\.php$ {
+                try_files $uri =404;
+                fastcgi_pass unix:/run/php.sock; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param HTTPS $https if_not_empty;
+                fastcgi_cache_bypass $skip_cache; fastcgi_no_cache $skip_cache;
+                fastcgi_cache z; fastcgi_cache_valid 60m; add_header X-Cache $upstream_cache_status;
+            }
+            location ~* ^.+\\.(ogg|svg|css|js|jpg|png)$ { access_log off; expires max; }
+            location ~ /\\. { deny all; }
+         }",
+    );
+    // The micro cache.
+    let micro = http(
+        "map $request_method $no_cache { default 1; HEAD 0; GET 0; }
+         server { listen 80;
+            location ~ \\.php$ {
+                try_files $uri =404;
+                if ($request_method !~ ^(GET|HEAD)$) { set $no_cache 1; }
+                if ($no_cache = 1) { add_header Set-Cookie \"_mcnc=1; Max-Age=2; Path=/\"; add_header X-Microcachable 0; }
+                if ($http_cookie ~ SESS) { set $no_cache 1; }
+                fastcgi_no_cache $no_cache; fastcgi_cache_bypass $no_cache; fastcgi_cache z;
+                fastcgi_cache_key $scheme$host$request_uri$request_method; fastcgi_cache_valid any 1s;
+                fastcgi_pass_header Set-Cookie; fastcgi_ignore_headers Cache-Control Expires Set-Cookie;
+                fastcgi_pass unix:/run/php.sock;
+            }
+         }",
+    );
+    // An application behind a proxy, with its files kept.
+    let proxied = http(
+        "server { listen 80; server_name a.test; return 301 https://$host$request_uri; }
+         server { listen 443 ssl; server_name a.test; ssl_certificate a; ssl_certificate_key b;
+            add_header Strict-Transport-Security max-age=1 always;
+            location / { proxy_pass http://b; proxy_set_header Host $host; proxy_set_header X-Forwarded-Proto $scheme; }
+            location /static/ { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie; proxy_hide_header Set-Cookie; }
+         }",
+    );
+    for text in [wordpress, micro, proxied] {
+        assert_eq!(said(&text), Vec::<String>::new(), "{text}");
+    }
+}

@@ -1,0 +1,187 @@
+//! What the smaller modules of nginx are told: those that few locations use, kept together so that settings stay small.
+
+use std::time::Duration;
+
+use super::{At, MediaTypes, Pattern, ServerName, Template};
+use crate::span::Span;
+
+/// The settings of the smaller modules at one level.
+#[derive(Clone, Debug)]
+pub struct Modules {
+    /// `sub_filter*`.
+    pub sub_filter: SubFilter,
+    /// `source_charset`; `None` for none.
+    pub source_charset: Option<Template>,
+    /// `valid_referers`; `None` where there is none, and every referrer is valid.
+    pub referers: Option<ValidReferers>,
+    /// `userid*`.
+    pub user_id: UserId,
+    /// `secure_link*`.
+    pub secure_link: SecureLink,
+    /// `modern_browser`, `ancient_browser`.
+    pub browsers: Browsers,
+    /// `random_index`.
+    pub random_index: bool,
+    /// `open_log_file_cache`; `None` for `off`.
+    pub log_file_cache: Option<LogFileCache>,
+}
+
+/// `open_log_file_cache`, for logs whose names have variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogFileCache {
+    /// `max=`: how many are remembered.
+    pub max: usize,
+    /// `inactive=`: how long one is remembered unused.
+    pub inactive: Duration,
+    /// `min_uses=`: one that is written to less often is closed again.
+    pub min_uses: u64,
+    /// `valid=`: how long before it is looked for again.
+    pub valid: Duration,
+}
+
+/// `sub_filter` and its kin.
+#[derive(Clone, Debug)]
+pub struct SubFilter {
+    /// What is looked for, without case, and what takes its place; in order.
+    pub pairs: Vec<(Template, Template)>,
+    /// `sub_filter_types`, `text/html`.
+    pub types: MediaTypes,
+    /// `sub_filter_once`, on.
+    pub once: bool,
+    /// `sub_filter_last_modified`, off.
+    pub last_modified: bool,
+}
+
+/// `charset_map`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CharsetMap {
+    /// Where the block begins.
+    pub span: Span,
+    /// The charset of the first column.
+    pub from: At<String>,
+    /// That of the second.
+    pub to: At<String>,
+    /// A byte, and what it is in the other charset: one byte, or up to three of UTF-8.
+    pub entries: Vec<(u8, Vec<u8>)>,
+}
+
+impl CharsetMap {
+    /// Whether the second column is in UTF-8.
+    pub fn is_to_utf8(&self) -> bool {
+        self.to.value.eq_ignore_ascii_case("utf-8")
+    }
+}
+
+/// `valid_referers`.
+#[derive(Clone, Debug, Default)]
+pub struct ValidReferers {
+    /// `none`: a request without the field is valid.
+    pub none: bool,
+    /// `blocked`: one whose field begins with no scheme is valid.
+    pub blocked: bool,
+    /// `server_names`: the names of the server are valid.
+    pub server_names: bool,
+    /// Names and wildcards, with what the path must begin with.
+    pub names: Vec<(At<ServerName>, Option<String>)>,
+    /// Expressions, matched without case against what follows the scheme.
+    pub patterns: Vec<Pattern>,
+    /// Whether `patterns` are those of the level around, which hold where a level has none of its own.
+    pub inherits_patterns: bool,
+}
+
+/// `userid` and its kin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserId {
+    /// `userid`.
+    pub mode: UserIdMode,
+    /// `userid_service`; `None` for the address of the server.
+    pub service: Option<u32>,
+    /// `userid_name`, `uid`.
+    pub name: String,
+    /// `userid_domain`; empty for `none`.
+    pub domain: String,
+    /// `userid_path`, `/`.
+    pub path: String,
+    /// `userid_expires`.
+    pub expires: UserIdExpires,
+    /// `userid_flags`.
+    pub flags: UserIdFlags,
+    /// `userid_p3p`; empty for `none`.
+    pub p3p: String,
+    /// `userid_mark`; `None` for `off`.
+    pub mark: Option<u8>,
+}
+
+/// Whether visitors are numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserIdMode {
+    /// No.
+    Off,
+    /// A number that comes is logged, and none is given.
+    Log,
+    /// Yes, by version 1.
+    V1,
+    /// Yes, by version 2.
+    On,
+}
+
+/// How long a browser keeps its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserIdExpires {
+    /// Until it is closed.
+    Off,
+    /// Until the end of 2037.
+    Max,
+    /// This long.
+    After(Duration),
+}
+
+/// `userid_flags`. The field names are nginx's words.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserIdFlags {
+    pub secure: bool,
+    pub httponly: bool,
+    pub samesite_strict: bool,
+    pub samesite_lax: bool,
+    pub samesite_none: bool,
+}
+
+/// `secure_link` and its kin.
+#[derive(Clone, Debug, Default)]
+pub struct SecureLink {
+    /// `secure_link`: the checksum and perhaps the time it holds until.
+    pub link: Option<Template>,
+    /// `secure_link_md5`: what the checksum is of.
+    pub md5: Option<Template>,
+    /// `secure_link_secret`.
+    pub secret: Option<String>,
+}
+
+/// `modern_browser`, `ancient_browser` and their values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Browsers {
+    /// Browsers that are modern from this version on; six digits a part, as nginx counts.
+    pub modern: Vec<(Browser, u64)>,
+    /// `modern_browser unlisted`.
+    pub unlisted_is_modern: bool,
+    /// Texts that make a browser ancient.
+    pub ancient: Vec<String>,
+    /// `ancient_browser netscape4`.
+    pub netscape4: bool,
+    /// `modern_browser_value`, `1`.
+    pub modern_value: String,
+    /// `ancient_browser_value`, `1`.
+    pub ancient_value: String,
+}
+
+/// A browser that `modern_browser` knows, in the order in which they are looked for.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Browser {
+    Opera,
+    Msie,
+    Gecko,
+    Safari,
+    Konqueror,
+}
