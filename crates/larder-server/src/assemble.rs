@@ -4,8 +4,10 @@
 //! a zone or group that is not there. All of it, not the first.
 
 mod acme;
+mod modules;
 mod names;
 mod origins;
+mod resolvers;
 mod tls;
 
 use std::collections::HashMap;
@@ -14,8 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_conf::model::{self, Config, Matcher, Pattern, Rewrite, Settings, Template, TemplatePart};
 use larder_conf::{Diagnostic, Severity, Span};
+use larder_origin::resolver::Resolver;
 
 use crate::acme::AllIssued;
+use crate::filter::charset::Charsets;
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
 use crate::map::{Map, MapError};
@@ -23,6 +27,8 @@ use crate::material::Material;
 use crate::realip::Trusted;
 use crate::regex::Regex;
 use crate::request::adorn;
+use crate::request::compose::Around;
+use crate::resolvers::{Followed, ResolverLog};
 use crate::site::*;
 use crate::split::Split;
 use crate::text::{Part, Text};
@@ -36,6 +42,8 @@ pub struct Keeping {
     pub zones: ZonesKeeping,
     limit_reqs: HashMap<String, (u64, usize, Arc<LimitReqZone>)>,
     limit_conns: HashMap<String, (usize, Arc<LimitConnZone>)>,
+    /// Groups by name, for the addresses that their servers have now.
+    followed: HashMap<String, Arc<Followed>>,
     tls: tls::TlsKeeping,
 }
 
@@ -60,7 +68,13 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
     builder.build(config, material, keeping);
     let errors: Vec<_> =
         builder.diagnostics.into_iter().filter(|diagnostic| diagnostic.severity == Severity::Error).collect();
-    if errors.is_empty() { Ok(builder.site) } else { Err(errors) }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let followed =
+        builder.site.followed.iter().map(|followed| (followed.group_name().to_owned(), Arc::clone(followed)));
+    keeping.followed = followed.collect();
+    Ok(builder.site)
 }
 
 struct Builder {
@@ -69,6 +83,9 @@ struct Builder {
     slots: HashMap<String, usize>,
     error_logs: HashMap<Vec<ErrorLogKey>, usize>,
     groups_by_place: HashMap<String, usize>,
+    resolvers: Vec<(Arc<model::Resolver>, Option<Arc<Resolver>>)>,
+    /// The names of the server that is being made.
+    server_names: Vec<model::ServerName>,
     origins: origins::Making,
 }
 
@@ -86,6 +103,8 @@ impl Builder {
             splits: Vec::new(),
             groups: Vec::new(),
             hash_keys: Vec::new(),
+            followed: Vec::new(),
+            resolver_log: ResolverLog::default(),
             group_names: HashMap::new(),
             zones: Vec::new(),
             zone_names: HashMap::new(),
@@ -93,7 +112,8 @@ impl Builder {
             limit_conns: Vec::new(),
             access_logs: Vec::new(),
             error_logs: vec![config.main.error_log.clone()],
-            has_charsets: false,
+            has_charsets: !config.http.charset_maps.is_empty(),
+            charsets: Charsets::new(&config.http.charset_maps),
             acme: None,
             speaks_http2: false,
             prefix: config.main.prefix.clone(),
@@ -107,6 +127,8 @@ impl Builder {
             slots: HashMap::new(),
             error_logs: HashMap::new(),
             groups_by_place: HashMap::new(),
+            resolvers: Vec::new(),
+            server_names: Vec::new(),
             origins: origins::Making::default(),
         }
     }
@@ -117,7 +139,7 @@ impl Builder {
         self.declare_variables(http);
         self.zones(http, keeping);
         self.limit_zones(http, keeping);
-        self.upstreams(http);
+        self.upstreams(http, keeping);
         self.maps(http);
         self.geos(http);
         self.splits(http);
@@ -181,11 +203,19 @@ impl Builder {
         for rule in &location.settings.proxy.cookie_paths {
             self.declare_rewriting(&rule.0);
         }
+        for rule in &location.settings.proxy.cookie_flags {
+            self.declare_rewriting(&rule.0);
+        }
         if let model::ProxyRedirect::Rules(rules) = &location.settings.proxy.redirect {
             for rule in rules {
                 if let model::ProxyRedirectRule::Replace(find, _) = rule {
                     self.declare_rewriting(find);
                 }
+            }
+        }
+        for (name, _) in &location.settings.subrequests.auth_request_set {
+            if !matches!(name.as_str(), "args" | "limit_rate") {
+                self.declare_set(name);
             }
         }
         self.declare_script(&location.script);
@@ -209,7 +239,7 @@ impl Builder {
                 // These two are changed in place.
                 Rewrite::Set { name, .. } if matches!(name.as_str(), "args" | "limit_rate") => {}
                 Rewrite::Set { name, .. } => {
-                    self.declare(name, UserVarSource::Set);
+                    self.declare_set(name);
                 }
                 Rewrite::If { condition, script, location } => {
                     if let model::Condition::Match { pattern, .. } = condition {
@@ -224,6 +254,13 @@ impl Builder {
                 Rewrite::Return { .. } | Rewrite::Break => {}
             }
         }
+    }
+
+    /// A variable that `set` makes.
+    fn declare_set(&mut self, name: &str) -> usize {
+        let slot = self.declare(name, UserVarSource::Set);
+        self.site.user_vars[slot].otherwise = vars::built_in(&self.site.user_vars[slot].name);
+        slot
     }
 
     /// The named groups of an expression become variables. One that does not compile is reported where it is used.
@@ -248,7 +285,7 @@ impl Builder {
             return slot;
         }
         let slot = self.site.user_vars.len();
-        self.site.user_vars.push(UserVar { name: name.clone(), source });
+        self.site.user_vars.push(UserVar { name: name.clone(), source, otherwise: None });
         self.slots.insert(name, slot);
         slot
     }
@@ -406,6 +443,7 @@ impl Builder {
 
     fn server(&mut self, server: &model::Server, http: &model::Http) {
         let index = self.site.servers.len();
+        self.server_names = server.names.iter().map(|name| name.value.clone()).collect();
         let mut named = HashMap::new();
         self.site.servers.push(VirtualServer {
             name: server.first_name.as_bytes().into(),
@@ -413,6 +451,7 @@ impl Builder {
             named: HashMap::new(),
             client: server.client.clone(),
             http2: server.http2,
+            verify: tls::verify_mode(server.tls.verify_client),
             tls: None,
         });
         let root = self.location(&server.root, None, http, &mut named);
@@ -437,6 +476,7 @@ impl Builder {
         let texts = self.loc_texts(&location.settings, http);
         let try_files = location.try_files.as_ref().map(|tries| self.try_files(tries));
         let alias = self.maybe(location.alias.as_ref());
+        let auth_request = self.auth_request(&location.settings);
         let (prefix, exact, regex_stops): (&str, bool, bool) = match &name.matcher {
             Matcher::Exact(path) => (path, true, false),
             Matcher::Prefix { path, regex_stops } => (path, false, *regex_stops),
@@ -465,6 +505,9 @@ impl Builder {
             alias,
             alias_replaces: location.alias_replaces,
             by_regex: matches!(name.matcher, Matcher::Regex(_)),
+            composing: Self::composing(&location.settings),
+            auth_request,
+            mirrors: location.settings.subrequests.mirrors.iter().map(|uri| uri.as_bytes().into()).collect(),
             limit_except,
             inside: Tree::default(),
         };
@@ -502,6 +545,13 @@ impl Builder {
             model::Handler::Static => Handler::Static,
             model::Handler::StubStatus => Handler::StubStatus,
             model::Handler::EmptyGif => Handler::EmptyGif,
+            model::Handler::Purge { zone, key } => match self.site.zone_names.get(&zone.value) {
+                Some(&zone) => Handler::Purge(zone, self.text(key)),
+                None => {
+                    self.error(format!("cache zone \"{}\" is unknown", zone.value), zone.span);
+                    Handler::Static
+                }
+            },
             model::Handler::FastCgi(pass) => self.fastcgi(pass, &location.settings, http),
             model::Handler::Proxy(pass) => self.proxy(pass, location, http),
         }
@@ -533,15 +583,7 @@ impl Builder {
         for op in script {
             match op {
                 Rewrite::Set { name, value } => {
-                    let target = match name.as_str() {
-                        "args" => SetTarget::Args,
-                        "limit_rate" => SetTarget::LimitRate,
-                        _ if vars::built_in(name).is_some() && !self.is_made_by_blocks(name) => {
-                            self.error(format!("the duplicate \"{name}\" variable"), value.span);
-                            continue;
-                        }
-                        _ => SetTarget::Slot(self.declare(name, UserVarSource::Set)),
-                    };
+                    let Some(target) = self.target(name, value.span) else { continue };
                     ops.push(Op::Set(target, self.text(value)));
                 }
                 Rewrite::If { condition, script, location } => {
@@ -567,6 +609,38 @@ impl Builder {
         ops
     }
 
+    /// What `set` and `auth_request_set` change.
+    fn target(&mut self, name: &str, span: Span) -> Option<SetTarget> {
+        match name {
+            "args" => Some(SetTarget::Args),
+            "limit_rate" => Some(SetTarget::LimitRate),
+            _ if !vars::may_be_set(name) && !vars::is_changeable(name) && !self.is_made_by_blocks(name) => {
+                self.error(format!("the duplicate \"{name}\" variable"), span);
+                None
+            }
+            _ => Some(SetTarget::Slot(self.declare(name, UserVarSource::Set))),
+        }
+    }
+
+    fn composing(settings: &Settings) -> Option<Box<Composing>> {
+        let subrequests = &settings.subrequests;
+        let path = |path: &Option<String>| path.as_ref().map(|path| path.as_bytes().into());
+        let around = Around { before: path(&subrequests.before_body), after: path(&subrequests.after_body) };
+        let composes = subrequests.ssi.enabled || around.before.is_some() || around.after.is_some();
+        composes.then(|| Box::new(Composing { ssi: subrequests.ssi.enabled, around }))
+    }
+
+    fn auth_request(&mut self, settings: &Settings) -> Option<Box<AuthRequest>> {
+        let uri = settings.subrequests.auth_request.as_ref()?.as_bytes().into();
+        let mut sets = Vec::new();
+        for (name, value) in &settings.subrequests.auth_request_set {
+            if let Some(target) = self.target(name, value.span) {
+                sets.push((target, self.text(value)));
+            }
+        }
+        Some(Box::new(AuthRequest { uri, sets }))
+    }
+
     fn is_made_by_blocks(&self, name: &str) -> bool {
         self.slots.get(name).is_some_and(|&slot| self.site.user_vars[slot].source != UserVarSource::Set)
     }
@@ -590,7 +664,7 @@ impl Builder {
             model::DisableSymlinks::On { from } | model::DisableSymlinks::IfNotOwner { from } => from.as_ref(),
         };
         let expires = match &settings.expires {
-            Some(model::Expires::Variable(text)) => Some(self.text(text)),
+            Some(model::Expires::Variable(text, _)) => Some(self.text(text)),
             _ => None,
         };
         let auth_basic = settings
@@ -600,7 +674,10 @@ impl Builder {
         let add_headers = self.added(&settings.add_headers);
         let access_logs: Vec<_> = settings.access_logs.iter().map(|log| self.access_log(log, http)).collect();
         // A field that is replaced is not among the serialised ones.
-        let reads_fields = add_headers.iter().any(|(name, ..)| adorn::replaces(name))
+        let edits =
+            Edits { request: self.edits(&settings.edits.request), response: self.edits(&settings.edits.response) };
+        let reads_fields = !edits.response.is_empty()
+            || add_headers.iter().any(|(name, ..)| adorn::replaces(name))
             || add_headers.iter().any(|(_, text, _)| reads_fields(text.parts(), &self.site))
             || access_logs.iter().any(|(log, condition)| {
                 reads_fields(&self.site.access_logs[*log].format, &self.site)
@@ -616,6 +693,7 @@ impl Builder {
             },
             limit_rate: self.maybe(settings.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
             limit_rate_after: self.maybe(settings.limit_rate_after.as_ref()),
+            resolver: settings.resolver.as_ref().and_then(|resolver| self.resolver(resolver)),
             error_pages: settings
                 .error_pages
                 .iter()
@@ -623,6 +701,7 @@ impl Builder {
                 .collect(),
             auth_basic,
             add_headers,
+            edits,
             add_trailers: self.added(&settings.add_trailers),
             expires,
             access_logs,
@@ -648,11 +727,28 @@ impl Builder {
                     model::GzipDisable::Msie6 => None,
                 })
                 .collect(),
+            modules: modules::parts(self, settings),
         }
     }
 
     fn added(&mut self, headers: &[model::AddHeader]) -> Vec<(Box<[u8]>, Text, bool)> {
         headers.iter().map(|header| (header.name.as_bytes().into(), self.text(&header.value), header.always)).collect()
+    }
+
+    fn edits(&mut self, edits: &[model::FieldEdit]) -> Vec<Edit> {
+        let mut compile = |edit: &model::FieldEdit| Edit {
+            name: edit.name.as_str().into(),
+            change: match &edit.change {
+                model::FieldChange::Set(value) => EditChange::Set(self.text(value)),
+                model::FieldChange::Replace(value) => EditChange::Replace(self.text(value)),
+                model::FieldChange::Append(value) => EditChange::Append(self.text(value)),
+                model::FieldChange::Clear => EditChange::Clear,
+                model::FieldChange::ClearAllThatBegin => EditChange::ClearAllThatBegin,
+            },
+            statuses: edit.statuses.clone(),
+            types: edit.types.iter().map(|listed| listed.as_bytes().into()).collect(),
+        };
+        edits.iter().map(&mut compile).collect()
     }
 
     fn limit_req(&mut self, zone: &model::At<String>) -> Option<usize> {
@@ -694,6 +790,7 @@ impl Builder {
                     Vec::new(),
                     model::LogEscape::None,
                     None,
+                    None,
                 ),
                 condition,
             );
@@ -705,7 +802,7 @@ impl Builder {
         let text = self.text(&format.format);
         let parts = text.into_parts();
         let buffer = log.buffer_bytes.map(|bytes| (bytes, log.flush));
-        (self.push_log(target, parts, format.escape, buffer), condition)
+        (self.push_log(target, parts, format.escape, buffer, log.gzip), condition)
     }
 
     fn push_log(
@@ -714,6 +811,7 @@ impl Builder {
         format: Vec<Part>,
         escape: model::LogEscape,
         buffer: Option<(usize, Option<std::time::Duration>)>,
+        gzip: Option<u8>,
     ) -> usize {
         // Places that inherit one log share it, and its buffer.
         if let AccessLogTarget::Fixed(wanted) = &target {
@@ -722,12 +820,13 @@ impl Builder {
                     && log.format == format
                     && log.escape == escape
                     && log.buffer == buffer
+                    && log.gzip == gzip
             });
             if let Some(same) = same {
                 return same;
             }
         }
-        self.site.access_logs.push(AccessLog { target, format, escape, buffer });
+        self.site.access_logs.push(AccessLog { target, format, escape, buffer, gzip });
         self.site.access_logs.len() - 1
     }
 
@@ -775,7 +874,10 @@ fn compresses(config: &model::Compression) -> bool {
 fn reads_fields(parts: &[Part], site: &Site) -> bool {
     parts.iter().any(|part| match part {
         // What `set` makes was made before the response.
-        Part::Var(Var::Slot(slot)) => site.user_vars[*slot].source != UserVarSource::Set,
+        Part::Var(Var::Slot(slot)) => {
+            let var = &site.user_vars[*slot];
+            var.source != UserVarSource::Set || var.otherwise.as_ref().is_some_and(vars::reads_fields)
+        }
         Part::Var(var) => vars::reads_fields(var),
         Part::Literal(_) | Part::Capture(_) => false,
     })

@@ -1,12 +1,13 @@
 //! What the steps of an exchange have around them: the worker, and the configuration they run under.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use larder_cache::Front;
 use larder_origin::Group;
+use tokio::sync::Notify;
 
 use crate::clock;
 use crate::files::cache::FileCache;
@@ -36,6 +37,44 @@ pub struct Local {
     pub files: RefCell<HashMap<(usize, u64), FileCache>>,
     /// Groups made for addresses that came from variables.
     pub groups: RefCell<HashMap<Vec<u8>, KnownGroup>>,
+    /// Set when `worker_shutdown_timeout` is over, after a reload.
+    pub end: End,
+}
+
+/// The end of what still runs under a configuration that another one has replaced.
+#[derive(Default)]
+pub struct End {
+    is_come: Cell<bool>,
+    told: Notify,
+}
+
+impl End {
+    /// Ends it.
+    pub fn come(&self) {
+        self.is_come.set(true);
+        self.told.notify_waiters();
+    }
+
+    async fn wait(&self) {
+        let told = self.told.notified();
+        if !self.is_come.get() {
+            told.await;
+        }
+    }
+}
+
+impl Local {
+    /// Does `work`; `None` when it is cut off, because the configuration was replaced too long ago.
+    pub async fn while_valid<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        if self.site.shutdown_timeout.is_none() {
+            return Some(work.await);
+        }
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = self.end.wait() => None,
+        }
+    }
 }
 
 /// What a name from variables was found to be.

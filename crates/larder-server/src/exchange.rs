@@ -15,9 +15,13 @@ use larder_tls::Session;
 
 use crate::limit::ConnGuard;
 use crate::regex::Captures;
+use crate::request::compose::Composed;
 use crate::request::compress::Choice;
+use crate::request::feed::Feed;
 use crate::request::slice::Slicing;
+use crate::request::ssi::Shared;
 use crate::site::{Listener, Site, VirtualServer, listener_for};
+use crate::tempfile::Temp;
 
 /// What one connection's exchanges have in common.
 pub struct Client {
@@ -115,16 +119,16 @@ pub struct Exchange {
     pub internal: bool,
     /// What the groups of the last regular expression took.
     pub captures: Captures,
-    /// Values of variables with a slot.
-    pub slots: Vec<Slot>,
-    /// Where the values are.
-    pub arena: Vec<u8>,
+    /// Values of variables, shared with the requests inside this one.
+    pub values: Rc<RefCell<Values>>,
     /// How deep variables ask for each other.
     pub depth: u8,
     /// Buffers to borrow.
     pub scratch: Vec<Vec<u8>>,
     /// The body of the request.
     pub body: RequestBody,
+    /// What the chunks of the body took beside what is in them, bytes.
+    pub chunk_bytes: u64,
     /// The response.
     pub out: ResponseParts,
     /// Whether an `error_page` is being answered.
@@ -149,8 +153,6 @@ pub struct Exchange {
     pub real_ip: Option<(IpAddr, u16)>,
     /// Whether the connection is kept after this.
     pub keep_alive: bool,
-    /// What `$request_id` is, once somebody asked.
-    pub request_id: Option<[u8; 32]>,
     /// `set $limit_rate`, or `X-Accel-Limit-Rate`; bytes a second.
     pub limit_rate: Option<u64>,
     /// Bytes sent: all, and of the body.
@@ -185,6 +187,18 @@ pub struct Exchange {
     pub lock_until: Option<Time>,
     /// Whether the password has been checked for this location.
     pub authorized: bool,
+    /// Whether `auth_request` has been asked for this location.
+    pub auth_asked: bool,
+    /// Whether the request has been mirrored from this location.
+    pub mirrored: bool,
+    /// What makes it a request inside another one; `None` for one that a client sent.
+    pub sub: Option<Box<Sub>>,
+    /// What the SSI pages of a request and of those inside it share.
+    pub ssi: Option<Rc<Shared>>,
+    /// What `config timefmt` said in this page.
+    pub time_format: Option<Rc<[u8]>>,
+    /// What is known of a body that is put together of several; `None` for others.
+    pub composed: Option<Rc<Composed>>,
     /// What becomes of the body on its way out.
     pub choice: Choice,
     /// Whether a file that was compressed beforehand lies beside the one that is asked for.
@@ -193,6 +207,49 @@ pub struct Exchange {
     pub squeezed: Option<(u64, u64)>,
     /// Whether the head could not be read, so that what follows it is not to be trusted.
     pub head_is_bad: bool,
+    /// What the smaller modules remember of it.
+    pub by_modules: crate::modules::State,
+}
+
+/// What makes a request one inside another.
+#[derive(Clone, Debug)]
+pub struct Sub {
+    /// How many more may lie inside this one, one in the other.
+    pub nesting_left: u8,
+    /// Whether a block of the page stands in for an answer that is an error or empty.
+    pub has_stub: bool,
+    /// Whether the answer goes to a variable.
+    pub in_memory: bool,
+    /// Whether nobody wants more than the head of the answer.
+    pub head_only: bool,
+}
+
+/// Values of variables with a slot, and of those that are made once a request.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    slots: Vec<Slot>,
+    /// Where the values are.
+    arena: Vec<u8>,
+    /// What `$request_id` is, once somebody asked.
+    pub request_id: Option<[u8; 32]>,
+}
+
+impl Values {
+    /// Forgets them, and keeps the room.
+    fn clear(&mut self) {
+        self.slots.clear();
+        self.arena.clear();
+        self.arena.shrink_to(KEPT_BYTES_MAX);
+        self.request_id = None;
+    }
+
+    /// The bytes of a value.
+    pub fn bytes(&self, slot: Slot) -> Option<&[u8]> {
+        match slot {
+            Slot::Value(start, end) => self.arena.get(start as usize..end as usize),
+            Slot::Unset | Slot::Absent => None,
+        }
+    }
 }
 
 /// The value of a variable with a slot.
@@ -208,7 +265,7 @@ pub enum Slot {
 }
 
 /// The body of a request.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub enum RequestBody {
     /// There is none.
     #[default]
@@ -217,8 +274,33 @@ pub enum RequestBody {
     Unread(Option<u64>),
     /// In memory.
     Memory(Bytes),
-    /// In an unlinked file.
-    File(Arc<std::fs::File>, u64),
+    /// In a file.
+    File(Arc<Temp>, u64),
+    /// On its way from the client to an origin.
+    Passing(Box<Feed>),
+}
+
+impl RequestBody {
+    /// The same body for another request; what is on its way goes to one only.
+    pub fn again(&self) -> Self {
+        match self {
+            Self::None | Self::Passing(_) => Self::None,
+            Self::Unread(bytes) => Self::Unread(*bytes),
+            Self::Memory(bytes) => Self::Memory(bytes.clone()),
+            Self::File(temp, bytes) => Self::File(Arc::clone(temp), *bytes),
+        }
+    }
+
+    /// Takes the body that is on its way, if it is.
+    pub fn take_feed(&mut self) -> Option<Box<Feed>> {
+        match std::mem::take(self) {
+            Self::Passing(feed) => Some(feed),
+            other @ (Self::None | Self::Unread(_) | Self::Memory(_) | Self::File(..)) => {
+                *self = other;
+                None
+            }
+        }
+    }
 }
 
 /// The response as the steps build it.
@@ -234,8 +316,23 @@ pub struct ResponseParts {
     pub length: Option<u64>,
     /// Whether the body went in chunks.
     pub chunked: bool,
+    /// How long the head is, where the body went in chunks.
+    pub head_bytes: u64,
+    /// The Content-Type before `charset` adds to it, while `expires` and `add_header` are worked out; else empty.
+    pub bare_type: Vec<u8>,
+    /// What we do not say by ourselves.
+    pub silent: Silent,
     /// Fields, without those that deliver writes itself: Server, Date, Content-Length, Connection, Transfer-Encoding.
     pub fields: Fields,
+}
+
+/// Fields that are the origin's by `proxy_pass_header`: where it says nothing, nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Silent {
+    /// `Server`.
+    pub server: bool,
+    /// `Date`.
+    pub date: bool,
 }
 
 /// What the cache did, in nginx's words.
@@ -274,6 +371,8 @@ impl CacheStatus {
 
 /// How many times a URI may change in one exchange, as in nginx.
 pub const URI_CHANGES_MAX: u8 = 10;
+/// How many requests may lie in each other, as in nginx.
+pub const SUBREQUESTS_MAX: u8 = 51;
 /// A pooled buffer larger than this is let go.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
@@ -295,11 +394,11 @@ impl Exchange {
             changes_left: URI_CHANGES_MAX,
             internal: false,
             captures: Captures::default(),
-            slots: Vec::new(),
-            arena: Vec::new(),
+            values: Rc::default(),
             depth: 0,
             scratch: Vec::new(),
             body: RequestBody::None,
+            chunk_bytes: 0,
             out: ResponseParts::default(),
             error_page: false,
             error_status: None,
@@ -312,13 +411,18 @@ impl Exchange {
             proxy_host: Vec::new(),
             real_ip: None,
             keep_alive: false,
-            request_id: None,
             limit_rate: None,
             sent: (0, 0),
             report: None,
             guards: Vec::new(),
             limited: (false, false),
             authorized: false,
+            auth_asked: false,
+            mirrored: false,
+            sub: None,
+            ssi: None,
+            time_format: None,
+            composed: None,
             slicing: Slicing::default(),
             lock_until: None,
             upgraded: None,
@@ -334,6 +438,7 @@ impl Exchange {
             has_packed: false,
             squeezed: None,
             head_is_bad: false,
+            by_modules: crate::modules::State::default(),
         })
     }
 
@@ -350,17 +455,22 @@ impl Exchange {
         self.changes_left = URI_CHANGES_MAX;
         self.internal = false;
         self.captures.clear();
-        self.slots.clear();
-        self.arena.clear();
-        self.arena.shrink_to(KEPT_BYTES_MAX);
+        match Rc::get_mut(&mut self.values) {
+            Some(values) => values.get_mut().clear(),
+            // A request inside the last one still runs.
+            None => self.values = Rc::default(),
+        }
         self.depth = 0;
         self.scratch.retain(|buffer| buffer.capacity() <= KEPT_BYTES_MAX);
         self.body = RequestBody::None;
+        self.chunk_bytes = 0;
         self.out.status = 0;
         self.out.reason.clear();
         self.out.location_is_ours = false;
+        self.out.bare_type.clear();
         self.out.length = None;
         self.out.chunked = false;
+        self.out.silent = Silent::default();
         self.accel_fields = None;
         self.is_complete = false;
         self.is_logging = false;
@@ -381,19 +491,25 @@ impl Exchange {
         self.proxy_host.clear();
         self.real_ip = None;
         self.keep_alive = false;
-        self.request_id = None;
         self.limit_rate = None;
         self.sent = (0, 0);
         self.report = None;
         self.guards.clear();
         self.limited = (false, false);
         self.authorized = false;
+        self.auth_asked = false;
+        self.mirrored = false;
+        self.sub = None;
+        self.ssi = None;
+        self.time_format = None;
+        self.composed = None;
         self.slicing = Slicing::default();
         self.lock_until = None;
         self.choice = Choice::default();
         self.has_packed = false;
         self.squeezed = None;
         self.head_is_bad = false;
+        self.by_modules = crate::modules::State::default();
     }
 
     /// Lets go of what others may wait for: limits, files, fields of the origin. Buffers keep their room.
@@ -425,11 +541,11 @@ impl Exchange {
             changes_left,
             internal,
             captures,
-            slots,
-            arena,
+            values,
             depth: _,
             scratch: _,
             body,
+            chunk_bytes,
             out: _,
             error_page,
             error_status: _,
@@ -442,7 +558,6 @@ impl Exchange {
             proxy_host,
             real_ip,
             keep_alive: _,
-            request_id,
             limit_rate,
             sent: _,
             guards: _,
@@ -460,10 +575,17 @@ impl Exchange {
             slicing,
             lock_until: _,
             authorized,
+            auth_asked,
+            mirrored,
+            sub,
+            ssi,
+            time_format,
+            composed: _,
             choice: _,
             has_packed: _,
             squeezed: _,
             head_is_bad: _,
+            by_modules: _,
         } = self;
         let mut copy = Self::new(Rc::clone(client));
         copy.head.clone_from(head);
@@ -479,14 +601,13 @@ impl Exchange {
         copy.changes_left = *changes_left;
         copy.internal = *internal;
         copy.captures.clone_from(captures);
-        copy.slots.clone_from(slots);
-        copy.arena.clone_from(arena);
-        copy.body = body.clone();
+        copy.values = Rc::new(values.as_ref().clone());
+        copy.body = body.again();
+        copy.chunk_bytes = *chunk_bytes;
         copy.error_page = *error_page;
         copy.cache_key.clone_from(cache_key);
         copy.proxy_host.clone_from(proxy_host);
         copy.real_ip = *real_ip;
-        copy.request_id = *request_id;
         copy.limit_rate = *limit_rate;
         copy.body_refused = *body_refused;
         copy.path_is_the_locations = *path_is_the_locations;
@@ -495,6 +616,74 @@ impl Exchange {
         copy.limit_conn_status = *limit_conn_status;
         copy.slicing.clone_from(slicing);
         copy.authorized = *authorized;
+        copy.auth_asked = *auth_asked;
+        copy.mirrored = *mirrored;
+        copy.sub.clone_from(sub);
+        copy.ssi.clone_from(ssi);
+        copy.time_format.clone_from(time_format);
+        copy
+    }
+
+    /// Whether it is a request inside another one.
+    pub fn is_sub(&self) -> bool {
+        self.sub.is_some()
+    }
+
+    /// How many requests may lie inside this one, one in the other.
+    pub fn nesting_left(&self) -> u8 {
+        self.sub.as_ref().map_or(SUBREQUESTS_MAX, |sub| sub.nesting_left)
+    }
+
+    /// A request inside this one: a GET of `uri` from the same client with the same fields, at the beginning of its way
+    /// (ngx_http_subrequest).
+    ///
+    /// It knows the body as far as that has been read, and shares the variables.
+    pub fn inside(&self, uri: Vec<u8>, args: Vec<u8>) -> Box<Self> {
+        let mut inner = Self::new(Rc::clone(&self.client));
+        inner.head.clone_from(&self.head);
+        inner.number = self.number;
+        inner.started = self.started;
+        inner.server = self.server;
+        inner.location = self.location;
+        inner.host.clone_from(&self.host);
+        inner.uri = uri;
+        inner.args = args;
+        inner.uri_changed = true;
+        inner.internal = true;
+        inner.values = Rc::clone(&self.values);
+        inner.body = match &self.body {
+            RequestBody::Unread(_) => RequestBody::None,
+            body => body.again(),
+        };
+        inner.real_ip = self.real_ip;
+        // What one of them was limited by is not asked again.
+        inner.limited = self.limited;
+        inner.body_refused = self.body_refused;
+        inner.ssi.clone_from(&self.ssi);
+        inner.sub = Some(Box::new(Sub {
+            nesting_left: self.nesting_left().saturating_sub(1),
+            has_stub: false,
+            in_memory: false,
+            head_only: false,
+        }));
+        inner
+    }
+
+    /// A copy for the one who puts the page together while the response is sent: the request, and what is known of the
+    /// response so far.
+    pub fn for_page(&self) -> Box<Self> {
+        let mut copy = self.for_refetch();
+        copy.values = Rc::clone(&self.values);
+        copy.limited = self.limited;
+        copy.error_status = self.error_status;
+        copy.cache_status = self.cache_status;
+        copy.cache_detail = self.cache_detail;
+        copy.attempts.clone_from(&self.attempts);
+        copy.origin_fields.clone_from(&self.origin_fields);
+        copy.origin_status = self.origin_status;
+        copy.report.clone_from(&self.report);
+        copy.out.status = self.out.status;
+        copy.out.fields.clone_from(&self.out.fields);
         copy
     }
 
@@ -510,9 +699,10 @@ impl Exchange {
 
     /// Stores a value and returns its place.
     pub fn keep(&mut self, value: &[u8]) -> Slot {
-        let start = self.arena.len();
-        self.arena.extend_from_slice(value);
-        match (u32::try_from(start), u32::try_from(self.arena.len())) {
+        let mut values = self.values.borrow_mut();
+        let start = values.arena.len();
+        values.arena.extend_from_slice(value);
+        match (u32::try_from(start), u32::try_from(values.arena.len())) {
             (Ok(start), Ok(end)) => Slot::Value(start, end),
             _ => Slot::Absent,
         }
@@ -520,14 +710,15 @@ impl Exchange {
 
     /// Sets the variable in `slot`.
     pub fn set_slot(&mut self, slot: usize, value: Slot) {
-        if self.slots.len() <= slot {
-            self.slots.resize(slot + 1, Slot::Unset);
+        let mut values = self.values.borrow_mut();
+        if values.slots.len() <= slot {
+            values.slots.resize(slot + 1, Slot::Unset);
         }
-        self.slots[slot] = value;
+        values.slots[slot] = value;
     }
 
     /// The variable in `slot`.
     pub fn slot(&self, slot: usize) -> Slot {
-        self.slots.get(slot).copied().unwrap_or_default()
+        self.values.borrow().slots.get(slot).copied().unwrap_or_default()
     }
 }

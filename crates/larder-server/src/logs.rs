@@ -19,15 +19,13 @@ use crate::exchange::Exchange;
 use crate::log::access::{LogWriter, Target};
 use crate::log::error::{Circumstances, ErrorLog, ErrorTarget};
 use crate::log::escape;
+use crate::log::named::{NamedLogs, TURN_BYTES};
 use crate::log::sink::LogFile;
 use crate::log::stamp::Stamps;
 use crate::log::syslog::SyslogSender;
 use crate::site::{AccessLogTarget, Site};
 use crate::text::Part;
 use crate::vars;
-
-/// How many logs whose names come from variables a worker keeps open before it starts anew.
-const VARIABLE_LOGS_MAX: usize = 256;
 
 /// The open log files of a process, by path: one descriptor however many places write to it.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +62,7 @@ impl LogFiles {
 pub struct Logs {
     errors: Vec<ErrorLog>,
     access: RefCell<Vec<Option<LogWriter>>>,
-    by_name: RefCell<HashMap<(usize, Vec<u8>), LogWriter>>,
+    by_name: RefCell<NamedLogs>,
     stamps: RefCell<Stamps>,
     /// Whether lines wait for the end of this turn of the loop.
     has_lines: Cell<bool>,
@@ -91,9 +89,6 @@ impl MainLog {
     }
 }
 
-/// How much one turn of the loop may log to a file before it is written at once.
-const TURN_BYTES: usize = 16 * 1024;
-
 /// The circumstances of an exchange that may be over when they are needed.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
@@ -103,6 +98,7 @@ pub struct Context {
     server: Vec<u8>,
     request: Vec<u8>,
     upstream: Vec<u8>,
+    subrequest: Option<Vec<u8>>,
     host: Option<Vec<u8>>,
 }
 
@@ -150,7 +146,7 @@ impl Logs {
                         other => target(other, &mut trouble),
                     };
                     let (bytes, flush) = buffer_of(log);
-                    target.map(|target| LogWriter::new(target, bytes, flush))
+                    target.map(|target| LogWriter::new(target, bytes, flush, log.gzip))
                 }
                 AccessLogTarget::Variable(_) => None,
             })
@@ -191,6 +187,7 @@ impl Logs {
             server: cx.site().servers[ex.server].name.to_vec(),
             request: ex.head.line().to_vec(),
             upstream: upstream_url(cx, ex, origin),
+            subrequest: ex.is_sub().then(|| ex.uri.clone()),
             host: ex.head.fields.get_known(Known::Host).map(<[u8]>::to_vec),
         }
     }
@@ -243,41 +240,30 @@ impl Logs {
             AccessLogTarget::Variable(name) => {
                 drop(stamps);
                 let path = name.value(ex, cx);
+                let name = (index, path);
+                let is_open = self.by_name.borrow().is_open(&name);
+                if !is_open && let Some(root) = missing_root(ex, cx) {
+                    self.error(cx, ex, LogLevel::Error, format_args!("testing \"{root}\" existence failed"));
+                    return;
+                }
+                let cache = cx.site().locations[ex.location].settings.modules.log_file_cache;
                 stamps = self.stamps.borrow_mut();
-                let mut open = self.by_name.borrow_mut();
-                if open.len() > VARIABLE_LOGS_MAX {
-                    open.clear();
-                }
-                let key = (index, path);
-                if !open.contains_key(&key) {
-                    match LogFile::open(Path::new(std::ffi::OsStr::from_bytes(&key.1))) {
-                        Ok(file) => {
-                            let (bytes, flush) = buffer_of(log);
-                            open.insert(key.clone(), LogWriter::new(Target::File(Arc::new(file)), bytes, flush));
-                        }
-                        Err(error) => {
-                            let path = String::from_utf8_lossy(&key.1).into_owned();
-                            drop(open);
-                            drop(stamps);
-                            let why = crate::log::io_error_text(&error);
-                            self.error(
-                                cx,
-                                ex,
-                                LogLevel::Crit,
-                                format_args!("open() \"{path}\" failed{why} while logging request"),
-                            );
-                            return;
-                        }
+                let mut named = self.by_name.borrow_mut();
+                match named.writer(name, cache, now) {
+                    Ok(writer) => writer.line(now, &mut stamps, |out| out.extend_from_slice(line)),
+                    Err((path, error)) => {
+                        drop((named, stamps));
+                        let path = String::from_utf8_lossy(&path).into_owned();
+                        let why = crate::log::io_error_text(&error);
+                        let message = format_args!("open() \"{path}\" failed{why} while logging request");
+                        self.error(cx, ex, LogLevel::Crit, message);
+                        return;
                     }
-                }
-                match open.get_mut(&key) {
-                    Some(writer) => writer.line(now, &mut stamps, |out| out.extend_from_slice(line)),
-                    None => Ok(()),
                 }
             }
         };
         if let Err(trouble) = result {
-            self.main(LogLevel::Alert, trouble);
+            self.main(trouble.level(), trouble);
         }
     }
 
@@ -285,11 +271,11 @@ impl Logs {
     pub fn flush(&self, now: Time, all: bool) {
         let mut writers = self.access.borrow_mut();
         let mut by_name = self.by_name.borrow_mut();
-        for writer in writers.iter_mut().flatten().chain(by_name.values_mut()) {
+        for writer in writers.iter_mut().flatten().chain(by_name.open_ones()) {
             if (all || writer.due().is_some_and(|due| due <= now))
                 && let Err(trouble) = writer.flush(now)
             {
-                self.main(LogLevel::Alert, trouble);
+                self.main(trouble.level(), trouble);
             }
         }
         if all {
@@ -304,13 +290,19 @@ impl Logs {
         let mut writers = self.access.borrow_mut();
         let mut by_name = self.by_name.borrow_mut();
         let fixed = writers.iter_mut().enumerate().filter_map(|(index, writer)| Some((index, writer.as_mut()?)));
-        let named = by_name.iter_mut().map(|((index, _), writer)| (*index, writer));
-        for (index, writer) in fixed.chain(named) {
-            if site.access_logs[index].buffer.is_none()
-                && let Err(trouble) = writer.flush(now)
-            {
-                self.main(LogLevel::Alert, trouble);
+        let unbuffered = fixed.filter(|(index, _)| site.access_logs[*index].buffer.is_none());
+        for writer in unbuffered.map(|(_, writer)| writer).chain(by_name.open_ones()) {
+            if let Err(trouble) = writer.flush(now) {
+                self.main(trouble.level(), trouble);
             }
+        }
+        by_name.close_idle(now);
+    }
+
+    /// Writes them now, where there are any.
+    pub fn write_now(&self, site: &Site, now: Time) {
+        if self.has_lines.get() {
+            self.end_turn(site, now);
         }
     }
 
@@ -324,6 +316,18 @@ impl Logs {
     pub fn stamp<R>(&self, now: Time, f: impl FnOnce(&crate::log::stamp::Stamp) -> R) -> R {
         f(self.stamps.borrow_mut().at(now))
     }
+}
+
+/// The document root, where its name has variables and it is no folder: whatever a client calls itself makes no log
+/// then, as in nginx.
+fn missing_root(ex: &mut Exchange, cx: &Cx) -> Option<String> {
+    let loc = &cx.site().locations[ex.location];
+    if loc.alias.is_some() || loc.texts.root.constant().is_some() {
+        return None;
+    }
+    let root = crate::vars::document_root(ex, cx);
+    let is_folder = Path::new(std::ffi::OsStr::from_bytes(&root)).is_dir();
+    (!is_folder).then(|| String::from_utf8_lossy(&root).into_owned())
 }
 
 /// The bytes and the time of a log's buffer. Without `buffer=`, room for what one turn of the loop logs.
@@ -378,7 +382,7 @@ fn write(
         host: context.host.as_deref(),
         referrer,
         action: None,
-        subrequest: None,
+        subrequest: context.subrequest.as_deref(),
     };
     errors.write(level, now, &circumstances, message);
 }

@@ -22,6 +22,11 @@ impl Material {
         self.0.insert(path, read.map_err(|error| error.to_string()));
     }
 
+    /// Whether a file has been read, or tried to be.
+    pub fn has(&self, path: &Path) -> bool {
+        self.0.contains_key(path)
+    }
+
     /// The files that could be read.
     pub fn files(&self) -> impl Iterator<Item = (&Path, &[u8])> {
         self.0.iter().filter_map(|(path, read)| Some((path.as_path(), read.as_ref().ok()?.as_slice())))

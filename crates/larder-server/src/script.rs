@@ -2,14 +2,12 @@
 //!
 //! Behaviour: nginx's rewrite module. An `if` that holds makes its own location the current one and goes on.
 
-use std::os::unix::ffi::OsStrExt as _;
-
-use larder_conf::model::{FileTest, RewriteFlag};
+use larder_conf::model::{FileTest, LogLevel, RewriteFlag};
 use larder_http::{Escape, escape_uri, unescape};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
-use crate::site::{Condition, NamedRegex, Op, RewriteOp, SetTarget};
+use crate::site::{Condition, Handler, NamedRegex, Op, RewriteOp, SetTarget};
 use crate::text::{Part, Text};
 
 /// How a run of directives ended.
@@ -36,37 +34,56 @@ pub enum Answer {
 
 /// Runs `ops` in the current location.
 pub fn run(ops: &[Op], ex: &mut Exchange, cx: &Cx) -> Ran {
-    let mut changed = false;
-    match run_from(ops, ex, cx, &mut changed) {
-        Some(ran) => ran,
-        None => Ran::Through(changed),
+    let mut so_far = SoFar { changed: false, escapes: true, is_orphaned: false };
+    let ran = run_from(ops, ex, cx, &mut so_far).unwrap_or(Ran::Through(so_far.changed));
+    match ran {
+        Ran::Through(false) | Ran::Stopped(false) if so_far.is_orphaned => {
+            cx.local.logs.error(cx, ex, LogLevel::Alert, format_args!("no upstream configuration"));
+            Ran::Answer(Answer::Status(500))
+        }
+        ran => ran,
     }
 }
 
-fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, changed: &mut bool) -> Option<Ran> {
+/// What has come of a script so far.
+struct SoFar {
+    /// Whether a `rewrite` has changed the URI.
+    changed: bool,
+    /// Whether `set` escapes `$1`: until a `rewrite` matches, as in nginx (`quote` of its script engine).
+    escapes: bool,
+    /// Whether one `if` named an origin and a later one took its place without: nginx has the handler of the first then
+    /// and nothing to ask, and answers 500.
+    is_orphaned: bool,
+}
+
+fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Option<Ran> {
+    let locations = &cx.site().locations;
     for op in ops {
         match op {
-            Op::Set(target, value) => set(target, value, ex, cx),
+            Op::Set(target, value) => set(target, value, so_far.escapes, ex, cx),
             Op::If(condition, inside, location) => {
                 if !holds(condition, ex, cx) {
                     continue;
                 }
                 if let Some(location) = location {
+                    let had_origin = matches!(locations[ex.location].handler, Handler::Origin(_));
+                    let has_none = matches!(locations[*location].handler, Handler::Static);
+                    so_far.is_orphaned = has_none && (had_origin || so_far.is_orphaned);
                     ex.location = *location;
                 }
-                if let Some(ran) = run_from(inside, ex, cx, changed) {
+                if let Some(ran) = run_from(inside, ex, cx, so_far) {
                     return Some(ran);
                 }
             }
             Op::Rewrite(op) => {
-                if let Some(ran) = rewrite(op, ex, cx, changed) {
+                if let Some(ran) = rewrite(op, ex, cx, so_far) {
                     return Some(ran);
                 }
             }
             Op::Return(status, text) => return Some(Ran::Answer(answer(*status, text.as_ref(), ex, cx))),
             Op::Break => {
                 // What a `rewrite` before it has made of the URI is not the location's any more.
-                ex.path_is_the_locations &= !*changed;
+                ex.path_is_the_locations &= !so_far.changed;
                 return Some(Ran::Stopped(false));
             }
         }
@@ -91,19 +108,37 @@ pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange) -> bool {
     matched
 }
 
-fn set(target: &SetTarget, value: &Text, ex: &mut Exchange, cx: &Cx) {
+/// The same for `if` and `rewrite`, after which an expression that does not match has left nothing to `$1`.
+fn captures_or_forgets(regex: &NamedRegex, text: &[u8], ex: &mut Exchange) -> bool {
+    let matched = matches(regex, text, ex);
+    if !matched {
+        ex.captures.clear();
+    }
+    matched
+}
+
+fn set(target: &SetTarget, value: &Text, escapes: bool, ex: &mut Exchange, cx: &Cx) {
+    if escapes && has_captures(value) && was_encoded(ex) {
+        let value = with_escaped_captures(value, ex, cx);
+        assign(target, &value, ex);
+    } else {
+        value.with(ex, cx, |ex, value| assign(target, value, ex));
+    }
+}
+
+/// Gives a variable a value.
+pub fn assign(target: &SetTarget, value: &[u8], ex: &mut Exchange) {
     match target {
         SetTarget::Slot(slot) => {
-            let value = value.with(ex, cx, |ex, value| ex.keep(value));
+            let value = ex.keep(value);
             ex.set_slot(*slot, if value == Slot::Unset { Slot::Absent } else { value });
         }
         SetTarget::Args => {
-            ex.args = value.value(ex, cx);
+            ex.args.clear();
+            ex.args.extend_from_slice(value);
             ex.uri_changed = true;
         }
-        SetTarget::LimitRate => {
-            ex.limit_rate = value.with(ex, cx, |_, value| crate::limit::parse_rate(value));
-        }
+        SetTarget::LimitRate => ex.limit_rate = crate::limit::parse_rate(value),
     }
 }
 
@@ -116,23 +151,22 @@ fn holds(condition: &Condition, ex: &mut Exchange, cx: &Cx) -> bool {
         Condition::Match(left, regex, negate) => {
             let mut subject = ex.scratch.pop().unwrap_or_default();
             left.append(ex, cx, &mut subject);
-            let matched = matches(regex, &subject, ex);
+            let matched = captures_or_forgets(regex, &subject, ex);
             subject.clear();
             ex.scratch.push(subject);
             matched != *negate
         }
-        Condition::File(test, path, negate) => path.with(ex, cx, |_, path| file_is(*test, path)) != *negate,
+        Condition::File(test, path, negate) => path.with(ex, cx, |ex, path| file_is(*test, path, ex, cx)) != *negate,
     }
 }
 
-fn file_is(test: FileTest, path: &[u8]) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    let Ok(found) = std::fs::metadata(std::ffi::OsStr::from_bytes(path)) else { return false };
+fn file_is(test: FileTest, path: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
+    let Some(found) = crate::request::files::facts(path, ex, cx) else { return false };
     match test {
         FileTest::Exists => true,
-        FileTest::File => found.is_file(),
-        FileTest::Directory => found.is_dir(),
-        FileTest::Executable => found.permissions().mode() & 0o111 != 0,
+        FileTest::File => found.is_regular,
+        FileTest::Directory => found.is_dir,
+        FileTest::Executable => found.is_executable,
     }
 }
 
@@ -149,13 +183,14 @@ fn answer(status: u16, text: Option<&Text>, ex: &mut Exchange, cx: &Cx) -> Answe
     }
 }
 
-fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, changed: &mut bool) -> Option<Ran> {
+fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Option<Ran> {
     let mut uri = std::mem::take(&mut ex.uri);
-    let matched = matches(&op.regex, &uri, ex);
+    let matched = captures_or_forgets(&op.regex, &uri, ex);
     std::mem::swap(&mut ex.uri, &mut uri);
     if !matched {
         return None;
     }
+    so_far.escapes = false;
     let redirects = matches!(op.flag, RewriteFlag::Redirect | RewriteFlag::Permanent);
     let (mut path, args) = replacement(&op.replacement, redirects, ex, cx);
     if redirects {
@@ -201,7 +236,7 @@ fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, changed: &mut bool) -> Op
             Some(Ran::Stopped(false))
         }
         RewriteFlag::None | RewriteFlag::Redirect | RewriteFlag::Permanent => {
-            *changed = true;
+            so_far.changed = true;
             None
         }
     }
@@ -212,7 +247,7 @@ fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, changed: &mut bool) -> Op
 /// The URI is decoded, so a capture that goes to arguments or to a redirect is encoded again when the client had
 /// sent it encoded.
 fn replacement(text: &Text, redirects: bool, ex: &mut Exchange, cx: &Cx) -> (Vec<u8>, Option<Vec<u8>>) {
-    let was_encoded = ex.head.target().iter().any(|byte| matches!(byte, b'%' | b'+'));
+    let was_encoded = was_encoded(ex);
     let mut path = Vec::new();
     let mut args: Option<Vec<u8>> = None;
     for part in text.parts() {
@@ -237,6 +272,33 @@ fn replacement(text: &Text, redirects: bool, ex: &mut Exchange, cx: &Cx) -> (Vec
         }
     }
     (path, args)
+}
+
+/// Whether the path of the request came with `%` or `+` in it, so that what is taken from it is escaped again.
+fn was_encoded(ex: &Exchange) -> bool {
+    let path = ex.head.target().split(|&byte| byte == b'?').next().unwrap_or_default();
+    path.iter().any(|byte| matches!(byte, b'%' | b'+'))
+}
+
+fn has_captures(text: &Text) -> bool {
+    text.parts().iter().any(|part| matches!(part, Part::Capture(_)))
+}
+
+/// The value with `$1` and its kin escaped.
+fn with_escaped_captures(text: &Text, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
+    let mut out = Vec::new();
+    for part in text.parts() {
+        match part {
+            Part::Literal(bytes) => out.extend_from_slice(bytes),
+            Part::Var(var) => {
+                crate::vars::append(var, ex, cx, &mut out);
+            }
+            Part::Capture(n) => {
+                escape_uri(ex.captures.get(usize::from(*n)).unwrap_or(b""), Escape::Args, &mut out);
+            }
+        }
+    }
+    out
 }
 
 /// A redirect's path as nginx writes it: what was encoded and need not be is decoded, up to a `?`.

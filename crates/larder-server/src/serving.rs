@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_acme::Responses;
 use larder_cache::Front;
@@ -23,10 +23,11 @@ use crate::acme::Issuing;
 use crate::assemble::{self, Keeping};
 use crate::clock;
 use crate::compressor::Compressor;
-use crate::context::{Cx, Local};
+use crate::context::{Cx, End, Local};
 use crate::listen;
 use crate::logs::{LogFiles, Logs, MainLog};
 use crate::material::Material;
+use crate::resolvers;
 use crate::site::Site;
 use crate::stats::AllStats;
 use crate::worker::Worker;
@@ -37,6 +38,13 @@ const TICK: Duration = Duration::from_millis(250);
 /// How many ticks lie between two looks at the cache for what nobody uses.
 const SWEEP_TICKS: u32 = 4;
 
+/// How long a process that ends keeps its disks for requests that take long, and how often it looks whether all are
+/// done.
+const DISKS_KEPT: Duration = Duration::from_secs(2);
+/// How long requests that are cut off may take to end.
+const CUT_OFF_MAX: Duration = Duration::from_millis(500);
+const JOIN_POLL: Duration = Duration::from_millis(2);
+
 /// How many threads a worker has for what takes long: slow password hashes, names to look up. A hash may take
 /// megabytes, so that this bounds memory too.
 const BLOCKING_THREADS: usize = 4;
@@ -44,7 +52,7 @@ const BLOCKING_THREADS: usize = 4;
 /// What the process was given: sockets and files that were opened with rights it does not have.
 #[derive(Debug, Default)]
 pub struct Descriptors {
-    /// Sockets that listen, one for each worker. On a reload those of addresses that are listened at already are
+    /// Sockets that listen, one for each worker, or more from a predecessor with more workers. On a reload those of addresses that are listened at already are
     /// not needed and closed.
     pub listeners: Vec<(ListenAddress, Vec<OwnedFd>)>,
     /// Log files by their paths.
@@ -114,6 +122,7 @@ impl Serving {
         shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         let (logs, trouble) = Logs::new(&site, &shared.files);
         let main_log = MainLog::new(logs);
+        site.resolver_log.begin(&main_log);
         for line in trouble {
             main_log.write(LogLevel::Alert, line);
         }
@@ -141,6 +150,7 @@ impl Serving {
         let site = Arc::new(assemble::assemble(&config, material, &mut last.keeping)?);
         self.shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         self.main_log.follow(Logs::new(&site, &self.shared.files).0);
+        site.resolver_log.begin(&self.main_log);
         last.keeping.zones.open_disks(&config.http, &self.main_log);
         self.issuing.follow(site.acme.as_ref());
         let mut sockets = share(descriptors.listeners, self.workers.len());
@@ -158,6 +168,11 @@ impl Serving {
         self.shared.files.adopt(logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
     }
 
+    /// The log files, which can be put in place of each other while the workers end.
+    pub fn log_files(&self) -> LogFiles {
+        self.shared.files.clone()
+    }
+
     /// Takes no new connections, closes idle ones, and ends when the rest is done or `worker_shutdown_timeout` over.
     pub fn quit(&self) {
         self.issuing.end();
@@ -171,13 +186,20 @@ impl Serving {
     }
 
     /// Returns when all workers have ended, and what was stored is on disk.
+    ///
+    /// The disks are let go of after a while even if a client takes long, or never ends: another process may wait for
+    /// them, which was started by a new binary. Bodies that are being sent go on.
     pub fn join(self) {
+        let began = Instant::now();
+        while began.elapsed() < DISKS_KEPT && !self.workers.iter().all(|(_, thread)| thread.is_finished()) {
+            std::thread::sleep(JOIN_POLL);
+        }
+        self.last.into_inner().keeping.zones.close_disks();
         for (sender, thread) in self.workers {
             // A worker that panicked has said so on standard error.
             let _ = thread.join();
             drop(sender);
         }
-        self.last.into_inner().keeping.zones.close_disks();
     }
 
     /// Writes to the main error log.
@@ -193,7 +215,8 @@ impl Serving {
 }
 
 /// One socket of each address for each worker. Where there are fewer sockets than workers, as for unix sockets, the
-/// workers share the last one.
+/// workers share the last one; where there are more, some workers have several, as the kernel gives every socket its
+/// part of the connections.
 fn share(listeners: Vec<(ListenAddress, Vec<OwnedFd>)>, workers: usize) -> Vec<Vec<(ListenAddress, OwnedFd)>> {
     let mut shares: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
     for (address, mut fds) in listeners {
@@ -203,8 +226,8 @@ fn share(listeners: Vec<(ListenAddress, Vec<OwnedFd>)>, workers: usize) -> Vec<V
                 Err(_) => break,
             }
         }
-        for (share, fd) in shares.iter_mut().zip(fds) {
-            share.push((address.clone(), fd));
+        for (number, fd) in fds.into_iter().enumerate() {
+            shares[number % workers].push((address.clone(), fd));
         }
     }
     shares
@@ -221,6 +244,7 @@ fn local(site: &Arc<Site>, files: &LogFiles) -> Rc<Local> {
         logs,
         files: RefCell::default(),
         groups: RefCell::default(),
+        end: End::default(),
     })
 }
 
@@ -261,11 +285,14 @@ async fn work(
         Arc::clone(&shared.compressor),
         Arc::clone(&shared.challenges),
     );
-    let mut listening: HashMap<ListenAddress, AbortHandle> = HashMap::new();
+    let mut listening: HashMap<ListenAddress, Vec<AbortHandle>> = HashMap::new();
     start_listening(sockets, &mut listening, &worker, &shared.ids);
+    // One worker follows the names of groups for all.
+    let mut following = if number == 0 { resolvers::follow(&site) } else { Vec::new() };
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut ticks = 0_u32;
+    let mut replaced: Vec<Weak<Local>> = Vec::new();
     loop {
         let command = tokio::select! {
             command = commands.recv() => command,
@@ -282,12 +309,19 @@ async fn work(
         match command {
             Some(Command::Configure(site, sockets)) => {
                 worker.cx().local.logs.flush(clock::now(), true);
+                replaced.retain(|local| local.strong_count() > 0);
+                replaced.push(Rc::downgrade(&worker.cx().local));
+                end_in_time(&worker);
                 worker.configure(local(&site, &shared.files));
+                if number == 0 {
+                    following.drain(..).for_each(|task| task.abort());
+                    following = resolvers::follow(&site);
+                }
                 let wanted: Vec<&ListenAddress> = site.listeners.iter().map(|listener| &listener.address).collect();
-                listening.retain(|address, task| {
+                listening.retain(|address, tasks| {
                     let stays = wanted.contains(&address) || sockets.iter().any(|(socket, _)| socket == address);
                     if !stays {
-                        task.abort();
+                        tasks.iter().for_each(AbortHandle::abort);
                     }
                     stays
                 });
@@ -295,7 +329,7 @@ async fn work(
             }
             Some(Command::Flush) => worker.cx().local.logs.flush(clock::now(), true),
             Some(Command::Quit) => {
-                listening.drain().for_each(|(_, task)| task.abort());
+                listening.drain().flat_map(|(_, tasks)| tasks).for_each(|task| task.abort());
                 // Connections that the kernel has accepted for us but we have not are taken before the end.
                 tokio::task::yield_now().await;
                 worker.close();
@@ -325,7 +359,12 @@ async fn work(
                     () = ended => {}
                     () = lines => {}
                     () = stopped => {}
-                    () = limit => {}
+                    () = limit => {
+                        let current = worker.cx().local;
+                        replaced.iter().filter_map(Weak::upgrade).chain([current]).for_each(|local| local.end.come());
+                        // They have their log lines to write, and nothing to wait for.
+                        let _ = tokio::time::timeout(CUT_OFF_MAX, worker.all_ended()).await;
+                    }
                 }
                 break;
             }
@@ -336,18 +375,31 @@ async fn work(
     worker.cx().local.logs.flush(clock::now(), true);
 }
 
+/// Ends what still runs under the configuration at hand when its `worker_shutdown_timeout` is over, which begins now.
+fn end_in_time(worker: &Rc<Worker>) {
+    let old = worker.cx().local;
+    let Some(timeout) = old.site.shutdown_timeout else { return };
+    let (worker, old, now) = (Rc::clone(worker), Rc::downgrade(&old), clock::now());
+    tokio::task::spawn_local(async move {
+        tokio::time::sleep(timeout).await;
+        worker.close_older(now);
+        if let Some(old) = old.upgrade() {
+            old.end.come();
+        }
+    });
+}
+
 fn start_listening(
     sockets: Vec<(ListenAddress, OwnedFd)>,
-    listening: &mut HashMap<ListenAddress, AbortHandle>,
+    listening: &mut HashMap<ListenAddress, Vec<AbortHandle>>,
     worker: &Rc<Worker>,
     ids: &ConnectionIds,
 ) {
-    for (address, fd) in sockets {
-        if listening.contains_key(&address) {
-            continue;
-        }
+    let is_new = |(address, _): &(ListenAddress, OwnedFd)| !listening.contains_key(address);
+    let new: Vec<_> = sockets.into_iter().filter(is_new).collect();
+    for (address, fd) in new {
         let task = tokio::task::spawn_local(listen::accept(address.clone(), fd, Rc::clone(worker), ids.clone()));
-        listening.insert(address, task.abort_handle());
+        listening.entry(address).or_default().push(task.abort_handle());
     }
 }
 

@@ -8,20 +8,27 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use larder_cache::Zone;
 use larder_conf::model::{self, ListenAddress};
 use larder_origin::Group;
+use larder_origin::resolver::Resolver;
+use larder_tls::VerifyMode;
 
 use crate::acme::Plan;
 use crate::exchange::Client;
+use crate::filter::charset::Charsets;
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
 use crate::map::Map;
 use crate::regex::Regex;
+use crate::request::compose::Around;
 use crate::request::origin_request::layers::OriginTls;
+use crate::resolvers::{Followed, ResolverLog};
 use crate::split::Split;
 use crate::text::Text;
 use crate::tls::ServerTls;
+use crate::vars::{self, Var};
 
 /// All that one configuration makes.
 pub struct Site {
@@ -45,6 +52,10 @@ pub struct Site {
     pub hash_keys: Vec<Option<Text>>,
     /// Groups by name, for addresses that come from variables.
     pub group_names: HashMap<String, usize>,
+    /// Groups whose names are resolved again and again.
+    pub followed: Vec<Arc<Followed>>,
+    /// Where name servers are complained about.
+    pub resolver_log: ResolverLog,
     /// Cache zones.
     pub zones: Vec<Arc<Zone>>,
     /// Zones by name.
@@ -61,6 +72,8 @@ pub struct Site {
     pub has_charsets: bool,
     /// Which certificates have to be issued.
     pub acme: Option<Plan>,
+    /// Charsets by name, and what is made into what.
+    pub charsets: Charsets,
     /// Whether HTTP/2 is spoken anywhere.
     pub speaks_http2: bool,
     /// Where relative roots are that come out of variables.
@@ -71,6 +84,14 @@ pub struct Site {
     pub hostname: String,
     /// How long old requests may take after a stop or a reload.
     pub shutdown_timeout: Option<Duration>,
+}
+
+impl Site {
+    /// The variable of a name that comes at run time. A page that asks for many is rare enough for a search.
+    pub fn variable(&self, name: &str) -> Option<Var> {
+        let slot = self.user_vars.iter().position(|var| var.name == name);
+        slot.map(Var::Slot).or_else(|| vars::built_in(name))
+    }
 }
 
 /// A zone of limits.
@@ -162,6 +183,8 @@ pub struct VirtualServer {
     pub client: model::ClientLimits,
     /// `http2` and `http2_*`.
     pub http2: model::Http2,
+    /// `ssl_verify_client`, which holds also for one that shows another's certificate.
+    pub verify: VerifyMode,
     /// How it speaks TLS; `None` for one that listens in the clear only.
     pub tls: Option<Arc<ServerTls>>,
 }
@@ -198,10 +221,32 @@ pub struct Loc {
     pub alias_replaces: Option<usize>,
     /// Whether the location is matched by a regular expression.
     pub by_regex: bool,
+    /// What is put together with other responses here; `None` where nothing is.
+    pub composing: Option<Box<Composing>>,
+    /// `auth_request`.
+    pub auth_request: Option<Box<AuthRequest>>,
+    /// `mirror`: paths of where copies of requests go.
+    pub mirrors: Vec<Box<[u8]>>,
     /// `limit_except`.
     pub limit_except: Option<(Vec<String>, usize)>,
     /// Locations inside.
     pub inside: Tree,
+}
+
+/// How responses are put together: `ssi`, `add_before_body`, `add_after_body`.
+pub struct Composing {
+    /// Whether pages are read for commands.
+    pub ssi: bool,
+    /// What goes around them.
+    pub around: Around,
+}
+
+/// `auth_request`.
+pub struct AuthRequest {
+    /// Who is asked.
+    pub uri: Box<[u8]>,
+    /// `auth_request_set`.
+    pub sets: Vec<(SetTarget, Text)>,
 }
 
 /// The locations at one level.
@@ -231,6 +276,8 @@ pub struct LocTexts {
     pub limit_rate: Option<Text>,
     /// `limit_rate_after`.
     pub limit_rate_after: Option<Text>,
+    /// `resolver`.
+    pub resolver: Option<Arc<Resolver>>,
     /// `error_page`.
     pub error_pages: Vec<(Vec<u16>, model::ErrorPageStatus, Text)>,
     /// `auth_basic`.
@@ -239,6 +286,8 @@ pub struct LocTexts {
     pub add_headers: Vec<(Box<[u8]>, Text, bool)>,
     /// `add_trailer`.
     pub add_trailers: Vec<(Box<[u8]>, Text, bool)>,
+    /// `more_set_headers` and its kin.
+    pub edits: Edits,
     /// The variable of `expires`.
     pub expires: Option<Text>,
     /// `access_log`: log and condition.
@@ -253,6 +302,43 @@ pub struct LocTexts {
     pub reads_fields: bool,
     /// Expressions of `gzip_disable`.
     pub gzip_disable: Vec<Regex>,
+    /// What the smaller modules are told.
+    pub modules: crate::modules::Parts,
+}
+
+/// What `more_set_headers`, `more_set_input_headers` and their kin do.
+#[derive(Default)]
+pub struct Edits {
+    /// To requests.
+    pub request: Vec<Edit>,
+    /// To responses.
+    pub response: Vec<Edit>,
+}
+
+/// A change of a field.
+pub struct Edit {
+    /// The name, or how it begins.
+    pub name: Box<str>,
+    /// What is done.
+    pub change: EditChange,
+    /// Only responses of these statuses; empty for all.
+    pub statuses: Vec<u16>,
+    /// Only messages of these types; empty for all.
+    pub types: Vec<Box<[u8]>>,
+}
+
+/// What is done to a field.
+pub enum EditChange {
+    /// It gets this value, once.
+    Set(Text),
+    /// The same where it is there.
+    Replace(Text),
+    /// One more of this value.
+    Append(Text),
+    /// It is taken away.
+    Clear,
+    /// So is whatever begins with the name.
+    ClearAllThatBegin,
 }
 
 /// What answers.
@@ -265,6 +351,8 @@ pub enum Handler {
     StubStatus,
     /// `empty_gif`.
     EmptyGif,
+    /// `*_cache_purge ZONE KEY`: the zone, and what is dropped from it.
+    Purge(usize, Text),
 }
 
 /// How an origin is asked and its answers kept.
@@ -277,10 +365,22 @@ pub struct OriginPolicy {
     pub protocol: Protocol,
     /// `*_bind`: the address of ours that it is asked from.
     pub bind: Option<Text>,
+    /// `*_limit_rate`: how fast an answer is taken.
+    pub limit_rate: Option<Text>,
     /// What the protocols have in common.
     pub settings: Arc<OriginShared>,
     /// The cache, where there is one.
     pub cache: Option<CachePolicy>,
+    /// `*_store`.
+    pub store: Option<StorePath>,
+}
+
+/// Where answers are kept as files.
+pub enum StorePath {
+    /// Where the file of the URI would be.
+    Root,
+    /// At this path.
+    Text(Text),
 }
 
 /// Settings and what is derived from them once.
@@ -391,6 +491,8 @@ pub struct HttpParts {
     pub cookie_domains: Vec<(Find, Text)>,
     /// `proxy_cookie_path`.
     pub cookie_paths: Vec<(Find, Text)>,
+    /// `proxy_cookie_flags`.
+    pub cookie_flags: Vec<(Find, Vec<Text>)>,
 }
 
 /// One rule of `proxy_redirect`.
@@ -419,6 +521,16 @@ pub struct CachePolicy {
     pub bypass: Vec<Text>,
     /// `*_no_cache`.
     pub no_cache: Vec<Text>,
+    /// `*_cache_purge`.
+    pub purge: Option<PurgePolicy>,
+}
+
+/// Which requests drop a page in place of asking for it.
+pub enum PurgePolicy {
+    /// Those of a method, from anybody or from these networks.
+    Method(Box<[u8]>, Option<Vec<IpNet>>),
+    /// Those for which one of these is true.
+    When(Vec<Text>),
 }
 
 /// The zone of a `*_cache`.
@@ -501,6 +613,8 @@ pub struct UserVar {
     pub name: String,
     /// Where its value comes from when nothing has set it.
     pub source: UserVarSource,
+    /// What `set` makes may be named like a field, cookie or argument, and is that while nothing has set it.
+    pub otherwise: Option<Var>,
 }
 
 /// See [`UserVar`].
@@ -568,6 +682,8 @@ pub struct AccessLog {
     pub escape: model::LogEscape,
     /// `buffer=` and `flush=`.
     pub buffer: Option<(usize, Option<Duration>)>,
+    /// `gzip`.
+    pub gzip: Option<u8>,
 }
 
 /// Where an access log goes.

@@ -1,30 +1,47 @@
-//! Files without a name, for bodies that do not fit in memory. They are gone when they are closed, whatever happens.
+//! Files for bodies of requests that do not fit in memory. They have no name until somebody asks for it, so that they
+//! are gone when they are closed, whatever happens.
 
-use std::ffi::CString;
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-
-/// How many names are tried where the file system has no files without one.
-const NAMES_TRIED: u32 = 100;
 
 /// Where temporary files go unless the configuration names a directory. Not `TMPDIR`: only the binary reads the
 /// environment.
 pub const SYSTEM_DIR: &str = "/tmp";
 
-/// A file that is open for reading and writing and has no name.
+/// A file that is open for reading and writing.
 #[derive(Debug)]
 pub struct Temp {
-    /// The file.
-    pub file: File,
-    /// Why it is not where it was to be; worth a line in the log, once.
-    pub fallback: Option<Fallback>,
+    file: Arc<File>,
+    place: Place,
+    /// Its name, once it has one; `None` inside when it cannot get one.
+    path: OnceLock<Option<PathBuf>>,
+    stays: bool,
+}
+
+/// Where files are made.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The folder.
+    pub dir: PathBuf,
+    /// How many letters of a file's name each level of folders below takes, from its end; 0 for no level.
+    pub levels: [usize; 3],
+}
+
+/// What becomes of a file that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// It goes when nobody needs it any more.
+    WhileNeeded,
+    /// It stays: whoever was told its name takes it from there.
+    ForGood,
 }
 
 /// Why a file was made in the system's directory.
@@ -39,49 +56,118 @@ pub struct Fallback {
     pub source: io::Error,
 }
 
-/// Makes a file in `dir`, or in `system` where that does not work: because it is not there, is not ours to write,
+/// Makes a file in `place`, or in `system` where that does not work: because it is not there, is not ours to write,
 /// or is on a full disk. The error is that of `system`.
-pub fn create(dir: &Path, system: &Path) -> io::Result<Temp> {
-    match create_in(dir) {
-        Ok(file) => Ok(Temp { file, fallback: None }),
+pub fn create(place: &Place, system: &Path) -> io::Result<(Temp, Option<Fallback>)> {
+    match create_in(place) {
+        Ok(temp) => Ok((temp, None)),
         Err(source) => {
-            let file = create_in(system)?;
-            let fallback = Fallback { wanted: dir.to_owned(), used: system.to_owned(), source };
-            Ok(Temp { file, fallback: Some(fallback) })
+            let temp = create_in(&Place { dir: system.to_owned(), levels: [0; 3] })?;
+            let fallback = Fallback { wanted: place.dir.clone(), used: system.to_owned(), source };
+            Ok((temp, Some(fallback)))
         }
     }
 }
 
-fn create_in(dir: &Path) -> io::Result<File> {
-    let path = CString::new(dir.as_os_str().as_bytes())?;
+fn create_in(place: &Place) -> io::Result<Temp> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let fd = match rustix::fs::openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR) {
+    match rustix::fs::openat(CWD, &place.dir, flags, Mode::RUSR | Mode::WUSR) {
         // Not every file system has files without a name, and old kernels take the flag for a directory's.
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => create_and_unlink(&path)?,
-        other => other?,
-    };
-    Ok(File::from(fd))
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => create_named(place, Stay::WhileNeeded),
+        other => {
+            Ok(Temp { file: Arc::new(File::from(other?)), place: place.clone(), path: OnceLock::new(), stays: false })
+        }
+    }
 }
 
-/// A file under a name nobody else has, which it loses at once.
-fn create_and_unlink(dir: &CString) -> Result<OwnedFd, Errno> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let search = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let dir = rustix::fs::openat(CWD, dir, search, Mode::empty())?;
+/// Makes a file with a name of its own in `place`, and the folders for it.
+pub fn create_named(place: &Place, stay: Stay) -> io::Result<Temp> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = |path: &Path| rustix::fs::openat(CWD, path, flags, Mode::RUSR | Mode::WUSR);
+    let (fd, path): (OwnedFd, PathBuf) = under_a_name(place, open)?;
+    let path = OnceLock::from(Some(path));
+    Ok(Temp { file: Arc::new(File::from(fd)), place: place.clone(), path, stays: stay == Stay::ForGood })
+}
+
+/// Does something with the first name that nobody has.
+fn under_a_name<T>(place: &Place, act: impl Fn(&Path) -> Result<T, Errno>) -> Result<(T, PathBuf), Errno> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let mut step = 1;
     for _ in 0..NAMES_TRIED {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("larder-{}-{number}", std::process::id());
-        match rustix::fs::openat(&dir, &name, flags, Mode::RUSR | Mode::WUSR) {
-            Err(Errno::EXIST) => {}
+        let path = place.path(NEXT.fetch_add(step, Ordering::Relaxed));
+        let done = match act(&path) {
+            Err(Errno::NOENT) => place.make_levels(&path).and_then(|()| act(&path)),
+            done => done,
+        };
+        match done {
+            // Files stay, and a new process counts from the beginning again.
+            Err(Errno::EXIST) => step = STEP_OVER,
             Err(errno) => return Err(errno),
-            Ok(fd) => {
-                rustix::fs::unlinkat(&dir, &name, AtFlags::empty())?;
-                return Ok(fd);
-            }
+            Ok(done) => return Ok((done, path)),
         }
     }
     Err(Errno::EXIST)
+}
+
+/// How many names are tried.
+const NAMES_TRIED: u32 = 1000;
+/// How far to go on after a name that is taken, past others of the same time.
+const STEP_OVER: u64 = 123_456;
+/// Names are numbers of so many digits.
+const DIGITS: usize = 10;
+
+impl Place {
+    /// The path of the file of this number: `DIR/7/45/0000123457` for levels of one and two letters.
+    fn path(&self, number: u64) -> PathBuf {
+        let name = format!("{:0DIGITS$}", number % 10u64.pow(DIGITS as u32));
+        let mut path = self.dir.clone();
+        let mut end = name.len();
+        for &letters in self.levels.iter().filter(|&&letters| letters > 0) {
+            let start = end.saturating_sub(letters);
+            path.push(&name[start..end]);
+            end = start;
+        }
+        path.push(name);
+        path
+    }
+
+    /// Makes the folders between the place and a file.
+    fn make_levels(&self, path: &Path) -> Result<(), Errno> {
+        let Some(parent) = path.parent().filter(|parent| *parent != self.dir) else { return Err(Errno::NOENT) };
+        if !self.dir.is_dir() {
+            return Err(Errno::NOENT);
+        }
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
+        made.map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
+    }
+}
+
+impl Temp {
+    /// The file.
+    pub fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+
+    /// Its name, which it gets when it is first asked for.
+    pub fn path(&self) -> Option<&Path> {
+        let give = || {
+            let from = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            let link = |path: &Path| rustix::fs::linkat(CWD, &from, CWD, path, AtFlags::SYMLINK_FOLLOW);
+            under_a_name(&self.place, link).ok().map(|((), path)| path)
+        };
+        self.path.get_or_init(give).as_deref()
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if !self.stays
+            && let Some(Some(path)) = self.path.get()
+        {
+            // Whoever was told the name may have taken the file away.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -90,7 +176,8 @@ mod tests {
 
     use super::*;
 
-    fn works(mut file: File) -> bool {
+    fn works(temp: &Temp) -> bool {
+        let mut file = &**temp.file();
         let mut read = String::new();
         file.write_all(b"body").expect("written");
         file.rewind().expect("rewound");
@@ -102,27 +189,67 @@ mod tests {
         std::fs::read_dir(dir).expect("there").next().is_none()
     }
 
+    fn flat(dir: &Path) -> Place {
+        Place { dir: dir.to_owned(), levels: [0; 3] }
+    }
+
     #[test]
-    fn files_have_no_name() {
+    fn a_file_has_a_name_from_when_it_is_asked_for_until_it_is_closed() {
         let dir = ::tempfile::tempdir().expect("a temp dir can be made");
-        let temp = create(dir.path(), Path::new("/nowhere")).expect("made");
-        assert!(temp.fallback.is_none());
+        let (temp, fallback) = create(&flat(dir.path()), Path::new("/nowhere")).expect("made");
+        assert!(fallback.is_none());
+        assert!(works(&temp));
+        let path = temp.path().expect("it gets a name").to_owned();
+        assert_eq!(temp.path(), Some(&*path), "it keeps its name");
+        assert_eq!(std::fs::read(&path).expect("there"), b"body");
+        drop(temp);
         assert!(is_empty(dir.path()));
-        assert!(works(temp.file));
-        let path = CString::new(dir.path().as_os_str().as_bytes()).expect("a path has no NUL");
-        let fd = create_and_unlink(&path).expect("made");
-        assert!(is_empty(dir.path()));
-        assert!(works(File::from(fd)));
+    }
+
+    #[test]
+    fn a_file_that_stays_stays() {
+        let dir = ::tempfile::tempdir().expect("a temp dir can be made");
+        for (stay, is_there) in [(Stay::WhileNeeded, false), (Stay::ForGood, true)] {
+            let temp = create_named(&flat(dir.path()), stay).expect("made");
+            let path = temp.path().expect("it has a name").to_owned();
+            assert!(works(&temp) && path.exists());
+            drop(temp);
+            assert_eq!(path.exists(), is_there, "{stay:?}");
+        }
+    }
+
+    #[test]
+    fn levels_are_folders_from_the_end_of_the_name() {
+        for (levels, path) in [
+            ([0, 0, 0], "/t/0000123457"),
+            ([1, 0, 0], "/t/7/0000123457"),
+            ([1, 2, 0], "/t/7/45/0000123457"),
+            ([2, 2, 6], "/t/57/34/000012/0000123457"),
+        ] {
+            let place = Place { dir: "/t".into(), levels };
+            assert_eq!(place.path(123_457), Path::new(path));
+        }
+        let dir = ::tempfile::tempdir().expect("a temp dir can be made");
+        let place = Place { dir: dir.path().to_owned(), levels: [1, 2, 0] };
+        let named = create_named(&place, Stay::WhileNeeded).expect("made");
+        let asked = create(&place, Path::new("/nowhere")).expect("made").0;
+        for temp in [named, asked] {
+            let path = temp.path().expect("it has a name");
+            assert_eq!(path.strip_prefix(dir.path()).expect("below").components().count(), 3, "{}", path.display());
+        }
     }
 
     #[test]
     fn names_that_are_taken_are_passed_over() {
         let dir = ::tempfile::tempdir().expect("a temp dir can be made");
-        let path = CString::new(dir.path().as_os_str().as_bytes()).expect("a path has no NUL");
-        for number in 0..50 {
-            std::fs::write(dir.path().join(format!("larder-{}-{number}", std::process::id())), "").expect("written");
+        let first = create_named(&flat(dir.path()), Stay::ForGood).expect("made");
+        let name =
+            first.path().expect("it has a name").file_name().expect("a file").to_str().expect("digits").to_owned();
+        let number: u64 = name.parse().expect("a number");
+        for number in number..number + 50 {
+            std::fs::write(flat(dir.path()).path(number), "").expect("written");
         }
-        assert!(works(File::from(create_and_unlink(&path).expect("made"))));
+        assert!(works(&create_named(&flat(dir.path()), Stay::WhileNeeded).expect("made")));
     }
 
     #[test]
@@ -131,12 +258,12 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "").expect("written");
         for (wanted, errno) in [(Path::new("/nowhere"), Errno::NOENT), (&file, Errno::NOTDIR)] {
-            let temp = create(wanted, dir.path()).expect("made");
-            let fallback = temp.fallback.expect("the first choice cannot be had");
+            let (temp, fallback) = create(&flat(wanted), dir.path()).expect("made");
+            let fallback = fallback.expect("the first choice cannot be had");
             assert_eq!((&*fallback.wanted, &*fallback.used), (wanted, dir.path()));
             assert_eq!(fallback.source.raw_os_error(), Some(errno.raw_os_error()), "{}", wanted.display());
-            assert!(works(temp.file));
+            assert!(works(&temp));
         }
-        assert!(create(Path::new("/nowhere"), Path::new("/nowhere")).is_err());
+        assert!(create(&flat(Path::new("/nowhere")), Path::new("/nowhere")).is_err());
     }
 }

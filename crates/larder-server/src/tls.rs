@@ -8,26 +8,33 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use larder_acme::ChallengeCertificate;
-use larder_tls::{CertifiedKey, Hello, ServerConfig, Session, VerifyMode};
+use larder_conf::model::CertificateCache;
+use larder_http::Time;
+use larder_tls::{CertifiedKey, Hello, ServerConfig, Session};
 use parking_lot::Mutex;
 
 use crate::acme::Issued;
+use crate::clock;
 use crate::context::Cx;
 use crate::exchange::{Client, Exchange, Secured};
+use crate::ocsp::ClientStatus;
+use crate::staple::Staple;
 use crate::text::Text;
 
 /// How a server speaks TLS.
 pub struct ServerTls {
     /// `ssl_reject_handshake`.
     pub rejects: bool,
-    /// `ssl_verify_client`.
-    pub verify: VerifyMode,
     /// For clients that are offered HTTP/2 too.
     pub with_http2: Arc<ServerConfig>,
     /// For clients that are offered HTTP/1 only.
     pub without_http2: Arc<ServerConfig>,
     /// Which certificate is shown.
     pub certificate: Certificate,
+    /// `ssl_stapling`: the certificates that somebody is asked about.
+    pub staples: Vec<Arc<Staple>>,
+    /// `ssl_ocsp`.
+    pub ocsp: Option<ClientStatus>,
 }
 
 /// Which certificate a server shows.
@@ -50,6 +57,8 @@ pub struct ByVariable {
     pub folder: PathBuf,
     /// The passwords of `ssl_password_file`.
     pub passwords: Vec<Vec<u8>>,
+    /// `ssl_certificate_cache`: for how long a certificate counts without another look at its files.
+    pub cache: Option<CertificateCache>,
     /// Those that were read.
     pub known: Mutex<HashMap<(PathBuf, PathBuf), Known>>,
 }
@@ -58,6 +67,11 @@ pub struct ByVariable {
 pub struct Known {
     stamps: [Stamp; 2],
     key: CertifiedKey,
+    /// When the files were last looked at, and when it was last shown.
+    checked: Time,
+    used: Time,
+    /// Whether its key needs a password: such a one does not outlive its file, as in nginx.
+    is_encrypted: bool,
 }
 
 type Stamp = (SystemTime, u64);
@@ -135,18 +149,36 @@ impl ByVariable {
 
     /// The certificate in these files; read again when one has changed.
     fn read(&self, certificate: &Path, key: &Path) -> Result<CertifiedKey, String> {
-        let stamps = [stamp(certificate)?, stamp(key)?];
         let names = (certificate.to_owned(), key.to_owned());
-        if let Some(known) = self.known.lock().get(&names).filter(|known| known.stamps == stamps) {
+        let now = clock::now();
+        if let Some(cache) = &self.cache
+            && let Some(known) = self.known.lock().get_mut(&names).filter(|known| !known.is_encrypted)
+            && now.since(known.checked) <= cache.valid
+        {
+            known.used = now;
             return Ok(known.key.clone());
         }
-        let made = self.made(&read(certificate)?, &read(key)?);
+        let stamps = [stamp(certificate)?, stamp(key)?];
+        if let Some(known) = self.known.lock().get_mut(&names).filter(|known| known.stamps == stamps) {
+            (known.checked, known.used) = (now, now);
+            return Ok(known.key.clone());
+        }
+        let key_pem = read(key)?;
+        let is_encrypted = memchr::memmem::find(&key_pem, b"ENCRYPTED").is_some();
+        let made = self.made(&read(certificate)?, &key_pem);
         let made = made.map_err(|why| format!("cannot load certificate \"{}\": {why}", certificate.display()))?;
         let mut all = self.known.lock();
-        if all.len() >= KNOWN_MAX {
-            all.clear();
+        if let Some(cache) = &self.cache {
+            all.retain(|_, known| now.since(known.used) <= cache.inactive);
         }
-        all.insert(names, Known { stamps, key: made.clone() });
+        // nginx counts a certificate and its key as two.
+        let known_max = self.cache.map_or(KNOWN_MAX, |cache| (cache.max / 2).max(1));
+        while all.len() >= known_max
+            && let Some(oldest) = all.iter().min_by_key(|(_, known)| known.used).map(|(names, _)| names.clone())
+        {
+            all.remove(&oldest);
+        }
+        all.insert(names, Known { stamps, key: made.clone(), checked: now, used: now, is_encrypted });
         Ok(made)
     }
 }

@@ -3,20 +3,26 @@
 //! Source: the alphabetical index of variables in nginx's documentation. A variable without a value appends
 //! nothing and returns false, which logs write as `-`.
 
+use std::os::unix::ffi::OsStrExt as _;
+
 use larder_http::proxy_protocol::Addresses;
 use larder_http::{Coding, Known, Method, Version};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Slot};
+use crate::modules::{browser, secure_link, userid};
 use crate::request::compress::Choice;
 use crate::request::origin_request::scheme_of;
+use crate::request::ssi::date::{self, Place};
 use crate::site::{Handler, Loc, Protocol, Scheme, UserVarSource};
 
 mod map;
 mod path;
+#[cfg(test)]
+mod tests;
 mod tls;
 
-pub use path::document_root;
+pub use path::{append_filename, document_root};
 pub use tls::TlsVar;
 
 /// How deep variables may ask for each other before it counts as a cycle.
@@ -31,6 +37,8 @@ pub enum Var {
     Http(Box<str>),
     /// `$sent_http_NAME`.
     SentHttp(Box<str>),
+    /// `$sent_trailer_NAME`.
+    SentTrailer(Box<str>),
     /// `$upstream_http_NAME`.
     UpstreamHttp(Box<str>),
     /// `$upstream_cookie_NAME`.
@@ -70,7 +78,7 @@ fixed! {
     Connection "connection", ConnectionRequests "connection_requests", ConnectionTime "connection_time",
     ConnectionsActive "connections_active", ConnectionsReading "connections_reading",
     ConnectionsWaiting "connections_waiting", ConnectionsWriting "connections_writing",
-    ContentLength "content_length", ContentType "content_type", DocumentRoot "document_root",
+    ContentLength "content_length", ContentType "content_type", DateGmt "date_gmt", DateLocal "date_local", DocumentRoot "document_root",
     DocumentUri "document_uri", FastcgiPathInfo "fastcgi_path_info", FastcgiScriptName "fastcgi_script_name",
     Host "host", Hostname "hostname", Https "https", Http2 "http2", Http3 "http3", IsArgs "is_args",
     IsRequestPort "is_request_port", RequestPort "request_port",
@@ -91,7 +99,9 @@ fixed! {
     UpstreamResponseLength "upstream_response_length", UpstreamResponseTime "upstream_response_time",
     UpstreamStatus "upstream_status", Uri "uri", GzipRatio "gzip_ratio",
     BrotliRatio "brotli_ratio", ZstdRatio "zstd_ratio",
-    InvalidReferer "invalid_referer", CacheKey "larder_cache_key", CacheDetail "larder_cache_detail",
+    InvalidReferer "invalid_referer", SecureLink "secure_link", SecureLinkExpires "secure_link_expires",
+    ModernBrowser "modern_browser", AncientBrowser "ancient_browser", Msie "msie", UidGot "uid_got",
+    UidSet "uid_set", UidReset "uid_reset", CacheKey "larder_cache_key", CacheDetail "larder_cache_detail",
 }
 
 /// Understands a name that no `set` or `map` has made. `None` when there is no such variable.
@@ -108,10 +118,18 @@ pub fn built_in(name: &str) -> Option<Var> {
             None => ProxyVar::of(rest).map(Var::ProxyProtocol),
         };
     }
+    prefixed(name)
+}
+
+/// Understands the names of which only the beginning is fixed.
+fn prefixed(name: &str) -> Option<Var> {
     let field = |rest: &str| rest.replace('_', "-").into_boxed_str();
     let prefixed = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
     if let Some(rest) = prefixed("sent_http_") {
         return Some(Var::SentHttp(field(rest)));
+    }
+    if let Some(rest) = prefixed("sent_trailer_") {
+        return Some(Var::SentTrailer(field(rest)));
     }
     if let Some(rest) = prefixed("upstream_http_") {
         return Some(Var::UpstreamHttp(field(rest)));
@@ -125,13 +143,56 @@ pub fn built_in(name: &str) -> Option<Var> {
     if let Some(rest) = prefixed("cookie_") {
         return Some(Var::Cookie(rest.into()));
     }
-    prefixed("arg_").map(|rest| Var::Arg(rest.into()))
+    // nginx takes all of these without a name too, and finds nothing.
+    name.strip_prefix("arg_").map(|rest| Var::Arg(rest.into()))
+}
+
+/// Whether `set` may change a variable that is there without it.
+pub fn is_changeable(name: &str) -> bool {
+    matches!(name, "uid_reset" | "invalid_referer" | "modern_browser" | "ancient_browser" | "msie")
+}
+
+/// Those of the families `$http_*` and `$sent_http_*` that nginx has by name (ngx_http_core_variables).
+const NAMED_FIELDS: [&str; 15] = [
+    "http_cookie",
+    "http_host",
+    "http_referer",
+    "http_user_agent",
+    "http_via",
+    "http_x_forwarded_for",
+    "sent_http_cache_control",
+    "sent_http_connection",
+    "sent_http_content_length",
+    "sent_http_content_type",
+    "sent_http_keep_alive",
+    "sent_http_last_modified",
+    "sent_http_link",
+    "sent_http_location",
+    "sent_http_transfer_encoding",
+];
+
+/// Whether `set` may make a variable of this name. One whose name only begins like those of a family may be made, and is
+/// then no field, cookie or argument any more.
+pub fn may_be_set(name: &str) -> bool {
+    match built_in(name) {
+        None => true,
+        Some(
+            Var::Http(_)
+            | Var::SentHttp(_)
+            | Var::SentTrailer(_)
+            | Var::UpstreamHttp(_)
+            | Var::UpstreamCookie(_)
+            | Var::Cookie(_)
+            | Var::Arg(_),
+        ) => !NAMED_FIELDS.contains(&name),
+        Some(Var::Fixed(_) | Var::Tls(_) | Var::ProxyProtocol(_) | Var::ProxyTlv(_) | Var::Slot(_)) => false,
+    }
 }
 
 /// Whether a `Text` with this variable reads fields of the response or of the origin.
 pub fn reads_fields(var: &Var) -> bool {
     match var {
-        Var::SentHttp(_) | Var::UpstreamHttp(_) | Var::UpstreamCookie(_) => true,
+        Var::SentHttp(_) | Var::SentTrailer(_) | Var::UpstreamHttp(_) | Var::UpstreamCookie(_) => true,
         Var::Fixed(_)
         | Var::Http(_)
         | Var::Cookie(_)
@@ -150,6 +211,10 @@ pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool 
         Var::Fixed(fixed) => append_fixed(*fixed, ex, cx, out),
         Var::Http(name) => append_joined(named(&ex.head.fields, name), name, out),
         Var::SentHttp(name) => append_sent(ex, cx, name, out),
+        Var::SentTrailer(name) => match &ex.by_modules.trailers {
+            Some(fields) => append_joined(named(fields, name), name, out),
+            None => false,
+        },
         Var::UpstreamHttp(name) => match &ex.origin_fields {
             Some(fields) => append_joined(named(fields, name), name, out),
             None => false,
@@ -162,7 +227,7 @@ pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool 
             let value = larder_http::cookie(ex.head.fields.all_known(Known::Cookie), name.as_bytes());
             append_some(value, out)
         }
-        Var::Arg(name) => append_some(arg(&ex.args, name.as_bytes()), out),
+        Var::Arg(name) => append_some(arg(&ex.args, name.as_bytes()).filter(|_| !name.is_empty()), out),
         Var::Tls(var) => tls::append(*var, &ex.client, out),
         Var::ProxyProtocol(var) => append_proxy(*var, ex, out),
         Var::ProxyTlv(name) => {
@@ -241,6 +306,7 @@ fn append_joined<'a>(values: impl Iterator<Item = &'a [u8]>, name: &str, out: &m
 fn append_sent(ex: &Exchange, cx: &Cx, name: &str, out: &mut Vec<u8>) -> bool {
     match name {
         // By the time nginx logs, it has let go of the connection, and says so.
+        "connection" if ex.out.status == 101 => append_text("upgrade", out),
         "connection" => append_text(if ex.keep_alive && !ex.is_logging { "keep-alive" } else { "close" }, out),
         "keep-alive" => match cx.site().locations[ex.location].settings.keepalive_header {
             Some(seconds) if ex.keep_alive => append_display(format_args!("timeout={seconds}"), out),
@@ -251,6 +317,8 @@ fn append_sent(ex: &Exchange, cx: &Cx, name: &str, out: &mut Vec<u8>) -> bool {
             None => false,
         },
         "transfer-encoding" if ex.out.chunked => append_text("chunked", out),
+        // `map $sent_http_content_type $expires` goes by the type as it is before `charset` adds to it.
+        "content-type" if !ex.out.bare_type.is_empty() => append_some(Some(&ex.out.bare_type), out),
         _ => append_joined(named(&ex.out.fields, name), name, out),
     }
 }
@@ -268,10 +336,22 @@ fn named<'a>(fields: &'a larder_http::Fields, name: &'a str) -> impl Iterator<It
 /// The value of a cookie that a response sets.
 fn set_cookie<'a>(lines: impl Iterator<Item = &'a [u8]>, name: &str) -> Option<&'a [u8]> {
     lines.into_iter().find_map(|line| {
-        let pair = line.split(|&byte| byte == b';').next()?.trim_ascii();
-        let at = pair.iter().position(|&byte| byte == b'=')?;
-        pair[..at].trim_ascii().eq_ignore_ascii_case(name.as_bytes()).then(|| pair[at + 1..].trim_ascii())
+        let pair = line.split(|&byte| byte == b';').next()?;
+        let (before, rest) = pair.split_at_checked(name.len())?;
+        if !before.eq_ignore_ascii_case(name.as_bytes()) {
+            return None;
+        }
+        // nginx counts spaces alone: a name with a tab behind it is another one.
+        let value = after_spaces(rest).strip_prefix(b"=")?;
+        Some(after_spaces(value))
     })
+}
+
+fn after_spaces(mut text: &[u8]) -> &[u8] {
+    while let [b' ', rest @ ..] = text {
+        text = rest;
+    }
+    text
 }
 
 /// The value of an argument, as it was sent; names compare without case, as in nginx.
@@ -285,6 +365,12 @@ pub fn arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 fn append_slot(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let source = cx.site().user_vars[slot].source;
     let known = ex.slot(slot);
+    if known == Slot::Unset
+        && source == UserVarSource::Set
+        && let Some(field) = &cx.site().user_vars[slot].otherwise
+    {
+        return append(field, ex, cx, out);
+    }
     let volatile = matches!(source, UserVarSource::Map(map) if cx.site().maps[map].volatile);
     let value = if known != Slot::Unset && !(volatile && known == Slot::Absent) {
         known
@@ -311,13 +397,14 @@ fn append_slot(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
         }
         value
     };
-    match value {
-        Slot::Value(start, end) => {
-            out.extend_from_slice(&ex.arena[start as usize..end as usize]);
-            true
-        }
-        Slot::Unset | Slot::Absent => false,
-    }
+    append_some(ex.values.borrow().bytes(value), out)
+}
+
+/// The time in the form that a page has chosen.
+fn append_date(place: Place, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    let format = ex.time_format.as_deref().map(String::from_utf8_lossy);
+    let date = date::date(cx.now(), place, format.as_deref().unwrap_or(date::DEFAULT_FORMAT));
+    append_some(date.as_deref().map(str::as_bytes), out)
 }
 
 /// How much smaller a body went out than it was, as nginx has it: two decimals, and nothing for what was not compressed.
@@ -345,6 +432,8 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             Some(std::net::IpAddr::V6(ip)) => append_some(Some(&ip.octets()), out),
             None => append_text("unix:", out),
         },
+        // Chunks are counted with their frames, as nginx counts: all that is not the head.
+        Fixed::BodyBytesSent if ex.out.chunked => append_display(ex.sent.0.saturating_sub(ex.out.head_bytes), out),
         Fixed::BodyBytesSent => append_display(ex.sent.1, out),
         Fixed::BytesSent => append_display(ex.sent.0, out),
         Fixed::Connection => append_display(ex.client.id, out),
@@ -356,7 +445,9 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         Fixed::ConnectionsWriting => append_display(cx.worker.shared_stats().writing, out),
         Fixed::ConnectionsWaiting => append_display(cx.worker.shared_stats().waiting, out),
         Fixed::ContentLength => append_content_length(ex, out),
-        Fixed::ContentType => append_some(ex.head.fields.get_known(Known::ContentType), out),
+        Fixed::ContentType => append_joined(ex.head.fields.all_known(Known::ContentType), "content-type", out),
+        Fixed::DateGmt => append_date(Place::Gmt, ex, cx, out),
+        Fixed::DateLocal => append_date(Place::Local, ex, cx, out),
         Fixed::DocumentRoot => path::append_document_root(ex, cx, out),
         Fixed::RealpathRoot => path::append_realpath_root(ex, cx, out),
         Fixed::RequestFilename => path::append_filename(ex, cx, out),
@@ -420,14 +511,18 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             RequestBody::Memory(bytes) if !bytes.is_empty() => append_some(Some(bytes), out),
             _ => false,
         },
-        // Bodies that do not fit in memory go to files without a name.
-        Fixed::RequestBodyFile => false,
+        Fixed::RequestBodyFile => match &ex.body {
+            RequestBody::File(temp, _) => append_some(temp.path().map(|path| path.as_os_str().as_bytes()), out),
+            RequestBody::None | RequestBody::Unread(_) | RequestBody::Memory(_) | RequestBody::Passing(_) => false,
+        },
         Fixed::RequestCompletion => append_text(if ex.is_complete { "OK" } else { "" }, out),
         Fixed::RequestId => {
-            let id = *ex.request_id.get_or_insert_with(|| cx.worker.random_hex());
+            let id = *ex.values.borrow_mut().request_id.get_or_insert_with(|| cx.worker.random_hex());
             append_some(Some(&id), out)
         }
-        Fixed::RequestLength => append_display(ex.head.bytes() as u64 + body_bytes(&ex.body), out),
+        Fixed::RequestLength => append_display(ex.head.bytes() as u64 + body_bytes(&ex.body) + framing_bytes(ex), out),
+        // Of the client's request, also inside of it.
+        Fixed::RequestMethod if ex.is_sub() => append_some(Some(ex.head.method_name()), out),
         Fixed::RequestMethod => append_some(Some(method_name(ex)), out),
         Fixed::RequestUri => append_some(Some(ex.head.target()).filter(|target| !target.is_empty()), out),
         Fixed::Scheme => append_text(if ex.client.is_secure() { "https" } else { "http" }, out),
@@ -436,11 +531,15 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             None => append_text("unix:", out),
         },
         Fixed::ServerName => append_some(Some(&cx.site().servers[ex.server].name), out),
-        Fixed::ServerPort | Fixed::RequestPort => match ex.client.local {
+        Fixed::ServerPort => match ex.client.local {
             Some(local) => append_display(local.port(), out),
             None => true,
         },
-        Fixed::IsRequestPort => append_text(if ex.client.local.is_some() { ":" } else { "" }, out),
+        Fixed::RequestPort => match request_port(ex) {
+            Some(port) => append_display(port, out),
+            None => true,
+        },
+        Fixed::IsRequestPort => append_text(if request_port(ex).is_some() { ":" } else { "" }, out),
         Fixed::ServerProtocol => append_text(ex.head.version.name(), out),
         Fixed::SliceRange => crate::request::slice::append_range(ex, cx, out),
         Fixed::Status => {
@@ -456,9 +555,13 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         }),
         Fixed::UpstreamResponseTime => {
             let report = ex.report.clone();
+            let is_logging = ex.is_logging;
             per_attempt(ex, out, |attempt, last, out| {
-                let body = report.as_ref().filter(|_| last).and_then(|report| report.total.get());
-                append_duration(Some(attempt.elapsed + body.unwrap_or_default()), out)
+                let report = report.as_ref().filter(|_| last);
+                let body = report.and_then(|report| report.total.get());
+                // Before the log is written, an answer that is still arriving has no time yet.
+                let is_over = report.is_none() || body.is_some() || is_logging;
+                append_duration(is_over.then(|| attempt.elapsed + body.unwrap_or_default()), out)
             })
         }
         Fixed::UpstreamConnectTime => per_attempt(ex, out, |attempt, _, out| append_duration(attempt.connect, out)),
@@ -476,7 +579,13 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
                 append_display(attempt.received_bytes.max(whole), out)
             })
         }
-        Fixed::UpstreamBytesSent => per_attempt(ex, out, |attempt, _, out| append_display(attempt.sent_bytes, out)),
+        Fixed::UpstreamBytesSent => {
+            let report = ex.report.clone();
+            per_attempt(ex, out, |attempt, last, out| {
+                let whole = report.as_ref().filter(|_| last).and_then(|report| report.sent.get());
+                append_display(attempt.sent_bytes.max(whole.unwrap_or(0)), out)
+            })
+        }
         Fixed::UpstreamCacheStatus => append_some(ex.cache_status.map(|status| status.name().as_bytes()), out),
         Fixed::CacheKey => append_some(Some(&ex.cache_key).filter(|key| !key.is_empty()).map(Vec::as_slice), out),
         Fixed::CacheDetail => append_some(Some(ex.cache_detail.as_bytes()).filter(|detail| !detail.is_empty()), out),
@@ -490,12 +599,46 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         Fixed::GzipRatio => append_ratio(Coding::Gzip, ex, out),
         Fixed::BrotliRatio => append_ratio(Coding::Brotli, ex, out),
         Fixed::ZstdRatio => append_ratio(Coding::Zstd, ex, out),
-        Fixed::InvalidReferer
-        | Fixed::TcpinfoRtt
-        | Fixed::TcpinfoRttvar
-        | Fixed::TcpinfoSndCwnd
-        | Fixed::TcpinfoRcvSpace => false,
+        Fixed::InvalidReferer => {
+            let referers = &location(ex, cx).texts.modules.referers;
+            let referer = ex.head.fields.get_known(Known::Referer);
+            let is_valid = referers.as_ref().is_none_or(|referers| referers.are_valid(referer));
+            append_text(if is_valid { "" } else { "1" }, out)
+        }
+        Fixed::SecureLink => secure_link::append(ex, cx, out),
+        Fixed::SecureLinkExpires => secure_link::append_expires(ex, cx, out),
+        Fixed::ModernBrowser => append_browser(browser::Kind::Modern, ex, cx, out),
+        Fixed::AncientBrowser => append_browser(browser::Kind::Ancient, ex, cx, out),
+        Fixed::Msie => {
+            let is_msie = ex.head.fields.get_known(Known::UserAgent).is_some_and(browser::is_msie);
+            append_text(if is_msie { "1" } else { "" }, out)
+        }
+        Fixed::UidGot => userid::append_got(ex, cx, out),
+        Fixed::UidSet => userid::append_set(ex, cx, out),
+        Fixed::UidReset => true,
+        Fixed::TcpinfoRtt | Fixed::TcpinfoRttvar | Fixed::TcpinfoSndCwnd | Fixed::TcpinfoRcvSpace => false,
     }
+}
+
+/// The port that the client names, in its target or else in its `Host`.
+fn request_port(ex: &Exchange) -> Option<u16> {
+    let host = ex.head.target_host().or_else(|| ex.head.fields.get_known(Known::Host))?;
+    larder_http::normalise_host(host, &mut Vec::new()).ok()?.port
+}
+
+/// The value of a kind of browser, where it is that of the client.
+fn append_browser(kind: browser::Kind, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    let browsers = &location(ex, cx).settings.modules.browsers;
+    if browser::kind(browsers, ex.head.fields.get_known(Known::UserAgent)) != kind {
+        return true;
+    }
+    append_text(
+        match kind {
+            browser::Kind::Modern => &browsers.modern_value,
+            browser::Kind::Ancient => &browsers.ancient_value,
+        },
+        out,
+    )
 }
 
 fn append_remote_addr(ex: &Exchange, out: &mut Vec<u8>) -> bool {
@@ -521,7 +664,9 @@ fn append_content_length(ex: &Exchange, out: &mut Vec<u8>) -> bool {
     match &ex.body {
         RequestBody::Memory(bytes) => append_display(bytes.len(), out),
         RequestBody::File(_, len) => append_display(len, out),
-        RequestBody::None | RequestBody::Unread(_) => append_some(ex.head.fields.get_known(Known::ContentLength), out),
+        RequestBody::None | RequestBody::Unread(_) | RequestBody::Passing(_) => {
+            append_some(ex.head.fields.get_known(Known::ContentLength), out)
+        }
     }
 }
 
@@ -531,6 +676,15 @@ pub fn body_bytes(body: &RequestBody) -> u64 {
         RequestBody::None | RequestBody::Unread(_) => 0,
         RequestBody::Memory(bytes) => bytes.len() as u64,
         RequestBody::File(_, len) => *len,
+        RequestBody::Passing(feed) => feed.received(),
+    }
+}
+
+/// How many bytes the framing of the request's body took.
+fn framing_bytes(ex: &Exchange) -> u64 {
+    match &ex.body {
+        RequestBody::Passing(feed) => feed.framing_bytes(),
+        RequestBody::None | RequestBody::Unread(_) | RequestBody::Memory(_) | RequestBody::File(..) => ex.chunk_bytes,
     }
 }
 
@@ -543,15 +697,18 @@ pub fn method_name(ex: &Exchange) -> &[u8] {
     }
 }
 
-/// One value for each attempt, with `, ` between them, as `$upstream_addr` and its kin.
+/// One value for each attempt, as `$upstream_addr` and its kin: `, ` between those of one fetch, ` : ` between the last
+/// of one and the first of another, to which an internal redirect led.
 fn per_attempt(
     ex: &Exchange,
     out: &mut Vec<u8>,
     mut one: impl FnMut(&larder_origin::Attempt, bool, &mut Vec<u8>) -> bool,
 ) -> bool {
     for (n, attempt) in ex.attempts.iter().enumerate() {
-        if n > 0 {
-            out.extend_from_slice(b", ");
+        match (n, attempt.begins) {
+            (0, _) => {}
+            (_, true) => out.extend_from_slice(b" : "),
+            (_, false) => out.extend_from_slice(b", "),
         }
         one(attempt, n + 1 == ex.attempts.len(), out);
     }
@@ -565,64 +722,6 @@ fn fastcgi<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a crate::site::FastCgiPart
             Protocol::FastCgi(parts) => Some(parts),
             Protocol::Http(_) => None,
         },
-        Handler::Static | Handler::StubStatus | Handler::EmptyGif => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_understood() {
-        for (name, var) in [
-            ("uri", Some(Var::Fixed(Fixed::Uri))),
-            ("http_x_forwarded_for", Some(Var::Http("x-forwarded-for".into()))),
-            ("sent_http_etag", Some(Var::SentHttp("etag".into()))),
-            ("upstream_http_x_a", Some(Var::UpstreamHttp("x-a".into()))),
-            ("upstream_cookie_sid", Some(Var::UpstreamCookie("sid".into()))),
-            ("cookie_wp_x", Some(Var::Cookie("wp_x".into()))),
-            ("arg_page", Some(Var::Arg("page".into()))),
-            ("http_", None),
-            ("arg_", None),
-            ("nonsense", None),
-        ] {
-            assert_eq!(built_in(name), var, "{name}");
-        }
-        for name in NAMES {
-            assert!(built_in(name).is_some(), "{name}");
-        }
-    }
-
-    #[test]
-    fn an_argument_is_the_first_of_its_name() {
-        for (args, name, value) in [
-            ("a=1&b=2", "b", Some("2")),
-            ("A=1", "a", Some("1")),
-            ("a=1&a=2", "a", Some("1")),
-            ("ab=1", "a", None),
-            ("a", "a", None),
-            ("a=", "a", Some("")),
-            ("x=a=b", "x", Some("a=b")),
-        ] {
-            assert_eq!(arg(args.as_bytes(), name.as_bytes()), value.map(str::as_bytes), "{args}");
-        }
-    }
-
-    #[test]
-    fn a_set_cookie_is_read_up_to_its_attributes() {
-        let lines = ["sid=abc; Path=/", "Other = x ; Secure", "broken"];
-        for (name, value) in [("sid", Some("abc")), ("OTHER", Some("x")), ("path", None), ("broken", None)] {
-            assert_eq!(set_cookie(lines.iter().map(|line| line.as_bytes()), name), value.map(str::as_bytes), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_field_matches_with_hyphens_or_underscores() {
-        let mut fields = larder_http::Fields::new();
-        for (name, value) in [("X-A", "1"), ("x_a", "2"), ("X-AB", "3")] {
-            fields.push(name.as_bytes(), value.as_bytes());
-        }
-        assert_eq!(named(&fields, "x-a").collect::<Vec<_>>(), [b"1", b"2"]);
+        Handler::Static | Handler::StubStatus | Handler::EmptyGif | Handler::Purge(..) => None,
     }
 }

@@ -7,18 +7,22 @@ use std::task::Waker;
 
 use larder_acme::Responses;
 use larder_http::Time;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
 use crate::compressor::Compressor;
 use crate::conn::tls;
 use crate::context::{Cx, Local};
 use crate::exchange::{Client, Exchange};
 use crate::stats::{AllStats, Stats, Sums};
+use crate::turns::Turns;
 
 /// How many exchanges wait to be used again.
 const POOLED_MAX: usize = 256;
 /// How much a worker reads at once, at least.
 const READ_BYTES: usize = 32 * 1024;
+/// How much of a body is taken from an origin or given to a client until others get a turn: about 20 µs of work where it is copied, beside
+/// which a turn of the loop costs little.
+pub const TRANSFER_STEP_BYTES: usize = 64 * 1024;
 /// How many buffers for frames wait to be used again, and how large one may have grown.
 const FRAME_BUFFERS_MAX: usize = 64;
 const FRAME_BYTES_KEPT: usize = 256 * 1024;
@@ -44,12 +48,15 @@ pub struct Worker {
     /// Buffers for frames of HTTP/2; a connection has one while it has something to say.
     frames: RefCell<Vec<Vec<u8>>>,
     /// Handshakes take turns: one signature a turn of the loop, so that nobody's page waits for a crowd of them.
-    handshakes: Semaphore,
+    pub handshakes: Turns,
+    /// Large transfers likewise, with [`TRANSFER_STEP_BYTES`] each.
+    pub transfers: Turns,
     #[allow(clippy::vec_box, reason = "exchanges are large and move between steps as boxes")]
     pool: RefCell<Vec<Box<Exchange>>>,
     idle: RefCell<Vec<Option<Waker>>>,
     free: RefCell<Vec<usize>>,
-    closing: Cell<bool>,
+    /// Connections that began before are to end with what they do now: none, those before a reload, or all.
+    outdated: Cell<Time>,
     open: Cell<usize>,
     background: Cell<usize>,
     ended: Notify,
@@ -94,11 +101,12 @@ impl Worker {
             file_buffer: RefCell::default(),
             tls_buffers: RefCell::default(),
             frames: RefCell::default(),
-            handshakes: Semaphore::new(1),
+            handshakes: Turns::default(),
+            transfers: Turns::default(),
             pool: RefCell::default(),
             idle: RefCell::default(),
             free: RefCell::default(),
-            closing: Cell::new(false),
+            outdated: Cell::new(Time(0)),
             open: Cell::new(0),
             background: Cell::new(0),
             ended: Notify::new(),
@@ -155,23 +163,19 @@ impl Worker {
         }
     }
 
-    /// Does a step of a handshake when it is its turn. After each, all that is ready goes first.
-    pub async fn in_turn<R>(&self, step: impl FnOnce() -> R) -> R {
-        // The semaphore is never closed.
-        let _turn = self.handshakes.acquire().await;
-        let done = step();
-        tokio::task::yield_now().await;
-        done
-    }
-
-    /// Whether the worker finishes what it has and takes nothing new.
-    pub fn is_closing(&self) -> bool {
-        self.closing.get()
+    /// Whether a connection that began then is to close when it has nothing to do.
+    pub fn is_over(&self, began: Time) -> bool {
+        began < self.outdated.get()
     }
 
     /// Tells idle connections to close, and all others to close after the response at hand.
     pub fn close(&self) {
-        self.closing.set(true);
+        self.close_older(Time(u64::MAX));
+    }
+
+    /// The same for connections that began before `time`.
+    pub fn close_older(&self, time: Time) {
+        self.outdated.set(time.max(self.outdated.get()));
         for waker in self.idle.borrow_mut().iter_mut().filter_map(Option::take) {
             waker.wake();
         }

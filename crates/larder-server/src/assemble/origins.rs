@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use larder_conf::as_literal;
 use larder_conf::model::{self, Template};
-use larder_origin::{Balance, Group, Keepalive, Server};
+use larder_origin::{Balance, Group, Keepalive, LeastTime, Server, Until};
 
 use crate::request::origin_request::{addresses, split_authority};
 use crate::site::*;
 use crate::text::Text;
 
-use super::{Builder, next_policy};
+use super::{Builder, Keeping, next_policy};
 
 pub use tls::Making;
 
@@ -23,10 +23,10 @@ const ALWAYS_HIDDEN: [&str; 6] =
 const HIDDEN_OF_HTTP: [&str; 3] = ["date", "server", "x-pad"];
 
 impl Builder {
-    pub(super) fn upstreams(&mut self, http: &model::Http) {
+    pub(super) fn upstreams(&mut self, http: &model::Http, keeping: &mut Keeping) {
         for upstream in &http.upstreams {
             let mut servers = Vec::new();
-            for server in &upstream.servers {
+            for server in upstream.servers.iter().filter(|server| !server.resolve) {
                 let found = addresses(&server.address.value, Some(Scheme::Http.port()));
                 if found.is_empty() {
                     // A name that does not resolve is that origin's trouble, not the whole site's.
@@ -48,6 +48,10 @@ impl Builder {
             let (balance, key) = match &upstream.balance {
                 model::Balance::RoundRobin => (Balance::RoundRobin, None),
                 model::Balance::LeastConn => (Balance::LeastConn, None),
+                &model::Balance::LeastTime { last_byte, inflight } => {
+                    let until = if last_byte { Until::LastByte } else { Until::Header };
+                    (Balance::LeastTime(LeastTime { until, inflight }), None)
+                }
                 model::Balance::IpHash => (Balance::IpHash, None),
                 model::Balance::Hash(key, consistent) => {
                     (Balance::Hash { consistent: *consistent }, Some(self.text(key)))
@@ -61,7 +65,9 @@ impl Builder {
                 time: upstream.keepalive_time,
             };
             self.site.group_names.insert(upstream.name.value.clone(), self.site.groups.len());
-            self.site.groups.push(Group::new(upstream.name.value.clone(), servers, balance, keepalive));
+            let group = Group::new(upstream.name.value.clone(), servers.clone(), balance, keepalive);
+            self.follow(&group, servers, upstream, http, keeping);
+            self.site.groups.push(group);
             self.site.hash_keys.push(key);
         }
     }
@@ -147,6 +153,11 @@ impl Builder {
             redirects,
             cookie_domains: self.cookie_rules(&proxy.cookie_domains),
             cookie_paths: self.cookie_rules(&proxy.cookie_paths),
+            cookie_flags: proxy
+                .cookie_flags
+                .iter()
+                .filter_map(|(find, flags)| Some((self.find(find)?, self.texts(flags))))
+                .collect(),
         });
         self.origin(target, protocol, &proxy.origin, &HIDDEN_OF_HTTP, http)
     }
@@ -172,8 +183,14 @@ impl Builder {
             target,
             protocol,
             bind: self.maybe(model.bind.as_ref()),
+            limit_rate: self.maybe(model.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
             settings: Arc::new(OriginShared { model: model.clone(), hidden }),
             cache,
+            store: match &model.store {
+                model::Store::Off => None,
+                model::Store::Root => Some(StorePath::Root),
+                model::Store::Path(path) => Some(StorePath::Text(self.text(path))),
+            },
         }))
     }
 
@@ -196,6 +213,17 @@ impl Builder {
             key: self.maybe(model.cache_key.as_ref()),
             bypass: self.texts(&model.cache_bypass),
             no_cache: self.texts(&model.no_cache),
+            purge: match &model.cache_purge {
+                model::CachePurge::Off => None,
+                model::CachePurge::When(conditions) => Some(PurgePolicy::When(self.texts(conditions))),
+                model::CachePurge::Method { method, from } => {
+                    let nets = match from {
+                        model::PurgeFrom::All => None,
+                        model::PurgeFrom::Nets(nets) => Some(nets.clone()),
+                    };
+                    Some(PurgePolicy::Method(method.as_bytes().into(), nets))
+                }
+            },
         })
     }
 

@@ -5,17 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use larder_acme::Order;
-use larder_conf::model::{self, At, CertificatePair, PemSource, TlsSessionCache, VerifyClient};
+use larder_conf::model::{self, At, CertificateCache, CertificatePair, PemSource, TlsSessionCache, VerifyClient};
 use larder_conf::{Diagnostic, Span};
 use larder_tls::{
-    CertifiedKey, Clock, Notice, Protocol, ServerConfig, ServerOptions, SessionCache, TicketKeys, TlsError, Verify,
-    VerifyMode,
+    CertifiedKey, Clock, Notice, OcspQuestion, Protocol, ServerConfig, ServerOptions, SessionCache, TicketKeys,
+    TlsError, Verify, VerifyMode,
 };
 use parking_lot::Mutex;
 
 use crate::acme::AllIssued;
 use crate::clock;
 use crate::material::Material;
+use crate::ocsp::{ClientStatus, Responder};
+use crate::staple::Staple;
 use crate::tls::{ByVariable, Certificate, ServerTls};
 
 use super::Builder;
@@ -51,17 +53,13 @@ pub(super) fn server(
         // The default server's speaks for it, as in nginx.
         return None;
     }
-    if let Some(stapling) = tls.stapling.as_ref().filter(|stapling| stapling.file.is_none()) {
-        let span = stapling.responder.as_ref().map_or(server.span, |responder| responder.span);
-        let text = "\"ssl_stapling\" without \"ssl_stapling_file\" has no effect: no OCSP responder is asked";
-        builder.diagnostics.push(*Diagnostic::notice(text).at(span));
-    }
     let passwords = passwords(builder, tls.password_file.as_ref(), material)?;
     let mut certificates = Vec::new();
+    let mut staples = Vec::new();
     let mut which = Certificate::Configured;
     for pair in &tls.certificates {
         if pair.has_variables() {
-            which = Certificate::ByVariable(Box::new(variable(builder, pair, &passwords)));
+            which = Certificate::ByVariable(Box::new(variable(builder, pair, &passwords, tls.certificate_cache)));
             continue;
         }
         let mut key = certificate(builder, pair, &passwords, material)?;
@@ -69,6 +67,10 @@ pub(super) fn server(
             key = key.with_ocsp(&read(builder, file, "ssl_stapling_file", material)?);
         }
         warn_of_expiry(builder, &key, pair);
+        if let Some(stapling) = tls.stapling.as_ref().filter(|stapling| stapling.file.is_none()) {
+            let trusted = authorities(builder, tls.trusted_certificate.as_ref(), "trusted certificate", material)?;
+            staples.extend(staple(builder, stapling, &key, pair, &trusted));
+        }
         certificates.push(key);
     }
     if let Some(order) = order {
@@ -81,6 +83,9 @@ pub(super) fn server(
         }
     }
     let mut options = ServerOptions::new(certificates, clock());
+    if matches!(which, Certificate::ByVariable(_)) {
+        options.context = tls.certificates.iter().map(|pair| named(&pair.certificate)).collect();
+    }
     options.protocols = protocols(tls.protocols);
     options.ciphers = tls.ciphers.as_ref().map(|ciphers| ciphers.value.clone());
     options.tls13_ciphers = tls.ciphersuites.as_ref().map(|suites| suites.value.clone());
@@ -92,6 +97,10 @@ pub(super) fn server(
     options.early_data_bytes_max = if tls.early_data { EARLY_DATA_BYTES_MAX } else { 0 };
     options.verify = verify(builder, tls, material)?;
     options.record_bytes_max = tls.buffer_bytes;
+    let ocsp = tls.ocsp.as_ref().map(|ocsp| {
+        let responder = ocsp.responder.as_ref().and_then(|responder| Responder::of(&responder.value));
+        ClientStatus::new(ocsp.about, responder, ocsp.cache.as_ref().map(|cache| cache.bytes))
+    });
     let span = tls.certificates.first().map_or(server.span, |pair| pair.certificate.span());
     options.alpn = vec![b"http/1.1".to_vec(), b"http/1.0".to_vec(), b"http/0.9".to_vec()];
     let without_http2 = config(builder, options.clone(), tls, span, true)?;
@@ -99,10 +108,11 @@ pub(super) fn server(
     let with_http2 = config(builder, options, tls, span, false)?;
     Some(Arc::new(ServerTls {
         rejects: tls.reject_handshake,
-        verify: verify_mode(tls.verify_client),
         with_http2,
         without_http2,
         certificate: which,
+        staples,
+        ocsp,
     }))
 }
 
@@ -152,7 +162,7 @@ pub(super) fn protocols(protocols: model::TlsProtocols) -> Vec<Protocol> {
     known.into_iter().filter(|(spoken, _)| *spoken).map(|(_, protocol)| protocol).collect()
 }
 
-fn verify_mode(mode: VerifyClient) -> VerifyMode {
+pub(super) fn verify_mode(mode: VerifyClient) -> VerifyMode {
     match mode {
         VerifyClient::Off => VerifyMode::Off,
         VerifyClient::On => VerifyMode::On,
@@ -180,6 +190,15 @@ pub(super) fn certificate(
             builder.error(format!("cannot load {what} {}: {error}", name(source)), source.span());
             None
         }
+    }
+}
+
+/// A certificate as it is written, which tells sessions apart, as in nginx.
+fn named(source: &PemSource) -> Vec<u8> {
+    match source {
+        PemSource::File(path) => bytes_of(&path.value).to_vec(),
+        PemSource::Data(pem) => pem.value.0.clone().into_bytes(),
+        PemSource::Variable(template) => format!("{:?}", template.parts).into_bytes(),
     }
 }
 
@@ -223,7 +242,12 @@ pub(super) fn passwords(
     Some(lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect())
 }
 
-pub(super) fn variable(builder: &mut Builder, pair: &CertificatePair, passwords: &[Vec<u8>]) -> ByVariable {
+pub(super) fn variable(
+    builder: &mut Builder,
+    pair: &CertificatePair,
+    passwords: &[Vec<u8>],
+    cache: Option<CertificateCache>,
+) -> ByVariable {
     let mut text = |source: &PemSource| match source {
         PemSource::Variable(template) => builder.text(template),
         PemSource::File(path) => crate::text::Text::literal(bytes_of(&path.value)),
@@ -235,6 +259,7 @@ pub(super) fn variable(builder: &mut Builder, pair: &CertificatePair, passwords:
         key,
         folder: builder.site.conf_prefix.clone(),
         passwords: passwords.to_vec(),
+        cache,
         known: Mutex::default(),
     }
 }
@@ -242,6 +267,35 @@ pub(super) fn variable(builder: &mut Builder, pair: &CertificatePair, passwords:
 fn bytes_of(path: &Path) -> &[u8] {
     use std::os::unix::ffi::OsStrExt as _;
     path.as_os_str().as_bytes()
+}
+
+/// What somebody is asked about a certificate, if it is known what and whom.
+fn staple(
+    builder: &mut Builder,
+    stapling: &model::Stapling,
+    key: &CertifiedKey,
+    pair: &CertificatePair,
+    trusted: &[Vec<u8>],
+) -> Option<Arc<Staple>> {
+    let span = pair.certificate.span();
+    let mut ignored = |why: String| builder.warn(format!("\"ssl_stapling\" ignored, {why}"), span);
+    let name = name(&pair.certificate);
+    let mut chain = key.chain();
+    let own = chain.next()?;
+    let Some(question) = OcspQuestion::new(own, chain.chain(trusted.iter().map(Vec::as_slice))) else {
+        ignored(format!("issuer certificate not found for certificate {name}"));
+        return None;
+    };
+    let url = stapling.responder.as_ref().map(|responder| responder.value.clone());
+    let Some(url) = url.or_else(|| larder_tls::ocsp_responder(own)) else {
+        ignored(format!("no OCSP responder URL in the certificate {name}"));
+        return None;
+    };
+    let Some(responder) = Responder::of(&url) else {
+        ignored(format!("invalid URL prefix in OCSP responder \"{url}\" in the certificate {name}"));
+        return None;
+    };
+    Some(Arc::new(Staple::new(key.clone(), question, responder, stapling.verify)))
 }
 
 fn warn_of_expiry(builder: &mut Builder, key: &CertifiedKey, pair: &CertificatePair) {

@@ -167,7 +167,8 @@ fn until_nul(text: &[u8]) -> &[u8] {
     &text[..memchr::memchr(0, text).unwrap_or(text.len())]
 }
 
-fn encode_base64(bytes: &[u8]) -> Vec<u8> {
+/// In base64, with its padding.
+pub(crate) fn encode_base64(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let byte = |n: usize| u32::from(chunk.get(n).copied().unwrap_or(0));
@@ -181,7 +182,7 @@ fn encode_base64(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// As nginx: all that follows the first `=` is ignored, and so are bits beyond the last whole byte.
-pub(super) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     let digits = &text[..memchr::memchr(b'=', text).unwrap_or(text.len())];
     if digits.len() % 4 == 1 {
         return None;

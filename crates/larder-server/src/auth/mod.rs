@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use larder_conf::model::LogLevel;
 
 use crate::log::io_error_text;
-use crypt::{Outcome, decode_base64};
+use crypt::Outcome;
+pub(crate) use crypt::{decode_base64, encode_base64};
 
 /// The largest user file that is read.
 const USER_FILE_BYTES_MAX: u64 = 64 << 20;

@@ -11,21 +11,24 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use larder_conf::model::{LingeringClose, LogLevel};
-use larder_http::{ChunkedDecoder, Time};
+use larder_http::Time;
 use tokio::io::ReadBuf;
 use tokio::time::{Instant, Sleep};
 
 use crate::clock;
 use crate::context::Cx;
 use crate::exchange::{Client, Exchange, RequestBody};
+use crate::request::body::Refused;
+use crate::request::compress::Choice;
 use crate::request::receive::{Received, receive};
-use crate::request::{self, Response, Slow, Step, Stop, deliver};
+use crate::request::{self, Response, Slow, Step, Stop, Synth, deliver, feed};
 use crate::worker::{Seat, Worker};
 
+use super::pace;
 use super::send::{self, Rest, SendError};
 use super::sink::Sink;
 use super::stream::Stream;
-use super::{Inbound, Io, ReadError, ensure, linger, tunnel};
+use super::{Inbound, Io, ReadError, Source, ensure, linger, tunnel};
 
 /// The timer of a connection that has no limit: far away.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -126,6 +129,8 @@ impl Connection {
                 }
             }
         }
+        // Who sees the end of the connection may look for its lines in the log.
+        self.worker.write_lines(clock::now());
         if !self.is_cut {
             self.io.stream.close();
         }
@@ -145,7 +150,7 @@ impl Connection {
         let mut buffer = worker.read_buffer.borrow_mut();
         loop {
             let held = self.io.pending.len();
-            if worker.is_closing() && held == 0 && self.number > 0 {
+            if held == 0 && self.number > 0 && worker.is_over(self.client.began) {
                 return Poll::Ready(Turn::Close);
             }
             if held > 0 && !self.is_reading {
@@ -177,7 +182,7 @@ impl Connection {
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(Turn::Close),
                 // One that has sent nothing, such as a browser's connection in advance, is idle too.
-                Poll::Pending if worker.is_closing() && held == 0 => return Poll::Ready(Turn::Close),
+                Poll::Pending if held == 0 && worker.is_over(self.client.began) => return Poll::Ready(Turn::Close),
                 Poll::Pending => {
                     if self.poll_deadline(task, sleep.as_mut()).is_ready() {
                         return Poll::Ready(self.timed_out());
@@ -304,7 +309,7 @@ impl Connection {
         let mut head = self.worker.write_buffer.borrow_mut();
         head.clear();
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
-        if send::is_limited(ex, cx) {
+        if pace::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));
         }
         let rest = send::try_now(&self.io.stream, &mut head, outgoing, ex, &self.worker)?;
@@ -321,9 +326,12 @@ impl Connection {
 /// Room for a head to grow by, at least.
 const MIN_READ_BYTES: usize = 16 * 1024;
 
-/// Writes the log lines of a finished exchange.
+/// Writes the log lines of a finished exchange. Who sees its connection closed finds them in the log, as with nginx.
 fn finish(ex: &mut Exchange, cx: &Cx) {
     cx.local.logs.access(ex, cx);
+    if !ex.keep_alive {
+        cx.local.logs.write_now(cx.site(), cx.now());
+    }
 }
 
 /// Finishes an exchange that has to wait; says whether the connection is kept.
@@ -332,17 +340,22 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
     let _running = cx.worker.exchange_begins();
     let response = match what {
         What::Send(rest) => return send_rest(connection, rest, ex, &cx).await,
-        What::End => return end(connection, ex, &cx, None).await,
-        What::Respond(response) => Some(response),
-        What::Steps(slow) => request::finish(slow, &mut ex, &cx, Inbound::Connection(&mut connection.io)).await,
+        What::End => return end(connection, ex, &cx).await,
+        What::Respond(response) => discardable(response, &mut ex, &cx, connection),
+        What::Steps(slow) => {
+            let steps = request::finish(slow, &mut ex, &cx, Inbound::Connection(&mut connection.io));
+            match cx.local.while_valid(steps).await {
+                Some(response) => response,
+                None => return cut_off(connection, ex, &cx),
+            }
+        }
     };
     let Some(response) = response else {
         finish(&mut ex, &cx);
         return false;
     };
-    let unread = unread(&ex);
     match connection.respond(response, &mut ex, &cx) {
-        Ok(None) => end(connection, ex, &cx, unread).await,
+        Ok(None) => end(connection, ex, &cx).await,
         Ok(Some(rest)) => send_rest(connection, rest, ex, &cx).await,
         Err(_) => {
             finish(&mut ex, &cx);
@@ -351,17 +364,60 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
     }
 }
 
-/// What of the request's body has not been read: its length where that is known. `None` when there is nothing left.
-fn unread(ex: &Exchange) -> Option<Option<u64>> {
-    match ex.body {
-        RequestBody::Unread(bytes) => Some(bytes),
+/// The response to a request whose body nobody wants, unless what has come of that is no body.
+fn discardable(response: Response, ex: &mut Exchange, cx: &Cx, connection: &Connection) -> Option<Response> {
+    if matches!(ex.body, RequestBody::Unread(None)) && !feed::begins_in_chunks(&connection.io.pending) {
+        ex.out.fields.clear();
+        ex.choice = Choice::default();
+        return match request::advance(Refused::bad_chunks().step(ex, cx), ex, cx) {
+            Stop::Deliver(response) => Some(response),
+            Stop::Abort => None,
+            // An error page that has to be waited for is not worth the wait here.
+            Stop::Slow(_) => match request::advance(Step::Synth(Synth::Final(400)), ex, cx) {
+                Stop::Deliver(response) => Some(response),
+                Stop::Slow(_) | Stop::Abort => None,
+            },
+        };
+    }
+    Some(response)
+}
+
+/// What of the request's body has not been read; what was read beyond it is the next request's. `None` when there is
+/// nothing left.
+fn unread(ex: &mut Exchange, io: &mut Io) -> Option<feed::Rest> {
+    match std::mem::take(&mut ex.body) {
+        RequestBody::Unread(Some(bytes)) => Some(feed::Rest::Length(bytes)),
+        RequestBody::Unread(None) => Some(feed::Rest::Chunked(Box::default())),
+        RequestBody::Passing(feed) => {
+            let (rest, ahead) = feed.into_rest();
+            io.unread(&ahead);
+            (!matches!(rest, feed::Rest::Nothing)).then_some(rest)
+        }
         RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..) => None,
     }
 }
 
+/// Ends an exchange that has gone on for too long under a configuration that is gone.
+fn cut_off(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> bool {
+    connection.is_cut = true;
+    finish(&mut ex, cx);
+    false
+}
+
 async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange>, cx: &Cx) -> bool {
-    let unread = unread(&ex);
-    if let Err(error) = send::rest(Sink::Connection(&connection.io.stream), rest, &mut ex, cx).await {
+    let mut feed = ex.body.take_feed();
+    let sending = send::rest(Sink::Connection(&connection.io.stream), rest, &mut ex, cx);
+    let sending = async {
+        match feed.as_deref_mut() {
+            None => sending.await,
+            Some(feed) => feed::beside(feed, Source::Connection(&connection.io), sending).await,
+        }
+    };
+    let Some(sent) = cx.local.while_valid(sending).await else { return cut_off(connection, ex, cx) };
+    if let Some(feed) = feed {
+        ex.body = RequestBody::Passing(feed);
+    }
+    if let Err(error) = sent {
         match &error {
             SendError::TimedOut => {
                 cx.local.logs.error(cx, &ex, LogLevel::Info, format_args!("client timed out while sending to client"));
@@ -380,32 +436,66 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
         return false;
     }
     ex.is_complete = true;
-    end(connection, ex, cx, unread).await
+    end(connection, ex, cx).await
+}
+
+/// After a response that switches protocols: bytes both ways, until an end.
+async fn pass(connection: &mut Connection, origin: larder_origin::Upgraded, ex: &mut Exchange, cx: &Cx) {
+    let settings = &cx.site().locations[ex.location].settings;
+    let model = &settings.proxy.origin;
+    let limits =
+        tunnel::Limits { silence: model.read_timeout, to_origin: model.send_timeout, to_client: settings.send_timeout };
+    let early = origin.early_bytes();
+    let passed = tunnel::run(&mut connection.io, origin, &limits).await;
+    ex.sent.0 += passed.to_client;
+    ex.sent.1 += passed.to_client;
+    let who = match passed.end {
+        tunnel::End::Closed => None,
+        tunnel::End::OriginTimedOut => Some("upstream"),
+        tunnel::End::ClientTimedOut => Some("client"),
+    };
+    let address = ex.attempts.last_mut().map(|attempt| {
+        attempt.sent_bytes += passed.to_origin;
+        attempt.received_bytes += passed.to_client.saturating_sub(early);
+        attempt.note_end();
+        attempt.address.clone()
+    });
+    if let Some(who) = who {
+        cx.local.logs.origin_error(
+            cx,
+            ex,
+            LogLevel::Info,
+            &address.unwrap_or_default(),
+            format_args!("{who} timed out (110: Connection timed out) while proxying upgraded connection"),
+        );
+    }
 }
 
 /// After the response: the log, and what is left of the request's body.
-async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx, unread: Option<Option<u64>>) -> bool {
+async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> bool {
     if let Some(origin) = ex.upgraded.take() {
-        let silence = cx.site().locations[ex.location].settings.proxy.origin.read_timeout;
-        let passed = tunnel::run(&mut connection.io, origin, silence).await;
-        ex.sent.0 += passed;
-        ex.sent.1 += passed;
+        let passing = pass(connection, origin, &mut ex, cx);
+        if cx.local.while_valid(passing).await.is_none() {
+            return cut_off(connection, ex, cx);
+        }
     }
     finish(&mut ex, cx);
     let settings = &cx.site().locations[ex.location].settings;
     let mut keep = ex.keep_alive;
-    if keep && let Some(bytes) = unread {
-        keep = discard(connection, bytes, settings.lingering_time, settings.lingering_timeout).await;
+    let unread = unread(&mut ex, &mut connection.io);
+    let is_unread = unread.is_some();
+    if keep && let Some(rest) = unread {
+        keep = discard(connection, rest, settings.lingering_time, settings.lingering_timeout).await;
     }
     if keep {
         connection.rest_until_next(&ex, cx);
-        let again = !connection.worker.is_closing();
+        let again = !connection.worker.is_over(connection.client.began);
         connection.worker.recycle(ex);
         return again;
     }
     let lingers = match settings.lingering_close {
         LingeringClose::Off => false,
-        LingeringClose::On => unread.is_some() || ex.head_is_bad || ex.body_refused || connection.io.has_pending(),
+        LingeringClose::On => is_unread || ex.head_is_bad || ex.body_refused || connection.io.has_pending(),
         LingeringClose::Always => true,
     };
     if lingers {
@@ -414,32 +504,38 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx, unread
     false
 }
 
-/// Reads and drops the body of a request that nobody wanted; false when the connection cannot be kept.
-async fn discard(connection: &mut Connection, bytes: Option<u64>, total: Duration, each: Duration) -> bool {
+/// Reads and drops what is left of a body that nobody wants; false when the connection cannot be kept.
+async fn discard(connection: &mut Connection, rest: feed::Rest, total: Duration, each: Duration) -> bool {
     let began = Instant::now();
-    let mut decoder = ChunkedDecoder::new();
-    let mut left = bytes.unwrap_or(u64::MAX);
-    while left > 0 && began.elapsed() < total {
-        let piece = match connection.io.read_some(usize::try_from(left).unwrap_or(usize::MAX), each).await {
-            Ok(piece) => piece,
-            Err(ReadError::TimedOut | ReadError::Closed | ReadError::Io(_)) => return false,
+    let mut rest = rest;
+    while began.elapsed() < total {
+        let most = match &rest {
+            feed::Rest::Length(0) | feed::Rest::Nothing => return true,
+            feed::Rest::Length(left) => usize::try_from(*left).unwrap_or(usize::MAX),
+            feed::Rest::Chunked(_) | feed::Rest::Stream => usize::MAX,
         };
-        if bytes.is_some() {
-            left -= piece.len() as u64;
-            continue;
-        }
-        let mut at = 0;
-        while at < piece.len() {
-            let Ok(decoded) = decoder.decode(&piece[at..]) else { return false };
-            at += decoded.consumed;
-            if decoded.done {
-                connection.io.unread(&piece[at..]);
-                return true;
+        let piece = match connection.io.read_some(most, each).await {
+            Ok(piece) => piece,
+            Err(ReadError::TimedOut | ReadError::Closed | ReadError::WrongLength | ReadError::Io(_)) => return false,
+        };
+        match &mut rest {
+            feed::Rest::Length(left) => *left -= piece.len() as u64,
+            feed::Rest::Chunked(decoder) => {
+                let mut at = 0;
+                while at < piece.len() {
+                    let Ok(decoded) = decoder.decode(&piece[at..]) else { return false };
+                    at += decoded.consumed;
+                    if decoded.done {
+                        connection.io.unread(&piece[at..]);
+                        return true;
+                    }
+                    if decoded.consumed == 0 {
+                        return false;
+                    }
+                }
             }
-            if decoded.consumed == 0 {
-                return false;
-            }
+            feed::Rest::Stream | feed::Rest::Nothing => {}
         }
     }
-    left == 0
+    matches!(rest, feed::Rest::Length(0) | feed::Rest::Nothing)
 }

@@ -4,8 +4,10 @@ pub mod h1;
 pub mod h2;
 pub mod memory;
 pub mod open;
+pub mod pace;
 pub mod send;
 pub mod sink;
+pub mod small;
 pub mod socket;
 pub mod stream;
 pub mod tls;
@@ -15,6 +17,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use stream::Stream;
@@ -31,6 +34,12 @@ pub enum Inbound<'a> {
     Connection(&'a mut Io),
     /// A stream of a shared one.
     Stream(&'a h2::Handle),
+    /// A connection of its own, for a request inside the one that came by it: its body is not to be read.
+    Watched(&'a Io),
+    /// A page that a request is inside of, and that may be given up.
+    Inside(&'a watch::Receiver<()>),
+    /// None: nobody waits for the answer.
+    Nobody,
 }
 
 impl Inbound<'_> {
@@ -39,6 +48,37 @@ impl Inbound<'_> {
         match self {
             Self::Connection(io) => io.read_some(max, timeout).await.map(Bytes::from),
             Self::Stream(handle) => handle.read(timeout).await?.ok_or(ReadError::Closed),
+            Self::Watched(_) | Self::Inside(_) | Self::Nobody => Err(ReadError::Closed),
+        }
+    }
+
+    /// The same for a request inside this one, which reads no body.
+    pub fn of_inside(&self) -> Inbound<'_> {
+        match self {
+            Self::Connection(io) => Inbound::Watched(io),
+            Self::Watched(io) => Inbound::Watched(io),
+            Self::Stream(handle) => Inbound::Stream(handle),
+            Self::Inside(leave) => Inbound::Inside(leave),
+            Self::Nobody => Inbound::Nobody,
+        }
+    }
+
+    /// Reads what has come of the body and was not read yet, `max` bytes at most of a connection of its own; `None` when
+    /// nothing has, and `None` inside at the end of a stream.
+    pub fn try_read(&self, max: usize) -> Option<Result<Option<Bytes>, ReadError>> {
+        match self {
+            Self::Connection(io) => Some(io.try_read(max)?.map(|bytes| Some(Bytes::from(bytes)))),
+            Self::Stream(handle) => handle.try_read(),
+            Self::Watched(_) | Self::Inside(_) | Self::Nobody => None,
+        }
+    }
+
+    /// The same, to be read from while others write or wait; `None` where no body comes from.
+    pub fn source(&self) -> Option<Source<'_>> {
+        match self {
+            Self::Connection(io) => Some(Source::Connection(io)),
+            Self::Stream(handle) => Some(Source::Stream(handle)),
+            Self::Watched(_) | Self::Inside(_) | Self::Nobody => None,
         }
     }
 
@@ -46,7 +86,42 @@ impl Inbound<'_> {
     pub async fn gone(&self) {
         match self {
             Self::Connection(io) => io.gone().await,
+            Self::Watched(io) => io.gone().await,
             Self::Stream(handle) => handle.gone().await,
+            Self::Inside(leave) => {
+                // It is never sent to; it closes when the page is given up.
+                let mut leave = (*leave).clone();
+                while leave.changed().await.is_ok() {}
+            }
+            Self::Nobody => std::future::pending().await,
+        }
+    }
+}
+
+/// Where a body comes from that is read while others write or wait.
+#[derive(Clone, Copy)]
+pub enum Source<'a> {
+    /// A connection of its own.
+    Connection(&'a Io),
+    /// A stream of a shared one.
+    Stream(&'a h2::Handle),
+}
+
+impl Source<'_> {
+    /// Reads at least a byte of the body within `timeout`, `max` at most of a connection of its own; `None` at the end
+    /// of a stream. What was read before and not yet used is not looked at.
+    pub async fn read(self, max: usize, timeout: Duration) -> Result<Option<Bytes>, ReadError> {
+        match self {
+            Self::Connection(io) => io.read_beside(max, timeout).await.map(|bytes| Some(Bytes::from(bytes))),
+            Self::Stream(handle) => handle.read(timeout).await,
+        }
+    }
+
+    /// Whether all of the body has come and been read, where the end shows by itself.
+    pub fn has_ended(self) -> bool {
+        match self {
+            Self::Connection(_) => false,
+            Self::Stream(handle) => handle.has_ended(),
         }
     }
 }
@@ -67,6 +142,9 @@ pub enum ReadError {
     /// The client closed the connection.
     #[error("client prematurely closed connection")]
     Closed,
+    /// The body of a request is not as long as its head says; only by HTTP/2, where its end shows by itself.
+    #[error("client sent a body of another length than declared")]
+    WrongLength,
     /// The system said no.
     #[error("recv() failed: {0}")]
     Io(#[from] io::Error),
@@ -109,6 +187,33 @@ impl Io {
             }
             Ok(Err(error)) => Err(ReadError::Io(error)),
         }
+    }
+
+    /// Reads what the stream holds now, at most `max` bytes; `None` when that is nothing.
+    fn try_read(&self, max: usize) -> Option<Result<Vec<u8>, ReadError>> {
+        let mut room = vec![0; max.min(BODY_READ_BYTES)];
+        match self.stream.try_read(&mut room) {
+            Ok(0) => Some(Err(ReadError::Closed)),
+            Ok(n) => {
+                room.truncate(n);
+                Some(Ok(room))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => Some(Err(ReadError::Io(error))),
+        }
+    }
+
+    /// Reads at least a byte and at most `max` of what the stream brings, within `timeout`.
+    async fn read_beside(&self, max: usize, timeout: Duration) -> Result<Vec<u8>, ReadError> {
+        let reading = async {
+            loop {
+                self.stream.readable().await?;
+                if let Some(read) = self.try_read(max) {
+                    return read;
+                }
+            }
+        };
+        tokio::time::timeout(timeout, reading).await.unwrap_or(Err(ReadError::TimedOut))
     }
 
     /// Writes all of `bytes`, which are few: a `100 Continue`.

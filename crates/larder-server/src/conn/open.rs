@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use larder_acme::ChallengeCertificate;
 use larder_conf::model::LogLevel;
+use larder_http::Time;
 use larder_http::h2;
 use larder_http::proxy_protocol::{self, Header, Parsed};
 use larder_tls::{ACME_TLS, Hello, HelloError, State};
@@ -100,7 +101,7 @@ async fn begin(
     tokio::select! {
         biased;
         read = more(&socket, &mut first) => read?,
-        () = closing(&cx.worker, seat) => return Err(Refused::Gone),
+        () = closing(&cx.worker, seat, client.began) => return Err(Refused::Gone),
     }
     if listener.proxy_protocol {
         client.proxy = Some(Box::new(proxy_header(&socket, &mut first).await?));
@@ -134,11 +135,11 @@ async fn begin(
     handshake(socket, client, hello, first, listener, cx).await
 }
 
-/// Waits until the worker takes nothing new.
-async fn closing(worker: &Worker, seat: &Seat) {
+/// Waits until the worker takes nothing new from a connection that began then.
+async fn closing(worker: &Worker, seat: &Seat, began: Time) {
     std::future::poll_fn(|task| {
         seat.park(task.waker());
-        if worker.is_closing() { Poll::Ready(()) } else { Poll::Pending }
+        if worker.is_over(began) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
 }
@@ -224,11 +225,15 @@ async fn handshake(
         let _ = socket.try_write(&larder_tls::unrecognized_name_alert());
         return Err(Refused::Because(LogLevel::Info, "handshake rejected while SSL handshaking".into()));
     };
+    tls.staples.iter().for_each(|staple| staple.look(cx));
     let offers_http2 = listener.http2 || virtual_server.http2.enabled;
     let session = tls.session(hello, offers_http2, &client, server, cx);
     let session = session.map_err(|why| Refused::Because(LogLevel::Error, why))?;
     let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker));
     shake_hands(&stream, cx).await?;
+    if let Some(ocsp) = &tls.ocsp {
+        ocsp.check(&stream.session, cx).await;
+    }
     let is_h2 = stream.session.borrow().alpn() == Some(b"h2");
     let session = Rc::clone(&stream.session);
     client.secured = Secured::tls(session, virtual_server);
@@ -240,7 +245,7 @@ async fn handshake(
 async fn shake_hands(stream: &Tls, cx: &Cx) -> Result<(), Refused> {
     loop {
         // A failure sends its alert before it is reported.
-        let state = cx.worker.in_turn(|| stream.advance()).await.map_err(|error| {
+        let state = cx.worker.handshakes.take(|| stream.advance()).await.map_err(|error| {
             Refused::Because(LogLevel::Info, format!("SSL_do_handshake() failed ({error}) while SSL handshaking"))
         })?;
         match state {

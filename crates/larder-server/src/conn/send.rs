@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::time::{Duration, Instant};
+use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use larder_cache::Form;
@@ -18,14 +19,19 @@ use tokio::io::Interest;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::request::adorn;
+use crate::request::compose::Composed;
 use crate::request::deliver::{Outgoing, Source};
 use crate::request::recode::{Fed, Recoding};
 use crate::request::slice::{SliceBody, Slices, Slicing};
-use crate::worker::Worker;
+use crate::request::wire::Wire;
+use crate::worker::{TRANSFER_STEP_BYTES, Worker};
 
 use super::ensure;
 use super::memory::part;
+use super::pace::Limit;
 use super::sink::Sink;
+use super::small::{SMALL_BYTES_MAX, is_small};
 use super::socket::Socket;
 use super::stream::Stream;
 
@@ -34,13 +40,14 @@ use super::stream::Stream;
 const COPIED_BYTES_MAX: u64 = 8 * 1024;
 /// How many pieces one `writev` takes.
 const SLICES_MAX: usize = 16;
-/// How much of a body in memory is sent until the other connections of the worker get a turn.
-const TURN_BYTES: usize = 1024 * 1024;
-/// The same of a file or stream, which may have to wait for a disk; how much of it is sent at once.
-const STEP_BYTES: usize = 256 * 1024;
+/// So many times as much as of what is copied twice goes out of a file in a turn, by `sendfile` and through a buffer:
+/// each then takes about as long. Measured, a page of 1 MB that gives way every 64 KB costs twice as much.
+const SENT_TIMES: usize = 8;
+/// See [`SENT_TIMES`].
+const READ_TIMES: usize = 4;
 /// What fits into a packet; nginx's `postpone_output`.
 const PACKET_BYTES: u64 = 1460;
-/// How much of a compressed body is gathered before it is sent.
+/// How much of a compressed body is gathered before it is sent, and how much is compressed until others get a turn.
 const RECODED_BYTES: usize = 16 * 1024;
 /// How much of a file is copied at once, where `sendfile` cannot be used: as much as is encrypted at once.
 const COPY_BYTES: usize = 64 * 1024;
@@ -84,6 +91,9 @@ pub fn try_now(
     ex: &mut Exchange,
     worker: &Worker,
 ) -> io::Result<Option<Rest>> {
+    if !ex.guards.is_empty() && is_small(&outgoing) {
+        ex.guards.clear();
+    }
     let head_len = head.len();
     let (wrote, body_len) = match &outgoing {
         Outgoing::Nothing => (retried(stream.try_write(head))?, 0),
@@ -158,14 +168,14 @@ fn write_whole(
     retried(stream.try_write_vectored(&slices[..count]))
 }
 
-/// Writes a head and a part of a memory file, up to a turn's worth.
+/// Writes a head and a part of a memory file, up to a step's worth.
 fn write_file(socket: &Socket, head: &[u8], file: &File, range: Range<u64>) -> io::Result<usize> {
     let mut wrote = if range.is_empty() { retried(socket.try_write(head))? } else { retried(send_more(socket, head))? };
     let mut at = range.start;
     if wrote < head.len() {
         return Ok(wrote);
     }
-    let end = range.end.min(at + TURN_BYTES as u64);
+    let end = range.end.min(at + (TRANSFER_STEP_BYTES * SENT_TIMES) as u64);
     while at < end {
         match retried(send_file(socket, file, at, (end - at) as usize))? {
             0 => break,
@@ -183,7 +193,7 @@ fn write_copied(stream: &Stream, head: &[u8], file: &File, range: Range<u64>, wo
     let mut buffer = worker.file_buffer.borrow_mut();
     ensure(&mut buffer, COPY_BYTES);
     let (mut at, mut wrote) = (range.start, 0);
-    let end = range.end.min(at + TURN_BYTES as u64);
+    let end = range.end.min(at + (TRANSFER_STEP_BYTES * READ_TIMES) as u64);
     loop {
         let head = &head[wrote.min(head.len())..];
         let room = buffer.len().min(COPY_BYTES).saturating_sub(head.len());
@@ -244,7 +254,7 @@ fn fill<'a>(slices: &mut [IoSlice<'a>], pieces: &'a [Bytes], range: &Range<u64>)
 }
 
 /// Sends the rest of a response, waiting for the client where it is slow.
-pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &mut Exchange, cx: &'a Cx) -> Result<(), SendError> {
+pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a Cx) -> Result<(), SendError> {
     let loc = &cx.site().locations[ex.location];
     let mut sender = Sender {
         sink,
@@ -252,17 +262,22 @@ pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &mut Exchange, cx: &'a Cx)
         timeout: loc.settings.send_timeout,
         limit: Limit::of(ex, cx),
         watches: watches(ex, cx),
+        composed: ex.composed.clone(),
         recoding: None,
         head: rest.head,
         sent: ex.sent,
+        // What has gone out at once was a turn's worth.
+        step_bytes: if ex.sent.0 < TRANSFER_STEP_BYTES as u64 { 0 } else { TRANSFER_STEP_BYTES },
+        ex,
     };
     let mut result = sender.body(rest.outgoing, rest.body_sent).await;
     if result.is_ok() {
         result = sender.flush().await;
-        ex.slicing = Slicing::Over;
+        sender.ex.slicing = Slicing::Over;
     }
-    ex.sent = sender.sent;
-    if let Some(recoding) = sender.recoding {
+    let Sender { ex, sent, recoding, .. } = sender;
+    ex.sent = sent;
+    if let Some(recoding) = recoding {
         ex.squeezed = Some((recoding.taken, recoding.made));
     }
     result
@@ -271,45 +286,11 @@ pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &mut Exchange, cx: &'a Cx)
 /// Whether nobody but this client wants the response: it is not for the cache, and `*_ignore_client_abort` is off.
 fn watches(ex: &Exchange, cx: &Cx) -> bool {
     let policy = crate::request::lookup::policy(ex, cx);
+    if ex.composed.is_some() {
+        // What is put together is put together for this client.
+        return policy.is_none_or(|policy| !policy.settings.model.ignore_client_abort);
+    }
     ex.cache_status.is_none() && policy.is_some_and(|policy| !policy.settings.model.ignore_client_abort)
-}
-
-/// A pace, bytes a second.
-struct Limit {
-    rate: u64,
-    after: u64,
-    began: Instant,
-}
-
-impl Limit {
-    fn of(ex: &mut Exchange, cx: &Cx) -> Option<Self> {
-        let loc = &cx.site().locations[ex.location];
-        let rate = match ex.limit_rate {
-            Some(rate) => rate,
-            None => loc
-                .texts
-                .limit_rate
-                .as_ref()
-                .and_then(|text| text.with(ex, cx, |_, value| crate::limit::parse_rate(value)))?,
-        };
-        let after = loc
-            .texts
-            .limit_rate_after
-            .as_ref()
-            .and_then(|text| text.with(ex, cx, |_, value| crate::limit::parse_rate(value)));
-        (rate > 0).then(|| Self { rate, after: after.unwrap_or(0), began: Instant::now() })
-    }
-
-    /// How long to wait before the next byte, `sent` bytes after the beginning.
-    fn wait(&self, sent: u64) -> Option<Duration> {
-        let due = Duration::from_millis(sent.saturating_sub(self.after).saturating_mul(1000) / self.rate);
-        due.checked_sub(self.began.elapsed()).filter(|wait| !wait.is_zero())
-    }
-}
-
-/// Whether a location or the request slows responses down, so that nothing may be sent at once.
-pub fn is_limited(ex: &Exchange, cx: &Cx) -> bool {
-    ex.limit_rate.is_some_and(|rate| rate > 0) || cx.site().locations[ex.location].texts.limit_rate.is_some()
 }
 
 struct Sender<'a> {
@@ -320,11 +301,17 @@ struct Sender<'a> {
     limit: Option<Limit>,
     /// Whether a client that leaves ends the sending, though the origin is silent.
     watches: bool,
+    /// Whether the head waits for the first bytes of the body: what is put together may turn out to be impossible.
+    composed: Option<Rc<Composed>>,
     /// What is done to the body on its way.
     recoding: Option<Recoding>,
     /// What is left of the head; goes out before anything else.
     head: Vec<u8>,
     sent: (u64, u64),
+    /// Bytes since others had a turn.
+    step_bytes: usize,
+    /// Whose response it is, for trailers, which are made when the body has gone.
+    ex: &'a mut Exchange,
 }
 
 impl Sender<'_> {
@@ -339,19 +326,18 @@ impl Sender<'_> {
             Outgoing::Stored(object, range) => self.stored(&object.body, range.start + done..range.end).await,
             Outgoing::HitForm(form) => self.form(&form.to_arc(), done).await,
             Outgoing::Form(form) => self.form(&form, done).await,
-            Outgoing::Recoded { body, recoder, chunked, trailers } => {
+            Outgoing::Recoded { body, recoder, chunked } => {
                 self.recoding = Some(Recoding::new(*recoder, RECODED_BYTES));
-                self.recoded(*body, chunked, &trailers).await
+                self.recoded(*body, chunked).await
             }
-            Outgoing::File(file, range) => self.file(&file, range.start + done..range.end, STEP_BYTES).await,
-            Outgoing::Stream { reader, range, chunked, trailers } => {
-                self.stream(reader, range, chunked, &trailers).await
-            }
+            Outgoing::File(file, range) => self.file(&file, range.start + done..range.end).await,
+            Outgoing::Stream { reader, range, chunked } => self.stream(reader, range, chunked).await,
             // Of its own, so that the others stay small.
-            Outgoing::Slices(slices) => Box::pin(self.slices(*slices, false, &[])).await,
-            Outgoing::Trailed(inner, end) => {
+            Outgoing::Slices(slices) => Box::pin(self.slices(*slices, false)).await,
+            Outgoing::Trailed(inner) => {
                 Box::pin(self.body(*inner, 0)).await?;
-                self.uncounted(&end).await
+                let trailers = self.trailers();
+                self.uncounted(&[b"\r\n0\r\n", &trailers[..], b"\r\n"].concat()).await
             }
             Outgoing::Parts(multipart, source) => {
                 for part in &multipart.parts {
@@ -360,7 +346,7 @@ impl Sender<'_> {
                         Source::Bytes(bytes) => {
                             self.memory(&bytes[part.slice.start as usize..part.slice.end as usize]).await?
                         }
-                        Source::File(file) => self.file(file, part.slice.clone(), STEP_BYTES).await?,
+                        Source::File(file) => self.file(file, part.slice.clone()).await?,
                         Source::Stored(object) => self.stored(&object.body, part.slice.clone()).await?,
                     }
                 }
@@ -374,38 +360,54 @@ impl Sender<'_> {
     }
 
     /// Sends a body that is compressed or restored on its way.
-    async fn recoded(&mut self, body: Outgoing, chunked: bool, trailers: &[u8]) -> Result<(), SendError> {
+    async fn recoded(&mut self, body: Outgoing, chunked: bool) -> Result<(), SendError> {
         match body {
-            Outgoing::Stream { reader, range, .. } => return self.stream(reader, range, chunked, trailers).await,
+            Outgoing::Stream { reader, range, .. } => return self.stream(reader, range, chunked).await,
             Outgoing::File(file, range) => self.file_in_pieces(&file, range, chunked).await?,
             Outgoing::Bytes(bytes) => self.piece(&bytes, chunked).await?,
             Outgoing::Stored(object, range) => {
                 let reader = object.body.reader();
-                return self.stream(reader, range, chunked, trailers).await;
+                return self.stream(reader, range, chunked).await;
             }
             Outgoing::Hit(object, range) => {
                 let reader = object.to_arc().body.reader();
-                return self.stream(reader, range, chunked, trailers).await;
+                return self.stream(reader, range, chunked).await;
             }
-            Outgoing::Slices(slices) => return Box::pin(self.slices(*slices, chunked, trailers)).await,
+            Outgoing::Slices(slices) => return Box::pin(self.slices(*slices, chunked)).await,
+            // Only bytes that stay in their places are changed in parts; the heads of the parts are not.
+            Outgoing::Parts(multipart, source) => {
+                for part in &multipart.parts {
+                    self.memory(&part.head).await?;
+                    match &source {
+                        Source::Bytes(bytes) => {
+                            self.piece(&bytes[part.slice.start as usize..part.slice.end as usize], false).await?;
+                        }
+                        Source::File(file) => self.file_in_pieces(file, part.slice.clone(), false).await?,
+                        Source::Stored(object) => {
+                            self.passing(object.body.reader(), part.slice.clone(), false).await?;
+                        }
+                    }
+                    self.flush_recoding(false).await?;
+                }
+                self.memory(&multipart.tail).await?;
+            }
             Outgoing::Nothing
             | Outgoing::HitForm(_)
             | Outgoing::Form(_)
             | Outgoing::Recoded { .. }
-            | Outgoing::Trailed(..)
-            | Outgoing::Parts(..) => {}
+            | Outgoing::Trailed(..) => {}
         }
-        self.end(chunked, trailers).await
+        self.end(chunked).await
     }
 
     async fn stored(&mut self, body: &Body, range: Range<u64>) -> Result<(), SendError> {
         let Some(whole) = body.whole() else {
-            return self.stream(body.reader(), range, false, &[]).await;
+            return self.stream(body.reader(), range, false).await;
         };
         let pieces = match whole.place() {
             Place::Pieces(pieces) => pieces,
             Place::File { file, offset } => {
-                return self.file(file, offset + range.start..offset + range.end, TURN_BYTES).await;
+                return self.file(file, offset + range.start..offset + range.end).await;
             }
         };
         let mut at = 0;
@@ -422,13 +424,13 @@ impl Sender<'_> {
         let mut at = 0;
         let total = head.len() + body.len();
         while at < total {
-            let allowed = self.pace().await.saturating_add(head.len().saturating_sub(at));
+            let allowed = self.turn(1).await?.saturating_add(head.len().saturating_sub(at));
             let from_body = at.saturating_sub(head.len());
             let body_end = body.len().min(from_body.saturating_add(allowed));
             match self.sink.try_write(&head[at.min(head.len())..], &body[from_body..body_end]) {
                 Ok(n) => {
                     let body_part = (at + n).saturating_sub(head.len()) - from_body;
-                    self.count(n, body_part);
+                    self.count(n, body_part, 1);
                     at += n;
                 }
                 Err(error) => self.wait(error).await?,
@@ -437,22 +439,17 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Sends a part of a file as it is. After `turn_bytes` others get a turn.
-    async fn file(&mut self, file: &File, range: Range<u64>, turn_bytes: usize) -> Result<(), SendError> {
+    /// Sends a part of a file as it is.
+    async fn file(&mut self, file: &File, range: Range<u64>) -> Result<(), SendError> {
         let socket = self.sink.socket();
         if let Some(socket) = socket.filter(|_| !range.is_empty()) {
             self.head_before_more(socket).await?;
         }
         let mut offset = range.start;
-        // What was sent at once counts.
-        let mut turn = self.sent.1 as usize;
+        let times = if socket.is_some() { SENT_TIMES } else { READ_TIMES };
         while offset < range.end {
-            if turn >= turn_bytes {
-                turn = 0;
-                tokio::task::yield_now().await;
-            }
-            let allowed = self.pace().await;
-            let count = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(turn_bytes).min(allowed);
+            let allowed = self.turn(times).await?;
+            let count = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(allowed);
             let sent = match socket {
                 Some(socket) => send_file(socket, file, offset, count).map(|n| (n, n)).map_err(SendError::from),
                 None => self.copy(file, offset, count),
@@ -460,14 +457,10 @@ impl Sender<'_> {
             match sent {
                 Ok((all, body)) => {
                     offset += body as u64;
-                    turn += all;
-                    self.count(all, body);
+                    self.count(all, body, times);
                 }
                 Err(SendError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(shorter()),
-                Err(SendError::Io(error)) => {
-                    turn = 0;
-                    self.wait(error).await?;
-                }
+                Err(SendError::Io(error)) => self.wait(error).await?,
                 Err(error @ (SendError::Incomplete(_) | SendError::TimedOut)) => return Err(error),
             }
         }
@@ -507,8 +500,6 @@ impl Sender<'_> {
                 Ok(n) => {
                     self.piece(&buffer[..n], chunked).await?;
                     offset += n as u64;
-                    // As above: others get a turn.
-                    tokio::task::yield_now().await;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(unreadable(&error)),
@@ -525,7 +516,7 @@ impl Sender<'_> {
             match send_more(socket, &head[at..]) {
                 Ok(n) => {
                     at += n;
-                    self.count(n, 0);
+                    self.count(n, 0, 1);
                 }
                 Err(error) => self.wait(error).await?,
             }
@@ -538,14 +529,13 @@ impl Sender<'_> {
         reader: larder_store::BodyReader,
         range: Range<u64>,
         chunked: bool,
-        trailers: &[u8],
     ) -> Result<(), SendError> {
         self.passing(reader, range, chunked).await?;
-        self.end(chunked, trailers).await
+        self.end(chunked).await
     }
 
     /// Sends a page in slices, each once the one before has been sent.
-    async fn slices(&mut self, mut slices: Slices, chunked: bool, trailers: &[u8]) -> Result<(), SendError> {
+    async fn slices(&mut self, mut slices: Slices, chunked: bool) -> Result<(), SendError> {
         let mut after = None;
         while after.is_some() || !slices.is_over() {
             let (body, part) = match after.take() {
@@ -568,7 +558,7 @@ impl Sender<'_> {
                 body => self.passing(body.into_reader(), part, chunked).await?,
             }
         }
-        self.end(chunked, trailers).await
+        self.end(chunked).await
     }
 
     /// The next slice of a page, and which part of it is to be sent.
@@ -596,17 +586,18 @@ impl Sender<'_> {
             if left == 0 {
                 break;
             }
-            let piece = match reader.try_next(STEP_BYTES.min(left)) {
+            let piece = match reader.try_next(TRANSFER_STEP_BYTES.min(left)) {
                 Piece::Pending => {
                     // What the origin has sent so far goes out before we wait for more.
                     self.flush_recoding(chunked).await?;
-                    if !self.head.is_empty() {
+                    let is_held = self.composed.is_some() && reader.at() == 0;
+                    if !self.head.is_empty() && !is_held {
                         self.memory(&[]).await?;
                     }
                     // A client that leaves while its origin is silent must not keep the origin at work.
                     tokio::select! {
                         biased;
-                        piece = reader.next(STEP_BYTES.min(left)) => piece,
+                        piece = reader.next(TRANSFER_STEP_BYTES.min(left)) => piece,
                         () = self.sink.gone(), if self.watches => {
                             return Err(SendError::Io(io::ErrorKind::ConnectionReset.into()));
                         }
@@ -615,7 +606,12 @@ impl Sender<'_> {
                 piece => piece,
             };
             match piece {
-                Piece::Data(bytes) => self.piece(&bytes, chunked).await?,
+                Piece::Data(bytes) => {
+                    if bytes.len() == left && left as u64 <= SMALL_BYTES_MAX {
+                        self.ex.guards.clear();
+                    }
+                    self.piece(&bytes, chunked).await?;
+                }
                 Piece::File { file, offset, len } => {
                     let whole = offset..offset + len as u64;
                     if self.recoding.is_some() {
@@ -624,15 +620,23 @@ impl Sender<'_> {
                         let mut room = [0; 18];
                         let line = chunk_head(len, &mut room).to_vec();
                         self.uncounted(&line).await?;
-                        self.file(&file, whole, STEP_BYTES).await?;
+                        self.file(&file, whole).await?;
                         self.uncounted(b"\r\n").await?;
                     } else {
-                        self.file(&file, whole, STEP_BYTES).await?;
+                        self.file(&file, whole).await?;
                     }
                 }
                 Piece::End if range.end < u64::MAX => return Err(shorter()),
                 Piece::End => break,
-                Piece::Failed(why) => return Err(SendError::Incomplete(why.to_string())),
+                Piece::Failed(why) => {
+                    // What has come goes out, so that the client has as much as nginx would give it; of a whole that
+                    // could not be put together not even the head.
+                    if reader.at() > 0 || self.composed.as_ref().is_none_or(|composed| composed.is_cut_off.get()) {
+                        self.flush_recoding(chunked).await?;
+                        self.memory(&[]).await?;
+                    }
+                    return Err(SendError::Incomplete(why.to_string()));
+                }
                 Piece::Pending => {}
             }
         }
@@ -640,7 +644,7 @@ impl Sender<'_> {
     }
 
     /// Ends a body, and says so where its length was not said.
-    async fn end(&mut self, chunked: bool, trailers: &[u8]) -> Result<(), SendError> {
+    async fn end(&mut self, chunked: bool) -> Result<(), SendError> {
         if let Some(recoding) = &mut self.recoding {
             recoding.finish().map_err(SendError::Incomplete)?;
             let last = recoding.take();
@@ -648,11 +652,21 @@ impl Sender<'_> {
                 self.raw_piece(&last, chunked).await?;
             }
         }
-        match (chunked, trailers) {
-            (false, _) => self.memory(&[]).await,
-            (true, []) => self.uncounted(LAST_CHUNK).await,
-            (true, trailers) => self.uncounted(&[b"0\r\n", trailers, b"\r\n"].concat()).await,
+        // Limits are let go before the client can see the end.
+        self.ex.guards.clear();
+        if !chunked {
+            return self.memory(&[]).await;
         }
+        match &self.trailers()[..] {
+            [] => self.uncounted(LAST_CHUNK).await,
+            trailers => self.uncounted(&[b"0\r\n", trailers, b"\r\n"].concat()).await,
+        }
+    }
+
+    /// Trailers with the values of now.
+    fn trailers(&mut self) -> Vec<u8> {
+        let loc = &self.cx.site().locations[self.ex.location];
+        adorn::trailers(loc, self.ex.out.status, Wire::Lines, self.ex, self.cx)
     }
 
     /// Sends what was compressed and is held back.
@@ -668,18 +682,25 @@ impl Sender<'_> {
         if self.recoding.is_none() {
             return self.raw_piece(bytes, chunked).await;
         }
-        let mut input = bytes;
-        loop {
-            let Some(recoding) = &mut self.recoding else { return Ok(()) };
-            let fed = recoding.feed(&mut input).map_err(SendError::Incomplete)?;
-            if recoding.out.len() >= RECODED_BYTES || fed == Fed::Some {
-                let made = recoding.take();
-                self.raw_piece(&made, chunked).await?;
+        // Changing bytes takes far longer than sending them.
+        for part in bytes.chunks(RECODED_BYTES) {
+            let mut input = part;
+            loop {
+                let Some(recoding) = &mut self.recoding else { return Ok(()) };
+                let fed = recoding.feed(&mut input).map_err(SendError::Incomplete)?;
+                if recoding.out.len() >= RECODED_BYTES || fed == Fed::Some {
+                    let made = recoding.take();
+                    self.raw_piece(&made, chunked).await?;
+                }
+                if fed == Fed::All {
+                    break;
+                }
             }
-            if fed == Fed::All {
-                return Ok(());
+            if part.len() == RECODED_BYTES {
+                self.cx.worker.transfers.next().await;
             }
         }
+        Ok(())
     }
 
     async fn raw_piece(&mut self, bytes: &[u8], chunked: bool) -> Result<(), SendError> {
@@ -701,20 +722,35 @@ impl Sender<'_> {
         self.memory(&[]).await
     }
 
-    fn count(&mut self, all: usize, body: usize) {
+    /// Counts what went out, of which a turn takes so many times as much as of what is copied twice.
+    fn count(&mut self, all: usize, body: usize, times: usize) {
         self.sent.0 += all as u64;
         self.sent.1 += body as u64;
+        self.step_bytes += all / times;
+    }
+
+    /// Lets others go first when it is time, and waits as long as the pace demands; returns how many bytes may go out
+    /// then.
+    async fn turn(&mut self, times: usize) -> Result<usize, SendError> {
+        if self.step_bytes >= TRANSFER_STEP_BYTES {
+            self.step_bytes = 0;
+            self.cx.worker.transfers.next().await;
+        }
+        Ok(self.pace().await?.min(TRANSFER_STEP_BYTES * times))
     }
 
     /// Waits as long as `limit_rate` demands; returns how many bytes may go out then.
-    async fn pace(&self) -> usize {
-        let Some(limit) = &self.limit else { return usize::MAX };
+    async fn pace(&self) -> Result<usize, SendError> {
+        let Some(limit) = &self.limit else { return Ok(usize::MAX) };
         if let Some(wait) = limit.wait(self.sent.1) {
-            tokio::time::sleep(wait).await;
+            // A client that leaves meanwhile is not waited for.
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep(wait) => {}
+                () = self.sink.gone() => return Err(SendError::Io(io::ErrorKind::ConnectionReset.into())),
+            }
         }
-        // A tenth of a second's worth at a time keeps the pace even.
-        let early = usize::try_from(limit.after.saturating_sub(self.sent.1)).unwrap_or(usize::MAX);
-        usize::try_from(limit.rate / 10).unwrap_or(usize::MAX).max(1).max(early)
+        Ok(limit.at_once(self.sent.1))
     }
 
     /// Waits until the socket takes more, unless `error` is another than that it does not.

@@ -32,6 +32,22 @@ impl Stream {
         Ok(buf.filled().len())
     }
 
+    /// Reads what is there now, while others may be waiting to write.
+    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.try_read(buf),
+            Self::Tls(tls) => tls.try_read(buf),
+        }
+    }
+
+    /// Waits until something may be read.
+    pub async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.readable().await,
+            Self::Tls(tls) => tls.readable().await,
+        }
+    }
+
     /// Writes what fits now.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {

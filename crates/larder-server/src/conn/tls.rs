@@ -153,6 +153,33 @@ impl Tls {
         }
     }
 
+    /// Reads what plaintext is there now.
+    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        if !self.has_plaintext() && !self.state.borrow().ended && self.peek() == Peeked::Gone && !self.has_plaintext() {
+            // An end that TLS was told of is one; else the connection broke.
+            return if self.state.borrow().ended { Ok(0) } else { Err(io::ErrorKind::ConnectionReset.into()) };
+        }
+        let state = &mut *self.state.borrow_mut();
+        if state.plain.is_empty() {
+            return if state.ended { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
+        }
+        let n = state.plain.len().min(buf.len());
+        buf[..n].copy_from_slice(&state.plain[..n]);
+        state.plain.drain(..n);
+        if state.plain.is_empty() {
+            state.plain = Vec::new();
+        }
+        Ok(n)
+    }
+
+    /// Waits until something may be read.
+    pub async fn readable(&self) -> io::Result<()> {
+        if self.has_plaintext() || self.state.borrow().ended {
+            return Ok(());
+        }
+        self.socket.readable().await
+    }
+
     /// Encrypts and writes. What is counted as written may still be held here ([`Tls::is_flushed`]).
     pub fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut state = self.state.borrow_mut();

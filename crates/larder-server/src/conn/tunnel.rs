@@ -16,31 +16,66 @@ use super::stream::Stream;
 /// How much is held in each direction.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Passes bytes both ways until a side closes, fails, or both are silent for `silence` (`proxy_read_timeout`).
-///
-/// Returns how many bytes went to the client.
-pub async fn run(io: &mut Io, origin: Upgraded, silence: Duration) -> u64 {
+/// How long either side may take.
+pub struct Limits {
+    /// `proxy_read_timeout`: between two bytes, while nobody is waited for.
+    pub silence: Duration,
+    /// `proxy_send_timeout`: the origin takes nothing.
+    pub to_origin: Duration,
+    /// `send_timeout`: the client takes nothing.
+    pub to_client: Duration,
+}
+
+/// What has passed, and how it ended.
+pub struct Passed {
+    /// Bytes to the client.
+    pub to_client: u64,
+    /// Bytes to the origin.
+    pub to_origin: u64,
+    /// Why it ended.
+    pub end: End,
+}
+
+/// Why a tunnel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A side has closed or broken its connection. As with nginx, the end of one direction is that of both.
+    Closed,
+    /// Nothing came, or the origin took nothing, for too long.
+    OriginTimedOut,
+    /// The client took nothing for too long.
+    ClientTimedOut,
+}
+
+/// Passes bytes both ways until a side closes, fails, or takes too long.
+pub async fn run(io: &mut Io, origin: Upgraded, limits: &Limits) -> Passed {
     let early = io.take_pending();
     let moved = Cell::new(Instant::now());
-    let sent = Cell::new(0);
-    let received = Cell::new(0);
+    let is_client_full = Cell::new(false);
+    let (sent, received) = (Cell::new(0), Cell::new(0));
     let (from_origin, to_origin) = tokio::io::split(origin);
     let (from_client, to_client) = tokio::io::split(Both(&mut io.stream));
+    let up = Way { limit: limits.to_origin, late: End::OriginTimedOut, moved: &moved, is_full: None, count: &received };
+    let is_full = Some(&is_client_full);
+    let down = Way { limit: limits.to_client, late: End::ClientTimedOut, moved: &moved, is_full, count: &sent };
     let silent = async {
         loop {
-            tokio::time::sleep_until(moved.get() + silence).await;
-            if moved.get().elapsed() >= silence {
-                return;
+            tokio::time::sleep_until(moved.get() + limits.silence).await;
+            // While the client takes nothing, the origin is not asked for more, and cannot be late.
+            if is_client_full.get() {
+                moved.set(Instant::now());
+            } else if moved.get().elapsed() >= limits.silence {
+                return End::OriginTimedOut;
             }
         }
     };
     // The two directions go on by themselves: a side that writes and does not read holds up nobody but itself.
-    tokio::select! {
-        () = copy(from_client, to_origin, early, &moved, &received) => {}
-        () = copy(from_origin, to_client, Vec::new(), &moved, &sent) => {}
-        () = silent => {}
-    }
-    sent.get()
+    let end = tokio::select! {
+        end = up.copy(from_client, to_origin, early) => end,
+        end = down.copy(from_origin, to_client, Vec::new()) => end,
+        end = silent => end,
+    };
+    Passed { to_client: sent.get(), to_origin: received.get(), end }
 }
 
 /// A client's stream as the two directions that tokio knows.
@@ -74,26 +109,61 @@ impl AsyncWrite for Both<'_> {
     }
 }
 
-/// Passes `first`, then all that comes, until either end fails or closes.
-async fn copy(
-    mut from: impl AsyncRead + Unpin,
-    mut to: impl AsyncWrite + Unpin,
-    first: Vec<u8>,
-    moved: &Cell<Instant>,
-    count: &Cell<u64>,
-) {
-    if to.write_all(&first).await.is_err() {
-        return;
-    }
-    drop(first);
-    let mut buffer = vec![0; BUFFER_BYTES];
-    loop {
-        let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
-        moved.set(Instant::now());
-        if to.write_all(&buffer[..read]).await.is_err() || to.flush().await.is_err() {
-            return;
+/// One direction.
+struct Way<'a> {
+    /// How long a write may take.
+    limit: Duration,
+    /// What it is when it takes longer.
+    late: End,
+    /// When bytes last moved, either way.
+    moved: &'a Cell<Instant>,
+    /// Whether a write waits.
+    is_full: Option<&'a Cell<bool>>,
+    count: &'a Cell<u64>,
+}
+
+impl Way<'_> {
+    /// Passes `first`, then all that comes, until either end fails or closes.
+    async fn copy(&self, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, first: Vec<u8>) -> End {
+        if let Err(end) = self.write(&mut to, &first).await {
+            return end;
         }
-        moved.set(Instant::now());
-        count.set(count.get() + read as u64);
+        drop(first);
+        let mut buffer = vec![0; BUFFER_BYTES];
+        loop {
+            let Ok(read @ 1..) = from.read(&mut buffer).await else { return End::Closed };
+            self.moved.set(Instant::now());
+            if let Err(end) = self.write(&mut to, &buffer[..read]).await {
+                return end;
+            }
+        }
+    }
+
+    async fn write(&self, to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<(), End> {
+        self.note_full(true);
+        let mut left = bytes;
+        while !left.is_empty() {
+            let written = self.in_time(to.write(left)).await?;
+            if written == 0 {
+                return Err(End::Closed);
+            }
+            self.count.set(self.count.get() + written as u64);
+            left = &left[written..];
+        }
+        self.in_time(to.flush()).await?;
+        self.note_full(false);
+        Ok(())
+    }
+
+    async fn in_time<T>(&self, writing: impl Future<Output = io::Result<T>>) -> Result<T, End> {
+        let written = tokio::time::timeout(self.limit, writing).await.map_err(|_| self.late)?;
+        self.moved.set(Instant::now());
+        written.map_err(|_| End::Closed)
+    }
+
+    fn note_full(&self, full: bool) {
+        if let Some(is_full) = self.is_full {
+            is_full.set(full);
+        }
     }
 }

@@ -1,9 +1,10 @@
-//! What a worker writes the lines of one access log through, with the buffer of `buffer=` and `flush=`.
+//! What a worker writes the lines of one access log through, with the buffer of `buffer=` and `flush=`, and `gzip`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_http::Time;
+use larder_compress::{Encoder, Params};
+use larder_http::{Coding, Time};
 
 use super::sink::{LogFile, Trouble};
 use super::stamp::Stamps;
@@ -19,9 +20,10 @@ pub enum Target {
 }
 
 /// The access log of one worker. Lines still in the buffer are written when it is dropped.
-#[derive(Debug)]
 pub struct LogWriter {
     target: Target,
+    /// `gzip`.
+    packing: Option<Packing>,
     buffer: Vec<u8>,
     /// 0 writes each line at once.
     buffer_bytes: usize,
@@ -33,13 +35,15 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// A writer with `buffer=` and `flush=` as configured.
-    pub fn new(target: Target, buffer_bytes: Option<usize>, flush: Option<Duration>) -> Self {
+    /// A writer with `buffer=`, `flush=` and `gzip` as configured.
+    pub fn new(target: Target, buffer_bytes: Option<usize>, flush: Option<Duration>, gzip: Option<u8>) -> Self {
         let buffer_bytes = match target {
             Target::File(_) => buffer_bytes.unwrap_or(0),
             Target::Syslog(_) => 0,
         };
-        Self { target, buffer: Vec::with_capacity(buffer_bytes), buffer_bytes, flush, first_at: None, now: Time(0) }
+        let packing = gzip.map(|level| Packing { level, encoder: None, taken: 0, made: Vec::new() });
+        let room = if packing.is_some() { 0 } else { buffer_bytes };
+        Self { target, packing, buffer: Vec::with_capacity(room), buffer_bytes, flush, first_at: None, now: Time(0) }
     }
 
     /// Adds the line that `build` appends, without its line feed.
@@ -55,10 +59,26 @@ impl LogWriter {
             Target::Syslog(syslog) => {
                 let sent = syslog.send(syslog.severity(), stamps.at(now), &self.buffer);
                 self.buffer.clear();
-                return sent.map_err(Trouble::Syslog);
+                return sent.map_err(|source| Trouble::Syslog { server: syslog.name().to_owned(), source });
             }
         };
         self.buffer.push(b'\n');
+        if let Some(packing) = &mut self.packing {
+            // A member holds as many lines as the buffer would.
+            let is_full = packing.taken > 0 && packing.taken + self.buffer.len() > self.buffer_bytes;
+            let before = if is_full { packing.write(file, now) } else { Ok(()) };
+            if packing.taken == 0 {
+                self.first_at = Some(now);
+            }
+            packing.take(&self.buffer);
+            self.buffer.clear();
+            if packing.taken <= self.buffer_bytes {
+                return before;
+            }
+            self.first_at = None;
+            let alone = packing.write(file, now);
+            return before.and(alone);
+        }
         if self.buffer.len() <= self.buffer_bytes {
             self.first_at.get_or_insert(now);
             return Ok(());
@@ -85,13 +105,52 @@ impl LogWriter {
     /// Writes what is in the buffer: when it is [`due`](Self::due), before the file is opened anew, and at the end.
     pub fn flush(&mut self, now: Time) -> Result<(), Trouble> {
         self.now = now;
-        let written = match &self.target {
-            Target::File(file) => file.append(&self.buffer, now),
-            Target::Syslog(_) => Ok(()),
+        let written = match (&self.target, &mut self.packing) {
+            (Target::File(file), Some(packing)) => packing.write(file, now),
+            (Target::File(file), None) => file.append(&self.buffer, now),
+            (Target::Syslog(_), _) => Ok(()),
         };
         self.buffer.clear();
         self.first_at = None;
         written
+    }
+}
+
+/// Lines that become a member of a gzip file. They are compressed as they come, so that no request has to wait for
+/// all of them.
+struct Packing {
+    level: u8,
+    /// The member that is being made.
+    encoder: Option<Encoder>,
+    /// Bytes of its lines.
+    taken: usize,
+    /// What has come out of it.
+    made: Vec<u8>,
+}
+
+impl Packing {
+    fn take(&mut self, line: &[u8]) {
+        if self.encoder.is_none() {
+            let params = Params::new(Coding::Gzip, u32::from(self.level));
+            self.encoder = Encoder::new(Coding::Gzip, params).ok();
+        }
+        // Without memory for it lines are lost, as on a full disk.
+        if let Some(encoder) = &mut self.encoder
+            && encoder.encode(line, &mut self.made).is_ok()
+        {
+            self.taken += line.len();
+        }
+    }
+
+    /// Ends the member and appends it to the file.
+    fn write(&mut self, file: &LogFile, now: Time) -> Result<(), Trouble> {
+        let Some(encoder) = self.encoder.take() else { return Ok(()) };
+        self.taken = 0;
+        let mut member = std::mem::take(&mut self.made);
+        match encoder.finish(&mut member) {
+            Ok(()) => file.append(&member, now),
+            Err(_) => Ok(()),
+        }
     }
 }
 
@@ -125,7 +184,7 @@ mod tests {
         }
 
         fn writer(&self, buffer: usize, flush: Option<u64>) -> LogWriter {
-            LogWriter::new(Target::File(self.file.clone()), Some(buffer), flush.map(Duration::from_secs))
+            LogWriter::new(Target::File(self.file.clone()), Some(buffer), flush.map(Duration::from_secs), None)
         }
 
         fn line(&mut self, writer: &mut LogWriter, secs: u64, text: &str) {
@@ -177,10 +236,33 @@ mod tests {
     }
 
     #[test]
+    fn a_compressed_log_is_members_of_what_the_buffer_holds() {
+        let mut bench = Bench::new();
+        let file = Target::File(bench.file.clone());
+        let mut writer = LogWriter::new(file, Some(8), Some(Duration::from_secs(5)), Some(1));
+        let unpacked = |bench: &Bench| {
+            let bytes = std::fs::read(bench.dir.path().join("a.log")).expect("there");
+            let lines = larder_compress::restore(std::iter::once(&bytes[..]), Coding::Gzip, 1000).expect("gzip");
+            (String::from_utf8(lines).expect("text"), bytes.windows(3).filter(|at| *at == [0x1f, 0x8b, 8]).count())
+        };
+        for (secs, line, due) in [(10, "aaa", 15), (11, "bbb", 15), (12, "ccc", 17), (13, "d", 17)] {
+            bench.line(&mut writer, secs, line);
+            assert_eq!(writer.due(), Some(Time::from_secs(due)), "{line}");
+        }
+        assert_eq!(unpacked(&bench), ("aaa\nbbb\n".to_owned(), 1));
+        bench.line(&mut writer, 14, "longer than the buffer");
+        assert_eq!(writer.due(), None);
+        assert_eq!(unpacked(&bench), ("aaa\nbbb\nccc\nd\nlonger than the buffer\n".to_owned(), 3));
+        bench.line(&mut writer, 15, "e");
+        drop(writer);
+        assert_eq!(unpacked(&bench).0.lines().last(), Some("e"));
+    }
+
+    #[test]
     fn a_full_disk_loses_lines_and_nothing_else() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has a full device");
         let file = Arc::new(LogFile::from_file(std::path::Path::new("/dev/full"), full));
-        let mut writer = LogWriter::new(Target::File(file), None, None);
+        let mut writer = LogWriter::new(Target::File(file), None, None, None);
         let mut stamps = Stamps::new(TimeZone::UTC);
         for (millis, is_told) in [(0, true), (1, false), (1000, true)] {
             let result = writer.line(Time(millis), &mut stamps, |out| out.push(b'x'));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use larder_conf::model::LogLevel;
 use larder_http::Time;
 
 use super::io_error_text;
@@ -50,8 +51,23 @@ pub enum Trouble {
         len: usize,
     },
     /// A syslog server could not be reached.
-    #[error("send() to syslog failed{}", io_error_text(.0))]
-    Syslog(io::Error),
+    #[error("send() failed{} while logging to syslog, server: {server}", io_error_text(source))]
+    Syslog {
+        /// Which server.
+        server: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Trouble {
+    /// How bad it is: a server that is away is its own trouble.
+    pub fn level(&self) -> LogLevel {
+        match self {
+            Self::Failed { .. } | Self::Incomplete { .. } => LogLevel::Alert,
+            Self::Syslog { .. } => LogLevel::Error,
+        }
+    }
 }
 
 impl LogFile {

@@ -17,6 +17,8 @@ const PORT: u16 = 514;
 #[derive(Debug)]
 pub struct SyslogSender {
     address: Address,
+    /// The address as it is written.
+    name: String,
     facility: u8,
     severity: u8,
     /// What stands between the time and the line: `host tag: ` or `tag: `.
@@ -38,18 +40,27 @@ enum Socket {
     Unix(UnixDatagram),
 }
 
+impl Socket {
+    fn send(&self, message: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Udp(udp) => udp.send(message).map(drop),
+            Self::Unix(unix) => unix.send(message).map(drop),
+        }
+    }
+}
+
 impl SyslogSender {
     /// A sender as configured. Looks up the server's name, now and never again, as nginx does; it is connected
     /// to when the first line is sent.
     pub fn new(syslog: &Syslog, hostname: &str) -> io::Result<Self> {
-        let address = match &syslog.server {
-            SyslogServer::Unix(path) => Address::Unix(path.clone()),
-            SyslogServer::Udp(server) => Address::Udp(look_up(server)?),
+        let (address, name) = match &syslog.server {
+            SyslogServer::Unix(path) => (Address::Unix(path.clone()), format!("unix:{}", path.display())),
+            SyslogServer::Udp(server) => (Address::Udp(look_up(server)?), server.clone()),
         };
         let tag = &syslog.tag;
         let origin = if syslog.nohostname { format!("{tag}: ") } else { format!("{hostname} {tag}: ") };
         let Syslog { facility, severity, .. } = *syslog;
-        Ok(Self { address, facility, severity, origin, socket: ArcSwapOption::empty() })
+        Ok(Self { address, name, facility, severity, origin, socket: ArcSwapOption::empty() })
     }
 
     /// The severity of access logs.
@@ -57,26 +68,26 @@ impl SyslogSender {
         self.severity
     }
 
+    /// The server as it is configured, for messages about it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Sends a line, without its line feed. Never waits: what does not fit the socket's buffer is lost.
     pub fn send(&self, severity: u8, stamp: &Stamp, line: &[u8]) -> io::Result<()> {
         let message = self.message(severity, stamp, line);
-        let socket = match self.socket.load_full() {
-            Some(socket) => socket,
-            None => {
-                let socket = Arc::new(connect(&self.address)?);
-                self.socket.store(Some(Arc::clone(&socket)));
-                socket
-            }
-        };
-        let sent = match &*socket {
-            Socket::Udp(udp) => udp.send(&message),
-            Socket::Unix(unix) => unix.send(&message),
-        };
-        if sent.is_err() {
-            // The next line connects anew.
-            self.socket.store(None);
+        // A socket that was connected before may tell of a line that nobody took, and a server that was started anew
+        // has another one: the second attempt is of this line.
+        if let Some(socket) = self.socket.load_full()
+            && socket.send(&message).is_ok()
+        {
+            return Ok(());
         }
-        sent.map(drop)
+        self.socket.store(None);
+        let socket = connect(&self.address)?;
+        socket.send(&message)?;
+        self.socket.store(Some(Arc::new(socket)));
+        Ok(())
     }
 
     fn message(&self, severity: u8, stamp: &Stamp, line: &[u8]) -> Vec<u8> {
@@ -160,6 +171,23 @@ mod tests {
             drop(server);
             std::fs::remove_file(&path).expect("removed");
         }
+    }
+
+    #[test]
+    fn a_line_arrives_though_the_one_before_was_refused() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        let address = server.local_addr().expect("bound");
+        let sender =
+            SyslogSender::new(&syslog(SyslogServer::Udp(address.to_string()), true), "web").expect("an address");
+        assert_eq!(sender.name(), address.to_string());
+        drop(server);
+        // The system takes a line for a port that is closed, and tells of it when the next one is sent.
+        sender.send(6, &stamp(), b"refused").expect("taken");
+        let server = UdpSocket::bind(address).expect("bound again");
+        sender.send(6, &stamp(), b"next").expect("sent");
+        let mut buffer = [0; 200];
+        let len = server.recv(&mut buffer).expect("received");
+        assert!(buffer[..len].ends_with(b"next"));
     }
 
     #[test]

@@ -10,9 +10,10 @@ use crate::access::{FORBIDDEN_TEXT, Peer, Verdict, check};
 use crate::auth::{self, AuthError, Claim};
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::limit::{LimitReq, ReqVerdict, excess_text, limit_conn, limit_req};
+use crate::limit::{CONN_KEY_BYTES_MAX, LimitReq, REQ_KEY_BYTES_MAX, ReqVerdict, excess_text, limit_conn, limit_req};
 use crate::realip::{self, Trusted};
 
+use super::auth_request::Ask;
 use super::route::Entrance;
 use super::{Step, Synth};
 
@@ -48,18 +49,19 @@ pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
     }
 }
 
-/// Asks `limit_conn` and `limit_req`, once a request. `None` lets it pass.
+/// Asks `limit_req` and `limit_conn`, once a request. `None` lets it pass. One that is delayed holds no connection
+/// limit meanwhile, as in nginx.
 pub fn limits(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let texts = &cx.site().locations[ex.location].texts;
-    if !ex.limited.0 && !texts.limit_conns.is_empty() {
-        ex.limited.0 = true;
-        if let Some(step) = limit_connections(ex, cx) {
+    if !ex.limited.1 && !texts.limit_reqs.is_empty() {
+        ex.limited.1 = true;
+        if let Some(step) = limit_requests(ex, cx) {
             return Some(step);
         }
     }
-    if !ex.limited.1 && !texts.limit_reqs.is_empty() {
-        ex.limited.1 = true;
-        return limit_requests(ex, cx);
+    if !ex.limited.0 && !texts.limit_conns.is_empty() {
+        ex.limited.0 = true;
+        return limit_connections(ex, cx);
     }
     None
 }
@@ -69,6 +71,9 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let loc = &site.locations[ex.location];
     let keys: Vec<Vec<u8>> =
         loc.texts.limit_conns.iter().map(|&(zone, _)| site.limit_conns[zone].key.value(ex, cx)).collect();
+    for (&(zone, _), key) in loc.texts.limit_conns.iter().zip(&keys) {
+        complain_of_length(key, CONN_KEY_BYTES_MAX, &site.limit_conns[zone].name, ex, cx);
+    }
     let limits = loc
         .texts
         .limit_conns
@@ -77,7 +82,9 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         .map(|(&(zone, most), key)| (&site.limit_conns[zone].state, &key[..], most));
     match limit_conn(limits) {
         Ok(guards) => {
-            ex.limit_conn_status = Some("PASSED");
+            // Where no limit was about it, another location may ask again.
+            ex.limited.0 = !guards.is_empty();
+            ex.limit_conn_status = (!guards.is_empty()).then_some("PASSED");
             ex.guards = guards;
             None
         }
@@ -101,6 +108,9 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let loc = &site.locations[ex.location];
     let keys: Vec<Vec<u8>> =
         loc.texts.limit_reqs.iter().map(|&(zone, ..)| site.limit_reqs[zone].key.value(ex, cx)).collect();
+    for (&(zone, ..), key) in loc.texts.limit_reqs.iter().zip(&keys) {
+        complain_of_length(key, REQ_KEY_BYTES_MAX, &site.limit_reqs[zone].name, ex, cx);
+    }
     let limits: Vec<LimitReq<'_>> = loc
         .texts
         .limit_reqs
@@ -112,7 +122,10 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let how = if dry { ", dry run" } else { "" };
     let name = |which: usize| &site.limit_reqs[loc.texts.limit_reqs[which].0].name;
     match limit_req(&limits, cx.now()) {
-        ReqVerdict::Unlimited => None,
+        ReqVerdict::Unlimited => {
+            ex.limited.1 = false;
+            None
+        }
         ReqVerdict::Pass => {
             ex.limit_req_status = Some("PASSED");
             None
@@ -143,6 +156,22 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     }
 }
 
+/// A key that is too long is not limited, which is worth knowing.
+fn complain_of_length(key: &[u8], bytes_max: usize, zone: &str, ex: &Exchange, cx: &Cx) {
+    if key.len() > bytes_max {
+        let key = String::from_utf8_lossy(key);
+        let told = format_args!("the value of the key of zone \"{zone}\" is more than {bytes_max} bytes: \"{key}\"");
+        cx.local.logs.error(cx, ex, LogLevel::Error, told);
+    }
+}
+
+/// The client has left while its request waited.
+pub fn left(ex: &mut Exchange, cx: &Cx) -> Step {
+    cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection"));
+    ex.out.status = 499;
+    Step::Abort
+}
+
 fn one_less(level: LogLevel) -> LogLevel {
     match level {
         LogLevel::Emerg | LogLevel::Alert | LogLevel::Crit | LogLevel::Error => LogLevel::Warn,
@@ -153,21 +182,35 @@ fn one_less(level: LogLevel) -> LogLevel {
     }
 }
 
-/// `allow`, `deny` and `auth_basic`, joined by `satisfy`. `None` lets the request pass.
+/// `allow`, `deny`, `auth_basic` and `auth_request`, joined by `satisfy`. `None` lets the request pass.
 pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let loc = &cx.site().locations[ex.location];
+    let asks = loc.auth_request.is_some() && !ex.auth_asked;
+    if ex.authorized {
+        return asks.then(|| Step::Ask(Box::new(Ask { refused: None })));
+    }
     let by_address = check(&loc.settings.access, peer(ex));
     let any = loc.settings.satisfy_any;
-    match by_address {
+    let is_denied = match by_address {
         Verdict::Allowed if any => return None,
         Verdict::Denied if !any => return Some(forbidden(ex, cx)),
-        Verdict::Allowed | Verdict::Denied | Verdict::NoRule => {}
-    }
-    match password(ex, cx) {
+        Verdict::Denied => true,
+        Verdict::Allowed | Verdict::NoRule => false,
+    };
+    let refused = match password(ex, cx) {
+        Some(Asked::Granted) if any => return None,
         Some(Asked::Granted) => None,
+        Some(Asked::Not(step @ Step::Verify(_))) => return Some(step),
+        Some(Asked::Not(step)) if !any => return Some(step),
         Some(Asked::Not(step)) => Some(step),
-        None if by_address == Verdict::Denied => Some(forbidden(ex, cx)),
+        // Whether it stays so is said by who is asked last.
+        None if is_denied && asks => Some(Step::Synth(Synth::Status(403))),
+        None if is_denied => Some(forbidden(ex, cx)),
         None => None,
+    };
+    match asks {
+        true => Some(Step::Ask(Box::new(Ask { refused }))),
+        false => refused,
     }
 }
 
@@ -212,9 +255,18 @@ pub async fn verify(verification: Verification, ex: &mut Exchange, cx: &Cx) -> S
     match tokio::task::spawn_blocking(move || claim.verify()).await {
         Ok(Ok(_)) => {
             ex.authorized = true;
+            // With `satisfy any` one is enough.
+            ex.auth_asked |= cx.site().locations[ex.location].settings.satisfy_any;
             Step::Route(Entrance::Limits)
         }
-        Ok(Err(error)) => refused(&error, &realm, ex, cx),
+        Ok(Err(error)) => {
+            let step = refused(&error, &realm, ex, cx);
+            let loc = &cx.site().locations[ex.location];
+            match loc.settings.satisfy_any && loc.auth_request.is_some() && !ex.auth_asked {
+                true => Step::Ask(Box::new(Ask { refused: Some(step) })),
+                false => step,
+            }
+        }
         Err(_) => Step::Synth(Synth::Status(500)),
     }
 }

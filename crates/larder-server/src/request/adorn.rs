@@ -30,33 +30,71 @@ pub fn replaces(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"last-modified") || name.eq_ignore_ascii_case(b"etag")
 }
 
-/// `add_header`.
+/// `add_header`, in order: a value may refer to a field that has been added before it.
 pub fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
-    let mut added = Vec::new();
-    each_added(loc, status, ex, cx, |name, value| added.push((name.to_vec(), value.to_vec())));
-    for (name, value) in added {
-        // These two take the place of what is there, even by nothing; other fields are added to it
-        // (ngx_http_headers_filter).
-        match (replaces(&name), value.is_empty()) {
-            (true, true) => {
-                ex.out.fields.remove(&String::from_utf8_lossy(&name));
-            }
-            (true, false) => ex.out.fields.set(&String::from_utf8_lossy(&name), &value),
-            (false, true) => {}
-            (false, false) => ex.out.fields.push(&name, &value),
+    for (name, text, always) in &loc.texts.add_headers {
+        if *always || is_adorned(status) {
+            let value = text.value(ex, cx);
+            add_one(name, &value, ex);
         }
     }
 }
 
-/// `add_trailer`, as the client's protocol writes it.
+/// The dates and tags of `add_header` alone, where they take the place of those that conditions are about.
+pub fn add_validators(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<u64> {
+    let mut last_modified = last_modified;
+    for (name, text, always) in &loc.texts.add_headers {
+        if replaces(name) && (*always || is_adorned(ex.out.status)) {
+            let value = text.value(ex, cx);
+            add_one(name, &value, ex);
+            if name.eq_ignore_ascii_case(b"last-modified") {
+                last_modified = larder_http::parse_date(&value);
+            }
+        }
+    }
+    last_modified
+}
+
+fn add_one(name: &[u8], value: &[u8], ex: &mut Exchange) {
+    // These two take the place of what is there, even by nothing; other fields are added to it
+    // (ngx_http_headers_filter).
+    match (replaces(name), value.is_empty()) {
+        (true, true) => {
+            ex.out.fields.remove(&String::from_utf8_lossy(name));
+        }
+        (true, false) => ex.out.fields.set(&String::from_utf8_lossy(name), value),
+        (false, true) => {}
+        (false, false) => ex.out.fields.push(name, value),
+    }
+}
+
+/// Whether there are trailers for the status, so that a body is sent in chunks for their sake. They may turn out to be
+/// empty when it has gone.
+pub fn has_trailers(loc: &Loc, status: u16) -> bool {
+    loc.texts.add_trailers.iter().any(|(_, _, always)| *always || is_adorned(status))
+}
+
+/// `add_trailer`, as the client's protocol writes it, with the values of now.
 pub fn trailers(loc: &Loc, status: u16, wire: Wire, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
+    if !has_trailers(loc, status) {
+        return Vec::new();
+    }
     let mut out = Vec::new();
+    ex.by_modules.trailers = Some(Box::default());
     for (name, text, always) in &loc.texts.add_trailers {
         if *always || is_adorned(status) {
-            text.with(ex, cx, |_, value| match wire {
-                _ if value.is_empty() => {}
-                Wire::Lines => append_line(name, value, &mut out),
-                Wire::Block => append_field(name, value, &mut out),
+            text.with(ex, cx, |ex, value| {
+                if value.is_empty() {
+                    return;
+                }
+                match wire {
+                    Wire::Lines => append_line(name, value, &mut out),
+                    Wire::Block => append_field(name, value, &mut out),
+                }
+                // What follows may refer to it.
+                if let Some(made) = &mut ex.by_modules.trailers {
+                    made.push(name, value);
+                }
             });
         }
     }
@@ -71,9 +109,9 @@ pub fn add_expires(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx:
     }
     let parsed;
     let expires = match (configured, &loc.texts.expires) {
-        (Expires::Variable(_), Some(text)) => {
+        (Expires::Variable(_, modified), Some(text)) => {
             let value = text.value(ex, cx);
-            match larder_conf::parse_expires(&String::from_utf8_lossy(&value), false) {
+            match larder_conf::parse_expires(&String::from_utf8_lossy(&value), *modified) {
                 Ok(Some(expires)) => {
                     parsed = expires;
                     &parsed
@@ -81,7 +119,7 @@ pub fn add_expires(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx:
                 Ok(None) | Err(_) => return,
             }
         }
-        (Expires::Variable(_), None) => return,
+        (Expires::Variable(..), None) => return,
         (fixed, _) => fixed,
     };
     let now = cx.now().secs();
@@ -101,7 +139,7 @@ pub fn add_expires(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx:
             let passed = cx.local.logs.seconds_of_local_day(cx.now());
             dated(now, i64::from((u64::from(*second) + day - passed) as u32 % day as u32))
         }
-        Expires::Variable(_) => return,
+        Expires::Variable(..) => return,
     };
     ex.out.fields.set("Expires", date.as_bytes());
     ex.out.fields.set("Cache-Control", control.as_bytes());
@@ -141,38 +179,6 @@ pub fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
     }
     url.extend_from_slice(location);
     ex.out.fields.set("Location", &url);
-}
-
-/// `charset`: added to a type that is listed and names none.
-pub fn add_configured_charset(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
-    let Some(charset) = &loc.texts.charset else { return };
-    if ex.out.fields.contains("Content-Encoding") && !ex.attempts.is_empty() {
-        return;
-    }
-    let Some(content_type) = ex.out.fields.get_known(Known::ContentType) else { return };
-    // As nginx: a browser may keep the charset of a redirect for the page it leads to.
-    if matches!(ex.out.status, 301 | 302) {
-        return;
-    }
-    let bare = content_type.split(|&byte| byte == b';').next().unwrap_or(b"").trim_ascii();
-    let types = &loc.settings.charset_types;
-    if !types.iter().any(|listed| listed == "*" || listed.as_bytes().eq_ignore_ascii_case(bare)) {
-        return;
-    }
-    let charset = charset.value(ex, cx);
-    if !charset.is_empty() && charset != b"off" {
-        add_charset(&charset, ex);
-    }
-}
-
-/// Adds `; charset=` to a Content-Type that has none.
-pub fn add_charset(charset: &[u8], ex: &mut Exchange) {
-    let Some(content_type) = ex.out.fields.get_known(Known::ContentType) else { return };
-    if content_type.windows(8).any(|window| window.eq_ignore_ascii_case(b"charset=")) {
-        return;
-    }
-    let value = [content_type, b"; charset=", charset].concat();
-    ex.out.fields.set("Content-Type", &value);
 }
 
 /// `Cache-Status` (RFC 9211): hit or why it was forwarded, the time left, and the reason in nginx's word.

@@ -1,27 +1,37 @@
-//! The body of a request: read whole before an origin is asked, into memory, then into an unlinked file.
+//! The body of a request: read whole before an origin is asked, into memory, then into a file; or begun only, when it
+//! is to go to the origin as it comes.
 
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use larder_conf::model::LogLevel;
-use larder_http::{ChunkedDecoder, Version};
+use larder_conf::model::{BodyInFile, LogLevel};
+use larder_http::{ChunkedDecoder, Known, Version};
 
 use crate::conn::h2::Handle;
 use crate::conn::{Inbound, Io, ReadError};
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
-use crate::tempfile;
+use crate::site::Protocol;
+use crate::tempfile::{self, Place, Stay, Temp};
 
-use super::{Step, Synth, route};
+use super::feed::Feed;
+use super::{Step, Synth, lookup, route};
 
 /// Where a body goes: memory until it is too large, then a file.
 struct Sink {
     memory: Vec<u8>,
-    file: Option<std::fs::File>,
+    file: Option<Temp>,
     memory_bytes_max: usize,
     written: u64,
+}
+
+/// Whether a body of no bytes is read all the same: it was announced, and somebody waits for the word to send it, or
+/// wants it in a file.
+pub fn is_read_though_empty(ex: &Exchange, cx: &Cx) -> bool {
+    ex.head.fields.contains_known(Known::ContentLength)
+        && (route::expects_continue(ex)
+            || cx.site().locations[ex.location].settings.client_body_in_file_only != BodyInFile::Off)
 }
 
 /// Reads the body, then lets the handler answer.
@@ -29,7 +39,6 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
     let RequestBody::Unread(announced) = ex.body else { return Step::Handle };
     // As nginx, we send no 100 by HTTP/2, whose windows say already how much may be sent.
     if let Inbound::Connection(io) = from
-        && announced != Some(0)
         && route::expects_continue(ex)
         && ex.head.version == Version::Http11
         && !io.has_pending()
@@ -37,47 +46,122 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
         // The client may be gone already; then the read below says so.
         let _ = io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
     }
-    let result = match (announced, &mut *from) {
-        (Some(bytes), from) => read_length(bytes, ex, cx, from).await,
-        (None, Inbound::Connection(io)) => read_chunked(ex, cx, io).await,
-        (None, Inbound::Stream(handle)) => read_to_end(ex, cx, handle).await,
+    let result = match passes(announced, ex, cx) {
+        true => begin(announced, ex, cx, from),
+        false => read_whole(announced, ex, cx, from).await,
     };
     match result {
         Ok(body) => {
             ex.body = body;
             Step::Handle
         }
-        Err(Refused::Status(status, why)) => {
-            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{why}"));
-            ex.keep_alive = false;
-            ex.body_refused = true;
-            ex.body = RequestBody::None;
-            Step::Synth(Synth::Status(status))
-        }
-        Err(Refused::Gone) => {
-            cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection"));
-            ex.out.status = 400;
-            Step::Abort
-        }
+        Err(refused) => refused.step(ex, cx),
     }
 }
 
-enum Refused {
-    Status(u16, String),
+/// Whether the body goes to the origin as it comes. An origin that is asked by HTTP/1.0 is told how long it is.
+fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
+    let Some(policy) = lookup::policy(ex, cx) else { return false };
+    let model = &policy.settings.model;
+    let takes = match &policy.protocol {
+        Protocol::FastCgi(_) => true,
+        Protocol::Http(parts) => parts.body.is_none() && (announced.is_some() || parts.http_1_1),
+    };
+    !model.request_buffering && model.pass_request_body && takes
+}
+
+/// Begins a body that is passed on. One that is here already, and would be kept in memory, is read.
+fn begin(announced: Option<u64>, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
+    let settings = &cx.site().locations[ex.location].settings;
+    let mut feed = Feed::new(announced, from, settings.client_max_body_bytes, settings.client_body_timeout);
+    match feed.begin(from, settings.client_body_buffer_bytes)? {
+        Some(whole) => {
+            ex.chunk_bytes = feed.framing_bytes();
+            Ok(RequestBody::Memory(whole))
+        }
+        None => Ok(RequestBody::Passing(Box::new(feed))),
+    }
+}
+
+async fn read_whole(
+    announced: Option<u64>,
+    ex: &mut Exchange,
+    cx: &Cx,
+    from: &mut Inbound<'_>,
+) -> Result<RequestBody, Refused> {
+    match (announced, from) {
+        // A stream of nothing has an end as well, and the client is still to say so.
+        (None | Some(0), Inbound::Stream(handle)) => read_to_end(ex, cx, handle).await,
+        (Some(bytes), from) => read_length(bytes, ex, cx, from).await,
+        (None, Inbound::Connection(io)) => read_chunked(ex, cx, io).await,
+        (None, Inbound::Watched(_) | Inbound::Inside(_) | Inbound::Nobody) => Err(Refused::Gone),
+    }
+}
+
+/// Why a body is not taken.
+pub enum Refused {
+    /// It gets an answer; the log is told why, at this level.
+    Status(u16, LogLevel, String),
+    /// The client has left.
     Gone,
+    /// The client has left, and nobody else waits for the answer of the origin.
+    Unwanted,
+}
+
+impl Refused {
+    /// It is larger than `client_max_body_size`, though that was not announced.
+    pub fn too_large(what: &str, bytes: u64) -> Self {
+        let why = format!("client intended to send too large {what}: {bytes} bytes");
+        Self::Status(413, LogLevel::Error, why)
+    }
+
+    /// Its chunks are none.
+    pub fn bad_chunks() -> Self {
+        Self::Status(400, LogLevel::Error, "client sent invalid chunked body".to_owned())
+    }
+
+    /// It cannot be kept.
+    fn failed(what: &str, error: &std::io::Error) -> Self {
+        Self::Status(500, LogLevel::Error, format!("{what} ({error})"))
+    }
+
+    /// Ends the request.
+    pub fn step(self, ex: &mut Exchange, cx: &Cx) -> Step {
+        match self {
+            Self::Status(status, level, why) => {
+                cx.local.logs.error(cx, ex, level, format_args!("{why}"));
+                ex.keep_alive = false;
+                ex.body_refused = true;
+                ex.body = RequestBody::None;
+                Step::Synth(Synth::Status(status))
+            }
+            Self::Gone => {
+                cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection"));
+                ex.out.status = 400;
+                Step::Abort
+            }
+            Self::Unwanted => {
+                let what = "client prematurely closed connection, so upstream connection is closed too";
+                cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{what}"));
+                ex.out.status = 499;
+                Step::Abort
+            }
+        }
+    }
 }
 
 impl From<ReadError> for Refused {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::TimedOut => Self::Status(408, "client timed out".to_owned()),
+            ReadError::TimedOut => Self::Status(408, LogLevel::Info, "client timed out".to_owned()),
+            ReadError::WrongLength => Self::Status(400, LogLevel::Info, error.to_string()),
             ReadError::Closed | ReadError::Io(_) => Self::Gone,
         }
     }
 }
 
 async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
-    let mut sink = sink(ex, cx);
+    let mut sink = sink(ex, cx)?;
     let timeout = cx.site().locations[ex.location].settings.client_body_timeout;
     let mut left = bytes;
     while left > 0 {
@@ -89,7 +173,7 @@ async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<
 }
 
 async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<RequestBody, Refused> {
-    let mut sink = sink(ex, cx);
+    let mut sink = sink(ex, cx)?;
     let settings = &cx.site().locations[ex.location].settings;
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
     let mut decoder = ChunkedDecoder::new();
@@ -97,13 +181,12 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
         let piece = io.read_some(usize::MAX, timeout).await?;
         let mut at = 0;
         while at < piece.len() {
-            let decoded = decoder
-                .decode(&piece[at..])
-                .map_err(|_| Refused::Status(400, "client sent invalid chunked body".to_owned()))?;
+            let decoded = decoder.decode(&piece[at..]).map_err(|_| Refused::bad_chunks())?;
             let data = &piece[at..][decoded.data.clone()];
             sink.check(limit, data, "chunked body")?;
             sink.append(data, ex, cx)?;
             at += decoded.consumed;
+            ex.chunk_bytes += (decoded.consumed - data.len()) as u64;
             if decoded.done {
                 io.unread(&piece[at..]);
                 return Ok(sink.finish());
@@ -120,40 +203,70 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
 
 /// A body of HTTP/2 whose length was not announced: it ends where its stream does.
 async fn read_to_end(ex: &mut Exchange, cx: &Cx, handle: &Handle) -> Result<RequestBody, Refused> {
-    let mut sink = sink(ex, cx);
+    let mut sink = sink(ex, cx)?;
     let settings = &cx.site().locations[ex.location].settings;
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
     while let Some(piece) = handle.read(timeout).await? {
-        sink.check(limit, &piece, "body")?;
+        sink.check(limit, &piece, "chunked body")?;
         sink.append(&piece, ex, cx)?;
     }
     Ok(sink.finish())
 }
 
-fn sink(ex: &Exchange, cx: &Cx) -> Sink {
+fn sink(ex: &mut Exchange, cx: &Cx) -> Result<Sink, Refused> {
     let settings = &cx.site().locations[ex.location].settings;
-    Sink { memory: Vec::new(), file: None, memory_bytes_max: settings.client_body_buffer_bytes, written: 0 }
+    let mut sink =
+        Sink { memory: Vec::new(), file: None, memory_bytes_max: settings.client_body_buffer_bytes, written: 0 };
+    match settings.client_body_in_file_only {
+        BodyInFile::Off => {}
+        BodyInFile::On => sink.file = Some(named(Stay::ForGood, ex, cx)?),
+        BodyInFile::Clean => sink.file = Some(named(Stay::WhileNeeded, ex, cx)?),
+    }
+    Ok(sink)
+}
+
+/// Where the files of this location are made.
+fn place(ex: &Exchange, cx: &Cx) -> Place {
+    let settings = &cx.site().locations[ex.location].settings;
+    match &settings.client_body_temp_path {
+        Some(dir) => Place { dir: dir.clone(), levels: settings.client_body_temp_levels },
+        None => Place { dir: tempfile::SYSTEM_DIR.into(), levels: [0; 3] },
+    }
+}
+
+/// A file that has its name from the beginning. There is no second choice of its folder, as others look for it there.
+fn named(stay: Stay, ex: &mut Exchange, cx: &Cx) -> Result<Temp, Refused> {
+    let place = place(ex, cx);
+    let temp = tempfile::create_named(&place, stay).map_err(|error| {
+        let dir = place.dir.display();
+        Refused::failed(&format!("cannot make a file for the request body in \"{dir}\""), &error)
+    })?;
+    let path = temp.path().unwrap_or(&place.dir).display();
+    cx.local.logs.error(
+        cx,
+        ex,
+        LogLevel::Notice,
+        format_args!("a client request body is buffered to a temporary file {path}"),
+    );
+    Ok(temp)
 }
 
 impl Sink {
     /// Refuses a body that gets larger than `client_max_body_size`.
     fn check(&self, limit: Option<u64>, more: &[u8], what: &str) -> Result<(), Refused> {
         let bytes = self.written + more.len() as u64;
-        if limit.is_some_and(|limit| bytes > limit) {
-            return Err(Refused::Status(413, format!("client intended to send too large {what}: {bytes} bytes")));
+        match limit.is_some_and(|limit| bytes > limit) {
+            true => Err(Refused::too_large(what, bytes)),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn append(&mut self, data: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<(), Refused> {
         self.written += data.len() as u64;
         if self.file.is_none() && self.memory.len() + data.len() > self.memory_bytes_max {
-            let dir = cx.site().locations[ex.location].settings.client_body_temp_path.clone();
-            let system = Path::new(tempfile::SYSTEM_DIR);
-            let temp = tempfile::create(dir.as_deref().unwrap_or(system), system).map_err(|error| {
-                Refused::Status(500, format!("cannot make a temporary file for the request body ({error})"))
-            })?;
-            if let Some(fallback) = &temp.fallback {
+            let (temp, fallback) = tempfile::create(&place(ex, cx), Path::new(tempfile::SYSTEM_DIR))
+                .map_err(|error| Refused::failed("cannot make a temporary file for the request body", &error))?;
+            if let Some(fallback) = &fallback {
                 cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("{fallback}"));
             }
             cx.local.logs.error(
@@ -162,7 +275,7 @@ impl Sink {
                 LogLevel::Warn,
                 format_args!("a client request body is buffered to a temporary file"),
             );
-            self.file = Some(temp.file);
+            self.file = Some(temp);
             let memory = std::mem::take(&mut self.memory);
             self.write(&memory)?;
         }
@@ -176,16 +289,15 @@ impl Sink {
     }
 
     fn write(&mut self, data: &[u8]) -> Result<(), Refused> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        file.write_all(data).map_err(|error| {
-            Refused::Status(500, format!("writing the request body to a temporary file failed ({error})"))
-        })
+        let Some(temp) = &self.file else { return Ok(()) };
+        (&**temp.file())
+            .write_all(data)
+            .map_err(|error| Refused::failed("writing the request body to a temporary file failed", &error))
     }
 
     fn finish(self) -> RequestBody {
         match self.file {
-            Some(file) => RequestBody::File(Arc::new(file), self.written),
-            None if self.memory.is_empty() => RequestBody::None,
+            Some(temp) => RequestBody::File(std::sync::Arc::new(temp), self.written),
             None => RequestBody::Memory(Bytes::from(self.memory)),
         }
     }

@@ -127,6 +127,13 @@ pub fn takes(coding: Coding, ex: &Exchange, cx: &Cx) -> bool {
         && (coding != Coding::Gzip || gzip_allowed(&ex.out.fields, &loc.settings.compression, loc, ex))
 }
 
+/// `gunzip` for a body that is put into another, or that others are put into: it is restored whatever the client takes.
+pub fn restored_for_parts(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
+    let config = &cx.site().locations[ex.location].settings.compression;
+    let coded = facts.fields.get_known(Known::ContentEncoding).filter(|_| config.gunzip && facts.length != Some(0));
+    coded.and_then(Coding::parse).map_or(Choice::AsItIs, Choice::Restore)
+}
+
 /// `gunzip`: a body that came compressed is restored for a client that cannot.
 fn restore(coded: &[u8], facts: &Facts<'_>, config: &Compression, loc: &Loc, ex: &Exchange) -> Choice {
     let coding = Coding::parse(coded).filter(|_| config.gunzip && facts.length != Some(0));
@@ -249,6 +256,9 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
         Content::Object(object) => object,
         _ => return Ok(response),
     };
+    if crate::filter::may_change(loc, &object.fields, cx) {
+        return Ok(response);
+    }
     let Some(length) = object.body.whole().map(|whole| whole.len()) else { return Ok(response) };
     let facts = Facts { status: object.status, fields: &object.fields, length: Some(length) };
     ex.choice = choose(&facts, ex, cx);
@@ -342,6 +352,11 @@ pub fn adapt(fields: &mut Fields, choice: Choice) {
         Choice::Restore(_) => drop(fields.remove("Content-Encoding")),
     }
     fields.remove("Accept-Ranges");
+    weaken_etag(fields);
+}
+
+/// Makes the entity tag weak, as of a body that is not the same byte for byte.
+pub fn weaken_etag(fields: &mut Fields) {
     if let Some(weak) = fields.get_known(Known::Etag).and_then(weakened) {
         if weak.is_empty() {
             fields.remove("ETag");

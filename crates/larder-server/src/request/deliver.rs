@@ -16,13 +16,15 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::files::conditional::{self, Condition};
 use crate::files::ranges::{self, Multipart, Plan as RangePlan};
+use crate::filter::charset::Table;
+use crate::filter::{self, Filters};
 use crate::site::Loc;
 
 use super::compress::{self, Choice, Facts};
 use super::recode::Recoder;
 use super::slice::Slices;
 use super::wire::{HeadWriter, Wire};
-use super::{Content, Ranges, Response, Step, Synth, adorn, lookup, response_fields};
+use super::{Content, Ranges, Response, Step, Synth, adorn, edits, lookup, old_browsers, response_fields};
 
 /// A response whose head has been serialised; this is what follows it.
 pub enum Outgoing {
@@ -48,8 +50,6 @@ pub enum Outgoing {
         recoder: Box<Recoder>,
         /// Whether it goes in chunks.
         chunked: bool,
-        /// As of [`Outgoing::Stream`].
-        trailers: Vec<u8>,
     },
     /// What an origin sends; with chunks, or else as it is.
     Stream {
@@ -59,12 +59,9 @@ pub enum Outgoing {
         range: Range<u64>,
         /// Whether it goes in chunks.
         chunked: bool,
-        /// Trailer fields after the last chunk, serialised.
-        trailers: Vec<u8>,
     },
-    /// A body of known length with what follows it: the end of its one chunk and the trailers, or for HTTP/2 the
-    /// trailers' field block.
-    Trailed(Box<Outgoing>, Vec<u8>),
+    /// A body of known length that trailers follow; in HTTP/1 it is one chunk, whose head has gone out.
+    Trailed(Box<Outgoing>),
     /// A page in slices.
     Slices(Box<Slices>),
     /// Several ranges, each with a head of its own, and the closing boundary.
@@ -152,9 +149,12 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
         }
     }
     let asked = ex.head.fields.get_known(Known::Range).filter(|_| {
-        // A body that is compressed on its way goes whole, whatever part is asked for.
+        // A body that is compressed or rewritten on its way goes whole, whatever part is asked for.
         let facts = Facts { status: 200, fields: &ex.out.fields, length: length(&response.content) };
-        response.ranges != Ranges::No && compress::choose(&facts, ex, cx).shape().is_none()
+        let loc = &cx.site().locations[ex.location];
+        response.ranges != Ranges::No
+            && compress::choose(&facts, ex, cx).shape().is_none()
+            && !filter::substitutes(loc, ex, length(&response.content))
     });
     if let (Some(asked), Some(total)) = (asked, length(&response.content))
         && settings.max_ranges != Some(0)
@@ -173,7 +173,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
 fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Option<Quick> {
     let loc = &cx.site().locations[ex.location];
     let policy = lookup::policy(ex, cx)?;
-    if !loc.texts.add_trailers.is_empty() || ex.accel_fields.is_some() {
+    if !loc.texts.add_trailers.is_empty() || ex.accel_fields.is_some() || loc.texts.modules.changes_responses {
         return None;
     }
     let wire = Wire::of(ex.head.version);
@@ -203,6 +203,8 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
     if asks_for_part(ex) {
         return None;
     }
+    // The stored answer to a HEAD has no body, and says how long it would be.
+    let len = if ex.is_head() && len == 0 { super::fetch::announced(&object.fields).unwrap_or(0) } else { len };
     ex.out.status = 200;
     settle_connection(ex, cx);
     let mut head = HeadWriter::new(out, wire);
@@ -251,7 +253,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         // The date of an error page says nothing about what was asked for.
         ex.out.fields.remove("Last-Modified");
     }
-    adorn::add_configured_charset(loc, ex, cx);
+    let charset = filter::charset::settle(loc, ex, cx);
     if conditional && ex.out.status == 200 {
         match conditional::decide(
             &ex.head.fields,
@@ -265,20 +267,33 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
                 ex.out.status = 304;
                 ex.out.reason.clear();
                 ex.out.fields.remove("Content-Type");
+                ex.out.bare_type.clear();
                 ex.out.fields.remove("Accept-Ranges");
                 content = Content::Nothing;
             }
         }
     }
-    let (mut content, recoder) = recode(content, ex, cx);
-    let which = if ex.choice.shape().is_some() { Ranges::No } else { which };
-    let total = if recoder.is_some() { None } else { length(&content) };
+    if !loc.texts.edits.response.is_empty() {
+        edits::response(loc, ex, cx);
+    }
+    let (mut content, recoding) = recode(content, charset, ex, cx);
+    let keeps_length = matches!(recoding, Recoding::None | Recoding::InPlace(_));
+    let which = if ex.choice.shape().is_some() || !keeps_length { Ranges::No } else { which };
+    let total = if keeps_length { length(&content) } else { None };
+    let total = match &content {
+        Content::Object(object) if total == Some(0) && ex.is_head() => {
+            super::fetch::announced(&object.fields).or(total)
+        }
+        _ => total,
+    };
     let mut part = 0..total.unwrap_or(u64::MAX);
     let mut parts = None;
     if ex.out.status == 200 && which != Ranges::No {
-        let asked = ex.head.fields.get_known(Known::Range).filter(|_| loc.settings.max_ranges != Some(0));
-        let applies = asked.is_some()
-            && conditional::range_applies(&ex.head.fields, last_modified, ex.out.fields.get_known(Known::Etag));
+        let asks = ex.head.fields.contains_known(Known::Range) && loc.settings.max_ranges != Some(0);
+        let last_modified = if asks { adorn::add_validators(loc, last_modified, ex, cx) } else { last_modified };
+        let asked = ex.head.fields.get_known(Known::Range).filter(|_| asks);
+        let applies =
+            asks && conditional::range_applies(&ex.head.fields, last_modified, ex.out.fields.get_known(Known::Etag));
         let announces = which == Ranges::Announced;
         if announces && loc.settings.max_ranges != Some(0) {
             ex.out.fields.set("Accept-Ranges", b"bytes");
@@ -299,6 +314,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
                     ex.out.status = 206;
                     ex.out.reason.clear();
                     ex.out.fields.remove("Accept-Ranges");
+                    ex.out.fields.remove("Content-Range");
                     ex.out.fields.set("Content-Type", multipart.content_type.as_bytes());
                     part = 0..multipart.len;
                     parts = Some(multipart);
@@ -312,8 +328,8 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         ex.out.fields.remove("Content-Type");
     }
     let wire = Wire::of(ex.head.version);
-    let trailers = adorn::trailers(loc, status, wire, ex, cx);
-    let is_trailed = !trailers.is_empty() && total.is_some() && parts.is_none() && !bodiless && !ex.is_head();
+    let is_trailed =
+        adorn::has_trailers(loc, status) && total.is_some() && parts.is_none() && !bodiless && !ex.is_head();
     // In HTTP/1 trailers follow chunks, so they make a body of known length go in one.
     let in_one_chunk = is_trailed && chunks_allowed(loc, ex);
     let known = match total {
@@ -323,6 +339,9 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         Some(_) => Some(part.end - part.start),
         None => None,
     };
+    if loc.texts.modules.changes_responses {
+        crate::modules::userid::add(ex, cx);
+    }
     adorn::add_expires(loc, last_modified, ex, cx);
     adorn::absolute_location(loc, ex, cx);
     settle_connection(ex, cx);
@@ -334,6 +353,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     }
     ex.out.length = known;
     ex.out.chunked = chunked || in_one_chunk;
+    let before = out.len();
     let mut head = HeadWriter::new(out, wire);
     head.status(status, &ex.out.reason);
     write_server_and_date(&loc.settings, ex, cx, &mut head);
@@ -345,6 +365,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         head.field(b"Vary", b"Accept-Encoding");
     }
     adorn::add_configured(loc, status, ex, cx);
+    ex.out.bare_type.clear();
     for (name, value) in ex.out.fields.iter() {
         head.field(name, value);
     }
@@ -355,31 +376,51 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     };
     adorn::write_cache_status(object, loc, ex, cx, &mut head);
     head.end();
+    ex.out.head_bytes = (out.len() - before) as u64;
     if bodiless || ex.is_head() {
         return Outgoing::Nothing;
     }
     if let Content::Slices(slices) = &mut content {
-        let wanted = if recoder.is_some() { 0..slices.total() } else { part.clone() };
+        let wanted = if keeps_length { part.clone() } else { 0..slices.total() };
         slices.want(wanted, ex);
     }
     if in_one_chunk && part.end > part.start {
         append_hex(part.end - part.start, out);
         out.extend_from_slice(b"\r\n");
-        let end = [b"\r\n0\r\n", &trailers[..], b"\r\n"].concat();
-        return Outgoing::Trailed(Box::new(outgoing(content, part, None, false, Vec::new())), end);
+        return Outgoing::Trailed(Box::new(changed(outgoing(content, part, None, false), recoding, false)));
     }
     if in_one_chunk {
-        return Outgoing::Bytes([b"0\r\n", &trailers[..], b"\r\n"].concat().into());
+        return Outgoing::Bytes([b"0\r\n", &adorn::trailers(loc, status, wire, ex, cx)[..], b"\r\n"].concat().into());
     }
     if is_trailed && wire == Wire::Block {
-        return Outgoing::Trailed(Box::new(outgoing(content, part, None, false, Vec::new())), trailers);
+        return Outgoing::Trailed(Box::new(changed(outgoing(content, part, None, false), recoding, false)));
     }
-    match recoder {
-        None => outgoing(content, part, parts, chunked, trailers),
-        Some(recoder) => {
+    match recoding {
+        Recoding::None => outgoing(content, part, parts, chunked),
+        Recoding::InPlace(_) => changed(outgoing(content, part, parts, false), recoding, chunked),
+        Recoding::Anew(_) => {
             let all = 0..length(&content).unwrap_or(u64::MAX);
-            let body = Box::new(outgoing(content, all, None, false, Vec::new()));
-            Outgoing::Recoded { body, recoder: Box::new(recoder), chunked, trailers }
+            changed(outgoing(content, all, None, false), recoding, chunked)
+        }
+    }
+}
+
+/// What is done to a body as it passes.
+enum Recoding {
+    /// Nothing.
+    None,
+    /// Each byte stays in its place.
+    InPlace(Recoder),
+    /// Nobody knows how long it will be.
+    Anew(Recoder),
+}
+
+/// A body that is changed on its way.
+fn changed(body: Outgoing, recoding: Recoding, chunked: bool) -> Outgoing {
+    match recoding {
+        Recoding::None => body,
+        Recoding::InPlace(recoder) | Recoding::Anew(recoder) => {
+            Outgoing::Recoded { body: Box::new(body), recoder: Box::new(recoder), chunked }
         }
     }
 }
@@ -389,10 +430,21 @@ const AT_ONCE_BYTES_MAX: usize = 64 * 1024;
 
 /// Chooses the form of the body, and takes the one that is there; else says what makes it as it passes. The fields
 /// are those of that form from then on.
-fn recode(content: Content, ex: &mut Exchange, cx: &Cx) -> (Content, Option<Recoder>) {
-    let facts = Facts { status: ex.out.status, fields: &ex.out.fields, length: length(&content) };
+fn recode(content: Content, charset: Option<Arc<Table>>, ex: &mut Exchange, cx: &Cx) -> (Content, Recoding) {
+    let length = length(&content);
+    let facts = Facts { status: ex.out.status, fields: &ex.out.fields, length };
     ex.choice = compress::choose(&facts, ex, cx);
-    let Some(shape) = ex.choice.shape() else { return (content, None) };
+    let is_encoded = ex.out.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty());
+    let stays_encoded = is_encoded && !matches!(ex.choice, Choice::Restore(_));
+    let filters = match ex.composed {
+        // What was put together has been changed before, part by part.
+        Some(_) => Filters::default(),
+        None => Filters::choose(charset, length, stays_encoded, ex, cx),
+    };
+    if !filters.is_empty() {
+        return filtered(content, filters, ex, cx);
+    }
+    let Some(shape) = ex.choice.shape() else { return (content, Recoding::None) };
     let made = match &content {
         Content::Object(object) if object.body.whole().is_some() => match object.form(shape) {
             FormState::Ready(form) => {
@@ -402,7 +454,7 @@ fn recode(content: Content, ex: &mut Exchange, cx: &Cx) -> (Content, Option<Reco
             }
             FormState::Unwanted if matches!(ex.choice, Choice::Compress(_)) => {
                 ex.choice = Choice::AsItIsHere;
-                return (content, None);
+                return (content, Recoding::None);
             }
             FormState::None | FormState::Making(_) | FormState::NoRoom | FormState::Unwanted => None,
         },
@@ -413,19 +465,38 @@ fn recode(content: Content, ex: &mut Exchange, cx: &Cx) -> (Content, Option<Reco
         }
         _ => None,
     };
-    let (content, recoder) = match made {
-        Some(made) => (made, None),
+    let (content, recoding) = match made {
+        Some(made) => (made, Recoding::None),
         None => match Recoder::new(ex.choice, ex, cx) {
-            Some(recoder) => (content, Some(recoder)),
+            Some(recoder) => (content, Recoding::Anew(recoder)),
             // Without memory for it the body goes as it is.
             None => {
                 ex.choice = Choice::AsItIsHere;
-                return (content, None);
+                return (content, Recoding::None);
             }
         },
     };
     compress::adapt(&mut ex.out.fields, ex.choice);
-    (content, recoder)
+    (content, recoding)
+}
+
+/// The same for a body that filters change: it is restored before them and compressed after them, as it passes.
+fn filtered(content: Content, filters: Filters, ex: &mut Exchange, cx: &Cx) -> (Content, Recoding) {
+    let keeps_length = filters.keeps_length();
+    filters.adapt(&cx.site().locations[ex.location], &mut ex.out.fields);
+    if !keeps_length && !matches!(ex.choice, Choice::Restore(_)) {
+        // Whether it is worth compressing does not depend on a length that is not known.
+        ex.choice = compress::choose(&Facts { status: ex.out.status, fields: &ex.out.fields, length: None }, ex, cx);
+    }
+    let Some(recoder) = Recoder::with(filters, ex.choice, ex, cx) else {
+        // Without memory for it the body goes as it is.
+        ex.choice = Choice::AsItIsHere;
+        return (content, Recoding::None);
+    };
+    compress::adapt(&mut ex.out.fields, ex.choice);
+    let recoding =
+        if keeps_length && ex.choice.shape().is_none() { Recoding::InPlace(recoder) } else { Recoding::Anew(recoder) };
+    (content, recoding)
 }
 
 /// Whether this response may go in chunks.
@@ -437,13 +508,7 @@ fn append_hex(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{number:x}").as_bytes());
 }
 
-fn outgoing(
-    content: Content,
-    part: Range<u64>,
-    parts: Option<Multipart>,
-    chunked: bool,
-    trailers: Vec<u8>,
-) -> Outgoing {
+fn outgoing(content: Content, part: Range<u64>, parts: Option<Multipart>, chunked: bool) -> Outgoing {
     match (content, parts) {
         (Content::Empty | Content::Nothing, _) => Outgoing::Nothing,
         (Content::Bytes(bytes), None) => Outgoing::Bytes(bytes.slice(part.start as usize..part.end as usize)),
@@ -454,13 +519,13 @@ fn outgoing(
         (Content::Hit(object), None) => Outgoing::Hit(object, part),
         (Content::Hit(object), Some(parts)) => Outgoing::Parts(parts, Source::Stored(object.to_arc())),
         (Content::Object(object), None) if chunked || object.body.whole().is_none() => {
-            Outgoing::Stream { reader: object.body.reader(), range: part, chunked, trailers }
+            Outgoing::Stream { reader: object.body.reader(), range: part, chunked }
         }
         (Content::Object(object), None) => Outgoing::Stored(object, part),
         (Content::Object(object), Some(parts)) => Outgoing::Parts(parts, Source::Stored(object)),
         (Content::Slices(slices), _) => Outgoing::Slices(slices),
         // A stream's ranges are single (`ranges_max`).
-        (Content::Stream(reader, _), _) => Outgoing::Stream { reader, range: part, chunked, trailers },
+        (Content::Stream(reader, _), _) => Outgoing::Stream { reader, range: part, chunked },
     }
 }
 
@@ -498,8 +563,11 @@ fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
 /// Decides whether the connection is kept after this response.
 fn settle_connection(ex: &mut Exchange, cx: &Cx) {
     if ex.keep_alive {
-        let timeout = cx.site().locations[ex.location].settings.keepalive_timeout;
-        ex.keep_alive = !timeout.is_zero() && !is_last(ex, cx) && !cx.worker.is_closing();
+        let settings = &cx.site().locations[ex.location].settings;
+        ex.keep_alive = !settings.keepalive_timeout.is_zero()
+            && !is_last(ex, cx)
+            && !old_browsers::is_better_closed(settings.keepalive_disable, ex)
+            && !cx.worker.is_over(ex.client.began);
     }
 }
 
@@ -510,10 +578,10 @@ pub fn is_last(ex: &Exchange, cx: &Cx) -> bool {
 }
 
 fn write_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
-    if !ex.out.fields.contains("Server") {
+    if !ex.out.silent.server && !ex.out.fields.contains("Server") {
         head.server(settings.server_tokens);
     }
-    if !ex.out.fields.contains("Date") {
+    if !ex.out.silent.date && !ex.out.fields.contains("Date") {
         head.date(cx.now());
     }
 }

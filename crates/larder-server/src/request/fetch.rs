@@ -6,24 +6,28 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use larder_cache::{Object, Permit, Rules};
 use larder_conf::model::{LogLevel, UseStale};
-use larder_http::{Fields, Known, Method, Time};
+use larder_http::{Fields, Known, Method, Time, Version};
 use larder_origin::{Answer, FailKind, FetchError};
 use larder_store::{Body, BodyWriter, Spill};
+use parking_lot::Mutex;
 
 use crate::conn::Inbound;
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange};
-use crate::pump::{self, Report};
+use crate::exchange::{CacheStatus, Exchange, RequestBody};
+use crate::pump::{self, Report, Wanted};
 use crate::site::{OriginPolicy, Protocol};
 use crate::tempfile;
 
 use super::ahead::{self, Arriving};
+use super::body::Refused;
+use super::feed::Feed;
 use super::origin_request::{self, Validators};
 use super::store::{self, Keeping};
-use super::{Content, Internal, Ranges, Response, Step, Synth, lookup, response_fields, slice};
+use super::{Content, Internal, Ranges, Response, Step, Synth, keep, lookup, resolve, response_fields, slice};
 
 /// What a fetch is for.
 pub struct Plan {
@@ -93,37 +97,59 @@ pub fn rules(policy: &OriginPolicy, ex: &Exchange, now: Time) -> Rules {
 /// Fetches for `ex`. Without `from` nobody waits for the answer.
 pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inbound<'_>>) -> Step {
     let Some(policy) = lookup::policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
-    if ex.is_head() && !converts_head(policy) {
-        // The answer to a HEAD has no body, and a page without its body is none.
-        plan.storing = None;
-    }
-    origin_request::look_up(policy, ex, cx).await;
+    let abortable = !is_kept(&plan, policy) && !policy.settings.model.ignore_client_abort;
+    let looking = resolve::look_up(policy, ex, cx);
+    let resolved = match from.filter(|_| abortable) {
+        None => looking.await,
+        Some(from) => tokio::select! {
+            biased;
+            found = looking => found,
+            () = from.gone() => return Refused::Unwanted.step(ex, cx),
+        },
+    };
+    let resolved = match resolved {
+        Ok(resolved) => resolved,
+        Err(error) => return failed(&error, plan, policy, ex, cx),
+    };
     let validators = validators(&plan, policy);
     // A page that may be stored is fetched whole, whatever part of it this request wants.
     let asked = ex.method;
-    if plan.storing.is_some() && asked == Method::Head && converts_head(policy) {
-        ex.method = Method::Get;
+    let is_storing = plan.storing.is_some();
+    if is_storing && asked == Method::Head && converts_head(policy) {
+        if is_passed(policy, ex, cx) {
+            plan.storing = None;
+        } else {
+            ex.method = Method::Get;
+        }
     }
-    let request = origin_request::build(policy, plan.storing.is_some(), &validators, ex, cx);
+    let request = origin_request::build(policy, resolved, is_storing, &validators, ex, cx);
     ex.method = asked;
     let request = match request {
         Ok(request) => request,
         Err(step) => return step,
     };
-    let fetching = larder_origin::fetch(request);
-    let abortable = plan.storing.is_none() && !policy.settings.model.ignore_client_abort;
-    let outcome = match from.filter(|_| abortable) {
-        None => fetching.await,
+    let unfinished = Mutex::default();
+    let fetching = larder_origin::fetch_watched(request, &unfinished);
+    let abortable = !is_kept(&plan, policy) && !policy.settings.model.ignore_client_abort;
+    let mut feed = ex.body.take_feed();
+    let outcome = match from.filter(|_| abortable || feed.is_some()) {
+        None => Ok(fetching.await),
         Some(from) => tokio::select! {
             biased;
-            outcome = fetching => outcome,
-            () = from.gone() => {
-                cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection, so upstream connection is closed too"));
-                ex.out.status = 499;
-                return Step::Abort;
-            }
+            outcome = fetching => Ok(outcome),
+            refused = watch(feed.as_deref_mut(), from, abortable) => Err(refused),
         },
     };
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(refused) => {
+            note_attempts(std::mem::take(&mut *unfinished.lock()), ex, cx);
+            return refused.step(ex, cx);
+        }
+    };
+    if let Some(feed) = feed {
+        ex.body = RequestBody::Passing(feed);
+    }
     note_attempts(outcome.attempts, ex, cx);
     match outcome.result {
         Ok(answer) => answered(answer, plan, policy, &validators, ex, cx),
@@ -131,14 +157,42 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inb
     }
 }
 
+/// Whether the answer is wanted even if the client leaves.
+fn is_kept(plan: &Plan, policy: &OriginPolicy) -> bool {
+    plan.storing.is_some() || policy.store.is_some()
+}
+
+/// Passes on the body of the request, then waits for the client to leave, if anybody minds; why it ends the fetch.
+async fn watch(feed: Option<&mut Feed>, from: &Inbound<'_>, minds: bool) -> Refused {
+    if let (Some(feed), Some(source)) = (feed, from.source())
+        && let Err(refused) = feed.run(source).await
+    {
+        return refused;
+    }
+    if !minds {
+        return std::future::pending().await;
+    }
+    from.gone().await;
+    Refused::Unwanted
+}
+
 /// Whether a HEAD is fetched as a GET, so that what is stored has its body.
 ///
-/// nginx has a directive for `proxy_pass` only; with FastCGI it would store the empty answer to a HEAD.
+/// nginx has a directive for `proxy_pass` only; with FastCGI it would store the empty answer to a HEAD. Where it is off
+/// that is stored for `proxy_pass` too, so that the key has to tell HEAD from GET.
 pub fn converts_head(policy: &OriginPolicy) -> bool {
     match policy.protocol {
         Protocol::Http(_) => policy.settings.model.cache_convert_head,
         Protocol::FastCgi(_) => true,
     }
+}
+
+/// Whether a FastCGI answer is neither looked for nor stored, so that a HEAD may stay one: applications answer it without
+/// making the page.
+fn is_passed(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> bool {
+    matches!(policy.protocol, Protocol::FastCgi(_))
+        && ex.cache_status == Some(CacheStatus::Bypass)
+        && policy.cache.as_ref().is_some_and(|cache| origin_request::any_true(&cache.no_cache, ex, cx))
 }
 
 fn validators(plan: &Plan, policy: &OriginPolicy) -> Validators {
@@ -236,6 +290,7 @@ fn answered(
             format_args!("FastCGI sent in stderr: \"{line}\" while reading response header from upstream"),
         );
     }
+    ignore_duplicates(&mut answer.head.fields, &address, ex, cx);
     ex.origin_status = Some(status);
     ex.origin_fields = Some(answer.head.fields.clone());
     let asked_for_304 = validators.etag.is_some() || validators.last_modified.is_some();
@@ -258,6 +313,7 @@ fn answered(
         if let Some(storing) = plan.storing {
             storing.uncacheable(cx);
         }
+        response_fields::obey(&answer.head.fields, policy, ex, cx);
         return redirected(to, &answer.head.fields, ex, cx);
     }
     let intercepted = lookup::intercepted(status, policy, ex, cx);
@@ -271,6 +327,46 @@ fn answered(
         return step;
     }
     respond(answer, plan.storing, policy, ex, cx)
+}
+
+/// Fields that come once: of a second line nginx takes no notice.
+const SINGLE: [Known; 11] = [
+    Known::Status,
+    Known::ContentType,
+    Known::Date,
+    Known::LastModified,
+    Known::Etag,
+    Known::Server,
+    Known::Location,
+    Known::Refresh,
+    Known::Expires,
+    Known::XAccelExpires,
+    Known::XAccelLimitRate,
+];
+
+/// Leaves out second lines of fields that come once.
+fn ignore_duplicates(fields: &mut Fields, address: &str, ex: &mut Exchange, cx: &Cx) {
+    let mut complaints = Vec::new();
+    let mut seen: [Option<Vec<u8>>; SINGLE.len()] = Default::default();
+    fields.retain(|known, name, value| {
+        let Some(place) = SINGLE.iter().position(|single| *single == known) else { return true };
+        let Some(previous) = &seen[place] else {
+            seen[place] = Some(value.to_vec());
+            return true;
+        };
+        let shown = String::from_utf8_lossy;
+        complaints.push(format!(
+            "upstream sent duplicate header line: \"{name}: {}\", previous value: \"{name}: {}\", ignored while reading \
+             response header from upstream",
+            shown(value),
+            shown(previous),
+            name = shown(name),
+        ));
+        false
+    });
+    for complaint in complaints {
+        cx.local.logs.origin_error(cx, ex, LogLevel::Warn, address, format_args!("{complaint}"));
+    }
 }
 
 /// The origin confirmed the stored page.
@@ -307,7 +403,7 @@ fn accel_redirect(fields: &Fields, policy: &OriginPolicy) -> Option<Vec<u8>> {
 }
 
 /// Whether a URI leads out of its folder, or holds a NUL (ngx_http_parse_unsafe_uri).
-fn climbs(uri: &[u8]) -> bool {
+pub fn climbs(uri: &[u8]) -> bool {
     let path = uri.split(|&byte| byte == b'?').next().unwrap_or_default();
     let mut decoded = Vec::new();
     larder_http::unescape(path, &mut decoded);
@@ -320,6 +416,9 @@ fn redirected(to: Vec<u8>, fields: &Fields, ex: &mut Exchange, cx: &Cx) -> Step 
         let shown = String::from_utf8_lossy(&to).into_owned();
         cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("unsafe URI \"{shown}\" was detected"));
         return Step::Synth(Synth::Status(404));
+    }
+    if let Some(policy) = lookup::policy(ex, cx) {
+        response_fields::obey(fields, policy, ex, cx);
     }
     ex.out.fields.clear();
     let mut brought = Fields::new();
@@ -354,8 +453,12 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
     ex.out.reason.clear();
     ex.out.reason.extend_from_slice(&answer.head.reason);
     response_fields::lay_out(&fields, policy, ex, cx);
-    if let Some(upgraded) = answer.upgraded.take() {
-        ex.upgraded = Some(upgraded);
+    if ex.out.status == 101 {
+        // There is no other protocol to switch to on a stream of HTTP/2 (RFC 9113 §8.6).
+        if ex.head.version == Version::Http2 {
+            return Step::Synth(Synth::Status(502));
+        }
+        ex.upgraded = answer.upgraded.take();
         ex.keep_alive = false;
         return Step::Deliver(Response::own(Content::Nothing));
     }
@@ -399,6 +502,9 @@ fn store_and_pump(
     cx: &Cx,
 ) -> (Body, bool) {
     let length = answer.body.content_length();
+    let is_buffered = is_buffered(policy, &answer.head.fields);
+    let kept =
+        keep::target(answer.head.status, &answer.head.fields, is_buffered, policy, ex, cx).map(keep::Keeping::new);
     let mut permit = None;
     let (writer, body) = match storing {
         None => larder_store::body(None, Some(spill(policy, &answer.head.fields))),
@@ -434,30 +540,51 @@ fn store_and_pump(
     let report = Rc::new(Report::default());
     ex.report = Some(Rc::clone(&report));
     let stored = permit.is_some();
-    start(answer, writer, report, permit, ex, cx);
+    let wanted = Wanted { permit, kept, pace: pace(policy, is_buffered, ex, cx) };
+    start(answer, writer, report, wanted, ex, cx);
     (body, stored)
 }
 
-fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, permit: Option<Permit>, ex: &Exchange, cx: &Cx) {
+/// How fast the body may be taken: `*_limit_rate`, which nginx keeps to where it buffers.
+fn pace(policy: &OriginPolicy, is_buffered: bool, ex: &mut Exchange, cx: &Cx) -> Option<pump::Pace> {
+    let text = policy.limit_rate.as_ref().filter(|_| is_buffered)?;
+    let rate = text.with(ex, cx, |_, value| crate::limit::parse_rate(value))?;
+    pump::Pace::new(rate)
+}
+
+fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, wanted: Wanted, ex: &Exchange, cx: &Cx) {
     let address = ex.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
     let complaint = pump::Complaint { logs: cx.clone(), context: cx.local.logs.context(cx, ex, &address) };
     let running = cx.worker.exchange_begins();
-    tokio::task::spawn_local(async move {
+    // Only who reads the body keeps one alive that nobody else wants, and here nobody reads it yet.
+    let is_wanted = wanted.permit.is_some() && writer.is_stored();
+    let mut pumping = Box::pin(async move {
         let _running = running;
-        pump::pump(answer, writer, &report, permit, &complaint).await;
+        pump::pump(answer, writer, &report, wanted, &complaint).await;
     });
+    // A page that came with its head is stored before anybody gets it, and can ask for it again.
+    let is_over = is_wanted && pumping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+    if !is_over {
+        tokio::task::spawn_local(pumping);
+    }
+}
+
+/// Whether an answer is buffered: as its origin says, or else the directive.
+fn is_buffered(policy: &OriginPolicy, fields: &Fields) -> bool {
+    let model = &policy.settings.model;
+    let told = fields.get_known(Known::XAccelBuffering).filter(|_| !model.ignore_headers.x_accel_buffering);
+    match told {
+        Some(value) if value.eq_ignore_ascii_case(b"no") => false,
+        Some(value) if value.eq_ignore_ascii_case(b"yes") => true,
+        _ => model.buffering,
+    }
 }
 
 /// Where the body waits when the client is slower than the origin: memory for `*_buffers`, then a file, unless
 /// buffering is off or the origin says so.
 fn spill(policy: &OriginPolicy, fields: &Fields) -> Spill {
     let model = &policy.settings.model;
-    let told = fields.get_known(Known::XAccelBuffering).filter(|_| !model.ignore_headers.x_accel_buffering);
-    let buffering = match told {
-        Some(value) if value.eq_ignore_ascii_case(b"no") => false,
-        Some(value) if value.eq_ignore_ascii_case(b"yes") => true,
-        _ => model.buffering,
-    };
+    let buffering = is_buffered(policy, fields);
     let memory = model.buffers.0.saturating_mul(model.buffers.1).max(model.buffer_bytes);
     Spill {
         dir: model.temp_path.clone().filter(|dir| dir.is_dir()).unwrap_or_else(|| tempfile::SYSTEM_DIR.into()),

@@ -1,5 +1,6 @@
 //! Static files: index, directories, `autoindex`, types (nginx's static, index and autoindex modules).
 
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 
 use bytes::Bytes;
@@ -23,8 +24,9 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     let path = filename(ex, cx);
     if let Some((packed, coding)) = packed(&path, ex, cx) {
+        let step = respond(packed, Ranges::No, ex, cx);
         ex.out.fields.set("Content-Encoding", coding.name().as_bytes());
-        return respond(packed, Ranges::No, ex, cx);
+        return step;
     }
     let opened = match open(&path, ex, cx) {
         Ok(opened) => opened,
@@ -130,10 +132,8 @@ fn filename(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
 }
 
 fn open(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Opened, OpenError> {
-    let loc = &cx.site().locations[ex.location];
-    let settings = &loc.settings;
-    let from = loc.texts.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
-    let links = &LinkPolicy::new(&settings.disable_symlinks, &from, path);
+    let links = &links(path, ex, cx);
+    let settings = &cx.site().locations[ex.location].settings;
     let Some((max, inactive)) = settings.open_file_cache else { return files::open(path, links) };
     let mut caches = cx.local.files.borrow_mut();
     let cache = caches.entry((max, inactive.as_secs())).or_insert_with(|| files::cache::FileCache::new(max, inactive));
@@ -160,6 +160,18 @@ pub fn look(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<Opened> {
     }
 }
 
+/// What is known of the file at `path`, for `if (-f ...)`, as far as `disable_symlinks` lets it be seen.
+pub fn facts(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<files::Facts> {
+    let links = links(path, ex, cx);
+    files::stat(path, &links).ok()
+}
+
+fn links(path: &[u8], ex: &mut Exchange, cx: &Cx) -> LinkPolicy {
+    let loc = &cx.site().locations[ex.location];
+    let from = loc.texts.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
+    LinkPolicy::new(&loc.settings.disable_symlinks, &from, path)
+}
+
 fn failed(error: &OpenError, path: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
     let status = error.status();
     let settings = &cx.site().locations[ex.location].settings;
@@ -177,6 +189,11 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     let loc = &cx.site().locations[ex.location];
     let folder = filename(ex, cx);
+    if loc.settings.modules.random_index
+        && let Some(step) = random_index(&folder, ex, cx)
+    {
+        return step;
+    }
     for name in &loc.texts.index {
         let name = name.value(ex, cx);
         if name.first() == Some(&b'/') {
@@ -197,6 +214,25 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
         Some(form) if matches!(ex.method, Method::Get | Method::Head) => autoindex(&folder, form, ex, cx),
         _ => failed_index(&folder, if exists(&folder) { 403 } else { 404 }, ex, cx),
     }
+}
+
+/// `random_index`: any file of the folder; `None` when it has none.
+fn random_index(folder: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    let error = match crate::modules::random_index::choose(folder, cx.worker.random()) {
+        Ok(name) => return name.map(|name| Step::Redirect(Internal::Path([&ex.uri[..], &name].concat()))),
+        Err(error) => error,
+    };
+    let (status, level) = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => {
+            (404, LogLevel::Error)
+        }
+        io::ErrorKind::PermissionDenied => (403, LogLevel::Error),
+        _ => (500, LogLevel::Crit),
+    };
+    let folder = String::from_utf8_lossy(folder.strip_suffix(b"/").unwrap_or(folder)).into_owned();
+    let why = crate::log::io_error_text(&error);
+    cx.local.logs.error(cx, ex, level, format_args!("opendir() \"{folder}\" failed{why}"));
+    Some(Step::Synth(Synth::Status(status)))
 }
 
 fn exists(folder: &[u8]) -> bool {

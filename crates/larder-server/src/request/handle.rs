@@ -7,7 +7,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::site::Handler;
 
-use super::{Content, Response, Step, Synth, files};
+use super::{Content, Response, Step, Synth, body, files, mirror, purge};
 
 /// A transparent picture of one pixel, as `empty_gif` sends it.
 const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\
@@ -15,11 +15,30 @@ const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xf
 
 /// Answers, or says what is needed first.
 pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
+    if let Some(step) = mirror::mirror(ex, cx) {
+        return step;
+    }
     match &cx.site().locations[ex.location].handler {
         Handler::Static => files::serve(ex, cx),
+        Handler::Purge(zone, key) => {
+            let key = key.value(ex, cx);
+            Step::Purge(Box::new(purge::Purge { zone: *zone, key, answer: purge::Answer::Page }))
+        }
+        Handler::Origin(policy)
+            if let Some(cache) = &policy.cache
+                && let Some(step) = purge::asked(policy, cache, ex, cx) =>
+        {
+            step
+        }
         Handler::Origin(_) => match ex.body {
             RequestBody::Unread(_) => Step::ReadBody,
-            RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..) => Step::Lookup,
+            RequestBody::None if body::is_read_though_empty(ex, cx) => {
+                ex.body = RequestBody::Unread(Some(0));
+                Step::ReadBody
+            }
+            RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..) | RequestBody::Passing(_) => {
+                Step::Lookup
+            }
         },
         Handler::StubStatus => stub_status(ex, cx),
         Handler::EmptyGif => {

@@ -3,10 +3,12 @@
 //! Order as in ngx_http_upstream_cache: method, zone, key, bypass, then the zone's verdict.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder_cache::{KeyRef, Loading, Object, Verdict, Waiter, Woken, Zone};
 use larder_conf::model::LogLevel;
 use larder_http::{Known, Method};
+use larder_store::BodyState;
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
@@ -32,7 +34,7 @@ pub struct LoadingOf {
 pub fn policy<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a OriginPolicy> {
     match &cx.site().locations[ex.location].handler {
         Handler::Origin(policy) => Some(policy),
-        Handler::Static | Handler::StubStatus | Handler::EmptyGif => None,
+        Handler::Static | Handler::StubStatus | Handler::EmptyGif | Handler::Purge(..) => None,
     }
 }
 
@@ -43,6 +45,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     ex.cache_status = None;
     ex.cache_detail = "";
     ex.cache_key.clear();
+    ex.origin_fields = None;
     let Some(cache) = &policy.cache else { return pass() };
     if !caches_method(policy, ex) {
         ex.cache_detail = "method";
@@ -153,15 +156,13 @@ fn stale(
 ) -> Step {
     let model = &policy.settings.model;
     let may_be_stale = model.cache_use_stale.updating || object.may_serve_while_revalidating(cx.now());
-    // A HEAD that is not fetched as a GET brings no page to store.
-    let may_refetch = !ex.is_head() || super::fetch::converts_head(policy);
     match permit {
         None if may_be_stale => {
             ex.cache_status = Some(CacheStatus::Updating);
             cx.stats().stale.add(1);
             deliver_object(object, policy, ex, cx)
         }
-        Some(permit) if may_be_stale && model.cache_background_update && may_refetch => {
+        Some(permit) if may_be_stale && model.cache_background_update => {
             ex.cache_status = Some(CacheStatus::Stale);
             cx.stats().stale.add(1);
             let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
@@ -223,6 +224,10 @@ pub fn intercepted(status: u16, policy: &OriginPolicy, ex: &mut Exchange, cx: &C
 pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(policy) = policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
     match waiting.waiter.wait().await {
+        Woken::Filling { object, .. } if is_held(&object, policy, ex, cx) => {
+            hold(&object, policy.settings.model.cache_lock_age).await;
+            verdict(waiting.zone, policy, ex, cx)
+        }
         Woken::Filling { object, .. } if ahead::is_far(&Arriving::of(&object), policy, ex, cx) => {
             ex.cache_status = Some(CacheStatus::Miss);
             ex.cache_detail = ahead::DETAIL;
@@ -253,6 +258,28 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
+/// Whether who waits is to get a page that arrives when it is whole only: where another is sent out for it very soon,
+/// he may get that one's instead, which he could not with a part of the first on his hands.
+fn is_held(object: &Object, policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> bool {
+    let is_impatient = policy.settings.model.cache_lock_age < HELD_MAX;
+    is_impatient && object.body.whole().is_none() && ex.lock_until.is_some_and(|until| until > cx.now())
+}
+
+/// Waits until a page is whole, or its fetch has had its time.
+async fn hold(object: &Object, lock_age: Duration) {
+    let is_over = async {
+        while matches!(object.body.state(), BodyState::Filling { .. }) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    let _ = tokio::time::timeout(lock_age, is_over).await;
+}
+
+/// With a `*_cache_lock_age` of less a page is waited for whole.
+const HELD_MAX: Duration = Duration::from_secs(1);
+/// How often it is looked whether it is.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 fn pass() -> Step {
     Step::Fetch(Box::new(Plan { storing: None, stale: None }))
 }
@@ -267,7 +294,7 @@ fn caches_method(policy: &OriginPolicy, ex: &Exchange) -> bool {
     }
 }
 
-fn zone(cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Result<Option<usize>, String> {
+pub(super) fn zone(cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Result<Option<usize>, String> {
     match &cache.zone {
         ZoneChoice::Fixed(index) => Ok(Some(*index)),
         ZoneChoice::Variable(text) => text.with(ex, cx, |_, name| {
@@ -280,7 +307,7 @@ fn zone(cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Result<Option<usize>
     }
 }
 
-fn make_key(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) {
+pub(super) fn make_key(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) {
     let mut key = std::mem::take(&mut ex.cache_key);
     key.clear();
     match &cache.key {

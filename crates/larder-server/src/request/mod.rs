@@ -11,22 +11,35 @@
 pub mod access;
 pub mod adorn;
 pub mod ahead;
+pub mod auth_request;
 pub mod body;
 pub mod challenge;
+pub mod compose;
 pub mod compress;
+pub mod cookies;
 pub mod deliver;
+pub mod edits;
+pub mod feed;
 pub mod fetch;
 pub mod files;
 pub mod handle;
+pub mod keep;
 pub mod lookup;
+pub mod mirror;
+pub mod old_browsers;
 pub mod origin_request;
+pub mod purge;
 pub mod receive;
 pub mod recode;
 pub mod refetch;
+pub mod resolve;
 pub mod response_fields;
 pub mod route;
 pub mod slice;
+pub mod source;
+pub mod ssi;
 pub mod store;
+pub mod subrequest;
 pub mod synth;
 pub mod wire;
 
@@ -52,6 +65,8 @@ pub enum Step {
     Delay(Duration),
     /// Check a password that takes long to check.
     Verify(Box<access::Verification>),
+    /// Ask somebody else whether the request is allowed.
+    Ask(Box<auth_request::Ask>),
     /// Go to another URI or location without telling the client.
     Redirect(Internal),
     /// Let the location's handler answer.
@@ -64,6 +79,8 @@ pub enum Step {
     Wait(Box<lookup::Waiting>),
     /// Wait for a disk.
     Load(Box<lookup::LoadingOf>),
+    /// Drop pages of a cache.
+    Purge(Box<purge::Purge>),
     /// Ask the origin.
     Fetch(Box<fetch::Plan>),
     /// Answer by ourselves.
@@ -170,12 +187,16 @@ pub enum Slow {
     Delay(Duration),
     /// Check a password.
     Verify(Box<access::Verification>),
+    /// Ask whether the request is allowed.
+    Ask(Box<auth_request::Ask>),
     /// Read the request's body.
     ReadBody,
     /// Wait for another's fetch.
     Wait(Box<lookup::Waiting>),
     /// Wait for a disk.
     Load(Box<lookup::LoadingOf>),
+    /// Drop pages of a cache.
+    Purge(Box<purge::Purge>),
     /// Ask an origin.
     Fetch(Box<fetch::Plan>),
     /// Wait for a form of the page.
@@ -204,13 +225,20 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Synth(synth) => synth::synth(synth, ex, cx),
             Step::Delay(delay) => return Stop::Slow(Slow::Delay(delay)),
             Step::Verify(verification) => return Stop::Slow(Slow::Verify(verification)),
+            Step::Ask(ask) => return Stop::Slow(Slow::Ask(ask)),
             Step::ReadBody => return Stop::Slow(Slow::ReadBody),
             Step::Wait(waiting) => return Stop::Slow(Slow::Wait(waiting)),
             Step::Load(loading) => return Stop::Slow(Slow::Load(loading)),
+            Step::Purge(purge) => return Stop::Slow(Slow::Purge(purge)),
             Step::Fetch(plan) => return Stop::Slow(Slow::Fetch(plan)),
+            Step::Deliver(response) if ex.is_sub() => match slice::assemble(response, ex, cx) {
+                Ok(response) => return Stop::Deliver(subrequest::settle(response, ex, cx)),
+                Err(step) => step,
+            },
             Step::Deliver(response) => {
                 let settled = slice::assemble(response, ex, cx)
                     .and_then(|response| deliver::settle(response, ex, cx))
+                    .map(|response| compose::compose(response, ex, cx))
                     .and_then(|response| compress::make_form(response, ex, cx));
                 match settled {
                     Ok(response) => return Stop::Deliver(response),
@@ -230,13 +258,17 @@ pub async fn finish(slow: Slow, ex: &mut Exchange, cx: &Cx, mut from: Inbound<'_
     loop {
         let step = match slow {
             Slow::Delay(delay) => {
-                tokio::time::sleep(delay).await;
-                Step::Route(Entrance::Limits)
+                tokio::select! {
+                    () = tokio::time::sleep(delay) => Step::Route(Entrance::Limits),
+                    () = from.gone() => access::left(ex, cx),
+                }
             }
             Slow::Verify(verification) => access::verify(*verification, ex, cx).await,
+            Slow::Ask(ask) => auth_request::ask(*ask, ex, cx, &from).await,
             Slow::ReadBody => body::read(ex, cx, &mut from).await,
             Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
             Slow::Load(loading) => lookup::load(*loading, ex, cx).await,
+            Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
             Slow::Fetch(plan) => fetch::fetch(*plan, ex, cx, Some(&from)).await,
             Slow::Form(wait) => compress::wait(*wait).await,
         };
@@ -254,6 +286,9 @@ fn redirect(to: Internal, ex: &mut Exchange, cx: &Cx) -> Step {
         return Step::Synth(Synth::Final(500));
     }
     ex.internal = true;
+    ex.mirrored = false;
+    // What belonged to the handler of the location that is left: nginx forgets it too.
+    ex.proxy_host.clear();
     ex.slicing = slice::Slicing::Unasked;
     match to {
         Internal::Named(name) => return Step::Route(Entrance::Named(name)),

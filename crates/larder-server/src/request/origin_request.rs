@@ -5,16 +5,13 @@ pub mod layers;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use larder_conf::model::LogLevel;
-use larder_http::{Escape, Known, Method, Time, escape_uri};
-use larder_origin::{
-    Address, Balance, Fetch, Group, Keepalive, Limits, Protocol as Wire, Retry, RetryRules, Server, fastcgi,
-};
+use larder_http::{Escape, Known, Method, escape_uri};
+use larder_origin::{Address, Bind, Fetch, Group, Limits, Protocol as Wire, Retry, RetryRules, fastcgi};
 
-use crate::context::{Cx, KnownGroup, VARIABLE_GROUPS_MAX};
+use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::site::{FastCgiParts, HttpParts, OriginPolicy, Protocol, Scheme, Target};
 use crate::text::{Part, Text};
@@ -49,15 +46,16 @@ struct Place {
 }
 
 /// Serialises the request of `ex` for the origin of `policy`. With `caches` the answer may be stored, so the whole
-/// page is asked for.
+/// page is asked for. `resolved` are the origins that a name from variables was found to be.
 pub fn build(
     policy: &OriginPolicy,
+    resolved: Option<Arc<Group>>,
     caches: bool,
     validators: &Validators,
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Result<Fetch, Step> {
-    let place = place(policy, ex, cx)?;
+    let place = place(policy, resolved, ex, cx)?;
     let model = &policy.settings.model;
     let (protocol, body) = match &policy.protocol {
         Protocol::FastCgi(parts) => fastcgi_request(parts, policy, caches, validators, ex, cx),
@@ -77,15 +75,12 @@ pub fn build(
         (next.http_404, 404),
         (next.http_429, 429),
     ];
-    let mut hash_key = Vec::new();
-    match ex.client.peer {
-        Some(_) => {
-            if let Some(ip) = ex.remote_ip() {
-                hash_key = ip.to_string().into_bytes();
-            }
-        }
-        None => hash_key.extend_from_slice(b"unix:"),
-    }
+    // For `ip_hash`; a client by a Unix socket has no address.
+    let mut hash_key = match ex.remote_ip() {
+        Some(IpAddr::V4(ip)) => ip.octets().to_vec(),
+        Some(IpAddr::V6(ip)) => ip.octets().to_vec(),
+        None => Vec::new(),
+    };
     if let Target::Group { group, .. } = policy.target
         && let Some(text) = &cx.site().hash_keys[group]
     {
@@ -134,26 +129,28 @@ pub fn build(
     })
 }
 
-/// The address of ours that the origin is asked from. One that is none is logged, and the system chooses, as in nginx.
-fn local_address(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<IpAddr> {
+/// The end of ours that the origin is asked from. One that is none is logged, and the system chooses, as in nginx.
+fn local_address(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Bind> {
+    let transparent = policy.settings.model.bind_transparent;
     policy.bind.as_ref()?.with(ex, cx, |ex, value| {
         if matches!(value, b"" | b"off") {
             return None;
         }
-        let ip = parse_local(value);
-        if ip.is_none() {
+        let address = parse_local(value);
+        if address.is_none() {
             let shown = String::from_utf8_lossy(value);
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("invalid local address \"{shown}\""));
         }
-        ip
+        address.map(|address| Bind { address, transparent })
     })
 }
 
-/// An address with or without a port, which is left to the system.
-fn parse_local(value: &[u8]) -> Option<IpAddr> {
+/// An address with or without a port; without one the system chooses it.
+fn parse_local(value: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(value).ok()?;
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    bare.parse().ok().or_else(|| text.parse().ok().map(|address: SocketAddr| address.ip()))
+    let address = || text.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
+    bare.parse().map(|ip: IpAddr| SocketAddr::new(ip, 0)).ok().or_else(address)
 }
 
 /// Sets `$proxy_host`, which a key may be made of, before anything asks for it.
@@ -195,7 +192,7 @@ pub fn append_default_key(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx, out
 }
 
 /// The scheme of a URL that came from variables, and what follows it. One without is logged when it is asked.
-fn split_scheme(url: &[u8]) -> (Scheme, &[u8]) {
+pub fn split_scheme(url: &[u8]) -> (Scheme, &[u8]) {
     Scheme::of(url).unwrap_or((Scheme::Http, url))
 }
 
@@ -211,7 +208,7 @@ pub fn scheme_of(policy: &OriginPolicy) -> Scheme {
     }
 }
 
-fn place(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Result<Place, Step> {
+fn place(policy: &OriginPolicy, resolved: Option<Arc<Group>>, ex: &mut Exchange, cx: &Cx) -> Result<Place, Step> {
     match &policy.target {
         Target::Group { group, host, uri } => {
             ex.proxy_host.clear();
@@ -224,13 +221,19 @@ fn place(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Result<Place, Ste
         }
         Target::Variable(text) => {
             let value = text.value(ex, cx);
-            variable_place(policy, &value, ex, cx)
+            variable_place(policy, &value, resolved, ex, cx)
         }
     }
 }
 
 /// A target that came from variables: `unix:/path`, `host:port`, the name of a group, or for `proxy_pass` a URL.
-fn variable_place(policy: &OriginPolicy, value: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Place, Step> {
+fn variable_place(
+    policy: &OriginPolicy,
+    value: &[u8],
+    resolved: Option<Arc<Group>>,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Result<Place, Step> {
     let (scheme, address, uri) = match &policy.protocol {
         Protocol::FastCgi(_) => (None, value, None),
         Protocol::Http(_) => {
@@ -245,7 +248,10 @@ fn variable_place(policy: &OriginPolicy, value: &[u8], ex: &mut Exchange, cx: &C
     };
     ex.proxy_host.clear();
     ex.proxy_host.extend_from_slice(address);
-    let group = named_group(address, scheme, ex, cx)?;
+    let group = match resolved {
+        Some(group) => group,
+        None => named_group(address, scheme, ex, cx)?,
+    };
     let mut whole = Vec::new();
     match uri {
         // A URI that came from variables is sent as it is.
@@ -271,7 +277,7 @@ pub fn split_authority(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// The group that a place from variables means. A name has been looked up before ([`look_up`]).
+/// The group that a place from variables means. A name has been looked up before ([`super::resolve`]).
 fn named_group(address: &[u8], scheme: Option<Scheme>, ex: &mut Exchange, cx: &Cx) -> Result<Arc<Group>, Step> {
     let site = cx.site();
     let text = String::from_utf8_lossy(address);
@@ -284,6 +290,10 @@ fn named_group(address: &[u8], scheme: Option<Scheme>, ex: &mut Exchange, cx: &C
     }
     match literal_address(&text, scheme.map(Scheme::port)) {
         Some(address) => Ok(Group::single(address)),
+        None if scheme.is_none() && !text.contains(':') => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("no port in upstream \"{text}\""));
+            Err(Step::Synth(Synth::Status(500)))
+        }
         None => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("host not found in upstream \"{text}\""));
             Err(Step::Synth(Synth::Status(502)))
@@ -292,61 +302,15 @@ fn named_group(address: &[u8], scheme: Option<Scheme>, ex: &mut Exchange, cx: &C
 }
 
 /// What a place from variables is known by: without a port its scheme decides which one is meant.
-fn known_as(address: &[u8], scheme: Option<Scheme>) -> Cow<'_, [u8]> {
+pub fn known_as(address: &[u8], scheme: Option<Scheme>) -> Cow<'_, [u8]> {
     match scheme {
         Some(Scheme::Https) => [Scheme::Https.prefix(), address].concat().into(),
         Some(Scheme::Http) | None => address.into(),
     }
 }
 
-/// Looks the name up that a target from variables holds, if it does: on a thread for that, so that the worker goes
-/// on, and not again for a while.
-pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
-    let Target::Variable(text) = &policy.target else { return };
-    let value = text.value(ex, cx);
-    let (scheme, address) = match &policy.protocol {
-        Protocol::Http(_) => {
-            let (scheme, rest) = split_scheme(&value);
-            (Some(scheme), split_authority(rest).0)
-        }
-        Protocol::FastCgi(_) => (None, &value[..]),
-    };
-    let port = scheme.map(Scheme::port);
-    let known_as = known_as(address, scheme).into_owned();
-    let name = String::from_utf8_lossy(address).into_owned();
-    let now = cx.now();
-    let is_known = cx.site().group_names.contains_key(&name)
-        || cx.local.groups.borrow().get(&known_as).is_some_and(|known| known.until > now);
-    if is_known {
-        return;
-    }
-    let (found, until) = match literal_address(&name, port) {
-        Some(literal) => (vec![literal], Time(u64::MAX)),
-        None => {
-            let timeout = cx.site().locations[ex.location].settings.resolver_timeout;
-            let asked = name.clone();
-            let looking = tokio::task::spawn_blocking(move || addresses(&asked, port));
-            let found = tokio::time::timeout(timeout, looking).await.ok().and_then(Result::ok).unwrap_or_default();
-            let kept = if found.is_empty() { FAILURE_KEPT } else { NAME_KEPT };
-            (found, cx.now().plus(kept))
-        }
-    };
-    let mut groups = cx.local.groups.borrow_mut();
-    if groups.len() >= VARIABLE_GROUPS_MAX {
-        groups.clear();
-    }
-    let servers: Vec<Server> = found.into_iter().map(Server::new).collect();
-    let group = (!servers.is_empty()).then(|| Group::new(name, servers, Balance::RoundRobin, Keepalive::NONE));
-    groups.insert(known_as, KnownGroup { group, until });
-}
-
-/// How long the address of a name is used; the system's resolver does not tell.
-const NAME_KEPT: Duration = Duration::from_secs(30);
-/// How long a name that was not found is not asked for again.
-const FAILURE_KEPT: Duration = Duration::from_secs(5);
-
 /// An address that needs no looking up.
-fn literal_address(text: &str, port: Option<u16>) -> Option<Address> {
+pub fn literal_address(text: &str, port: Option<u16>) -> Option<Address> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Some(Address::Unix(path.into()));
     }
@@ -412,11 +376,13 @@ fn append_path(path: &[u8], ex: &Exchange, out: &mut Vec<u8>) {
     }
 }
 
-fn wire_body(body: &RequestBody) -> larder_origin::RequestBody {
+/// The body for the origin; `announced` says that its head tells the length where that is known.
+fn wire_body(body: &mut RequestBody, announced: bool) -> larder_origin::RequestBody {
     match body {
         RequestBody::None | RequestBody::Unread(_) => larder_origin::RequestBody::None,
         RequestBody::Memory(bytes) => larder_origin::RequestBody::Memory(bytes.clone()),
-        RequestBody::File(file, len) => larder_origin::RequestBody::File { file: Arc::clone(file), len: *len },
+        RequestBody::File(temp, len) => larder_origin::RequestBody::File { file: Arc::clone(temp.file()), len: *len },
+        RequestBody::Passing(feed) => feed.open(announced),
     }
 }
 
@@ -452,8 +418,11 @@ fn fastcgi_request(
     if policy.settings.model.pass_request_headers {
         push_fields(&mut params, &set, caches, ex);
     }
-    let body =
-        if policy.settings.model.pass_request_body { wire_body(&ex.body) } else { larder_origin::RequestBody::None };
+    let body = if policy.settings.model.pass_request_body {
+        wire_body(&mut ex.body, false)
+    } else {
+        larder_origin::RequestBody::None
+    };
     (Wire::FastCgi { params: params.freeze(), catch_stderr: parts.catch_stderr.clone() }, body)
 }
 
@@ -506,6 +475,10 @@ fn http_request(
                 || ex.head.fields.contains_known(Known::TransferEncoding);
             announced.then_some(0)
         }
+        (None, RequestBody::Passing(feed)) => match feed.is_fresh() {
+            true => feed.announced(),
+            false => Some(0),
+        },
         (None, body) => Some(crate::vars::body_bytes(body)),
     };
     let is_set = |name: &str| parts.headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name.as_bytes()));
@@ -513,7 +486,7 @@ fn http_request(
     for (name, value) in &parts.headers {
         let value = value.value(ex, cx);
         if !value.is_empty() {
-            upgrade |= name.eq_ignore_ascii_case(b"upgrade");
+            upgrade |= name.eq_ignore_ascii_case(b"upgrade") && ex.head.fields.contains_known(Known::Upgrade);
             push_line(&mut head, name, &value);
         }
     }
@@ -527,6 +500,10 @@ fn http_request(
     }
     if let Some(bytes) = body_bytes.filter(|_| !is_set("Content-Length")) {
         push_line(&mut head, b"Content-Length", bytes.to_string().as_bytes());
+    }
+    let in_chunks = body_bytes.is_none() && model.pass_request_body && matches!(ex.body, RequestBody::Passing(_));
+    if in_chunks && set_body.is_none() && !is_set("Transfer-Encoding") {
+        push_line(&mut head, b"Transfer-Encoding", b"chunked");
     }
     if caches {
         if let Some(value) = validators.last_modified.as_deref().filter(|_| !is_set("If-Modified-Since")) {
@@ -559,7 +536,7 @@ fn http_request(
     let body = match set_body {
         Some(body) if body.is_empty() => larder_origin::RequestBody::None,
         Some(body) => larder_origin::RequestBody::Memory(body),
-        None if model.pass_request_body => wire_body(&ex.body),
+        None if model.pass_request_body => wire_body(&mut ex.body, true),
         None => larder_origin::RequestBody::None,
     };
     (Wire::Http { head: Bytes::from(head), upgrade }, body)
@@ -596,17 +573,19 @@ mod tests {
 
     #[test]
     fn an_address_of_ours_may_have_a_port() {
-        for (value, ip) in [
-            ("127.0.0.1", Some("127.0.0.1")),
-            ("127.0.0.1:8080", Some("127.0.0.1")),
-            ("::1", Some("::1")),
-            ("[::1]", Some("::1")),
-            ("[::1]:8080", Some("::1")),
+        for (value, address) in [
+            ("127.0.0.1", Some("127.0.0.1:0")),
+            ("127.0.0.1:8080", Some("127.0.0.1:8080")),
+            ("::1", Some("[::1]:0")),
+            ("[::1]", Some("[::1]:0")),
+            ("[::1]:8080", Some("[::1]:8080")),
             ("unix:", None),
             ("localhost", None),
             ("127.0.0.1:", None),
+            ("127.0.0.1:0", None),
         ] {
-            assert_eq!(parse_local(value.as_bytes()), ip.map(|ip| ip.parse().expect("it is an address")), "{value}");
+            let expected = address.map(|address| address.parse().expect("it is an address"));
+            assert_eq!(parse_local(value.as_bytes()), expected, "{value}");
         }
         assert_eq!(parse_local(b"\xff"), None);
     }

@@ -86,9 +86,16 @@ pub fn begin_stream(
     if ends {
         ex.body = RequestBody::None;
     } else if matches!(ex.body, RequestBody::None) {
-        ex.body = RequestBody::Unread(None);
+        // Whatever was announced, its end is still to come.
+        let announced = ex.head.fields.contains_known(larder_http::Known::ContentLength);
+        ex.body = RequestBody::Unread(announced.then_some(0));
     }
     ex.keep_alive = true;
+    if begun.is_ok() && !listener.http2 && !cx.site().servers[ex.server].http2.enabled {
+        let why = "client attempted to request the server name for which the negotiated protocol is disabled";
+        cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{why} while reading client request headers"));
+        return Step::Synth(Synth::Status(421));
+    }
     first_step(begun, ex, cx)
 }
 
@@ -97,9 +104,7 @@ fn first_step(begun: Result<(), HeadError>, ex: &mut Exchange, cx: &Cx) -> Step 
         // TRACE echoes what the client may not see, CONNECT is for other proxies: nginx refuses both.
         Ok(()) if matches!(ex.method, Method::Trace | Method::Connect) => {
             ex.keep_alive = false;
-            let target = ex.head.line().split(|&byte| byte == b' ').nth(1).unwrap_or_default();
-            let is_path = target.starts_with(b"/");
-            Step::Synth(Synth::Status(if is_path { 405 } else { 400 }))
+            Step::Synth(Synth::Status(if is_well_formed(ex) { 405 } else { 400 }))
         }
         Ok(()) => match unwelcome(ex, cx) {
             None => challenge::answer(ex, cx).unwrap_or(Step::Route(Entrance::Server)),
@@ -112,6 +117,22 @@ fn first_step(begun: Result<(), HeadError>, ex: &mut Exchange, cx: &Cx) -> Step 
     }
 }
 
+/// Whether a TRACE names a path, and a CONNECT a host and a port (RFC 9112, section 3.2.3).
+fn is_well_formed(ex: &Exchange) -> bool {
+    let target = ex.head.line().split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+    let is_path = target.starts_with(b"/");
+    match ex.method {
+        Method::Connect => {
+            !is_path && target.rsplit(|&byte| byte == b':').next().is_some_and(is_port) && target.contains(&b':')
+        }
+        _ => is_path,
+    }
+}
+
+fn is_port(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_digit)
+}
+
 /// Whether the way a request came by forbids it: in the clear where TLS is meant, without the certificate that the
 /// server wants, or by a connection whose certificate was checked for another server (ngx_http_process_request).
 fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
@@ -121,7 +142,7 @@ fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
         Secured::Tls(tls) => tls,
     };
     let server = &cx.site().servers[ex.server];
-    let mode = server.tls.as_ref().map_or(VerifyMode::Off, |tls| tls.verify);
+    let mode = server.verify;
     if mode == VerifyMode::Off {
         return None;
     }

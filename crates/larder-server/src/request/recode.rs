@@ -1,9 +1,14 @@
-//! Compressing or restoring a body as it passes.
+//! Changing a body as it passes: compressing, restoring, and what filters do.
 
 use larder_compress::{Decoded, Decoder, Encoder};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
+
+use crate::filter::Filters;
+use crate::filter::chain::Chain;
+use crate::filter::charset::Converter;
+use crate::filter::sub::Substitution;
 
 use super::compress::{self, Choice};
 
@@ -16,6 +21,12 @@ pub enum Recoder {
     Encode(Encoder),
     /// It is restored.
     Decode(Decoder),
+    /// Parts of it are replaced.
+    Substitute(Box<Substitution>),
+    /// It is converted to another charset.
+    Convert(Converter),
+    /// Several of these, one after the other.
+    Chain(Chain),
 }
 
 /// How far a piece of a body has come.
@@ -37,6 +48,20 @@ impl Recoder {
         }
     }
 
+    /// What `choice` says around what `filters` do; `None` when a coding cannot be had.
+    pub fn with(filters: Filters, choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Self> {
+        let mut changes = Vec::with_capacity(3);
+        if let Choice::Restore(_) = choice {
+            changes.push(Self::new(choice, ex, cx)?);
+        }
+        changes.extend(filters.sub.map(|sub| Self::Substitute(Box::new(sub))));
+        changes.extend(filters.charset.map(|table| Self::Convert(Converter::new(table))));
+        if let Choice::Compress(_) = choice {
+            changes.push(Self::new(choice, ex, cx)?);
+        }
+        if changes.len() == 1 { changes.pop() } else { Some(Self::Chain(Chain::new(changes))) }
+    }
+
     /// Takes of `input` and appends what comes of it to `out`.
     pub fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Fed, String> {
         match self {
@@ -51,6 +76,13 @@ impl Recoder {
                     Decoded::Full => Ok(Fed::Some),
                 }
             }
+            Self::Substitute(sub) => Ok(sub.feed(input, out)),
+            Self::Convert(converter) => {
+                converter.feed(input, out);
+                *input = &[];
+                Ok(Fed::All)
+            }
+            Self::Chain(chain) => chain.feed(input, out),
         }
     }
 
@@ -58,7 +90,9 @@ impl Recoder {
     pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
         match self {
             Self::Encode(encoder) => encoder.flush(out).map_err(|error| error.to_string()),
-            Self::Decode(_) => Ok(()),
+            // What may become a match, or a character, waits for what follows.
+            Self::Decode(_) | Self::Substitute(_) | Self::Convert(_) => Ok(()),
+            Self::Chain(chain) => chain.flush(out),
         }
     }
 
@@ -67,11 +101,20 @@ impl Recoder {
         match self {
             Self::Encode(encoder) => encoder.finish(out).map_err(|error| error.to_string()),
             Self::Decode(decoder) => decoder.finish().map_err(|error| error.to_string()),
+            Self::Substitute(sub) => {
+                sub.finish(out);
+                Ok(())
+            }
+            Self::Convert(converter) => {
+                converter.finish(out);
+                Ok(())
+            }
+            Self::Chain(chain) => chain.finish(out),
         }
     }
 }
 
-/// A body that is compressed or restored on its way.
+/// A body that is changed on its way.
 pub struct Recoding {
     /// `None` when it has come to its end.
     recoder: Option<Recoder>,

@@ -2,21 +2,27 @@
 
 use larder_cache::{Object, Prepared};
 use larder_http::h2::hpack;
-use larder_http::{Fields, Known};
+use larder_http::{Fields, Known, Version};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Silent};
 use crate::site::{Find, OriginPolicy, Protocol, Redirect, Target};
 
+use super::cookies;
 use super::origin_request::scheme_of;
 
 /// Lays the fields of an answer out as the response of `ex`.
 pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
     ex.out.fields.clear();
     ex.out.location_is_ours = false;
+    ex.out.silent = silence(policy);
     bring(fields, ex);
     for (known, name, value) in fields.iter_known() {
         if is_own(known) || is_hidden(name, policy) {
+            continue;
+        }
+        // HTTP/2 has no upgrades (RFC 9113 §8.2.2).
+        if known == Known::Upgrade && ex.head.version == Version::Http2 {
             continue;
         }
         // nginx writes this name its own way.
@@ -43,7 +49,7 @@ fn bring(fields: &Fields, ex: &mut Exchange) {
 }
 
 /// What an origin asks of larder for this response: a pace, a charset.
-fn obey(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
+pub fn obey(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
     let ignored = policy.settings.model.ignore_headers;
     if !ignored.x_accel_limit_rate
         && let Some(rate) = fields.get_known(Known::XAccelLimitRate)
@@ -54,7 +60,7 @@ fn obey(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
         && !ignored.x_accel_charset
         && let Some(charset) = fields.get_known(Known::XAccelCharset)
     {
-        super::adorn::add_charset(charset, ex);
+        ex.by_modules.charset = (!charset.is_empty()).then(|| charset.into());
     }
 }
 
@@ -73,7 +79,7 @@ pub fn lay_out_object(object: &Object, policy: &OriginPolicy, ex: &mut Exchange,
 /// The fields of a page to be stored, serialised, when they are the same for every request; else `None`.
 pub fn prepare(fields: &Fields, policy: &OriginPolicy, location: usize, cx: &Cx) -> Option<Prepared> {
     let rewrites = match &policy.protocol {
-        Protocol::Http(parts) => !parts.cookie_domains.is_empty() || !parts.cookie_paths.is_empty(),
+        Protocol::Http(parts) => cookies::are_rewritten(parts),
         Protocol::FastCgi(_) => false,
     };
     let mut lines = Vec::with_capacity(512);
@@ -101,11 +107,22 @@ pub fn prepare(fields: &Fields, policy: &OriginPolicy, location: usize, cx: &Cx)
             hpack::encode_field(name, value, &mut block);
         }
     }
+    if silence(policy) != Silent::default() {
+        return None;
+    }
     // A charset that is added to the type is added on every delivery.
     if cx.site().locations[location].texts.charset.is_some() {
         return None;
     }
     Some(Prepared { policy: policy.id, lines: lines.into(), block: block.into() })
+}
+
+/// What `proxy_pass_header` leaves to the origin. For FastCGI these two are never hidden, and ours where it has none.
+fn silence(policy: &OriginPolicy) -> Silent {
+    match policy.protocol {
+        Protocol::Http(_) => Silent { server: !is_hidden(b"server", policy), date: !is_hidden(b"date", policy) },
+        Protocol::FastCgi(_) => Silent::default(),
+    }
 }
 
 /// Fields that deliver writes itself, or that concern the origin's connection alone.
@@ -126,16 +143,7 @@ fn rewritten(known: Known, value: &[u8], policy: &OriginPolicy, ex: &mut Exchang
             let url = redirect(&value[at..], &parts.redirects, policy, ex, cx)?;
             Some([&value[..at], &url].concat())
         }
-        Known::SetCookie if !parts.cookie_domains.is_empty() || !parts.cookie_paths.is_empty() => {
-            let mut cookie = value.to_vec();
-            if let Some(new) = cookie_attribute(&cookie, b"domain=", &parts.cookie_domains, true, ex, cx) {
-                cookie = new;
-            }
-            if let Some(new) = cookie_attribute(&cookie, b"path=", &parts.cookie_paths, false, ex, cx) {
-                cookie = new;
-            }
-            Some(cookie)
-        }
+        Known::SetCookie if cookies::are_rewritten(parts) => cookies::rewritten(value, parts, ex, cx),
         _ => None,
     }
 }
@@ -165,57 +173,4 @@ fn default_redirect(url: &[u8], policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -
     let to: &[u8] = if uri.is_some() { &loc.prefix } else { b"/" };
     let rest = url.strip_prefix(&from[..])?;
     Some([to, rest].concat())
-}
-
-/// Rewrites an attribute of a Set-Cookie value by the first rule that matches.
-fn cookie_attribute(
-    cookie: &[u8],
-    attribute: &[u8],
-    rules: &[(Find, crate::text::Text)],
-    is_domain: bool,
-    ex: &mut Exchange,
-    cx: &Cx,
-) -> Option<Vec<u8>> {
-    let mut at = cookie.iter().position(|&byte| byte == b';')? + 1;
-    loop {
-        while cookie.get(at) == Some(&b' ') {
-            at += 1;
-        }
-        let end = cookie[at..].iter().position(|&byte| byte == b';').map_or(cookie.len(), |end| at + end);
-        let part = &cookie[at..end];
-        if part.len() >= attribute.len() && part[..attribute.len()].eq_ignore_ascii_case(attribute) {
-            let start = at + attribute.len();
-            let new = replaced(&cookie[start..end], rules, is_domain, ex, cx)?;
-            return Some([&cookie[..start], &new, &cookie[end..]].concat());
-        }
-        if end == cookie.len() {
-            return None;
-        }
-        at = end + 1;
-    }
-}
-
-fn replaced(
-    value: &[u8],
-    rules: &[(Find, crate::text::Text)],
-    is_domain: bool,
-    ex: &mut Exchange,
-    cx: &Cx,
-) -> Option<Vec<u8>> {
-    rules.iter().find_map(|(find, to)| match find {
-        Find::Regex(regex) => crate::script::matches(regex, value, ex).then(|| to.value(ex, cx)),
-        Find::Text(from) if is_domain => {
-            let from = from.value(ex, cx);
-            let bare = value.strip_prefix(b".").unwrap_or(value);
-            let from = from.strip_prefix(b".").unwrap_or(&from);
-            // The dot before the domain stays.
-            let dot = &value[..value.len() - bare.len()];
-            bare.eq_ignore_ascii_case(from).then(|| [dot, &to.value(ex, cx)].concat())
-        }
-        Find::Text(from) => {
-            let from = from.value(ex, cx);
-            let rest = value.strip_prefix(&from[..])?;
-            Some([&to.value(ex, cx)[..], rest].concat())
-        }
-    })
 }

@@ -11,7 +11,7 @@ use crate::exchange::{Exchange, RequestBody};
 use crate::script::{self, Answer, Ran};
 use crate::site::{Loc, Tree, TryFallback};
 
-use super::{Step, Synth, access};
+use super::{Step, Synth, access, edits};
 
 /// Where a request enters.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Entrance::Named(name) => {
             ex.authorized = false;
+            ex.auth_asked = false;
             ex.location = cx.site().servers[ex.server].root;
             let Some(&location) = cx.site().servers[ex.server].named.get(&name) else {
                 cx.local.logs.error(
@@ -74,6 +75,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
         }
     }
     ex.authorized = false;
+    ex.auth_asked = false;
     let loc = &site.locations[ex.location];
     if loc.internal && !ex.internal {
         return Step::Synth(Synth::Status(404));
@@ -100,7 +102,10 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
 fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
     match script::run(&cx.site().locations[ex.location].script, ex, cx) {
         Ran::Answer(answer) => answered(answer),
-        Ran::Through(false) | Ran::Stopped(false) => guard(ex, cx),
+        Ran::Through(false) | Ran::Stopped(false) => {
+            edits::request(ex, cx);
+            guard(ex, cx)
+        }
         Ran::Through(true) | Ran::Stopped(true) => {
             if !may_change_uri(ex, cx) {
                 return Step::Synth(Synth::Final(500));
@@ -148,9 +153,8 @@ fn guard(ex: &mut Exchange, cx: &Cx) -> Step {
     if let Some(step) = access::limits(ex, cx) {
         return step;
     }
-    if !ex.authorized
-        && let Some(step) = access::access(ex, cx)
-    {
+    let is_allowed = ex.is_sub() || ex.authorized && ex.auth_asked;
+    if !is_allowed && let Some(step) = access::access(ex, cx) {
         return step;
     }
     match &site.locations[ex.location].try_files {

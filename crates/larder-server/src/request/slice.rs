@@ -423,9 +423,11 @@ async fn answer(ex: &mut Exchange, cx: &Cx) -> Result<Response, Failure> {
             | Step::Find
             | Step::Delay(_)
             | Step::Verify(_)
+            | Step::Ask(_)
             | Step::Redirect(_)
             | Step::Handle
             | Step::ReadBody
+            | Step::Purge(_)
             | Step::Form(_)
             | Step::Send(_) => return Err(Failure::Untold(SliceError::Missing)),
         };

@@ -6,7 +6,7 @@ use larder_http::status::{error_note, error_title, sent_status};
 use larder_http::{Known, Method};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Silent};
 
 use super::{Content, Internal, Response, Step, Synth};
 
@@ -15,10 +15,17 @@ const CLOSING: [u16; 7] = [400, 413, 414, 495, 496, 497, 500];
 
 /// Turns an answer of our own into a response, or into what an `error_page` says.
 pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
+    let is_error = synth.status() >= 300 && synth.status() != 444 && !matches!(synth, Synth::Text(..));
+    if is_error && ex.sub.as_ref().is_some_and(|sub| sub.has_stub) {
+        // A block of the page stands in for the error, and no `error_page`.
+        ex.out.status = 200;
+        ex.out.fields.clear();
+        return Step::Deliver(Response::own(Content::Empty));
+    }
+    ex.out.silent = Silent::default();
     match synth {
-        Synth::Status(444) | Synth::Final(444) => Step::Abort,
-        // Who was too slow or is gone gets no answer, also by `return`.
-        Synth::Status(status @ (408 | 499)) | Synth::Final(status @ (408 | 499)) => {
+        // Whom we do not answer, who was too slow and who is gone get nothing, also by `return`; logs have the status.
+        Synth::Status(status @ (408 | 444 | 499)) | Synth::Final(status @ (408 | 444 | 499)) => {
             ex.out.status = status;
             Step::Abort
         }

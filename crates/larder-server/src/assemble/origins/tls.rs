@@ -56,12 +56,12 @@ fn key_of(tls: &model::OriginTls) -> String {
         trusted_certificate,
         crl,
         certificate,
-        certificate_cache: _,
+        certificate_cache,
         password_file,
     } = tls;
     format!(
         "{session_reuse} {protocols:?} {ciphers:?} {ciphersuites:?} {server_name} {verify} {verify_depth} \
-         {trusted_certificate:?} {crl:?} {certificate:?} {password_file:?}"
+         {trusted_certificate:?} {crl:?} {certificate:?} {certificate_cache:?} {password_file:?}"
     )
 }
 
@@ -79,7 +79,7 @@ fn config(builder: &mut Builder, tls: &model::OriginTls, pass: Span) -> Option<O
     options.session_reuse = tls.session_reuse;
     let passwords = passwords(builder, tls.password_file.as_ref(), &material)?;
     let by_variable = match &tls.certificate {
-        Some(pair) if pair.has_variables() => Some(variable(builder, pair, &passwords)),
+        Some(pair) if pair.has_variables() => Some(variable(builder, pair, &passwords, tls.certificate_cache)),
         Some(pair) => {
             options.certificate = Some(certificate(builder, pair, &passwords, &material)?);
             None

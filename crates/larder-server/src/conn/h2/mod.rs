@@ -28,7 +28,7 @@ use crate::request::{self, Response, Stop, deliver};
 use crate::worker::{Seat, Worker};
 
 use super::stream::Stream;
-use super::{ensure, linger, memory, send};
+use super::{ensure, linger, memory, pace};
 
 pub use handle::Handle;
 use shared::{OUT_BYTES_MAX, Shared};
@@ -58,8 +58,23 @@ pub struct Connection {
     patience: Duration,
     /// Since when the client has taken nothing of what waits for it.
     blocked_since: Option<Instant>,
+    /// A head of a request of which a part has come.
+    head: Head,
+    /// `client_header_timeout`.
+    head_patience: Duration,
     /// How far writing had come then: bytes of frames, and bytes that the stream held.
     blocked_at: (u64, usize),
+}
+
+/// The head of a request that comes in parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Head {
+    /// There is none on its way.
+    None,
+    /// The rest must come until then.
+    Due(Instant),
+    /// It took too long; nobody answers it any more.
+    Late,
 }
 
 /// Why a connection ends.
@@ -94,6 +109,8 @@ impl Connection {
             deadline: Instant::now(),
             patience: Duration::ZERO,
             blocked_since: None,
+            head: Head::None,
+            head_patience: Duration::ZERO,
             blocked_at: (0, 0),
         }
     }
@@ -106,6 +123,7 @@ impl Connection {
         };
         self.deadline = Instant::now() + limit;
         self.patience = limit;
+        self.head_patience = limit;
         let first = std::mem::take(&mut self.partial);
         let end = match self.used(&first) {
             Ok(()) => {
@@ -139,7 +157,7 @@ impl Connection {
                 Ok(()) => {}
                 Err(_) => return Poll::Ready(End::Close),
             }
-            if self.worker.is_closing() {
+            if self.worker.is_over(self.client.began) {
                 self.shared.go_away();
                 // The frame that says so goes out in this turn.
                 if self.write(task).is_err() {
@@ -230,6 +248,7 @@ impl Connection {
                 }
                 Ok(Some(Event::Data { stream, data, ends })) => self.shared.body(stream, data, ends),
                 Ok(Some(Event::Trailers { stream })) => self.shared.body(stream, &[], true),
+                Ok(Some(Event::WrongLength { stream })) => self.shared.body_is_wrong(stream),
                 Ok(Some(Event::Reset { stream, code: _ })) => self.shared.reset_by_peer(stream),
                 Ok(Some(Event::Window)) => self.shared.wake_writers(),
                 Ok(Some(Event::GoAway)) => {}
@@ -243,6 +262,11 @@ impl Connection {
         }
         self.worker.recycle(exchange);
         self.partial.extend_from_slice(input);
+        self.head = match self.head {
+            _ if !self.shared.is_within_head(input) => Head::None,
+            Head::None => Head::Due(Instant::now() + self.head_patience),
+            head => head,
+        };
         Ok(())
     }
 
@@ -295,10 +319,11 @@ impl Connection {
         let mut head = self.worker.write_buffer.borrow_mut();
         head.clear();
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
+        let chunk_bytes = cx.site().locations[ex.location].settings.http2_chunk_bytes;
         let body = memory::in_memory(&outgoing).filter(|body| body.bytes() <= AT_ONCE_BYTES_MAX);
         if let Some(body) = body
-            && !send::is_limited(ex, cx)
-            && let Some(sent) = self.shared.send_whole(stream, &head, &body)
+            && !pace::is_limited(ex, cx)
+            && let Some(sent) = self.shared.send_whole(stream, &head, &body, chunk_bytes)
         {
             ex.sent = sent;
             ex.is_complete = sent.1 == body.bytes();
@@ -322,12 +347,25 @@ impl Connection {
                 Some(since) => since + self.send_timeout(),
                 None => self.deadline,
             };
+            // Who is in the middle of a request is not idle.
+            let deadline = match (self.head, self.blocked_since) {
+                (Head::Due(due), None) => due,
+                (Head::Due(due), Some(_)) => deadline.min(due),
+                (Head::None | Head::Late, _) => deadline,
+            };
             if sleep.deadline() > deadline {
                 sleep.as_mut().reset(deadline);
             }
             match sleep.as_mut().poll(task) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(()) if deadline > Instant::now() => sleep.as_mut().reset(deadline),
+                Poll::Ready(()) if self.head == Head::Due(deadline) => {
+                    self.head = Head::Late;
+                    if self.expire_head(task).is_err() {
+                        self.last_words();
+                        return Poll::Ready(End::Linger);
+                    }
+                }
                 Poll::Ready(()) if self.blocked_since.is_some() => return Poll::Ready(End::Stalled),
                 Poll::Ready(()) if self.shared.has_streams() => {
                     // Their tasks have timers of their own; we look again when this one would be over.
@@ -341,6 +379,22 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Tells the client that it took too long over a request.
+    fn expire_head(&mut self, task: &mut Context<'_>) -> Result<(), End> {
+        let cx = self.worker.cx();
+        cx.local.logs.main(
+            LogLevel::Info,
+            format_args!("client timed out while reading client request headers, client: {}", self.client.address()),
+        );
+        let site = cx.site();
+        if let Some(listener) = self.client.listener(site) {
+            self.patience = site.locations[site.servers[listener.default].root].settings.keepalive_timeout;
+            self.deadline = Instant::now() + self.patience;
+        }
+        self.shared.expire_head(&self.partial, clock::now()).map_err(|_| End::Linger)?;
+        self.write(task).map_err(|_| End::Close)
     }
 
     /// What is still to be said, such as why we leave, goes out if the socket takes it.

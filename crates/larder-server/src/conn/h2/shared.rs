@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use bytes::Bytes;
-use larder_http::h2::{Config, Connection as Codec, ConnectionError, ErrorCode, Event, StreamId};
+use larder_http::h2::{Config, Connection as Codec, ConnectionError, ErrorCode, Event, FRAME_HEAD_BYTES, StreamId};
 use larder_http::{RequestHead, Time};
 
 use crate::conn::memory::InMemory;
@@ -40,6 +40,8 @@ struct State {
     /// Frames that have not been written; `written` bytes of them have.
     out: Vec<u8>,
     written: usize,
+    /// The stream of the last frame of a body that a task wrote to `out`, and where its head is.
+    last_data: Option<(StreamId, usize)>,
     /// Streams that a task works on.
     streams: Vec<Slot>,
     /// Counts the times that those who wait were woken.
@@ -61,6 +63,8 @@ struct Slot {
     body: Vec<u8>,
     /// Whether all of the body has come.
     body_ended: bool,
+    /// Whether the body is not as long as it was said to be.
+    is_wrong: bool,
     /// Whether the client has reset it.
     is_gone: bool,
     /// How much it may still send in this round.
@@ -86,6 +90,16 @@ impl Slot {
     }
 }
 
+/// Where the last of the frames is that begin at `at`.
+fn last_frame(frames: &[u8], mut at: usize) -> Option<usize> {
+    let mut last = None;
+    while let Some([l0, l1, l2, ..]) = frames.get(at..) {
+        last = Some(at);
+        at += FRAME_HEAD_BYTES + u32::from_be_bytes([0, *l0, *l1, *l2]) as usize;
+    }
+    last
+}
+
 /// What came of an attempt to read or write on a stream.
 pub enum Tried<T> {
     /// It was done.
@@ -106,6 +120,7 @@ impl Shared {
                 codec,
                 out,
                 written: 0,
+                last_data: None,
                 streams: Vec::new(),
                 round: 0,
                 progress: 0,
@@ -145,7 +160,13 @@ impl Shared {
 
     /// Sends a whole response, head and body, if the windows allow; returns how many bytes it took, all and of the body.
     /// That is not all of the body where it cannot be read; then the stream is reset.
-    pub fn send_whole(&self, stream: StreamId, head: &[u8], body: &InMemory<'_>) -> Option<(u64, u64)> {
+    pub fn send_whole(
+        &self,
+        stream: StreamId,
+        head: &[u8],
+        body: &InMemory<'_>,
+        chunk_bytes: usize,
+    ) -> Option<(u64, u64)> {
         let state = &mut *self.state.borrow_mut();
         let len = usize::try_from(body.bytes()).ok()?;
         if len > state.codec.capacity(stream) && len > 0 || state.unsent() + len > OUT_BYTES_MAX {
@@ -153,6 +174,9 @@ impl Shared {
         }
         state.lend(&self.worker);
         let before = state.out.len();
+        if len > chunk_bytes {
+            state.codec.set_chunk(stream, chunk_bytes);
+        }
         state.codec.send_head(stream, head, len == 0, &mut state.out);
         let mut left = len;
         let read = body.for_each(&mut self.worker.file_buffer.borrow_mut(), |piece| {
@@ -165,6 +189,23 @@ impl Shared {
             state.codec.reset(stream, ErrorCode::INTERNAL_ERROR, &mut state.out);
         }
         Some(((state.out.len() - before) as u64, (len - left) as u64))
+    }
+
+    /// How much of a body a frame of a stream holds at most.
+    pub fn set_chunk(&self, stream: StreamId, bytes: usize) {
+        self.state.borrow_mut().codec.set_chunk(stream, bytes);
+    }
+
+    /// Whether `rest`, of which no event came, begins a head that is not complete.
+    pub fn is_within_head(&self, rest: &[u8]) -> bool {
+        self.state.borrow().codec.is_within_head(rest)
+    }
+
+    /// Gives up the request whose head does not come to its end.
+    pub fn expire_head(&self, rest: &[u8], now: Time) -> Result<(), ConnectionError> {
+        let state = &mut *self.state.borrow_mut();
+        state.lend(&self.worker);
+        state.codec.expire_head(rest, &mut state.out, now)
     }
 
     /// Takes a piece of a request's body.
@@ -180,6 +221,17 @@ impl Shared {
         slot.body_ended |= ends;
         if let Some(reader) = slot.reader.take() {
             reader.wake();
+        }
+    }
+
+    /// A request's body is not as long as it was said to be, and nothing more of it comes.
+    pub fn body_is_wrong(&self, stream: StreamId) {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(slot) = slot_of(&mut state.streams, stream) {
+            slot.is_wrong = true;
+            if let Some(reader) = slot.reader.take() {
+                reader.wake();
+            }
         }
     }
 
@@ -315,6 +367,7 @@ impl Shared {
             id,
             body: Vec::new(),
             body_ended,
+            is_wrong: false,
             is_gone: false,
             quota,
             sent_in: 0,
@@ -328,12 +381,15 @@ impl Shared {
     pub fn close(&self, id: StreamId, code: ErrorCode) {
         let state = &mut *self.state.borrow_mut();
         state.lend(&self.worker);
+        let mut is_wrong = false;
         if let Some(at) = state.streams.iter().position(|slot| slot.id == id) {
             let slot = state.streams.swap_remove(at);
+            is_wrong = slot.is_wrong;
             state.codec.consumed(id, slot.body.len(), &mut state.out);
             state.ended = true;
         }
         if !state.is_over && state.codec.is_open(id) {
+            let code = if is_wrong { ErrorCode::PROTOCOL_ERROR } else { code };
             state.codec.reset(id, code, &mut state.out);
         }
         state.codec.release(id);
@@ -370,7 +426,9 @@ impl Shared {
             return Tried::Wait;
         }
         state.lend(&self.worker);
+        let before = state.out.len();
         let sent = state.codec.send_data(id, &data[..room], false, &mut state.out);
+        state.last_data = last_frame(&state.out, before).map(|at| (id, at));
         let round = state.round;
         if let Some(slot) = slot_of(&mut state.streams, id) {
             slot.quota -= sent.min(slot.quota);
@@ -413,11 +471,27 @@ impl Shared {
         }
         state.lend(&self.worker);
         if trailers.is_empty() {
-            state.codec.send_data(id, &[], true, &mut state.out);
+            match state.last_data.take() {
+                // The last frame has not left, and nothing came behind it: it can say that it is the last.
+                Some((stream, at)) if stream == id && at >= state.written && last_frame(&state.out, at) == Some(at) => {
+                    state.codec.end_data_at(id, at, &mut state.out);
+                }
+                _ => drop(state.codec.send_data(id, &[], true, &mut state.out)),
+            }
         } else {
             state.codec.send_trailers(id, trailers, &mut state.out);
         }
         self.wake_driver();
+    }
+
+    /// Whether all of the request's body has come and been read.
+    pub fn has_ended_body(&self, id: StreamId) -> bool {
+        slot_of(&mut self.state.borrow_mut().streams, id).is_some_and(|slot| slot.body_ended && slot.body.is_empty())
+    }
+
+    /// Whether the request's body was found to be of another length than it was said to be.
+    pub fn is_wrong(&self, id: StreamId) -> bool {
+        slot_of(&mut self.state.borrow_mut().streams, id).is_some_and(|slot| slot.is_wrong)
     }
 
     /// Takes a piece of the request's body; `None` at its end.
@@ -430,6 +504,9 @@ impl Shared {
             state.codec.consumed(id, piece.len(), &mut state.out);
             self.wake_driver();
             return Tried::Done(Some(piece));
+        }
+        if slot.is_wrong {
+            return Tried::Gone;
         }
         if slot.body_ended {
             return Tried::Done(None);
@@ -486,6 +563,7 @@ impl State {
         }
         self.out.clear();
         self.written = 0;
+        self.last_data = None;
         Ok(true)
     }
 }

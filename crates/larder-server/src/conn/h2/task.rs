@@ -2,13 +2,14 @@
 
 use larder_conf::model::LogLevel;
 
-use crate::conn::Inbound;
 use crate::conn::send::{self, Rest, SendError};
 use crate::conn::sink::Sink;
+use crate::conn::{Inbound, Source};
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, RequestBody};
 use crate::request::deliver::{self, Outgoing};
-use crate::request::{self, Slow};
+use crate::request::wire::Wire;
+use crate::request::{self, Slow, adorn, feed};
 
 use super::Handle;
 
@@ -35,16 +36,14 @@ pub async fn run(work: Work, mut handle: Handle) {
     let Work { exchange: mut ex, cx, what } = work;
     let _running = cx.worker.exchange_begins();
     cx.worker.stats.writing.add(1);
-    let laid_out = match what {
-        What::Send(head, outgoing) => Some((head, outgoing)),
-        What::Steps(slow) => request::finish(slow, &mut ex, &cx, Inbound::Stream(&handle)).await.map(|response| {
-            let mut head = Vec::new();
-            let outgoing = deliver::lay_out(response, &mut ex, &cx, &mut head);
-            (head, outgoing)
-        }),
-    };
-    if let Some((head, outgoing)) = laid_out {
-        send_response(&head, outgoing, &mut ex, &cx, &mut handle).await;
+    // One that is cut off is reset, as it has not been finished.
+    let _ = cx.local.while_valid(answer(what, &mut ex, &cx, &mut handle)).await;
+    if let RequestBody::Passing(feed) = &mut ex.body
+        && feed.lacks_only_its_end()
+    {
+        // The client has sent all and is about to say so; a reset would tell it that something was wrong.
+        let patience = cx.site().locations[ex.location].settings.lingering_timeout;
+        let _ = tokio::time::timeout(patience, feed.run(Source::Stream(&handle))).await;
     }
     drop(handle);
     cx.worker.stats.writing.sub(1);
@@ -52,30 +51,51 @@ pub async fn run(work: Work, mut handle: Handle) {
     cx.worker.recycle(ex);
 }
 
+async fn answer(what: What, ex: &mut Exchange, cx: &Cx, handle: &mut Handle) {
+    let laid_out = match what {
+        What::Send(head, outgoing) => Some((head, outgoing)),
+        What::Steps(slow) => request::finish(slow, ex, cx, Inbound::Stream(handle)).await.map(|response| {
+            let mut head = Vec::new();
+            let outgoing = deliver::lay_out(response, ex, cx, &mut head);
+            (head, outgoing)
+        }),
+    };
+    if let Some((head, outgoing)) = laid_out {
+        send_response(&head, outgoing, ex, cx, handle).await;
+    }
+}
+
 async fn send_response(head: &[u8], outgoing: Outgoing, ex: &mut Exchange, cx: &Cx, handle: &mut Handle) {
-    let (outgoing, trailers) = match outgoing {
+    let outgoing = match outgoing {
         Outgoing::Nothing => {
             ex.sent.0 += handle.send_head(head, true);
             ex.is_complete = true;
             return handle.finished();
         }
-        Outgoing::Trailed(inner, trailers) => (*inner, trailers),
-        Outgoing::Stream { reader, range, chunked, trailers } => {
-            (Outgoing::Stream { reader, range, chunked, trailers: Vec::new() }, trailers)
-        }
-        Outgoing::Recoded { body, recoder, chunked, trailers } => {
-            (Outgoing::Recoded { body, recoder, chunked, trailers: Vec::new() }, trailers)
-        }
-        other => (other, Vec::new()),
+        Outgoing::Trailed(inner) => *inner,
+        other => other,
     };
+    handle.set_chunk(cx.site().locations[ex.location].settings.http2_chunk_bytes);
     ex.sent.0 += handle.send_head(head, false);
     let rest = Rest::unsent(&[], outgoing);
-    match send::rest(Sink::Stream(handle), rest, ex, cx).await {
+    let mut feed = ex.body.take_feed();
+    let sending = send::rest(Sink::Stream(handle), rest, ex, cx);
+    let sent = match feed.as_deref_mut() {
+        None => sending.await,
+        Some(feed) => feed::beside(feed, Source::Stream(handle), sending).await,
+    };
+    if let Some(feed) = feed {
+        ex.body = RequestBody::Passing(feed);
+    }
+    match sent {
         Ok(()) => {
+            let loc = &cx.site().locations[ex.location];
+            let trailers = adorn::trailers(loc, ex.out.status, Wire::Block, ex, cx);
             handle.finish(&trailers);
             ex.is_complete = true;
         }
         Err(SendError::TimedOut) => {
+            handle.timed_out();
             cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client timed out while sending to client"));
         }
         Err(error @ SendError::Io(_)) => {

@@ -1,0 +1,84 @@
+//! The smaller modules, compiled.
+
+use std::sync::Arc;
+
+use larder_conf::model::{self, ServerName, Settings, Template, TemplatePart, UserIdMode};
+
+use crate::filter::sub::{Needles, Rules};
+use crate::modules::Parts;
+use crate::modules::referer::Referers;
+use crate::text::{Part, Text};
+use crate::vars::Var;
+
+use super::Builder;
+
+/// What the smaller modules are told in a location of a server with these names.
+pub fn parts(builder: &mut Builder, settings: &Settings) -> Parts {
+    let modules = &settings.modules;
+    for charset in [settings.charset.as_ref(), modules.source_charset.as_ref()].into_iter().flatten() {
+        if let Some(name) = literal(charset) {
+            builder.site.charsets.add(name.as_bytes());
+        }
+    }
+    let sub = sub_filter(builder, &modules.sub_filter);
+    let gives_ids = matches!(modules.user_id.mode, UserIdMode::V1 | UserIdMode::On);
+    let slot = builder.slots.get("uid_reset").copied().filter(|_| gives_ids);
+    let link = &modules.secure_link;
+    Parts {
+        changes_responses: sub.is_some() || gives_ids,
+        sub,
+        source_charset: builder.maybe(modules.source_charset.as_ref()),
+        referers: modules.referers.as_ref().map(|referers| Arc::new(self::referers(builder, referers))),
+        secure_link: link
+            .link
+            .as_ref()
+            .zip(link.md5.as_ref())
+            .map(|(link, md5)| (builder.text(link), builder.text(md5))),
+        uid_reset: slot.map(|slot| Text::new(vec![Part::Var(Var::Slot(slot))])),
+    }
+}
+
+fn literal(template: &Template) -> Option<&str> {
+    match template.parts.as_slice() {
+        [TemplatePart::Literal(text)] => Some(text),
+        _ => None,
+    }
+}
+
+fn sub_filter(builder: &mut Builder, sub_filter: &model::SubFilter) -> Option<Rules> {
+    let first = sub_filter.pairs.first()?;
+    let pairs: Vec<_> =
+        sub_filter.pairs.iter().map(|(word, value)| (builder.text(word), builder.text(value))).collect();
+    let words: Option<Vec<Box<[u8]>>> = pairs.iter().map(|(word, _)| word.constant().map(Box::from)).collect();
+    let fixed = words.and_then(Needles::new);
+    if fixed.is_none() && pairs.iter().all(|(word, _)| word.constant().is_some()) {
+        builder.error("the texts of \"sub_filter\" are too many or too long to be looked for at once", first.0.span);
+    }
+    Some(Rules { pairs, fixed, once: sub_filter.once })
+}
+
+fn referers(builder: &mut Builder, valid: &model::ValidReferers) -> Referers {
+    let mut referers = Referers::default();
+    (referers.none, referers.blocked) = (valid.none, valid.blocked);
+    for (name, path) in &valid.names {
+        referers.add(&name.value, path.as_deref());
+    }
+    for pattern in &valid.patterns {
+        referers.patterns.extend(builder.compile(pattern));
+    }
+    if valid.server_names {
+        for name in builder.server_names.clone() {
+            match &name {
+                ServerName::Regex(pattern) => referers.host_patterns.extend(builder.compile(pattern)),
+                ServerName::Hostname => {
+                    let hostname = builder.site.hostname.to_ascii_lowercase();
+                    referers.add(&ServerName::Exact(hostname), None);
+                }
+                ServerName::Exact(_) | ServerName::Suffix(_) | ServerName::Prefix(_) | ServerName::Dotted(_) => {
+                    referers.add(&name, None);
+                }
+            }
+        }
+    }
+    referers
+}

@@ -1,0 +1,401 @@
+//! Charsets: the label in `Content-Type`, and bodies made from one into another (ngx_http_charset_filter).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use larder_conf::model::{CharsetMap, LogLevel};
+use larder_http::Known;
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::site::Loc;
+
+/// The longest sequence of UTF-8.
+const SEQUENCE_BYTES_MAX: usize = 4;
+
+/// The charsets of a configuration, and what is made into what.
+#[derive(Default)]
+pub struct Charsets {
+    /// As they are first written.
+    names: Vec<Box<[u8]>>,
+    tables: HashMap<(usize, usize), Arc<Table>>,
+}
+
+/// How the bytes of one charset become those of another.
+#[derive(Debug)]
+pub enum Table {
+    /// A byte a byte.
+    Bytes(Box<[u8; 256]>),
+    /// A byte becomes a character.
+    ToUtf8(Box<[Utf8; 256]>),
+    /// A character becomes a byte; one that has none becomes a reference of HTML.
+    FromUtf8(HashMap<u16, u8>),
+}
+
+/// A character in up to three bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Utf8 {
+    len: u8,
+    bytes: [u8; 3],
+}
+
+impl Charsets {
+    /// Those of the `charset_map` blocks.
+    pub fn new(maps: &[CharsetMap]) -> Self {
+        let mut charsets = Self::default();
+        for map in maps {
+            let from = charsets.add(map.from.value.as_bytes());
+            let to = charsets.add(map.to.value.as_bytes());
+            let (there, back) = match map.is_to_utf8() {
+                true => (to_utf8(map), from_utf8(map)),
+                false => bytes(map),
+            };
+            charsets.tables.insert((from, to), Arc::new(there));
+            charsets.tables.insert((to, from), Arc::new(back));
+        }
+        charsets
+    }
+
+    /// Makes a name known, and gives its place.
+    pub fn add(&mut self, name: &[u8]) -> usize {
+        self.find(name).unwrap_or_else(|| {
+            self.names.push(name.into());
+            self.names.len() - 1
+        })
+    }
+
+    /// Whether anything is made into anything.
+    pub fn has_tables(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
+    fn find(&self, name: &[u8]) -> Option<usize> {
+        self.names.iter().position(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+fn bytes(map: &CharsetMap) -> (Table, Table) {
+    let unknown: [u8; 256] = std::array::from_fn(|byte| if byte < 128 { byte as u8 } else { b'?' });
+    let (mut there, mut back) = (unknown, unknown);
+    for (from, to) in &map.entries {
+        if let &[to] = to.as_slice() {
+            there[usize::from(*from)] = to;
+            back[usize::from(to)] = *from;
+        }
+    }
+    (Table::Bytes(Box::new(there)), Table::Bytes(Box::new(back)))
+}
+
+fn to_utf8(map: &CharsetMap) -> Table {
+    let one = |byte: u8| Utf8 { len: 1, bytes: [byte, 0, 0] };
+    let mut table: [Utf8; 256] = std::array::from_fn(|byte| one(if byte < 128 { byte as u8 } else { b'?' }));
+    for (from, to) in &map.entries {
+        let mut bytes = [0; 3];
+        if let Some(place) = bytes.get_mut(..to.len()) {
+            place.copy_from_slice(to);
+            table[usize::from(*from)] = Utf8 { len: to.len() as u8, bytes };
+        }
+    }
+    Table::ToUtf8(Box::new(table))
+}
+
+fn from_utf8(map: &CharsetMap) -> Table {
+    let character = |to: &[u8]| std::str::from_utf8(to).ok()?.chars().next().map(u32::from);
+    let entries = map.entries.iter().filter_map(|(from, to)| Some((u16::try_from(character(to)?).ok()?, *from)));
+    Table::FromUtf8(entries.collect())
+}
+
+/// Decides on the charset of a response whose fields are laid out, and names it in its `Content-Type`. Returns what
+/// its body has to go through.
+pub fn settle(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
+    let forced = ex.by_modules.charset.take();
+    if forced.is_none() && loc.texts.charset.is_none() {
+        return None;
+    }
+    let content_type = ex.out.fields.get_known(Known::ContentType)?;
+    let (bare, own) = split(content_type);
+    let own = own.map(<[u8]>::to_vec);
+    let charsets = &cx.site().charsets;
+    let wanted = match forced {
+        Some(forced) => {
+            if charsets.find(&forced).is_none() {
+                let name = String::from_utf8_lossy(&forced);
+                let message = format_args!("unknown charset \"{name}\" to override");
+                cx.local.logs.error(cx, ex, LogLevel::Error, message);
+                return None;
+            }
+            forced
+        }
+        None => {
+            let types = &loc.settings.charset_types;
+            let is_listed = types.iter().any(|listed| listed == "*" || listed.as_bytes().eq_ignore_ascii_case(bare));
+            let applies = if own.is_some() { loc.settings.override_charset } else { is_listed };
+            let text = loc.texts.charset.as_ref().filter(|_| applies)?;
+            let wanted = text.value(ex, cx).into_boxed_slice();
+            if wanted.is_empty() || &*wanted == b"off" {
+                return None;
+            }
+            // nginx spells a charset as it was first written.
+            let known = charsets.find(&wanted).filter(|_| text.constant().is_some());
+            known.and_then(|known| charsets.names.get(known).cloned()).unwrap_or(wanted)
+        }
+    };
+    let source = match own {
+        Some(own) => own,
+        None => match &loc.texts.modules.source_charset {
+            Some(source) => source.value(ex, cx),
+            None => {
+                label(&wanted, ex);
+                return None;
+            }
+        },
+    };
+    let table = match (charsets.find(&source), charsets.find(&wanted)) {
+        (Some(from), Some(to)) if from != to => charsets.tables.get(&(from, to)),
+        (Some(_), Some(_)) => {
+            label(&wanted, ex);
+            return None;
+        }
+        (None, None) if source.eq_ignore_ascii_case(&wanted) => {
+            label(&wanted, ex);
+            return None;
+        }
+        (Some(_), None) | (None, Some(_) | None) => None,
+    };
+    if table.is_some() && ex.out.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty()) {
+        return None;
+    }
+    let Some(table) = table else {
+        let (source, wanted) = (String::from_utf8_lossy(&source), String::from_utf8_lossy(&wanted));
+        let message = format_args!("no \"charset_map\" between the charsets \"{source}\" and \"{wanted}\"");
+        cx.local.logs.error(cx, ex, LogLevel::Error, message);
+        return None;
+    };
+    label(&wanted, ex);
+    Some(Arc::clone(table))
+}
+
+/// Names the charset of a type, in place of the one that it names.
+fn label(charset: &[u8], ex: &mut Exchange) {
+    // As nginx: a browser may keep the charset of a redirect for the page it leads to.
+    if matches!(ex.out.status, 301 | 302) {
+        return;
+    }
+    let Some(content_type) = ex.out.fields.get_known(Known::ContentType) else { return };
+    ex.out.bare_type.clear();
+    ex.out.bare_type.extend_from_slice(content_type);
+    let value = [up_to_charset(content_type), b"; charset=", charset].concat();
+    ex.out.fields.set("Content-Type", &value);
+}
+
+/// The type alone, and the charset that a `Content-Type` names.
+fn split(content_type: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let bare = content_type.split(|&byte| byte == b';').next().unwrap_or(b"").trim_ascii();
+    let rest = &content_type[up_to_charset(content_type).len()..];
+    let named = rest.iter().position(|&byte| byte == b'=').map(|at| &rest[at + 1..]);
+    let named = named.map(|name| name.strip_prefix(b"\"").unwrap_or(name));
+    let named = named.map(|name| name.strip_suffix(b"\"").unwrap_or(name));
+    (bare, named.filter(|name| !name.is_empty()))
+}
+
+/// What stands before the parameter `charset`, without the `;`.
+fn up_to_charset(content_type: &[u8]) -> &[u8] {
+    const NAME: &[u8] = b"charset=";
+    let begins = |at: &usize| {
+        let rest = content_type[at + 1..].trim_ascii_start();
+        rest.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
+    };
+    let at = memchr::memchr_iter(b';', content_type).find(begins);
+    &content_type[..at.unwrap_or(content_type.len())]
+}
+
+/// A body on its way from one charset to another.
+pub struct Converter {
+    table: Arc<Table>,
+    /// A character in UTF-8 whose end has not come.
+    held: Vec<u8>,
+}
+
+impl Converter {
+    /// One at its beginning.
+    pub fn new(table: Arc<Table>) -> Self {
+        Self { table, held: Vec::new() }
+    }
+
+    /// Takes all of `input` and appends what becomes of it.
+    pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        match &*self.table {
+            Table::Bytes(table) => out.extend(input.iter().map(|&byte| table[usize::from(byte)])),
+            Table::ToUtf8(table) => {
+                out.reserve(input.len());
+                for &byte in input {
+                    let Utf8 { len, bytes } = table[usize::from(byte)];
+                    out.extend_from_slice(&bytes[..usize::from(len)]);
+                }
+            }
+            Table::FromUtf8(table) => {
+                let mut rest = input;
+                while !self.held.is_empty() && !rest.is_empty() {
+                    self.held.push(rest[0]);
+                    rest = &rest[1..];
+                    let held = std::mem::take(&mut self.held);
+                    let left = from_utf8_bytes(table, &held, out).to_vec();
+                    self.held = left;
+                }
+                self.held.extend_from_slice(from_utf8_bytes(table, rest, out));
+                debug_assert!(self.held.len() < SEQUENCE_BYTES_MAX, "a sequence is longer than any");
+            }
+        }
+    }
+
+    /// Appends what stands for a character that is not complete.
+    pub fn finish(self, out: &mut Vec<u8>) {
+        if !self.held.is_empty() {
+            out.push(b'?');
+        }
+    }
+}
+
+/// Appends what `input` becomes; returns the beginning of a character at its end.
+fn from_utf8_bytes<'a>(table: &HashMap<u16, u8>, input: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+    use std::io::Write as _;
+    let mut rest = input;
+    while let Some(&first) = rest.first() {
+        if first < 0x80 {
+            let plain = rest.iter().position(|&byte| byte >= 0x80).unwrap_or(rest.len());
+            out.extend_from_slice(&rest[..plain]);
+            rest = &rest[plain..];
+            continue;
+        }
+        let (sequence, used) = match decode(rest) {
+            Decoded::Incomplete => return rest,
+            Decoded::Invalid(used) => (None, used),
+            Decoded::Character(character, used) => (Some(character), used),
+        };
+        rest = &rest[used..];
+        match sequence {
+            None => out.push(b'?'),
+            Some(character) => match u16::try_from(character).ok().and_then(|character| table.get(&character)) {
+                Some(byte) => out.push(*byte),
+                None => write!(out, "&#{character};").expect("a vector takes all that is written"),
+            },
+        }
+    }
+    rest
+}
+
+/// What begins with a byte above 0x7f.
+#[derive(Debug, PartialEq, Eq)]
+enum Decoded {
+    /// A character, and how many bytes it takes.
+    Character(u32, usize),
+    /// None, and how many bytes are passed over.
+    Invalid(usize),
+    /// What follows has not come.
+    Incomplete,
+}
+
+/// As nginx decodes: every form that is too long is invalid, and a broken sequence ends with the byte that breaks it.
+fn decode(text: &[u8]) -> Decoded {
+    let Some(&first) = text.first() else { return Decoded::Incomplete };
+    let (begin, least, len) = match first {
+        0xc2..=0xdf => (first & 0x1f, 0x80, 2),
+        0xe0..=0xef => (first & 0x0f, 0x800, 3),
+        0xf0..=0xf7 => (first & 0x07, 0x10000, 4),
+        _ => return Decoded::Invalid(1),
+    };
+    let Some(rest) = text.get(1..len) else { return Decoded::Incomplete };
+    let mut character = u32::from(begin);
+    for (n, &byte) in rest.iter().enumerate() {
+        if byte < 0x80 {
+            return Decoded::Invalid(n + 2);
+        }
+        character = character << 6 | u32::from(byte & 0x3f);
+    }
+    if (least..=0x10_ffff).contains(&character) { Decoded::Character(character, len) } else { Decoded::Invalid(len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_conf::Span;
+    use larder_conf::model::At;
+
+    use super::*;
+
+    fn map(from: &str, to: &str, entries: &[(u8, &[u8])]) -> CharsetMap {
+        let span = Span { file: 0, start: 0, end: 0 };
+        let name = |name: &str| At { value: name.to_owned(), span };
+        let entries = entries.iter().map(|(from, to)| (*from, to.to_vec())).collect();
+        CharsetMap { span, from: name(from), to: name(to), entries }
+    }
+
+    fn converted(charsets: &Charsets, from: &str, to: &str, body: &[u8], piece: usize) -> Vec<u8> {
+        let place = |name: &str| charsets.find(name.as_bytes()).expect("a charset of the map");
+        let table = charsets.tables.get(&(place(from), place(to))).expect("a table");
+        let mut converter = Converter::new(Arc::clone(table));
+        let mut out = Vec::new();
+        for piece in body.chunks(piece) {
+            converter.feed(piece, &mut out);
+        }
+        converter.finish(&mut out);
+        out
+    }
+
+    #[test]
+    fn bodies_are_converted_both_ways_wherever_they_are_cut() {
+        let maps = [
+            map("koi8-r", "windows-1251", &[(0xc1, &[0xe0]), (0xc2, &[0xe1])]),
+            map("koi8-r", "utf-8", &[(0xc1, "а".as_bytes()), (0xc2, "б".as_bytes()), (0x95, "∙".as_bytes())]),
+        ];
+        let charsets = Charsets::new(&maps);
+        for (from, to, body, result) in [
+            ("koi8-r", "windows-1251", &b"a\xc1\xc2\xc3"[..], &b"a\xe0\xe1?"[..]),
+            ("windows-1251", "koi8-r", b"a\xe0\xe1\xe2", b"a\xc1\xc2?"),
+            ("koi8-r", "utf-8", b"a\xc1\x95\xc2\xc3", "aа∙б?".as_bytes()),
+            ("UTF-8", "KOI8-R", "aа∙б".as_bytes(), b"a\xc1\x95\xc2"),
+            ("utf-8", "koi8-r", "я€😀".as_bytes(), b"&#1103;&#8364;&#128512;"),
+            ("utf-8", "koi8-r", b"\xd0a\xffb", b"?" as &[u8]),
+        ] {
+            let whole = converted(&charsets, from, to, body, 1000);
+            if result != b"?" {
+                assert_eq!(whole, result, "{from} to {to}");
+            }
+            for piece in [1, 2, 3] {
+                assert_eq!(converted(&charsets, from, to, body, piece), whole, "{from} to {to} by {piece}");
+            }
+        }
+        assert_eq!(converted(&charsets, "utf-8", "koi8-r", b"\xd0a\xffb", 9), b"??b");
+        assert_eq!(converted(&charsets, "utf-8", "koi8-r", b"a\xd0", 9), b"a?");
+    }
+
+    #[test]
+    fn a_content_type_names_its_charset() {
+        for (value, bare, charset) in [
+            ("text/html", "text/html", None),
+            ("text/html; charset=utf-8", "text/html", Some("utf-8")),
+            ("text/html;Charset=\"utf-8\"", "text/html", Some("utf-8")),
+            ("text/html; level=1; charset=a", "text/html", Some("a")),
+            ("text/html; charset=", "text/html", None),
+            ("text/html; xcharset=a", "text/html", None),
+        ] {
+            assert_eq!(split(value.as_bytes()), (bare.as_bytes(), charset.map(str::as_bytes)), "{value}");
+        }
+    }
+
+    #[test]
+    fn sequences_are_read_as_nginx_reads_them() {
+        for (text, decoded) in [
+            (&b"\xc3\xa9x"[..], Decoded::Character(0xe9, 2)),
+            (b"\xe2\x82\xac", Decoded::Character(0x20ac, 3)),
+            (b"\xf0\x9f\x98\x80", Decoded::Character(0x1f600, 4)),
+            (b"\xe2\x82", Decoded::Incomplete),
+            (b"\x80", Decoded::Invalid(1)),
+            (b"\xc0\x80", Decoded::Invalid(1)),
+            (b"\xe0\x80\x80", Decoded::Invalid(3)),
+            (b"\xc3a", Decoded::Invalid(2)),
+            (b"\xf7\xbf\xbf\xbf", Decoded::Invalid(4)),
+        ] {
+            assert_eq!(decode(text), decoded, "{text:x?}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Filters that change what a body says: `sub_filter` and the conversion of charsets.
+//!
+//! They stand between restoring a body that came compressed and compressing it, as in nginx. Each takes bytes as they
+//! come and holds back only what it has to.
+
+pub mod chain;
+pub mod charset;
+pub mod sub;
+
+use std::sync::Arc;
+
+use larder_conf::model::MediaTypes;
+use larder_http::{Fields, Known};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::site::Loc;
+
+use charset::Table;
+use sub::Substitution;
+
+/// What is done to the body of one response.
+#[derive(Default)]
+pub struct Filters {
+    /// `sub_filter`.
+    pub sub: Option<Substitution>,
+    /// From one charset to another.
+    pub charset: Option<Arc<Table>>,
+}
+
+impl Filters {
+    /// Those of a response whose fields are laid out. `length` is that of its body, when known; `is_encoded` says
+    /// that it goes out in a coding it came in, in which nothing can be found.
+    pub fn choose(
+        charset: Option<Arc<Table>>,
+        length: Option<u64>,
+        is_encoded: bool,
+        ex: &mut Exchange,
+        cx: &Cx,
+    ) -> Self {
+        let loc = &cx.site().locations[ex.location];
+        let sub = match !is_encoded && substitutes(loc, ex, length) {
+            true => loc.texts.modules.sub.as_ref().and_then(|rules| rules.begin(ex, cx)),
+            false => None,
+        };
+        Self { sub, charset }
+    }
+
+    /// Whether the body stays as it is.
+    pub fn is_empty(&self) -> bool {
+        self.sub.is_none() && self.charset.is_none()
+    }
+
+    /// Whether as many bytes come out as went in, each in its place, so that ranges can be cut.
+    pub fn keeps_length(&self) -> bool {
+        self.sub.is_none() && self.charset.as_ref().is_none_or(|table| matches!(**table, Table::Bytes(_)))
+    }
+
+    /// Makes the validators those of the changed body.
+    pub fn adapt(&self, loc: &Loc, fields: &mut Fields) {
+        if self.sub.is_none() {
+            return;
+        }
+        if loc.settings.modules.sub_filter.last_modified {
+            crate::request::compress::weaken_etag(fields);
+        } else {
+            fields.remove("Last-Modified");
+            fields.remove("ETag");
+        }
+    }
+}
+
+/// Whether `sub_filter` may change the response, by its type.
+pub fn substitutes(loc: &Loc, ex: &Exchange, length: Option<u64>) -> bool {
+    length != Some(0) && !matches!(ex.out.status, 204 | 304) && searches(loc, &ex.out.fields)
+}
+
+/// Whether a filter may change a page with these fields that goes out here, so that it is not kept compressed.
+pub fn may_change(loc: &Loc, fields: &Fields, cx: &Cx) -> bool {
+    cx.site().charsets.has_tables() || searches(loc, fields)
+}
+
+/// Whether `sub_filter` is for bodies of this type.
+fn searches(loc: &Loc, fields: &Fields) -> bool {
+    if loc.texts.modules.sub.is_none() {
+        return false;
+    }
+    match &loc.settings.modules.sub_filter.types {
+        MediaTypes::All => true,
+        types @ MediaTypes::Listed(_) => {
+            let content_type = fields.get_known(Known::ContentType);
+            let content_type = content_type.and_then(|value| std::str::from_utf8(value).ok());
+            content_type.is_some_and(|content_type| types.contain(content_type))
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! `sub_filter`: texts in a body that others take the place of (ngx_http_sub_filter).
+//!
+//! What is looked for is found without case, wherever the body is cut into pieces. Of two that begin at one place the
+//! one that was configured first is taken. What may yet become a match is held back until it is known.
+
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, Input, MatchKind};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::request::recode::Fed;
+use crate::text::Text;
+
+use super::chain::MADE_BYTES;
+
+/// `sub_filter` of a location.
+pub struct Rules {
+    /// What is looked for, and what takes its place.
+    pub pairs: Vec<(Text, Text)>,
+    /// All that is looked for, where none of it has variables.
+    pub fixed: Option<Arc<Needles>>,
+    /// `sub_filter_once`.
+    pub once: bool,
+}
+
+impl Rules {
+    /// What is done to the body of one response; `None` when there is nothing to look for.
+    pub fn begin(&self, ex: &mut Exchange, cx: &Cx) -> Option<Substitution> {
+        if let Some(needles) = &self.fixed {
+            let values = self.pairs.iter().map(|(_, value)| value.value(ex, cx)).collect();
+            return Some(Substitution::new(Arc::clone(needles), values, self.once));
+        }
+        let (mut words, mut values) = (Vec::new(), Vec::new());
+        for (word, value) in &self.pairs {
+            let word = word.value(ex, cx);
+            if !word.is_empty() {
+                words.push(word.into_boxed_slice());
+                values.push(value.value(ex, cx));
+            }
+        }
+        Some(Substitution::new(Needles::new(words)?, values, self.once))
+    }
+}
+
+/// Texts that are looked for together.
+#[derive(Debug)]
+pub struct Needles {
+    /// In lower case, in the order of writing.
+    words: Vec<Box<[u8]>>,
+    search: AhoCorasick,
+    longest: usize,
+    /// Which bytes a text begins with.
+    begins: [bool; 256],
+}
+
+impl Needles {
+    /// A search for these; `None` when there are none, or none that can be searched for.
+    pub fn new(mut words: Vec<Box<[u8]>>) -> Option<Arc<Self>> {
+        let mut begins = [false; 256];
+        for word in &mut words {
+            word.make_ascii_lowercase();
+            let first = *word.first()?;
+            begins[usize::from(first)] = true;
+            begins[usize::from(first.to_ascii_uppercase())] = true;
+        }
+        let longest = words.iter().map(|word| word.len()).max()?;
+        let search = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::LeftmostFirst)
+            .build(&words)
+            .ok()?;
+        Some(Arc::new(Self { words, search, longest, begins }))
+    }
+
+    /// The first place from `from` on where the end of `text` is the beginning of a text that is looked for, and the
+    /// first of those.
+    fn partial(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
+        let first = from.max(text.len().saturating_sub(self.longest - 1));
+        (first..text.len()).filter(|&at| self.begins[usize::from(text[at])]).find_map(|at| {
+            let end = &text[at..];
+            let begins = |word: &[u8]| word.len() > end.len() && word[..end.len()].eq_ignore_ascii_case(end);
+            Some((at, self.words.iter().position(|word| begins(word))?))
+        })
+    }
+
+    /// The same without one of them; `None` when it was the last.
+    fn without(&self, index: usize) -> Option<Arc<Self>> {
+        let mut words = self.words.clone();
+        words.remove(index);
+        Self::new(words)
+    }
+}
+
+/// A body of which parts are replaced, as it passes.
+pub struct Substitution {
+    /// `None` when all have been found that are looked for once.
+    needles: Option<Arc<Needles>>,
+    /// What takes their place, by needle.
+    values: Vec<Vec<u8>>,
+    once: bool,
+    /// What may become a match with what follows.
+    held: Vec<u8>,
+}
+
+impl Substitution {
+    /// One at the beginning of its body. `values` are as many as the needles.
+    pub fn new(needles: Arc<Needles>, values: Vec<Vec<u8>>, once: bool) -> Self {
+        Self { needles: Some(needles), values, once, held: Vec::new() }
+    }
+
+    /// Takes of `input` and appends what becomes of it.
+    pub fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Fed {
+        let held = std::mem::take(&mut self.held);
+        if held.is_empty() {
+            let (used, fed) = self.replace(input, false, out);
+            *input = &input[used..];
+            return fed;
+        }
+        let before = held.len();
+        let text = [&held[..], input].concat();
+        let (used, fed) = self.replace(&text, false, out);
+        if used < before {
+            // What was held begins with a match that made enough for now.
+            self.held = held[used..].to_vec();
+        } else {
+            *input = &input[used - before..];
+        }
+        fed
+    }
+
+    /// Appends what was held back; nothing follows it.
+    pub fn finish(mut self, out: &mut Vec<u8>) {
+        let held = std::mem::take(&mut self.held);
+        let mut rest = &held[..];
+        while !rest.is_empty() {
+            let (used, _) = self.replace(rest, true, out);
+            rest = &rest[used..];
+        }
+    }
+
+    /// Works on `text`, of which nothing was looked at; says how much is used up. What is held back counts as used.
+    fn replace(&mut self, text: &[u8], is_end: bool, out: &mut Vec<u8>) -> (usize, Fed) {
+        let enough = out.len() + MADE_BYTES;
+        let mut at = 0;
+        // Looked for again only when the place has been passed, or a needle has gone.
+        let mut partial = None;
+        let mut partial_is_known = false;
+        while let Some(needles) = &self.needles {
+            if !partial_is_known || partial.is_some_and(|(place, _)| place < at) {
+                partial = if is_end { None } else { needles.partial(text, at) };
+                partial_is_known = true;
+            }
+            let found = needles.search.find(Input::new(text).range(at..));
+            let found = found.map(|found| (found.start(), found.end(), found.pattern().as_usize()));
+            let found = found.filter(|(start, _, index)| partial.is_none_or(|partial| (*start, *index) < partial));
+            let Some((start, end, index)) = found else {
+                let clear = partial.map_or(text.len(), |(place, _)| place);
+                out.extend_from_slice(&text[at..clear]);
+                self.held.extend_from_slice(&text[clear..]);
+                return (text.len(), Fed::All);
+            };
+            out.extend_from_slice(&text[at..start]);
+            out.extend_from_slice(&self.values[index]);
+            at = end;
+            if self.once {
+                self.values.remove(index);
+                self.needles = needles.without(index);
+                partial_is_known = false;
+            }
+            if out.len() >= enough && at < text.len() {
+                return (at, Fed::Some);
+            }
+        }
+        out.extend_from_slice(&text[at..]);
+        (text.len(), Fed::All)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filtered(pairs: &[(&str, &str)], once: bool, body: &str, piece: usize) -> String {
+        let needles = Needles::new(pairs.iter().map(|(word, _)| word.as_bytes().into()).collect()).expect("needles");
+        let values = pairs.iter().map(|(_, value)| value.as_bytes().to_vec()).collect();
+        let mut sub = Substitution::new(needles, values, once);
+        let mut out = Vec::new();
+        for mut input in body.as_bytes().chunks(piece) {
+            while sub.feed(&mut input, &mut out) == Fed::Some {}
+            assert!(input.is_empty());
+        }
+        sub.finish(&mut out);
+        String::from_utf8(out).expect("the cases are text")
+    }
+
+    #[test]
+    fn texts_are_replaced_wherever_the_body_is_cut() {
+        for (pairs, once, body, result) in [
+            (&[("foo", "bar")][..], true, "foofoo", "barfoo"),
+            (&[("foo", "bar")], false, "foofoo", "barbar"),
+            (&[("foo", "bar")], false, "fofoo fo", "fobar fo"),
+            (&[("foo", "bar")], false, "FoO fOO", "bar bar"),
+            (&[("FOO", "")], false, "a foo b", "a  b"),
+            (&[("abac", "-")], false, "abaabac ababac", "aba- ab-"),
+            (&[("ababx", "-")], false, "abababX", "ab-"),
+            (&[("aab", "-")], false, "aaaab", "aa-"),
+            (&[("a", "b"), ("b", "a")], false, "aabb", "bbaa"),
+            (&[("aab", "+"), ("yyz", "-")], true, "yyzyyzaabaabyyz", "-yyz+aabyyz"),
+            // Of two at one place, the first that was written.
+            (&[("ab", "1"), ("abcd", "2")], false, "abcd ab", "1cd 1"),
+            (&[("abcd", "2"), ("ab", "1")], false, "abcd ab", "2 1"),
+            // What begins earlier is waited for, and what it hides is found when it comes to nothing.
+            (&[("abcdef", "1"), ("cd", "2")], false, "abcdeX", "ab2eX"),
+            (&[("abcdef", "1"), ("cd", "2")], false, "abcd", "ab2"),
+            (&[("模様", "pattern")], false, "ab模様模", "abpattern模"),
+            (&[("x", "longer than before")], false, "xx", "longer than beforelonger than before"),
+            (&[("a", "1"), ("b", "2"), ("c", "3")], true, "cbacba", "321cba"),
+        ] {
+            for piece in [1, 2, 3, 5, 1000] {
+                assert_eq!(filtered(pairs, once, body, piece), result, "{pairs:?} in {body:?} by {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_may_match_is_held_back() {
+        for (body, passed) in [("xyz", "xy"), ("xya", "xya"), ("zz", "z"), ("za", "ZA"), ("z", "")] {
+            let needles = Needles::new(vec![b"za"[..].into()]).expect("a needle");
+            let mut sub = Substitution::new(needles, vec![b"ZA".to_vec()], false);
+            let mut out = Vec::new();
+            assert_eq!(sub.feed(&mut body.as_bytes(), &mut out), Fed::All);
+            assert_eq!(String::from_utf8_lossy(&out), passed, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_long_body_without_a_match_passes_whole() {
+        let body = "no such word here, ".repeat(10_000);
+        assert_eq!(filtered(&[("needle", "-"), ("another", "-")], false, &body, 4096), body);
+    }
+
+    #[test]
+    fn nothing_to_look_for_is_no_search() {
+        assert!(Needles::new(Vec::new()).is_none());
+        assert!(Needles::new(vec![Box::default()]).is_none());
+    }
+}

@@ -1,0 +1,40 @@
+//! The smaller modules of nginx: variables and fields of their own, compiled once for each location.
+
+pub mod browser;
+pub mod random_index;
+pub mod referer;
+pub mod secure_link;
+pub mod userid;
+
+use std::sync::Arc;
+
+use crate::filter::sub::Rules;
+use crate::text::Text;
+
+/// What the smaller modules are told in one location.
+#[derive(Default)]
+pub struct Parts {
+    /// `sub_filter`.
+    pub sub: Option<Rules>,
+    /// `source_charset`.
+    pub source_charset: Option<Text>,
+    /// `valid_referers`.
+    pub referers: Option<Arc<referer::Referers>>,
+    /// `secure_link` and `secure_link_md5`.
+    pub secure_link: Option<(Text, Text)>,
+    /// What `$uid_reset` is made by.
+    pub uid_reset: Option<Text>,
+    /// Whether a response has to be laid out anew each time, as its fields or its body may differ.
+    pub changes_responses: bool,
+}
+
+/// What they remember of an exchange.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// The number of the visitor, once it has been asked for.
+    pub uid: Option<Box<userid::Uid>>,
+    /// The charset that the origin asks for.
+    pub charset: Option<Box<[u8]>>,
+    /// The trailers that have been made, for `$sent_trailer_NAME`.
+    pub trailers: Option<Box<larder_http::Fields>>,
+}

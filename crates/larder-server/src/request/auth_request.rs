@@ -1,0 +1,87 @@
+//! `auth_request`: another request says whether this one is allowed (ngx_http_auth_request_module).
+
+use larder_conf::model::LogLevel;
+use larder_http::Known;
+
+use crate::conn::Inbound;
+use crate::context::Cx;
+use crate::exchange::{Exchange, RequestBody};
+use crate::script;
+use crate::site::AuthRequest;
+
+use super::route::Entrance;
+use super::{Step, Synth, subrequest};
+
+/// A question that has to be asked, and what was decided without it.
+pub struct Ask {
+    /// With `satisfy any`: what those who were asked before have refused it with.
+    pub refused: Option<Step>,
+}
+
+/// Asks, and goes on or answers.
+pub async fn ask(ask: Ask, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
+    ex.auth_asked = true;
+    let Some(auth) = &cx.site().locations[ex.location].auth_request else { return Step::Route(Entrance::Limits) };
+    let Some(mut inner) = subrequest::begin(ex, &auth.uri, b"", cx) else { return Step::Synth(Synth::Status(500)) };
+    // Who decides sees the fields only, also when the body has been read for somebody else.
+    inner.body = RequestBody::None;
+    if let Some(sub) = &mut inner.sub {
+        sub.head_only = true;
+    }
+    let Some(response) = subrequest::run(&mut inner, cx, from.of_inside()).await else {
+        ex.out.status = inner.out.status;
+        return Step::Abort;
+    };
+    drop(response);
+    subrequest::log(&mut inner, cx);
+    set_variables(auth, &mut inner, ex, cx);
+    decided(ask.refused, &inner, ex, cx)
+}
+
+/// Takes the values out of the answer at once, so that they are there after internal redirects too.
+fn set_variables(auth: &AuthRequest, inner: &mut Exchange, ex: &mut Exchange, cx: &Cx) {
+    for (target, value) in &auth.sets {
+        let value = value.value(inner, cx);
+        script::assign(target, &value, ex);
+    }
+}
+
+fn decided(refused: Option<Step>, inner: &Exchange, ex: &mut Exchange, cx: &Cx) -> Step {
+    let any = cx.site().locations[ex.location].settings.satisfy_any;
+    let status = inner.out.status;
+    match status {
+        200..300 => {
+            if any {
+                ex.out.fields.remove("WWW-Authenticate");
+            }
+            ex.authorized = true;
+            Step::Route(Entrance::Limits)
+        }
+        // A 401 that was decided before stays one.
+        401 | 403 => match refused {
+            Some(Step::Synth(Synth::Status(401))) => Step::Synth(Synth::Status(401)),
+            _ => {
+                if status == 401 {
+                    challenge(inner, ex);
+                }
+                Step::Synth(Synth::Status(status))
+            }
+        },
+        _ => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("auth request unexpected status: {status}"));
+            Step::Synth(Synth::Status(500))
+        }
+    }
+}
+
+/// The challenges of the answer go to the client, those that are not passed on by the location too.
+fn challenge(inner: &Exchange, ex: &mut Exchange) {
+    ex.out.fields.remove("WWW-Authenticate");
+    let sent: Vec<_> = inner.out.fields.all_known(Known::WwwAuthenticate).collect();
+    let origin = inner.origin_fields.as_ref().filter(|_| sent.is_empty());
+    let challenges =
+        sent.into_iter().chain(origin.into_iter().flat_map(|fields| fields.all_known(Known::WwwAuthenticate)));
+    for challenge in challenges {
+        ex.out.fields.push(b"WWW-Authenticate", challenge);
+    }
+}

@@ -1,0 +1,286 @@
+//! The body of a request that goes to the origin as it comes: `*_request_buffering off`.
+//!
+//! ```text
+//! client -> Inbound -> Feed -> channel -> upload of the fetch -> origin
+//! ```
+//! Nothing is read from the client before the origin has room, so that its windows, or its socket, tell it how fast to
+//! send. What had come when the request began goes out with the head, and is kept: until more was taken, another
+//! origin may be asked.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use larder_http::ChunkedDecoder;
+use larder_origin::BodyPiece;
+use tokio::sync::mpsc;
+
+use crate::conn::{Inbound, ReadError, Source};
+
+use super::body::Refused;
+
+/// Pieces between the client and the origin: one, and the end.
+const PIECES: usize = 2;
+
+/// A body on its way.
+pub struct Feed {
+    /// How long it is, where the client said so.
+    announced: Option<u64>,
+    rest: Rest,
+    /// What had come when the request began.
+    first: Bytes,
+    /// What was read and is not yet understood: a part of the line before a chunk, or the next request.
+    ahead: Vec<u8>,
+    received: u64,
+    framing_bytes: u64,
+    limit: Option<u64>,
+    timeout: Duration,
+    to: To,
+}
+
+/// What is still to come from the client.
+pub enum Rest {
+    /// So many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked(Box<ChunkedDecoder>),
+    /// What the stream of HTTP/2 brings until it ends.
+    Stream,
+    /// Nothing.
+    Nothing,
+}
+
+/// Who takes it.
+enum To {
+    /// Nobody has asked yet.
+    Nobody,
+    Origin(mpsc::Sender<std::io::Result<BodyPiece>>),
+    /// A part went to an origin, and no other can have the whole.
+    Spent,
+}
+
+impl Feed {
+    /// A body of which nothing has been read. `announced` is how long it is; without, it comes in chunks, or by a
+    /// stream of its own.
+    pub fn new(announced: Option<u64>, from: &Inbound<'_>, limit: Option<u64>, timeout: Duration) -> Self {
+        let rest = match (announced, from) {
+            (_, Inbound::Stream(_)) => Rest::Stream,
+            (Some(0), Inbound::Connection(_)) => Rest::Nothing,
+            (Some(bytes), Inbound::Connection(_)) => Rest::Length(bytes),
+            (None, Inbound::Connection(_)) => Rest::Chunked(Box::default()),
+            (_, Inbound::Watched(_) | Inbound::Inside(_) | Inbound::Nobody) => Rest::Nothing,
+        };
+        Self {
+            announced,
+            rest,
+            first: Bytes::new(),
+            ahead: Vec::new(),
+            received: 0,
+            framing_bytes: 0,
+            limit,
+            timeout,
+            to: To::Nobody,
+        }
+    }
+
+    /// Takes what has come already, up to about `bytes_max`; the whole body when that is all of it.
+    pub fn begin(&mut self, from: &mut Inbound<'_>, bytes_max: usize) -> Result<Option<Bytes>, Refused> {
+        let mut first = Vec::new();
+        if !self.is_whole()
+            && let Inbound::Connection(io) = from
+        {
+            let mut pending = io.take_pending();
+            if let Rest::Length(left) = self.rest {
+                let fits = usize::try_from(left).unwrap_or(usize::MAX).min(pending.len());
+                io.unread(&pending.split_off(fits));
+            }
+            first = self.understand(pending)?;
+        }
+        while !self.is_whole() && first.len() < bytes_max {
+            let Some(raw) = from.try_read(self.wanted()) else { break };
+            match raw? {
+                Some(raw) => first.append(&mut self.understand(raw.into())?),
+                None => self.ended()?,
+            }
+        }
+        self.give_back(from);
+        self.first = Bytes::from(first);
+        Ok(self.is_whole().then(|| self.first.clone()))
+    }
+
+    /// How long the body is, where that is known.
+    pub fn announced(&self) -> Option<u64> {
+        self.announced
+    }
+
+    /// How many bytes of it have come.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// How many bytes the chunks took beside what is in them.
+    pub fn framing_bytes(&self) -> u64 {
+        self.framing_bytes
+    }
+
+    /// Whether an origin may still get all of it.
+    pub fn is_fresh(&self) -> bool {
+        self.received == self.first.len() as u64 && !matches!(self.to, To::Spent)
+    }
+
+    /// Whether all bytes have come that were announced, and only the end of their stream has not.
+    pub fn lacks_only_its_end(&self) -> bool {
+        matches!(self.rest, Rest::Stream) && self.announced == Some(self.received)
+    }
+
+    /// The body for a fetch; empty when a part has gone to another origin. With `announces` the origin is told how long
+    /// it is, if we are; without, it learns of the end from the protocol when we do.
+    pub fn open(&mut self, announces: bool) -> larder_origin::RequestBody {
+        match (self.is_fresh(), self.is_whole()) {
+            (false, _) => return larder_origin::RequestBody::None,
+            (true, true) => return larder_origin::RequestBody::Memory(self.first.clone()),
+            (true, false) => {}
+        }
+        let (tx, rx) = mpsc::channel(PIECES);
+        self.to = To::Origin(tx);
+        larder_origin::RequestBody::Stream { first: self.first.clone(), rx, len: self.announced.filter(|_| announces) }
+    }
+
+    /// Passes on what comes until all of it has, or nobody wants more. May be dropped and called again.
+    pub async fn run(&mut self, from: Source<'_>) -> Result<(), Refused> {
+        while !self.is_whole() {
+            let To::Origin(tx) = &self.to else { return Ok(()) };
+            let tx = tx.clone();
+            let Ok(mut room) = tx.reserve_many(PIECES).await else {
+                // A stream may still turn out to be longer than it was said to be.
+                if self.lacks_only_its_end() {
+                    from.read(self.wanted(), self.timeout).await?;
+                    return self.ended();
+                }
+                return Ok(());
+            };
+            let piece = match from.read(self.wanted(), self.timeout).await? {
+                Some(raw) => self.understand(raw.into())?,
+                None => {
+                    self.ended()?;
+                    Vec::new()
+                }
+            };
+            // The end of a stream that has come as well goes along with the last piece.
+            if matches!(self.rest, Rest::Stream) && from.has_ended() {
+                self.ended()?;
+            }
+            let end = self.is_whole().then_some(BodyPiece::End);
+            let piece = (!piece.is_empty()).then(|| BodyPiece::Bytes(piece.into()));
+            for (permit, piece) in (&mut room).zip(piece.into_iter().chain(end)) {
+                permit.send(Ok(piece));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is still to come, and what was read beyond this body.
+    pub fn into_rest(self) -> (Rest, Vec<u8>) {
+        (self.rest, self.ahead)
+    }
+
+    fn is_whole(&self) -> bool {
+        matches!(self.rest, Rest::Nothing)
+    }
+
+    /// How much may be read without taking anything of the next request, where that can be told.
+    fn wanted(&self) -> usize {
+        match self.rest {
+            Rest::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
+            Rest::Chunked(_) | Rest::Stream => usize::MAX,
+            Rest::Nothing => 0,
+        }
+    }
+
+    /// What was read beyond the body is the next request's.
+    fn give_back(&mut self, from: &mut Inbound<'_>) {
+        if self.is_whole()
+            && let Inbound::Connection(io) = from
+        {
+            io.unread(&std::mem::take(&mut self.ahead));
+        }
+    }
+
+    /// The data in what was read.
+    fn understand(&mut self, raw: Vec<u8>) -> Result<Vec<u8>, Refused> {
+        let data = match &mut self.rest {
+            Rest::Length(left) => {
+                *left = left.saturating_sub(raw.len() as u64);
+                if *left == 0 {
+                    self.rest = Rest::Nothing;
+                }
+                raw
+            }
+            Rest::Chunked(decoder) => {
+                self.ahead.extend_from_slice(&raw);
+                let raw = std::mem::take(&mut self.ahead);
+                let (data, used, done) = decode(decoder, &raw)?;
+                self.ahead = raw[used..].to_vec();
+                self.framing_bytes += (used - data.len()) as u64;
+                if done {
+                    self.rest = Rest::Nothing;
+                }
+                data
+            }
+            Rest::Stream | Rest::Nothing => raw,
+        };
+        self.received += data.len() as u64;
+        if self.announced.is_none() && self.limit.is_some_and(|limit| self.received > limit) {
+            return Err(Refused::too_large("chunked body", self.received));
+        }
+        Ok(data)
+    }
+
+    /// The stream has ended.
+    fn ended(&mut self) -> Result<(), Refused> {
+        match self.rest {
+            Rest::Stream | Rest::Nothing => {
+                self.rest = Rest::Nothing;
+                Ok(())
+            }
+            Rest::Length(_) | Rest::Chunked(_) => Err(ReadError::Closed.into()),
+        }
+    }
+}
+
+/// Whether what has come may be the beginning of a body in chunks.
+pub fn begins_in_chunks(raw: &[u8]) -> bool {
+    decode(&mut ChunkedDecoder::new(), raw).is_ok()
+}
+
+/// The data of all chunks in `raw`, how much of it was understood, and whether the last chunk was among it.
+fn decode(decoder: &mut ChunkedDecoder, raw: &[u8]) -> Result<(Vec<u8>, usize, bool), Refused> {
+    let (mut data, mut at) = (Vec::new(), 0);
+    while at < raw.len() {
+        let decoded = decoder.decode(&raw[at..]).map_err(|_| Refused::bad_chunks())?;
+        data.extend_from_slice(&raw[at..][decoded.data.clone()]);
+        at += decoded.consumed;
+        if decoded.done {
+            return Ok((data, at, true));
+        }
+        if decoded.consumed == 0 {
+            break;
+        }
+    }
+    Ok((data, at, false))
+}
+
+/// Runs `sending` to its end, and `feed` beside it as long as there is something to feed. What the client does wrong
+/// with its body reaches the origin, and by that the answer.
+pub async fn beside<T>(feed: &mut Feed, from: Source<'_>, sending: impl Future<Output = T>) -> T {
+    tokio::pin!(sending);
+    let fed = tokio::select! {
+        biased;
+        sent = &mut sending => return sent,
+        fed = feed.run(from) => fed,
+    };
+    if fed.is_err() {
+        // Without its end the upload fails, and so does the answer, unless that is complete.
+        feed.to = To::Spent;
+    }
+    sending.await
+}

@@ -1,0 +1,132 @@
+//! Purging by request: `*_cache_purge` in its three forms.
+//!
+//! A key that ends in `*` means every key that begins with what stands before it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use larder_cache::KeyRef;
+use larder_conf::model::LogLevel;
+use larder_http::Method;
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::site::{CachePolicy, OriginPolicy, PurgePolicy};
+
+use super::{Content, Response, Step, Synth, lookup, origin_request, synth};
+
+/// What is to be dropped.
+pub struct Purge {
+    /// The zone.
+    pub zone: usize,
+    /// The key.
+    pub key: Vec<u8>,
+    /// How success is told.
+    pub answer: Answer,
+}
+
+/// How success is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A page that names the key, as of the cache purge module.
+    Page,
+    /// 204, as of NGINX Plus.
+    NoContent,
+}
+
+/// Whether this request of a location with a cache is one that purges, and then what it leads to.
+pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    let answer = match cache.purge.as_ref()? {
+        PurgePolicy::Method(method, from) => {
+            if crate::vars::method_name(ex) != &method[..] {
+                return None;
+            }
+            let may = |ip| from.as_ref().is_none_or(|nets| nets.iter().any(|net| net.contains(&ip)));
+            if from.is_some() && !ex.remote_ip().is_some_and(may) {
+                return Some(Step::Synth(Synth::Status(403)));
+            }
+            Answer::Page
+        }
+        PurgePolicy::When(conditions) => {
+            if !origin_request::any_true(conditions, ex, cx) {
+                return None;
+            }
+            Answer::NoContent
+        }
+    };
+    let zone = match lookup::zone(cache, ex, cx) {
+        Ok(Some(zone)) => zone,
+        Ok(None) => return None,
+        Err(name) => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("cache \"{name}\" not found"));
+            return Some(Step::Synth(Synth::Status(500)));
+        }
+    };
+    origin_request::note_proxy_host(policy, ex, cx);
+    // A key with the method in it means the page that a GET has made.
+    let sent = std::mem::replace(&mut ex.method, Method::Get);
+    lookup::make_key(policy, cache, ex, cx);
+    ex.method = sent;
+    Some(Step::Purge(Box::new(Purge { zone, key: ex.cache_key.clone(), answer })))
+}
+
+/// Drops it, and says what came of it.
+pub async fn purge(purge: Purge, ex: &mut Exchange, cx: &Cx) -> Step {
+    let Purge { zone, key, answer } = purge;
+    let zone = Arc::clone(lookup::zone_of(zone, cx));
+    let now = cx.now();
+    let is_found = match key.strip_suffix(b"*") {
+        Some(prefix) => {
+            // Looks at every page in memory.
+            let prefix = prefix.to_vec();
+            tokio::task::spawn_blocking(move || zone.purge_prefix(&prefix, now)).await.is_ok()
+        }
+        None => zone.purge(&KeyRef::new(&key), now) > 0,
+    };
+    if !is_found {
+        return Step::Synth(Synth::Status(404));
+    }
+    match answer {
+        Answer::NoContent => {
+            ex.out.status = 204;
+            Step::Deliver(Response::own(Content::Empty))
+        }
+        Answer::Page => {
+            ex.out.status = 200;
+            ex.out.fields.set("Content-Type", b"text/html");
+            let server = synth::server_name(cx.site().locations[ex.location].settings.server_tokens);
+            Step::Deliver(Response::own(Content::Bytes(Bytes::from(page(&key, server)))))
+        }
+    }
+}
+
+/// The page of the cache purge module, without the path of a file, which there is none of.
+fn page(key: &[u8], server: &str) -> Vec<u8> {
+    let mut page = Vec::new();
+    page.extend_from_slice(b"<html>\r\n<head><title>Successful purge</title></head>\r\n<body bgcolor=\"white\">\r\n");
+    page.extend_from_slice(b"<center><h1>Successful purge</h1>\r\n<br>Key : ");
+    for &byte in key {
+        match byte {
+            b'<' => page.extend_from_slice(b"&lt;"),
+            b'>' => page.extend_from_slice(b"&gt;"),
+            b'&' => page.extend_from_slice(b"&amp;"),
+            b'"' => page.extend_from_slice(b"&quot;"),
+            byte => page.push(byte),
+        }
+    }
+    page.extend_from_slice(b"\r\n</center>\r\n<hr><center>");
+    page.extend_from_slice(server.as_bytes());
+    page.extend_from_slice(b"</center>\r\n</body>\r\n</html>\r\n");
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_shown_as_text() {
+        let page = String::from_utf8(page(b"httpGEThost/<script>&\"", "larder")).expect("it is text");
+        assert!(page.contains("<br>Key : httpGEThost/&lt;script&gt;&amp;&quot;\r\n"), "{page}");
+    }
+}

@@ -1,0 +1,78 @@
+//! What a page and all that it includes have in common.
+
+use std::cell::{Cell, RefCell};
+
+use bytes::Bytes;
+
+use crate::regex::Captures;
+
+/// What a page and all that it includes have in common.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// What `set` has set, by names in lower case.
+    variables: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Blocks by name, in order; the first of a name counts.
+    pub(super) blocks: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// What the groups of the last regular expression took.
+    pub(super) captures: RefCell<Captures>,
+    /// How many requests run inside.
+    pub inside: Cell<usize>,
+}
+
+impl Shared {
+    /// Appends the value of a variable of `set` or of a capture; false when there is none.
+    pub(super) fn append(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        if let [digit @ b'0'..=b'9'] = name {
+            let captures = self.captures.borrow();
+            if let Some(group) = captures.get(usize::from(digit - b'0')) {
+                out.extend_from_slice(group);
+                return true;
+            }
+        }
+        let variables = self.variables.borrow();
+        let Some((_, value)) = variables.iter().find(|(known, _)| known == name) else { return false };
+        out.extend_from_slice(value);
+        true
+    }
+
+    /// Sets a variable.
+    pub(super) fn set(&self, name: &[u8], value: Vec<u8>) {
+        let name = name.to_ascii_lowercase();
+        let mut variables = self.variables.borrow_mut();
+        match variables.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, old)) => *old = value,
+            None => variables.push((name, value)),
+        }
+    }
+
+    /// The text of a block.
+    pub(super) fn block(&self, name: &[u8]) -> Option<Bytes> {
+        let blocks = self.blocks.borrow();
+        let (_, block) = blocks.iter().find(|(known, _)| known == name)?;
+        Some(Bytes::copy_from_slice(block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::regex::Regex;
+
+    #[test]
+    fn what_is_set_is_found_in_any_case_and_captures_come_first() {
+        let shared = Shared::default();
+        shared.set(b"Name", b"one".to_vec());
+        shared.set(b"NAME", b"two".to_vec());
+        shared.set(b"1", b"set".to_vec());
+        let value = |name: &[u8]| {
+            let mut out = Vec::new();
+            shared.append(name, &mut out).then_some(out)
+        };
+        assert_eq!(value(b"name"), Some(b"two".to_vec()));
+        assert_eq!(value(b"1"), Some(b"set".to_vec()));
+        assert_eq!(value(b"other"), None);
+        let regex = Regex::new("(b+)", false).expect("it compiles");
+        assert!(regex.matches(b"abbc", &mut shared.captures.borrow_mut()));
+        assert_eq!(value(b"1"), Some(b"bb".to_vec()));
+    }
+}

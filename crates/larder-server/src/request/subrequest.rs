@@ -1,0 +1,80 @@
+//! A request inside another one: from its URI to a response of which nobody has read the body yet.
+//!
+//! It goes the way of every request, from the rewrites of the server, except that nobody asks whether it is allowed,
+//! and that neither conditions nor ranges nor compression are between its answer and the one who includes it.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use larder_conf::model::LogLevel;
+
+use crate::conn::Inbound;
+use crate::context::Cx;
+use crate::exchange::Exchange;
+
+use super::route::Entrance;
+use super::{Content, Response, Step, Stop, advance, compose, deliver, finish};
+
+/// A request for `uri` inside `outer`. `None` when too many lie in each other already, which the log says.
+pub fn begin(outer: &Exchange, uri: &[u8], args: &[u8], cx: &Cx) -> Option<Box<Exchange>> {
+    if outer.nesting_left() == 0 {
+        cx.local.logs.error(
+            cx,
+            outer,
+            LogLevel::Error,
+            format_args!("subrequests cycle while processing \"{}\"", String::from_utf8_lossy(uri)),
+        );
+        return None;
+    }
+    if outer.sub.as_ref().is_some_and(|sub| sub.in_memory) {
+        let uri = String::from_utf8_lossy(uri);
+        cx.local.logs.error(cx, outer, LogLevel::Error, format_args!("nested in-memory subrequest \"{uri}\""));
+        return None;
+    }
+    let mut inner = outer.inside(uri.to_vec(), args.to_vec());
+    inner.started = cx.now();
+    Some(inner)
+}
+
+/// Runs it until there is a response, whose head is in `ex`; `None` when the whole request has to end.
+///
+/// The future is boxed, as requests lie in each other.
+pub fn run<'a>(
+    ex: &'a mut Exchange,
+    cx: &'a Cx,
+    from: Inbound<'a>,
+) -> Pin<Box<dyn Future<Output = Option<Response>> + 'a>> {
+    Box::pin(async move {
+        match advance(Step::Route(Entrance::Server), ex, cx) {
+            Stop::Slow(slow) => finish(slow, ex, cx, from).await,
+            Stop::Deliver(response) => Some(response),
+            Stop::Abort => None,
+        }
+    })
+}
+
+/// The last step of one: the response with its head in `ex`, put together where the location says so.
+pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
+    let response = laid_out(response, ex, cx);
+    if let Some(status) = ex.error_status.take() {
+        ex.out.status = status;
+        ex.out.reason.clear();
+    }
+    compose::compose(response, ex, cx)
+}
+
+/// The response with its fields in the exchange, which those of a hit are not yet.
+pub fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
+    match &response.content {
+        Content::Hit(object) => deliver::from_object(object, response.ranges, ex, cx),
+        _ => response,
+    }
+}
+
+/// Writes its log line, where its location asks for one.
+pub fn log(ex: &mut Exchange, cx: &Cx) {
+    if cx.site().locations[ex.location].settings.log_subrequest {
+        ex.is_complete = true;
+        cx.local.logs.access(ex, cx);
+    }
+}

@@ -1,0 +1,79 @@
+//! `ssl_stapling`: answers of OCSP responders about our own certificates, fetched now and then (RFC 6066 §8).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use larder_conf::model::LogLevel;
+use larder_tls::{CertifiedKey, OcspQuestion};
+
+use crate::clock;
+use crate::context::Cx;
+use crate::ocsp::{PATIENCE, Responder};
+
+/// An answer is asked for anew after this; one that is over sooner, so long before that.
+const AGAIN_SECS: u64 = 3600;
+/// After a failure, and at least between two attempts.
+const PAUSE_SECS: u64 = 300;
+
+/// A certificate that others are asked about.
+pub struct Staple {
+    /// The certificate, to which the answer is stapled.
+    key: CertifiedKey,
+    question: OcspQuestion,
+    responder: Responder,
+    is_strict: bool,
+    /// When it is time to ask, in seconds since 1970. Moved on by who asks, so that one does.
+    due: AtomicU64,
+    /// Until when the answer that is stapled holds, likewise.
+    until: AtomicU64,
+}
+
+impl Staple {
+    /// Asks `responder` about the certificate of `key`, from the first handshake on; `is_strict` is `ssl_stapling_verify`.
+    pub fn new(key: CertifiedKey, question: OcspQuestion, responder: Responder, is_strict: bool) -> Self {
+        Self { key, question, responder, is_strict, due: AtomicU64::new(0), until: AtomicU64::new(0) }
+    }
+
+    /// Asks in the background if it is time to. Costs a load where it is not.
+    pub fn look(self: &Arc<Self>, cx: &Cx) {
+        let now = clock::now().secs();
+        let due = self.due.load(Ordering::Relaxed);
+        if now < due || self.due.compare_exchange(due, now + PAUSE_SECS, Ordering::Relaxed, Ordering::Relaxed).is_err()
+        {
+            return;
+        }
+        let (staple, cx) = (Arc::clone(self), cx.clone());
+        tokio::task::spawn_local(async move { staple.ask(&cx).await });
+    }
+
+    async fn ask(&self, cx: &Cx) {
+        let asked = tokio::time::timeout(PATIENCE, self.responder.ask(&self.question)).await;
+        let answer = asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let now = clock::now().secs();
+        let checked = answer.map_err(|error| error.to_string()).and_then(|answer| {
+            let until = self.question.check(&answer, self.is_strict, i64::try_from(now).unwrap_or(i64::MAX));
+            until.map(|until| (answer, until)).map_err(|error| error.to_string())
+        });
+        match checked {
+            Ok((answer, until)) => {
+                self.key.staple(&answer);
+                let over = until.map_or(u64::MAX, |until| u64::try_from(until).unwrap_or(0));
+                let again = over.saturating_sub(PAUSE_SECS).min(now + AGAIN_SECS).max(now + PAUSE_SECS);
+                self.due.store(again, Ordering::Relaxed);
+                self.until.store(over, Ordering::Relaxed);
+            }
+            Err(why) => {
+                // No answer is better than one that is over.
+                if self.until.load(Ordering::Relaxed) < now {
+                    self.key.staple(&[]);
+                }
+                let Responder { host, port, .. } = &self.responder;
+                cx.local.logs.main(
+                    LogLevel::Error,
+                    format_args!("{why} while requesting certificate status, responder: {host}:{port}"),
+                );
+            }
+        }
+    }
+}
