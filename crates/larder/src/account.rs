@@ -4,6 +4,7 @@ use std::ffi::CString;
 
 use larder_conf::model::Main;
 use nix::unistd::{Gid, Group, Uid, User, initgroups, setgid, setuid};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
 
 use crate::oserror::CallFailed;
 
@@ -16,6 +17,8 @@ pub struct Account {
     pub uid: u32,
     /// The group.
     pub gid: u32,
+    /// Whether it keeps the right to ask origins from addresses that are not ours: `*_bind ... transparent`.
+    pub binds_anywhere: bool,
 }
 
 /// Why there is no such account; nginx's words.
@@ -34,10 +37,11 @@ pub fn of(main: &Main) -> Result<Option<Account>, AccountError> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(None);
     }
-    match &main.user {
-        Some(user) => find(&user.value.0, user.value.1.as_deref()).map(Some),
-        None => find(DEFAULT_USER, None).map(Some),
-    }
+    let found = match &main.user {
+        Some(user) => find(&user.value.0, user.value.1.as_deref()),
+        None => find(DEFAULT_USER, None),
+    };
+    found.map(|account| Some(Account { binds_anywhere: main.binds_anywhere, ..account }))
 }
 
 /// Looks up a user, and `group`, or else the group named like the user, or else the user's own.
@@ -47,7 +51,7 @@ fn find(name: &str, group: Option<&str>) -> Result<Account, AccountError> {
         Some(group) => group_named(group).ok_or_else(|| AccountError::NoGroup(group.to_owned()))?,
         None => group_named(name).unwrap_or(user.gid),
     };
-    Ok(Account { name: name.to_owned(), uid: user.uid.as_raw(), gid: gid.as_raw() })
+    Ok(Account { name: name.to_owned(), uid: user.uid.as_raw(), gid: gid.as_raw(), binds_anywhere: false })
 }
 
 fn user_named(name: &str) -> Option<User> {
@@ -67,7 +71,15 @@ impl Account {
         setgid(gid).map_err(|error| CallFailed::on("setgid", self.gid, error))?;
         let name = CString::new(self.name.as_str()).unwrap_or_default();
         initgroups(&name, gid).map_err(|error| CallFailed::on("initgroups", &self.name, error))?;
+        if self.binds_anywhere {
+            set_keep_capabilities(true).map_err(|error| CallFailed::new("prctl", error))?;
+        }
         setuid(uid).map_err(|error| CallFailed::on("setuid", self.uid, error))?;
+        if self.binds_anywhere {
+            let right = CapabilitySet::NET_RAW;
+            let only = CapabilitySets { effective: right, permitted: right, inheritable: CapabilitySet::empty() };
+            set_capabilities(None, only).map_err(|error| CallFailed::new("capset", error))?;
+        }
         // A change of user hides /proc/self and forbids core files until this is said.
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
             .map_err(|error| CallFailed::new("prctl", error))
@@ -83,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_user_is_found_with_a_group() {
-        let root = |gid| Account { name: "root".to_owned(), uid: 0, gid };
+        let root = |gid| Account { name: "root".to_owned(), uid: 0, gid, binds_anywhere: false };
         let daemon = Group::from_name("daemon").unwrap().expect("daemon is everywhere").gid;
         for (user, group, expected) in [
             ("root", None, Ok(root(0))),

@@ -38,6 +38,7 @@ pub fn run(test: &Test) -> ExitCode {
     };
     if !test.options.quiet {
         eprint!("{}", configuration.render(&configuration.notices));
+        eprint!("{}", configuration.render(&larder_conf::lint(&configuration.config)));
     }
     say(&format!("the configuration file {file} syntax is ok"));
     if let Err(failure) = try_out(&configuration) {

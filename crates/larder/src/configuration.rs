@@ -109,8 +109,11 @@ impl Configuration {
         let (mut config, sources, mut notices) = (loaded.config, loaded.sources, loaded.notices);
         let mut material = Material::new();
         for file in larder_conf::model::tls_files(&config) {
-            let read = loader.read(&file.path);
-            material.add(file.path, read);
+            // Once, whatever it is for: there are pipes that tell their secret only once.
+            if !material.has(&file.path) {
+                let read = loader.read(&file.path);
+                material.add(file.path, read);
+            }
         }
         let (errors, more) = serving::check(&config, &material);
         if !errors.is_empty() {

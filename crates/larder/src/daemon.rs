@@ -1,20 +1,20 @@
 //! `daemon on`: the process that was called waits until a supervisor of its own is ready, or has failed.
 
-use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{ExitCode, Stdio};
 
+use crate::invocation::Invocation;
 use crate::oserror::CallFailed;
 use crate::spawn;
 
-/// Starts a supervisor with the words that we were called with, and returns when it is ready or has failed.
+/// Starts a supervisor for whoever called us, and returns when it is ready or has failed.
 ///
 /// The supervisor has our standard error until then, so that errors are seen.
-pub fn start(words: &[OsString]) -> Result<ExitCode, CallFailed> {
+pub fn start(invocation: &Invocation) -> Result<ExitCode, CallFailed> {
     let (mut ours, theirs) = UnixStream::pair().map_err(|error| CallFailed::new("socketpair", error))?;
-    let mut command = spawn::supervisor(words);
+    let mut command = spawn::supervisor(invocation);
     command.stdin(Stdio::from(OwnedFd::from(theirs)));
     let mut child = command.spawn().map_err(|error| CallFailed::new("fork", error))?;
     // Our copy of its end goes with the command, so that the end of the process is the end of the stream.

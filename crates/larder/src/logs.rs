@@ -131,9 +131,15 @@ pub fn sinks(error_log: &[ErrorLog], open: &[OpenLog]) -> Vec<Sink> {
     error_log.iter().filter_map(sink).collect()
 }
 
-/// The file that stands in for standard error once larder has started: the first error log, if it is a file.
-pub fn stderr_file(error_log: &[ErrorLog], open: &[OpenLog]) -> Option<File> {
-    match &error_log.first()?.target {
+/// The file that stands in for standard error once larder has started: the first error log, if it is a file, unless
+/// some `error_log` is standard error.
+pub fn stderr_file(config: &Config, open: &[OpenLog]) -> Option<File> {
+    let main = &config.main.error_log;
+    let levels = levels::settings(config).into_iter().flat_map(|settings| &settings.error_log);
+    if main.iter().chain(levels).any(|log| log.target == LogTarget::Stderr) {
+        return None;
+    }
+    match &main.first()?.target {
         LogTarget::File(path) => find(open, path),
         LogTarget::Stderr | LogTarget::Syslog(_) => None,
     }

@@ -9,6 +9,8 @@ mod control;
 mod daemon;
 mod folders;
 mod generation;
+mod inherit;
+mod invocation;
 mod levels;
 mod limits;
 mod loader;
@@ -28,13 +30,14 @@ mod single;
 mod sockets;
 mod spawn;
 mod supervise;
+mod upgrade;
 mod version;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::cli::Command;
 use crate::daemon::Waiting;
+use crate::invocation::Invocation;
 use crate::run::Caller;
 use crate::spawn::Role;
 
@@ -43,20 +46,23 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     match Role::of(std::env::args_os()) {
-        Role::Called(words) => called(words),
-        Role::Supervisor(words) => supervisor(words),
+        Role::Called(invocation) => called(invocation),
+        Role::Supervisor(invocation) => supervisor(invocation),
         Role::Serving => serving_process::run(),
         Role::Tied(words) => failed(&spawn::become_tied(&words)),
     }
 }
 
-fn called(words: Vec<OsString>) -> ExitCode {
-    match cli::parse(words.iter().cloned()) {
+fn called(invocation: Invocation) -> ExitCode {
+    match cli::parse(invocation.words.iter().cloned()) {
         Ok(Command::Show(show)) => {
             eprint!("{}", version::text(show));
             ExitCode::SUCCESS
         }
-        Ok(Command::Run(options)) => run::run(&options, Caller::Outside(words)),
+        Ok(Command::Run(options)) => {
+            let caller = inherit::take().map_or(Caller::Outside, Caller::Predecessor);
+            run::run(&options, invocation, caller)
+        }
         Ok(Command::Test(test)) => check::run(&test),
         Ok(Command::Signal(order, options)) => order::run(order, &options),
         Ok(Command::Serve(serve)) => serve::run(&serve),
@@ -70,14 +76,14 @@ fn called(words: Vec<OsString>) -> ExitCode {
 }
 
 /// A process of ours started us with the words that it was called with, and waits.
-fn supervisor(words: Vec<OsString>) -> ExitCode {
-    spawn::set_process_name();
+fn supervisor(invocation: Invocation) -> ExitCode {
+    spawn::set_process_name(invocation.process_name());
     let waiting = match Waiting::detach() {
         Ok(waiting) => waiting,
         Err(failure) => return failed(&failure),
     };
-    match cli::parse(words) {
-        Ok(Command::Run(options)) => run::run(&options, Caller::Front(waiting)),
+    match cli::parse(invocation.words.iter().cloned()) {
+        Ok(Command::Run(options)) => run::run(&options, invocation, Caller::Front(waiting)),
         Ok(_) => failed(&"a supervisor is started by larder, not by hand"),
         Err(error) => failed(&error),
     }

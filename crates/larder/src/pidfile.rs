@@ -25,6 +25,13 @@ impl PidFile {
         Ok(PidFile { path: path.to_owned() })
     }
 
+    /// Gives it another name, in place of what has that name.
+    pub fn rename(&mut self, to: &Path) -> Result<(), CallFailed> {
+        fs::rename(&self.path, to).map_err(|error| CallFailed::on("rename", self.path.display(), error))?;
+        to.clone_into(&mut self.path);
+        Ok(())
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -103,6 +110,21 @@ mod tests {
         assert_eq!(read(file.path()).unwrap().unsigned_abs(), std::process::id());
         drop(file);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_renamed_file_goes_from_its_new_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, old) = (folder.path().join("a.pid"), folder.path().join("a.pid.oldbin"));
+        let mut file = PidFile::write(&path).unwrap();
+        file.rename(&old).unwrap();
+        fs::write(&path, "1\n").unwrap();
+        assert_eq!(read(&old).unwrap().unsigned_abs(), std::process::id());
+        file.rename(&path).unwrap();
+        assert_eq!(read(&path).unwrap().unsigned_abs(), std::process::id(), "it takes the place back");
+        file.rename(&old).unwrap();
+        drop(file);
+        assert!(!old.exists());
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub enum Standing {
     Starting,
     /// It serves.
     Serving,
-    /// It was told to end, and its end is ours with this exit code, if we end too.
-    Leaving(u8),
+    /// It was told to end.
+    Leaving,
 }
 
 /// Whether standard output is that of someone who looks on.
@@ -84,10 +84,10 @@ impl Process {
     /// Starts a process and tells it what to serve. It will say whether it does.
     pub async fn start(generation: &Generation, workers: usize, terminal: Terminal) -> Result<Process, ProcessError> {
         let (ours, theirs) = UnixStream::pair().map_err(|error| CallFailed::new("socketpair", error))?;
-        let main = &generation.configuration.config.main;
+        let config = &generation.configuration.config;
         let mut command = spawn::serving();
-        command.stdin(Stdio::from(OwnedFd::from(theirs))).env_clear().envs(environment(main));
-        if let Some(file) = logs::stderr_file(&main.error_log, &generation.logs) {
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).env_clear().envs(environment(&config.main));
+        if let Some(file) = logs::stderr_file(config, &generation.logs) {
             // A panic is to be found in the log.
             command.stderr(file);
         }
@@ -200,7 +200,8 @@ impl Process {
 }
 
 impl How {
-    fn of(status: ExitStatus) -> How {
+    /// That of a process with this status.
+    pub fn of(status: ExitStatus) -> How {
         match (status.signal(), status.code()) {
             (Some(signal), _) => How::Killed(signal, status.core_dumped()),
             (None, code) => How::Exited(code.unwrap_or_default()),

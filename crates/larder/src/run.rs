@@ -1,6 +1,5 @@
 //! Serving what a configuration describes, as a daemon or in the foreground, supervised or not.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use larder_conf::Severity;
@@ -9,20 +8,25 @@ use larder_conf::model::LogLevel;
 use crate::cli::Options;
 use crate::configuration::{Configuration, Surroundings};
 use crate::daemon::{self, Waiting};
+use crate::inherit::Inherited;
+use crate::invocation::Invocation;
 use crate::logs;
 use crate::paths::Paths;
-use crate::{single, supervise};
+use crate::single;
+use crate::supervise::{self, Beginning};
 
 /// Who runs.
 pub enum Caller {
-    /// A person or a script, with these words; a daemon is still to be started if one is wanted.
-    Outside(Vec<OsString>),
+    /// A person or a script; a daemon is still to be started if one is wanted.
+    Outside,
     /// A process of ours that waits until we are ready.
     Front(Waiting),
+    /// The process whose place we take, which is a daemon already if one is wanted.
+    Predecessor(Inherited),
 }
 
 /// Reads the configuration and does as it says.
-pub fn run(options: &Options, caller: Caller) -> ExitCode {
+pub fn run(options: &Options, invocation: Invocation, caller: Caller) -> ExitCode {
     let paths = Paths::new(options);
     let log = logs::starting_log(&paths);
     let configuration = match Configuration::read(Surroundings::new(&paths, options.globals.clone())) {
@@ -32,22 +36,24 @@ pub fn run(options: &Options, caller: Caller) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let waiting = match caller {
-        Caller::Outside(words) if configuration.config.main.daemon => {
+    let is_daemon = configuration.config.main.daemon;
+    let (waiting, inherited) = match caller {
+        Caller::Outside if is_daemon => {
             // The supervisor reads the configuration again, and says all that is to be said about it.
-            return daemon::start(&words).unwrap_or_else(|failure| {
+            return daemon::start(&invocation).unwrap_or_else(|failure| {
                 log.write(LogLevel::Emerg, &failure.to_string());
                 ExitCode::FAILURE
             });
         }
-        Caller::Outside(_) => None,
-        Caller::Front(waiting) => Some(waiting),
+        Caller::Outside => (None, None),
+        Caller::Front(waiting) => (Some(waiting), None),
+        Caller::Predecessor(inherited) => (None, Some(inherited)),
     };
     for severity in [Severity::Warning, Severity::Notice] {
         log.write_rendered(&configuration.rendered_notices(severity));
     }
     match configuration.config.main.master_process {
-        true => supervise::run(configuration, log, waiting),
-        false => single::run(configuration, log, waiting),
+        true => supervise::run(configuration, log, Beginning { invocation, is_daemon, waiting, inherited }),
+        false => single::run(configuration, log, waiting, inherited),
     }
 }

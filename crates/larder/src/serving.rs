@@ -1,10 +1,11 @@
 //! The one place where this crate meets the server: the workers of this process.
 
+use std::fs::File;
 use std::thread;
 
 use larder_conf::Diagnostic;
 use larder_conf::model::LogLevel;
-use larder_server::Serving;
+use larder_server::{LogFiles, Serving};
 use tokio::sync::oneshot;
 
 use crate::configuration::Configuration;
@@ -22,7 +23,7 @@ pub enum Server {
     /// They serve.
     Running(Box<Serving>),
     /// They finish what they do.
-    Leaving(oneshot::Receiver<()>),
+    Leaving(oneshot::Receiver<()>, LogFiles),
     /// They have ended, or end with the process.
     Gone,
 }
@@ -44,14 +45,18 @@ impl Server {
             Server::Running(serving) => {
                 serving.reload(configuration.config.clone(), &configuration.material, descriptors)
             }
-            Server::Leaving(_) | Server::Gone => Ok(()),
+            Server::Leaving(..) | Server::Gone => Ok(()),
         }
     }
 
     /// Writes to other files from now on.
     pub fn reopen(&self, logs: Vec<OpenLog>) {
-        if let Server::Running(serving) = self {
-            serving.reopen(logs);
+        match self {
+            Server::Running(serving) => serving.reopen(logs),
+            Server::Leaving(_, files) => {
+                files.adopt(logs.into_iter().map(|(path, descriptor)| (path, File::from(descriptor))));
+            }
+            Server::Gone => {}
         }
     }
 
@@ -66,7 +71,7 @@ impl Server {
     pub fn quit(&mut self) {
         if let Server::Running(serving) = std::mem::replace(self, Server::Gone) {
             serving.quit();
-            *self = Server::Leaving(join(*serving));
+            *self = Server::leaving(*serving);
         }
     }
 
@@ -75,18 +80,23 @@ impl Server {
         match std::mem::replace(self, Server::Gone) {
             Server::Running(serving) => {
                 serving.stop();
-                *self = Server::Leaving(join(*serving));
+                *self = Server::leaving(*serving);
             }
             // Who was asked to finish and is now told to end gets no more time: the process ends.
-            Server::Leaving(_) | Server::Gone => {}
+            Server::Leaving(..) | Server::Gone => {}
         }
+    }
+
+    fn leaving(serving: Serving) -> Server {
+        let files = serving.log_files();
+        Server::Leaving(join(serving), files)
     }
 
     /// Returns when the workers have ended. May be dropped while it waits.
     pub async fn ended(&mut self) {
         match self {
             Server::Running(_) => std::future::pending().await,
-            Server::Leaving(workers) => {
+            Server::Leaving(workers, _) => {
                 let _ = workers.await;
                 *self = Server::Gone;
             }

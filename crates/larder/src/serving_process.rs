@@ -15,7 +15,7 @@ use crate::spawn;
 
 /// Serves until told to end.
 pub fn run() -> ExitCode {
-    spawn::set_process_name();
+    spawn::set_process_name(std::ffi::OsStr::new("larder"));
     match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(serve()),
         Err(error) => failed(&CallFailed::new("epoll_create", error)),

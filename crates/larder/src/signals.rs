@@ -2,6 +2,7 @@
 
 use std::io;
 
+use nix::sys::signal::SigSet;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// All signals, caught from the moment this exists. Needs a tokio runtime.
@@ -41,6 +42,8 @@ pub enum Received {
 impl Signals {
     /// Catches signals from now on.
     pub fn new() -> io::Result<Signals> {
+        // nginx starts a new binary with its own signals blocked, and this is inherited.
+        SigSet::empty().thread_set_mask()?;
         Ok(Signals {
             hangup: signal(SignalKind::hangup())?,
             quit: signal(SignalKind::quit())?,

@@ -8,6 +8,7 @@ use tokio::runtime::Builder;
 use crate::configuration::Configuration;
 use crate::daemon::Waiting;
 use crate::generation::{self, Generation, StartError};
+use crate::inherit::Inherited;
 use crate::limits;
 use crate::log::{Console, Log};
 use crate::logs;
@@ -15,12 +16,12 @@ use crate::oserror::CallFailed;
 use crate::pidfile::PidFile;
 use crate::serving::{Server, ServingOptions};
 use crate::signals::{Received, Signals};
-use crate::sockets;
+use crate::upgrade::Neighbours;
 
 /// Serves until told to end.
-pub fn run(configuration: Configuration, log: Log, waiting: Option<Waiting>) -> ExitCode {
+pub fn run(configuration: Configuration, log: Log, waiting: Option<Waiting>, inherited: Option<Inherited>) -> ExitCode {
     let outcome = match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(serve(configuration, &log, waiting)),
+        Ok(runtime) => runtime.block_on(serve(configuration, &log, waiting, inherited)),
         Err(error) => Err(CallFailed::new("epoll_create", error).into()),
     };
     match outcome {
@@ -32,9 +33,14 @@ pub fn run(configuration: Configuration, log: Log, waiting: Option<Waiting>) -> 
     }
 }
 
-async fn serve(configuration: Configuration, log: &Log, waiting: Option<Waiting>) -> Result<(), StartError> {
+async fn serve(
+    configuration: Configuration,
+    log: &Log,
+    waiting: Option<Waiting>,
+    inherited: Option<Inherited>,
+) -> Result<(), StartError> {
     let mut signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error))?;
-    let mut single = Single::start(configuration, log).await?;
+    let mut single = Single::start(configuration, log, inherited).await?;
     let pid_file = PidFile::write(&single.generation.configuration.pid_path())?;
     if let Some(waiting) = waiting {
         waiting.tell()?;
@@ -47,7 +53,7 @@ async fn serve(configuration: Configuration, log: &Log, waiting: Option<Waiting>
         }
     }
     drop(pid_file);
-    sockets::remove_unix(&single.generation.listeners, &[]);
+    single.neighbours.remove_unix(&single.generation.listeners, &[]);
     single.log.write(LogLevel::Notice, "exit");
     Ok(())
 }
@@ -58,15 +64,22 @@ struct Single {
     server: Server,
     workers: usize,
     log: Log,
+    neighbours: Neighbours,
 }
 
 impl Single {
-    async fn start(configuration: Configuration, log: &Log) -> Result<Single, StartError> {
+    async fn start(
+        configuration: Configuration,
+        log: &Log,
+        inherited: Option<Inherited>,
+    ) -> Result<Single, StartError> {
         if let Err(error) = limits::raise_open_files(configuration.config.main.worker_rlimit_nofile) {
             log.write(LogLevel::Alert, &CallFailed::new("setrlimit", error).to_string());
         }
         let workers = generation::worker_count(&configuration);
-        let generation = Generation::open(configuration, workers, &[], log).await?;
+        let (held, predecessor) = inherited.map(|it| (it.listeners, it.predecessor)).unzip();
+        let neighbours = Neighbours { predecessor, successor: None };
+        let generation = Generation::open(configuration, workers, &held.unwrap_or_default(), log).await?;
         let configuration = &generation.configuration;
         if let Some(folder) = &configuration.config.main.working_directory {
             std::env::set_current_dir(folder).map_err(|error| CallFailed::on("chdir", folder.display(), error))?;
@@ -75,7 +88,7 @@ impl Single {
         let options = ServingOptions { workers };
         let server = Server::start(configuration, descriptors, options)
             .map_err(|diagnostics| configuration.reject(&diagnostics))?;
-        Ok(Single { log: Log::new(generation.sinks(), Console::Quiet), generation, server, workers })
+        Ok(Single { log: Log::new(generation.sinks(), Console::Quiet), generation, server, workers, neighbours })
     }
 
     async fn obey(&mut self, received: Received) {
@@ -95,7 +108,7 @@ impl Single {
     async fn reload(&mut self) {
         match self.open_anew().await {
             Ok(generation) => {
-                sockets::remove_unix(&self.generation.listeners, &generation.listeners);
+                self.neighbours.remove_unix(&self.generation.listeners, &generation.listeners);
                 self.log.redirect(generation.sinks());
                 self.generation = generation;
             }
@@ -110,7 +123,7 @@ impl Single {
         let configuration = &generation.configuration;
         let reloaded = self.server.reload(configuration, descriptors);
         reloaded.map_err(|diagnostics| {
-            sockets::remove_unix(&generation.listeners, &self.generation.listeners);
+            self.neighbours.remove_unix(&generation.listeners, &self.generation.listeners);
             configuration.reject(&diagnostics)
         })?;
         Ok(generation)

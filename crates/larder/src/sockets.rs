@@ -113,6 +113,18 @@ impl fmt::Display for Plan {
 }
 
 impl Listener {
+    /// An address at which the process before us listens, with one of its sockets.
+    pub fn inherited(address: ListenAddress, socket: OwnedFd) -> Listener {
+        // No backlog is that of a configuration, so that ours is set when this is taken over.
+        let plan = Plan { address, backlog: -1, rcvbuf: None, sndbuf: None, ipv6only: true, keepalive: None };
+        Listener { plan, sockets: vec![socket] }
+    }
+
+    /// Adds a socket that listens at the same address.
+    pub fn add(&mut self, socket: OwnedFd) {
+        self.sockets.push(socket);
+    }
+
     /// Copies of the sockets, for a server in this process.
     pub fn descriptors(&self) -> io::Result<(ListenAddress, Vec<OwnedFd>)> {
         Ok((self.plan.address.clone(), self.copies()?))
@@ -130,6 +142,20 @@ impl Listener {
     /// The sockets as they are.
     pub fn sockets(&self) -> &[OwnedFd] {
         &self.sockets
+    }
+
+    /// Adds sockets until every worker has one: whoever was here before us may have had fewer workers, or one socket
+    /// for all. Where the system does not let us, workers share.
+    fn widen(&mut self, address: SocketAddr, workers: usize) {
+        if self.sockets.len() >= workers {
+            return;
+        }
+        let is_shared = self.sockets.iter().all(|socket| socket2::SockRef::from(socket).set_reuse_port(true).is_ok());
+        while is_shared && self.sockets.len() < workers {
+            let bound = bind_tcp(&self.plan, address, Share::WithOurOwn);
+            let Ok(socket) = bound.and_then(|socket| listening(&self.plan, socket)) else { return };
+            self.sockets.push(socket);
+        }
     }
 
     fn try_clone(&self) -> io::Result<Listener> {
@@ -205,7 +231,11 @@ pub fn remove_unix<'a>(gone: impl IntoIterator<Item = &'a Listener>, kept: &[Lis
 
 fn open(plan: &Plan, workers: usize, held: &[Listener]) -> Result<Listener, CallFailed> {
     if let Some(listener) = held.iter().find(|listener| listener.plan.address == plan.address) {
-        return take_over(plan, listener);
+        let mut listener = take_over(plan, listener)?;
+        if let ListenAddress::Tcp(address) = &plan.address {
+            listener.widen(*address, workers);
+        }
+        return Ok(listener);
     }
     let sockets = match &plan.address {
         ListenAddress::Tcp(address) => open_tcp(plan, *address, workers, held)?,
@@ -243,14 +273,12 @@ fn open_tcp(plan: &Plan, address: SocketAddr, workers: usize, held: &[Listener])
     if !held.iter().any(|listener| overlap(&listener.plan.address, address)) {
         drop(bind_tcp(plan, address, Share::Alone)?);
     }
-    let failed = |call| move |error| CallFailed::to(call, plan, error);
-    let mut sockets = Vec::with_capacity(workers);
-    for _ in 0..workers {
-        let socket = bind_tcp(plan, address, Share::WithOurOwn)?;
-        socket.listen(plan.backlog).map_err(failed("listen"))?;
-        sockets.push(socket.into());
-    }
-    Ok(sockets)
+    (0..workers).map(|_| listening(plan, bind_tcp(plan, address, Share::WithOurOwn)?)).collect()
+}
+
+fn listening(plan: &Plan, socket: Socket) -> Result<OwnedFd, CallFailed> {
+    socket.listen(plan.backlog).map_err(|error| CallFailed::to("listen", plan, error))?;
+    Ok(socket.into())
 }
 
 fn overlap(held: &ListenAddress, address: SocketAddr) -> bool {

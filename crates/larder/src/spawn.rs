@@ -3,22 +3,24 @@
 //! There is no fork in safe Rust, so a role is chosen by how the program is called: `larder:` for a name
 //! and the role for arguments, which `ps` shows as `larder: serving process`.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use crate::invocation::Invocation;
 use crate::oserror::CallFailed;
 
 /// What a process is here for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It was called by someone.
-    Called(Vec<OsString>),
-    /// It supervises, detached from whoever called the process that called it; with that one's words.
-    Supervisor(Vec<OsString>),
+    Called(Invocation),
+    /// It supervises, detached from whoever called the process that called it; as that one was called.
+    Supervisor(Invocation),
     /// It serves, on behalf of a supervisor.
     Serving,
     /// It becomes another program, which is to end when we do.
@@ -29,15 +31,18 @@ impl Role {
     /// The role for the words a process was called with, the name of the program first.
     pub fn of(words: impl IntoIterator<Item = OsString>) -> Role {
         let mut words = words.into_iter();
-        if words.next().as_deref() != Some(OsStr::new(ROLE_NAME)) {
-            return Role::Called(words.collect());
-        }
+        let name = words.next().unwrap_or_default();
         let rest: Vec<OsString> = words.collect();
+        if name != ROLE_NAME {
+            return Role::Called(Invocation::new(&name, rest));
+        }
         match rest.split_first() {
             Some((role, _)) if role == SERVING[0] => Role::Serving,
-            Some((role, words)) if role == SUPERVISOR => Role::Supervisor(words.to_vec()),
+            Some((role, [program, words @ ..])) if role == SUPERVISOR => {
+                Role::Supervisor(Invocation { program: program.into(), words: words.to_vec() })
+            }
             Some((role, words)) if role == TIED => Role::Tied(words.to_vec()),
-            _ => Role::Called(rest),
+            _ => Role::Called(Invocation::new(&name, rest)),
         }
     }
 }
@@ -49,10 +54,10 @@ pub fn serving() -> Command {
     command
 }
 
-/// A command that starts a supervisor with the words that we were called with.
-pub fn supervisor(words: &[OsString]) -> Command {
+/// A command that starts a supervisor for whoever called us.
+pub fn supervisor(invocation: &Invocation) -> Command {
     let mut command = again();
-    command.arg(SUPERVISOR).args(words);
+    command.arg(SUPERVISOR).arg(&invocation.program).args(&invocation.words);
     command
 }
 
@@ -96,10 +101,12 @@ pub fn null() -> Result<OwnedFd, CallFailed> {
     null.map(OwnedFd::from).map_err(|error| CallFailed::on("open", "/dev/null", error))
 }
 
-/// Gives this process the program's name, where exec has put `exe`.
-pub fn set_process_name() {
-    // A name only helps those who look; without it all goes on.
-    let _ = rustix::thread::set_name(c"larder");
+/// Gives this process the name it was called by, where exec has put `exe`.
+pub fn set_process_name(name: &OsStr) {
+    // The kernel keeps 15 bytes. Init scripts look for the name; without it all goes on.
+    if let Ok(name) = CString::new(name.as_bytes()) {
+        let _ = rustix::thread::set_name(&name);
+    }
 }
 
 const ROLE_NAME: &str = "larder:";
@@ -114,11 +121,15 @@ mod tests {
     #[test]
     fn the_role_follows_from_the_words() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let called = |program: &str, rest: &str| Invocation {
+            program: program.into(),
+            words: rest.split_whitespace().map(OsString::from).collect(),
+        };
         for (line, expected) in [
-            ("/usr/sbin/larder", Role::Called(vec![])),
-            ("larder serving process", Role::Called(words("serving process"))),
+            ("/usr/sbin/larder", Role::Called(called("/usr/sbin/larder", ""))),
+            ("/bin/larder serving process", Role::Called(called("/bin/larder", "serving process"))),
             ("larder: serving process", Role::Serving),
-            ("larder: supervisor larder -c a", Role::Supervisor(words("larder -c a"))),
+            ("larder: supervisor /usr/sbin/nginx -c a", Role::Supervisor(called("/usr/sbin/nginx", "-c a"))),
             ("larder: tied php-fpm -F", Role::Tied(words("php-fpm -F"))),
         ] {
             assert_eq!(Role::of(words(line)), expected, "{line}");

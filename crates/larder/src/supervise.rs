@@ -4,6 +4,9 @@
 //! Starting --Ready--> Running --QUIT, TERM, INT--> Ending --process gone--> exit 0
 //!     `--- Refused, or the process died ---> exit 1
 //! ```
+//!
+//! By USR2 it starts another supervisor beside itself, of the binary that has taken its place; see
+//! [`crate::upgrade`].
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,6 +19,8 @@ use crate::configuration::{Configuration, Surroundings};
 use crate::control::{ControlError, Message};
 use crate::daemon::Waiting;
 use crate::generation::{self, Generation, StartError};
+use crate::inherit::Inherited;
+use crate::invocation::Invocation;
 use crate::limits;
 use crate::log::{Console, Log};
 use crate::logs;
@@ -23,10 +28,22 @@ use crate::oserror::CallFailed;
 use crate::pidfile::PidFile;
 use crate::process::{Ended, Process, Standing, Terminal};
 use crate::signals::{Received, Signals};
-use crate::sockets;
+use crate::upgrade::{Neighbours, Successor, old_pid_path};
+
+/// How a supervisor came to be.
+pub struct Beginning {
+    /// What was called.
+    pub invocation: Invocation,
+    /// Whether it has left the terminal.
+    pub is_daemon: bool,
+    /// Who waits until it is ready.
+    pub waiting: Option<Waiting>,
+    /// What the process left it whose place it takes.
+    pub inherited: Option<Inherited>,
+}
 
 /// Supervises a serving process until told to end.
-pub fn run(configuration: Configuration, log: Log, waiting: Option<Waiting>) -> ExitCode {
+pub fn run(configuration: Configuration, log: Log, beginning: Beginning) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -34,13 +51,13 @@ pub fn run(configuration: Configuration, log: Log, waiting: Option<Waiting>) -> 
             return ExitCode::FAILURE;
         }
     };
-    runtime.block_on(supervise(configuration, log, waiting))
+    runtime.block_on(supervise(configuration, log, beginning))
 }
 
-async fn supervise(configuration: Configuration, log: Log, waiting: Option<Waiting>) -> ExitCode {
+async fn supervise(configuration: Configuration, log: Log, beginning: Beginning) -> ExitCode {
     let signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error).into());
     let started = match signals {
-        Ok(signals) => Supervisor::start(configuration, &log, waiting).await.map(|it| (it, signals)),
+        Ok(signals) => Supervisor::start(configuration, &log, beginning).await.map(|it| (it, signals)),
         Err(failure) => Err(failure),
     };
     match started {
@@ -57,6 +74,7 @@ async fn supervise(configuration: Configuration, log: Log, waiting: Option<Waiti
 
 /// All that the supervisor keeps.
 struct Supervisor {
+    invocation: Invocation,
     surroundings: Surroundings,
     log: Log,
     /// The number of worker threads; fixed, as sockets and threads belong together.
@@ -67,6 +85,9 @@ struct Supervisor {
     /// HUP came while an earlier one was not done.
     reload_again: bool,
     process: Option<Process>,
+    /// Processes that finish what they do, since WINCH.
+    leaving: Vec<Process>,
+    neighbours: Neighbours,
     phase: Phase,
     restart: Restart,
     pid_file: Option<PidFile>,
@@ -79,9 +100,10 @@ struct Supervisor {
 enum Phase {
     Starting,
     Running,
-    /// What is left to do is to wait for the process; after the time, to kill it.
+    /// What is left to do is to wait for the processes; after the time, to kill them. Then the exit code is this.
     Ending {
         kill_at: Option<Instant>,
+        code: u8,
     },
     Ended(u8),
 }
@@ -105,11 +127,7 @@ enum Event {
 }
 
 impl Supervisor {
-    async fn start(
-        configuration: Configuration,
-        log: &Log,
-        waiting: Option<Waiting>,
-    ) -> Result<Supervisor, StartError> {
+    async fn start(configuration: Configuration, log: &Log, beginning: Beginning) -> Result<Supervisor, StartError> {
         // Descriptors in flight count against the limit of the sender.
         if let Err(error) = limits::raise_open_files(configuration.config.main.worker_rlimit_nofile) {
             let failure = CallFailed::new("setrlimit", error);
@@ -117,8 +135,11 @@ impl Supervisor {
         }
         let workers = generation::worker_count(&configuration);
         let surroundings = configuration.surroundings.clone();
-        let current = Generation::open(configuration, workers, &[], log).await?;
+        let Beginning { invocation, is_daemon, waiting, inherited } = beginning;
+        let (held, predecessor) = inherited.map(|it| (it.listeners, it.predecessor)).unzip();
+        let current = Generation::open(configuration, workers, &held.unwrap_or_default(), log).await?;
         Ok(Supervisor {
+            invocation,
             surroundings,
             log: Log::new(Vec::new(), Console::Quiet),
             workers,
@@ -126,10 +147,12 @@ impl Supervisor {
             pending: None,
             reload_again: false,
             process: None,
+            leaving: Vec::new(),
+            neighbours: Neighbours { predecessor, successor: None },
             phase: Phase::Starting,
             restart: Restart { young_deaths: 0, at: None },
             pid_file: None,
-            terminal: if waiting.is_some() { Terminal::Left } else { Terminal::Kept },
+            terminal: if is_daemon { Terminal::Left } else { Terminal::Kept },
             waiting,
         })
     }
@@ -148,7 +171,7 @@ impl Supervisor {
                 Event::Time => self.be_on_time().await,
             }
         };
-        sockets::remove_unix(&self.current.listeners, &[]);
+        self.neighbours.remove_unix(&self.current.listeners, &[]);
         self.pid_file = None;
         self.log.write(LogLevel::Notice, "exit");
         ExitCode::from(code)
@@ -156,7 +179,7 @@ impl Supervisor {
 
     async fn next_event(&mut self, signals: &mut Signals) -> Event {
         let deadline = match self.phase {
-            Phase::Ending { kill_at } => kill_at,
+            Phase::Ending { kill_at, .. } => kill_at,
             Phase::Starting | Phase::Running | Phase::Ended(_) => self.restart.at,
         };
         let time = async {
@@ -193,10 +216,7 @@ impl Supervisor {
             Received::Quit => self.quit(),
             Received::Terminate | Received::Interrupt => self.terminate(),
             Received::Reopen => self.reopen().await,
-            Received::Upgrade => self.log.write(
-                LogLevel::Error,
-                "changing the binary while running (SIGUSR2) is not available in this version; stop larder and start the new one",
-            ),
+            Received::Upgrade => self.upgrade(),
             Received::Leave => self.leave(),
             Received::Child => self.reap().await,
         }
@@ -218,7 +238,7 @@ impl Supervisor {
             process.standing = Standing::Serving;
         }
         if let Some(pending) = self.pending.take() {
-            sockets::remove_unix(&self.current.listeners, &pending.listeners);
+            self.neighbours.remove_unix(&self.current.listeners, &pending.listeners);
             self.current = pending;
             self.adopt();
             self.log.write(LogLevel::Notice, "the new configuration holds");
@@ -235,6 +255,10 @@ impl Supervisor {
     fn adopt(&mut self) {
         self.log.redirect(self.current.sinks());
         self.redirect_stderr();
+        if self.neighbours.successor.is_some() {
+            // The place is the new binary's.
+            return;
+        }
         let path = self.current.configuration.pid_path();
         if self.pid_file.as_ref().is_some_and(|file| file.path() != path) {
             match PidFile::write(&path) {
@@ -249,8 +273,7 @@ impl Supervisor {
         if self.terminal == Terminal::Kept {
             return;
         }
-        let main = &self.current.configuration.config.main;
-        if let Some(file) = logs::stderr_file(&main.error_log, &self.current.logs)
+        if let Some(file) = logs::stderr_file(&self.current.configuration.config, &self.current.logs)
             && let Err(error) = nix::unistd::dup2_stderr(&file)
         {
             self.log.write(LogLevel::Alert, &CallFailed::new("dup2", error).to_string());
@@ -280,7 +303,7 @@ impl Supervisor {
     async fn give_up(&mut self, reason: &str) {
         match self.pending.take() {
             Some(pending) => {
-                sockets::remove_unix(&pending.listeners, &self.current.listeners);
+                self.neighbours.remove_unix(&pending.listeners, &self.current.listeners);
                 self.refuse_reload(reason);
             }
             None => self.log.write_rendered(reason),
@@ -292,17 +315,17 @@ impl Supervisor {
 
     /// A start failed: ends the process, and us with an error.
     fn fail(&mut self) {
-        match &mut self.process {
-            Some(process) => {
-                process.standing = Standing::Leaving(1);
-                process.signal(Signal::SIGKILL);
-                self.phase = Phase::Ending { kill_at: None };
-            }
-            None => self.phase = Phase::Ended(1),
-        }
+        self.end(Signal::SIGKILL, None, 1);
     }
 
     async fn reload(&mut self) {
+        if self.neighbours.successor.is_some() {
+            // The configuration is the new binary's to read. What is asked for is to serve beside it again.
+            if self.phase == Phase::Running && self.process.is_none() {
+                self.start_process().await;
+            }
+            return;
+        }
         let is_busy = self.process.as_ref().is_some_and(|process| process.standing == Standing::Starting);
         match self.phase {
             Phase::Ending { .. } | Phase::Ended(_) => return,
@@ -329,7 +352,10 @@ impl Supervisor {
             self.log.write(LogLevel::Warn, "a new \"worker_processes\" takes effect when larder is started again");
         }
         if generation.account != self.current.account {
-            self.log.write(LogLevel::Warn, "a new \"user\" takes effect when the serving process is started again");
+            self.log.write(
+                LogLevel::Warn,
+                "a new \"user\", or a new \"transparent\", takes effect when the serving process is started again",
+            );
         }
         Ok(generation)
     }
@@ -337,7 +363,7 @@ impl Supervisor {
     /// Gives a new generation to the serving process, or to the one that will be started.
     async fn hand_over(&mut self, generation: Generation) {
         let Some(process) = &mut self.process else {
-            sockets::remove_unix(&self.current.listeners, &generation.listeners);
+            self.neighbours.remove_unix(&self.current.listeners, &generation.listeners);
             self.current = generation;
             self.adopt();
             return self.start_process().await;
@@ -345,7 +371,7 @@ impl Supervisor {
         match process.configure(&generation, self.workers).await {
             Ok(()) => self.pending = Some(generation),
             Err(error) => {
-                sockets::remove_unix(&generation.listeners, &self.current.listeners);
+                self.neighbours.remove_unix(&generation.listeners, &self.current.listeners);
                 self.refuse_reload(&format!("larder: [alert] {error}\n"));
             }
         }
@@ -367,10 +393,10 @@ impl Supervisor {
         }
         self.log.redirect(self.current.sinks());
         self.redirect_stderr();
-        if let Some(process) = &mut self.process
-            && let Err(error) = process.reopen(&self.current.logs).await
-        {
-            self.log.write(LogLevel::Alert, &error.to_string());
+        for process in self.process.iter_mut().chain(&mut self.leaving) {
+            if let Err(error) = process.reopen(&self.current.logs).await {
+                self.log.write(LogLevel::Alert, &error.to_string());
+            }
         }
     }
 
@@ -379,44 +405,92 @@ impl Supervisor {
         if let Phase::Ended(_) = self.phase {
             return;
         }
-        sockets::remove_unix(&self.current.listeners, &[]);
+        self.neighbours.remove_unix(&self.current.listeners, &[]);
         self.current.listeners.clear();
-        self.end(Signal::SIGQUIT, None);
+        self.end(Signal::SIGQUIT, None, u8::from(self.phase == Phase::Starting));
     }
 
     fn terminate(&mut self) {
         if let Phase::Ended(_) = self.phase {
             return;
         }
-        self.end(Signal::SIGTERM, Some(Instant::now() + TERMINATE_PATIENCE));
+        let kill_at = Instant::now() + TERMINATE_PATIENCE;
+        self.end(Signal::SIGTERM, Some(kill_at), u8::from(self.phase == Phase::Starting));
     }
 
-    fn end(&mut self, signal: Signal, kill_at: Option<Instant>) {
-        let code = u8::from(self.phase == Phase::Starting);
-        match &mut self.process {
-            Some(process) => {
-                process.standing = Standing::Leaving(code);
-                process.signal(signal);
-                self.phase = Phase::Ending { kill_at };
-            }
-            None => self.phase = Phase::Ended(code),
+    fn end(&mut self, signal: Signal, kill_at: Option<Instant>, code: u8) {
+        for process in self.process.iter_mut().chain(&mut self.leaving) {
+            process.standing = Standing::Leaving;
+            process.signal(signal);
+        }
+        self.phase = Phase::Ending { kill_at, code };
+        self.end_when_alone();
+    }
+
+    /// Nothing is left to wait for when all processes are gone.
+    fn end_when_alone(&mut self) {
+        if let Phase::Ending { code, .. } = self.phase
+            && self.process.is_none()
+            && self.leaving.is_empty()
+        {
+            self.phase = Phase::Ended(code);
         }
     }
 
     /// WINCH: the process leaves, and we stay. A terminal that is resized sends it too, so a larder that
-    /// has one does not listen to it, as with nginx.
+    /// has one listens to it only while a binary is changed.
     fn leave(&mut self) {
-        if let (Terminal::Left, Phase::Running, Some(process)) = (self.terminal, self.phase, &mut self.process) {
-            process.standing = Standing::Leaving(0);
-            process.signal(Signal::SIGQUIT);
+        if self.phase != Phase::Running || (self.terminal == Terminal::Kept && !self.neighbours.is_any()) {
+            return;
+        }
+        self.restart.at = None;
+        let Some(mut process) = self.process.take() else { return };
+        process.standing = Standing::Leaving;
+        process.signal(Signal::SIGQUIT);
+        self.leaving.push(process);
+        self.forget_reload(
+            "larder: [alert] the serving process was told to leave while it read the new configuration\n",
+        );
+    }
+
+    /// USR2: starts the new binary beside us, with our sockets. The pid file is to be its.
+    fn upgrade(&mut self) {
+        let Some(pid_file) = self.pid_file.as_mut().filter(|_| self.phase == Phase::Running) else { return };
+        if self.neighbours.is_any() {
+            let reason = "the binary is being changed already: end the old process or the new one first";
+            return self.log.write(LogLevel::Notice, reason);
+        }
+        let path = pid_file.path().to_owned();
+        if let Err(failure) = pid_file.rename(&old_pid_path(&path)) {
+            return self.log.write(LogLevel::Alert, &failure.to_string());
+        }
+        // It reads what a reload under way has read, and is to find the sockets that were opened for that.
+        let listeners = &self.pending.as_ref().unwrap_or(&self.current).listeners;
+        match Successor::start(&self.invocation, listeners) {
+            Ok(successor) => {
+                self.log.write(LogLevel::Notice, &format!("start new binary process {}", successor.id()));
+                self.neighbours.successor = Some(successor);
+            }
+            Err(failure) => {
+                self.log.write(LogLevel::Alert, &failure.to_string());
+                self.take_place_back();
+            }
+        }
+    }
+
+    /// The new binary is gone, so that we are found by the pid file again.
+    fn take_place_back(&mut self) {
+        let path = self.current.configuration.pid_path();
+        if let Some(Err(failure)) = self.pid_file.as_mut().map(|file| file.rename(&path)) {
+            self.log.write(LogLevel::Alert, &failure.to_string());
         }
     }
 
     async fn be_on_time(&mut self) {
         match self.phase {
-            Phase::Ending { .. } => {
-                self.phase = Phase::Ending { kill_at: None };
-                if let Some(process) = &mut self.process {
+            Phase::Ending { code, .. } => {
+                self.phase = Phase::Ending { kill_at: None, code };
+                for process in self.process.iter_mut().chain(&mut self.leaving) {
                     process.signal(Signal::SIGKILL);
                 }
             }
@@ -452,30 +526,63 @@ impl Supervisor {
 
     /// A child ended: says how, and does what follows.
     async fn reap(&mut self) {
+        self.reap_leaving().await;
+        self.reap_process().await;
+        self.reap_successor().await;
+        self.end_when_alone();
+    }
+
+    async fn reap_process(&mut self) {
         let Some(process) = &mut self.process else {
             return;
         };
         let Some(Ended { how, last_words }) = process.ended().await else {
             return;
         };
-        let (standing, age, id) = (process.standing, process.age(), process.id());
+        let (age, id) = (process.age(), process.id());
         for message in last_words {
             self.hear(message).await;
         }
         self.process = None;
         self.log.write(how.level(), &format!("worker process {id} {how}"));
-        if let Some(pending) = self.pending.take() {
-            sockets::remove_unix(&pending.listeners, &self.current.listeners);
-            self.refuse_reload("larder: [alert] the serving process ended while it read the new configuration\n");
-        }
-        match (self.phase, standing) {
-            (Phase::Ending { .. }, Standing::Leaving(code)) => self.phase = Phase::Ended(code),
-            (Phase::Ending { .. }, _) => self.phase = Phase::Ended(0),
-            (Phase::Running, Standing::Leaving(_)) | (Phase::Ended(_), _) => {}
-            (Phase::Starting | Phase::Running, _) => self.after_death(age),
+        self.forget_reload("larder: [alert] the serving process ended while it read the new configuration\n");
+        match self.phase {
+            Phase::Ending { .. } | Phase::Ended(_) => {}
+            Phase::Starting | Phase::Running => self.after_death(age),
         }
         if self.phase == Phase::Running && std::mem::take(&mut self.reload_again) {
             self.reload().await;
+        }
+    }
+
+    async fn reap_leaving(&mut self) {
+        for mut process in std::mem::take(&mut self.leaving) {
+            match process.ended().await {
+                Some(Ended { how, .. }) => {
+                    self.log.write(how.level(), &format!("worker process {} {how}", process.id()));
+                }
+                None => self.leaving.push(process),
+            }
+        }
+    }
+
+    /// When the new binary is gone we are what it was to replace, and serve.
+    async fn reap_successor(&mut self) {
+        let Some(successor) = &mut self.neighbours.successor else { return };
+        let Some(how) = successor.ended() else { return };
+        self.log.write(how.level(), &format!("new binary process {} {how}", successor.id()));
+        self.neighbours.successor = None;
+        self.take_place_back();
+        if self.phase == Phase::Running && self.process.is_none() && self.restart.at.is_none() {
+            self.start_process().await;
+        }
+    }
+
+    /// Whoever was to answer for a reload will not.
+    fn forget_reload(&mut self, why: &str) {
+        if let Some(pending) = self.pending.take() {
+            self.neighbours.remove_unix(&pending.listeners, &self.current.listeners);
+            self.refuse_reload(why);
         }
     }
 

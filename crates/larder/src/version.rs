@@ -67,21 +67,22 @@ fn help() -> String {
 /// What differs from an nginx built without options: `--with-` what it leaves out and larder has,
 /// `--without-` what it has and larder lacks.
 const MODULES: &[&str] = &[
+    "--with-http_addition_module",
+    "--with-http_auth_request_module",
     "--with-http_gunzip_module",
     "--with-http_gzip_static_module",
+    "--with-http_random_index_module",
     "--with-http_realip_module",
+    "--with-http_secure_link_module",
     "--with-http_slice_module",
     "--with-http_ssl_module",
     "--with-http_stub_status_module",
+    "--with-http_sub_module",
     "--with-http_v2_module",
-    "--without-http_browser_module",
     "--without-http_grpc_module",
     "--without-http_memcached_module",
-    "--without-http_mirror_module",
     "--without-http_scgi_module",
-    "--without-http_ssi_module",
     "--without-http_upstream_sticky_module",
-    "--without-http_userid_module",
     "--without-http_uwsgi_module",
 ];
 

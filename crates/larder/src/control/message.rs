@@ -133,6 +133,7 @@ impl Writer {
             to.bytes(account.name.as_bytes());
             to.number(account.uid);
             to.number(account.gid);
+            to.0.push(u8::from(account.binds_anywhere));
         });
         self.surroundings(&configure.surroundings);
         self.list(&configure.files, |to, (path, bytes)| {
@@ -212,8 +213,14 @@ impl<'a> Reader<'a> {
     fn configure(&mut self) -> Result<Configure, MessageError> {
         Ok(Configure {
             workers: self.number()?,
-            account: self
-                .option(|from| Ok(Account { name: from.text()?, uid: from.number()?, gid: from.number()? }))?,
+            account: self.option(|from| {
+                Ok(Account {
+                    name: from.text()?,
+                    uid: from.number()?,
+                    gid: from.number()?,
+                    binds_anywhere: from.boolean()?,
+                })
+            })?,
             surroundings: self.surroundings()?,
             files: self.list(|from| Ok((from.path()?, from.bytes()?.to_vec())))?,
             globs: self.list(|from| Ok((from.text()?, from.list(Reader::path)?)))?,
@@ -328,7 +335,7 @@ pub mod tests {
         };
         let configure = Configure {
             workers: 4,
-            account: Some(Account { name: "www".to_owned(), uid: 33, gid: 34 }),
+            account: Some(Account { name: "www".to_owned(), uid: 33, gid: 34, binds_anywhere: true }),
             surroundings: surroundings.clone(),
             files: vec![("/etc/a.conf".into(), b"\xff;".to_vec()), ("/etc/b".into(), Vec::new())],
             globs: vec![("/etc/*".to_owned(), vec!["/etc/b".into()]), ("/x".to_owned(), Vec::new())],

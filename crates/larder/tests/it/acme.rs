@@ -11,7 +11,7 @@ use larder_testkit::{Certificates, Client, Folder, Response, Signal, Tls, free_p
 use crate::site::{Setup, Site, eventually, get_on, text};
 
 /// A CA, its folder, and larder's state beside it, which outlives both.
-struct Authority {
+pub struct Authority {
     folder: Folder,
     port: u16,
     processes: Vec<Child>,
@@ -19,7 +19,7 @@ struct Authority {
 
 impl Authority {
     /// A CA that is not running yet.
-    fn new() -> Authority {
+    pub fn new() -> Authority {
         let folder = Folder::new().expect("a temporary folder");
         let signer = Certificates::new("who signs the CA's own certificate");
         let certificate = signer.server(&["127.0.0.1"]);
@@ -32,7 +32,7 @@ impl Authority {
     }
 
     /// Starts it. It comes to the ports of `setup`: the first in the clear, the second by TLS.
-    fn run(&mut self, setup: &Setup) {
+    pub fn run(&mut self, setup: &Setup) {
         let path = |name| self.folder.join(name).display().to_string();
         let config = format!(
             r#"{{ "pebble": {{
@@ -88,6 +88,16 @@ impl Authority {
 
     fn orders(&self) -> usize {
         self.count("Added order")
+    }
+
+    /// Where ACME clients begin.
+    pub fn directory(&self) -> String {
+        format!("https://127.0.0.1:{}/dir", self.port)
+    }
+
+    /// The certificate of who signed the CA's own, for ACME clients that talk to it.
+    pub fn trusted(&self) -> PathBuf {
+        self.folder.join("trusted.pem")
     }
 
     fn state(&self) -> PathBuf {

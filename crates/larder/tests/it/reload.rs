@@ -86,6 +86,10 @@ fn no_request_fails_while_one_configuration_follows_the_other() {
                         let response = if visitor % 2 == 0 { get_on(&mut kept, &target) } else { site.get(&target) };
                         assert_eq!((response.status, text(&response)), (200, "page".to_owned()), "{target}");
                         answered += 1;
+                        // On a fast machine one comes to the end of `keepalive_requests`.
+                        if visitor % 2 == 0 && response.field("Connection") == Some("close") {
+                            kept = site.client();
+                        }
                     }
                     answered
                 })
@@ -356,4 +360,74 @@ fn one_process_serves_where_none_supervises() {
     site.signal(Signal::Quit);
     assert!(site.server_mut().wait().is_some_and(|status| status.success()));
     assert!(!site.setup().path("nginx.pid").exists());
+}
+
+#[test]
+fn worker_shutdown_timeout_ends_what_is_left_of_the_old_configuration() {
+    let mut origin = HandOrigin::start().unwrap();
+    let site = Setup::new().main("daemon off; worker_shutdown_timeout 50ms;").name("ORIGIN", origin.address()).start(
+        "access_log access.log; server { listen 127.0.0.1:{PORT}; location / { return 200 x; }
+            location /slow { proxy_pass http://{ORIGIN}; } }",
+    );
+    // One that is served, one that has never asked, and one that sends nothing for a while.
+    let mut slow = site.client();
+    slow.send(get("/slow").as_bytes()).unwrap();
+    let mut fetch = origin.accept().unwrap();
+    fetch.request().unwrap().unwrap();
+    fetch.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf").unwrap();
+    let response = slow.read_head().unwrap();
+    assert_eq!(response.status, 200);
+    let mut silent = site.client();
+    let mut kept = site.client();
+    assert_eq!(text(&get_on(&mut kept, "/")), "x");
+    site.reload();
+    for client in [&mut slow, &mut silent, &mut kept] {
+        assert!(client.read_bytes(4).is_ok() || client.is_closed_within(PATIENCE));
+        assert!(client.is_closed_within(PATIENCE));
+    }
+    assert_eq!(text(&site.get("/")), "x", "who comes later is served");
+    site.wait_for_text("access.log", "/slow");
+}
+
+#[test]
+fn who_is_leaving_writes_to_the_reopened_log_too() {
+    let mut origin = HandOrigin::start().unwrap();
+    let mut site = Setup::new()
+        .name("ORIGIN", origin.address())
+        .start("access_log access.log; server { listen 127.0.0.1:{PORT}; location / { proxy_pass http://{ORIGIN}; } }");
+    let mut slow = site.client();
+    slow.send(get("/slow").as_bytes()).unwrap();
+    let mut fetch = origin.accept().unwrap();
+    fetch.request().unwrap().unwrap();
+    let process = site.serving_process();
+    site.signal(Signal::Quit);
+    eventually("the address to be closed", || TcpStream::connect(site.setup().address()).is_err());
+    fs::rename(site.setup().path("access.log"), site.setup().path("old.log")).unwrap();
+    site.signal(Signal::Usr1);
+    let (folder, log) = (format!("/proc/{process}/fd"), site.setup().path("access.log"));
+    eventually("the process that leaves to have it", || {
+        let open = fs::read_dir(&folder).unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        open.into_iter().any(|path| path == log)
+    });
+    fetch.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+    assert_eq!(text(&slow.read_response("GET").unwrap()), "ok");
+    assert!(site.server_mut().wait().is_some_and(|status| status.success()));
+    assert!(site.server().access_log().contains("GET /slow"), "{}", site.server().text("old.log"));
+}
+
+#[test]
+fn worker_shutdown_timeout_ends_a_graceful_stop() {
+    let mut origin = HandOrigin::start().unwrap();
+    let mut site = Setup::new()
+        .main("daemon off; worker_shutdown_timeout 50ms;")
+        .name("ORIGIN", origin.address())
+        .start("access_log access.log; server { listen 127.0.0.1:{PORT}; location / { proxy_pass http://{ORIGIN}; } }");
+    let mut slow = site.client();
+    slow.send(get("/slow").as_bytes()).unwrap();
+    let mut fetch = origin.accept().unwrap();
+    fetch.request().unwrap().unwrap();
+    site.signal(Signal::Quit);
+    assert!(site.server_mut().wait().is_some_and(|status| status.success()));
+    assert!(slow.is_closed_within(PATIENCE));
+    assert!(site.server().access_log().contains("GET /slow"), "what is cut off is logged all the same");
 }

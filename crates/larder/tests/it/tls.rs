@@ -293,3 +293,45 @@ fn a_server_without_a_certificate_uses_that_of_the_default_server() {
         assert_eq!(text(&get_of(&mut client, name, "/")), server, "{name}");
     }
 }
+
+#[test]
+fn a_certificate_out_of_a_variable_outlives_its_files_for_as_long_as_told() {
+    for (cache, outlives) in [("max=8 valid=1h", true), ("max=8 valid=1ms", false), ("off", false)] {
+        let (authority, setup) = certified();
+        let setup = setup.name("CACHE", cache).one_worker();
+        let site = setup.start(
+            "server { listen 127.0.0.1:{PORT} ssl; ssl_certificate_cache {CACHE}; return 200 here;
+                      ssl_certificate {DIR}/${ssl_alpn_protocol}site.crt; ssl_certificate_key {DIR}/site.key; }",
+        );
+        let tls = Tls::new("site.test", &authority);
+        assert_eq!(body(&site, &tls), "here", "{cache}");
+        let address = site.setup().address();
+        std::fs::remove_file(site.setup().path("site.crt")).unwrap();
+        // What was looked at a moment ago counts for a moment.
+        eventually(cache, || Client::connect_tls(address, &tls).is_ok() == outlives);
+    }
+}
+
+#[test]
+fn of_one_kind_the_last_certificate_is_shown_and_commands_of_openssl_have_the_last_word() {
+    let authority = Certificates::new("authority");
+    let [first, last, other] = [(); 3].map(|()| authority.server(&["site.test"]));
+    let setup = with(with(with(Setup::new(), "first", &first), "last", &last), "other", &other);
+    let site = setup.start(
+        "ssl_certificate first.crt; ssl_certificate_key first.key;
+         ssl_certificate last.crt; ssl_certificate_key last.key;
+         server { listen 127.0.0.1:{PORT} ssl; return 200 $ssl_protocol; }
+         server { listen 127.0.0.1:{PORT2} ssl; return 200 $ssl_protocol;
+                  ssl_certificate first.crt; ssl_certificate_key first.key;
+                  ssl_conf_command Certificate other.crt; ssl_conf_command PrivateKey other.key;
+                  ssl_conf_command MaxProtocol TLSv1.2; }",
+    );
+    let tls = Tls::new("site.test", &authority);
+    for (address, shown, protocol) in
+        [(site.setup().address(), &last, "TLSv1.3"), (site.setup().other_address(), &other, "TLSv1.2")]
+    {
+        let mut client = Client::connect_tls(address, &tls).unwrap();
+        assert!(client.tls().unwrap().certificate == shown.der, "{protocol}");
+        assert_eq!(text(&get_on(&mut client, "/")), protocol);
+    }
+}

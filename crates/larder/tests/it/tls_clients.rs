@@ -105,3 +105,31 @@ fn a_client_certificate_shown_to_one_server_opens_no_other() {
     assert_eq!(text(&get_of(&mut client_of_closed, "site.test", "/")), "closed");
     assert_eq!(text(&get_of(&mut client_of_closed, "open.test", "/")), "open");
 }
+
+#[test]
+fn a_client_certificate_of_version_1_is_as_good_as_others() {
+    let (site, tls, clients) = asking("ssl_verify_client optional_no_ca;");
+    let others = Certificates::new("Nobody's Authority");
+    let (anna, otto) = (clients.client_of_version_1("anna"), others.client_of_version_1("otto"));
+    for tls in [tls.clone().version_1_3(), tls.version_1_2()] {
+        let said = body(&site, &tls.clone().identity(&anna));
+        assert!(said.starts_with("SUCCESS|CN=anna,O=Larder Tests|CN=Client Authority,O=Larder Tests|"), "{said}");
+        let said = body(&site, &tls.identity(&otto));
+        assert!(said.starts_with("FAILED:unable to verify the first certificate|CN=otto"), "{said}");
+    }
+}
+
+#[test]
+fn a_server_that_shows_anothers_certificate_still_wants_one() {
+    let (authority, setup) = certified();
+    let clients = Certificates::new("Client Authority");
+    let site = setup.file("clients.pem", clients.authority_pem()).start(
+        "server { listen 127.0.0.1:{PORT} ssl; server_name open.test; {ONE} return 200 open; }
+         server { listen 127.0.0.1:{PORT} ssl; server_name closed.test; ssl_verify_client on;
+                  ssl_client_certificate clients.pem; return 200 closed; }",
+    );
+    let closed = Tls::new("closed.test", &authority).unchecked();
+    let response = get_of(&mut client(&site, &closed), "closed.test", "/");
+    assert_eq!(response.status, 400);
+    assert!(text(&response).contains("No required SSL certificate was sent"), "{}", text(&response));
+}

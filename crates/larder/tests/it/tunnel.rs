@@ -27,8 +27,13 @@ const ANSWER: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnecti
 
 /// Both ends of a tunnel. The client sends `early` with its request, the origin `first` with its answer.
 fn tunnel(early: &str, first: &str) -> (Site, TcpStream, TcpStream) {
+    tunnel_of(SITE, early, first)
+}
+
+/// The same through another site.
+fn tunnel_of(http: &str, early: &str, first: &str) -> (Site, TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let site = Setup::new().one_worker().name("ORIGIN", listener.local_addr().unwrap()).start(SITE);
+    let site = Setup::new().one_worker().name("ORIGIN", listener.local_addr().unwrap()).start(http);
     let mut client = TcpStream::connect(site.setup().address()).unwrap();
     client.write_all(format!("{REQUEST}{early}").as_bytes()).unwrap();
     let mut origin = listener.accept().unwrap().0;
@@ -88,4 +93,81 @@ fn what_is_sent_with_the_request_and_with_the_answer_is_passed_on() {
     assert_eq!(bytes(&mut origin, 4), b"then");
     drop(origin);
     assert_eq!(client.read(&mut [0]).unwrap(), 0, "the end of one side is that of the other");
+}
+
+/// A tunnel that ends when it is silent for a second, and its log lines.
+const TIMED: &str = "
+    log_format said '$status $bytes_sent $body_bytes_sent $sent_http_connection $upstream_bytes_received';
+    server {
+        listen 127.0.0.1:{PORT};
+        access_log {DIR}/log.txt said;
+        location / {
+            proxy_pass http://{ORIGIN};
+            proxy_http_version 1.1;
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection upgrade;
+            proxy_read_timeout 1s;
+        }
+    }";
+
+#[test]
+fn a_tunnel_in_which_nothing_moves_ends() {
+    let (site, mut client, mut origin) = tunnel_of(TIMED, "", "");
+    for _ in 0..3 {
+        // Either side's bytes keep it open.
+        thread::sleep(std::time::Duration::from_millis(600));
+        client.write_all(b"x").unwrap();
+        assert_eq!(bytes(&mut origin, 1), b"x");
+    }
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    assert_eq!(origin.read(&mut [0]).unwrap(), 0);
+    site.wait_for_log("upstream timed out (110: Connection timed out) while proxying upgraded connection");
+}
+
+#[test]
+fn the_log_line_of_a_tunnel_is_written_at_its_end_and_counts_what_passed() {
+    let (site, mut client, mut origin) = tunnel_of(TIMED, "early", "first");
+    assert_eq!(bytes(&mut client, 5), b"first");
+    assert_eq!(bytes(&mut origin, 5), b"early");
+    origin.write_all(b"and more").unwrap();
+    assert_eq!(bytes(&mut client, 8), b"and more");
+    drop(client);
+    let sent = SENT_HEAD.len() + 13;
+    site.wait_for_text("log.txt", "upgrade");
+    let line = site.server().text("log.txt");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!((words[0], words[2], words[3]), ("101", "13", "upgrade"), "{line}");
+    assert!(words[1].parse::<usize>().unwrap() > sent, "{line}");
+    assert_eq!(words[4], (ANSWER.len() + 13).to_string(), "{line}");
+}
+
+/// What of the answer's head is sure to be sent.
+const SENT_HEAD: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+
+#[test]
+fn an_origin_that_does_not_switch_is_an_origin_like_others() {
+    let mut origin = larder_testkit::HandOrigin::start().unwrap();
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(SITE);
+    let mut client = site.client();
+    for (answer, status) in [("200 OK", 200), ("426 Upgrade Required", 426)] {
+        client.send(REQUEST.as_bytes()).unwrap();
+        let mut asked = origin.accept().unwrap();
+        asked.request().unwrap().unwrap();
+        asked.send(format!("HTTP/1.1 {answer}\r\nContent-Length: 2\r\n\r\nok")).unwrap();
+        let response = client.read_response("GET").unwrap();
+        assert_eq!((response.status, response.keeps_connection()), (status, true), "{answer}");
+    }
+}
+
+#[test]
+fn a_101_that_nobody_asked_for_is_the_end_of_the_connection() {
+    let mut origin = larder_testkit::HandOrigin::start().unwrap();
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(SITE);
+    let mut client = site.client();
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut asked = origin.accept().unwrap();
+    asked.request().unwrap().unwrap();
+    asked.send(format!("{ANSWER}first")).unwrap();
+    assert_eq!(client.read_head().unwrap().status, 101);
+    assert_eq!(client.read_to_end().unwrap(), b"", "what the origin says behind it is not for this client");
 }

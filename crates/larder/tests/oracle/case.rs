@@ -25,6 +25,7 @@
 //! --- requests                one a line, on one connection as long as the server keeps it
 //! GET /path
 //! @2 POST /path HTTP/1.0 | Host: other | X-A: b || the body
+//! @2s GET /                   over TLS, on a connection of its own; {CERT} and {KEY} are a certificate and its key
 //! > wait 1100ms               also: hold, release, start, finish, seen, until, reconnect, signal
 //! --- connection GET,HEAD     raw bytes on a connection of its own, responses are read until the server closes
 //! GET / HTTP/1.1\r\nHost: a   a line ends in CRLF; a `\` at its end prevents that; \r \n \t \0 \\ \xHH are bytes
@@ -123,6 +124,8 @@ pub enum Step {
 pub struct Request {
     /// 1 for {PORT}, 2 for {PORT2}.
     pub port: usize,
+    /// Whether it is sent over TLS, asking for the server that its Host names.
+    pub is_tls: bool,
     /// The method.
     pub method: String,
     /// The line as written, for the reader.
@@ -162,6 +165,12 @@ pub struct Rules {
 }
 
 impl Case {
+    /// Whether the text is in the configuration, in the main context's lines or in a file.
+    pub fn mentions(&self, text: &str) -> bool {
+        let files = self.files.iter().map(|file| &file.text);
+        [&self.config, &self.main].into_iter().chain(files).any(|part| part.contains(text))
+    }
+
     /// Reads a case.
     pub fn parse(text: &str) -> Result<Case, String> {
         let mut case = Case::default();
@@ -263,9 +272,11 @@ fn duration(text: &str) -> Result<Duration, String> {
 fn request(line: &str) -> Result<Request, String> {
     let label = line.trim().to_owned();
     let (port, rest) = match label.strip_prefix('@').and_then(|rest| rest.split_once(' ')) {
-        Some((port, rest)) => (port.parse().map_err(|_| format!("{port:?} is no port"))?, rest.to_owned()),
-        None => (1, label.clone()),
+        Some((port, rest)) => (port, rest.to_owned()),
+        None => ("1", label.clone()),
     };
+    let (port, is_tls) = port.strip_suffix('s').map_or((port, false), |port| (port, true));
+    let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
     let (head, body) = match rest.split_once(" || ") {
         Some((head, body)) => (head.to_owned(), unescape(body)?),
         None => (rest, Vec::new()),
@@ -292,7 +303,7 @@ fn request(line: &str) -> Result<Request, String> {
     }
     bytes.extend_from_slice(b"\r\n");
     bytes.extend_from_slice(&body);
-    Ok(Request { port, method: method.to_owned(), label, bytes })
+    Ok(Request { port, is_tls, method: method.to_owned(), label, bytes })
 }
 
 fn connection(title: &str, body: &str) -> Result<Step, String> {
@@ -402,7 +413,10 @@ mod tests {
         ] {
             assert_eq!(larder_testkit::text_of(&request(line).unwrap().bytes), bytes, "{line}");
         }
-        assert_eq!(request("@2 GET /").unwrap().port, 2);
+        for (line, port, is_tls) in [("GET /", 1, false), ("@2 GET /", 2, false), ("@2s GET /", 2, true)] {
+            let request = request(line).unwrap();
+            assert_eq!((request.port, request.is_tls), (port, is_tls), "{line}");
+        }
         assert!(request("GET").is_err());
     }
 

@@ -69,7 +69,7 @@ fn configuration(case: &Case) -> String {
     let says = |directive: &str| case.config.lines().any(|line| line.starts_with(directive));
     let user = if fs::metadata("/proc/self").is_ok_and(|own| is_root(&own)) { "user root root;" } else { "" };
     let root = if says("root ") { "" } else { "root {ROOT};" };
-    let access_log = if case.config.contains("access_log") { "" } else { "access_log off;" };
+    let access_log = if case.mentions("access_log") { "" } else { "access_log off;" };
     let workers = if case.main.contains("worker_processes") { "" } else { "worker_processes 1;" };
     format!(
         "daemon off;\n{user}\n{workers}\npid nginx.pid;\nerror_log error.log info;\n{main}\n\

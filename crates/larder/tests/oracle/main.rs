@@ -132,7 +132,8 @@ fn judge(name: &str, path: &Path, nginx: &Path, subject: &Path) -> Verdict {
         Err(error) => return Verdict::Broken(format!("with nginx: {error}")),
     };
     if env::var_os("ORACLE_SHOW").is_some() {
-        println!("==== {name}: {}\n{}", case.about, compare::show(&reference, &case.rules));
+        let refusal = reference.refusal.as_deref().unwrap_or_default();
+        println!("==== {name}: {}\n{}{refusal}", case.about, compare::show(&reference, &case.rules));
     }
     let says = reference.in_short();
     if env::var_os("ORACLE_UPDATE").is_some() {

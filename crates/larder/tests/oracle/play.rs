@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use larder_testkit::{
-    Client, ClientError, FastCgiOrigin, Folder, Hold, Origin, PATIENCE, Response, ServerUnderTest, Signal, StartError,
-    free_port,
+    Certificate, Certificates, Client, ClientError, FastCgiOrigin, Folder, Hold, Origin, PATIENCE, Response,
+    ServerUnderTest, Signal, StartError, Tls, free_port,
 };
 
 use crate::case::{Case, Part, Request, Step};
@@ -22,6 +22,9 @@ const UNTIL_LIMIT: Duration = Duration::from_secs(10);
 const UNTIL_PAUSE: Duration = Duration::from_millis(20);
 /// How long a server may be silent where an answer is due. No case makes it wait longer than a second or two.
 const SILENCE_MAX: Duration = Duration::from_secs(6);
+/// Where {CERT} and {KEY} are, below the folder.
+const CERT_FILE: &str = "tls/certificate.pem";
+const KEY_FILE: &str = "tls/key.pem";
 /// How long the server may take to close what it said it would close.
 const CLOSE_LIMIT: Duration = Duration::from_secs(8);
 
@@ -34,21 +37,29 @@ pub struct Stage {
     sockets: Folder,
     ports: [u16; 2],
     dead_port: u16,
+    /// The certificate of {CERT}, where the case has TLS.
+    identity: Option<(Certificates, Certificate)>,
 }
 
 impl Stage {
     /// Starts the origins that the case names, with their scripts.
     pub fn set(case: &Case) -> io::Result<Stage> {
         let sockets = Folder::new()?;
-        let count = if case.config.contains("{ORIGIN") { ORIGINS } else { 0 };
+        let count = if case.mentions("{ORIGIN") { ORIGINS } else { 0 };
         let origins = (0..count).map(|_| Origin::start()).collect::<io::Result<Vec<_>>>()?;
         let mut fastcgi = Vec::new();
-        if case.config.contains("{FCGI") {
+        if case.mentions("{FCGI") {
             fastcgi.push(FastCgiOrigin::start_tcp()?);
             fastcgi.push(FastCgiOrigin::start_unix(&sockets.join("f"))?);
         }
         let ports = [free_port(), free_port()];
-        let stage = Stage { folder: Folder::new()?, sockets, ports, dead_port: free_port(), origins, fastcgi };
+        let identity = case.mentions("{CERT}").then(|| {
+            let authority = Certificates::new("oracle");
+            let certificate = authority.server(&["localhost"]);
+            (authority, certificate)
+        });
+        let dead_port = free_port();
+        let stage = Stage { folder: Folder::new()?, sockets, ports, dead_port, origins, fastcgi, identity };
         let fill = |text: &str| stage.fill(text);
         for (number, origin) in stage.origins.iter().enumerate() {
             for entry in case.origin.iter().filter(|entry| script::is_for(entry, number + 1)) {
@@ -71,6 +82,8 @@ impl Stage {
             .replace("{NUMBER}", &self.ports[0].to_string())
             .replace("{NUMBER2}", &self.ports[1].to_string())
             .replace("{DEAD}", &format!("127.0.0.1:{}", self.dead_port))
+            .replace("{CERT}", &self.folder.join(CERT_FILE).display().to_string())
+            .replace("{KEY}", &self.folder.join(KEY_FILE).display().to_string())
             .replace("{ROOT}", &self.folder.join("www").display().to_string())
             .replace("{DIR}", &self.folder.path().display().to_string())
             .replace("{FCGI_SOCK}", &self.sockets.join("f").display().to_string());
@@ -83,10 +96,18 @@ impl Stage {
         text
     }
 
+    fn address(&self, port: usize) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[port.clamp(1, 2) - 1]))
+    }
+
     /// Starts this server on a fresh folder, plays the steps, stops it, and reads what it left.
     pub fn play(&self, case: &Case, binary: &Path) -> io::Result<Transcript> {
         self.folder.clear()?;
         frame::build(case, &self.folder, &|text| self.fill(text))?;
+        if let Some((_, certificate)) = &self.identity {
+            self.folder.write(CERT_FILE, &certificate.pem)?;
+            self.folder.write(KEY_FILE, &certificate.key_pem)?;
+        }
         self.origins.iter().for_each(Origin::rewind);
         self.fastcgi.iter().for_each(FastCgiOrigin::rewind);
         let server = match ServerUnderTest::start(binary, self.folder.path()) {
@@ -151,6 +172,10 @@ impl Run<'_> {
     }
 
     fn exchange(&mut self, request: &Request) -> Exchange {
+        if request.is_tls {
+            let outcome = self.ask_by_tls(request).map_err(|error| error.to_string());
+            return Exchange { label: request.label.clone(), outcome, closed: None };
+        }
         let outcome = self.ask(request);
         let slot = &mut self.clients[request.port.clamp(1, 2) - 1];
         let mut closed = None;
@@ -177,6 +202,19 @@ impl Run<'_> {
         let client = self.clients[slot].insert(self.connect(request.port)?);
         client.send(&bytes)?;
         read_final(client, &request.method)
+    }
+
+    /// Asks on a TLS connection of its own. Whom the certificate names is not what a case is about.
+    fn ask_by_tls(&self, request: &Request) -> Result<Response, ClientError> {
+        let (authority, _) =
+            self.stage.identity.as_ref().ok_or_else(|| io::Error::other("TLS needs a config with {CERT}"))?;
+        let head = larder_testkit::text_of(&request.bytes);
+        let host = head.lines().find_map(|line| line.strip_prefix("Host: ")).unwrap_or("localhost");
+        let tls = Tls::new(host.split(':').next().unwrap_or(host), authority).unchecked();
+        let mut client = Client::connect_tls(self.stage.address(request.port), &tls)?;
+        client.set_patience(SILENCE_MAX);
+        client.send(&self.filled(&request.bytes))?;
+        read_final(&mut client, &request.method)
     }
 
     fn until(&mut self, text: &str, request: &Request) -> Exchange {
@@ -249,8 +287,7 @@ impl Run<'_> {
     }
 
     fn connect(&self, port: usize) -> Result<Client, ClientError> {
-        let port = self.stage.ports[port.clamp(1, 2) - 1];
-        let mut client = Client::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        let mut client = Client::connect(self.stage.address(port))?;
         client.set_patience(SILENCE_MAX);
         Ok(client)
     }

@@ -1,0 +1,79 @@
+//! Changing the binary while it runs (USR2): a new one is started with our listening sockets, and both serve until
+//! one of them is told to end.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use crate::inherit::{self, Predecessor};
+use crate::invocation::Invocation;
+use crate::oserror::CallFailed;
+use crate::process::How;
+use crate::sockets::{self, Listener};
+
+/// The new binary, started by us to take our place.
+#[derive(Debug)]
+pub struct Successor {
+    child: Child,
+}
+
+impl Successor {
+    /// Starts what is now at the place of our program, with our words and sockets, as nginx does.
+    pub fn start(invocation: &Invocation, listeners: &[Listener]) -> Result<Successor, CallFailed> {
+        let sockets: Vec<OwnedFd> = listeners
+            .iter()
+            .flat_map(Listener::sockets)
+            // Unlike ours, these copies survive exec. They are closed here when it has them.
+            .map(|socket| Ok(rustix::io::dup(socket)?))
+            .collect::<io::Result<_>>()
+            .map_err(|error| CallFailed::new("dup", error))?;
+        let numbers: String = sockets.iter().map(|socket| format!("{};", socket.as_raw_fd())).collect();
+        let mut command = Command::new(&invocation.program);
+        command.args(&invocation.words).env(inherit::VARIABLE, numbers);
+        let child = command.spawn().map_err(|error| CallFailed::on("execve", invocation.program.display(), error))?;
+        Ok(Successor { child })
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<How> {
+        self.child.try_wait().ok().flatten().map(How::of)
+    }
+}
+
+/// Who listens at our addresses beside us while a binary is changed.
+#[derive(Debug, Default)]
+pub struct Neighbours {
+    /// The process that started us.
+    pub predecessor: Option<Predecessor>,
+    /// The process that we started.
+    pub successor: Option<Successor>,
+}
+
+impl Neighbours {
+    /// Whether a binary is being changed: by us, or for us.
+    pub fn is_any(&self) -> bool {
+        self.successor.is_some() || self.predecessor.as_ref().is_some_and(Predecessor::is_alive)
+    }
+
+    /// Removes the files of unix sockets that are among `gone`, not among `kept`, and that no neighbour needs.
+    pub fn remove_unix<'a>(&self, gone: impl IntoIterator<Item = &'a Listener>, kept: &[Listener]) {
+        let is_ours = |listener: &&Listener| {
+            let is_shared = |predecessor: &Predecessor| predecessor.shares(listener.address());
+            self.successor.is_none() && !self.predecessor.as_ref().is_some_and(is_shared)
+        };
+        sockets::remove_unix(gone.into_iter().filter(is_ours), kept);
+    }
+}
+
+/// Where the pid file of a process is while its successor has the place.
+pub fn old_pid_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".oldbin");
+    name.into()
+}
