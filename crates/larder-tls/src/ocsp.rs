@@ -47,7 +47,12 @@ impl OcspQuestion {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
         authorities.find_map(|der| {
             let (_, issuer) = X509Certificate::from_der(der).ok()?;
-            if issuer.subject().as_raw() != certificate.issuer().as_raw() {
+            // Several may have the name, and some of them come from the client.
+            let algorithm = certificate.signature_algorithm.algorithm.to_id_string();
+            let (signed, signature) = (certificate.tbs_certificate.as_ref(), &certificate.signature_value.data);
+            if issuer.subject().as_raw() != certificate.issuer().as_raw()
+                || !is_signed(&issuer, &algorithm, signed, signature)
+            {
                 return None;
             }
             let sha1 = |bytes: &[u8]| digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref().to_vec();
@@ -81,7 +86,7 @@ impl OcspQuestion {
         let (_, issuer) = X509Certificate::from_der(&self.issuer).map_err(|_| INVALID)?;
         let speaks = |signer: &X509Certificate<'_>| is_signed(signer, &algorithm, data, signature);
         if !speaks(&issuer)
-            && !signers(certificates).any(|one| speaks(&one) && (!is_strict || may_speak(&one, &issuer)))
+            && !signers(certificates).any(|one| speaks(&one) && (!is_strict || may_speak(&one, &issuer, now_secs)))
         {
             return Err(OcspError("OCSP_basic_verify() failed"));
         }
@@ -187,10 +192,12 @@ fn signers(mut list: &[u8]) -> impl Iterator<Item = X509Certificate<'_>> {
 }
 
 /// Whether `signer` may speak for `issuer` (RFC 6960 §4.2.2.2).
-fn may_speak(signer: &X509Certificate<'_>, issuer: &X509Certificate<'_>) -> bool {
+fn may_speak(signer: &X509Certificate<'_>, issuer: &X509Certificate<'_>, now_secs: i64) -> bool {
     let for_this = signer.extended_key_usage().ok().flatten().is_some_and(|usage| usage.value.ocsp_signing);
     let algorithm = signer.signature_algorithm.algorithm.to_id_string();
-    for_this && is_signed(issuer, &algorithm, signer.tbs_certificate.as_ref(), &signer.signature_value.data)
+    let dates = signer.validity();
+    let is_valid = (dates.not_before.timestamp()..=dates.not_after.timestamp()).contains(&now_secs);
+    for_this && is_valid && is_signed(issuer, &algorithm, signer.tbs_certificate.as_ref(), &signer.signature_value.data)
 }
 
 /// Values of DER, one after the other.

@@ -18,6 +18,8 @@ pub struct Session {
     config: Arc<ServerConfig>,
     hello: Box<Hello>,
     verdict: ClientVerdict,
+    /// Whether somebody else than the chain has refused the client.
+    is_refused: bool,
 }
 
 impl Session {
@@ -42,6 +44,7 @@ impl Session {
             config: config.clone(),
             hello: Box::new(hello),
             verdict: ClientVerdict::None,
+            is_refused: false,
         }
     }
 
@@ -78,6 +81,10 @@ impl Session {
 
     /// The handshake is over: what is the client's certificate worth?
     fn judge(&mut self) {
+        if self.is_refused {
+            // With early data it is asked more than once, and who has been refused stays so.
+            return;
+        }
         if let Some(authorities) = &self.config.authorities {
             self.verdict = authorities.judge_client(&self.link.facts().peer_certificates, &self.config.clock);
         }
@@ -170,6 +177,7 @@ impl Session {
     /// The client's certificate is worth nothing after all, for this reason.
     pub fn refuse_client(&mut self, reason: &'static str) {
         self.verdict = ClientVerdict::Failed(reason);
+        self.is_refused = true;
     }
 
     /// The configuration it was accepted with.

@@ -136,8 +136,8 @@ impl Judge<'_> {
         let Ok(extended) = certificate.extended_key_usage() else { return false };
         let Ok(usage) = certificate.key_usage() else { return false };
         let allows = extended.is_none_or(|extended| match self.purpose {
-            Purpose::Client => extended.value.client_auth || extended.value.any,
-            Purpose::Server => extended.value.server_auth || extended.value.any,
+            Purpose::Client => extended.value.client_auth,
+            Purpose::Server => extended.value.server_auth,
         });
         let usable = usage.is_none_or(|usage| {
             let usage = usage.value;
