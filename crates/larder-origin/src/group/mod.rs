@@ -164,6 +164,14 @@ struct Peer {
     checked_at: Option<Instant>,
 }
 
+impl Peer {
+    /// The same for new members: fetches that are not done yet end with the old ones.
+    fn for_new_members(mut self) -> Self {
+        self.times.forget_inflight();
+        self
+    }
+}
+
 /// Fetches a server is busy with.
 #[derive(Clone, Debug, Default)]
 struct Running(Arc<AtomicU32>);
@@ -195,7 +203,9 @@ impl Group {
         let new = {
             let state = members.state.lock();
             let known = |server: &Server| members.servers.iter().position(|old| old.is_same(server));
-            Members::new(servers, self.balance, |server| state.peers.get(known(server)?).cloned())
+            Members::new(servers, self.balance, |server| {
+                state.peers.get(known(server)?).cloned().map(Peer::for_new_members)
+            })
         };
         *members = Arc::new(new);
     }

@@ -96,6 +96,12 @@ impl Times {
         average(&mut self.response_ms, millis(took));
     }
 
+    /// Forgets what is not done yet: it ends elsewhere.
+    pub(super) fn forget_inflight(&mut self) {
+        (self.inflight, self.inflight_sum_ms, self.inflight_ms) = (0, 0, 0);
+        self.inflight_changed = None;
+    }
+
     fn since_change(&self, now: Instant) -> u64 {
         self.inflight_changed.map_or(0, |at| millis(now.saturating_duration_since(at)))
     }
