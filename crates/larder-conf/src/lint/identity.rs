@@ -193,15 +193,12 @@ fn unused_switch(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>
         let mut said = BTreeSet::new();
         let mut visit = |step: &Rewrite| {
             let Rewrite::Set { name, value } = step else { return };
-            let is_used = places.iter().any(|place| {
-                place
-                    .guard_variables()
-                    .chain(place.key_variables())
-                    .any(|used| used == name || depends(http, used, name))
-            });
+            let is_used = places
+                .iter()
+                .any(|place| place.guard_variables().chain(place.key_variables()).any(|used| used == name));
             if !SWITCHES.iter().any(|word| name.contains(word))
                 || is_used
-                || is_shown(server, name)
+                || is_shown(http, server, name)
                 || !said.insert(name.clone())
             {
                 return;
@@ -219,18 +216,17 @@ fn unused_switch(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>
     }
 }
 
-/// Whether a map makes `used` of `name`.
-fn depends(http: &Http, used: &str, name: &str) -> bool {
-    http.maps.iter().any(|map| map.variable == used && variables(&map.source).any(|source| source == name))
-}
-
-/// Whether conditions or headers of the server use the variable: then it is for something else.
-fn is_shown(server: &crate::model::Server, name: &str) -> bool {
-    let mut is_used = false;
+/// Whether something else than a cache uses the variable: conditions, other variables, headers, parameters, logs. Then
+/// it is for that.
+fn is_shown(http: &Http, server: &crate::model::Server, name: &str) -> bool {
+    let mut is_used = http.maps.iter().any(|map| variables(&map.source).any(|source| source == name));
     let mut step = |step: &Rewrite| {
-        if let Rewrite::If { condition, .. } = step {
-            is_used |= variables(asked(condition)).any(|used| used == name);
-        }
+        let value = match step {
+            Rewrite::If { condition, .. } => asked(condition),
+            Rewrite::Set { name: set, value } if set != name => value,
+            _ => return,
+        };
+        is_used |= variables(value).any(|used| used == name);
     };
     each_step(&server.script, &mut step);
     each_location(&server.root, &mut |location| each_step(&location.script, &mut step));
@@ -238,7 +234,9 @@ fn is_shown(server: &crate::model::Server, name: &str) -> bool {
     each_location(&server.root, &mut |location| {
         let headers = location.settings.add_headers.iter().map(|AddHeader { value, .. }| value);
         let passed = location.settings.proxy.set_headers.iter().map(|(_, value)| value);
-        is_sent |= headers.chain(passed).flat_map(variables).any(|used| used == name);
+        let params = location.settings.fastcgi.params.iter().map(|param| &param.value);
+        let logs = location.settings.access_logs.iter().filter_map(|log| log.condition.as_ref());
+        is_sent |= headers.chain(passed).chain(params).chain(logs).flat_map(variables).any(|used| used == name);
     });
     is_used || is_sent
 }

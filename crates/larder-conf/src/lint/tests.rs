@@ -122,6 +122,11 @@ fn visitors_who_are_known() {
          location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_bypass $skip_cache; fastcgi_no_cache $skip_cache; }
          location /files/ { proxy_pass http://b; proxy_cache p; }",
         "set $skip_cache 0; location / { fastcgi_pass unix:/a; }",
+        // For another variable, a log, an application.
+        "set $no_cache_uri a; set $skip $no_cache_uri$arg_x;
+         location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_bypass $skip; fastcgi_no_cache $skip; }",
+        "set $skip_cache 0; access_log /l combined if=$skip_cache; location / { fastcgi_pass unix:/a; fastcgi_cache z; }",
+        "set $skip_cache 0; location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_param SKIP $skip_cache; }",
     ]);
     let by_map = "map $skip_cache $nothing { default $skip_cache; } map $http_cookie $who { ~sess 1; }
         server { listen 80; set $skip_cache 0; if ($who) { set $skip_cache 1; }
