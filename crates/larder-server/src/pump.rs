@@ -146,6 +146,9 @@ pub async fn pump(mut answer: Answer, mut writer: BodyWriter, report: &Report, w
                     if let Err(error) = file.append(bytes.clone()).await {
                         complaint.write(LogLevel::Crit, &not_kept(file.path(), &error));
                         kept = None;
+                        if is_alone {
+                            break End::Unwanted;
+                        }
                     }
                     // Who has the last byte may ask for the file.
                     if length == Some(report.body_bytes.get()) {

@@ -39,8 +39,8 @@ const TICK: Duration = Duration::from_millis(250);
 const SWEEP_TICKS: u32 = 4;
 
 /// How long a process that ends keeps its disks for requests that take long, and how often it looks whether all are
-/// done.
-const DISKS_KEPT: Duration = Duration::from_secs(2);
+/// done. Less than the supervisor's patience after a TERM, so that what is queued for them is still written.
+const DISKS_KEPT: Duration = Duration::from_secs(1);
 /// How long requests that are cut off may take to end.
 const CUT_OFF_MAX: Duration = Duration::from_millis(500);
 const JOIN_POLL: Duration = Duration::from_millis(2);
@@ -52,8 +52,8 @@ const BLOCKING_THREADS: usize = 4;
 /// What the process was given: sockets and files that were opened with rights it does not have.
 #[derive(Debug, Default)]
 pub struct Descriptors {
-    /// Sockets that listen, one for each worker, or more from a predecessor with more workers. On a reload those of addresses that are listened at already are
-    /// not needed and closed.
+    /// Sockets that listen: one for each worker, or fewer or more from a predecessor with other numbers. On a reload
+    /// those of addresses that are listened at already are not needed and closed.
     pub listeners: Vec<(ListenAddress, Vec<OwnedFd>)>,
     /// Log files by their paths.
     pub logs: Vec<(PathBuf, OwnedFd)>,

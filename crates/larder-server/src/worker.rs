@@ -64,6 +64,8 @@ pub struct Worker {
     /// Configurations whose logs have lines of this turn.
     logging: RefCell<Vec<Rc<Local>>>,
     lines: Notify,
+    /// How many copies of requests are on their way to mirrors.
+    pub mirrored: Cell<usize>,
     /// Whether a request is being answered without waiting.
     pub at_once: Cell<bool>,
     /// Whether the request at hand was read together with the one before it.
@@ -113,6 +115,7 @@ impl Worker {
             seed: Cell::new(RandomState::new().hash_one(std::process::id()) | 1),
             logging: RefCell::default(),
             lines: Notify::new(),
+            mirrored: Cell::new(0),
             at_once: Cell::new(false),
             is_pipelined: Cell::new(false),
         })

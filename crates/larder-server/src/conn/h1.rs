@@ -415,6 +415,7 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
     };
     let Some(sent) = cx.local.while_valid(sending).await else { return cut_off(connection, ex, cx) };
     if let Some(feed) = feed {
+        ex.keep_alive &= !feed.is_broken();
         ex.body = RequestBody::Passing(feed);
     }
     if let Err(error) = sent {

@@ -29,7 +29,8 @@ struct Sink {
 /// Whether a body of no bytes is read all the same: it was announced, and somebody waits for the word to send it, or
 /// wants it in a file.
 pub fn is_read_though_empty(ex: &Exchange, cx: &Cx) -> bool {
-    ex.head.fields.contains_known(Known::ContentLength)
+    !ex.is_sub()
+        && ex.head.fields.contains_known(Known::ContentLength)
         && (route::expects_continue(ex)
             || cx.site().locations[ex.location].settings.client_body_in_file_only != BodyInFile::Off)
 }
@@ -62,6 +63,11 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
 /// Whether the body goes to the origin as it comes. An origin that is asked by HTTP/1.0 is told how long it is.
 fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
     let Some(policy) = lookup::policy(ex, cx) else { return false };
+    let loc = &cx.site().locations[ex.location];
+    if !loc.mirrors.is_empty() && loc.settings.subrequests.mirror_body && !ex.is_sub() {
+        // Copies are to have it too.
+        return false;
+    }
     let model = &policy.settings.model;
     let takes = match &policy.protocol {
         Protocol::FastCgi(_) => true,

@@ -149,12 +149,14 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
         }
     }
     let asked = ex.head.fields.get_known(Known::Range).filter(|_| {
-        // A body that is compressed or rewritten on its way goes whole, whatever part is asked for.
+        // A body that is compressed, rewritten or put together on its way goes whole, whatever part is asked for.
         let facts = Facts { status: 200, fields: &ex.out.fields, length: length(&response.content) };
         let loc = &cx.site().locations[ex.location];
         response.ranges != Ranges::No
             && compress::choose(&facts, ex, cx).shape().is_none()
             && !filter::substitutes(loc, ex, length(&response.content))
+            && loc.composing.is_none()
+            && !(cx.site().charsets.has_tables() && loc.texts.charset.is_some())
     });
     if let (Some(asked), Some(total)) = (asked, length(&response.content))
         && settings.max_ranges != Some(0)
@@ -253,7 +255,11 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         // The date of an error page says nothing about what was asked for.
         ex.out.fields.remove("Last-Modified");
     }
-    let charset = filter::charset::settle(loc, ex, cx);
+    let charset = match ex.composed {
+        // What was put together has been converted before.
+        Some(_) => None,
+        None => filter::charset::settle(loc, ex, cx),
+    };
     if conditional && ex.out.status == 200 {
         match conditional::decide(
             &ex.head.fields,

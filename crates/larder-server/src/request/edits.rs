@@ -41,7 +41,12 @@ pub fn response(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
             Known::Date => ex.out.silent.date = !is_set,
             Known::Location => ex.out.location_is_ours = true,
             // Whether the body is converted has been decided; the new type still says in what it goes out.
-            Known::ContentType if is_set => drop(charset::settle(loc, ex, cx)),
+            Known::ContentType => {
+                ex.out.bare_type.clear();
+                if is_set {
+                    drop(charset::settle(loc, ex, cx));
+                }
+            }
             _ => {}
         }
     }

@@ -35,6 +35,7 @@ pub struct Feed {
     limit: Option<u64>,
     timeout: Duration,
     to: To,
+    is_broken: bool,
 }
 
 /// What is still to come from the client.
@@ -79,6 +80,7 @@ impl Feed {
             limit,
             timeout,
             to: To::Nobody,
+            is_broken: false,
         }
     }
 
@@ -107,9 +109,14 @@ impl Feed {
         Ok(self.is_whole().then(|| self.first.clone()))
     }
 
-    /// How long the body is, where that is known.
+    /// How long the body is, where that is known: once it has come it is.
     pub fn announced(&self) -> Option<u64> {
-        self.announced
+        if self.is_whole() { Some(self.received) } else { self.announced }
+    }
+
+    /// Whether what the client sends can no longer be understood, so that nothing behind it is a request.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// How many bytes of it have come.
@@ -279,6 +286,7 @@ pub async fn beside<T>(feed: &mut Feed, from: Source<'_>, sending: impl Future<O
         fed = feed.run(from) => fed,
     };
     if fed.is_err() {
+        feed.is_broken = true;
         // Without its end the upload fails, and so does the answer, unless that is complete.
         feed.to = To::Spent;
     }

@@ -1,8 +1,13 @@
 //! `mirror`: copies of a request go elsewhere, and what comes back is dropped (ngx_http_mirror_module).
 
+use std::rc::Rc;
+
+use larder_conf::model::LogLevel;
+
 use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
+use crate::worker::Worker;
 
 use super::{Step, subrequest};
 
@@ -33,12 +38,38 @@ pub fn mirror(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 
 /// Runs a copy on its own: neither a slow mirror nor a client that leaves is in the way of the other.
 fn send(mut copy: Box<Exchange>, cx: &Cx) {
+    let Some(copied) = Copied::begin(cx) else {
+        let why = format_args!("{COPIES_MAX} copies are on their way to mirrors: this one is dropped");
+        return cx.local.logs.error(cx, &copy, LogLevel::Error, why);
+    };
     let cx = cx.clone();
     let running = cx.worker.exchange_begins();
     tokio::task::spawn_local(async move {
-        let _running = running;
+        let (_running, _copied) = (running, copied);
         // Its body is not read.
         drop(subrequest::run(&mut copy, &cx, Inbound::Nobody).await);
         subrequest::log(&mut copy, &cx);
     });
+}
+
+/// How many copies a worker has on their way at once; nobody waits for them, so nothing else bounds them.
+const COPIES_MAX: usize = 1024;
+
+/// Counts a copy that is on its way.
+struct Copied(Rc<Worker>);
+
+impl Copied {
+    fn begin(cx: &Cx) -> Option<Self> {
+        let count = cx.worker.mirrored.get();
+        (count < COPIES_MAX).then(|| {
+            cx.worker.mirrored.set(count + 1);
+            Self(Rc::clone(&cx.worker))
+        })
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        self.0.mirrored.set(self.0.mirrored.get().saturating_sub(1));
+    }
 }

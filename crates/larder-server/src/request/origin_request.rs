@@ -458,15 +458,6 @@ fn http_request(
 ) -> (Wire, larder_origin::RequestBody) {
     let model = &policy.settings.model;
     let set_body = parts.body.as_ref().map(|text| Bytes::from(text.value(ex, cx)));
-    let mut head = Vec::with_capacity(512);
-    match &parts.method {
-        Some(method) => method.with(ex, cx, |_, method| super::wire::append_one_line(method, &mut head)),
-        None => head.extend_from_slice(crate::vars::method_name(ex)),
-    }
-    head.push(b' ');
-    append_target(if place.uri.is_empty() { b"/" } else { &place.uri }, &mut head);
-    head.extend_from_slice(if parts.http_1_1 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
-
     let body_bytes = match (&set_body, &ex.body) {
         (Some(body), _) => Some(body.len() as u64),
         (None, _) if !model.pass_request_body => None,
@@ -482,6 +473,18 @@ fn http_request(
         (None, body) => Some(crate::vars::body_bytes(body)),
     };
     let is_set = |name: &str| parts.headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name.as_bytes()));
+    let is_passing = model.pass_request_body && matches!(ex.body, RequestBody::Passing(_));
+    let in_chunks = is_passing && body_bytes.is_none() && set_body.is_none();
+    let mut head = Vec::with_capacity(512);
+    match &parts.method {
+        Some(method) => method.with(ex, cx, |_, method| super::wire::append_one_line(method, &mut head)),
+        None => head.extend_from_slice(crate::vars::method_name(ex)),
+    }
+    head.push(b' ');
+    append_target(if place.uri.is_empty() { b"/" } else { &place.uri }, &mut head);
+    // HTTP/1.0 knows no chunks; a body that began to come for another location may need them all the same.
+    head.extend_from_slice(if parts.http_1_1 || in_chunks { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
+
     let mut upgrade = false;
     for (name, value) in &parts.headers {
         let value = value.value(ex, cx);
@@ -501,8 +504,7 @@ fn http_request(
     if let Some(bytes) = body_bytes.filter(|_| !is_set("Content-Length")) {
         push_line(&mut head, b"Content-Length", bytes.to_string().as_bytes());
     }
-    let in_chunks = body_bytes.is_none() && model.pass_request_body && matches!(ex.body, RequestBody::Passing(_));
-    if in_chunks && set_body.is_none() && !is_set("Transfer-Encoding") {
+    if in_chunks && !is_set("Transfer-Encoding") {
         push_line(&mut head, b"Transfer-Encoding", b"chunked");
     }
     if caches {

@@ -36,6 +36,11 @@ pub enum Answer {
 
 /// Whether this request of a location with a cache is one that purges, and then what it leads to.
 pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    if ex.is_sub() {
+        // It has the method of its client, who asked for something else: one that asks whether a request is allowed must
+        // not purge in its place.
+        return None;
+    }
     let answer = match cache.purge.as_ref()? {
         PurgePolicy::Method(method, from) => {
             if crate::vars::method_name(ex) != &method[..] {

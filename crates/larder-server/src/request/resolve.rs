@@ -77,8 +77,10 @@ async fn by_system(known_as: Vec<u8>, name: String, port: Option<u16>, timeout: 
         Some(literal) => (vec![literal], Time(u64::MAX)),
         None => {
             let asked = name.clone();
-            let looking = tokio::task::spawn_blocking(move || addresses(&asked, port));
-            let found = tokio::time::timeout(timeout, looking).await.ok().and_then(Result::ok).unwrap_or_default();
+            // One that nobody waits for any more does not begin.
+            let mut looking = Abandoned(tokio::task::spawn_blocking(move || addresses(&asked, port)));
+            let found =
+                tokio::time::timeout(timeout, &mut looking.0).await.ok().and_then(Result::ok).unwrap_or_default();
             let kept = if found.is_empty() { FAILURE_KEPT } else { NAME_KEPT };
             (found, cx.now().plus(kept))
         }
@@ -90,6 +92,15 @@ async fn by_system(known_as: Vec<u8>, name: String, port: Option<u16>, timeout: 
     let servers: Vec<Server> = found.into_iter().map(Server::new).collect();
     let group = (!servers.is_empty()).then(|| Group::new(name, servers, Balance::RoundRobin, Keepalive::NONE));
     groups.insert(known_as, KnownGroup { group, until });
+}
+
+/// A job that is taken back when it is dropped, unless it has begun.
+struct Abandoned<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for Abandoned<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// `host:port` in two, or the port that is meant without one. `None` for what has neither or is no port.

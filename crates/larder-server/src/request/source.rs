@@ -11,7 +11,7 @@ use larder_store::{BodyReader, Piece};
 use crate::context::Cx;
 use crate::exchange::Exchange;
 
-use super::recode::{Recoder, Recoding};
+use super::recode::{Fed, Recoder, Recoding};
 use super::slice::Slices;
 use super::{Content, deliver};
 
@@ -33,6 +33,8 @@ struct Change {
     /// What has not been changed yet.
     input: Bytes,
     has_ended: bool,
+    /// Whether more comes of what has been taken already.
+    has_more: bool,
 }
 
 enum From {
@@ -65,7 +67,7 @@ impl Source {
     /// The same, changed by `recoder` on its way.
     pub fn changed(self, recoder: Recoder) -> Self {
         let recoding = Recoding::new(recoder, PIECE_BYTES);
-        Self { change: Some(Change { recoding, input: Bytes::new(), has_ended: false }), ..self }
+        Self { change: Some(Change { recoding, input: Bytes::new(), has_ended: false, has_more: false }), ..self }
     }
 
     /// The next piece, which is not empty; `None` at the end, and an error when the body is not whole.
@@ -129,8 +131,8 @@ impl Change {
     async fn next(&mut self, from: &mut From, cx: &Cx) -> Result<Option<Bytes>, String> {
         loop {
             let mut input = &self.input[..];
-            if !input.is_empty() {
-                self.recoding.feed(&mut input)?;
+            if self.has_more || !input.is_empty() {
+                self.has_more = self.recoding.feed(&mut input)? == Fed::Some;
                 let taken = self.input.len() - input.len();
                 self.input.advance(taken);
             } else if self.has_ended {

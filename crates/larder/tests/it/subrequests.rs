@@ -218,3 +218,69 @@ fn a_mirror_that_is_slow_keeps_nobody_waiting() {
     assert_eq!(copies.len(), 2);
     assert!(copies.iter().all(|seen| seen.request_line.starts_with("POST ") && seen.body == b"body"), "{copies:?}");
 }
+
+#[test]
+fn who_asks_whether_a_request_is_allowed_purges_nothing_in_its_place() {
+    let origin = Origin::start().unwrap();
+    origin.answer("/auth", Answer::status("403 Forbidden"));
+    origin.answer("*", Answer::ok("page"));
+    let more = "
+        location /plus/ {
+            auth_request /plus-auth;
+            proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_valid 1h; proxy_cache_key $request_uri;
+            proxy_cache_purge $http_x_purge;
+        }
+        location = /plus-auth {
+            internal; proxy_pass http://{ORIGIN}/auth; proxy_cache pages; proxy_cache_key $request_uri;
+            proxy_cache_purge $http_x_purge;
+        }";
+    let site = site(origin.address(), more, &[]);
+    assert_eq!(site.ask("PURGE", "/plus/*", "X-Purge: 1\r\n").status, 403);
+}
+
+#[test]
+fn a_document_that_came_compressed_is_put_together_whole_whatever_part_is_asked_for() {
+    let origin = Origin::start().unwrap();
+    let document = "x".repeat(500_000) + "<!--# echo var=\"uri\" -->";
+    let packed = std::process::Command::new("sh")
+        .args(["-c", "head -c 500000 /dev/zero | tr '\\0' x > \"$0\"; printf '<!--# echo var=\"uri\" -->' >> \"$0\"; brotli -c \"$0\""])
+        .arg(std::env::temp_dir().join(format!("larder-document-{}", std::process::id())))
+        .output()
+        .unwrap();
+    assert!(packed.status.success() && packed.stdout.len() < 1000, "{packed:?}");
+    origin.answer(
+        "/packed",
+        Answer::ok(packed.stdout).field("Content-Type", "text/html").field("Content-Encoding", "br"),
+    );
+    origin.answer("/plain", Answer::ok("<!--# echo var=\"uri\" -->").field("Content-Type", "text/html"));
+    let more = "location ~ /p { ssi on; gunzip on; proxy_pass http://{ORIGIN}; }";
+    let site = site(origin.address(), more, &[]);
+    let whole = document.replace("<!--# echo var=\"uri\" -->", "/packed");
+    assert!(text(&site.get("/packed")) == whole, "it is cut short");
+    for range in ["bytes=100-", "bytes=0-1"] {
+        let answer = site.ask("GET", "/plain", &format!("Range: {range}\r\n"));
+        assert_eq!((answer.status, text(&answer)), (200, "/plain".to_owned()), "{range}");
+    }
+}
+
+#[test]
+fn a_body_that_goes_on_as_it_comes_or_into_a_file_is_there_for_the_copy_and_for_the_request() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("done"));
+    let more = "
+        location = /copy { internal; proxy_pass http://{ORIGIN}/copy; }
+        location = /allowed { internal; proxy_pass http://{ORIGIN}/allowed; client_body_in_file_only clean; }
+        location /mirrored { mirror /copy; proxy_pass http://{ORIGIN}; proxy_http_version 1.1; proxy_request_buffering off; }
+        location /filed { auth_request /allowed; proxy_pass http://{ORIGIN}; client_body_in_file_only clean; }";
+    let site = site(origin.address(), more, &[]);
+    for path in ["/mirrored", "/filed"] {
+        let request = Http2Request::get(path).method("POST").body("body").field("content-length", "4");
+        let response = Http2Client::connect(site.setup().address()).unwrap().exchange(&request).unwrap();
+        assert_eq!(response.status, 200, "{path}");
+    }
+    assert!(origin.wait_for(4));
+    for (path, body) in [(" /copy ", "body"), (" /mirrored ", "body"), (" /filed ", "body")] {
+        let seen = origin.requests().into_iter().find(|seen| seen.request_line.contains(path)).unwrap();
+        assert_eq!(String::from_utf8_lossy(&seen.body), body, "{path}");
+    }
+}

@@ -22,6 +22,8 @@ const SITE: &str = "
         location /old { proxy_pass http://{ORIGIN}; proxy_http_version 1.0; }
         location /large { proxy_pass http://{ORIGIN}; client_max_body_size 0; }
         location /next { proxy_pass http://two; proxy_next_upstream error non_idempotent; }
+        location /again { proxy_pass http://{ORIGIN}; error_page 502 = @other; }
+        location @other { proxy_pass http://{OTHER}; proxy_http_version 1.0; }
         location /impatient { proxy_pass http://{ORIGIN}; client_body_timeout 1s; }
         location /php { fastcgi_pass {ORIGIN}; fastcgi_param CONTENT_LENGTH $content_length; {PARAMS} }
         location /local { return 200 local; }
@@ -327,6 +329,27 @@ fn the_next_origin_gets_what_came_with_the_head() {
     asked.request_head().unwrap().unwrap();
     client.send(b"two").unwrap();
     assert!(reads(&mut asked, b"onetwo"));
+    asked.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+    assert_eq!(text(&client.read_response("POST").unwrap()), "ok");
+}
+
+#[test]
+fn another_location_gets_a_body_that_has_come_as_a_body_whatever_is_in_it() {
+    let mut parts = parts();
+    let mut client = Client::connect(parts.site.setup().other_address()).unwrap();
+    let inside = "0\r\n\r\nGET /admin HTTP/1.1\r\nHost: site.test\r\n\r\n";
+    let head = "POST /again HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: chunked";
+    client.send(format!("{head}\r\n\r\n{:x}\r\n{inside}\r\n", inside.len()).as_bytes()).unwrap();
+    let mut asked = parts.origin.accept().unwrap();
+    asked.request_head().unwrap().unwrap();
+    client.send(b"0\r\n\r\n").unwrap();
+    assert!(reads(&mut asked, format!("{:x}\r\n{inside}\r\n0\r\n\r\n", inside.len()).as_bytes()));
+    drop(asked);
+    let mut asked = parts.other.accept().unwrap();
+    let seen = asked.request().unwrap().unwrap();
+    assert_eq!(seen.field("Transfer-Encoding"), None);
+    assert_eq!(seen.field("Content-Length"), Some(inside.len().to_string().as_str()));
+    assert_eq!(larder_testkit::text_of(&seen.body), inside);
     asked.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
     assert_eq!(text(&client.read_response("POST").unwrap()), "ok");
 }
