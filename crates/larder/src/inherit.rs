@@ -12,7 +12,7 @@ use larder_conf::model::ListenAddress;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, getppid};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Type};
 
 use crate::sockets::Listener;
 
@@ -93,8 +93,11 @@ fn adopt(number: RawFd) -> io::Result<OwnedFd> {
         _ => None,
     });
     let owned = arrived.ok_or(io::ErrorKind::InvalidData)?;
-    // What is no socket that listens belongs to somebody else, and stays as it is.
-    if SockRef::from(&owned).is_listener().unwrap_or(false) {
+    // What is no socket of a server's belongs to somebody else, and stays as it is. nginx leaves those of HTTP/3 too, at
+    // which clients would wait in vain.
+    let socket = SockRef::from(&owned);
+    let is_udp = socket.r#type().ok() == Some(Type::DGRAM) && socket.domain().ok() != Some(Domain::UNIX);
+    if is_udp || socket.is_listener().unwrap_or(false) {
         nix::unistd::close(number)?;
     }
     Ok(owned)
@@ -119,7 +122,7 @@ const SOCKETS_MAX: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::fd::IntoRawFd;
 
     use super::*;
@@ -150,6 +153,14 @@ mod tests {
         assert!(TcpStream::connect(address).is_ok());
         drop(owned);
         assert!(TcpStream::connect(address).is_err(), "the number itself is closed too");
+    }
+
+    #[test]
+    fn a_socket_of_http3_is_closed() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        drop(adopt(socket.into_raw_fd()).unwrap());
+        assert!(UdpSocket::bind(address).is_ok());
     }
 
     #[test]

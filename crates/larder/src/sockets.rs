@@ -144,20 +144,6 @@ impl Listener {
         &self.sockets
     }
 
-    /// Adds sockets until every worker has one: whoever was here before us may have had fewer workers, or one socket
-    /// for all. Where the system does not let us, workers share.
-    fn widen(&mut self, address: SocketAddr, workers: usize) {
-        if self.sockets.len() >= workers {
-            return;
-        }
-        let is_shared = self.sockets.iter().all(|socket| socket2::SockRef::from(socket).set_reuse_port(true).is_ok());
-        while is_shared && self.sockets.len() < workers {
-            let bound = bind_tcp(&self.plan, address, Share::WithOurOwn);
-            let Ok(socket) = bound.and_then(|socket| listening(&self.plan, socket)) else { return };
-            self.sockets.push(socket);
-        }
-    }
-
     fn try_clone(&self) -> io::Result<Listener> {
         Ok(Listener { plan: self.plan.clone(), sockets: self.copies()? })
     }
@@ -231,11 +217,9 @@ pub fn remove_unix<'a>(gone: impl IntoIterator<Item = &'a Listener>, kept: &[Lis
 
 fn open(plan: &Plan, workers: usize, held: &[Listener]) -> Result<Listener, CallFailed> {
     if let Some(listener) = held.iter().find(|listener| listener.plan.address == plan.address) {
-        let mut listener = take_over(plan, listener)?;
-        if let ListenAddress::Tcp(address) = &plan.address {
-            listener.widen(*address, workers);
-        }
-        return Ok(listener);
+        // With fewer sockets than workers these share them. One more would take connections that nobody accepts if the
+        // workers know the address already, or if this process gives way to the one before.
+        return take_over(plan, listener);
     }
     let sockets = match &plan.address {
         ListenAddress::Tcp(address) => open_tcp(plan, *address, workers, held)?,
