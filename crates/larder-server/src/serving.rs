@@ -332,7 +332,9 @@ async fn work(
                 listening.drain().flat_map(|(_, tasks)| tasks).for_each(|task| task.abort());
                 // Connections that the kernel has accepted for us but we have not are taken before the end.
                 tokio::task::yield_now().await;
-                worker.close();
+                // A task of its own: who has only just connected gets a moment, and nobody waits for that alone.
+                let closing = Rc::clone(&worker);
+                tokio::task::spawn_local(async move { closing.close(clock::now()).await });
                 let timeout = worker.cx().site().shutdown_timeout;
                 let lines = async {
                     loop {

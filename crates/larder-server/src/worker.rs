@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use larder_acme::Responses;
 use larder_http::Time;
@@ -23,6 +24,8 @@ const READ_BYTES: usize = 32 * 1024;
 /// How much of a body is taken from an origin or given to a client until others get a turn: about 20 µs of work where it is copied, beside
 /// which a turn of the loop costs little.
 pub const TRANSFER_STEP_BYTES: usize = 64 * 1024;
+/// How long a connection counts as one that has only just begun.
+const FRESH: Duration = Duration::from_millis(500);
 /// How many buffers for frames wait to be used again, and how large one may have grown.
 const FRAME_BUFFERS_MAX: usize = 64;
 const FRAME_BYTES_KEPT: usize = 256 * 1024;
@@ -57,6 +60,7 @@ pub struct Worker {
     free: RefCell<Vec<usize>>,
     /// Connections that began before are to end with what they do now: none, those before a reload, or all.
     outdated: Cell<Time>,
+    closing: Cell<bool>,
     open: Cell<usize>,
     background: Cell<usize>,
     ended: Notify,
@@ -109,6 +113,7 @@ impl Worker {
             idle: RefCell::default(),
             free: RefCell::default(),
             outdated: Cell::new(Time(0)),
+            closing: Cell::new(false),
             open: Cell::new(0),
             background: Cell::new(0),
             ended: Notify::new(),
@@ -171,8 +176,18 @@ impl Worker {
         began < self.outdated.get()
     }
 
-    /// Tells idle connections to close, and all others to close after the response at hand.
-    pub fn close(&self) {
+    /// Whether a connection is to close after the response at hand.
+    pub fn is_last(&self, began: Time) -> bool {
+        self.closing.get() || self.is_over(began)
+    }
+
+    /// Tells connections that are idle at `now` to close, and all others to close after the response at hand. Who has
+    /// only just connected is about to say something, and has a moment for it.
+    pub async fn close(&self, now: Time) {
+        self.closing.set(true);
+        let moment = u64::try_from(FRESH.as_millis()).unwrap_or(u64::MAX);
+        self.close_older(Time(now.0.saturating_sub(moment)));
+        tokio::time::sleep(FRESH).await;
         self.close_older(Time(u64::MAX));
     }
 

@@ -573,7 +573,7 @@ fn settle_connection(ex: &mut Exchange, cx: &Cx) {
         ex.keep_alive = !settings.keepalive_timeout.is_zero()
             && !is_last(ex, cx)
             && !old_browsers::is_better_closed(settings.keepalive_disable, ex)
-            && !cx.worker.is_over(ex.client.began);
+            && !cx.worker.is_last(ex.client.began);
     }
 }
 
