@@ -156,7 +156,6 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
             && compress::choose(&facts, ex, cx).shape().is_none()
             && !filter::substitutes(loc, ex, length(&response.content))
             && loc.composing.is_none()
-            && !(cx.site().charsets.has_tables() && loc.texts.charset.is_some())
     });
     if let (Some(asked), Some(total)) = (asked, length(&response.content))
         && settings.max_ranges != Some(0)
