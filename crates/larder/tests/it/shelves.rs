@@ -252,7 +252,9 @@ fn max_size_is_kept_to_the_byte_while_pages_come_and_go() {
         let body = format!("page {number} ").repeat(10_000);
         let path = format!("/{number}");
         origin.answer(path.as_str(), Answer::ok(body.clone()));
-        assert!(text(&site.get(&path)) == body);
+        let answer = site.get(&path);
+        let told = (answer.status, answer.body.len(), text(&answer) == body);
+        assert_eq!(told, (200, body.len(), true), "{path}");
         let used = used_bytes(&pages);
         assert!(used <= 2 << 20, "{used} bytes after {number} pages");
     }
