@@ -12,7 +12,7 @@ use larder_cache::{Object, Permit, Rules};
 use larder_conf::model::{LogLevel, UseStale};
 use larder_http::{Fields, Known, Method, Time, Version};
 use larder_origin::{Answer, FailKind, FetchError};
-use larder_store::{Body, BodyWriter, Spill};
+use larder_store::{Body, BodyReader, BodyWriter, Spill};
 use parking_lot::Mutex;
 
 use crate::conn::Inbound;
@@ -474,7 +474,7 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
         return Step::Abort;
     }
     let status = answer.head.status;
-    let (body, stored) = store_and_pump(answer, storing, policy, ex, cx);
+    let Passed { body, reader, stored } = store_and_pump(answer, storing, policy, ex, cx);
     if stored && ahead::is_far(&Arriving { status, fields: &fields, last_modified, body: &body }, policy, ex, cx) {
         ex.cache_detail = ahead::DETAIL;
         return Step::Fetch(Box::new(Plan { storing: None, stale: None }));
@@ -484,7 +484,7 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
         false if policy.settings.model.force_ranges => Ranges::Announced,
         false => Ranges::No,
     };
-    let content = Content::Stream(body.reader(), length);
+    let content = Content::Stream(reader, length);
     Step::Deliver(Response { content, last_modified, ranges, conditional })
 }
 
@@ -493,14 +493,23 @@ pub fn announced(fields: &Fields) -> Option<u64> {
     std::str::from_utf8(fields.get_known(Known::ContentLength)?).ok()?.trim().parse().ok()
 }
 
-/// Decides about storing, and starts the task that takes the body; says whether the answer is being stored.
+/// A body that is on its way.
+struct Passed {
+    body: Body,
+    /// For the response. It was there before the first byte: a body that finds no room is kept for its readers only.
+    reader: BodyReader,
+    /// Whether it is being stored.
+    stored: bool,
+}
+
+/// Decides about storing, and starts the task that takes the body.
 fn store_and_pump(
     answer: Answer,
     storing: Option<Storing>,
     policy: &OriginPolicy,
     ex: &mut Exchange,
     cx: &Cx,
-) -> (Body, bool) {
+) -> Passed {
     let length = answer.body.content_length();
     let is_buffered = is_buffered(policy, &answer.head.fields);
     let kept =
@@ -541,8 +550,9 @@ fn store_and_pump(
     ex.report = Some(Rc::clone(&report));
     let stored = permit.is_some();
     let wanted = Wanted { permit, kept, pace: pace(policy, is_buffered, ex, cx) };
+    let reader = body.reader();
     start(answer, writer, report, wanted, ex, cx);
-    (body, stored)
+    Passed { body, reader, stored }
 }
 
 /// How fast the body may be taken: `*_limit_rate`, which nginx keeps to where it buffers.
@@ -556,7 +566,6 @@ fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, wanted: Wanted,
     let address = ex.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
     let complaint = pump::Complaint { logs: cx.clone(), context: cx.local.logs.context(cx, ex, &address) };
     let running = cx.worker.exchange_begins();
-    // Only who reads the body keeps one alive that nobody else wants, and here nobody reads it yet.
     let is_wanted = wanted.permit.is_some() && writer.is_stored();
     let mut pumping = Box::pin(async move {
         let _running = running;

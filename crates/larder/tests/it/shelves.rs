@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use larder_testkit::{Answer, Origin, Signal, signal_to};
+use larder_testkit::{Answer, HandOrigin, Origin, Signal, signal_to};
 
 use crate::failures::TinyDisk;
-use crate::site::{Setup, Site, cached, eventually, text};
+use crate::site::{Setup, Site, cached, eventually, get, text};
 
 /// A zone on disk, and a site that caches everything for an hour.
 const SITE: &str = "
@@ -285,6 +285,39 @@ fn two_larders_on_one_folder_take_turns() {
     let _first = first.stop();
     second.wait_for_log("5 pages");
     assert_eq!(cached(&second.get("/page/4")), "HIT");
+}
+
+#[test]
+fn a_page_for_which_there_is_no_room_is_delivered_whole() {
+    let mut origin = HandOrigin::start().unwrap();
+    let site = Setup::new()
+        .one_worker()
+        .name("ORIGIN", origin.address())
+        .name("PATH_MORE", "larder_disk=off")
+        .name("HTTP_MORE", "")
+        .start(&SITE.replace("max_size=64m", "max_size=1m"));
+    // Two pages that are still to come to their ends hold nearly all memory.
+    let (len, most) = (521_000, 520_000);
+    let mut held = Vec::new();
+    for path in ["/a", "/b"] {
+        let mut client = site.client();
+        client.send(get(path).as_bytes()).unwrap();
+        let mut fetch = origin.accept().unwrap();
+        fetch.request().unwrap().unwrap();
+        fetch.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n{}", "x".repeat(most))).unwrap();
+        client.read_head().unwrap();
+        client.read_bytes(most).unwrap();
+        held.push((client, fetch));
+    }
+    let body = "page ".repeat(16_000);
+    let mut client = site.client();
+    client.send(get("/c").as_bytes()).unwrap();
+    let mut fetch = origin.accept().unwrap();
+    fetch.request().unwrap().unwrap();
+    // Nobody knows how long it is, so that its first bytes are those that find no room.
+    fetch.send(format!("HTTP/1.1 200 OK\r\n\r\n{body}")).unwrap();
+    drop(fetch);
+    assert!(text(&client.read_response("GET").unwrap()) == body);
 }
 
 /// Two folders under one zone.
