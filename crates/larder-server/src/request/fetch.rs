@@ -313,8 +313,7 @@ fn answered(
         if let Some(storing) = plan.storing {
             storing.uncacheable(cx);
         }
-        response_fields::obey(&answer.head.fields, policy, ex, cx);
-        return redirected(to, &answer.head.fields, ex, cx);
+        return redirected(to, &answer.head.fields, policy, ex, cx);
     }
     let intercepted = lookup::intercepted(status, policy, ex, cx);
     if let Some(step) = intercepted {
@@ -411,14 +410,12 @@ pub fn climbs(uri: &[u8]) -> bool {
 }
 
 /// X-Accel-Redirect: go where it says, with the few fields of the answer that go along.
-fn redirected(to: Vec<u8>, fields: &Fields, ex: &mut Exchange, cx: &Cx) -> Step {
+fn redirected(to: Vec<u8>, fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+    response_fields::obey(fields, policy, ex, cx);
     if climbs(&to) {
         let shown = String::from_utf8_lossy(&to).into_owned();
         cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("unsafe URI \"{shown}\" was detected"));
         return Step::Synth(Synth::Status(404));
-    }
-    if let Some(policy) = lookup::policy(ex, cx) {
-        response_fields::obey(fields, policy, ex, cx);
     }
     ex.out.fields.clear();
     let mut brought = Fields::new();
