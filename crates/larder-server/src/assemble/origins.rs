@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use larder_conf::as_literal;
 use larder_conf::model::{self, Template};
-use larder_origin::{Balance, Group, Keepalive, LeastTime, Server, Until};
+use larder_origin::{Address, Balance, Group, Keepalive, LeastTime, Server, Until};
 
 use crate::request::origin_request::{addresses, split_authority};
 use crate::site::*;
@@ -22,6 +22,20 @@ const ALWAYS_HIDDEN: [&str; 6] =
 /// Fields that `proxy_pass` hides beside them.
 const HIDDEN_OF_HTTP: [&str; 3] = ["date", "server", "x-pad"];
 
+/// What a `server` line says, for one of its addresses.
+pub(super) fn at(address: Address, server: &model::UpstreamServer) -> Server {
+    Server {
+        address,
+        weight: server.weight,
+        max_fails: server.max_fails,
+        fail_timeout: server.fail_timeout,
+        max_conns: server.max_conns,
+        backup: server.backup,
+        down: server.down,
+        name: server.address.value.clone(),
+    }
+}
+
 impl Builder {
     pub(super) fn upstreams(&mut self, http: &model::Http, keeping: &mut Keeping) {
         for upstream in &http.upstreams {
@@ -34,16 +48,7 @@ impl Builder {
                     let message = format!("host not found in upstream \"{name}\": it counts as down");
                     self.warn(message, server.address.span);
                 }
-                servers.extend(found.into_iter().map(|address| Server {
-                    address,
-                    weight: server.weight,
-                    max_fails: server.max_fails,
-                    fail_timeout: server.fail_timeout,
-                    max_conns: server.max_conns,
-                    backup: server.backup,
-                    down: server.down,
-                    name: server.address.value.clone(),
-                }));
+                servers.extend(found.into_iter().map(|address| at(address, server)));
             }
             let (balance, key) = match &upstream.balance {
                 model::Balance::RoundRobin => (Balance::RoundRobin, None),

@@ -13,7 +13,7 @@ use crate::request::origin_request::addresses;
 use crate::resolvers::{Followed, FollowedName};
 use crate::site::Scheme;
 
-use super::{Builder, Keeping};
+use super::{Builder, Keeping, origins};
 
 const DNS_PORT: u16 = 53;
 
@@ -96,16 +96,7 @@ fn name_of(server: &model::UpstreamServer) -> FollowedName {
         host: host.to_owned(),
         port,
         service: server.service.clone(),
-        template: Server {
-            address: nowhere,
-            weight: server.weight,
-            max_fails: server.max_fails,
-            fail_timeout: server.fail_timeout,
-            max_conns: server.max_conns,
-            backup: server.backup,
-            down: server.down,
-            name: written.clone(),
-        },
+        template: origins::at(nowhere, server),
         found: Mutex::default(),
     }
 }
