@@ -55,12 +55,11 @@ impl ZonesKeeping {
     pub fn zones(&mut self, http: &model::Http) -> Vec<(String, Arc<Zone>)> {
         let shared_bytes = http.memory_bytes.unwrap_or_else(memory_limit::for_pages);
         let memory = Arc::clone(self.memory.get_or_insert_with(|| Memory::new(shared_bytes)));
-        let zones = wanted(http).into_iter().map(|wanted| (wanted.name.to_owned(), self.zone(&wanted, &memory)));
-        self.next = zones.collect();
-        wanted(http)
-            .iter()
-            .filter_map(|wanted| Some((wanted.name.to_owned(), Arc::clone(&self.next.get(wanted.name)?.zone))))
-            .collect()
+        let next: Vec<_> =
+            wanted(http).iter().map(|wanted| (wanted.name.to_owned(), self.zone(wanted, &memory))).collect();
+        let zones = next.iter().map(|(name, kept)| (name.clone(), Arc::clone(&kept.zone))).collect();
+        self.next = next.into_iter().collect();
+        zones
     }
 
     fn zone(&self, wanted: &Wanted<'_>, shared: &Arc<Memory>) -> KeptZone {
