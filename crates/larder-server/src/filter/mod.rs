@@ -14,6 +14,7 @@ use larder_http::{Fields, Known};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::request::compress::Choice;
 use crate::site::Loc;
 
 use charset::Table;
@@ -29,16 +30,18 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Those of a response whose fields are laid out. `length` is that of its body, when known; `is_encoded` says
-    /// that it goes out in a coding it came in, in which nothing can be found.
+    /// Those of a response whose fields are laid out. `length` is that of its body, when known; nothing is looked for in
+    /// one that goes out in a coding it came in, which is what `choice` may leave it in.
     pub fn choose(
         charset: Option<Arc<Table>>,
         length: Option<u64>,
-        is_encoded: bool,
+        choice: Choice,
         ex: &mut Exchange,
         cx: &Cx,
     ) -> Self {
         let loc = &cx.site().locations[ex.location];
+        let came_encoded = ex.out.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty());
+        let is_encoded = came_encoded && !matches!(choice, Choice::Restore(_));
         let sub = match !is_encoded && substitutes(loc, ex, length) {
             true => loc.texts.modules.sub.as_ref().and_then(|rules| rules.begin(ex, cx)),
             false => None,

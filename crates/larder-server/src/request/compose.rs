@@ -102,9 +102,7 @@ fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Source {
 /// What restores a body and changes what it says, if anything does.
 fn recoder(choice: Choice, length: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<Recoder> {
     let charset = filter::charset::settle(&cx.site().locations[ex.location], ex, cx);
-    let is_encoded =
-        ex.out.fields.get_known(larder_http::Known::ContentEncoding).is_some_and(|coding| !coding.is_empty());
-    let filters = Filters::choose(charset, length, is_encoded && !matches!(choice, Choice::Restore(_)), ex, cx);
+    let filters = Filters::choose(charset, length, choice, ex, cx);
     if filters.is_empty() {
         return Recoder::new(choice, ex, cx);
     }

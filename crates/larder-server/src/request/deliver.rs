@@ -439,12 +439,10 @@ fn recode(content: Content, charset: Option<Arc<Table>>, ex: &mut Exchange, cx: 
     let length = length(&content);
     let facts = Facts { status: ex.out.status, fields: &ex.out.fields, length };
     ex.choice = compress::choose(&facts, ex, cx);
-    let is_encoded = ex.out.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty());
-    let stays_encoded = is_encoded && !matches!(ex.choice, Choice::Restore(_));
     let filters = match ex.composed {
         // What was put together has been changed before, part by part.
         Some(_) => Filters::default(),
-        None => Filters::choose(charset, length, stays_encoded, ex, cx),
+        None => Filters::choose(charset, length, ex.choice, ex, cx),
     };
     if !filters.is_empty() {
         return filtered(content, filters, ex, cx);
