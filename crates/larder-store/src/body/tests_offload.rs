@@ -85,6 +85,17 @@ async fn fill(writer: &mut BodyWriter, from: u64, to: u64) {
     }
 }
 
+/// Appends the rest of a body from position `from` as fast as its readers and the disks take it, and ends it.
+async fn pass(mut writer: BodyWriter, from: u64) {
+    for at in (from..LEN).step_by(PART as usize) {
+        writer.wait_for_disk().await;
+        writer.wait_for_room().await;
+        writer.append(pattern(at, PART as usize)).expect("somebody reads it");
+        tokio::task::yield_now().await;
+    }
+    writer.finish();
+}
+
 /// Reads up to position `to`, or the end, and compares.
 async fn read(reader: &mut BodyReader, to: u64) -> Result<u64, String> {
     while reader.at() < to {
@@ -152,17 +163,9 @@ fn a_reader_that_is_as_fast_as_the_writer_gets_every_byte() {
     run(async {
         let disk = Disk::new(128 << 20);
         let budget = Budget::new(16 << 20);
-        let (mut writer, body) = make(&budget, &[&disk], None);
+        let (writer, body) = make(&budget, &[&disk], None);
         let mut early = body.reader();
-        let write = async {
-            for at in (0..LEN).step_by(PART as usize) {
-                writer.wait_for_disk().await;
-                writer.wait_for_room().await;
-                writer.append(pattern(at, PART as usize)).expect("somebody reads it");
-                tokio::task::yield_now().await;
-            }
-            writer.finish();
-        };
+        let write = pass(writer, 0);
         let ((), read) = tokio::join!(write, read(&mut early, u64::MAX));
         assert_eq!(read, Ok(LEN));
     });
@@ -219,15 +222,7 @@ fn a_shelf_that_is_stopped_meanwhile_costs_the_storing_and_holds_nobody_up() {
         let mut reader = body.reader();
         let shelf = disk.shelf.clone();
         let stopping = std::thread::spawn(move || shelf.stop());
-        let write = async {
-            for at in (6 << 20..LEN).step_by(PART as usize) {
-                writer.wait_for_disk().await;
-                writer.wait_for_room().await;
-                writer.append(pattern(at, PART as usize)).expect("somebody reads it");
-                tokio::task::yield_now().await;
-            }
-            writer.finish();
-        };
+        let write = pass(writer, 6 << 20);
         let ((), read) = tokio::join!(write, read(&mut reader, u64::MAX));
         assert_eq!(read, Ok(LEN));
         stopping.join().expect("a stop ends");
@@ -325,17 +320,9 @@ fn a_body_that_a_shelf_would_refuse_is_not_written_to_it() {
         let budget = Budget::new(64 << 20);
         for len in [None, Some(LEN)] {
             let before = disk.shelf.stats().written;
-            let (mut writer, body) = make(&budget, &[&disk], len);
+            let (writer, body) = make(&budget, &[&disk], len);
             let mut reader = body.reader();
-            let write = async {
-                for at in (0..LEN).step_by(PART as usize) {
-                    writer.wait_for_disk().await;
-                    writer.wait_for_room().await;
-                    writer.append(pattern(at, PART as usize)).expect("somebody reads it");
-                    tokio::task::yield_now().await;
-                }
-                writer.finish();
-            };
+            let write = pass(writer, 0);
             let ((), read) = tokio::join!(write, read(&mut reader, u64::MAX));
             assert_eq!(read, Ok(LEN));
             disk.shelf.flush().await;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use larder_testkit::{Answer, Framing, HandOrigin, Origin, PATIENCE, Signal, is_running};
 
-use crate::site::{Ends, Setup, Site, cached, eventually, get, get_on, text};
+use crate::site::{Ends, Setup, Site, asked, cached, eventually, get, get_on, text};
 
 fn says(what: &str) -> String {
     format!("server {{ listen 127.0.0.1:{{PORT}}; location / {{ return 200 {what}; }} }}")
@@ -217,10 +217,7 @@ fn quit_finishes_what_runs_and_keeps_nobody_else() {
     let pid_file = site.setup().path("nginx.pid");
     let mut idle = site.client();
     assert_eq!(text(&get_on(&mut idle, "/now")), "now");
-    let mut slow = site.client();
-    slow.send(get("/slow").as_bytes()).unwrap();
-    let mut fetch = origin.accept().unwrap();
-    fetch.request().unwrap().unwrap();
+    let (mut slow, mut fetch) = asked(&site, &mut origin, "/slow");
     fetch.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf").unwrap();
     let mut response = slow.read_head().unwrap();
     let process = site.serving_process();
@@ -260,10 +257,7 @@ fn term_and_int_end_at_once() {
         let mut site = Setup::new()
             .name("ORIGIN", origin.address())
             .start("server { listen 127.0.0.1:{PORT}; location / { proxy_pass http://{ORIGIN}; } }");
-        let mut slow = site.client();
-        slow.send(get("/slow").as_bytes()).unwrap();
-        let mut fetch = origin.accept().unwrap();
-        fetch.request().unwrap().unwrap();
+        let (mut slow, _fetch) = asked(&site, &mut origin, "/slow");
         let process = site.serving_process();
         site.signal(signal);
         // The answer that runs is not waited for: it never comes.
@@ -370,10 +364,7 @@ fn worker_shutdown_timeout_ends_what_is_left_of_the_old_configuration() {
             location /slow { proxy_pass http://{ORIGIN}; } }",
     );
     // One that is served, one that has never asked, and one that sends nothing for a while.
-    let mut slow = site.client();
-    slow.send(get("/slow").as_bytes()).unwrap();
-    let mut fetch = origin.accept().unwrap();
-    fetch.request().unwrap().unwrap();
+    let (mut slow, mut fetch) = asked(&site, &mut origin, "/slow");
     fetch.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf").unwrap();
     let response = slow.read_head().unwrap();
     assert_eq!(response.status, 200);
@@ -395,10 +386,7 @@ fn who_is_leaving_writes_to_the_reopened_log_too() {
     let mut site = Setup::new()
         .name("ORIGIN", origin.address())
         .start("access_log access.log; server { listen 127.0.0.1:{PORT}; location / { proxy_pass http://{ORIGIN}; } }");
-    let mut slow = site.client();
-    slow.send(get("/slow").as_bytes()).unwrap();
-    let mut fetch = origin.accept().unwrap();
-    fetch.request().unwrap().unwrap();
+    let (mut slow, mut fetch) = asked(&site, &mut origin, "/slow");
     let process = site.serving_process();
     site.signal(Signal::Quit);
     eventually("the address to be closed", || TcpStream::connect(site.setup().address()).is_err());
@@ -422,10 +410,7 @@ fn worker_shutdown_timeout_ends_a_graceful_stop() {
         .main("daemon off; worker_shutdown_timeout 50ms;")
         .name("ORIGIN", origin.address())
         .start("access_log access.log; server { listen 127.0.0.1:{PORT}; location / { proxy_pass http://{ORIGIN}; } }");
-    let mut slow = site.client();
-    slow.send(get("/slow").as_bytes()).unwrap();
-    let mut fetch = origin.accept().unwrap();
-    fetch.request().unwrap().unwrap();
+    let (mut slow, _fetch) = asked(&site, &mut origin, "/slow");
     site.signal(Signal::Quit);
     assert!(site.server_mut().wait().is_some_and(|status| status.success()));
     assert!(slow.is_closed_within(PATIENCE));

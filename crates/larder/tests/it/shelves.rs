@@ -6,7 +6,7 @@ use std::path::Path;
 use larder_testkit::{Answer, HandOrigin, Origin, Signal, signal_to};
 
 use crate::failures::TinyDisk;
-use crate::site::{Setup, Site, cached, eventually, get, text};
+use crate::site::{Setup, Site, asked, cached, eventually, text};
 
 /// A zone on disk, and a site that caches everything for an hour.
 const SITE: &str = "
@@ -300,20 +300,14 @@ fn a_page_for_which_there_is_no_room_is_delivered_whole() {
     let (len, most) = (521_000, 520_000);
     let mut held = Vec::new();
     for path in ["/a", "/b"] {
-        let mut client = site.client();
-        client.send(get(path).as_bytes()).unwrap();
-        let mut fetch = origin.accept().unwrap();
-        fetch.request().unwrap().unwrap();
+        let (mut client, mut fetch) = asked(&site, &mut origin, path);
         fetch.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n{}", "x".repeat(most))).unwrap();
         client.read_head().unwrap();
         client.read_bytes(most).unwrap();
         held.push((client, fetch));
     }
     let body = "page ".repeat(16_000);
-    let mut client = site.client();
-    client.send(get("/c").as_bytes()).unwrap();
-    let mut fetch = origin.accept().unwrap();
-    fetch.request().unwrap().unwrap();
+    let (mut client, mut fetch) = asked(&site, &mut origin, "/c");
     // Nobody knows how long it is, so that its first bytes are those that find no room.
     fetch.send(format!("HTTP/1.1 200 OK\r\n\r\n{body}")).unwrap();
     drop(fetch);

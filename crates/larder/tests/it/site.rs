@@ -6,8 +6,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use larder_testkit::{
-    Client, Folder, PATIENCE, PhpFpm, PhpFpmOptions, Response, ServerUnderTest, Signal, free_port, is_running,
-    signal_to,
+    Client, Folder, HandConnection, HandOrigin, PATIENCE, PhpFpm, PhpFpmOptions, Response, ServerUnderTest, Signal,
+    free_port, is_running, signal_to,
 };
 
 /// What a PHP location has to pass on.
@@ -287,6 +287,15 @@ const RELOADED: &str = "the new configuration holds";
 pub fn get_on(client: &mut Client, target: &str) -> Response {
     client.send(get(target).as_bytes()).expect("the connection is open");
     client.read_response("GET").unwrap_or_else(|error| panic!("{target}: {error}"))
+}
+
+/// A client that has asked for `target`, and the fetch of it, which the origin has still to answer.
+pub fn asked(site: &Site, origin: &mut HandOrigin, target: &str) -> (Client, HandConnection) {
+    let mut client = site.client();
+    client.send(get(target).as_bytes()).expect("the connection is open");
+    let mut fetch = origin.accept().expect("larder asks the origin");
+    fetch.request().expect("it asks in HTTP").expect("it asks");
+    (client, fetch)
 }
 
 /// The bytes of a GET that leaves the connection open.
