@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, timeout},
@@ -178,14 +178,20 @@ impl Connection {
         self.unsent.is_empty() && self.tls.as_ref().is_none_or(|link| link.is_idle())
     }
 
-    /// Reads once into the spare room of `buffer`; 0 bytes is the end.
-    pub(crate) fn poll_read_into(&mut self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+    /// Reads once into the spare room of `buffer`, at most `count_max` bytes; 0 bytes is the end.
+    pub(crate) fn poll_read_into(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut BytesMut,
+        count_max: usize,
+    ) -> Poll<io::Result<usize>> {
+        let count_max = count_max.min(buffer.capacity() - buffer.len());
         if self.tls.is_none() {
-            return self.wire.socket.poll_read_into(cx, buffer);
+            return self.wire.socket.poll_read_into(cx, &mut buffer.limit(count_max));
         }
         ready!(self.poll_decrypt(cx))?;
         let plain = self.plain();
-        let count = plain.len().min(buffer.capacity() - buffer.len());
+        let count = plain.len().min(count_max);
         buffer.extend_from_slice(&plain[..count]);
         self.consume(count);
         Poll::Ready(Ok(count))

@@ -26,6 +26,8 @@ pub(crate) struct Exchange {
     /// Bytes that were read and not yet understood.
     pub(crate) buffer: BytesMut,
     received_bytes: u64,
+    /// How many bytes were received before the body.
+    head_bytes: u64,
     send_limit: Duration,
     read_limit: Duration,
     /// When a byte was last moved, or a wait for the client was last seen.
@@ -60,6 +62,7 @@ impl Exchange {
             download,
             buffer: BytesMut::new(),
             received_bytes: 0,
+            head_bytes: 0,
             send_limit,
             read_limit,
             moved_at: Instant::now(),
@@ -76,6 +79,7 @@ impl Exchange {
     pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, FetchError>> {
         loop {
             if let Some(head) = self.download.head(&mut self.buffer)? {
+                self.head_bytes = self.received_bytes.saturating_sub(self.buffer.len() as u64);
                 return Poll::Ready(Ok(head));
             }
             if ready!(self.poll_read(cx, Phase::Head))? == 0 {
@@ -98,8 +102,8 @@ impl Exchange {
         if sent.moved || sent.waits == Waits::ForClient {
             self.moved_at = Instant::now();
         }
-        self.make_room();
-        match self.connection.poll_read_into(cx, &mut self.buffer) {
+        let room = self.make_room(phase);
+        match self.connection.poll_read_into(cx, &mut self.buffer, room) {
             Poll::Ready(Ok(count)) => {
                 self.received_bytes += count as u64;
                 self.moved_at = Instant::now();
@@ -137,11 +141,22 @@ impl Exchange {
         }
     }
 
-    fn make_room(&mut self) {
+    /// Makes room for a read, and says how much may be read.
+    ///
+    /// Bodies are read up to multiples of [`READ_BYTES`]: what is read then fills whole pages of memory, in which a big
+    /// body is kept and sent. (Within FastCGI that would be bytes of records.)
+    fn make_room(&mut self, phase: Phase) -> usize {
+        let is_aligned = phase == Phase::Body && matches!(self.download, Download::Http(_));
+        let beyond = if is_aligned { (self.received_bytes - self.head_bytes) as usize % READ_BYTES } else { 0 };
+        let wanted = match READ_BYTES - beyond {
+            _ if self.received_bytes == 0 => FIRST_READ_BYTES,
+            little if little < READ_BYTES_MIN => little + READ_BYTES,
+            wanted => wanted,
+        };
         if self.buffer.capacity() - self.buffer.len() < READ_BYTES_MIN {
-            let room = if self.received_bytes == 0 { FIRST_READ_BYTES } else { READ_BYTES };
-            self.buffer.reserve(room);
+            self.buffer.reserve(wanted);
         }
+        wanted
     }
 
     fn read_error(&mut self, source: io::Error, phase: Phase) -> FetchError {

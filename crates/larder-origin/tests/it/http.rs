@@ -60,6 +60,24 @@ async fn a_body_ends_where_its_framing_says() {
 }
 
 #[tokio::test]
+async fn a_big_body_is_read_up_to_multiples_of_64_kib() {
+    let text = "page ".repeat(100_000);
+    for framing in [format!("Content-Length: {}", text.len()), "Connection: close".to_owned()] {
+        let (_origin, group) = answers(&format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n{text}"), usize::MAX).await;
+        let mut body = fetch(get(&group)).await.result.expect("it answers").body;
+        let mut read = Vec::new();
+        while let Some(piece) = body.next().await.expect("it is whole") {
+            let end = read.len() + piece.len();
+            // But for less than a page before one, which is not worth a read.
+            let beyond = end % (64 << 10);
+            assert!(beyond == 0 || beyond >= piece.len().saturating_sub(4095), "{} to {end}", read.len());
+            read.extend_from_slice(&piece);
+        }
+        assert_eq!(read, text.as_bytes());
+    }
+}
+
+#[tokio::test]
 async fn trailers_and_notes_are_told_at_the_end() {
     let text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\nmore";
     let (_origin, group) = answers(text, usize::MAX).await;
