@@ -11,6 +11,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -49,6 +50,11 @@ impl Arena {
     /// The memory that `bytes` take: whole pages.
     pub(crate) fn footprint(&self, bytes: u64) -> u64 {
         bytes.checked_next_multiple_of(self.page_bytes).unwrap_or(u64::MAX)
+    }
+
+    /// As many of `bytes` as fill whole pages.
+    pub(crate) fn whole_pages(&self, bytes: u64) -> u64 {
+        bytes - bytes % self.page_bytes
     }
 
     /// A range of positions for up to `bytes_max`. It takes no memory before it is written.
@@ -93,7 +99,8 @@ impl Span<'_> {
         if pages > self.end - self.next {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let extent = Extent { file: Arc::clone(&self.file), offset: self.next, len, pages };
+        let (file, page_bytes) = (Arc::clone(&self.file), self.arena.page_bytes);
+        let extent = Extent { file, offset: self.next, len: AtomicU64::new(len), page_bytes };
         self.next += pages;
         write_all(&extent.file, pieces, extent.offset)?;
         Ok(extent)
@@ -115,8 +122,9 @@ impl Drop for Span<'_> {
 pub(crate) struct Extent {
     file: Arc<File>,
     offset: u64,
-    len: u64,
-    pages: u64,
+    /// It grows while a body fills.
+    len: AtomicU64,
+    page_bytes: u64,
 }
 
 impl Extent {
@@ -137,17 +145,24 @@ impl Extent {
 
     /// How many there are.
     pub(crate) fn len(&self) -> u64 {
-        self.len
+        self.len.load(Ordering::Acquire)
     }
 
     /// The memory they take.
     pub(crate) fn footprint(&self) -> u64 {
-        self.pages
+        self.len().next_multiple_of(self.page_bytes)
+    }
+
+    /// Makes `next` a part of this, behind which it was written.
+    pub(crate) fn absorb(&self, next: Self) {
+        debug_assert_eq!(next.offset, self.offset + self.len(), "it begins where this ends");
+        let more = next.len.swap(0, Ordering::Relaxed);
+        self.len.fetch_add(more, Ordering::Release);
     }
 
     /// All of them.
     pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; self.len as usize];
+        let mut bytes = vec![0; self.len() as usize];
         self.file.read_exact_at(&mut bytes, self.offset)?;
         Ok(bytes)
     }
@@ -156,16 +171,17 @@ impl Extent {
 impl Drop for Extent {
     fn drop(&mut self) {
         // Where the system refuses, the memory comes back when the file goes; there is nobody to tell.
-        if self.pages > 0 {
+        let pages = self.footprint();
+        if pages > 0 {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let _ = rustix::fs::fallocate(&*self.file, flags, self.offset, self.pages);
+            let _ = rustix::fs::fallocate(&*self.file, flags, self.offset, pages);
         }
     }
 }
 
 impl fmt::Debug for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Extent({} bytes at {})", self.len, self.offset)
+        write!(f, "Extent({} bytes at {})", self.len(), self.offset)
     }
 }
 
@@ -248,6 +264,22 @@ mod tests {
             assert!(extent.read().expect("it was written").iter().all(|&byte| byte == n as u8 + 1));
         }
         drop(held);
+        assert_eq!(arena.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_written_behind_an_extent_becomes_a_part_of_it() {
+        let arena = arena(FILE_BYTES_MAX);
+        let mut span = arena.span(10 * page() as u64).expect("there are positions");
+        let extent = span.write(&pieces(1, 2 * page())).expect("there is memory");
+        extent.absorb(span.write(&pieces(2, page() + 1)).expect("there is memory"));
+        assert_eq!(extent.len(), 3 * page() as u64 + 1);
+        assert_eq!(extent.footprint(), 4 * page() as u64);
+        let read = extent.read().expect("it was written");
+        assert!(read[..2 * page()].iter().all(|&byte| byte == 1));
+        assert!(read[2 * page()..].iter().all(|&byte| byte == 2));
+        assert_eq!(arena.memory_bytes(), extent.footprint());
+        drop(extent);
         assert_eq!(arena.memory_bytes(), 0);
     }
 

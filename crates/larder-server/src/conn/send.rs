@@ -49,6 +49,8 @@ const READ_TIMES: usize = 4;
 const PACKET_BYTES: u64 = 1460;
 /// How much of a compressed body is gathered before it is sent, and how much is compressed until others get a turn.
 const RECODED_BYTES: usize = 16 * 1024;
+/// How much is taken at once of a body that arrives: what goes out in a turn at the most.
+const PIECE_BYTES: usize = TRANSFER_STEP_BYTES * SENT_TIMES;
 /// How much of a file is copied at once, where `sendfile` cannot be used: as much as is encrypted at once.
 const COPY_BYTES: usize = 64 * 1024;
 
@@ -586,7 +588,7 @@ impl Sender<'_> {
             if left == 0 {
                 break;
             }
-            let piece = match reader.try_next(TRANSFER_STEP_BYTES.min(left)) {
+            let piece = match reader.try_next(PIECE_BYTES.min(left)) {
                 Piece::Pending => {
                     // What the origin has sent so far goes out before we wait for more.
                     self.flush_recoding(chunked).await?;
@@ -597,7 +599,7 @@ impl Sender<'_> {
                     // A client that leaves while its origin is silent must not keep the origin at work.
                     tokio::select! {
                         biased;
-                        piece = reader.next(TRANSFER_STEP_BYTES.min(left)) => piece,
+                        piece = reader.next(PIECE_BYTES.min(left)) => piece,
                         () = self.sink.gone(), if self.watches => {
                             return Err(SendError::Io(io::ErrorKind::ConnectionReset.into()));
                         }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::iter;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,16 +39,16 @@ pub struct BodyWriter {
     ended: bool,
 }
 
-/// How a stored body moves to the arena, a chunk at a time.
+/// How a stored body moves to the arena, a step at a time.
 ///
 /// ```text
-/// Unbegun --first full chunk, or the finish--> Begun --no memory--> Never
-///    `---- no positions, or no arena --------------------------------^
+/// Unbegun --first step, or the finish--> Begun --no memory--> Never
+///    `---- no positions, or no arena --------------------------^
 /// ```
 enum Moving {
     /// It is not yet big.
     Unbegun(&'static Arena),
-    /// Chunks have moved, and others follow.
+    /// A part has moved, and more follows, behind the last extent while that is not full.
     Begun(Span<'static>),
     /// It stays in memory of our own, or goes back there.
     Never,
@@ -83,7 +84,7 @@ impl BodyWriter {
         }
         self.fill.written.notify_waiters();
         if stored && !self.offload_full_slices() {
-            self.settle_full_chunks();
+            self.settle_as_it_comes();
         }
         Ok(())
     }
@@ -289,7 +290,7 @@ impl BodyWriter {
         let mut loose = self.fill.loose(self.settled_to);
         let slice = take_first(&mut loose, bytes).concat();
         let settled = [Bytes::from(slice)].into_iter().chain(loose).map(Chunk::Heap);
-        self.fill.replace(self.settled_to, settled);
+        self.fill.replace(self.settled_to, self.settled_to, settled);
         self.settled_to += bytes as u64;
     }
 
@@ -315,11 +316,17 @@ impl BodyWriter {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Puts full chunks where they stay, so that a big body is not there twice in the end.
-    fn settle_full_chunks(&mut self) {
+    /// Puts what has come where it stays, so that a big body is not there twice in the end. What moves to the arena does
+    /// so in small steps: its bytes are still in the processor's cache then, readers get it from there, and nobody who
+    /// shares this thread waits for long.
+    fn settle_as_it_comes(&mut self) {
         let so_far = self.fill.filling.lock().so_far;
-        let full = (so_far - self.settled_to) / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;
-        if full > 0 && !self.move_to_arena(self.settled_to + full, None) {
+        let loose = so_far - self.settled_to;
+        let pages = self.arena.map_or(0, |arena| arena.whole_pages(loose));
+        if loose >= MOVED_BYTES_MIN && pages > 0 && self.move_to_arena(self.settled_to + pages, None) {
+            return;
+        }
+        if loose >= CHUNK_BYTES as u64 {
             self.compact(so_far);
         }
     }
@@ -338,7 +345,8 @@ impl BodyWriter {
         self.compact(len);
     }
 
-    /// Moves what is before `end` to the arena; false when it has no room. `len` is the length of all, if it is known.
+    /// Moves what is before `end` to the arena; false when it has no room. `end` is the length of all, `len`, or whole
+    /// pages away from what has moved.
     fn move_to_arena(&mut self, end: u64, len: Option<u64>) -> bool {
         if let Moving::Unbegun(arena) = self.moving {
             let span = arena.span(len.unwrap_or_else(|| self.bytes_max()));
@@ -348,15 +356,23 @@ impl BodyWriter {
             return false;
         };
         while self.settled_to < end {
-            let bytes = (end - self.settled_to).min(CHUNK_BYTES as u64) as usize;
+            let room = CHUNK_BYTES as u64 - self.settled_to % CHUNK_BYTES as u64;
+            let bytes = (end - self.settled_to).min(room) as usize;
             let mut loose = self.fill.loose(self.settled_to);
             let Ok(extent) = span.write(&take_first(&mut loose, bytes)) else {
                 self.moving = Moving::Never;
                 return false;
             };
-            let settled = [Chunk::Arena(Arc::new(extent))].into_iter().chain(loose.into_iter().map(Chunk::Heap));
-            self.fill.replace(self.settled_to, settled);
+            let from = self.settled_to;
             self.settled_to += bytes as u64;
+            let loose = loose.into_iter().map(Chunk::Heap);
+            match self.fill.extent_before(from).filter(|_| room < CHUNK_BYTES as u64) {
+                Some(begun) => {
+                    begun.absorb(extent);
+                    self.fill.replace(from, self.settled_to, loose);
+                }
+                None => self.fill.replace(from, from, iter::once(Chunk::Arena(Arc::new(extent))).chain(loose)),
+            }
         }
         true
     }
@@ -394,7 +410,7 @@ impl BodyWriter {
     fn compact(&mut self, end: u64) {
         let exact = exact_chunks(&self.fill.loose(self.settled_to));
         debug_assert_eq!(exact.iter().map(|piece| piece.len() as u64).sum::<u64>(), end - self.settled_to);
-        self.fill.replace(self.settled_to, exact.into_iter().map(Chunk::Heap));
+        self.fill.replace(self.settled_to, self.settled_to, exact.into_iter().map(Chunk::Heap));
         self.settled_to = end;
     }
 
@@ -426,12 +442,23 @@ impl Fill {
         filling.pieces.iter().skip(first).filter_map(heap).collect()
     }
 
-    /// Puts the same bytes in the place of those from position `from` on.
-    fn replace(&self, from: u64, chunks: impl Iterator<Item = Chunk>) {
+    /// What lies in the arena right before position `end`.
+    fn extent_before(&self, end: u64) -> Option<Arc<Extent>> {
+        let filling = self.filling.lock();
+        let after = filling.pieces.partition_point(|&(at, _)| at < end);
+        match filling.pieces.get(after.checked_sub(1)?)? {
+            (_, Chunk::Arena(extent)) => Some(Arc::clone(extent)),
+            (_, Chunk::Heap(_)) => None,
+        }
+    }
+
+    /// Puts the same bytes in the place of those from position `from` on. Before `begin` they are a part of the chunk
+    /// before.
+    fn replace(&self, from: u64, begin: u64, chunks: impl Iterator<Item = Chunk>) {
         let mut filling = self.filling.lock();
         let first = filling.pieces.partition_point(|&(at, _)| at < from);
         filling.pieces.truncate(first);
-        let mut at = from;
+        let mut at = begin;
         for chunk in chunks {
             let next = at + chunk.len();
             filling.pieces.push_back((at, chunk));
@@ -514,6 +541,9 @@ fn exact_chunks(loose: &VecDeque<Bytes>) -> Vec<Bytes> {
     }
     chunks
 }
+
+/// So much of a body that fills moves to the arena at a time, and the rest at its end.
+const MOVED_BYTES_MIN: u64 = 64 * 1024;
 
 /// The positions that one body takes at most while its length is not known.
 const SPAN_BYTES_MAX: u64 = 1 << 40;
