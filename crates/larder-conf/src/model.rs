@@ -405,6 +405,8 @@ pub enum Handler {
     Proxy(Template),
     /// `stub_status`.
     StubStatus,
+    /// `larder_metrics`.
+    Metrics,
     /// `empty_gif`.
     EmptyGif,
     /// `*_cache_purge ZONE KEY`.
@@ -425,7 +427,12 @@ impl Handler {
                 Some(TemplatePart::Literal(text)) if begins_with(text, "http://") => OriginScheme::Http,
                 _ => OriginScheme::Variable,
             }),
-            Self::Static | Self::FastCgi(_) | Self::StubStatus | Self::EmptyGif | Self::Purge { .. } => None,
+            Self::Static
+            | Self::FastCgi(_)
+            | Self::StubStatus
+            | Self::Metrics
+            | Self::EmptyGif
+            | Self::Purge { .. } => None,
         }
     }
 }

@@ -544,6 +544,7 @@ impl Builder {
         match &location.handler {
             model::Handler::Static => Handler::Static,
             model::Handler::StubStatus => Handler::StubStatus,
+            model::Handler::Metrics => Handler::Metrics,
             model::Handler::EmptyGif => Handler::EmptyGif,
             model::Handler::Purge { zone, key } => match self.site.zone_names.get(&zone.value) {
                 Some(&zone) => Handler::Purge(zone, self.text(key)),

@@ -24,6 +24,7 @@ mod lru;
 pub mod map;
 pub mod material;
 mod memory_limit;
+mod metrics;
 pub mod modules;
 pub mod ocsp;
 pub mod pump;

@@ -349,6 +349,8 @@ pub enum Handler {
     Origin(Box<OriginPolicy>),
     /// `stub_status`.
     StubStatus,
+    /// `larder_metrics`.
+    Metrics,
     /// `empty_gif`.
     EmptyGif,
     /// `*_cache_purge ZONE KEY`: the zone, and what is dropped from it.

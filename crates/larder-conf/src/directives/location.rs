@@ -42,6 +42,15 @@ pub const TABLE: &[DirectiveInfo] = &[
         }),
     ),
     directive(
+        "larder_metrics",
+        LOCATION,
+        NONE,
+        Action::Level(|l, _, _| {
+            l.handler = Handler::Metrics;
+            Ok(())
+        }),
+    ),
+    directive(
         "empty_gif",
         LOCATION,
         NONE,

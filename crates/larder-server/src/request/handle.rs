@@ -5,6 +5,7 @@ use larder_http::Method;
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
+use crate::metrics;
 use crate::site::Handler;
 
 use super::{Content, Response, Step, Synth, body, files, mirror, purge};
@@ -40,7 +41,8 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
                 Step::Lookup
             }
         },
-        Handler::StubStatus => stub_status(ex, cx),
+        Handler::StubStatus => counters(stub_status(cx), "text/plain", ex),
+        Handler::Metrics => counters(metrics::page(cx), metrics::CONTENT_TYPE, ex),
         Handler::EmptyGif => {
             if !matches!(ex.method, Method::Get | Method::Head) {
                 return Step::Synth(Synth::Status(405));
@@ -61,16 +63,20 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
 }
 
 /// nginx's page of counters, to the byte.
-fn stub_status(ex: &mut Exchange, cx: &Cx) -> Step {
+fn stub_status(cx: &Cx) -> String {
+    let all = cx.worker.shared_stats();
+    format!(
+        "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",
+        all.active, all.accepted, all.accepted, all.requests, all.reading, all.writing, all.waiting
+    )
+}
+
+/// A page of counters.
+fn counters(text: String, content_type: &str, ex: &mut Exchange) -> Step {
     if !matches!(ex.method, Method::Get | Method::Head) {
         return Step::Synth(Synth::Status(405));
     }
-    let all = cx.worker.shared_stats();
-    let text = format!(
-        "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",
-        all.active, all.accepted, all.accepted, all.requests, all.reading, all.writing, all.waiting
-    );
     ex.out.status = 200;
-    ex.out.fields.set("Content-Type", b"text/plain");
+    ex.out.fields.set("Content-Type", content_type.as_bytes());
     Step::Deliver(Response::own(Content::Bytes(Bytes::from(text))))
 }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -362,6 +362,11 @@ impl DiskShelf {
             corrupt: counters.corrupt.get(),
             slow_reads: counters.slow_reads.get(),
         }
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        &self.shared().dir
     }
 
     /// What it does.

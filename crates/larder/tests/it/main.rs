@@ -19,6 +19,7 @@ mod http2_corners;
 mod line_breaks;
 mod lint;
 mod log_lines;
+mod metrics;
 mod modules;
 mod names;
 mod origin_tls;

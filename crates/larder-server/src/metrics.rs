@@ -1,0 +1,216 @@
+//! `larder_metrics`: what the caches count, as Prometheus reads it.
+//!
+//! Source: Prometheus' "Exposition formats", the text format 0.0.4.
+
+use std::fmt::{Display, Write};
+
+use larder_cache::ZoneStats;
+use larder_store::{DiskState, DiskStats};
+
+use crate::context::Cx;
+use crate::stats::Sums;
+
+/// Of the page.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What is told of each zone: name, kind, what it says, the values with the label that tells them apart.
+struct Metric<S> {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    /// The name of the label, empty where there is one value.
+    label: &'static str,
+    values: fn(&S) -> Vec<(&'static str, u64)>,
+}
+
+const fn counter<S>(name: &'static str, help: &'static str, values: fn(&S) -> Vec<(&'static str, u64)>) -> Metric<S> {
+    Metric { name, kind: "counter", help, label: "", values }
+}
+
+const fn gauge<S>(name: &'static str, help: &'static str, values: fn(&S) -> Vec<(&'static str, u64)>) -> Metric<S> {
+    Metric { name, kind: "gauge", help, label: "", values }
+}
+
+impl<S> Metric<S> {
+    const fn by(self, label: &'static str) -> Self {
+        Self { label, ..self }
+    }
+}
+
+/// The page.
+pub fn page(cx: &Cx) -> String {
+    let zones: Vec<_> = cx.site().zones.iter().map(|zone| (labels(&[("zone", &zone.name())]), zone.stats())).collect();
+    let mut disks = Vec::new();
+    for zone in &cx.site().zones {
+        let of_disk = |disk: &larder_store::DiskShelf| {
+            (labels(&[("zone", &zone.name()), ("path", &disk.dir().display())]), disk.stats())
+        };
+        disks.extend(zone.shelves().iter().map(of_disk));
+    }
+    let server = [(String::new(), cx.worker.shared_stats())];
+    let mut out = String::new();
+    SERVER.iter().for_each(|metric| write_metric(&mut out, metric, &server));
+    ZONE.iter().for_each(|metric| write_metric(&mut out, metric, &zones));
+    DISK.iter().for_each(|metric| write_metric(&mut out, metric, &disks));
+    out
+}
+
+/// Labels, with what their values may not have as it is.
+fn labels(all: &[(&str, &dyn Display)]) -> String {
+    let escaped =
+        |value: &dyn Display| value.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    all.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect::<Vec<_>>().join(",")
+}
+
+fn write_metric<S>(out: &mut String, metric: &Metric<S>, all: &[(String, S)]) {
+    let Metric { name, kind, help, label, values } = metric;
+    let mut is_first = true;
+    for (labels, stats) in all {
+        for (value_of, value) in values(stats) {
+            let own = if label.is_empty() { String::new() } else { format!("{label}=\"{value_of}\"") };
+            let comma = if labels.is_empty() || own.is_empty() { "" } else { "," };
+            let all = match format!("{labels}{comma}{own}") {
+                none if none.is_empty() => none,
+                some => format!("{{{some}}}"),
+            };
+            if std::mem::take(&mut is_first) {
+                // To a string this does not fail.
+                let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            }
+            let _ = writeln!(out, "{name}{all} {value}");
+        }
+    }
+}
+
+const SERVER: [Metric<Sums>; 3] = [
+    counter("larder_connections_accepted_total", "Connections that were accepted.", |all| vec![("", all.accepted)]),
+    counter("larder_requests_total", "Requests that began.", |all| vec![("", all.requests)]),
+    gauge("larder_connections", "Connections now.", |all: &Sums| {
+        vec![("reading", all.reading), ("writing", all.writing), ("waiting", all.waiting)]
+    })
+    .by("state"),
+];
+
+const ZONE: [Metric<ZoneStats>; 11] = [
+    counter(
+        "larder_cache_lookups_total",
+        "Lookups, by what they found; wait: another's fetch, load: a disk.",
+        |zone: &ZoneStats| {
+            vec![
+                ("hit", zone.hits),
+                ("stale", zone.stale),
+                ("updating", zone.updating),
+                ("miss", zone.misses),
+                ("wait", zone.waits),
+                ("load", zone.loads),
+                ("scarce", zone.scarce),
+            ]
+        },
+    )
+    .by("result"),
+    counter("larder_cache_responses_total", "Responses of origins, by what became of them.", |zone: &ZoneStats| {
+        vec![
+            ("stored", zone.stored),
+            ("freshened", zone.freshened),
+            ("withdrawn", zone.withdrawn),
+            ("uncacheable", zone.uncacheable),
+        ]
+    })
+    .by("outcome"),
+    counter("larder_cache_purged_total", "Pages that were purged.", |zone| vec![("", zone.purged)]),
+    counter("larder_cache_loaded_total", "Pages that came back from a disk into memory.", |zone| {
+        vec![("", zone.loaded)]
+    }),
+    counter("larder_cache_forms_total", "Compressed forms of pages, by what became of them.", |zone: &ZoneStats| {
+        vec![("kept", zone.forms), ("unwanted", zone.forms_unwanted), ("refused", zone.forms_refused)]
+    })
+    .by("outcome"),
+    gauge("larder_cache_entries", "Keys in memory.", |zone| vec![("", zone.entries as u64)]),
+    gauge("larder_cache_memory_bytes", "Memory in use by all zones that share it with this one.", |zone| {
+        vec![("", zone.bytes)]
+    }),
+    gauge("larder_cache_memory_bytes_max", "The most that it may be.", |zone| vec![("", zone.bytes_max)]),
+    counter("larder_cache_memory_evicted_total", "Entries that left that memory to make room.", |zone| {
+        vec![("", zone.evicted)]
+    }),
+    counter("larder_cache_memory_inactive_total", "Entries that left it unused for the time of inactive.", |zone| {
+        vec![("", zone.inactive)]
+    }),
+    counter("larder_cache_memory_refused_total", "Times that it had no room for something.", |zone| {
+        vec![("", zone.refused)]
+    }),
+];
+
+const DISK: [Metric<DiskStats>; 15] = [
+    gauge("larder_disk_state", "1 for what the disk of a zone does.", |disk: &DiskStats| vec![(state(disk.state), 1)])
+        .by("state"),
+    gauge("larder_disk_bytes", "Bytes that the folder takes.", |disk| vec![("", disk.bytes)]),
+    gauge("larder_disk_bytes_max", "max_size, where there is one.", |disk| {
+        disk.bytes_max.map(|max| ("", max)).into_iter().collect()
+    }),
+    gauge("larder_disk_pages", "Pages that can be found.", |disk| vec![("", disk.objects as u64)]),
+    gauge("larder_disk_index_bytes", "Memory of the index.", |disk| vec![("", disk.index_bytes)]),
+    gauge("larder_disk_segments", "Segment files.", |disk| vec![("", disk.segments as u64)]),
+    gauge("larder_disk_queued_bytes", "Bytes that wait to be written.", |disk| vec![("", disk.queued as u64)]),
+    counter("larder_disk_written_bytes_total", "Bytes written.", |disk| vec![("", disk.written)]),
+    counter(
+        "larder_disk_pages_stored_total",
+        "Pages written; again: as they were used before they left.",
+        |disk: &DiskStats| vec![("new", disk.stored), ("again", disk.reinserted)],
+    )
+    .by("kind"),
+    counter(
+        "larder_disk_pages_skipped_total",
+        "Pages that stayed in memory only, by what there was too little of.",
+        |disk: &DiskStats| vec![("time", disk.skipped_queue), ("room", disk.skipped_room), ("disk", disk.skipped_out)],
+    )
+    .by("lack"),
+    counter("larder_disk_pages_left_total", "Pages that left, by why.", |disk: &DiskStats| {
+        vec![("evicted", disk.evicted), ("expired", disk.expired), ("removed", disk.removed)]
+    })
+    .by("reason"),
+    counter("larder_disk_reads_total", "Pages read.", |disk| vec![("", disk.read)]),
+    counter("larder_disk_slow_reads_total", "Reads that took longer than a second.", |disk| {
+        vec![("", disk.slow_reads)]
+    }),
+    counter("larder_disk_errors_total", "Reads and writes that failed.", |disk: &DiskStats| {
+        vec![("read", disk.read_errors), ("write", disk.write_errors)]
+    })
+    .by("operation"),
+    counter("larder_disk_corrupt_total", "Records that were not as they had been written.", |disk| {
+        vec![("", disk.corrupt)]
+    }),
+];
+
+fn state(state: DiskState) -> &'static str {
+    match state {
+        DiskState::Opening => "opening",
+        DiskState::Waiting => "waiting",
+        DiskState::Serving => "serving",
+        DiskState::ReadOnly => "read-only",
+        DiskState::Out => "out",
+        DiskState::Stopped => "stopped",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_told_apart_whatever_is_in_them() {
+        assert_eq!(labels(&[]), "");
+        assert_eq!(labels(&[("zone", &"a"), ("path", &"/b\\c\"d\ne")]), r#"zone="a",path="/b\\c\"d\ne""#);
+    }
+
+    #[test]
+    fn a_metric_without_values_is_not_there() {
+        let mut out = String::new();
+        let metric = gauge::<Option<u64>>("m", "Something.", |value| value.iter().map(|&value| ("", value)).collect());
+        write_metric(&mut out, &metric, &[]);
+        write_metric(&mut out, &metric, &[("zone=\"a\"".to_owned(), None)]);
+        assert_eq!(out, "");
+        write_metric(&mut out, &metric, &[(String::new(), Some(1)), ("zone=\"a\"".to_owned(), Some(2))]);
+        assert_eq!(out, "# HELP m Something.\n# TYPE m gauge\nm 1\nm{zone=\"a\"} 2\n");
+    }
+}
