@@ -337,7 +337,7 @@ fn in_arena(extent: &Arc<Extent>, start: u64, at: u64, max: usize) -> Piece {
 impl DiskPart {
     /// Up to `max` bytes at `at`; pending when they have to be read into memory first.
     fn piece_at(&self, at: u64, max: usize) -> Piece {
-        match self.pinned.ready(at - self.start, max) {
+        match self.pinned.ready(at - self.start, max.min(DISK_PIECE_BYTES_MAX)) {
             Ready::File { file, offset, len } => {
                 Piece::File { file: HeldFile(Held::Disk { file, _pinned: Arc::clone(&self.pinned) }), offset, len }
             }
@@ -387,6 +387,9 @@ impl Filling {
         self.readers.retain(|(n, _)| *n != number);
     }
 }
+
+/// Only the ends of a piece are known to be in memory, and it may take a slow client long to get all of it.
+const DISK_PIECE_BYTES_MAX: usize = 64 * 1024;
 
 /// How often a disk is waited for that takes too long, for one piece.
 const WAITS_MAX: usize = 8;
