@@ -105,15 +105,34 @@ struct Copy {
     slices: Vec<(Span, Option<Arc<PinnedBody>>)>,
     /// It lacks a slice, and gets no more.
     is_broken: bool,
+    /// Its shelf has counted that there was no time for it.
+    is_counted: bool,
 }
 
 impl Copy {
     fn on(shelf: &DiskShelf) -> Self {
-        Self { shelf: shelf.clone(), bytes_max: shelf.body_bytes_max(), slices: Vec::new(), is_broken: false }
+        Self {
+            shelf: shelf.clone(),
+            bytes_max: shelf.body_bytes_max(),
+            slices: Vec::new(),
+            is_broken: false,
+            is_counted: false,
+        }
+    }
+
+    fn count_skipped(&mut self) {
+        if !std::mem::replace(&mut self.is_counted, true) {
+            self.shelf.count_skipped();
+        }
     }
 }
 
 impl Offloading {
+    /// Counts that its shelves had no time for the body.
+    pub(super) fn count_skipped(&mut self) {
+        self.copies.iter_mut().filter(|copy| !copy.is_broken).for_each(Copy::count_skipped);
+    }
+
     /// The beginning for a body that goes to `offload` from now on, of `len` at least; `None` when none of its shelves
     /// takes any.
     pub(super) fn begin(offload: &Offload, len: u64) -> Option<Self> {
@@ -280,7 +299,11 @@ pub(super) fn hand_over(shared: &Arc<Shared>, fill: &Arc<Fill>) {
         // Where one takes it, the others that do not are left behind.
         let lost = if is_taken { full.iter().chain(&broken) } else { broken.iter().chain(&[]) };
         for number in lost {
-            offloading.copies[*number].is_broken = true;
+            let copy = &mut offloading.copies[*number];
+            copy.is_broken = true;
+            if full.contains(number) {
+                copy.count_skipped();
+            }
         }
         if is_taken {
             offloading.sent_to = at + bytes.len() as u64;
@@ -360,6 +383,9 @@ pub(super) fn settle(shared: &Arc<Shared>, fill: &Arc<Fill>) {
         }
         if !filling.is_all_on_disk() {
             if !filling.is_on_its_way() {
+                if let Some(offloading) = &mut filling.offloading {
+                    offloading.count_skipped();
+                }
                 let unwanted = filling.unstore(shared);
                 drop(filling);
                 drop(unwanted);

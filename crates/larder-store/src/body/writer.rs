@@ -72,6 +72,9 @@ impl BodyWriter {
         let stored = was_stored && self.grow(more);
         if was_stored && !stored {
             self.shared.stored.store(false, Ordering::Release);
+            if let Some(offloading) = &mut self.fill.filling.lock().offloading {
+                offloading.count_skipped();
+            }
         }
         {
             let mut filling = self.fill.filling.lock();

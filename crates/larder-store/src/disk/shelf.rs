@@ -241,6 +241,7 @@ impl DiskShelf {
         let bytes = usize::try_from(page.body.fresh_bytes() + labels).unwrap_or(usize::MAX);
         let command = Command::Store { page: Box::new(page), now };
         self.add(command, bytes.saturating_add(COMMAND_BYTES)).map_err(|command| {
+            self.count_skipped();
             if let Command::Store { page, now } = command {
                 shared.not_stored(&page.key, page.variant, now);
             }
@@ -266,7 +267,12 @@ impl DiskShelf {
 
     fn add(&self, command: Command, bytes: usize) -> Result<(), Command> {
         let shared = self.shared();
-        shared.queue.add(command, bytes, shared.queue_bytes_max).inspect_err(|_| shared.counters.skipped_queue.add(1))
+        shared.queue.add(command, bytes, shared.queue_bytes_max)
+    }
+
+    /// Counts a page that there was no time to write. Slices are offered again and again: whoever gives up counts.
+    pub(crate) fn count_skipped(&self) {
+        self.shared().counters.skipped_queue.add(1);
     }
 
     /// How long the body of a page may be now.

@@ -9,7 +9,7 @@ use super::health::DiskState;
 pub struct DiskStats {
     /// What it does.
     pub state: DiskState,
-    /// The bytes it takes on its disk.
+    /// The bytes it takes on its disk, those of files that left the folder and are still being sent among them.
     pub bytes: u64,
     /// The most it may take.
     pub bytes_max: Option<u64>,
@@ -37,7 +37,7 @@ pub struct DiskStats {
     pub evicted: u64,
     /// Pages that were written again because they were used.
     pub reinserted: u64,
-    /// Pages that were found expired, or unused for too long.
+    /// Pages that were found expired when they were read.
     pub expired: u64,
     /// Pages removed by key.
     pub removed: u64,
