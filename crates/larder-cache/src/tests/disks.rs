@@ -60,6 +60,15 @@ fn on(disk: &Disk) -> Worker {
     over(Placing::Hash, &[disk])
 }
 
+/// A shelf, and a zone over it with one page, which is on the disk as well.
+fn with_one(folder: &Path) -> (Disk, Worker) {
+    let disk = open(folder);
+    let mut worker = on(&disk);
+    put(&mut worker, &[], "", "one", 0);
+    assert!(disk.shelf.flush_blocking());
+    (disk, worker)
+}
+
 /// What a lookup comes to when it has waited for the disks, as a word.
 fn find(worker: &mut Worker, lines: &[(&str, &str)], now: u64) -> String {
     let rules = Rules::default();
@@ -121,10 +130,7 @@ fn variants_come_back_and_answer_their_own_requests() {
 #[test]
 fn a_confirmed_page_has_its_new_times_on_disk() {
     let folder = folder();
-    let disk = open(folder.path());
-    let mut worker = on(&disk);
-    put(&mut worker, &[], "", "one", 0);
-    assert!(disk.shelf.flush_blocking());
+    let (disk, mut worker) = with_one(folder.path());
     // From memory, and as a page that came from the disk.
     for now in [100, 200] {
         let Verdict::Stale { object, permit: Some(permit), .. } = worker.ask(KEY, &Rules::default(), now) else {
@@ -143,10 +149,7 @@ fn a_confirmed_page_has_its_new_times_on_disk() {
 #[test]
 fn a_purge_holds_after_the_shelf_is_opened_anew() {
     let folder = folder();
-    let disk = open(folder.path());
-    let mut worker = on(&disk);
-    put(&mut worker, &[], "", "one", 0);
-    assert!(disk.shelf.flush_blocking());
+    let (disk, _worker) = with_one(folder.path());
     let mut other = on(&disk);
     assert_eq!(other.zone.purge(&KeyRef::new(KEY), at(1)), 1, "it is on disk, and not in this memory");
     assert_eq!(find(&mut other, &[], 1), "miss");
@@ -158,10 +161,7 @@ fn a_purge_holds_after_the_shelf_is_opened_anew() {
 #[test]
 fn a_purge_by_a_prefix_takes_what_is_in_memory_and_what_is_on_disk() {
     let folder = folder();
-    let disk = open(folder.path());
-    let mut worker = on(&disk);
-    put(&mut worker, &[], "", "one", 0);
-    assert!(disk.shelf.flush_blocking());
+    let (disk, mut worker) = with_one(folder.path());
     let mut other = on(&disk);
     for prefix in [&KEY[..KEY.len() - 1], b"another"] {
         worker.zone.purge_prefix(prefix, at(1));
@@ -368,10 +368,7 @@ fn one_reads_and_the_others_wait() {
 #[test]
 fn a_page_whose_body_is_lost_is_not_found_again() {
     let folder = folder();
-    let disk = open(folder.path());
-    let mut worker = on(&disk);
-    put(&mut worker, &[], "", "one", 0);
-    assert!(disk.shelf.flush_blocking());
+    let (disk, _worker) = with_one(folder.path());
     let mut other = on(&disk);
     assert_eq!(find(&mut other, &[], 1), "hit one");
     let Verdict::Hit(object) = other.ask(KEY, &Rules::default(), 1) else { panic!("it is there") };
