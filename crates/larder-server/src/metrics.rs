@@ -13,15 +13,19 @@ use crate::stats::Sums;
 /// Of the page.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What is told of each zone: name, kind, what it says, the values with the label that tells them apart.
+/// What is told of the server, of each zone or of each disk, whose counts are an `S`.
 struct Metric<S> {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
     /// The name of the label, empty where there is one value.
     label: &'static str,
+    /// The values, each with that of the label.
     values: fn(&S) -> Vec<(&'static str, u64)>,
 }
+
+/// Counts, and the labels that say whose they are.
+type Labelled<S> = (Vec<String>, S);
 
 const fn counter<S>(name: &'static str, help: &'static str, values: fn(&S) -> Vec<(&'static str, u64)>) -> Metric<S> {
     Metric { name, kind: "counter", help, label: "", values }
@@ -39,15 +43,15 @@ impl<S> Metric<S> {
 
 /// The page.
 pub fn page(cx: &Cx) -> String {
-    let zones: Vec<_> = cx.site().zones.iter().map(|zone| (labels(&[("zone", &zone.name())]), zone.stats())).collect();
-    let mut disks = Vec::new();
+    let server = [(Vec::new(), cx.worker.shared_stats())];
+    let (mut zones, mut disks) = (Vec::new(), Vec::new());
     for zone in &cx.site().zones {
-        let of_disk = |disk: &larder_store::DiskShelf| {
-            (labels(&[("zone", &zone.name()), ("path", &disk.dir().display())]), disk.stats())
-        };
-        disks.extend(zone.shelves().iter().map(of_disk));
+        let name = label("zone", zone.name());
+        for disk in zone.shelves().iter() {
+            disks.push((vec![name.clone(), label("path", disk.dir().display())], disk.stats()));
+        }
+        zones.push((vec![name], zone.stats()));
     }
-    let server = [(String::new(), cx.worker.shared_stats())];
     let mut out = String::new();
     SERVER.iter().for_each(|metric| write_metric(&mut out, metric, &server));
     ZONE.iter().for_each(|metric| write_metric(&mut out, metric, &zones));
@@ -55,30 +59,29 @@ pub fn page(cx: &Cx) -> String {
     out
 }
 
-/// Labels, with what their values may not have as it is.
-fn labels(all: &[(&str, &dyn Display)]) -> String {
-    let escaped =
-        |value: &dyn Display| value.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    all.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect::<Vec<_>>().join(",")
+/// A label, without what its value may not have as it is.
+fn label(name: &str, value: impl Display) -> String {
+    let value = value.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{name}=\"{value}\"")
 }
 
-fn write_metric<S>(out: &mut String, metric: &Metric<S>, all: &[(String, S)]) {
-    let Metric { name, kind, help, label, values } = metric;
-    let mut is_first = true;
+/// Writes a metric with its values, if it has any.
+fn write_metric<S>(out: &mut String, metric: &Metric<S>, all: &[Labelled<S>]) {
+    let Metric { name, kind, help, .. } = metric;
+    let mut lines = String::new();
     for (labels, stats) in all {
-        for (value_of, value) in values(stats) {
-            let own = if label.is_empty() { String::new() } else { format!("{label}=\"{value_of}\"") };
-            let comma = if labels.is_empty() || own.is_empty() { "" } else { "," };
-            let all = match format!("{labels}{comma}{own}") {
-                none if none.is_empty() => none,
-                some => format!("{{{some}}}"),
-            };
-            if std::mem::take(&mut is_first) {
-                // To a string this does not fail.
-                let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (label_value, value) in (metric.values)(stats) {
+            let mut labels = labels.clone();
+            if !metric.label.is_empty() {
+                labels.push(label(metric.label, label_value));
             }
-            let _ = writeln!(out, "{name}{all} {value}");
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            // To a string this does not fail.
+            let _ = writeln!(lines, "{name}{labels} {value}");
         }
+    }
+    if !lines.is_empty() {
+        let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{lines}");
     }
 }
 
@@ -199,8 +202,8 @@ mod tests {
 
     #[test]
     fn labels_are_told_apart_whatever_is_in_them() {
-        assert_eq!(labels(&[]), "");
-        assert_eq!(labels(&[("zone", &"a"), ("path", &"/b\\c\"d\ne")]), r#"zone="a",path="/b\\c\"d\ne""#);
+        assert_eq!(label("zone", "a"), r#"zone="a""#);
+        assert_eq!(label("path", "/b\\c\"d\ne"), r#"path="/b\\c\"d\ne""#);
     }
 
     #[test]
@@ -208,9 +211,9 @@ mod tests {
         let mut out = String::new();
         let metric = gauge::<Option<u64>>("m", "Something.", |value| value.iter().map(|&value| ("", value)).collect());
         write_metric(&mut out, &metric, &[]);
-        write_metric(&mut out, &metric, &[("zone=\"a\"".to_owned(), None)]);
+        write_metric(&mut out, &metric, &[(vec![label("zone", "a")], None)]);
         assert_eq!(out, "");
-        write_metric(&mut out, &metric, &[(String::new(), Some(1)), ("zone=\"a\"".to_owned(), Some(2))]);
+        write_metric(&mut out, &metric, &[(Vec::new(), Some(1)), (vec![label("zone", "a")], Some(2))]);
         assert_eq!(out, "# HELP m Something.\n# TYPE m gauge\nm 1\nm{zone=\"a\"} 2\n");
     }
 }
