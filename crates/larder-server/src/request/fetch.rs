@@ -97,7 +97,8 @@ pub fn rules(policy: &OriginPolicy, ex: &Exchange, now: Time) -> Rules {
 /// Fetches for `ex`. Without `from` nobody waits for the answer.
 pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inbound<'_>>) -> Step {
     let Some(policy) = lookup::policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
-    let abortable = !is_kept(&plan, policy) && !policy.settings.model.ignore_client_abort;
+    let may_abort = |plan: &Plan| !is_kept(plan, policy) && !policy.settings.model.ignore_client_abort;
+    let abortable = may_abort(&plan);
     let looking = resolve::look_up(policy, ex, cx);
     let resolved = match from.filter(|_| abortable) {
         None => looking.await,
@@ -130,7 +131,8 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inb
     };
     let unfinished = Mutex::default();
     let fetching = larder_origin::fetch_watched(request, &unfinished);
-    let abortable = !is_kept(&plan, policy) && !policy.settings.model.ignore_client_abort;
+    // It may have been found out that the answer is not for the cache.
+    let abortable = may_abort(&plan);
     let mut feed = ex.body.take_feed();
     let outcome = match from.filter(|_| abortable || feed.is_some()) {
         None => Ok(fetching.await),
