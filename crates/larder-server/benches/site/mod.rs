@@ -7,11 +7,14 @@ use std::path::Path;
 use larder_conf::model::ListenAddress;
 use larder_conf::{MemoryLoader, Options};
 use larder_server::{Descriptors, Material, Serving, ServingOptions};
+use tempfile::TempDir;
 
 /// One worker that caches a page, made by a second server of the same configuration.
 pub struct Site {
     serving: Option<Serving>,
     port: u16,
+    /// Its cache, which no other site finds pages in.
+    _cache: TempDir,
 }
 
 impl Site {
@@ -22,8 +25,10 @@ impl Site {
         let port_of = |socket: &TcpListener| socket.local_addr().expect("it is bound").port();
         let (port, origin) = (port_of(&front), port_of(&back));
         let body = "x".repeat(bytes);
+        let cache = TempDir::new().expect("the folder for temporary files takes another");
+        let cache_path = cache.path().display();
         let text = format!(
-            "error_log stderr; events {{}} http {{ {http} default_type text/html; http2 on; keepalive_requests 1000000000; keepalive_time 100h; proxy_cache_path /tmp/none keys_zone=pages:10m;
+            "error_log stderr; events {{}} http {{ {http} default_type text/html; http2 on; keepalive_requests 1000000000; keepalive_time 100h; proxy_cache_path {cache_path} keys_zone=pages:10m;
              server {{ listen 127.0.0.1:{port}; location / {{ {location}
                proxy_pass http://127.0.0.1:{origin}; proxy_cache pages; proxy_cache_valid 200 1h;
                proxy_cache_key \"$scheme$request_method$host$request_uri\"; }} }}
@@ -48,7 +53,7 @@ impl Site {
             Descriptors { listeners: vec![listener(front, port), listener(back, origin)], logs: Vec::new() };
         let serving = Serving::start(loaded.config, &Material::new(), descriptors, ServingOptions { workers: 1 });
         let serving = serving.unwrap_or_else(|errors| panic!("{errors:?}"));
-        Self { serving: Some(serving), port }
+        Self { serving: Some(serving), port, _cache: cache }
     }
 
     /// Where it listens.
