@@ -1,8 +1,14 @@
 //! The bytes of a shelf: who holds how many, and never more than allowed.
 
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+
+use crate::arena::Extent;
+use crate::background;
 
 /// Lets go of things so that the bytes they held come back.
 pub(crate) trait MakeRoom: Send + Sync {
@@ -18,6 +24,15 @@ pub(crate) struct Budget {
     max: AtomicU64,
     refused: AtomicU64,
     room: OnceLock<Weak<dyn MakeRoom>>,
+    waste: Mutex<Waste>,
+}
+
+/// Memory that was let go of and is to go back to the system. It counts as used until it has.
+#[derive(Default)]
+struct Waste {
+    extents: Vec<Extent>,
+    /// Whether a thread is at it, which ends when there is none left.
+    is_worked_on: bool,
 }
 
 impl Budget {
@@ -27,6 +42,7 @@ impl Budget {
             max: AtomicU64::new(max),
             refused: AtomicU64::new(0),
             room: OnceLock::new(),
+            waste: Mutex::default(),
         })
     }
 
@@ -59,7 +75,7 @@ impl Budget {
 
     /// Adds `more` to a holder that has `held`. True when it was done.
     fn take(&self, held: usize, more: usize) -> bool {
-        let done = self.try_take(more) || self.take_by_evicting(held, more);
+        let done = self.take_free(more) || self.take_by_evicting(held, more);
         if !done {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
@@ -74,6 +90,54 @@ impl Budget {
                 used.checked_add(more as u64).filter(|&sum| sum <= max)
             })
             .is_ok()
+    }
+
+    /// The same, and what was let go of comes back first if that is needed.
+    fn take_free(&self, more: usize) -> bool {
+        loop {
+            if self.try_take(more) {
+                return true;
+            }
+            if !self.free_some() {
+                return false;
+            }
+        }
+    }
+
+    /// Gives a piece of what was let go of back to the system. False when there is none.
+    pub(crate) fn free_some(&self) -> bool {
+        let Some(extent) = self.waste.lock().extents.pop() else { return false };
+        let bytes = extent.footprint() as usize;
+        drop(extent);
+        self.give_back(bytes);
+        true
+    }
+
+    /// Gives back, by and by, what is let go of: there may be so much of it that a worker would be busy for a while.
+    fn free_later(self: &Arc<Self>, extents: Vec<Extent>) {
+        {
+            let mut waste = self.waste.lock();
+            waste.extents.extend(extents);
+            if mem::replace(&mut waste.is_worked_on, true) {
+                return;
+            }
+        }
+        let budget = Arc::clone(self);
+        // Where the system has no thread for us, it is done here.
+        if background::spawn("larder-free", move || budget.free_all()).is_err() {
+            self.free_all();
+        }
+    }
+
+    fn free_all(&self) {
+        loop {
+            while self.free_some() {}
+            let mut waste = self.waste.lock();
+            if waste.extents.is_empty() {
+                *waste = Waste::default();
+                return;
+            }
+        }
     }
 
     fn take_by_evicting(&self, held: usize, more: usize) -> bool {
@@ -93,7 +157,7 @@ impl Budget {
                 return false;
             };
             evicted = evicted.saturating_add(bytes.max(1));
-            if self.try_take(more) {
+            if self.take_free(more) {
                 return true;
             }
         }
@@ -135,6 +199,16 @@ impl Reservation {
         self.budget.max()
     }
 
+    /// Lets go of `extents`, which are a part of what is held. Much of them goes back to the system by and by, and
+    /// counts until then.
+    pub(crate) fn let_go(&mut self, extents: Vec<Extent>) {
+        let bytes: usize = extents.iter().map(|extent| extent.footprint() as usize).sum();
+        if bytes > FREED_AT_ONCE_BYTES_MAX && bytes <= self.bytes {
+            self.bytes -= bytes;
+            self.budget.free_later(extents);
+        }
+    }
+
     /// Gives back what is held beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         if bytes < self.bytes {
@@ -159,12 +233,18 @@ impl fmt::Debug for Reservation {
 /// Nobody makes others leave to hold more than one part in this many.
 const HOLDER_SHARE: u64 = 2;
 
+/// Memory beyond this is given back by and by: measured, a MB takes 0.17 ms.
+const FREED_AT_ONCE_BYTES_MAX: usize = 1024 * 1024;
+
 /// How much more than twice the bytes asked for may be let go in one go.
 const EVICT_SLACK_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::arena::Arena;
 
     #[test]
     fn bytes_taken_never_pass_the_limit_and_come_back() {
@@ -183,6 +263,67 @@ mod tests {
         drop(first);
         assert_eq!(budget.used(), 0);
         assert_eq!(budget.refused(), 2);
+    }
+
+    /// `count` extents of 256 KiB, and the arena they are in.
+    fn extents(count: usize) -> (Arena, Vec<Extent>) {
+        let arena = Arena::new(1 << 40).expect("this system has memory files");
+        let piece = Bytes::from(vec![7; EXTENT_BYTES]);
+        let extents = {
+            let mut span = arena.span((count * EXTENT_BYTES) as u64).expect("there are positions");
+            let write = || span.write(std::slice::from_ref(&piece)).expect("there is memory");
+            std::iter::repeat_with(write).take(count).collect()
+        };
+        (arena, extents)
+    }
+
+    const EXTENT_BYTES: usize = 256 * 1024;
+
+    #[test]
+    fn much_that_is_let_go_of_counts_until_it_is_given_back() {
+        let budget = Budget::new(20 * EXTENT_BYTES as u64);
+        let mut held = budget.reserve(20 * EXTENT_BYTES).expect("all of it is there");
+        let (arena, extents) = extents(20);
+        // As if a thread were at it that never gets its turn.
+        budget.waste.lock().is_worked_on = true;
+        held.let_go(extents);
+        assert_eq!((held.bytes(), budget.used()), (0, 20 * EXTENT_BYTES as u64));
+        drop(held);
+        assert_eq!(arena.memory_bytes(), 20 * EXTENT_BYTES as u64);
+        // Who needs room gives back as much as that takes, and nobody has to leave.
+        let first = budget.reserve(1).expect("there is room behind what was let go of");
+        assert_eq!(arena.memory_bytes(), 19 * EXTENT_BYTES as u64);
+        assert_eq!(budget.used(), 19 * EXTENT_BYTES as u64 + 1);
+        let rest = budget.reserve(20 * EXTENT_BYTES - 1).expect("all of it is there");
+        assert_eq!(arena.memory_bytes(), 0);
+        assert_eq!(budget.used(), 20 * EXTENT_BYTES as u64);
+        drop((first, rest));
+        assert_eq!((budget.used(), budget.refused()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_let_go_of_is_given_back_by_itself() {
+        let budget = Budget::new(100 * EXTENT_BYTES as u64);
+        for count in [5, 40, 5] {
+            let mut held = budget.reserve(count * EXTENT_BYTES + 1).expect("it is there");
+            let (arena, extents) = extents(count);
+            held.let_go(extents);
+            drop(held);
+            while budget.used() > 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(arena.memory_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn a_little_that_is_let_go_of_is_given_back_at_once() {
+        let budget = Budget::new(1 << 30);
+        let mut held = budget.reserve(4 * EXTENT_BYTES).expect("it is there");
+        let (arena, extents) = extents(4);
+        held.let_go(extents);
+        assert_eq!(arena.memory_bytes(), 0);
+        assert_eq!(held.bytes(), 4 * EXTENT_BYTES, "it goes back with what held it");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arena;
+mod background;
 mod body;
 mod budget;
 mod disk;

@@ -26,6 +26,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::mem;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -285,6 +286,17 @@ impl Whole {
     }
 }
 
+impl Drop for Whole {
+    fn drop(&mut self) {
+        if let Some(reservation) = &mut self.reservation
+            && let Keep::Arena(extents) = &mut self.keep
+            && extents.len() > 1
+        {
+            reservation.let_go(mem::take(extents).into_iter().filter_map(Arc::into_inner).collect());
+        }
+    }
+}
+
 /// Up to `max` bytes from position `at` of a piece that begins at `start`. `at` must be inside.
 fn slice_of(piece: &Bytes, start: u64, at: u64, max: usize) -> Bytes {
     let from = (at - start) as usize;
@@ -426,16 +438,18 @@ impl Filling {
 
     /// Lets go of whole pieces in memory before `position`, and of the bytes reserved for them.
     fn free_before(&mut self, position: u64) {
+        let mut freed = Vec::new();
         while let Some((at, piece)) = self.pieces.front() {
             let end = at + piece.len();
             if end > position {
                 break;
             }
             self.start = end;
-            self.pieces.pop_front();
+            freed.extend(self.pieces.pop_front().and_then(extent_of));
         }
         let left = self.in_memory() as usize;
         if let Some(reservation) = &mut self.reservation {
+            reservation.let_go(freed);
             reservation.shrink_to(left);
         }
     }
@@ -447,6 +461,22 @@ impl Filling {
         }
         let slowest = self.readers.iter().map(|&(_, at)| at).min();
         slowest.unwrap_or(self.so_far)
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        if let Some(reservation) = &mut self.reservation {
+            reservation.let_go(mem::take(&mut self.pieces).into_iter().filter_map(extent_of).collect());
+        }
+    }
+}
+
+/// What there is of it in the arena, unless somebody else holds that.
+fn extent_of((_, chunk): (u64, Chunk)) -> Option<Extent> {
+    match chunk {
+        Chunk::Heap(_) => None,
+        Chunk::Arena(extent) => Arc::into_inner(extent),
     }
 }
 

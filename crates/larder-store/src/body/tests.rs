@@ -439,7 +439,10 @@ fn readers_on_other_threads_see_bytes_as_they_come() {
             assert_eq!(reader.join().expect("no reader panics"), total);
         }
         drop(body);
-        assert_eq!(budget.used(), 0);
+        // A big one is given back by and by.
+        while budget.used() > 0 {
+            thread::yield_now();
+        }
     }
 }
 

@@ -197,7 +197,7 @@ impl<V: Kept> MemoryShelf<V> {
     /// Changes the limit; what no longer fits leaves now, except what others still hold.
     pub fn adjust(&self, limits: ShelfLimits) {
         self.inner.budget.set_max(limits.bytes_max);
-        while self.used() > limits.bytes_max && self.inner.evict_one().is_some() {}
+        while self.used() > limits.bytes_max && (self.inner.budget.free_some() || self.inner.evict_one().is_some()) {}
     }
 
     /// The bytes reserved, by what is on the shelf and by what left it and is still in use.

@@ -24,6 +24,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use crate::background;
+
 use super::files::OpenFile;
 use super::health::DiskState;
 use super::queue::{Ack, Command, Next, Removal};
@@ -37,28 +39,17 @@ pub use load::CLEAR_FILE;
 pub(super) use load::SHELF_FILE;
 pub(super) use scan::{read_rows, scan};
 
-/// How much less than those who answer requests the threads count (setpriority(2)): a quarter of a busy CPU is enough to
-/// keep a disk busy, and no visitor should wait while a batch is copied.
-const NICENESS: i32 = 5;
-
 /// Starts the threads of a shelf, which opens itself on them.
 pub(super) fn start(shared: &Arc<Shared>) {
     let (jobs, work) = sync_channel::<Job>(1);
     let (for_writer, for_disk) = (Arc::clone(shared), Arc::clone(shared));
-    let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
-        std::thread::Builder::new().name(name.into()).spawn(move || {
-            // Of this thread alone, as Linux has it. One that cannot be made less urgent works all the same.
-            let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
-            run();
-        })
-    };
-    let started = spawn("larder-disk-io", Box::new(move || write_batches(&for_disk, &work))).and_then(|_| {
+    let started = background::spawn("larder-disk-io", move || write_batches(&for_disk, &work)).and_then(|_| {
         let decide = move || {
             // Should it panic, those who wait for it are told, and pages are misses.
             let _over = Over(Arc::clone(&for_writer));
             Writer::new(for_writer, jobs).run();
         };
-        spawn("larder-disk", Box::new(decide))
+        background::spawn("larder-disk", decide)
     });
     if let Err(error) = started {
         shared.health.worsen(DiskState::Out, 0, &format!("no thread could be started for it ({error})"));
