@@ -2,7 +2,8 @@
 //!
 //! *Hash*: each page has one shelf, chosen by its key in proportion to the sizes; a shelf that is out loses only its
 //! share. *Mirror*: each page is on two. Every choice is weighted rendezvous hashing, so that a shelf which comes or
-//! goes moves no page between the others.
+//! goes moves no page between the others. What it moves stays behind where it was, and is not looked for there: whoever
+//! removes or replaces a page does so on every shelf, as it may become the page's own again.
 
 pub(crate) mod head;
 mod load;
@@ -82,16 +83,33 @@ impl Shelves {
 
     /// The shelves of a key, the best first.
     pub(crate) fn of(&self, key: &[u8]) -> impl Iterator<Item = &DiskShelf> {
-        let wanted = match self.placing {
+        self.ranked(key).take(self.copies())
+    }
+
+    /// The other shelves. They may have what was put there when it was their turn: before a shelf came or went, or changed
+    /// its size.
+    fn strays(&self, key: &[u8]) -> impl Iterator<Item = &DiskShelf> {
+        // Most zones have none, and need no order to know it.
+        let others = (self.members.len() > self.copies()).then(|| self.ranked(key).skip(self.copies()));
+        others.into_iter().flatten()
+    }
+
+    /// On how many shelves a page is.
+    fn copies(&self) -> usize {
+        match self.placing {
             Placing::Hash => 1,
             Placing::Mirror => 2,
-        };
+        }
+    }
+
+    /// Every shelf, the best for a key first.
+    fn ranked(&self, key: &[u8]) -> impl Iterator<Item = &DiskShelf> {
         let mut order: Vec<(f64, &DiskShelf)> = match &*self.members {
             [(_, only)] => vec![(0.0, &only.shelf)],
             members => members.iter().map(|(seed, member)| (score(*seed, member.weight, key), &member.shelf)).collect(),
         };
         order.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-        order.into_iter().take(wanted).map(|(_, shelf)| shelf)
+        order.into_iter().map(|(_, shelf)| shelf)
     }
 
     /// Whether what the shelves have under `key` can be found now: one that is still being opened, or failed, may have
@@ -125,6 +143,7 @@ impl Shelves {
             return;
         }
         let key = entry.key_bytes();
+        self.remove_strays(key, object.vary.fingerprint(), now);
         let record = Record { entry: Arc::clone(entry), object: Arc::clone(object), useless_at, now };
         let shelves: Vec<DiskShelf> = self.of(key).cloned().collect();
         if object.body.whole().is_some() {
@@ -152,8 +171,11 @@ impl Shelves {
         (!shelves.is_empty()).then_some(Offload { shelves, bytes_min, memory_bytes_max })
     }
 
-    /// Drops everything under `key`. Gives the most variants that a shelf had.
+    /// Drops everything under `key`. Gives the most variants that a shelf of it had.
     pub(crate) fn remove(&self, key: &[u8], now: Time) -> usize {
+        for shelf in self.strays(key) {
+            shelf.remove(key, None, now.secs());
+        }
         self.of(key).map(|shelf| shelf.remove(key, None, now.secs())).max().unwrap_or(0)
     }
 
@@ -167,6 +189,11 @@ impl Shelves {
         for shelf in self.of(key) {
             shelf.remove(key, Some(object.vary.fingerprint()), now.secs());
         }
+        self.remove_strays(key, object.vary.fingerprint(), now);
+    }
+
+    fn remove_strays(&self, key: &[u8], variant: u8, now: Time) {
+        self.strays(key).for_each(|shelf| shelf.remove_found(key, variant, now.secs()));
     }
 }
 

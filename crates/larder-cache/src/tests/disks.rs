@@ -47,10 +47,14 @@ fn folder() -> tempfile::TempDir {
 
 /// A zone with memory of its own over these shelves.
 fn over(placing: Placing, disks: &[&Disk]) -> Worker {
-    let members = disks.iter().enumerate().map(|(number, disk)| Member {
+    weighted(placing, &disks.iter().map(|disk| (*disk, 1)).collect::<Vec<_>>())
+}
+
+fn weighted(placing: Placing, disks: &[(&Disk, u64)]) -> Worker {
+    let members = disks.iter().enumerate().map(|(number, (disk, weight))| Member {
         shelf: disk.shelf.clone(),
         name: format!("/{number}"),
-        weight: 1,
+        weight: *weight,
     });
     let shelves = Shelves::new(placing, members.collect());
     Worker::new(&Zone::over("pages", Memory::new(16 << 20), secs(600), shelves))
@@ -332,6 +336,32 @@ fn the_newest_of_several_disks_is_found_whichever_is_asked_first() {
         };
         assert_eq!(object.stored_at, at(1), "{newer}");
     }
+}
+
+#[test]
+fn a_page_that_was_removed_or_replaced_elsewhere_does_not_come_back_with_its_place() {
+    let (first, second) = (folder(), folder());
+    let (first, second) = (open(first.path()), open(second.path()));
+    let flush = || assert!(first.shelf.flush_blocking() && second.shelf.flush_blocking());
+    // By weight, all pages go to one of them.
+    let at_first = || weighted(Placing::Hash, &[(&first, 1 << 60), (&second, 1)]);
+    let at_second = || weighted(Placing::Hash, &[(&first, 1), (&second, 1 << 60)]);
+    put(&mut at_first(), &[], "", "one", 0);
+    flush();
+    assert_eq!(find(&mut at_first(), &[], 1), "hit one");
+    assert_eq!(find(&mut at_second(), &[], 1), "miss");
+    at_second().zone.purge(&KeyRef::new(KEY), at(1));
+    assert_eq!(find(&mut at_first(), &[], 1), "miss", "it was purged while its place was elsewhere");
+    put(&mut at_first(), &[], "", "two", 2);
+    flush();
+    put(&mut at_second(), &[], "", "three", 3);
+    flush();
+    assert_eq!(find(&mut at_first(), &[], 3), "miss", "it was replaced while its place was elsewhere");
+    assert_eq!(find(&mut at_second(), &[], 3), "hit three");
+    put(&mut over(Placing::Mirror, &[&first, &second]), &[], "", "four", 4);
+    flush();
+    assert_eq!(find(&mut at_first(), &[], 4), "hit four");
+    assert_eq!(find(&mut at_second(), &[], 4), "hit four");
 }
 
 #[test]
