@@ -119,6 +119,8 @@ pub(crate) struct Settled {
     /// What was replaced by one that varies otherwise, with that one.
     pub(crate) replaced: Vec<(Arc<Object>, Arc<Object>)>,
     pub(crate) withdrawn: u64,
+    /// What found no room, with what it was to replace.
+    pub(crate) roomless: Vec<(Arc<Object>, Option<Arc<Object>>)>,
 }
 
 impl Entry {
@@ -299,7 +301,11 @@ impl Entry {
                     over.push(self.install(&mut state, filling));
                 }
                 (false, true, BodyState::Filling { .. }) => state.filling.push(filling),
-                (true, _, _) | (_, false, _) | (_, _, BodyState::Failed(_)) => {
+                (false, false, _) => {
+                    settled.withdrawn += 1;
+                    settled.roomless.push((filling.object, filling.replaces));
+                }
+                (true, _, _) | (_, _, BodyState::Failed(_)) => {
                     settled.withdrawn += 1;
                 }
             }
@@ -388,6 +394,17 @@ impl Entry {
         drop(state);
         drop((over, current));
         true
+    }
+
+    /// Drops what `object` would have replaced, were there room for it.
+    pub(crate) fn drop_replaced(&self, object: &Object, replaces: Option<&Arc<Object>>) {
+        let state = self.state.lock();
+        let current = self.newest.load_full();
+        let stays = |old: &&Arc<Object>| old.vary != object.vary && replaces.is_none_or(|gone| !Arc::ptr_eq(gone, old));
+        let rest: Vec<Arc<Object>> = each(&current).filter(stays).cloned().collect();
+        let over = (rest.len() < each(&current).count()).then(|| self.newest.swap(list_of(rest)));
+        drop(state);
+        drop((over, current));
     }
 
     /// Ends a flight that brought no object.

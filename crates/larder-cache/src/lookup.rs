@@ -208,6 +208,9 @@ impl Zone {
         for (old, new) in &settled.replaced {
             self.shelves().remove_variant(entry.key_bytes(), old, new.stored_at);
         }
+        for (object, replaces) in &settled.roomless {
+            self.not_kept(entry, object, replaces.as_ref());
+        }
         settled.stored.iter().for_each(|object| self.shelve(entry, object));
         !settled.stored.is_empty()
     }

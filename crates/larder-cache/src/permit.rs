@@ -21,7 +21,8 @@ use crate::zone::Zone;
 ///  |--uncacheable-----------------------------> all who wait fetch for themselves
 ///  `--failed, or drop-------------------------> the next of those who wait tries
 /// ```
-/// An object that fails on the way is withdrawn; what was stored before it stays.
+/// An object that fails on the way is withdrawn; what was stored before it stays. One that finds no room is a newer page
+/// all the same: what was stored before it goes.
 pub struct Permit {
     zone: Arc<Zone>,
     entry: Arc<Entry>,
@@ -71,7 +72,7 @@ impl Permit {
     /// when that is complete, it becomes a variant.
     ///
     /// Where the zone has no room for the head, or the body is not stored, it is shared with those who wait
-    /// now and becomes nothing.
+    /// now and becomes nothing; what it was to replace goes, as it is out of date.
     pub fn begin(&mut self, object: Object) -> Arc<Object> {
         let object = self.zone.charged(&self.entry, object);
         let kept = object.is_charged() && object.body.is_stored();
@@ -83,10 +84,11 @@ impl Permit {
             Role::Begun { refetch } => (None, refetch),
         };
         self.entry.begin(&object, refetch.clone(), flight.as_ref(), kept);
-        self.role = Role::Begun { refetch };
         if !kept {
             self.zone.counts.withdrawn.fetch_add(1, Ordering::Relaxed);
+            self.zone.not_kept(&self.entry, &object, refetch.as_ref());
         }
+        self.role = Role::Begun { refetch };
         self.zone.reweigh(&self.entry);
         object
     }

@@ -1,5 +1,6 @@
 //! One cache, as a `*_cache_path` declares it.
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -162,6 +163,17 @@ impl Zone {
         let era = self.era();
         let keep = |entry: &Entry| entry.era() != era || !entry.key_bytes().starts_with(prefix);
         self.memory.shelf().sweep_all(keep)
+    }
+
+    /// A page that could be stored finds no room: what it was to replace is out of date, in memory and on disk, and goes.
+    pub(crate) fn not_kept(&self, entry: &Arc<Entry>, object: &Object, replaces: Option<&Arc<Object>>) {
+        let shelves = self.shelves.load();
+        entry.drop_replaced(object, replaces);
+        for vary in iter::once(&object.vary).chain(replaces.map(|old| &old.vary)) {
+            shelves.not_stored(entry.key_bytes(), vary, object.stored_at);
+        }
+        // As in a purge: between the two a lookup may have read what was still on a disk.
+        entry.drop_replaced(object, replaces);
     }
 
     /// Drops a key from memory, and gives the number of its variants there.

@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::entry::Entry;
 use crate::object::Object;
+use crate::vary::VaryKey;
 use crate::zone::Zone;
 pub use load::Loading;
 pub(crate) use load::Reading;
@@ -190,6 +191,12 @@ impl Shelves {
             shelf.remove(key, Some(object.vary.fingerprint()), now.secs());
         }
         self.remove_strays(key, object.vary.fingerprint(), now);
+    }
+
+    /// A page with this `Vary` is not kept: what there is in its place is out of date, and goes.
+    pub(crate) fn not_stored(&self, key: &[u8], vary: &VaryKey, now: Time) {
+        self.of(key).for_each(|shelf| shelf.not_stored(key, vary.fingerprint(), now.secs()));
+        self.remove_strays(key, vary.fingerprint(), now);
     }
 
     fn remove_strays(&self, key: &[u8], variant: u8, now: Time) {

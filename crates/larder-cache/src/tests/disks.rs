@@ -364,6 +364,38 @@ fn a_page_that_was_removed_or_replaced_elsewhere_does_not_come_back_with_its_pla
     assert_eq!(find(&mut at_second(), &[], 4), "hit four");
 }
 
+/// Fetches a page for which there is no room, under [`KEY`], with nobody to read it.
+fn put_roomless(worker: &mut Worker, now: u64) {
+    let zone = Arc::clone(&worker.zone);
+    let mut permit =
+        zone.permit(&mut worker.front, &KeyRef::new(KEY), &Rules::default(), at(now)).expect("it is small");
+    let (mut writer, body) = zone.body(KEY, None, None);
+    let _most = zone.reserve(15 << 20).expect("there is nothing else in memory");
+    permit.begin(varied(body, &[], "", now));
+    assert!(writer.append(Bytes::from(vec![b'x'; 2 << 20])).is_err());
+    drop((writer, permit));
+}
+
+#[test]
+fn a_page_is_out_of_date_when_a_newer_one_finds_no_room() {
+    let folder = folder();
+    let (disk, mut worker) = with_one(folder.path());
+    assert_eq!(find(&mut worker, &[], 1), "hit one");
+    put_roomless(&mut worker, 2);
+    assert_eq!(find(&mut worker, &[], 2), "miss", "in memory");
+    let mut worker = on(&disk);
+    assert_eq!(find(&mut worker, &[], 2), "miss", "on the disk");
+    put(&mut worker, &[], "", "two", 3);
+    assert!(disk.shelf.flush_blocking());
+    // Its own memory has never had it.
+    let mut other = on(&disk);
+    put_roomless(&mut other, 4);
+    assert_eq!(find(&mut other, &[], 4), "miss", "it was on the disk alone");
+    disk.shelf.stop();
+    let disk = open(folder.path());
+    assert_eq!(find(&mut on(&disk), &[], 5), "miss", "opened anew");
+}
+
 #[test]
 fn one_reads_and_the_others_wait() {
     let folder = folder();

@@ -291,6 +291,11 @@ impl DiskShelf {
         self.shared().remove(key, variant, now)
     }
 
+    /// A page that was to come here does not: what is here under its key and variant is out of date, and goes.
+    pub fn not_stored(&self, key: &[u8], variant: u8, now: u64) {
+        self.shared().not_stored(key, variant, now);
+    }
+
     /// Removes a variant of a page, if the index has it: at next to no cost where it has not.
     pub fn remove_found(&self, key: &[u8], variant: u8, now: u64) {
         let shared = self.shared();
