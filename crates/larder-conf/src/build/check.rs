@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use crate::diagnostic::Diagnostic;
 use crate::directives;
 use crate::model::{
-    At, Balance, Handler, ListenAddress, Location, Matcher, OriginScheme, OriginSettings, Placement, Rewrite, Server,
-    ServerName, Settings, Upstream,
+    At, Balance, Handler, ListenAddress, Location, Matcher, OriginScheme, OriginSettings, Placement, PlacementRule,
+    Rewrite, Server, ServerName, Settings, Upstream,
 };
 use crate::span::Span;
 use crate::suggest;
@@ -124,6 +124,28 @@ pub fn placements(parts: &HttpParts, cx: &mut Cx<'_>) {
                     .related(first, "the other one is here"),
             );
         }
+    }
+    for placement in &parts.placements {
+        placed_by_size(placement, parts, cx);
+    }
+}
+
+/// Pages are shared out by size: a zone that has none would get all of them.
+fn placed_by_size(placement: &Placement, parts: &HttpParts, cx: &mut Cx<'_>) {
+    if placement.rule == PlacementRule::Mirror && placement.members.len() == 2 {
+        return;
+    }
+    let path_of = |member: &At<String>| parts.cache_paths.iter().find(|path| path.zone.value == member.value);
+    let (sized, bare): (Vec<_>, Vec<_>) =
+        placement.members.iter().filter_map(path_of).partition(|path| path.max_bytes.is_some());
+    if let (Some(sized), Some(bare)) = (sized.first(), bare.first()) {
+        cx.report(
+            Diagnostic::error(format!("zone \"{}\" has no \"max_size\"", bare.zone.value))
+                .at(bare.zone.span)
+                .label(format!("\"{}\" shares out its pages by that", placement.zone.value))
+                .related(sized.zone.span, "this one has it")
+                .help("give \"max_size\" to each of them, or to none"),
+        );
     }
 }
 

@@ -43,66 +43,18 @@ fn cache_path(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         memory_bytes: None,
         on_disk: true,
     };
+    // The zone is there all the same: who uses it has done nothing wrong.
+    let mut wrong = None;
     for word in &d.args[1..] {
-        let wrong = |what: &str| Diagnostic::error(format!("invalid {what} \"{}\"", word.text)).at(word.span);
-        let Some((name, value)) = word.text.split_once('=') else {
-            return Err(d.unknown_parameter(word, PARAMETERS));
-        };
-        match name {
-            "keys_zone" => zone = Some(keys_zone(word, value)?),
-            "levels" if is_levels(value) => {}
-            "levels" => {
-                return Err(Diagnostic::error(format!("invalid \"levels\" \"{}\"", word.text))
-                    .at(word.span)
-                    .label("up to three numbers, each 1 or 2, such as levels=1:2"));
-            }
-            "inactive" => {
-                cache.inactive =
-                    values::time(value).ok_or_else(|| wrong("inactive value").label(must_be(values::TIME)))?;
-            }
-            "max_size" => {
-                let bytes = values::offset(value);
-                cache.max_bytes = Some(bytes.ok_or_else(|| wrong("max_size value").label(must_be(values::OFFSET)))?);
-            }
-            "min_free" => {
-                let bytes = values::offset(value);
-                let bytes = bytes.ok_or_else(|| wrong("min_free value").label(must_be(values::OFFSET)))?;
-                cache.min_free_bytes = Some(bytes);
-            }
-            "use_temp_path" | "larder_disk" => {
-                let is_on = match value {
-                    "on" => true,
-                    "off" => false,
-                    _ => {
-                        return Err(Diagnostic::error(format!(
-                            "invalid {name} value \"{}\", it must be \"on\" or \"off\"",
-                            word.text
-                        ))
-                        .at(word.span));
-                    }
-                };
-                cache.on_disk = if name == "larder_disk" { is_on } else { cache.on_disk };
-            }
-            "larder_memory" => {
-                cache.memory_bytes =
-                    Some(memory_bytes(value).ok_or_else(|| wrong("larder_memory value").label(must_be(MEMORY)))?)
-            }
-            "loader_files" | "manager_files" if values::number(value).is_some() => {}
-            "loader_sleep" | "loader_threshold" | "manager_sleep" | "manager_threshold"
-                if values::time(value).is_some() => {}
-            "loader_files" | "manager_files" | "loader_sleep" | "loader_threshold" | "manager_sleep"
-            | "manager_threshold" => return Err(wrong(&format!("{name} value"))),
-            "purger" if value == "off" => {}
-            "purger" | "purger_files" | "purger_sleep" | "purger_threshold" => {
-                return Err(Diagnostic::error(format!("\"{name}\" is not available in this version of larder"))
-                    .at(word.span)
-                    .label("it belongs to NGINX Plus")
-                    .help("remove it"));
-            }
-            _ => return Err(d.unknown_parameter(word, PARAMETERS)),
+        match word.text.strip_prefix("keys_zone=") {
+            Some(value) => zone = Some(keys_zone(word, value)?),
+            None => wrong = wrong.or(parameter(&mut cache, d, word).err()),
         }
     }
     let Some((name, bytes)) = zone else {
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
         let message = format!("\"{}\" must have \"keys_zone\" parameter", d.name.text);
         return Err(Diagnostic::error(message).at(d.span()).help("add keys_zone=name:10m"));
     };
@@ -118,6 +70,67 @@ fn cache_path(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         return Err(twice(&name, &known.zone));
     }
     http.cache_paths.push(CachePath { zone: name, keys_bytes: bytes, ..cache });
+    wrong.map_or(Ok(()), Err)
+}
+
+/// A parameter of a path other than its zone.
+fn parameter(cache: &mut CachePath, d: &Directive, word: &Word) -> Outcome {
+    let wrong = |what: &str| Diagnostic::error(format!("invalid {what} \"{}\"", word.text)).at(word.span);
+    let Some((name, value)) = word.text.split_once('=') else {
+        return Err(d.unknown_parameter(word, PARAMETERS));
+    };
+    match name {
+        "levels" if is_levels(value) => {}
+        "levels" => {
+            return Err(Diagnostic::error(format!("invalid \"levels\" \"{}\"", word.text))
+                .at(word.span)
+                .label("up to three numbers, each 1 or 2, such as levels=1:2"));
+        }
+        "inactive" => {
+            cache.inactive = values::time(value).ok_or_else(|| wrong("inactive value").label(must_be(values::TIME)))?;
+        }
+        "max_size" => {
+            let bytes = values::offset(value);
+            cache.max_bytes = Some(bytes.unwrap_or_default());
+            bytes.ok_or_else(|| wrong("max_size value").label(must_be(values::OFFSET)))?;
+        }
+        "min_free" => {
+            let bytes = values::offset(value);
+            let bytes = bytes.ok_or_else(|| wrong("min_free value").label(must_be(values::OFFSET)))?;
+            cache.min_free_bytes = Some(bytes);
+        }
+        "use_temp_path" | "larder_disk" => {
+            let is_on = match value {
+                "on" => true,
+                "off" => false,
+                _ => {
+                    return Err(Diagnostic::error(format!(
+                        "invalid {name} value \"{}\", it must be \"on\" or \"off\"",
+                        word.text
+                    ))
+                    .at(word.span));
+                }
+            };
+            cache.on_disk = if name == "larder_disk" { is_on } else { cache.on_disk };
+        }
+        "larder_memory" => {
+            cache.memory_bytes =
+                Some(memory_bytes(value).ok_or_else(|| wrong("larder_memory value").label(must_be(MEMORY)))?)
+        }
+        "loader_files" | "manager_files" if values::number(value).is_some() => {}
+        "loader_sleep" | "loader_threshold" | "manager_sleep" | "manager_threshold"
+            if values::time(value).is_some() => {}
+        "loader_files" | "manager_files" | "loader_sleep" | "loader_threshold" | "manager_sleep"
+        | "manager_threshold" => return Err(wrong(&format!("{name} value"))),
+        "purger" if value == "off" => {}
+        "purger" | "purger_files" | "purger_sleep" | "purger_threshold" => {
+            return Err(Diagnostic::error(format!("\"{name}\" is not available in this version of larder"))
+                .at(word.span)
+                .label("it belongs to NGINX Plus")
+                .help("remove it"));
+        }
+        _ => return Err(d.unknown_parameter(word, PARAMETERS)),
+    }
     Ok(())
 }
 
