@@ -641,6 +641,27 @@ fn a_folder_can_be_inspected_while_it_is_in_use() {
     assert_eq!(&magic, b"LRDSHELF");
 }
 
+#[test]
+fn a_segment_that_was_cut_is_said_and_read_as_far_as_it_goes() {
+    let site = Site::new(64 * MB);
+    let shelf = site.open();
+    shelf.store(page("a", 0, "in front"), 1000).expect("there is room");
+    assert!(shelf.flush_blocking());
+    shelf.stop();
+    let path = site.dir.path().join("0000000000000001.segment");
+    let file = std::fs::OpenOptions::new().write(true).open(path).expect("it is there");
+    let len = file.metadata().expect("it is open").len();
+    file.set_len(len - 100_000).expect("it can be cut");
+    let inspect = Inspect::open(site.dir.path()).expect("it is a shelf");
+    let mut findings = Vec::new();
+    let report = inspect.verify(|finding| findings.push((finding.segment, finding.offset))).expect("it can be read");
+    assert_eq!((report.segments, report.live, report.findings), (1, 1, 1));
+    assert_eq!(findings, [(1, (len - 100_000) as u32)]);
+    let shelf = site.open();
+    assert!(shelf.flush_blocking());
+    assert_eq!(read(&shelf, "a", 1000).len(), 1, "the shelf goes by the same");
+}
+
 /// Says what the write path costs: `cargo test --release -p larder-store --test disk -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]

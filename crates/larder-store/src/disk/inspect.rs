@@ -10,6 +10,7 @@ use super::files::{Files, OpenFile, RealFiles};
 use super::footer::{BLOCK, Row, SegmentHeader};
 use super::record::{HEADER_BYTES, Header, Kind, Span, is_whole, parse_spans, sequence_of};
 use super::segment::{segment_name, sequence_in};
+use super::space::SEGMENT_MAX;
 use super::superblock::Superblock;
 use super::writer::{SHELF_FILE, read_rows, scan};
 
@@ -24,6 +25,7 @@ pub struct Inspect {
 
 struct Found {
     sequence: u64,
+    /// As it was made.
     bytes: u64,
     file: Arc<dyn OpenFile>,
 }
@@ -96,7 +98,7 @@ impl Inspect {
             // The process that has the shelf may have removed it since.
             let Ok(file) = files.open(&dir.join(segment_name(sequence))) else { continue };
             let Some(header) = SegmentHeader::parse(&start_of(&*file)?) else { continue };
-            if header.shelf == superblock.id && header.sequence == sequence && header.bytes <= file.len()? {
+            if header.shelf == superblock.id && header.sequence == sequence && header.bytes <= SEGMENT_MAX {
                 segments.push(Found { sequence, bytes: header.bytes, file });
             }
         }
@@ -129,6 +131,14 @@ impl Inspect {
     /// Reads everything and checks every checksum.
     pub fn verify(&self, mut each: impl FnMut(Finding)) -> io::Result<Report> {
         let mut report = Report { segments: self.segments.len(), ..Report::default() };
+        for segment in &self.segments {
+            let there = segment.file.len()?;
+            if there < segment.bytes {
+                report.findings += 1;
+                let fact = "the file ends here, and was longer";
+                each(Finding { segment: segment.sequence, offset: there as u32, fact });
+            }
+        }
         report.unsealed = self.walk(|segment, record| match record {
             Ok(view) => {
                 report.records += 1;

@@ -45,6 +45,8 @@ enum CacheError {
     NoFolder,
     #[error("{0}")]
     Folder(CallFailed),
+    #[error("no cache of larder is in \"{0}\"")]
+    NoCache(String),
     #[error("cannot write the answer: {0}")]
     Io(#[from] io::Error),
     #[error("larder, which uses \"{0}\", has not cleared it in {1:?}: is that process stopped?")]
@@ -114,7 +116,10 @@ fn deed(cache: &Cache, folders: &[PathBuf]) -> Result<ExitCode, CacheError> {
 }
 
 fn open(folder: &Path) -> Result<Inspect, CacheError> {
-    Inspect::open(folder).map_err(|error| CacheError::Folder(CallFailed::on("open", folder.display(), error)))
+    Inspect::open(folder).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if folder.is_dir() => CacheError::NoCache(folder.display().to_string()),
+        _ => CacheError::Folder(CallFailed::on("open", folder.display(), error)),
+    })
 }
 
 /// A line for each page, newest first.

@@ -121,6 +121,10 @@ fn a_zone_that_has_no_folder_is_said() {
         }
     }
     assert_eq!(cache(&setup, &["clear"]).code, Some(1), "all at once are not meant");
+    let empty = setup.path("empty");
+    fs::create_dir(&empty).unwrap();
+    let refused = cache(&setup, &["ls", &empty.display().to_string()]);
+    assert!(refused.err.contains("no cache of larder is in"), "{}", refused.err);
     // One that is gone does not hide the others.
     fs::remove_dir_all(setup.path("pages")).unwrap();
     let left = cache(&setup, &["ls"]);
