@@ -84,6 +84,24 @@ fn tick(shelf: &DiskShelf, now: u64) {
 const SEGMENT: &str = ".segment";
 
 #[test]
+fn a_file_system_without_room_is_said_once_and_when_there_is_room_again() {
+    let site = Site::new();
+    let shelf = site.open();
+    let limits = |free_min| DiskLimits { bytes_max: Some(1 << 20), free_min, inactive: Duration::from_secs(100_000) };
+    assert!(store(&shelf, "before", "a", 1000));
+    shelf.adjust(limits(1 << 40));
+    tick(&shelf, 1001);
+    for now in 1002..1010 {
+        assert!(!store(&shelf, "meanwhile", "b", now * 20));
+    }
+    assert_eq!(site.said(), (1, 0));
+    shelf.adjust(limits(0));
+    assert!(store(&shelf, "after", "c", 30_000));
+    assert_eq!(site.said(), (1, 1));
+    assert_eq!(read(&shelf, "after", 30_000).as_deref(), Some("c"));
+}
+
+#[test]
 fn one_failed_write_costs_its_segment_and_nothing_is_said() {
     let site = Site::new();
     let shelf = site.open();

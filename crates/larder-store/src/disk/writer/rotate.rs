@@ -54,7 +54,11 @@ impl Writer {
                 Err(NoSegment::NoRoom) => {
                     // What leaves may still be on its way to somebody and give nothing back. That must not empty
                     // the shelf.
-                    if in_vain >= EVICTIONS_IN_VAIN_MAX || !self.evict_oldest(true) {
+                    if in_vain >= EVICTIONS_IN_VAIN_MAX {
+                        break None;
+                    }
+                    if !self.evict_oldest(true) {
+                        self.shared.health.complain(NO_ROOM);
                         break None;
                     }
                     in_vain += usize::from(self.shared.space.used() >= before);
@@ -211,6 +215,10 @@ impl Writer {
         }
     }
 }
+
+/// Said when there is nothing left that could make room.
+const NO_ROOM: &str = "its file system has no room for it beyond what is to stay free; pages are kept in memory only until \
+                       there is; delete something there, or lower min_free";
 
 /// As many of the oldest may leave for a new segment without giving their bytes back.
 const EVICTIONS_IN_VAIN_MAX: usize = 2;
