@@ -20,21 +20,31 @@ struct Site {
 
 impl Site {
     fn new() -> Self {
-        let world = World::new(1 << 20);
+        Self::with_bytes(1 << 20)
+    }
+
+    fn with_bytes(bytes_max: u64) -> Self {
+        let world = World::new(bytes_max);
         Self { process: world.process(), world, events: Arc::default() }
     }
 
     fn open(&self) -> DiskShelf {
+        let shelf = self.begin(&self.process);
+        shelf.flush_blocking();
+        shelf
+    }
+
+    /// Lets a process open the shelf, and does not wait for that.
+    fn begin(&self, process: &Process) -> DiskShelf {
         let events = Arc::clone(&self.events);
+        let bytes_max = Some(self.world.bytes_max);
         let options = DiskOptions {
             dir: PathBuf::from("/shelf"),
-            limits: DiskLimits { bytes_max: Some(1 << 20), free_min: 0, inactive: Duration::from_secs(100_000) },
+            limits: DiskLimits { bytes_max, free_min: 0, inactive: Duration::from_secs(INACTIVE) },
             queue_bytes: 64 << 20,
             events: Arc::new(move |event| events.lock().unwrap().push(event)),
         };
-        let shelf = DiskShelf::with_files(options, Arc::new(self.process.clone()));
-        shelf.flush_blocking();
-        shelf
+        DiskShelf::with_files(options, Arc::new(process.clone()))
     }
 
     fn fail(&self, op: Op, suffix: &'static str, errno: i32, times: u64) {
@@ -52,17 +62,20 @@ impl Site {
     }
 }
 
-fn store(shelf: &DiskShelf, key: &str, body: &'static str, now: u64) -> bool {
-    let page = Page {
+fn page(key: &str, body: impl Into<Bytes>) -> Page {
+    Page {
         key: key.as_bytes().into(),
         variant: 0,
         head: Bytes::from_static(b"head"),
-        body: PageBody::Memory(vec![Bytes::from_static(body.as_bytes())]),
+        body: PageBody::Memory(vec![body.into()]),
         expires_at: u64::MAX,
         cost_micros: 0,
         holds: None,
-    };
-    shelf.store(page, now).is_ok() && shelf.flush_blocking()
+    }
+}
+
+fn store(shelf: &DiskShelf, key: &str, body: &'static str, now: u64) -> bool {
+    shelf.store(page(key, body), now).is_ok() && shelf.flush_blocking()
 }
 
 fn read(shelf: &DiskShelf, key: &str, now: u64) -> Option<String> {
@@ -82,6 +95,8 @@ fn tick(shelf: &DiskShelf, now: u64) {
 }
 
 const SEGMENT: &str = ".segment";
+/// Seconds.
+const INACTIVE: u64 = 100_000;
 
 #[test]
 fn a_file_system_without_room_is_said_once_and_when_there_is_room_again() {
@@ -112,6 +127,116 @@ fn one_failed_write_costs_its_segment_and_nothing_is_said() {
     let seen = ["before", "lost", "after"].map(|key| read(&shelf, key, 1000));
     assert_eq!(seen, [Some("a".into()), None, Some("c".into())]);
     assert_eq!((shelf.stats().write_errors, site.said()), (1, (0, 0)));
+}
+
+#[test]
+fn a_write_that_fails_while_the_next_batch_waits_costs_both_and_nothing_later() {
+    // The slices of the page fill a batch each.
+    let site = Site::with_bytes(256 << 20);
+    let shelf = site.open();
+    assert!(store(&shelf, "before", "a", 1000) && store(&shelf, "removed", "b", 1000));
+    site.fail(Op::Write, SEGMENT, EIO, 1);
+    shelf.remove(b"removed", None, 1000);
+    let holds = Arc::new(());
+    let big = Page { holds: Some(Box::new(Arc::clone(&holds))), ..page("big", vec![7; 3 << 20]) };
+    shelf.store(big, 1000).expect("the queue takes it");
+    assert!(!shelf.flush_blocking(), "a page was lost");
+    assert_eq!(Arc::strong_count(&holds), 1);
+    assert!(shelf.flush_blocking(), "nothing was lost since");
+    assert!(store(&shelf, "after", "c", 1000));
+    let expected = [Some("a".to_owned()), None, None, Some("c".to_owned())];
+    let seen = |shelf: &DiskShelf| ["before", "removed", "big", "after"].map(|key| read(shelf, key, 1000));
+    assert_eq!(seen(&shelf), expected);
+    assert_eq!((shelf.state(), shelf.stats().write_errors), (DiskState::Serving, 1));
+    site.process.kill();
+    shelf.stop();
+    let site = Site { process: site.world.process(), ..site };
+    assert_eq!(seen(&site.open()), expected, "after a crash");
+}
+
+#[test]
+fn a_clock_that_is_set_back_takes_no_page_away() {
+    for back in [INACTIVE / 16 + 1, 10 * INACTIVE, 999_000_000] {
+        let site = Site::new();
+        let shelf = site.open();
+        tick(&shelf, 1_000_000_000);
+        for (key, now) in [("old", 1_000_000_000), ("new", 1_000_050_000)] {
+            tick(&shelf, now);
+            assert!(store(&shelf, key, "a", now));
+        }
+        let now = 1_000_050_000 - back;
+        for _ in 0..3 {
+            tick(&shelf, now);
+            // The time of a page that took long.
+            assert!(store(&shelf, "slow", "b", 1_000_000_000));
+        }
+        assert_eq!(["old", "new"].map(|key| shelf.find(key.as_bytes(), now).len()), [1, 1], "{back}");
+        // What nobody uses still goes.
+        tick(&shelf, now + INACTIVE * 5 / 4);
+        assert!(shelf.find(b"old", now + INACTIVE * 5 / 4).is_empty(), "{back}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_makes_no_wait_longer() {
+    let (before, after) = (1_000_000, 900_000);
+    let site = Site::new();
+    let shelf = site.open();
+    tick(&shelf, before);
+    for op in [Op::Allocate, Op::Write] {
+        site.fail(op, SEGMENT, ENOSPC, u64::MAX);
+    }
+    assert!(!store(&shelf, "a", "a", before));
+    site.process.heal();
+    assert!(!store(&shelf, "a", "a", before), "a full disk is left alone for a while");
+    tick(&shelf, after);
+    assert!(store(&shelf, "a", "a", after));
+    tick(&shelf, before);
+    site.fail(Op::Write, SEGMENT, EROFS, 1);
+    assert!(!store(&shelf, "b", "b", before));
+    assert_eq!(shelf.state(), DiskState::ReadOnly);
+    tick(&shelf, after);
+    assert_eq!(shelf.state(), DiskState::Serving);
+}
+
+#[test]
+fn a_folder_is_opened_when_another_lets_go_of_it_however_much_is_asked_for() {
+    let site = Site::new();
+    let first = site.open();
+    assert!(store(&first, "kept", "a", 1000));
+    let second = site.begin(&site.world.process());
+    assert!(!second.flush_blocking());
+    assert_eq!(second.state(), DiskState::Waiting);
+    first.stop();
+    // Each is a command for the writer, and the next comes at once.
+    while second.state() != DiskState::Serving {
+        tick(&second, 1000);
+    }
+    assert_eq!(read(&second, "kept", 1000), Some("a".into()));
+}
+
+#[test]
+fn a_page_remade_again_and_again_while_another_has_the_folder_clears_nothing() {
+    let site = Site::new();
+    let first = site.open();
+    for key in ["kept", "remade"] {
+        assert!(store(&first, key, "old", 1000));
+    }
+    let second = site.begin(&site.world.process());
+    assert!(!second.flush_blocking());
+    for _ in 0..100_001 {
+        assert_eq!(second.store(page("remade", "new"), 1000), Err(Skipped::Out));
+    }
+    first.stop();
+    while second.state() != DiskState::Serving {
+        std::thread::yield_now();
+    }
+    assert_eq!(["kept", "remade"].map(|key| read(&second, key, 1000)), [Some("old".into()), None]);
+    assert!(store(&second, "remade", "new", 1000));
+    second.stop();
+    let third = site.open();
+    let seen = ["kept", "remade"].map(|key| read(&third, key, 1000));
+    assert_eq!(seen, [Some("old".into()), Some("new".into())]);
 }
 
 #[test]
@@ -219,6 +344,56 @@ fn eight_failed_reads_take_the_shelf_out_until_it_can_be_opened_again() {
     assert_eq!(read(&shelf, "9", 1011), None, "removed while it was out");
     shelf.stop();
     assert_eq!(read(&site.open(), "9", 1011), None);
+}
+
+#[test]
+fn a_page_remade_while_the_shelf_is_out_does_not_come_back_old() {
+    let site = Site::new();
+    let shelf = site.open();
+    for key in ["kept", "remade", "0", "1", "2", "3", "4", "5", "6", "7"] {
+        assert!(store(&shelf, key, "old", 1000));
+    }
+    site.fail(Op::Read, SEGMENT, EIO, u64::MAX);
+    for key in ["0", "1", "2", "3", "4", "5", "6", "7"] {
+        assert_eq!(read(&shelf, key, 1000), None);
+    }
+    assert!(shelf.is_out());
+    // The writer lets go of what it knows.
+    tick(&shelf, 1000);
+    assert_eq!(shelf.store(page("remade", "new"), 1000), Err(Skipped::Out));
+    site.process.heal();
+    tick(&shelf, 1010);
+    assert_eq!(shelf.state(), DiskState::Serving);
+    let seen = |shelf: &DiskShelf| ["kept", "remade"].map(|key| read(shelf, key, 1010));
+    assert_eq!(seen(&shelf), [Some("old".into()), None]);
+    shelf.stop();
+    assert_eq!(seen(&site.open()), [Some("old".into()), None]);
+}
+
+#[test]
+fn a_page_remade_while_the_shelf_is_opened_does_not_come_back_old() {
+    let site = Site::new();
+    let shelf = site.open();
+    for key in ["kept", "refused", "taken"] {
+        assert!(store(&shelf, key, "old", 1000));
+    }
+    shelf.stop();
+    site.process.hold(Op::Open, SEGMENT);
+    let shelf = site.begin(&site.process);
+    assert_eq!(shelf.state(), DiskState::Opening);
+    assert_eq!(shelf.store(page("refused", vec![7; 1 << 20]), 1000), Err(Skipped::TooBig));
+    // One that is taken, and cannot be written after all.
+    assert_eq!(shelf.store(page("taken", "new"), 1000), Ok(()));
+    site.fail(Op::Open, SEGMENT, EIO, 1);
+    site.process.release();
+    shelf.flush_blocking();
+    assert!(shelf.is_out());
+    tick(&shelf, 1010);
+    assert_eq!(shelf.state(), DiskState::Serving);
+    let seen = |shelf: &DiskShelf| ["kept", "refused", "taken"].map(|key| read(shelf, key, 1010));
+    assert_eq!(seen(&shelf), [Some("old".into()), None, None]);
+    shelf.stop();
+    assert_eq!(seen(&site.open()), [Some("old".into()), None, None]);
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn note_miss(shared: &Shared, found: &Found, place: &Place, why: NoPage) {
         NoPage::Failed(error) => {
             shared.counters.read_errors.add(1);
             shared.drop_place(found.hash, place);
-            shared.health.read_failed(found.now, &error);
+            shared.health.read_failed(shared.units.now(), &error);
         }
     }
 }

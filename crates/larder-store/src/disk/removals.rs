@@ -13,24 +13,56 @@ pub(super) struct Removals {
     pending: Mutex<HashMap<u64, Vec<Pending>>>,
 }
 
-/// The variant, or all; and the ticket.
-type Pending = (Option<u8>, u64);
+struct Pending {
+    /// Or all.
+    variant: Option<u8>,
+    ticket: u64,
+    /// No page under its key was taken since, so that it removes all there is.
+    is_last: bool,
+}
+
+/// What came of a removal.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    /// It is to be written, and then done.
+    Ticket(u64),
+    /// One that waits already does the same.
+    Already,
+    TooMany,
+}
 
 impl Removals {
     pub(super) fn new(seed: u64) -> Self {
         Self { seed, count: AtomicUsize::new(0), next: AtomicU64::new(0), pending: Mutex::default() }
     }
 
-    /// Hides a variant of `key`, or all, until [`Removals::done`] with the ticket. `None`: too many wait.
-    pub(super) fn add(&self, key: &[u8], variant: Option<u8>) -> Option<u64> {
+    /// Hides a variant of `key`, or all, until [`Removals::done`] with the ticket.
+    ///
+    /// A page that is made anew again and again while nothing can be written takes one place.
+    pub(super) fn add(&self, key: &[u8], variant: Option<u8>) -> Added {
+        let hash = self.hash(key);
         let mut pending = self.pending.lock();
+        let is_same = |pending: &Pending| pending.is_last && (pending.variant.is_none() || pending.variant == variant);
+        if pending.get(&hash).is_some_and(|all| all.iter().any(is_same)) {
+            return Added::Already;
+        }
         if self.count.load(Ordering::Relaxed) >= PENDING_MAX {
-            return None;
+            return Added::TooMany;
         }
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
-        pending.entry(self.hash(key)).or_default().push((variant, ticket));
+        pending.entry(hash).or_default().push(Pending { variant, ticket, is_last: true });
         self.count.fetch_add(1, Ordering::Release);
-        Some(ticket)
+        Added::Ticket(ticket)
+    }
+
+    /// A page was taken to be written, under the key of this hash: what is removed from now on is removed behind it.
+    pub(super) fn taken(&self, hash: u64) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        if let Some(all) = self.pending.lock().get_mut(&hash) {
+            all.iter_mut().for_each(|pending| pending.is_last = false);
+        }
     }
 
     /// A tombstone is written, or what it was for is gone.
@@ -39,7 +71,7 @@ impl Removals {
         let mut pending = self.pending.lock();
         let Some(tickets) = pending.get_mut(&hash) else { return };
         let before = tickets.len();
-        tickets.retain(|(_, pending)| *pending != ticket);
+        tickets.retain(|pending| pending.ticket != ticket);
         self.count.fetch_sub(before - tickets.len(), Ordering::Relaxed);
         if tickets.is_empty() {
             pending.remove(&hash);
@@ -55,12 +87,12 @@ impl Removals {
         Hidden(
             pending
                 .get(&self.hash(key))
-                .map(|all| all.iter().map(|(variant, _)| *variant).collect())
+                .map(|all| all.iter().map(|pending| pending.variant).collect())
                 .unwrap_or_default(),
         )
     }
 
-    fn hash(&self, key: &[u8]) -> u64 {
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
         xxhash_rust::xxh3::xxh3_64_with_seed(key, self.seed)
     }
 }
@@ -81,11 +113,18 @@ const PENDING_MAX: usize = 100_000;
 mod tests {
     use super::*;
 
+    fn add(removals: &Removals, key: &[u8], variant: Option<u8>) -> u64 {
+        match removals.add(key, variant) {
+            Added::Ticket(ticket) => ticket,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn a_removed_variant_is_hidden_until_each_of_its_tombstones_is_written() {
         let removals = Removals::new(1);
-        let one = removals.add(b"a", Some(1)).expect("there is room");
-        let all = removals.add(b"a", None).expect("there is room");
+        let one = add(&removals, b"a", Some(1));
+        let all = add(&removals, b"a", None);
         let hides = |key: &[u8], variant| removals.hidden(key).hides(variant);
         assert_eq!((hides(b"a", 1), hides(b"a", 2), hides(b"b", 1)), (true, true, false));
         removals.done(b"a", all);
@@ -96,11 +135,30 @@ mod tests {
     }
 
     #[test]
+    fn the_same_again_takes_no_place_unless_a_page_was_taken_in_between() {
+        let removals = Removals::new(1);
+        let one = add(&removals, b"a", Some(1));
+        assert_eq!(removals.add(b"a", Some(1)), Added::Already);
+        let (_, other) = (add(&removals, b"a", Some(2)), add(&removals, b"b", Some(1)));
+        add(&removals, b"a", None);
+        assert_eq!(removals.add(b"a", Some(3)), Added::Already, "all are removed");
+        removals.taken(removals.hash(b"a"));
+        let again = add(&removals, b"a", Some(1));
+        removals.done(b"a", one);
+        assert_eq!(removals.add(b"a", Some(1)), Added::Already);
+        assert_eq!(removals.add(b"b", Some(1)), Added::Already);
+        removals.done(b"a", again);
+        removals.done(b"b", other);
+        add(&removals, b"a", Some(1));
+        add(&removals, b"b", Some(1));
+    }
+
+    #[test]
     fn there_is_a_bound() {
         let removals = Removals::new(1);
-        for _ in 0..PENDING_MAX {
-            removals.add(b"a", None);
+        for number in 0..PENDING_MAX {
+            add(&removals, &number.to_le_bytes(), None);
         }
-        assert_eq!(removals.add(b"a", None), None);
+        assert_eq!(removals.add(b"a", None), Added::TooMany);
     }
 }

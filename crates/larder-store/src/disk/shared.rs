@@ -13,7 +13,7 @@ use super::health::{DiskState, Health};
 use super::index::{Index, Slot};
 use super::queue::{Command, Queue, Removal};
 use super::readers::Readers;
-use super::removals::Removals;
+use super::removals::{Added, Removals};
 use super::segment::{Live, Segment};
 use super::space::{DiskLimits, Space};
 use super::stats::Counters;
@@ -94,16 +94,18 @@ impl Shared {
     pub(super) fn remove(&self, key: &[u8], variant: Option<u8>, now: u64) -> usize {
         self.units.tell(now);
         // Hidden first: what is put into the index from now on, of older pages, is hidden too.
-        let Some(ticket) = self.removals.add(key, variant) else {
-            // One that is due already is enough while nothing is stored.
-            if self.health.writes() || self.clears.load(Ordering::Acquire) == 0 {
-                self.clear();
-            }
-            return self.index.remove(self.hash(key), variant);
-        };
+        let added = self.removals.add(key, variant);
         let removed = self.index.remove(self.hash(key), variant);
-        self.counters.removed.add(removed as u64);
-        self.queue.push(Command::Remove(Removal { key: key.into(), variant, now, ticket }));
+        match added {
+            Added::Ticket(ticket) => {
+                self.counters.removed.add(removed as u64);
+                self.queue.push(Command::Remove(Removal { key: key.into(), variant, now, ticket }));
+            }
+            Added::Already => self.counters.removed.add(removed as u64),
+            // One that is due already is enough while nothing is stored.
+            Added::TooMany if self.health.writes() || self.clears.load(Ordering::Acquire) == 0 => self.clear(),
+            Added::TooMany => {}
+        }
         removed
     }
 
@@ -118,10 +120,16 @@ impl Shared {
 
     /// A page is not stored: an older one under its key is out of date all the same, and goes.
     pub(super) fn not_stored(&self, key: &[u8], variant: u8, now: u64) {
-        // What another process has there is known when it lets go of it, and is out of date then too.
-        let is_unknown = self.health.state() == DiskState::Waiting;
-        if is_unknown || self.index.get(self.hash(key), variant).is_some() {
+        if self.is_unknown() || self.index.get(self.hash(key), variant).is_some() {
             self.remove(key, Some(variant), now);
+        }
+    }
+
+    /// Whether there may be pages that are not in the index: those are out of date too when they come to it.
+    pub(super) fn is_unknown(&self) -> bool {
+        match self.health.state() {
+            DiskState::Opening | DiskState::Waiting | DiskState::Out => true,
+            DiskState::Serving | DiskState::ReadOnly | DiskState::Stopped => false,
         }
     }
 

@@ -178,7 +178,7 @@ impl DiskShelf {
         let shared = self.shared();
         *shared.limits.lock() = limits;
         shared.units.adjust(limits.inactive);
-        self.tick(shared.units.now());
+        self.wake();
     }
 
     /// Where the pages under `key` may lie, newest first, up to 64. Counts as a use. Memory only, no waiting.
@@ -222,7 +222,7 @@ impl DiskShelf {
     /// Takes a page to be written. Never waits; it can be found when it is written.
     ///
     /// What is on the shelf under the same key and variant is found until then. If the page is not stored, now or
-    /// later, the older one is removed: it is out of date.
+    /// later, the older one is removed: it is out of date. `now` is what is noted as the time when it was stored.
     pub fn store(&self, page: Page, now: u64) -> Result<(), Skipped> {
         let shared = self.shared();
         shared.units.tell(now);
@@ -239,14 +239,17 @@ impl DiskShelf {
             return Err(Skipped::TooBig);
         }
         let bytes = usize::try_from(page.body.fresh_bytes() + labels).unwrap_or(usize::MAX);
+        let key = shared.removals.hash(&page.key);
         let command = Command::Store { page: Box::new(page), now };
-        self.add(command, bytes.saturating_add(COMMAND_BYTES)).map_err(|command| {
+        if let Err(refused) = self.add(command, bytes.saturating_add(COMMAND_BYTES)) {
             self.count_skipped();
-            if let Command::Store { page, now } = command {
+            if let Command::Store { page, now } = refused {
                 shared.not_stored(&page.key, page.variant, now);
             }
-            Skipped::QueueFull
-        })
+            return Err(Skipped::QueueFull);
+        }
+        shared.removals.taken(key);
+        Ok(())
     }
 
     /// Takes a part of a body that is still growing, of up to [`DiskShelf::slice_bytes`]; `done` is told where it is
@@ -316,9 +319,15 @@ impl DiskShelf {
     }
 
     /// Lets the shelf look after itself. To be called each second or so; never waits.
+    ///
+    /// From then on this `now` is the time for ages and waits, and no other call's: that may be of a page that took long.
     pub fn tick(&self, now: u64) {
+        self.shared().units.tick(now);
+        self.wake();
+    }
+
+    fn wake(&self) {
         let shared = self.shared();
-        shared.units.tell(now);
         if !shared.is_ticking.swap(true, Ordering::Relaxed) {
             shared.queue.push(Command::Tick);
         }

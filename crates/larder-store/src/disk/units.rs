@@ -1,35 +1,63 @@
 //! The time as a shelf knows it: what it was last told, and in the coarse units of the index.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::index::UNIT_MASK;
 
 /// The last `now`, and the units in which the index notes the last use of a page.
+///
+/// Units count the time that passed. A clock that is set back takes nothing back of it, whether it was wrong before or
+/// is now: what was noted before would else lie in the time to come, and nothing would age until that is reached.
 pub(super) struct Units {
     now: AtomicU64,
     /// The time of unit 0; `UNSET` until a first `now` is told.
     base: AtomicI64,
     /// Seconds in a unit.
     step: AtomicU64,
+    /// The time was told by [`Units::tick`], which is where it comes from since.
+    has_ticked: AtomicBool,
 }
 
 impl Units {
     pub(super) fn new(inactive: Duration) -> Self {
-        Self { now: AtomicU64::new(0), base: AtomicI64::new(UNSET), step: AtomicU64::new(step_of(inactive)) }
+        Self {
+            now: AtomicU64::new(0),
+            base: AtomicI64::new(UNSET),
+            step: AtomicU64::new(step_of(inactive)),
+            has_ticked: AtomicBool::new(false),
+        }
     }
 
-    /// Notes `now` and gives the unit it is in.
+    /// Gives the unit it is in, and notes `now` as long as nobody ticks. It may be the time of a page that took long, or
+    /// of before the clock was set back.
     pub(super) fn tell(&self, now: u64) -> u16 {
-        // Read first: most callers tell the second that is known, and a line that is only read is shared.
-        if self.now.load(Ordering::Relaxed) != now {
-            self.now.store(now, Ordering::Relaxed);
+        if !self.has_ticked.load(Ordering::Relaxed) {
+            self.advance(now);
+        }
+        self.unit()
+    }
+
+    /// Notes `now`, which the clock says at this moment.
+    pub(super) fn tick(&self, now: u64) {
+        self.has_ticked.store(true, Ordering::Relaxed);
+        let back = self.now().saturating_sub(now);
+        if back <= TICKS_APART_MAX || self.base.load(Ordering::Relaxed) == UNSET {
+            return self.advance(now);
+        }
+        // In this order: who looks in between sees the time of some uses to come, and takes them for just now.
+        self.now.store(now, Ordering::Relaxed);
+        self.base.fetch_sub(back as i64, Ordering::Relaxed);
+    }
+
+    fn advance(&self, now: u64) {
+        if self.now.load(Ordering::Relaxed) < now {
+            self.now.fetch_max(now, Ordering::Relaxed);
         }
         if self.base.load(Ordering::Relaxed) == UNSET {
             let first = now.min(i64::MAX as u64) as i64;
             let _ = self.base.compare_exchange(UNSET, first, Ordering::Relaxed, Ordering::Relaxed);
         }
-        self.unit()
     }
 
     /// The last `now` told, or 0.
@@ -44,7 +72,9 @@ impl Units {
 
     /// Whether what was last used in `used_at` has been unused for the whole time.
     pub(super) fn is_inactive(&self, used_at: u16) -> bool {
-        self.unit().wrapping_sub(used_at) & UNIT_MASK > UNITS_INACTIVE
+        let age = self.unit().wrapping_sub(used_at) & UNIT_MASK;
+        // More than half of all units: used a moment after the unit that is known here.
+        age > UNITS_INACTIVE && age <= UNIT_MASK / 2
     }
 
     /// Changes the length of a unit. The current one keeps its number, so ages in units stay.
@@ -68,6 +98,12 @@ impl Units {
     }
 }
 
+/// Whether `seconds` have passed since `since`. One that is yet to come was noted before the clock was set back: then
+/// nobody knows, and who waits has waited long enough.
+pub(super) fn have_passed(seconds: u64, since: u64, now: u64) -> bool {
+    now < since || now - since >= seconds
+}
+
 fn step_of(inactive: Duration) -> u64 {
     inactive.as_secs().div_ceil(u64::from(UNITS_INACTIVE)).max(1)
 }
@@ -75,6 +111,8 @@ fn step_of(inactive: Duration) -> u64 {
 /// Unused for more units than this is unused for the whole time, wherever in its unit the last use was.
 const UNITS_INACTIVE: u16 = 16;
 const UNSET: i64 = i64::MIN;
+/// As many seconds may be between what two threads tell at once.
+const TICKS_APART_MAX: u64 = 5;
 
 #[cfg(test)]
 mod tests {
@@ -104,5 +142,48 @@ mod tests {
         assert!(!units.is_inactive(used_at));
         units.tell(1094);
         assert!(units.is_inactive(used_at));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_nothing_older_and_stops_no_age() {
+        for back in [6, 101, 500, 3600, 1_000_000, 4_999_000] {
+            let units = Units::new(Duration::from_secs(1600));
+            units.tick(5_000_000);
+            let first = units.tell(5_000_000);
+            units.tick(5_000_800);
+            let last = units.tell(5_000_800);
+            let now = 5_000_800 - back;
+            units.tick(now);
+            assert!(!units.is_inactive(first) && !units.is_inactive(last), "{back}");
+            // A request of before.
+            assert_eq!(units.tell(5_000_800), last, "{back}");
+            units.tick(now + 801);
+            assert!(!units.is_inactive(first), "{back}");
+            units.tick(now + 900);
+            assert!(units.is_inactive(first) && !units.is_inactive(last), "{back}");
+            units.tick(now + 1700);
+            assert!(units.is_inactive(last), "{back}");
+        }
+    }
+
+    #[test]
+    fn threads_that_tell_a_second_apart_make_nothing_older() {
+        let units = Units::new(Duration::from_secs(16));
+        let used_at = units.tell(1000);
+        for now in 1001..1016 {
+            units.tick(now);
+            units.tick(now - 1);
+        }
+        assert!(!units.is_inactive(used_at));
+        assert_eq!(units.now(), 1015);
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_clock_is_set_back() {
+        for (since, now, expected) in
+            [(1000, 1000, false), (1000, 1009, false), (1000, 1010, true), (1000, 999, true), (u64::MAX, 0, true)]
+        {
+            assert_eq!(have_passed(10, since, now), expected, "{since} {now}");
+        }
     }
 }

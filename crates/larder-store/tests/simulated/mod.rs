@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 
 use larder_store::{DiskRoom, Files, Listed, OpenFile};
 
@@ -96,6 +96,9 @@ struct ProcessState {
     /// The operation at which it dies; before that it is done in part when it is a write.
     kill_at: AtomicU64,
     rules: Mutex<Vec<Rule>>,
+    /// What waits until it is let go on, for paths that end so.
+    held: Mutex<Option<(Op, &'static str)>>,
+    released: Condvar,
 }
 
 /// Makes some operations fail.
@@ -142,6 +145,8 @@ impl World {
                 ops: AtomicU64::new(0),
                 kill_at: AtomicU64::new(u64::MAX),
                 rules: Mutex::default(),
+                held: Mutex::default(),
+                released: Condvar::new(),
             }),
         }
     }
@@ -255,8 +260,23 @@ impl Process {
         self.state.rules.lock().unwrap().clear();
     }
 
+    /// Operations of this kind wait from now on, on paths that end so.
+    pub fn hold(&self, op: Op, suffix: &'static str) {
+        *self.state.held.lock().unwrap() = Some((op, suffix));
+    }
+
+    /// They go on.
+    pub fn release(&self) {
+        *self.state.held.lock().unwrap() = None;
+        self.state.released.notify_all();
+    }
+
     /// Counts an operation, and says whether it is done. `Err` with true: it is a write that is done in part.
     fn step(&self, op: Op, path: &Path) -> Result<(), (io::Error, bool)> {
+        let is_held = |held: &mut Option<(Op, &str)>| {
+            held.is_some_and(|(held, suffix)| held == op && path.to_string_lossy().ends_with(suffix))
+        };
+        drop(self.state.released.wait_while(self.state.held.lock().unwrap(), is_held).unwrap());
         let dead = || io::Error::from_raw_os_error(EIO);
         if self.is_dead() {
             return Err((dead(), false));

@@ -15,6 +15,7 @@ use crate::disk::read::{RecordBody, Wait, gather, read_record};
 use crate::disk::record::{HEADER_BYTES, Kind, aligned};
 use crate::disk::segment::Segment;
 use crate::disk::shelf::{Page, PageBody};
+use crate::disk::units::have_passed;
 
 impl Writer {
     /// Evicts the oldest segment that is sealed. False when there is none.
@@ -206,7 +207,7 @@ impl Writer {
     fn look_closer(&mut self, all: &[Arc<Segment>]) {
         let now = self.shared.units.now();
         let inactive = self.shared.limits().inactive.as_secs();
-        let is_old = |segment: &&Arc<Segment>| segment.made_at().saturating_add(inactive) <= now;
+        let is_old = |segment: &&Arc<Segment>| have_passed(inactive, segment.made_at(), now);
         let next = all.iter().filter(is_old).find(|segment| segment.sequence >= self.next_look);
         let Some(segment) = next.filter(|segment| !self.is_open(segment)) else {
             self.next_look = 0;

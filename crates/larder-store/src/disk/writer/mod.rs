@@ -22,7 +22,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::background;
 
@@ -31,6 +31,7 @@ use super::health::DiskState;
 use super::queue::{Ack, Command, Next, Removal};
 use super::shared::Shared;
 use super::shelf::Page;
+use super::units::have_passed;
 use buffer::AlignedBuffer;
 use pack::{Batch, InFlight};
 use rotate::OpenSegment;
@@ -171,9 +172,17 @@ impl Writer {
 
     fn run(mut self) {
         self.open_shelf();
+        let mut tried_at = Instant::now();
         loop {
             let patience = if self.shared.health.state() == DiskState::Waiting {
-                Some(LOCK_RETRY)
+                // Counted from the last try: commands come all the time.
+                let left = (tried_at + LOCK_RETRY).saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    self.open_shelf();
+                    tried_at = Instant::now();
+                    continue;
+                }
+                Some(left)
             } else if !self.batch.is_empty() && self.in_flight.is_none() {
                 Some(LINGER)
             } else {
@@ -181,7 +190,6 @@ impl Writer {
             };
             match self.shared.queue.next(patience) {
                 Next::Written(written) => self.settle(written),
-                Next::Timeout if self.shared.health.state() == DiskState::Waiting => self.open_shelf(),
                 Next::Timeout => self.submit(),
                 Next::Command(Command::Stop(ack)) => return self.stop(ack),
                 Next::Command(command) => self.obey(command),
@@ -288,11 +296,11 @@ impl Writer {
     fn tick(&mut self) {
         let now = self.shared.units.now();
         match self.shared.health.state() {
-            DiskState::Out if now >= self.shared.health.since().saturating_add(PROBE_SECONDS) => {
+            DiskState::Out if have_passed(PROBE_SECONDS, self.shared.health.since(), now) => {
                 self.shared.health.set_since(now);
                 self.open_shelf();
             }
-            DiskState::ReadOnly if now >= self.shared.health.since().saturating_add(PROBE_SECONDS) => {
+            DiskState::ReadOnly if have_passed(PROBE_SECONDS, self.shared.health.since(), now) => {
                 self.shared.health.set_since(now);
                 self.probe_writing();
             }
@@ -300,7 +308,7 @@ impl Writer {
                 self.write_owed();
                 // A page now and then would else put off the write of those before it.
                 self.submit();
-                if self.unsynced_since.is_some_and(|since| now >= since.saturating_add(SYNC_SECONDS)) {
+                if self.unsynced_since.is_some_and(|since| have_passed(SYNC_SECONDS, since, now)) {
                     self.await_write();
                     self.sync();
                 }

@@ -14,6 +14,7 @@ use crate::disk::footer::{BLOCK, Row};
 use crate::disk::index::Slot;
 use crate::disk::queue::{Removal, SliceDone};
 use crate::disk::record::{HEADER_BYTES, Header, Kind, Span, aligned, encode_spans, sequence_of};
+use crate::disk::removals::Added;
 use crate::disk::segment::Segment;
 use crate::disk::shelf::{LABEL_SHARE, Page, PageBody, read_exact_at};
 
@@ -393,15 +394,16 @@ impl Writer {
     fn not_stored(&mut self, key: Box<[u8]>, variant: u8) {
         self.is_any_lost = true;
         let shared = &self.shared;
-        if shared.index.remove(shared.hash(&key), Some(variant)) == 0 {
+        if shared.index.remove(shared.hash(&key), Some(variant)) == 0 && !shared.is_unknown() {
             return;
         }
         match shared.removals.add(&key, Some(variant)) {
-            Some(ticket) => {
+            Added::Ticket(ticket) => {
                 let now = shared.units.now();
                 self.owed.push(Removal { key, variant: Some(variant), now, ticket });
             }
-            None => shared.clear(),
+            Added::Already => {}
+            Added::TooMany => shared.clear(),
         }
     }
 
@@ -417,12 +419,13 @@ impl Writer {
             return;
         }
         self.await_write();
-        // The one before may have failed, and this one with it.
-        let (Some(open), Some(spare)) = (self.open.as_mut(), self.spare.take()) else { return };
+        // The one before may have failed, and this one with it. Nobody may be left waiting for what was in it.
+        let Some(open) = &self.open else { return self.lose_batch() };
         if self.batch.is_empty() {
-            self.spare = Some(spare);
             return;
         }
+        // Taken last: without it nothing would ever be written again.
+        let spare = self.spare.take().unwrap_or_else(|| AlignedBuffer::new(self.batch.buffer.len()));
         let len = self.batch.fill.next_multiple_of(BLOCK);
         self.batch.buffer.bytes_mut()[self.batch.fill..len].fill(0);
         let buffer = std::mem::replace(&mut self.batch.buffer, spare);

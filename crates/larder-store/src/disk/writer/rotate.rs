@@ -33,7 +33,9 @@ impl Writer {
     pub(super) fn rotate(&mut self) -> Result<(), Lost> {
         self.await_write();
         let now = self.shared.units.now();
-        if !self.may_write() || now < self.full_until {
+        // One further ahead than the wait was noted before the clock was set back.
+        let is_waiting = self.full_until > now && self.full_until - now <= FULL_SECONDS;
+        if !self.may_write() || is_waiting {
             return Err(Lost);
         }
         let Some(bytes) = self.settle_segment_bytes() else { return Err(Lost) };
