@@ -183,7 +183,7 @@ fn free_min(path: &CachePath) -> u64 {
 fn open(path: &CachePath, memory: &Memory, log: &MainLog, owners: &Owners) -> DiskShelf {
     let (log, owners, folder) = (log.clone(), Arc::clone(owners), path.path.clone());
     let events = move |event: DiskEvent| {
-        if matches!(event, DiskEvent::Cleared { .. }) {
+        if matches!(event, DiskEvent::Clearing { .. } | DiskEvent::Cleared { .. }) {
             clear_memory(&owners, &folder);
         }
         log.write(level(&event), event);

@@ -353,6 +353,8 @@ fn a_clear_takes_everything_also_when_a_file_asks_for_it() {
         } else {
             std::fs::write(site.dir.path().join("larder.clear"), "").expect("it is written");
             shelf.tick(1001);
+            // The clear that it asks for comes after what waits.
+            assert!(shelf.flush_blocking());
         }
         assert!(shelf.flush_blocking());
         assert!(shelf.find(b"key", 1000).is_empty());
@@ -545,6 +547,49 @@ fn deleted_segments_and_a_deleted_folder_break_nothing() {
     shelf.store(page("key", 0, "body"), 1030).expect("there is room");
     assert!(shelf.flush_blocking());
     assert_eq!(read(&shelf, "key", 1030).len(), 1);
+}
+
+#[test]
+fn pages_of_segments_that_were_deleted_are_misses_from_the_next_look_on() {
+    let site = Site::new(MB);
+    let shelf = site.open();
+    let store_all = |from: u64| {
+        for number in from..from + 10 {
+            shelf.store(page(&format!("key {number}"), 0, bytes(20_000, number)), 1000).expect("the queue is long");
+        }
+        assert!(shelf.flush_blocking());
+    };
+    let count = |shelf: &DiskShelf| {
+        (0..20).filter(|number| !shelf.find(format!("key {number}").as_bytes(), 1000).is_empty()).count()
+    };
+    store_all(0);
+    shelf.tick(1000);
+    assert!(shelf.flush_blocking());
+    assert_eq!(count(&shelf), 10);
+    let mut segments: Vec<_> = std::fs::read_dir(site.dir.path())
+        .expect("the folder is there")
+        .map(|entry| entry.expect("it can be listed").path())
+        .filter(|path| path.extension().is_some_and(|end| end == "segment"))
+        .collect();
+    segments.sort();
+    assert!(segments.len() > 1);
+    // Also that which is being written.
+    for path in &segments[1..] {
+        std::fs::remove_file(path).expect("it is removed");
+    }
+    shelf.tick(1059);
+    assert!(shelf.flush_blocking());
+    assert_eq!(count(&shelf), 10, "it is too soon to look");
+    shelf.tick(1060);
+    assert!(shelf.flush_blocking());
+    let left = count(&shelf);
+    assert!((1..10).contains(&left), "{left} are in the segment that is there");
+    assert_eq!(shelf.stats().segments, 1);
+    // What is stored from then on has a name again.
+    store_all(10);
+    assert_eq!(count(&shelf), left + 10);
+    shelf.stop();
+    assert_eq!(count(&site.open()), left + 10);
 }
 
 #[test]

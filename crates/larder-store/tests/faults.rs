@@ -1,9 +1,10 @@
-//! Disks that fail: the shelf degrades, says so once, and works again when the disk does.
+//! Disks that fail: the shelf degrades, says so once, and works again when the disk does. And what was removed, or is to
+//! be cleared, while a shelf cannot write that down at once.
 
 mod simulated;
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -37,14 +38,28 @@ impl Site {
     /// Lets a process open the shelf, and does not wait for that.
     fn begin(&self, process: &Process) -> DiskShelf {
         let events = Arc::clone(&self.events);
+        self.open_telling(process, move |event| events.lock().unwrap().push(event))
+    }
+
+    /// The same, with what it says told to another.
+    fn open_telling(&self, process: &Process, told: impl Fn(DiskEvent) + Send + Sync + 'static) -> DiskShelf {
         let bytes_max = Some(self.world.bytes_max);
         let options = DiskOptions {
             dir: PathBuf::from("/shelf"),
             limits: DiskLimits { bytes_max, free_min: 0, inactive: Duration::from_secs(INACTIVE) },
             queue_bytes: 64 << 20,
-            events: Arc::new(move |event| events.lock().unwrap().push(event)),
+            events: Arc::new(told),
         };
         DiskShelf::with_files(options, Arc::new(process.clone()))
+    }
+
+    /// The same disk for another process.
+    fn another(&self) -> Self {
+        Self { world: Arc::clone(&self.world), process: self.world.process(), events: Arc::default() }
+    }
+
+    fn is_clear_asked(&self) -> bool {
+        self.world.names().iter().any(|name| name == Path::new(CLEAR_FILE))
     }
 
     fn fail(&self, op: Op, suffix: &'static str, errno: i32, times: u64) {
@@ -94,7 +109,11 @@ fn tick(shelf: &DiskShelf, now: u64) {
     shelf.flush_blocking();
 }
 
+/// Something done to a shelf.
+type Deed = fn(&DiskShelf);
+
 const SEGMENT: &str = ".segment";
+const CLEAR_FILE: &str = "/shelf/larder.clear";
 /// Seconds.
 const INACTIVE: u64 = 100_000;
 
@@ -394,6 +413,140 @@ fn a_page_remade_while_the_shelf_is_opened_does_not_come_back_old() {
     assert_eq!(seen(&shelf), [Some("old".into()), None, None]);
     shelf.stop();
     assert_eq!(seen(&site.open()), [Some("old".into()), None, None]);
+}
+
+#[test]
+fn what_is_removed_while_the_shelf_is_out_holds_after_a_stop_and_after_a_crash() {
+    let removals: [(&str, Deed); 4] = [
+        ("a page", |shelf| assert_eq!(shelf.remove(b"9", None, 1000), 0)),
+        ("a beginning", |shelf| shelf.ban(b"9", 1000)),
+        ("everything", DiskShelf::clear),
+        ("nothing", |_| {}),
+    ];
+    for (what, remove) in removals {
+        for (is_killed, is_create_failing) in [(false, false), (true, false), (false, true)] {
+            let site = Site::new();
+            let shelf = site.open();
+            assert!(store(&shelf, "9", "a", 1000));
+            site.fail(Op::Read, SEGMENT, EIO, u64::MAX);
+            while !shelf.is_out() {
+                shelf.flush_blocking();
+                assert!(store(&shelf, "other", "b", 1000));
+                assert_eq!(read(&shelf, "other", 1000), None);
+            }
+            shelf.flush_blocking();
+            if is_create_failing {
+                site.fail(Op::Create, "removals-lost", EIO, u64::MAX);
+            }
+            remove(&shelf);
+            shelf.flush_blocking();
+            assert!(shelf.is_out());
+            site.process.heal();
+            if is_killed {
+                site.process.kill();
+            }
+            shelf.stop();
+            let site = site.another();
+            let shelf = site.open();
+            let expected = (what == "nothing").then(|| "a".to_owned());
+            assert_eq!(read(&shelf, "9", 1000), expected, "{what}, {is_killed}, {is_create_failing}");
+            // And only what was there then.
+            assert!(store(&shelf, "9", "c", 1000));
+            shelf.stop();
+            assert_eq!(read(&site.open(), "9", 1000), Some("c".into()));
+        }
+    }
+}
+
+#[test]
+fn what_a_process_before_could_not_remove_is_gone_though_this_one_has_removals_of_its_own() {
+    let site = Site::new();
+    let shelf = site.open();
+    assert!(store(&shelf, "page", "a", 1000));
+    shelf.stop();
+    site.world.put(Path::new("/shelf/larder.removals-lost"), b"");
+    site.fail(Op::Read, "larder.shelf", EIO, u64::MAX);
+    let shelf = site.open();
+    assert!(shelf.is_out());
+    shelf.remove(b"other", None, 1000);
+    shelf.flush_blocking();
+    site.process.heal();
+    tick(&shelf, 1011);
+    assert_eq!((shelf.state(), read(&shelf, "page", 1011)), (DiskState::Serving, None));
+}
+
+#[test]
+fn what_is_purged_at_a_process_that_ends_waiting_clears_the_folder() {
+    let purges: [(&str, Deed, bool); 4] = [
+        ("a page", |shelf| assert_eq!(shelf.remove(b"/old", None, 1000), 0), true),
+        ("a beginning", |shelf| shelf.ban(b"/", 1000), true),
+        ("everything", DiskShelf::clear, true),
+        ("nothing", |_| {}, false),
+    ];
+    for (what, purge, is_cleared) in purges {
+        for has_holder in [true, false] {
+            let site = Site::new();
+            let first = site.open();
+            assert!(store(&first, "/old", "old", 1000));
+            let second = site.another().open();
+            assert_eq!(second.state(), DiskState::Waiting);
+            // What it made anew itself goes with it, and is no reason.
+            assert_eq!(second.store(page("/old", "new"), 1000), Err(Skipped::Out));
+            purge(&second);
+            second.stop();
+            assert_eq!(site.is_clear_asked(), is_cleared, "{what}");
+            let shelf = if has_holder {
+                tick(&first, 1001);
+                // Comes after what the tick asks for.
+                first.flush_blocking();
+                first
+            } else {
+                first.stop();
+                site.open()
+            };
+            assert_eq!(read(&shelf, "/old", 1001).is_none(), is_cleared, "{what}, {has_holder}");
+            assert!(!site.is_clear_asked());
+        }
+    }
+}
+
+#[test]
+fn a_clear_that_a_file_asks_for_takes_what_waits_to_be_written_too() {
+    let site = Site::new();
+    let ((told, opened), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel::<()>());
+    let (events, may_go_on) = (Arc::clone(&site.events), Mutex::new(may_go_on));
+    let shelf = site.open_telling(&site.process, move |event| {
+        if matches!(event, DiskEvent::Opened { .. }) {
+            told.send(()).expect("the test waits for it");
+            may_go_on.lock().unwrap().recv().expect("the test sends it");
+        }
+        events.lock().unwrap().push(event);
+    });
+    opened.recv().expect("it says that it is open");
+    // What is asked for now waits until its thread goes on: the tick, and behind it pages.
+    site.world.put(Path::new(CLEAR_FILE), b"");
+    shelf.tick(1001);
+    for key in ["a", "b", "c"] {
+        shelf.store(page(key, "old"), 1001).expect("there is room");
+    }
+    go_on.send(()).expect("it waits for that");
+    // The first was asked for before the clear, which the tick puts at the end; the second after it.
+    for _ in 0..2 {
+        assert!(shelf.flush_blocking());
+    }
+    assert!(!site.is_clear_asked());
+    assert!(["a", "b", "c"].iter().all(|key| shelf.find(key.as_bytes(), 1001).is_empty()));
+    assert_eq!((shelf.stats().written, shelf.stats().segments), (0, 0), "nothing is written in vain");
+    let events = std::mem::take(&mut *site.events.lock().unwrap());
+    assert!(
+        matches!(&events[..], [DiskEvent::Opened { .. }, DiskEvent::Clearing { .. }, DiskEvent::Cleared { .. }]),
+        "{events:?}"
+    );
+    // What comes after it stays.
+    assert!(store(&shelf, "new", "new", 1001));
+    shelf.stop();
+    let shelf = site.open();
+    assert_eq!((shelf.stats().objects, read(&shelf, "new", 1001)), (1, Some("new".into())));
 }
 
 #[test]

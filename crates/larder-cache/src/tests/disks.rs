@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf};
+use larder_store::{CLEAR_FILE, DiskEvent, DiskLimits, DiskOptions, DiskShelf};
 use parking_lot::Mutex;
 
 use super::*;
 
-/// A shelf, opened in a folder. Its thread can be held up at the end of a clear.
+/// A shelf, opened in a folder. Its thread can be held up at the end of a clear, and before one that a file asks for.
 struct Disk {
     shelf: DiskShelf,
-    /// Sent by a shelf that has cleared itself, which waits for an answer.
+    /// Sent by a shelf that has cleared itself, or is about to, which waits for an answer.
     cleared: Receiver<()>,
     go_on: Sender<()>,
 }
@@ -28,7 +28,7 @@ fn open_with(folder: &Path, queue_bytes: usize) -> Disk {
         DiskEvent::Opened { .. } => {
             let _ = told.send(());
         }
-        DiskEvent::Cleared { .. } => {
+        DiskEvent::Clearing { .. } | DiskEvent::Cleared { .. } => {
             let _ = at_clear.send(());
             let _ = may_go_on.lock().recv();
         }
@@ -468,6 +468,38 @@ fn what_is_cleared_is_not_found_and_what_was_under_way_is_not_stored() {
         }
     }
     assert_eq!(worker.zone.stats().entries, 2, "those that were asked for just now");
+}
+
+#[test]
+fn what_was_under_way_when_a_file_asked_for_a_clear_is_not_stored_either() {
+    let folder = folder();
+    let disk = open(folder.path());
+    let mut worker = on(&disk);
+    worker.store(b"a", "one", 0);
+    let mut permit = worker.permit(b"b", &Rules::default(), 0);
+    let (mut writer, body) = worker.zone.body(b"b", None, None);
+    permit.begin(page(body, 0));
+    std::fs::write(folder.path().join(CLEAR_FILE), "").expect("it is written");
+    disk.shelf.tick(1);
+    disk.cleared.recv().expect("it is about to clear itself");
+    assert!(disk.shelf.find(b"a", 1).is_empty());
+    worker.zone.clear_memory();
+    disk.go_on.send(()).expect("it waits for that");
+    disk.cleared.recv().expect("it clears itself");
+    // Behind the clear in the queue.
+    writer.append(Bytes::from_static(b"late")).expect("somebody may want it");
+    writer.finish();
+    permit.complete();
+    worker.zone.clear_memory();
+    assert!(folder.path().join(CLEAR_FILE).exists(), "who waits for that is told last");
+    disk.go_on.send(()).expect("it waits for that");
+    assert!(disk.shelf.flush_blocking());
+    assert!(!folder.path().join(CLEAR_FILE).exists());
+    for mut worker in [Worker::new(&worker.zone), on(&disk)] {
+        for key in [&b"a"[..], b"b"] {
+            assert_eq!(told(&worker.ask(key, &Rules::default(), 1)), "miss");
+        }
+    }
 }
 
 #[test]

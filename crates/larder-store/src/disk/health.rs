@@ -69,6 +69,11 @@ pub enum DiskEvent {
         /// The folder.
         dir: PathBuf,
     },
+    /// Its folder says that everything is to be removed: nothing that was stored before is found on it any more.
+    Clearing {
+        /// The folder.
+        dir: PathBuf,
+    },
     /// Everything was removed, as was asked for.
     Cleared {
         /// The folder.
@@ -85,6 +90,7 @@ impl DiskEvent {
             | Self::Foreign { .. }
             | Self::Waiting { .. }
             | Self::Recovered { .. }
+            | Self::Clearing { .. }
             | Self::Cleared { .. } => false,
         }
     }
@@ -115,6 +121,7 @@ impl fmt::Display for DiskEvent {
             ),
             Self::Degraded(sentence) => f.write_str(sentence),
             Self::Recovered { dir } => write!(f, "cache {} works again", dir.display()),
+            Self::Clearing { dir } => write!(f, "cache {} is being cleared, as a file in it asks", dir.display()),
             Self::Cleared { dir } => write!(f, "cache {} was cleared", dir.display()),
         }
     }

@@ -3,7 +3,6 @@
 use std::io;
 
 use super::Writer;
-use super::load::OWED_FILE;
 use crate::disk::bans::{BANS_FILE, BANS_FILE_NEW};
 use crate::disk::record::{OFFSET_BITS, sequence_of};
 
@@ -18,6 +17,7 @@ impl Writer {
             !is_banned
         });
         self.settle_bans();
+        self.mark_owed();
     }
 
     /// Gives the bans that are due their place in the log. Without the folder they hold for everything until it is open.
@@ -53,12 +53,7 @@ impl Writer {
                     self.shared.health.complain(&why);
                 }
                 self.are_bans_unsaved = true;
-                self.is_owed_marked = true;
-                let (files, dir) = (&self.shared.files, &self.shared.dir);
-                if files.create(&dir.join(OWED_FILE)).is_ok() {
-                    // If this fails the name is there all the same unless the power goes.
-                    let _ = files.sync_dir(dir);
-                }
+                self.put_owed_file();
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Who leaves: always the oldest segment, with a second life for pages of it that are used.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use crate::disk::found::Place;
 use crate::disk::index::Slot;
 use crate::disk::read::{RecordBody, Wait, gather, read_record};
 use crate::disk::record::{HEADER_BYTES, Kind, aligned};
-use crate::disk::segment::Segment;
+use crate::disk::segment::{Segment, sequence_in};
 use crate::disk::shelf::{Page, PageBody};
 use crate::disk::units::have_passed;
 
@@ -182,6 +183,28 @@ impl Writer {
         }
     }
 
+    /// Lets go of segments whose files were deleted by hand, which could be read until they are closed.
+    pub(super) fn drop_deleted(&mut self) {
+        let now = self.shared.units.now();
+        if now.abs_diff(self.listed_at) < LISTING_SECONDS {
+            return;
+        }
+        self.listed_at = now;
+        let Ok(listed) = self.shared.files.list(&self.shared.dir) else { return };
+        let named: HashSet<u64> = listed.iter().filter_map(|listed| sequence_in(listed.name.to_str()?)).collect();
+        for segment in self.shared.live.all() {
+            // Looked for by its name too: a listing of a network file system may leave out what is there.
+            let is_gone = !named.contains(&segment.sequence)
+                && self.shared.files.open(&segment.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+            if is_gone {
+                if self.is_open(&segment) {
+                    self.seal();
+                }
+                self.evict(&segment, false);
+            }
+        }
+    }
+
     /// Evicts segments of which nothing is needed any more.
     pub(super) fn drop_useless(&mut self) {
         let now = self.shared.units.now();
@@ -241,5 +264,7 @@ const CARRY_SHARE: usize = 5;
 const ELSEWHERE_MAX: usize = 256;
 /// As many segments leave at once to keep the limits.
 const EVICTIONS_A_TICK: usize = 32;
+/// How often the folder is listed.
+const LISTING_SECONDS: u64 = 60;
 /// As many segments leave at once because nobody needs them.
 const USELESS_A_TICK: usize = 4;

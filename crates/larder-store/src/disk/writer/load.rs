@@ -21,7 +21,6 @@ use crate::disk::superblock::{SUPERBLOCK_BYTES, Superblock};
 pub(in crate::disk) const SHELF_FILE: &str = "larder.shelf";
 /// The same before it is complete.
 const SHELF_FILE_NEW: &str = "larder.shelf.new";
-/// Its presence asks for everything to be removed.
 /// A file of this name in the folder asks the shelf to remove everything; it is gone when that is done.
 pub const CLEAR_FILE: &str = "larder.clear";
 /// Its presence says that removals were lost, so that nothing here can be trusted.
@@ -91,6 +90,8 @@ impl Writer {
             self.unsynced_since = None;
             self.lock = None;
             self.shared.forget();
+            // Tombstones of the batch.
+            self.mark_owed();
         }
     }
 

@@ -125,8 +125,12 @@ pub(in crate::disk) struct Writer {
     is_foreign_said: bool,
     /// Clears that were asked for and are not done.
     clears_due: usize,
+    /// One of the clears that wait is for the file that asks for it.
+    is_clear_asked: bool,
     /// Where the look for segments that nobody needs goes on.
     next_look: u64,
+    /// When the folder was last listed, to see which segments were deleted.
+    listed_at: u64,
     /// The last ban that was asked for, while it has no place in the log.
     ban_ticket: Option<u64>,
     /// The bans are not on the disk as they are.
@@ -164,7 +168,9 @@ impl Writer {
             is_too_small_said: false,
             is_foreign_said: false,
             clears_due: 0,
+            is_clear_asked: false,
             next_look: 0,
+            listed_at: 0,
             ban_ticket: None,
             are_bans_unsaved: false,
         }
@@ -200,6 +206,8 @@ impl Writer {
     fn obey(&mut self, command: Command) {
         self.leave_if_out();
         match command {
+            Command::Store { .. } if self.is_to_be_cleared() => {}
+            Command::Slice { done, .. } if self.is_to_be_cleared() => done(None),
             Command::Store { page, now } => {
                 self.write_owed();
                 self.store(*page, now);
@@ -318,6 +326,7 @@ impl Writer {
         if self.lock.is_some() && self.shared.health.reads() {
             self.obey_clear_file();
             self.keep_limits();
+            self.drop_deleted();
             self.drop_useless();
             self.keep_bans();
         }
@@ -346,6 +355,7 @@ impl Writer {
             // What was evicted does not come back after a stop, whatever becomes of the machine.
             is_done &= self.sync_unlinks().is_ok();
         }
+        self.leave_note();
         self.open = None;
         self.shared.health.set(DiskState::Stopped);
         self.shared.queue.close();
