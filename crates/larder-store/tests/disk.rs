@@ -687,6 +687,35 @@ fn a_folder_can_be_inspected_while_it_is_in_use() {
 }
 
 #[test]
+fn a_folder_that_was_emptied_by_hand_is_a_shelf_again_and_what_comes_then_stays() {
+    let site = Site::new(64 * MB);
+    let shelf = site.open();
+    shelf.store(page("before", 0, "old"), 1000).expect("there is room");
+    assert!(shelf.flush_blocking());
+    for entry in std::fs::read_dir(site.dir.path()).expect("it is there") {
+        std::fs::remove_file(entry.expect("it can be listed").path()).expect("it is ours");
+    }
+    for now in [2000, 2061, 2122] {
+        shelf.tick(now);
+        // What was lost is no news here.
+        let _ = shelf.flush_blocking();
+    }
+    assert_eq!(shelf.state(), DiskState::Serving);
+    assert_eq!(read(&shelf, "before", 3000).len(), 0);
+    shelf.store(page("after", 0, "new"), 3000).expect("there is room");
+    assert!(shelf.flush_blocking());
+    assert_eq!(shelf.stats().objects, 1);
+    shelf.stop();
+    let shelf = site.open();
+    assert_eq!(read(&shelf, "after", 3000).len(), 1);
+    shelf.stop();
+    // Without it nobody knows what the segments are.
+    std::fs::remove_file(site.dir.path().join("larder.shelf")).expect("it is there");
+    let shelf = site.open();
+    assert_eq!(read(&shelf, "after", 3000).len(), 0);
+}
+
+#[test]
 fn a_segment_that_was_cut_is_said_and_read_as_far_as_it_goes() {
     let site = Site::new(64 * MB);
     let shelf = site.open();

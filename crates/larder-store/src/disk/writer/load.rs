@@ -171,13 +171,16 @@ impl Writer {
         }
         let folder = self.look(false)?;
         self.next_sequence = self.next_sequence.max(folder.segments.last().map_or(1, |last| last + 1));
+        let mut are_lost = false;
         for sequence in &folder.segments {
             let segment = dir.join(crate::disk::segment::segment_name(*sequence));
             let start = read_start(&*files, &segment)?;
             if is_segment(&start) || start.iter().all(|byte| *byte == 0) {
                 files.unlink(&segment)?;
+                are_lost = true;
             }
         }
+        let reason = reason.or_else(|| are_lost.then(|| "its larder.shelf was deleted".to_owned()));
         let superblock = Superblock { id: files.random(), seed: files.random(), segment_bytes };
         let file = files.open_to_extend(&new)?;
         file.write_at(&superblock.encode(), 0)?;

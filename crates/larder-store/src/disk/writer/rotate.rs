@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Writer;
+use super::evict::FOLDER_GONE;
 use super::pack::{Lost, is_full};
 use crate::disk::files::OpenFile;
 use crate::disk::footer::{BLOCK, Row, SegmentHeader, encode_footer, footer_start};
@@ -198,8 +199,7 @@ impl Writer {
         }
         self.faults_in_row += 1;
         if error.kind() == io::ErrorKind::NotFound {
-            let why = "its folder is gone; it is made anew and begins empty";
-            shared.health.worsen(DiskState::Out, now.saturating_sub(super::PROBE_SECONDS), why);
+            self.begin_anew(FOLDER_GONE);
         } else if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
             let why = "its file system is read-only; pages are read from it and not stored, until it can be written";
             shared.health.worsen(DiskState::ReadOnly, now, why);
