@@ -240,7 +240,8 @@ fn a_long_body_is_sent_from_the_file() {
     shelf.store(page("big", 0, whole.clone()), 1000).expect("there is room");
     assert!(shelf.flush_blocking());
     let found = shelf.find(b"big", 1000);
-    let stored = wait(shelf.read(b"big"[..].into(), found, 1000)).remove(0);
+    // The head alone is asked for.
+    let stored = wait(shelf.read(b"big"[..].into(), found, 0)).remove(0);
     let StoredBody::Disk(body) = stored.body else { panic!("it is long") };
     assert_eq!(body.len(), 1_000_000);
     let pinned = body.pin().expect("it is here");
@@ -713,6 +714,27 @@ fn a_folder_that_was_emptied_by_hand_is_a_shelf_again_and_what_comes_then_stays(
     std::fs::remove_file(site.dir.path().join("larder.shelf")).expect("it is there");
     let shelf = site.open();
     assert_eq!(read(&shelf, "after", 3000).len(), 0);
+}
+
+#[test]
+fn a_page_whose_body_begins_damaged_is_a_miss_also_when_it_stays_on_the_disk() {
+    let site = Site::new(64 * MB);
+    let shelf = site.open();
+    let body = bytes(300_000, 7);
+    shelf.store(page("big", 0, body.clone()), 1000).expect("there is room");
+    assert!(shelf.flush_blocking());
+    shelf.stop();
+    let path = site.dir.path().join("0000000000000001.segment");
+    let segment = std::fs::read(&path).expect("it is there");
+    let at = segment.windows(64).position(|window| window == &body[..64]).expect("the body is in it");
+    let file = std::fs::OpenOptions::new().write(true).open(path).expect("it is there");
+    std::os::unix::fs::FileExt::write_all_at(&file, b"damaged", at as u64 + 1000).expect("it can be written");
+    let shelf = site.open();
+    assert!(shelf.flush_blocking());
+    let found = shelf.find(b"big", 1000);
+    assert!(!found.is_empty());
+    assert_eq!(wait(shelf.read(b"big"[..].into(), found, 1000)).len(), 0);
+    assert_eq!(shelf.stats().corrupt, 1);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::body::DiskBody;
 use super::files::OpenFile;
+use super::footer::BLOCK;
 use super::found::{Found, Place, Stored, StoredBody};
 use super::record::{Header, Kind, Span, is_whole, parse_spans, sequence_of};
 use super::segment::Segment;
@@ -124,6 +125,10 @@ fn read_page(
             if body.len() <= body_max as u64 {
                 StoredBody::Memory(gather(shared, body.spans(), wait)?)
             } else {
+                // Without room for any body it is the head alone that is wanted.
+                if body_max > 0 {
+                    verify_start(shared, &body, wait)?;
+                }
                 StoredBody::Disk(body)
             }
         }
@@ -188,6 +193,20 @@ pub(super) fn read_record(shared: &Shared, place: &Place, body_max: usize, wait:
         }])
     };
     Ok(Record { header, key, head, body })
+}
+
+/// Makes sure that a body which stays on the disk begins as it was written: its head goes out before it, and what is
+/// damaged further on can only cut it off. Its first part is wanted next, and is in memory then.
+fn verify_start(shared: &Shared, body: &DiskBody, wait: Wait) -> Result<(), NoPage> {
+    let Some(first) = body.spans().first().filter(|first| first.len as usize >= BLOCK) else { return Ok(()) };
+    let segment = shared.live.get(first.segment).ok_or(NoPage::Gone)?;
+    if segment.is_verified(first.offset, first.len) {
+        return Ok(());
+    }
+    if wait == Wait::Never {
+        return Err(NoPage::WouldBlock);
+    }
+    read_span(shared, &segment, first, &mut vec![0; first.len as usize], wait)
 }
 
 /// The bytes of `spans`, verified, in one piece.
