@@ -445,15 +445,21 @@ fn a_page_whose_body_is_lost_is_not_found_again() {
     assert_eq!(find(&mut on(&disk), &[], 3), "hit two");
 }
 
+/// A page under `a`, and what fills one under `b`.
+fn one_there_and_another_under_way(disk: &Disk) -> (Worker, Permit, BodyWriter) {
+    let mut worker = on(disk);
+    worker.store(b"a", "one", 0);
+    let mut permit = worker.permit(b"b", &Rules::default(), 0);
+    let (writer, body) = worker.zone.body(b"b", None, None);
+    permit.begin(page(body, 0));
+    (worker, permit, writer)
+}
+
 #[test]
 fn what_is_cleared_is_not_found_and_what_was_under_way_is_not_stored() {
     let folder = folder();
     let disk = open(folder.path());
-    let mut worker = on(&disk);
-    worker.store(b"a", "one", 0);
-    let mut permit = worker.permit(b"b", &Rules::default(), 0);
-    let (mut writer, body) = worker.zone.body(b"b", None, None);
-    permit.begin(page(body, 0));
+    let (worker, permit, mut writer) = one_there_and_another_under_way(&disk);
     disk.go_on.send(()).expect("it will wait for that");
     disk.shelf.clear();
     disk.cleared.recv().expect("it clears itself");
@@ -474,11 +480,7 @@ fn what_is_cleared_is_not_found_and_what_was_under_way_is_not_stored() {
 fn what_was_under_way_when_a_file_asked_for_a_clear_is_not_stored_either() {
     let folder = folder();
     let disk = open(folder.path());
-    let mut worker = on(&disk);
-    worker.store(b"a", "one", 0);
-    let mut permit = worker.permit(b"b", &Rules::default(), 0);
-    let (mut writer, body) = worker.zone.body(b"b", None, None);
-    permit.begin(page(body, 0));
+    let (worker, permit, mut writer) = one_there_and_another_under_way(&disk);
     std::fs::write(folder.path().join(CLEAR_FILE), "").expect("it is written");
     disk.shelf.tick(1);
     disk.cleared.recv().expect("it is about to clear itself");
