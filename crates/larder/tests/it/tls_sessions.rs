@@ -84,7 +84,8 @@ fn tickets_outlive_a_reload() {
 fn a_ticket_of_a_key_that_was_replaced_is_good_while_the_key_is_listed() {
     let (authority, setup) = certified();
     let key = |first: u8| (first..first + 80).collect::<Vec<u8>>();
-    let setup = setup.file("old.key", key(0)).file("new.key", key(100));
+    // Each worker takes a new configuration when it comes to it: of several, one may have it and another not yet.
+    let setup = setup.one_worker().file("old.key", key(0)).file("new.key", key(100));
     let site = setup.start(&SAYS.replace("{MORE}", "ssl_session_ticket_key old.key; add_header X-Step 1;"));
     let tls = Tls::new("site.test", &authority).version_1_2().resuming();
     let plain = Tls::new("site.test", &authority);
