@@ -550,6 +550,78 @@ fn a_clear_that_a_file_asks_for_takes_what_waits_to_be_written_too() {
 }
 
 #[test]
+fn a_disk_that_fails_is_taken_out_whatever_is_in_the_page_cache() {
+    let site = Site::new();
+    let shelf = site.open();
+    for key in ["0", "1", "2", "3", "4", "5", "6", "7", "cached"] {
+        assert!(store(&shelf, key, "a", 1000));
+    }
+    site.fail(Op::Read, SEGMENT, EIO, u64::MAX);
+    for key in ["0", "1", "2", "3", "4", "5", "6", "7"] {
+        read_cached(&site, &shelf, "cached");
+        assert!(!shelf.is_out(), "{key}");
+        assert_eq!(read(&shelf, key, 1000), None);
+    }
+    assert_eq!((shelf.is_out(), site.said()), (true, (1, 0)));
+}
+
+#[test]
+fn a_disk_that_takes_too_long_is_taken_out_though_it_gives_all_in_the_end() {
+    let site = Site::new();
+    let shelf = site.open();
+    assert!(store(&shelf, "cached", "a", 1000));
+    assert!(store(&shelf, "slow", "a", 1000));
+    for slow in 1..=8 {
+        read_cached(&site, &shelf, "cached");
+        assert!(!shelf.is_out(), "{slow}");
+        let read_before = shelf.stats().read;
+        site.process.hold_reads(true);
+        assert_eq!(read_in_vain(&shelf, "slow", 1000), 0);
+        // It comes when nobody waits for it any more.
+        site.process.hold_reads(false);
+        while shelf.stats().read == read_before {
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!((shelf.is_out(), shelf.stats().slow_reads, site.said()), (true, 8, (1, 0)));
+}
+
+#[test]
+fn a_few_bad_sectors_take_no_disk_out() {
+    let site = Site::new();
+    let shelf = site.open();
+    assert!(store(&shelf, "good", "a", 1000));
+    for _ in 0..20 {
+        assert!(store(&shelf, "bad", "a", 1000));
+        site.fail(Op::Read, SEGMENT, EIO, 1);
+        assert_eq!(read(&shelf, "bad", 1000), None);
+        for _ in 0..10 {
+            assert_eq!(read(&shelf, "good", 1000), Some("a".into()));
+        }
+    }
+    assert_eq!((shelf.state(), shelf.stats().read_errors, site.said()), (DiskState::Serving, 20, (0, 0)));
+}
+
+/// Reads what is in the page cache, at once and by the threads of the shelf.
+fn read_cached(site: &Site, shelf: &DiskShelf, key: &str) {
+    site.process.set_in_memory(true);
+    for _ in 0..20 {
+        let at_once = shelf.read_now(key.as_bytes(), &shelf.find(key.as_bytes(), 1000), usize::MAX);
+        assert_eq!(at_once.map(|read| read.len()), Some(1));
+        assert_eq!(read(shelf, key, 1000), Some("a".into()));
+    }
+    site.process.set_in_memory(false);
+}
+
+/// Reads what does not come, with a clock that is at the end of the patience at once.
+fn read_in_vain(shelf: &DiskShelf, key: &str, now: u64) -> usize {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+    let found = shelf.find(key.as_bytes(), now);
+    runtime.block_on(shelf.read(key.as_bytes().into(), found, usize::MAX)).len()
+}
+
+#[test]
 fn damaged_records_are_misses_and_counted() {
     let site = Site::new();
     let shelf = site.open();

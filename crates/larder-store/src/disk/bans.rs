@@ -40,10 +40,12 @@ impl Ban {
 }
 
 impl Bans {
-    /// Bans a prefix, from now on for everything, until [`Bans::settle`] with the ticket. `None`: there are too many.
-    pub(super) fn add(&self, prefix: &[u8]) -> Option<u64> {
+    /// Bans a prefix, from now on for everything, until [`Bans::settle`] with the ticket. `None`: there are too many, or
+    /// their file would be longer than `bytes_max`.
+    pub(super) fn add(&self, prefix: &[u8], bytes_max: u64) -> Option<u64> {
         let mut state = self.state.lock();
-        if state.len() >= BANS_MAX || prefix.len() > PREFIX_BYTES_MAX {
+        let bytes = state.bytes() + BAN_BYTES + prefix.len();
+        if state.len() >= BANS_MAX || prefix.len() > PREFIX_BYTES_MAX || bytes as u64 > bytes_max {
             return None;
         }
         let ticket = state.next_ticket;
@@ -63,6 +65,11 @@ impl Bans {
             state.settled.push(Ban { sequence, prefix });
         }
         self.note_len(&state);
+    }
+
+    /// Whether there are some that the writer has not come to.
+    pub(super) fn is_any_pending(&self) -> bool {
+        !self.state.lock().pending.is_empty()
     }
 
     /// Whether the record of `key` at `sequence` is gone.
@@ -149,6 +156,13 @@ impl State {
     fn len(&self) -> usize {
         self.pending.len() + self.settled.len()
     }
+
+    /// How long their file is when all are in it.
+    fn bytes(&self) -> usize {
+        let pending = self.pending.iter().map(|(_, prefix)| prefix.len());
+        let prefixes: usize = pending.chain(self.settled.iter().map(|ban| ban.prefix.len())).sum();
+        HEAD_BYTES + self.len() * BAN_BYTES + prefixes
+    }
 }
 
 /// The bans in the bytes of a file. Those of another shelf are none.
@@ -164,7 +178,7 @@ fn decode(bytes: &[u8], shelf: u64) -> Option<Vec<Ban>> {
     let mut at = HEAD_BYTES;
     for _ in 0..u32_at(head, 16)? {
         let (sequence, len) = (u64_at(bytes, at)?, u32_at(bytes, at + 8)? as usize);
-        at += 12;
+        at += BAN_BYTES;
         bans.push(Ban { sequence, prefix: bytes.get(at..at.checked_add(len)?)?.into() });
         at += len;
     }
@@ -179,7 +193,11 @@ pub(super) const BANS_FILE_NEW: &str = "larder.bans.new";
 const BANS_MAX: usize = 1000;
 /// A prefix that is longer clears the whole shelf too.
 const PREFIX_BYTES_MAX: usize = 64 * 1024;
+/// Their file takes at most one part in this many of `max_size`; where it would be longer, the whole shelf is cleared.
+pub(super) const BANS_SHARE: u64 = 8;
 const HEAD_BYTES: usize = 20;
+/// Of each, beside its prefix.
+const BAN_BYTES: usize = 12;
 const MAGIC: &[u8; 4] = b"LRB1";
 
 #[cfg(test)]
@@ -190,7 +208,7 @@ mod tests {
     fn a_ban_holds_for_everything_first_and_then_for_what_came_before() {
         let bans = Bans::default();
         assert!(!bans.cover(b"/a/b", 0));
-        let ticket = bans.add(b"/a/").expect("there is room");
+        let ticket = bans.add(b"/a/", u64::MAX).expect("there is room");
         for (key, sequence, covered) in [("/a/b", 9, true), ("/a/", 1, true), ("/a", 1, false), ("/b", 1, false)] {
             assert_eq!(bans.cover(key.as_bytes(), sequence), covered, "pending, {key}");
         }
@@ -203,8 +221,8 @@ mod tests {
     #[test]
     fn only_what_was_asked_for_by_then_is_settled() {
         let bans = Bans::default();
-        let first = bans.add(b"/a").expect("there is room");
-        bans.add(b"/b").expect("there is room");
+        let first = bans.add(b"/a", u64::MAX).expect("there is room");
+        bans.add(b"/b", u64::MAX).expect("there is room");
         bans.settle(first, 5);
         assert_eq!((bans.cover(b"/a", 9), bans.cover(b"/b", 9)), (false, true));
     }
@@ -213,7 +231,7 @@ mod tests {
     fn a_wider_ban_takes_the_place_of_those_inside_it() {
         let bans = Bans::default();
         for (prefix, sequence) in [("/a/1", 5), ("/a/2", 6), ("/b", 7), ("/a/", 8)] {
-            let ticket = bans.add(prefix.as_bytes()).expect("there is room");
+            let ticket = bans.add(prefix.as_bytes(), u64::MAX).expect("there is room");
             bans.settle(ticket, sequence);
         }
         assert_eq!(bans.state.lock().settled.len(), 2);
@@ -224,7 +242,7 @@ mod tests {
     fn a_ban_is_forgotten_with_the_last_segment_that_it_is_for() {
         let at = |segment: u64, place: u64| (segment << OFFSET_BITS) + place;
         let bans = Bans::default();
-        let ticket = bans.add(b"/a").expect("there is room");
+        let ticket = bans.add(b"/a", u64::MAX).expect("there is room");
         bans.settle(ticket, at(7, 3));
         assert_eq!(bans.next_segment(), 8);
         assert!(!bans.prune(Some(7)));
@@ -236,7 +254,7 @@ mod tests {
     fn bans_come_back_as_they_were_and_damage_is_noticed() {
         let bans = Bans::default();
         for (prefix, sequence) in [("/a", 5), ("", 4)] {
-            let ticket = bans.add(prefix.as_bytes()).expect("there is room");
+            let ticket = bans.add(prefix.as_bytes(), u64::MAX).expect("there is room");
             bans.settle(ticket, sequence);
         }
         let bytes = bans.encode(77).expect("there are bans");
@@ -259,8 +277,13 @@ mod tests {
     fn there_is_a_bound() {
         let bans = Bans::default();
         for number in 0..BANS_MAX {
-            assert!(bans.add(number.to_string().as_bytes()).is_some());
+            assert!(bans.add(number.to_string().as_bytes(), u64::MAX).is_some());
         }
-        assert_eq!(bans.add(b"one more"), None);
+        assert_eq!(bans.add(b"one more", u64::MAX), None);
+        let bans = Bans::default();
+        let ticket = bans.add(&[b'a'; 100], 1000).expect("there is room");
+        bans.settle(ticket, 5);
+        let bytes = bans.encode(77).expect("there is one").len() as u64;
+        assert_eq!((bans.add(b"b", bytes + 12), bans.add(b"b", bytes + 13)), (None, Some(1)));
     }
 }

@@ -1,5 +1,6 @@
 //! Bodies that stay on the disk, and sending from them.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -183,17 +184,21 @@ impl PinnedBody {
         let work = Arc::clone(&shared);
         let is_taken = shared.readers.run(Box::new(move || {
             let mut bytes = vec![0; span.len as usize];
-            let read = read_span(&work, &segment, &span, &mut bytes, Wait::Allowed).map_err(|why| fault(&work, why));
+            let has_answered = Cell::new(false);
+            let wait = Wait::Allowed(&has_answered);
+            let read = read_span(&work, &segment, &span, &mut bytes, wait).map_err(|why| fault(&work, why));
             // Whoever asked may have stopped waiting.
-            let _ = told.send(read.map(|()| Bytes::from(bytes)));
+            let _ = told.send(read.map(|()| (Bytes::from(bytes), has_answered.get())));
         }));
         if !is_taken {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         match tokio::time::timeout(PATIENCE, outcome).await {
             Ok(Ok(read)) => {
-                let bytes = read?;
-                shared.health.read_well();
+                let (bytes, has_answered) = read?;
+                if has_answered {
+                    shared.health.read_well();
+                }
                 self.warmed.store(number, Ordering::Relaxed);
                 Ok(bytes.slice(within as usize..))
             }

@@ -135,6 +135,7 @@ pub(super) struct Health {
     state: AtomicU8,
     /// Degraded was said, and not yet that it is over.
     is_said: AtomicBool,
+    /// What failed reads weigh, less the good ones since; and slow ones.
     read_faults: AtomicU32,
     slow_reads: AtomicU32,
     /// When it became worse, as told.
@@ -225,19 +226,17 @@ impl Health {
         (self.events)(event);
     }
 
-    /// A read went well.
+    /// The disk was read, in time. Not for what was in memory: that would hide a dead disk behind what it once gave.
     pub(super) fn read_well(&self) {
         for faults in [&self.read_faults, &self.slow_reads] {
-            if faults.load(Ordering::Relaxed) != 0 {
-                faults.store(0, Ordering::Relaxed);
-            }
+            // Refused at none, which is as good.
+            let _ = faults.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |weight| weight.checked_sub(1));
         }
     }
 
     /// A read failed.
     pub(super) fn read_failed(&self, now: u64, error: &std::io::Error) {
-        if self.read_faults.fetch_add(1, Ordering::Relaxed) + 1 >= FAULTS_MAX && self.reads() {
-            self.read_faults.store(0, Ordering::Relaxed);
+        if self.is_one_too_many(&self.read_faults) {
             self.worsen(
                 DiskState::Out,
                 now,
@@ -248,14 +247,24 @@ impl Health {
 
     /// A read took too long.
     pub(super) fn read_slowly(&self, now: u64) {
-        if self.slow_reads.fetch_add(1, Ordering::Relaxed) + 1 >= FAULTS_MAX && self.reads() {
-            self.slow_reads.store(0, Ordering::Relaxed);
+        if self.is_one_too_many(&self.slow_reads) {
             self.worsen(
                 DiskState::Out,
                 now,
                 "reads take longer than a second; it is left out and tried again every 10 s; look at the disk",
             );
         }
+    }
+
+    /// Counts a fault, and says whether it takes the shelf out.
+    fn is_one_too_many(&self, faults: &AtomicU32) -> bool {
+        // Those that end while it is out began before, and do not count when it is back.
+        if !self.reads() || faults.fetch_add(FAULT_WEIGHT, Ordering::Relaxed) + FAULT_WEIGHT < FAULTS_MAX * FAULT_WEIGHT
+        {
+            return false;
+        }
+        faults.store(0, Ordering::Relaxed);
+        true
     }
 }
 
@@ -270,5 +279,7 @@ fn code(state: DiskState) -> u8 {
     }
 }
 
-/// As many failed or slow reads in a row take the shelf out.
+/// As many failed or slow reads in a row take the shelf out;
 const FAULTS_MAX: u32 = 8;
+/// and so do more than one among as many good ones, before long. A few bad sectors on a disk that is well are fewer.
+const FAULT_WEIGHT: u32 = 8;

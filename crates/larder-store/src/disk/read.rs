@@ -1,5 +1,6 @@
 //! Reading records: everything is verified, and what is wrong in any way is a miss.
 
+use std::cell::Cell;
 use std::io;
 
 use bytes::Bytes;
@@ -14,10 +15,11 @@ use super::shared::Shared;
 use std::sync::Arc;
 
 /// Whether a read may wait for a disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wait<'a> {
     Never,
-    Allowed,
+    /// Notes here that the disk gave something. What is in memory says nothing about the disk.
+    Allowed(&'a Cell<bool>),
 }
 
 /// Why a record brought no page.
@@ -58,14 +60,13 @@ pub(super) fn read_all(
     key: &[u8],
     found: &Found,
     body_max: usize,
-    wait: Wait,
+    wait: Wait<'_>,
 ) -> Option<Vec<Stored>> {
     let mut all = Vec::with_capacity(found.places.len());
     for place in &found.places {
         match read_page(shared, key, place, found.now, body_max, wait) {
             Ok(stored) => {
                 shared.counters.read.add(1);
-                shared.health.read_well();
                 all.push(stored);
             }
             Err(NoPage::WouldBlock) => return None,
@@ -101,7 +102,7 @@ fn read_page(
     place: &Place,
     now: u64,
     body_max: usize,
-    wait: Wait,
+    wait: Wait<'_>,
 ) -> Result<Stored, NoPage> {
     let record = read_record(shared, place, body_max, wait)?;
     let header = &record.header;
@@ -144,7 +145,7 @@ fn read_page(
 }
 
 /// Reads the record of a page. A body of up to `body_max` comes along, a longer one as the place it has.
-pub(super) fn read_record(shared: &Shared, place: &Place, body_max: usize, wait: Wait) -> Result<Record, NoPage> {
+pub(super) fn read_record(shared: &Shared, place: &Place, body_max: usize, wait: Wait<'_>) -> Result<Record, NoPage> {
     let file = open(shared, &place.segment, wait)?;
     let (at, len) = (u64::from(place.offset), place.len as usize);
     let first = if len <= body_max.saturating_add(FIRST_READ_BYTES) { len } else { FIRST_READ_BYTES };
@@ -203,14 +204,14 @@ fn verify_start(shared: &Shared, body: &DiskBody, wait: Wait) -> Result<(), NoPa
     if segment.is_verified(first.offset, first.len) {
         return Ok(());
     }
-    if wait == Wait::Never {
+    if matches!(wait, Wait::Never) {
         return Err(NoPage::WouldBlock);
     }
     read_span(shared, &segment, first, &mut vec![0; first.len as usize], wait)
 }
 
 /// The bytes of `spans`, verified, in one piece.
-pub(super) fn gather(shared: &Shared, spans: &[Span], wait: Wait) -> Result<Bytes, NoPage> {
+pub(super) fn gather(shared: &Shared, spans: &[Span], wait: Wait<'_>) -> Result<Bytes, NoPage> {
     let mut bytes = vec![0; spans.iter().map(|span| span.len as usize).sum()];
     let mut rest = &mut bytes[..];
     for span in spans {
@@ -228,7 +229,7 @@ pub(super) fn read_span(
     segment: &Segment,
     span: &Span,
     into: &mut [u8],
-    wait: Wait,
+    wait: Wait<'_>,
 ) -> Result<(), NoPage> {
     read_exact(open(shared, segment, wait)?, into, u64::from(span.offset), wait)?;
     if crc32c::crc32c(into) != span.crc {
@@ -238,10 +239,10 @@ pub(super) fn read_span(
     Ok(())
 }
 
-fn open<'a>(shared: &Shared, segment: &'a Segment, wait: Wait) -> Result<&'a Arc<dyn OpenFile>, NoPage> {
+fn open<'a>(shared: &Shared, segment: &'a Segment, wait: Wait<'_>) -> Result<&'a Arc<dyn OpenFile>, NoPage> {
     match wait {
         Wait::Never => segment.open_reader().ok_or(NoPage::WouldBlock),
-        Wait::Allowed => match segment.reader(&*shared.files) {
+        Wait::Allowed(_) => match segment.reader(&*shared.files) {
             Ok(file) => Ok(file),
             // Deleted by hand.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(NoPage::Gone),
@@ -250,15 +251,18 @@ fn open<'a>(shared: &Shared, segment: &'a Segment, wait: Wait) -> Result<&'a Arc
     }
 }
 
-fn read_exact(file: &Arc<dyn OpenFile>, into: &mut [u8], at: u64, wait: Wait) -> Result<(), NoPage> {
+fn read_exact(file: &Arc<dyn OpenFile>, into: &mut [u8], at: u64, wait: Wait<'_>) -> Result<(), NoPage> {
+    // Not there, not known to this file system, or an error that the reader threads will meet again.
+    let had = file.read_at_nowait(into, at).unwrap_or(0);
+    let rest = into.get_mut(had..).unwrap_or_default();
     match wait {
-        Wait::Never => match file.read_at_nowait(into, at) {
-            Ok(read) if read == into.len() => Ok(()),
-            // Not there, not known to this file system, or an error that the reader threads will meet again.
-            Ok(_) | Err(_) => Err(NoPage::WouldBlock),
-        },
-        Wait::Allowed => match file.read_at(into, at) {
-            Ok(read) if read == into.len() => Ok(()),
+        _ if rest.is_empty() => Ok(()),
+        Wait::Never => Err(NoPage::WouldBlock),
+        Wait::Allowed(has_answered) => match file.read_at(rest, at + had as u64) {
+            Ok(read) if read == rest.len() => {
+                has_answered.set(true);
+                Ok(())
+            }
             Ok(_) => Err(NoPage::Corrupt),
             Err(error) => Err(NoPage::Failed(error)),
         },

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::bans::Bans;
+use super::bans::{BANS_SHARE, Bans};
 use super::files::Files;
 use super::found::{Found, Place};
 use super::health::{DiskState, Health};
@@ -112,7 +112,8 @@ impl Shared {
     /// Hides every page whose key begins with `prefix`.
     pub(super) fn ban(&self, prefix: &[u8], now: u64) {
         self.units.tell(now);
-        match self.bans.add(prefix) {
+        let bytes_max = self.limits().bytes_max.map_or(u64::MAX, |max| max / BANS_SHARE);
+        match self.bans.add(prefix, bytes_max) {
             Some(ticket) => self.queue.push(Command::Ban { ticket, prefix: prefix.into() }),
             None => self.clear(),
         }

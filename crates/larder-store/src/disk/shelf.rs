@@ -1,6 +1,7 @@
 //! The handle of a disk shelf: what its users call, none of which waits for a disk.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -199,17 +200,24 @@ impl DiskShelf {
         let shared = Arc::clone(self.shared());
         let (told, outcome) = oneshot::channel();
         let is_taken = self.shared().readers.run(Box::new(move || {
-            let read = read_all(&shared, &key, &found, body_max, Wait::Allowed);
+            let has_answered = Cell::new(false);
+            let read = read_all(&shared, &key, &found, body_max, Wait::Allowed(&has_answered));
             // Whoever gets the answer may count on what was found being let go of.
             drop(found);
             // Whoever asked may have stopped waiting.
-            let _ = told.send(read.unwrap_or_default());
+            let _ = told.send((read.unwrap_or_default(), has_answered.get()));
         }));
         if !is_taken {
             return Vec::new();
         }
         match tokio::time::timeout(PATIENCE, outcome).await {
-            Ok(read) => read.unwrap_or_default(),
+            Ok(read) => {
+                let (read, has_answered) = read.unwrap_or_default();
+                if has_answered {
+                    self.shared().health.read_well();
+                }
+                read
+            }
             Err(_) => {
                 let shared = self.shared();
                 shared.counters.slow_reads.add(1);

@@ -23,7 +23,7 @@ pub struct DiskLimits {
     pub inactive: Duration,
 }
 
-/// The bytes that segments take, from before they are made until their last descriptor is closed.
+/// The bytes that segments and bans take, from before they are made until their last descriptor is closed.
 #[derive(Default)]
 pub(super) struct Space {
     used: AtomicU64,
@@ -31,13 +31,13 @@ pub(super) struct Space {
     lingering: Mutex<Vec<(Weak<File>, Charge)>>,
 }
 
-/// The part of one segment; given back when it is dropped.
+/// The part of one file; given back when it is dropped.
 pub(super) struct Charge {
     space: Arc<Space>,
     bytes: u64,
 }
 
-/// Why there is no new segment.
+/// Why there is no new segment, or other file.
 #[derive(Debug)]
 pub(super) enum NoSegment {
     /// The limits leave no room for it now.
@@ -46,7 +46,7 @@ pub(super) enum NoSegment {
 }
 
 impl Space {
-    /// The bytes that count for segments.
+    /// The bytes that count.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
@@ -57,13 +57,13 @@ impl Space {
         self.lingering.lock().iter().map(|(_, charge)| charge.bytes).sum()
     }
 
-    /// Counts a segment that is there already.
+    /// Counts a file that is there already.
     pub(super) fn charge(self: &Arc<Self>, bytes: u64) -> Charge {
         self.used.fetch_add(bytes, Ordering::Relaxed);
         Charge { space: Arc::clone(self), bytes }
     }
 
-    /// Makes the file of a segment if the limits leave room for all of it.
+    /// Makes a file, of a segment or of bans, if the limits leave room for all of it.
     ///
     /// Under one lock for the process, since shelves may share a file system. Others may write to it at the same
     /// time all the same: hence a second look when the room has been taken.

@@ -95,10 +95,16 @@ struct ProcessState {
     ops: AtomicU64,
     /// The operation at which it dies; before that it is done in part when it is a write.
     kill_at: AtomicU64,
+    renames: AtomicU64,
     rules: Mutex<Vec<Rule>>,
     /// What waits until it is let go on, for paths that end so.
     held: Mutex<Option<(Op, &'static str)>>,
     released: Condvar,
+    /// Everything can be read without the disk.
+    is_in_memory: AtomicBool,
+    /// Reads of the disk wait until it says otherwise.
+    is_held: Mutex<bool>,
+    let_go: Condvar,
 }
 
 /// Makes some operations fail.
@@ -144,9 +150,13 @@ impl World {
                 is_dead: AtomicBool::new(false),
                 ops: AtomicU64::new(0),
                 kill_at: AtomicU64::new(u64::MAX),
+                renames: AtomicU64::new(0),
                 rules: Mutex::default(),
                 held: Mutex::default(),
                 released: Condvar::new(),
+                is_in_memory: AtomicBool::new(false),
+                is_held: Mutex::new(false),
+                let_go: Condvar::new(),
             }),
         }
     }
@@ -212,6 +222,12 @@ impl World {
         names
     }
 
+    /// The length of a file.
+    pub fn len(&self, path: &Path) -> Option<u64> {
+        let state = self.state.lock().unwrap();
+        state.names.get(path).map(|inode| inode.content.lock().unwrap().bytes.len() as u64)
+    }
+
     /// The number of segment files.
     pub fn segments(&self) -> usize {
         self.names().iter().filter(|name| name.extension().is_some_and(|end| end == "segment")).count()
@@ -252,8 +268,24 @@ impl Process {
         self.state.ops.load(Ordering::SeqCst)
     }
 
+    /// How many files took the place of others.
+    pub fn renames(&self) -> u64 {
+        self.state.renames.load(Ordering::SeqCst)
+    }
+
     pub fn fail(&self, rule: Rule) {
         self.state.rules.lock().unwrap().push(rule);
+    }
+
+    /// Says whether the page cache holds all there is, or nothing.
+    pub fn set_in_memory(&self, is_in_memory: bool) {
+        self.state.is_in_memory.store(is_in_memory, Ordering::SeqCst);
+    }
+
+    /// Lets reads of the disk wait, or go on.
+    pub fn hold_reads(&self, is_held: bool) {
+        *self.state.is_held.lock().unwrap() = is_held;
+        self.state.let_go.notify_all();
     }
 
     pub fn heal(&self) {
@@ -361,6 +393,7 @@ impl Files for Process {
         let mut state = self.world.state.lock().unwrap();
         let inode = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
         state.names.insert(to.into(), inode);
+        self.state.renames.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
@@ -432,6 +465,14 @@ struct Handle {
 }
 
 impl Handle {
+    fn copy(&self, into: &mut [u8], at: u64) -> usize {
+        let content = self.inode.content.lock().unwrap();
+        let bytes = content.bytes.get(at as usize..).unwrap_or_default();
+        let len = bytes.len().min(into.len());
+        into[..len].copy_from_slice(&bytes[..len]);
+        len
+    }
+
     fn write(&self, bytes: &[u8], at: u64) {
         let mut content = self.inode.content.lock().unwrap();
         let (from, to) = (at as usize, at as usize + bytes.len());
@@ -464,16 +505,17 @@ impl OpenFile for Handle {
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+        let state = &self.process.state;
+        drop(state.let_go.wait_while(state.is_held.lock().unwrap(), |is_held| *is_held).unwrap());
         self.process.does(Op::Read, &self.path)?;
-        let content = self.inode.content.lock().unwrap();
-        let bytes = content.bytes.get(at as usize..).unwrap_or_default();
-        let len = bytes.len().min(into.len());
-        into[..len].copy_from_slice(&bytes[..len]);
-        Ok(len)
+        Ok(self.copy(into, at))
     }
 
     fn read_at_nowait(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        self.read_at(into, at)
+        if self.process.is_dead() || !self.process.state.is_in_memory.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(self.copy(into, at))
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {

@@ -1,10 +1,14 @@
-//! Bans on the disk: each is durable before the writer goes on, or the folder says that it cannot be trusted.
+//! Bans on the disk: durable as soon as no other comes right behind, or the folder says that it cannot be trusted.
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
 use super::Writer;
 use crate::disk::bans::{BANS_FILE, BANS_FILE_NEW};
+use crate::disk::files::{Files, OpenFile};
 use crate::disk::record::{OFFSET_BITS, sequence_of};
+use crate::disk::space::{Charge, NoSegment, charged_for};
 
 impl Writer {
     /// Takes the bans into account that were asked for up to now.
@@ -29,18 +33,35 @@ impl Writer {
             None => self.next_sequence << OFFSET_BITS,
         };
         self.shared.bans.settle(ticket, next);
-        self.save_bans();
+        self.are_bans_due = true;
+        // Their file is written as a whole, which many that come together share. There is an end to them: so many
+        // clear the shelf.
+        if !self.shared.bans.is_any_pending() {
+            self.save_bans();
+        }
+    }
+
+    /// Writes those that have waited for others.
+    pub(super) fn save_due_bans(&mut self) {
+        if self.are_bans_due {
+            self.save_bans();
+        }
     }
 
     /// Forgets bans that hide nothing any more, and tries again to write those that could not be written.
     pub(super) fn keep_bans(&mut self) {
         let oldest = self.shared.live.oldest().map(|segment| segment.sequence);
-        if self.shared.bans.prune(oldest) || self.are_bans_unsaved {
+        if self.shared.bans.prune(oldest) || self.are_bans_due || self.are_bans_unsaved {
             self.save_bans();
         }
     }
 
     fn save_bans(&mut self) {
+        if self.lock.is_none() {
+            // When the shelf is opened.
+            return;
+        }
+        self.are_bans_due = false;
         match self.write_bans() {
             Ok(()) => {
                 self.are_bans_unsaved = false;
@@ -59,33 +80,58 @@ impl Writer {
     }
 
     fn write_bans(&mut self) -> io::Result<()> {
-        let (files, dir) = (&self.shared.files, &self.shared.dir);
+        let shared = Arc::clone(&self.shared);
+        let (files, dir) = (&*shared.files, &shared.dir);
         let (path, new) = (dir.join(BANS_FILE), dir.join(BANS_FILE_NEW));
-        let gone = |path| match files.unlink(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other,
-        };
-        match self.shared.bans.encode(self.shared.id()) {
-            None => gone(&path)?,
+        unlink_if_there(files, &new)?;
+        self.new_bans_room = None;
+        match shared.bans.encode(shared.id()) {
+            None => {
+                unlink_if_there(files, &path)?;
+                self.bans_room = None;
+            }
             Some(bytes) => {
-                gone(&new)?;
-                let file = files.create(&new)?;
+                let (file, room) = self.create_bans(&new, bytes.len() as u64)?;
+                self.new_bans_room = Some(room);
                 file.write_at(&bytes, 0)?;
                 file.sync()?;
                 files.rename(&new, &path)?;
+                self.bans_room = self.new_bans_room.take();
             }
         }
         files.sync_dir(dir)
     }
 
+    /// Makes a file for bans beside the one that is there, for which the oldest segments leave.
+    fn create_bans(&mut self, path: &Path, bytes: u64) -> io::Result<(Arc<dyn OpenFile>, Charge)> {
+        let shared = Arc::clone(&self.shared);
+        for _ in 0..EVICTIONS_MAX {
+            match shared.space.create(&*shared.files, path, bytes, &shared.limits()) {
+                Ok(made) => return Ok(made),
+                Err(NoSegment::Failed(error)) => return Err(error),
+                Err(NoSegment::NoRoom) => {}
+            }
+            let before = shared.space.used();
+            // What leaves may still be on its way to somebody and give nothing back. That must not empty the shelf.
+            if !self.evict_oldest(false) || shared.space.used() >= before {
+                break;
+            }
+        }
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
     /// Reads what is noted in the folder. False when that cannot be trusted, so that the folder is to be cleared.
     pub(super) fn load_bans(&mut self) -> io::Result<bool> {
         let shared = &self.shared;
+        (self.bans_room, self.new_bans_room) = (None, None);
+        // Left by a process that was killed before it was complete.
+        unlink_if_there(&*shared.files, &shared.dir.join(BANS_FILE_NEW))?;
         let file = match shared.files.open(&shared.dir.join(BANS_FILE)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             Err(error) => return Err(error),
         };
+        self.bans_room = Some(shared.space.charge(charged_for(file.len()?.max(file.allocated()?))));
         let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(0).min(BANS_BYTES_MAX)];
         let read = file.read_at(&mut bytes, 0)?;
         bytes.truncate(read);
@@ -96,5 +142,14 @@ impl Writer {
     }
 }
 
+fn unlink_if_there(files: &dyn Files, path: &Path) -> io::Result<()> {
+    match files.unlink(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// As many segments leave at once for bans: more than their part of the limit.
+const EVICTIONS_MAX: usize = 16;
 /// More is not read: it is as much as there can be.
 const BANS_BYTES_MAX: usize = 80 << 20;

@@ -69,6 +69,8 @@ impl Writer {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
+        self.bans_room = None;
+        self.are_bans_due = false;
         self.are_bans_unsaved = false;
         // Whoever waits for the file to go may count on what is in memory being gone too.
         self.shared.health.say(DiskEvent::Cleared { dir: dir.clone() });
@@ -126,7 +128,8 @@ impl Writer {
 
     /// Whether something was removed and is not on the disk.
     fn owes(&self) -> bool {
-        !self.owed.is_empty() || self.ban_ticket.is_some() || self.are_bans_unsaved || self.is_clear_wanted()
+        let is_ban_owed = self.ban_ticket.is_some() || self.are_bans_due || self.are_bans_unsaved;
+        !self.owed.is_empty() || is_ban_owed || self.is_clear_wanted()
     }
 
     /// Whether a clear is to be done: now, or when its turn comes, which after a stop it does not.

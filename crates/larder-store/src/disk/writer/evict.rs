@@ -1,5 +1,6 @@
 //! Who leaves: always the oldest segment, with a second life for pages of it that are used.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
@@ -126,7 +127,7 @@ impl Writer {
             offset: slot.offset,
             len: slot.len,
         };
-        let record = read_record(shared, &place, room, Wait::Allowed).ok()?;
+        let record = read_record(shared, &place, room, Wait::Allowed(&Cell::new(false))).ok()?;
         if shared.bans.cover(&record.key, record.header.sequence) {
             return None;
         }
@@ -140,7 +141,7 @@ impl Writer {
                 if len > room || !is_touched {
                     return None;
                 }
-                gather(shared, &spans, Wait::Allowed).ok()?
+                gather(shared, &spans, Wait::Allowed(&Cell::new(false))).ok()?
             }
         };
         let bytes = aligned(HEADER_BYTES + body.len() + record.head.len() + record.key.len()) + ROW_BYTES;

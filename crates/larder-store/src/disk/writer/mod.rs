@@ -31,6 +31,7 @@ use super::health::DiskState;
 use super::queue::{Ack, Command, Next, Removal};
 use super::shared::Shared;
 use super::shelf::Page;
+use super::space::Charge;
 use super::units::have_passed;
 use buffer::AlignedBuffer;
 use pack::{Batch, InFlight};
@@ -133,8 +134,13 @@ pub(in crate::disk) struct Writer {
     listed_at: u64,
     /// The last ban that was asked for, while it has no place in the log.
     ban_ticket: Option<u64>,
-    /// The bans are not on the disk as they are.
+    /// Bans have their place in the log, and are to be written with those that come right behind them.
+    are_bans_due: bool,
+    /// The bans could not be written as they are.
     are_bans_unsaved: bool,
+    /// The room that their file takes, and the one that takes its place.
+    bans_room: Option<Charge>,
+    new_bans_room: Option<Charge>,
 }
 
 /// A page that leaves one segment for another.
@@ -172,7 +178,10 @@ impl Writer {
             next_look: 0,
             listed_at: 0,
             ban_ticket: None,
+            are_bans_due: false,
             are_bans_unsaved: false,
+            bans_room: None,
+            new_bans_room: None,
         }
     }
 
@@ -228,6 +237,7 @@ impl Writer {
             }
             Command::Flush(ack) => {
                 self.write_owed();
+                self.save_due_bans();
                 let is_done = self.flush();
                 ack(is_done && self.owed.is_empty() && !self.are_bans_unsaved);
             }
@@ -347,6 +357,7 @@ impl Writer {
 
     fn stop(mut self, ack: Ack) {
         self.write_owed();
+        self.save_due_bans();
         let mut is_done = self.flush();
         self.seal();
         is_done &= self.unsynced_since.is_none();
