@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
-use larder_testkit::{Certificates, Client, Signal, Tls, text_of};
+use larder_testkit::{Certificates, Client, Signal, Tls, children_of, text_of};
 
 use crate::acme::Authority;
 use crate::site::{Ends, Setup, binary, eventually, get_on, text};
@@ -14,7 +14,15 @@ use crate::site::{Ends, Setup, binary, eventually, get_on, text};
 struct Host {
     authority: Authority,
     setup: Setup,
-    _ends: Ends,
+    supervisor: u32,
+}
+
+impl Drop for Host {
+    /// A supervisor that is killed leaves a process behind that serves on.
+    fn drop(&mut self) {
+        let _then: Vec<Ends> = children_of(self.supervisor).into_iter().map(Ends).collect();
+        drop(Ends(self.supervisor));
+    }
 }
 
 impl Host {
@@ -41,7 +49,7 @@ impl Host {
         let pid = fs::read_to_string(setup.path("nginx.pid")).unwrap().trim().parse().unwrap();
         let mut authority = Authority::new();
         authority.run(&setup);
-        Host { authority, setup, _ends: Ends(pid) }
+        Host { authority, setup, supervisor: pid }
     }
 
     /// Runs certbot to its end.
