@@ -400,8 +400,8 @@ impl Entry {
     pub(crate) fn drop_replaced(&self, object: &Object, replaces: Option<&Arc<Object>>) {
         let state = self.state.lock();
         let current = self.newest.load_full();
-        let stays = |old: &&Arc<Object>| old.vary != object.vary && replaces.is_none_or(|gone| !Arc::ptr_eq(gone, old));
-        let rest: Vec<Arc<Object>> = each(&current).filter(stays).cloned().collect();
+        let rest: Vec<Arc<Object>> =
+            each(&current).filter(|old| !is_replaced(old, object, replaces)).cloned().collect();
         let over = (rest.len() < each(&current).count()).then(|| self.newest.swap(list_of(rest)));
         drop(state);
         drop((over, current));
@@ -441,12 +441,9 @@ impl Entry {
     fn install(&self, state: &mut State, new: Filling) -> Option<Arc<Variant>> {
         state.uncacheable_until = Time::default();
         self.note_cost(new.object.cost_micros);
-        let replaced = |object: &Arc<Object>| {
-            object.vary == new.object.vary || new.replaces.as_ref().is_some_and(|old| Arc::ptr_eq(old, object))
-        };
+        let stays = |old: &&Arc<Object>| !is_replaced(old, &new.object, new.replaces.as_ref());
         let current = self.newest.load();
-        let stay: Vec<Arc<Object>> =
-            each(&current).filter(|object| !replaced(object)).take(VARIANTS_MAX - 1).cloned().collect();
+        let stay: Vec<Arc<Object>> = each(&current).filter(stays).take(VARIANTS_MAX - 1).cloned().collect();
         let older = list_of(stay);
         drop(current);
         self.newest.swap(Some(Arc::new(Variant { object: new.object, older })))
@@ -482,6 +479,11 @@ impl Kept for Entry {
         drop((filling, variants));
         self.tally.entries.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Whether `new`, which is to replace `replaces`, takes the place of `old`.
+fn is_replaced(old: &Arc<Object>, new: &Object, replaces: Option<&Arc<Object>>) -> bool {
+    old.vary == new.vary || replaces.is_some_and(|gone| Arc::ptr_eq(gone, old))
 }
 
 /// The list of these objects, newest first.

@@ -121,7 +121,16 @@ impl Shared {
 
     /// A page is not stored: an older one under its key is out of date all the same, and goes.
     pub(super) fn not_stored(&self, key: &[u8], variant: u8, now: u64) {
-        if self.is_unknown() || self.index.get(self.hash(key), variant).is_some() {
+        if self.is_unknown() {
+            self.remove(key, Some(variant), now);
+        } else {
+            self.remove_found(key, variant, now);
+        }
+    }
+
+    /// Removes a variant of a page, if the index has it.
+    pub(super) fn remove_found(&self, key: &[u8], variant: u8, now: u64) {
+        if self.index.get(self.hash(key), variant).is_some() {
             self.remove(key, Some(variant), now);
         }
     }

@@ -309,10 +309,7 @@ impl DiskShelf {
 
     /// Removes a variant of a page, if the index has it: at next to no cost where it has not.
     pub fn remove_found(&self, key: &[u8], variant: u8, now: u64) {
-        let shared = self.shared();
-        if shared.index.get(shared.hash(key), variant).is_some() {
-            shared.remove(key, Some(variant), now);
-        }
+        self.shared().remove_found(key, variant, now);
     }
 
     /// Removes every page whose key begins with `prefix`: at once for reads, and for good when that is noted on the
