@@ -111,17 +111,23 @@ fn the_oldest_segments_make_room_for_a_ban() {
     assert!(is_there(&shelf, &format!("/page/{}", last - 1)));
 }
 
-#[test]
-fn a_ban_for_which_there_is_no_room_holds_all_the_same() {
-    let world = World::new(MB);
-    let process = world.process();
-    let shelf = open(&process, 65_536);
+/// A shelf with pages under `/a` and `/b`, and a ban of `/a` for which its file system has no room.
+fn with_a_ban_without_room(world: &World, process: &Process) -> DiskShelf {
+    let shelf = open(process, 65_536);
     store(&shelf, "/a", 100);
     store(&shelf, "/b", 100);
     // Others have taken the rest of the file system.
     world.total.store(world.used() + 65_536, Ordering::SeqCst);
     shelf.ban(b"/a", 1000);
     assert!(!shelf.flush_blocking(), "it is not durable");
+    shelf
+}
+
+#[test]
+fn a_ban_for_which_there_is_no_room_holds_all_the_same() {
+    let world = World::new(MB);
+    let process = world.process();
+    let shelf = with_a_ban_without_room(&world, &process);
     assert!(!is_there(&shelf, "/a") && is_there(&shelf, "/b"));
     process.kill();
     shelf.stop();
@@ -134,12 +140,7 @@ fn a_ban_for_which_there_is_no_room_holds_all_the_same() {
 fn a_ban_without_room_is_noted_when_there_is_some() {
     let world = World::new(MB);
     let process = world.process();
-    let shelf = open(&process, 65_536);
-    store(&shelf, "/a", 100);
-    store(&shelf, "/b", 100);
-    world.total.store(world.used() + 65_536, Ordering::SeqCst);
-    shelf.ban(b"/a", 1000);
-    assert!(!shelf.flush_blocking());
+    let shelf = with_a_ban_without_room(&world, &process);
     world.total.store(1 << 40, Ordering::SeqCst);
     shelf.tick(1001);
     assert!(shelf.flush_blocking() && has(&world, BANS));
