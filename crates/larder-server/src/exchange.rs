@@ -15,6 +15,7 @@ use larder_tls::Session;
 
 use crate::limit::ConnGuard;
 use crate::regex::Captures;
+use crate::request::Synth;
 use crate::request::compose::Composed;
 use crate::request::compress::Choice;
 use crate::request::feed::Feed;
@@ -123,6 +124,8 @@ pub struct Exchange {
     pub values: Rc<RefCell<Values>>,
     /// How deep variables ask for each other.
     pub depth: u8,
+    /// Whether every pattern and variable so far could be evaluated.
+    pub evaluation: Evaluation,
     /// Buffers to borrow.
     pub scratch: Vec<Vec<u8>>,
     /// The body of the request.
@@ -264,6 +267,50 @@ pub enum Slot {
     Value(u32, u32),
 }
 
+/// Whether what decides about a request could be evaluated: a pattern that reaches its limit and a variable that asks for
+/// itself say nothing, and a request that they should have judged is refused instead of let through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Evaluation {
+    /// It could.
+    #[default]
+    Sound,
+    /// Something could not, and the request has yet to be refused.
+    Failed,
+    /// It has been refused; an `error_page` may be on its way.
+    Refused,
+    /// The same on the way to the `error_page`.
+    FailedAgain,
+    /// It has been refused for good, and only fields of the error page can still fail.
+    Over,
+}
+
+impl Evaluation {
+    /// Notes that something could not be evaluated.
+    pub fn fail(&mut self) {
+        *self = match *self {
+            Self::Sound | Self::Failed => Self::Failed,
+            Self::Refused | Self::FailedAgain => Self::FailedAgain,
+            Self::Over => Self::Over,
+        };
+    }
+
+    /// Whether the request has yet to be refused.
+    pub fn has_failed(self) -> bool {
+        matches!(self, Self::Failed | Self::FailedAgain)
+    }
+
+    /// The answer to a request that has yet to be refused; its `error_page` is asked for once.
+    pub fn refuse(&mut self) -> Option<Synth> {
+        let (next, answer) = match *self {
+            Self::Failed => (Self::Refused, Synth::Status(500)),
+            Self::FailedAgain => (Self::Over, Synth::Final(500)),
+            Self::Sound | Self::Refused | Self::Over => return None,
+        };
+        *self = next;
+        Some(answer)
+    }
+}
+
 /// The body of a request.
 #[derive(Default)]
 pub enum RequestBody {
@@ -396,6 +443,7 @@ impl Exchange {
             captures: Captures::default(),
             values: Rc::default(),
             depth: 0,
+            evaluation: Evaluation::default(),
             scratch: Vec::new(),
             body: RequestBody::None,
             chunk_bytes: 0,
@@ -461,6 +509,7 @@ impl Exchange {
             None => self.values = Rc::default(),
         }
         self.depth = 0;
+        self.evaluation = Evaluation::default();
         self.scratch.retain(|buffer| buffer.capacity() <= KEPT_BYTES_MAX);
         self.body = RequestBody::None;
         self.chunk_bytes = 0;
@@ -543,6 +592,7 @@ impl Exchange {
             captures,
             values,
             depth: _,
+            evaluation: _,
             scratch: _,
             body,
             chunk_bytes,

@@ -1,13 +1,21 @@
 //! Regular expressions: PCRE2 as nginx uses it, with a bound on the work one match may do.
+//!
+//! A match that reaches a bound is neither a match nor none: it is an error, and whoever asked must not go on as if the
+//! text did not match.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pcre2::bytes::{CaptureLocations, RegexBuilder};
 
-/// How many steps one match may take: a pattern such as `^(a+)+$` gives up after some milliseconds.
-const MATCH_LIMIT: u32 = 1_000_000;
+/// How many steps one match may take, PCRE2's own default and therefore nginx's: `^(a+)+$` gives up after a while.
+const MATCH_LIMIT: u32 = 10_000_000;
+/// How much memory a match without JIT may take, KiB.
+const HEAP_LIMIT_KIB: u32 = 64 * 1024;
+/// `PCRE2_ERROR_JIT_STACKLIMIT`: the 32 KB of stack that compiled code has are used up.
+const JIT_STACK_LIMIT: i32 = -46;
 /// How many expressions a thread keeps room for captures of, before it starts anew.
 const LOCATIONS_MAX: usize = 4096;
 
@@ -15,10 +23,30 @@ const LOCATIONS_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Regex {
     inner: pcre2::bytes::Regex,
+    written: Box<Written>,
     /// Tells the expressions of a process apart, for the thread's own room for captures.
     id: u64,
     groups: usize,
     names: Vec<(usize, String)>,
+}
+
+/// An expression as it is written, for what the compiled one cannot match.
+#[derive(Debug)]
+struct Written {
+    source: Box<str>,
+    caseless: bool,
+    /// The same without JIT, as nginx matches by default: it has a heap where compiled code has a small stack.
+    patient: OnceLock<Option<pcre2::bytes::Regex>>,
+}
+
+/// Whether a text matches could not be found out.
+#[derive(Debug, thiserror::Error)]
+#[error("pcre2_match() failed: {} ({source}) using \"{pattern}\"", source.code())]
+pub struct MatchError {
+    /// The expression as it is written.
+    pattern: Box<str>,
+    /// Which bound was reached.
+    source: pcre2::Error,
 }
 
 /// What the groups of the last match took, as positions in a copy of the text.
@@ -33,6 +61,16 @@ impl Captures {
     pub fn clear(&mut self) {
         self.subject.clear();
         self.groups.clear();
+    }
+
+    /// Keeps what `locations` say of a match in `text`, if there was one; says whether there was.
+    fn take(&mut self, matched: bool, text: &[u8], groups: usize, locations: &CaptureLocations) -> bool {
+        if matched {
+            self.clear();
+            self.subject.extend_from_slice(text);
+            self.groups.extend((0..=groups).map(|group| locations.get(group)));
+        }
+        matched
     }
 
     /// What group `n` took; `None` when it took no part in the match, or there is no such group.
@@ -50,11 +88,7 @@ impl Regex {
     /// Compiles a pattern. The error is PCRE2's own words.
     pub fn new(source: &str, caseless: bool) -> Result<Self, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let inner = RegexBuilder::new()
-            .caseless(caseless)
-            .jit_if_available(true)
-            .build(&format!("(*LIMIT_MATCH={MATCH_LIMIT}){source}"))
-            .map_err(|error| error.to_string())?;
+        let inner = compile(source, caseless, true).map_err(|error| error.to_string())?;
         let names: Vec<_> = inner
             .capture_names()
             .iter()
@@ -62,7 +96,9 @@ impl Regex {
             .filter_map(|(group, name)| Some((group, name.clone()?.to_lowercase())))
             .collect();
         let groups = inner.captures_len().saturating_sub(1);
-        Ok(Self { inner, id: NEXT.fetch_add(1, Ordering::Relaxed), groups, names })
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let written = Box::new(Written { source: source.into(), caseless, patient: OnceLock::new() });
+        Ok(Self { inner, written, id, groups, names })
     }
 
     /// The named groups: number and name in lower case.
@@ -75,34 +111,53 @@ impl Regex {
         self.groups
     }
 
-    /// Whether `text` matches; `out` then holds what the groups took. A match that takes too many steps is none.
-    pub fn matches(&self, text: &[u8], out: &mut Captures) -> bool {
+    /// Whether `text` matches; `out` then holds what the groups took.
+    pub fn matches(&self, text: &[u8], out: &mut Captures) -> Result<bool, MatchError> {
         if self.groups == 0 {
-            let matched = self.is_match(text);
+            let matched = self.is_match(text)?;
             if matched {
                 out.clear();
             }
-            return matched;
+            return Ok(matched);
         }
         LOCATIONS.with_borrow_mut(|all| {
             if all.len() > LOCATIONS_MAX {
                 all.clear();
             }
             let locations = all.entry(self.id).or_insert_with(|| self.inner.capture_locations());
-            if !matches!(self.inner.captures_read(locations, text), Ok(Some(_))) {
-                return false;
+            match self.inner.captures_read(locations, text) {
+                Ok(found) => Ok(out.take(found.is_some(), text, self.groups, locations)),
+                Err(error) => self.match_patiently(error, text, out),
             }
-            out.clear();
-            out.subject.extend_from_slice(text);
-            out.groups.extend((0..=self.groups).map(|group| locations.get(group)));
-            true
         })
     }
 
     /// Whether `text` matches, when nobody asks for the captures.
-    pub fn is_match(&self, text: &[u8]) -> bool {
-        self.inner.is_match(text).unwrap_or(false)
+    pub fn is_match(&self, text: &[u8]) -> Result<bool, MatchError> {
+        self.inner.is_match(text).or_else(|error| self.match_patiently(error, text, &mut Captures::default()))
     }
+
+    /// Matches without JIT where its stack was too small. The room that takes is given back at once.
+    fn match_patiently(&self, why: pcre2::Error, text: &[u8], out: &mut Captures) -> Result<bool, MatchError> {
+        let Written { source, caseless, patient } = &*self.written;
+        let failed = |error| MatchError { pattern: source.clone(), source: error };
+        if why.code() != JIT_STACK_LIMIT {
+            return Err(failed(why));
+        }
+        let Some(patient) = patient.get_or_init(|| compile(source, *caseless, false).ok()) else {
+            return Err(failed(why));
+        };
+        let mut locations = patient.capture_locations();
+        let found = patient.captures_read(&mut locations, text).map_err(failed)?.is_some();
+        Ok(out.take(found, text, self.groups, &locations))
+    }
+}
+
+fn compile(source: &str, caseless: bool, jit: bool) -> Result<pcre2::bytes::Regex, pcre2::Error> {
+    RegexBuilder::new()
+        .caseless(caseless)
+        .jit_if_available(jit)
+        .build(&format!("(*LIMIT_MATCH={MATCH_LIMIT})(*LIMIT_HEAP={HEAP_LIMIT_KIB}){source}"))
 }
 
 #[cfg(test)]
@@ -113,7 +168,7 @@ mod tests {
     fn groups_are_read_by_number() {
         let regex = Regex::new("^/(?<year>[0-9]+)/(x)?(.*)$", false).expect("the pattern is sound");
         let mut captures = Captures::default();
-        assert!(regex.matches(b"/2026/page", &mut captures));
+        assert!(regex.matches(b"/2026/page", &mut captures).expect("it is a short text"));
         assert_eq!(captures.get(1), Some(&b"2026"[..]));
         assert_eq!(captures.get(2), None, "a group that took no part");
         assert_eq!(captures.get(3), Some(&b"page"[..]));
@@ -122,10 +177,32 @@ mod tests {
     }
 
     #[test]
-    fn a_match_that_explodes_is_none() {
+    fn a_match_that_explodes_is_an_error() {
         let regex = Regex::new("^(a+)+$", false).expect("the pattern is sound");
         let text = [vec![b'a'; 5000], vec![b'!']].concat();
-        assert!(!regex.matches(&text, &mut Captures::default()));
+        let error = regex.matches(&text, &mut Captures::default()).expect_err("it cannot be found out");
+        assert_eq!(
+            error.to_string(),
+            "pcre2_match() failed: -47 (PCRE2: error matching: match limit exceeded) using \"^(a+)+$\""
+        );
+        assert!(regex.is_match(&text).is_err());
+    }
+
+    #[test]
+    fn a_match_deeper_than_the_stack_of_jit_is_found_as_nginx_finds_it() {
+        for (pattern, text) in [
+            ("^/capture/([^/]+/)*private/", ["/capture/", &"a/".repeat(1500), "private/"].concat()),
+            ("(<|%3C).*script.*(>|%3E)", ["q=<script>", &"script".repeat(600)].concat()),
+            ("^/dots/(?:.*/)*\\.ht", ["/dots/.ht", &"/a".repeat(20)].concat()),
+        ] {
+            let regex = Regex::new(pattern, false).expect("the pattern is sound");
+            let mut captures = Captures::default();
+            assert!(regex.matches(text.as_bytes(), &mut captures).expect("there is room"), "{pattern}");
+            assert!(regex.is_match(text.as_bytes()).expect("there is room"), "{pattern}");
+            if regex.groups() > 0 {
+                assert!(captures.get(1).is_some(), "{pattern}");
+            }
+        }
     }
 
     #[test]

@@ -7,8 +7,12 @@ use larder_http::{Escape, escape_uri, unescape};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
+use crate::regex::MatchError;
 use crate::site::{Condition, Handler, NamedRegex, Op, RewriteOp, SetTarget};
 use crate::text::{Part, Text};
+
+/// How much of a text that cannot be matched the log shows.
+const SHOWN_BYTES: usize = 200;
 
 /// How a run of directives ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,9 +96,18 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
 }
 
 /// Whether `regex` matches; then its captures are the request's, and its named groups are set.
-pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange) -> bool {
+///
+/// Where that cannot be found out the request is refused, and nothing else is matched for it.
+pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
+    if ex.evaluation.has_failed() {
+        return false;
+    }
     let mut captures = std::mem::take(&mut ex.captures);
-    let matched = regex.regex.matches(text, &mut captures);
+    let found = regex.regex.matches(text, &mut captures);
+    let matched = match &found {
+        Ok(matched) => *matched,
+        Err(_) => false,
+    };
     if matched {
         for &(group, slot) in &regex.slots {
             let value = match captures.get(group) {
@@ -105,12 +118,22 @@ pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange) -> bool {
         }
     }
     ex.captures = captures;
+    if let Err(error) = found {
+        cannot_match(&error, text, ex, cx);
+    }
     matched
 }
 
+/// Logs that a pattern gave no answer about `text`, and sees to it that the request is refused.
+pub fn cannot_match(error: &MatchError, text: &[u8], ex: &mut Exchange, cx: &Cx) {
+    ex.evaluation.fail();
+    let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES)]);
+    cx.local.logs.error(cx, ex, LogLevel::Alert, format_args!("{error} on \"{shown}\", {} bytes", text.len()));
+}
+
 /// The same for `if` and `rewrite`, after which an expression that does not match has left nothing to `$1`.
-fn captures_or_forgets(regex: &NamedRegex, text: &[u8], ex: &mut Exchange) -> bool {
-    let matched = matches(regex, text, ex);
+fn captures_or_forgets(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
+    let matched = matches(regex, text, ex, cx);
     if !matched {
         ex.captures.clear();
     }
@@ -151,7 +174,7 @@ fn holds(condition: &Condition, ex: &mut Exchange, cx: &Cx) -> bool {
         Condition::Match(left, regex, negate) => {
             let mut subject = ex.scratch.pop().unwrap_or_default();
             left.append(ex, cx, &mut subject);
-            let matched = captures_or_forgets(regex, &subject, ex);
+            let matched = captures_or_forgets(regex, &subject, ex, cx);
             subject.clear();
             ex.scratch.push(subject);
             matched != *negate
@@ -185,7 +208,7 @@ fn answer(status: u16, text: Option<&Text>, ex: &mut Exchange, cx: &Cx) -> Answe
 
 fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Option<Ran> {
     let mut uri = std::mem::take(&mut ex.uri);
-    let matched = captures_or_forgets(&op.regex, &uri, ex);
+    let matched = captures_or_forgets(&op.regex, &uri, ex, cx);
     std::mem::swap(&mut ex.uri, &mut uri);
     if !matched {
         return None;

@@ -14,6 +14,7 @@ use crate::modules::{browser, secure_link, userid};
 use crate::request::compress::Choice;
 use crate::request::origin_request::scheme_of;
 use crate::request::ssi::date::{self, Place};
+use crate::script;
 use crate::site::{Handler, Loc, Protocol, Scheme, UserVarSource};
 
 mod map;
@@ -381,6 +382,7 @@ fn append_slot(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
             larder_conf::model::LogLevel::Error,
             format_args!("cycle while evaluating variable \"{}\"", cx.site().user_vars[slot].name),
         );
+        ex.evaluation.fail();
         return false;
     } else {
         ex.depth += 1;
@@ -391,8 +393,9 @@ fn append_slot(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
             UserVarSource::Split(index) => map::split(index, ex, cx),
         };
         ex.depth -= 1;
-        // What nobody has set yet may still be set by a later `set`, and a volatile map is asked anew each time.
-        if source != UserVarSource::Set && !volatile {
+        // What nobody has set yet may still be set by a later `set`, a volatile map is asked anew each time, and what could
+        // not be evaluated is no value for a request inside this one.
+        if source != UserVarSource::Set && !volatile && !ex.evaluation.has_failed() {
             ex.set_slot(slot, value);
         }
         value
@@ -602,8 +605,14 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         Fixed::InvalidReferer => {
             let referers = &location(ex, cx).texts.modules.referers;
             let referer = ex.head.fields.get_known(Known::Referer);
-            let is_valid = referers.as_ref().is_none_or(|referers| referers.are_valid(referer));
-            append_text(if is_valid { "" } else { "1" }, out)
+            match referers.as_ref().map_or(Ok(true), |referers| referers.are_valid(referer)) {
+                Ok(is_valid) => append_text(if is_valid { "" } else { "1" }, out),
+                Err(error) => {
+                    let referer = referer.unwrap_or_default().to_vec();
+                    script::cannot_match(&error, &referer, ex, cx);
+                    append_text("1", out)
+                }
+            }
         }
         Fixed::SecureLink => secure_link::append(ex, cx, out),
         Fixed::SecureLinkExpires => secure_link::append_expires(ex, cx, out),

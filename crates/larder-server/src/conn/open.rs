@@ -210,8 +210,19 @@ async fn handshake(
 ) -> Result<Opened, Refused> {
     let server = match &hello.server_name {
         Some(name) => {
-            let matches = |regex: &NamedRegex| regex.regex.is_match(name.as_bytes());
-            listener.names.find(name.as_bytes(), matches).unwrap_or(listener.default)
+            let mut failed = None;
+            let found = listener.names.find(name.as_bytes(), |regex: &NamedRegex| {
+                failed.is_none()
+                    && regex.regex.is_match(name.as_bytes()).unwrap_or_else(|error| {
+                        failed = Some(error);
+                        false
+                    })
+            });
+            if let Some(error) = failed {
+                let _ = socket.try_write(&larder_tls::unrecognized_name_alert());
+                return Err(Refused::Because(LogLevel::Alert, format!("{error} while SSL handshaking")));
+            }
+            found.unwrap_or(listener.default)
         }
         None => listener.default,
     };

@@ -160,7 +160,8 @@ fn gzip_allowed(fields: &Fields, config: &Compression, loc: &Loc, ex: &Exchange)
     }
     let Some(agent) = ex.head.fields.get_known(Known::UserAgent) else { return true };
     let is_old = gzip.disable.contains(&GzipDisable::Msie6) && is_msie6(agent);
-    !is_old && !loc.texts.gzip_disable.iter().any(|pattern| pattern.is_match(agent))
+    // A pattern that gives no answer counts as matching: every client can read what is not compressed.
+    !is_old && !loc.texts.gzip_disable.iter().any(|pattern| pattern.is_match(agent).unwrap_or(true))
 }
 
 /// `gzip_proxied`, in the order of ngx_http_gzip_ok.

@@ -49,7 +49,7 @@ pub fn target(
         }
         StorePath::Text(text) => text.append(ex, cx, &mut path),
     }
-    if path.is_empty() {
+    if path.is_empty() || ex.evaluation.has_failed() {
         return None;
     }
     let path = cx.site().prefix.join(PathBuf::from(std::ffi::OsString::from_vec(path)));

@@ -213,9 +213,13 @@ pub enum Stop {
     Abort,
 }
 
-/// Runs steps until one has to wait.
+/// Runs steps until one has to wait. Where a step could not evaluate a pattern or a variable, whatever it decided gives
+/// way to a 500.
 pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
     loop {
+        if let Some(refused) = ex.evaluation.refuse() {
+            step = Step::Synth(refused);
+        }
         step = match step {
             Step::Route(entrance) => route::route(entrance, ex, cx),
             Step::Find => route::find_and_enter(ex, cx),
@@ -232,7 +236,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Purge(purge) => return Stop::Slow(Slow::Purge(purge)),
             Step::Fetch(plan) => return Stop::Slow(Slow::Fetch(plan)),
             Step::Deliver(response) if ex.is_sub() => match slice::assemble(response, ex, cx) {
-                Ok(response) => return Stop::Deliver(subrequest::settle(response, ex, cx)),
+                Ok(response) => Step::Send(subrequest::settle(response, ex, cx)),
                 Err(step) => step,
             },
             Step::Deliver(response) => {
@@ -241,7 +245,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
                     .map(|response| compose::compose(response, ex, cx))
                     .and_then(|response| compress::make_form(response, ex, cx));
                 match settled {
-                    Ok(response) => return Stop::Deliver(response),
+                    Ok(response) => Step::Send(response),
                     Err(step) => step,
                 }
             }

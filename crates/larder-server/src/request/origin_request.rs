@@ -97,6 +97,10 @@ pub fn build(
             (tls, layers::preface(parts.proxy_protocol, ex))
         }
     };
+    // Nothing of a request that is to be refused reaches an origin.
+    if let Some(refused) = ex.evaluation.refuse() {
+        return Err(Step::Synth(refused));
+    }
     Ok(Fetch {
         group: place.group,
         hash_key,

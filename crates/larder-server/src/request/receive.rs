@@ -178,7 +178,7 @@ fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadErro
         let parts = larder_http::normalise_host(host, &mut ex.host)?;
         ex.host.truncate(parts.host.end);
     }
-    ex.server = server_for(listener, ex);
+    ex.server = server_for(listener, ex, cx);
     ex.location = cx.site().servers[ex.server].root;
     let framing = larder_http::body_framing(&ex.head)?;
     ex.body = match framing {
@@ -196,12 +196,12 @@ fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadErro
 }
 
 /// The virtual server for the host that is asked for (nginx: server names).
-fn server_for(listener: &Listener, ex: &mut Exchange) -> usize {
+fn server_for(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
     if ex.host.is_empty() {
         return listener.names.exact.get(&b""[..]).copied().unwrap_or(listener.default);
     }
     let host = std::mem::take(&mut ex.host);
-    let found = listener.names.find(&host, |regex| crate::script::matches(regex, &host, ex));
+    let found = listener.names.find(&host, |regex| crate::script::matches(regex, &host, ex, cx));
     ex.host = host;
     found.unwrap_or(listener.default)
 }

@@ -161,7 +161,9 @@ fn redirect(url: &[u8], rules: &[Redirect], policy: &OriginPolicy, ex: &mut Exch
             let rest = url.strip_prefix(&from[..])?;
             Some([&to.value(ex, cx)[..], rest].concat())
         }
-        Redirect::Replace(Find::Regex(regex), to) => crate::script::matches(regex, url, ex).then(|| to.value(ex, cx)),
+        Redirect::Replace(Find::Regex(regex), to) => {
+            crate::script::matches(regex, url, ex, cx).then(|| to.value(ex, cx))
+        }
     })
 }
 

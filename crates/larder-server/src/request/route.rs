@@ -269,7 +269,7 @@ fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
     if !regex_stops {
         for (regex, location) in &tree.regexes {
             let uri = std::mem::take(&mut ex.uri);
-            let matched = script::matches(regex, &uri, ex);
+            let matched = script::matches(regex, &uri, ex, cx);
             ex.uri = uri;
             if matched {
                 return match &locations[*location].inside {

@@ -40,6 +40,9 @@ pub fn keeping(status: u16, fields: &Fields, policy: &OriginPolicy, ex: &mut Exc
     if origin_request::any_true(&cache.no_cache, ex, cx) {
         return Keeping::No("no_cache");
     }
+    if ex.evaluation.has_failed() {
+        return Keeping::No("a rule could not be evaluated");
+    }
     let model = &policy.settings.model;
     if !model.ignore_headers.x_accel_buffering
         && fields.get_known(Known::XAccelBuffering).is_some_and(|value| value.eq_ignore_ascii_case(b"no"))

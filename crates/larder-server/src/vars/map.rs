@@ -11,7 +11,7 @@ pub fn map(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
     let map = &cx.site().maps[index];
     let mut subject = ex.scratch.pop().unwrap_or_default();
     map.source.append(ex, cx, &mut subject);
-    let entry = map.table.find(&subject, |regex, text| script::matches(&map.regexes[regex], text, ex));
+    let entry = map.table.find(&subject, |regex, text| script::matches(&map.regexes[regex], text, ex, cx));
     let value = entry.map_or(&map.default, |entry| &map.values[entry]);
     let slot = value.with(ex, cx, |ex, value| ex.keep(value));
     subject.clear();

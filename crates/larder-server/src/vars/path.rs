@@ -4,7 +4,8 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::regex::Captures;
+use crate::regex::{Captures, Regex};
+use crate::script;
 
 use super::{append_some, fastcgi, location};
 
@@ -58,8 +59,8 @@ pub fn append_filename(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
 pub fn append_script_name(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let Some(parts) = fastcgi(ex, cx) else { return append_some(Some(&ex.uri), out) };
     let mut captures = Captures::default();
-    let split = parts.split.as_ref().filter(|split| split.matches(&ex.uri, &mut captures));
-    let name = if split.is_some() { captures.get(1).unwrap_or(b"") } else { &ex.uri };
+    let is_split = parts.split.as_ref().is_some_and(|split| splits(split, &mut captures, ex, cx));
+    let name = if is_split { captures.get(1).unwrap_or(b"") } else { &ex.uri };
     out.extend_from_slice(name);
     if name.last() == Some(&b'/')
         && let Some(index) = &parts.index
@@ -73,8 +74,17 @@ pub fn append_script_name(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool
 pub fn append_path_info(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let Some(split) = fastcgi(ex, cx).and_then(|parts| parts.split.as_ref()) else { return true };
     let mut captures = Captures::default();
-    if split.matches(&ex.uri, &mut captures) {
+    if splits(split, &mut captures, ex, cx) {
         out.extend_from_slice(captures.get(2).unwrap_or(b""));
     }
     true
+}
+
+/// Whether `fastcgi_split_path_info` takes the URI apart.
+fn splits(split: &Regex, captures: &mut Captures, ex: &mut Exchange, cx: &Cx) -> bool {
+    split.matches(&ex.uri, captures).unwrap_or_else(|error| {
+        let uri = ex.uri.clone();
+        script::cannot_match(&error, &uri, ex, cx);
+        false
+    })
 }

@@ -46,4 +46,5 @@ mod tls_sessions;
 mod tls_traffic;
 mod tunnel;
 mod unbuffered;
+mod undecided;
 mod upgrade;

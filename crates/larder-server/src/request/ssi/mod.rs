@@ -387,7 +387,7 @@ impl Document {
         let pattern = std::str::from_utf8(pattern).map_err(|_| wrong("a regular expression is not in UTF-8"))?;
         let regex = Regex::new(pattern, false).map_err(wrong)?;
         let mut captures = Captures::default();
-        if !regex.matches(subject, &mut captures) {
+        if !regex.matches(subject, &mut captures).map_err(|error| wrong(error.to_string()))? {
             return Ok(false);
         }
         for (group, name) in regex.names() {
