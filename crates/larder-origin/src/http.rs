@@ -2,8 +2,8 @@
 
 use bytes::{Buf, BytesMut};
 use larder_http::{
-    ChunkedDecoder, Fields, HeadStatus, Method, ResponseFraming, ResponseHead, keep_alive_offered, parse_response,
-    response_framing,
+    ChunkedDecoder, Fields, HeadStatus, Known, Method, ResponseFraming, ResponseHead, keep_alive_offered,
+    parse_response, response_framing,
 };
 
 use crate::{
@@ -144,7 +144,10 @@ impl Response {
     fn frame(&mut self, head: &ResponseHead) -> Result<(), FetchError> {
         let method = if self.method_is_head { Method::Head } else { Method::Get };
         let framing = response_framing(head, method)?;
-        if keep_alive_offered(head) {
+        // A body that may not come, and is announced, is still sent by origins that do not know better, and sometimes late:
+        // the next request on the connection would get it for its answer.
+        let is_risky = framing == ResponseFraming::None && announces_body(&head.fields);
+        if keep_alive_offered(head) && !is_risky {
             self.reuse = Reuse::Keep;
         }
         self.stage = match framing {
@@ -164,6 +167,12 @@ impl Response {
         self.notes.push(note.to_owned());
         Reuse::Close
     }
+}
+
+/// Whether a head says that there is a body.
+fn announces_body(fields: &Fields) -> bool {
+    fields.contains_known(Known::TransferEncoding)
+        || fields.get_known(Known::ContentLength).is_some_and(|bytes| bytes.trim_ascii() != b"0")
 }
 
 fn protocol(what: &str) -> FetchError {
