@@ -629,9 +629,9 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
     }
 }
 
-/// The port that the client names, in its target or else in its `Host`.
+/// The port that the client names in its `Host`.
 fn request_port(ex: &Exchange) -> Option<u16> {
-    let host = ex.head.target_host().or_else(|| ex.head.fields.get_known(Known::Host))?;
+    let host = ex.head.fields.get_known(Known::Host)?;
     larder_http::normalise_host(host, &mut Vec::new()).ok()?.port
 }
 

@@ -54,6 +54,16 @@ pub fn check_host(head: &RequestHead) -> Result<(), HeadError> {
     }
 }
 
+/// Makes the host of the target that of the `Host` field, so that nobody behind reads another one in it (RFC 9112, section
+/// 3.2.2). Both have passed [`check_host`].
+pub fn settle_host(head: &mut RequestHead) {
+    let Some(host) = head.target_host() else { return };
+    if head.fields.get_known(Known::Host) != Some(host) {
+        let host = host.to_vec();
+        head.fields.set("Host", &host);
+    }
+}
+
 /// Whether the client wants to send another request on this connection: `close` says no, HTTP/1.0 must ask
 /// with `keep-alive`.
 pub fn keep_alive_wanted(head: &RequestHead) -> bool {

@@ -15,6 +15,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::site::{FastCgiParts, HttpParts, OriginPolicy, Protocol, Scheme, Target};
 use crate::text::{Part, Text};
+use crate::vars::{Fixed, Var};
 
 use super::{Step, Synth};
 
@@ -60,6 +61,11 @@ pub fn build(
     let (protocol, body) = match &policy.protocol {
         Protocol::FastCgi(parts) => fastcgi_request(parts, policy, caches, validators, ex, cx),
         Protocol::Http(parts) => http_request(parts, policy, caches, &place, validators, ex, cx),
+    };
+    let method_is_head = match &protocol {
+        Wire::FastCgi { .. } => ex.method == Method::Head,
+        // The method that was sent, which `proxy_method` may have chosen, says whether a body follows the head.
+        Wire::Http { head, .. } => head.get(..5).is_some_and(|method| method.eq_ignore_ascii_case(b"HEAD ")),
     };
     let keep = match &policy.protocol {
         Protocol::FastCgi(parts) => parts.keep,
@@ -129,7 +135,7 @@ pub fn build(
             is_idempotent: !matches!(ex.method, Method::Post | Method::Lock | Method::Patch),
         },
         keep,
-        method_is_head: ex.method == Method::Head,
+        method_is_head,
     })
 }
 
@@ -411,6 +417,15 @@ fn fastcgi_request(
         }
         fastcgi::push_param(&mut params, name, &value);
     }
+    if !set.contains(&&b"HOST"[..]) {
+        let mut value = Vec::new();
+        for part in [Fixed::Host, Fixed::IsRequestPort, Fixed::RequestPort] {
+            crate::vars::append(&Var::Fixed(part), ex, cx, &mut value);
+        }
+        if !value.is_empty() {
+            fastcgi::push_param(&mut params, b"HTTP_HOST", &value);
+        }
+    }
     if caches {
         if let Some(value) = &validators.last_modified {
             fastcgi::push_param(&mut params, b"HTTP_IF_MODIFIED_SINCE", value);
@@ -435,7 +450,7 @@ fn fastcgi_request(
 fn push_fields(params: &mut BytesMut, set: &[&[u8]], caches: bool, ex: &Exchange) {
     let mut done: Vec<Vec<u8>> = Vec::new();
     for (known, name, _) in ex.head.fields.iter_known() {
-        if caches && CONDITIONAL.contains(&known) {
+        if known == Known::Host || (caches && CONDITIONAL.contains(&known)) {
             continue;
         }
         let upper: Vec<u8> =
@@ -485,19 +500,22 @@ fn http_request(
         None => head.extend_from_slice(crate::vars::method_name(ex)),
     }
     head.push(b' ');
-    append_target(if place.uri.is_empty() { b"/" } else { &place.uri }, &mut head);
+    append_target(&place.uri, &mut head);
     // HTTP/1.0 knows no chunks; a body that began to come for another location may need them all the same.
     head.extend_from_slice(if parts.http_1_1 || in_chunks { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
 
     let mut upgrade = false;
+    let mut has_host = false;
     for (name, value) in &parts.headers {
         let value = value.value(ex, cx);
         if !value.is_empty() {
+            has_host |= name.eq_ignore_ascii_case(b"host");
             upgrade |= name.eq_ignore_ascii_case(b"upgrade") && ex.head.fields.contains_known(Known::Upgrade);
             push_line(&mut head, name, &value);
         }
     }
-    if !is_set("Host") {
+    // HTTP/1.1 demands one, also where `proxy_set_header` has none to give, as for a client that sent none.
+    if !has_host && (!is_set("Host") || parts.http_1_1 || in_chunks) {
         let host = std::mem::take(&mut ex.proxy_host);
         push_line(&mut head, b"Host", if host.starts_with(b"unix:") { b"localhost" } else { &host });
         ex.proxy_host = host;
@@ -548,14 +566,16 @@ fn http_request(
     (Wire::Http { head: Bytes::from(head), upgrade }, body)
 }
 
-/// The target as it is, but for line breaks that came in by a variable, such as `$uri`: behind them a visitor could
-/// write a request of his own. They are escaped, as they were when he sent them.
+/// The target as it is, but for what ends a target or a line and came in by a variable such as `$uri`: behind it a visitor
+/// could write a version or a request of his own. It is escaped, as it was when he sent it. A target begins with a slash
+/// also where the client or a variable has only arguments.
 fn append_target(target: &[u8], head: &mut Vec<u8>) {
+    if target.first() != Some(&b'/') {
+        head.push(b'/');
+    }
     for &byte in target {
         match byte {
-            b'\r' => head.extend_from_slice(b"%0D"),
-            b'\n' => head.extend_from_slice(b"%0A"),
-            0 => head.extend_from_slice(b"%00"),
+            0..=b' ' | 0x7f => escape_uri(&[byte], Escape::Uri, head),
             byte => head.push(byte),
         }
     }

@@ -173,8 +173,8 @@ fn refuse(error: &HeadError, ex: &mut Exchange, cx: &Cx) -> Step {
 fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
     ex.method = ex.head.method;
     larder_http::check_host(&ex.head)?;
-    let host = ex.head.target_host().or_else(|| ex.head.fields.get_known(larder_http::Known::Host));
-    if let Some(host) = host {
+    larder_http::settle_host(&mut ex.head);
+    if let Some(host) = ex.head.fields.get_known(larder_http::Known::Host) {
         let parts = larder_http::normalise_host(host, &mut ex.host)?;
         ex.host.truncate(parts.host.end);
     }

@@ -133,7 +133,14 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
         line(3, &format!("fastcgi_param {name} {value};"));
     }
     line(3, "fastcgi_cache larder_pages;");
-    line(3, "fastcgi_cache_key \"$scheme$request_method$host$request_uri\";");
+    for field in UNTOLD {
+        line(3, &format!("fastcgi_param HTTP_{field} \"\";"));
+    }
+    // All that PHP is told of the address it was called by.
+    line(
+        3,
+        "fastcgi_cache_key \"$scheme $request_method $host$is_request_port$request_port$request_uri $http_x_forwarded_proto\";",
+    );
     line(3, "fastcgi_cache_methods GET HEAD;");
     line(3, "fastcgi_cache_valid 200 301 302 404 1s;");
     line(3, "fastcgi_cache_use_stale updating error timeout invalid_header http_500 http_503;");
@@ -241,6 +248,28 @@ const PERSONAL_PATHS: &[&str] = &[
 /// Arguments that ask for something personal, or do something.
 const PERSONAL_ARGUMENTS: &[&str] =
     &["preview", "preview_id", "add-to-cart", "remove_item", "wc-ajax", "edd_action", "_wpnonce"];
+
+/// Fields by which a proxy tells an application another address, path or method than the request has. Nobody is known to
+/// be such a proxy here, and a page that is made from them would go to others.
+const UNTOLD: &[&str] = &[
+    "X_FORWARDED_HOST",
+    "X_FORWARDED_SERVER",
+    "X_FORWARDED_PORT",
+    "X_FORWARDED_PREFIX",
+    "X_FORWARDED_PATH",
+    "X_FORWARDED_SCHEME",
+    "X_FORWARDED_SSL",
+    "X_HOST",
+    "X_ORIGINAL_HOST",
+    "X_ORIGINAL_URL",
+    "X_REWRITE_URL",
+    "X_HTTP_METHOD",
+    "X_HTTP_METHOD_OVERRIDE",
+    "X_METHOD_OVERRIDE",
+    "FORWARDED",
+    "FRONT_END_HTTPS",
+    "X_URL_SCHEME",
+];
 
 const FASTCGI_PARAMS: &[(&str, &str)] = &[
     ("QUERY_STRING", "$query_string"),

@@ -12,6 +12,7 @@ mod config;
 mod failures;
 mod filters;
 mod header_edits;
+mod hosts;
 mod http1;
 mod http2;
 mod http2_attacks;

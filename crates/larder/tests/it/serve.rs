@@ -149,6 +149,36 @@ fn what_is_hidden_stays_hidden() {
 }
 
 #[test]
+fn no_visitor_chooses_the_address_that_others_get_in_their_pages() {
+    let echo =
+        "<?php foreach ($_SERVER as $name => $value) if (strpos($name, 'HTTP_') === 0) echo \"$name=$value\\n\";";
+    let serve = Serve::start(&[("index.php", echo)]);
+    let send = |head: &str| {
+        let mut client = Client::connect(serve.address).unwrap();
+        client.send(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        text(&client.read_response("GET").unwrap())
+    };
+    for (n, attack) in [
+        "GET http://site.test/{} HTTP/1.1\r\nHost: evil.test\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test:1337\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nX-Forwarded-Host: evil.test\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nX-Original-URL: /evil.test\r\nX-Rewrite-URL: /evil.test\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nX-HTTP-Method-Override: evil.test\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nForwarded: host=evil.test\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nX-Forwarded-Proto: evil.test\r\n",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let target = format!("page{n}");
+        send(&attack.replace("{}", &target));
+        let next = send(&format!("GET /{target} HTTP/1.1\r\nHost: site.test\r\n"));
+        assert!(next.contains("HTTP_HOST=site.test\n"), "{attack}: {next}");
+        assert!(!next.contains("evil.test") && !next.contains("1337"), "{attack}: {next}");
+    }
+}
+
+#[test]
 fn ctrl_c_ends_larder_and_its_php() {
     for signal in [Signal::Int, Signal::Term] {
         let mut serve = Serve::start(&[("index.php", PAGE)]);
