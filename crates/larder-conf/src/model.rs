@@ -1101,8 +1101,8 @@ pub struct Upstream {
     pub servers: Vec<UpstreamServer>,
     /// How one is chosen.
     pub balance: Balance,
-    /// `keepalive`: idle connections kept; `None` when not set.
-    pub keepalive: Option<usize>,
+    /// `keepalive`: idle connections kept, 32 as in nginx since 1.29.7.
+    pub keepalive: usize,
     /// `keepalive_requests`, 1000.
     pub keepalive_requests: u64,
     /// `keepalive_timeout`, 60 s.
@@ -1329,7 +1329,7 @@ pub struct FastCgiParam {
 pub struct Proxy {
     /// What it shares with `fastcgi_*`.
     pub origin: OriginSettings,
-    /// `proxy_http_version`: whether it is 1.1. nginx's default is 1.0.
+    /// `proxy_http_version`: whether it is 1.1, as nginx has it by default since 1.29.7.
     pub http_1_1: bool,
     /// `proxy_set_header`, in order.
     pub set_headers: Vec<(String, Template)>,

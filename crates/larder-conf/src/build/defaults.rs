@@ -220,7 +220,7 @@ pub fn settings(prefix: &Path) -> Settings {
         }),
         proxy: Arc::new(Proxy {
             origin: origin(),
-            http_1_1: false,
+            http_1_1: true,
             set_headers: Vec::new(),
             set_body: None,
             method: None,

@@ -248,7 +248,7 @@ fn upstream(directive: &Directive, cx: &mut Cx<'_>) -> Upstream {
         name: At { value: name.text.clone(), span: name.span },
         servers: Vec::new(),
         balance: Balance::RoundRobin,
-        keepalive: None,
+        keepalive: 32,
         keepalive_requests: 1000,
         keepalive_timeout: std::time::Duration::from_secs(60),
         keepalive_time: std::time::Duration::from_secs(3600),

@@ -62,7 +62,7 @@ pub const TABLE: &[DirectiveInfo] = &[
             if let Some(word) = d.args.get(1).filter(|word| word.text != "local") {
                 return Err(d.invalid_parameter(word));
             }
-            u.keepalive = Some(d.number32(0)? as usize);
+            u.keepalive = d.number32(0)? as usize;
             Ok(())
         }),
     ),

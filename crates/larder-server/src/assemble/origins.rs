@@ -64,7 +64,7 @@ impl Builder {
                 model::Balance::Random { two } => (Balance::Random { two: *two }, None),
             };
             let keepalive = Keepalive {
-                idle_max: upstream.keepalive.unwrap_or(0),
+                idle_max: upstream.keepalive,
                 requests: upstream.keepalive_requests,
                 timeout: upstream.keepalive_timeout,
                 time: upstream.keepalive_time,

@@ -520,9 +520,6 @@ fn http_request(
         push_line(&mut head, b"Host", if host.starts_with(b"unix:") { b"localhost" } else { &host });
         ex.proxy_host = host;
     }
-    if !is_set("Connection") {
-        push_line(&mut head, b"Connection", b"close");
-    }
     if let Some(bytes) = body_bytes.filter(|_| !is_set("Content-Length")) {
         push_line(&mut head, b"Content-Length", bytes.to_string().as_bytes());
     }
@@ -543,6 +540,7 @@ fn http_request(
                 known,
                 Known::Host
                     | Known::Connection
+                    | Known::ProxyConnection
                     | Known::ContentLength
                     | Known::TransferEncoding
                     | Known::Te

@@ -156,3 +156,34 @@ fn a_connection_whose_answer_announces_a_body_that_may_not_come_is_not_kept() {
     fetch.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
     assert_eq!(text(&client.read_response("GET").unwrap()), "ok");
 }
+
+#[test]
+fn origins_are_asked_by_http_1_1_and_kept_unless_told() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("ok"));
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(
+        "upstream kept { server {ORIGIN}; }
+         upstream left { server {ORIGIN}; keepalive 0; }
+         server {
+            listen 127.0.0.1:{PORT};
+            location /kept { proxy_pass http://kept; }
+            location /left { proxy_pass http://left; }
+            location /address { proxy_pass http://{ORIGIN}; }
+            location /old { proxy_http_version 1.0; proxy_pass http://kept; }
+         }",
+    );
+    for (target, version, connections) in
+        [("/kept", "1.1", 1), ("/left", "1.1", 3), ("/address", "1.1", 3), ("/old", "1.0", 1)]
+    {
+        let before = origin.count();
+        for _ in 0..3 {
+            assert_eq!(site.get(target).status, 200);
+        }
+        let seen = &origin.requests()[before..];
+        assert_eq!(seen[0].request_line, format!("GET {target} HTTP/{version}"));
+        assert_eq!(seen[0].field("Connection"), None, "{target}");
+        let made: std::collections::BTreeSet<_> = seen.iter().map(|seen| seen.connection).collect();
+        // The answer decides: this origin answers HTTP/1.0 by HTTP/1.1, without `Connection: close`.
+        assert_eq!(made.len(), connections, "{target}: {made:?}");
+    }
+}

@@ -174,9 +174,9 @@ fn a_body_waits_until_its_request_is_allowed() {
     let response = Http2Client::connect(site.setup().address()).unwrap().exchange(&request).unwrap();
     assert_eq!(response.status, 200);
     for pair in origin.requests().chunks(2) {
-        assert_eq!((pair[0].request_line.as_str(), &pair[0].body[..]), ("GET /o/auth HTTP/1.0", &b""[..]));
+        assert_eq!((pair[0].request_line.as_str(), &pair[0].body[..]), ("GET /o/auth HTTP/1.1", &b""[..]));
         assert_eq!((pair[0].field("Content-Length"), pair[1].field("X-User")), (None, Some("somebody")));
-        assert_eq!((pair[1].request_line.as_str(), &pair[1].body[..]), ("POST /protected HTTP/1.0", &b"body"[..]));
+        assert_eq!((pair[1].request_line.as_str(), &pair[1].body[..]), ("POST /protected HTTP/1.1", &b"body"[..]));
     }
 }
 

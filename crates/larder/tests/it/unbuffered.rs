@@ -453,9 +453,6 @@ fn the_log_counts_what_went_both_ways() {
     assert!(reads(&mut asked, b"123456789"));
     asked.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
     assert_eq!(client.read_response("POST").unwrap().status, 200);
-    let sent = format!(
-        "POST /log HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: 9\r\n\r\n",
-        parts.origin.address()
-    );
+    let sent = format!("POST /log HTTP/1.1\r\nHost: {}\r\nContent-Length: 9\r\n\r\n", parts.origin.address());
     parts.site.wait_for_text("log.txt", &format!("200 {} {}", head.len() + 9, sent.len() + 9));
 }

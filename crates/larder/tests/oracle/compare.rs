@@ -14,6 +14,8 @@
 //! - `REMOTE_PORT`, which the kernel chooses, and the version in `SERVER_SOFTWARE`.
 //! - A body whose length we know and nginx does not: we send Content-Length where it sends chunks, or nothing for a
 //!   HEAD. Never the other way round.
+//! - What origins see of the version and of `Connection: close`: nginx 1.22 asks by HTTP/1.0 and closes, later ones by
+//!   HTTP/1.1 and do not say.
 //! - What the case's own rules say.
 
 use std::fmt::Write;
@@ -98,7 +100,12 @@ fn scenes(transcript: &Transcript, rules: &Rules) -> Vec<Scene> {
     for (number, requests) in transcript.origins.iter().enumerate() {
         let mut lines: Vec<Vec<String>> = requests
             .iter()
-            .map(|seen| message(&seen.request_line, &seen.fields, &seen.body, &rules.ignored_at_origin, rules))
+            .map(|seen| {
+                let line = seen.request_line.replace(" HTTP/1.0", " HTTP/1.x").replace(" HTTP/1.1", " HTTP/1.x");
+                let is_told = |field: &&(String, String)| **field != ("Connection".to_owned(), "close".to_owned());
+                let fields: Vec<_> = seen.fields.iter().filter(is_told).cloned().collect();
+                message(&line, &fields, &seen.body, &rules.ignored_at_origin, rules)
+            })
             .collect();
         if rules.is_origin_unordered {
             lines.sort();
