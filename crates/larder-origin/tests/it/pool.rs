@@ -231,14 +231,16 @@ fn a_connection_is_taken_by_another_worker() {
 }
 
 #[tokio::test]
-async fn the_answer_to_a_head_keeps_its_connection() {
-    let origin = patient("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n").await;
-    let group = keeping(&origin, 4);
-    for _ in 0..3 {
-        let head = Fetch { method_is_head: true, ..get(&group) };
-        let mut answer = fetch(head).await.result.unwrap();
-        assert!(answer.body.is_complete());
-        assert_eq!(read_all(&mut answer.body).await.unwrap(), b"");
+async fn the_answer_to_a_head_keeps_its_connection_where_it_announces_no_body() {
+    for (fields, connections) in [("X-A: 1", 1), ("Content-Length: 0", 1), ("Content-Length: 9", 3)] {
+        let origin = patient(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n")).await;
+        let group = keeping(&origin, 4);
+        for _ in 0..3 {
+            let head = Fetch { method_is_head: true, ..get(&group) };
+            let mut answer = fetch(head).await.result.unwrap();
+            assert!(answer.body.is_complete());
+            assert_eq!(read_all(&mut answer.body).await.unwrap(), b"");
+        }
+        assert_eq!(origin.connections(), connections, "{fields}");
     }
-    assert_eq!(origin.connections(), 1);
 }
