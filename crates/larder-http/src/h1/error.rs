@@ -57,6 +57,32 @@ pub enum HeadError {
 }
 
 impl HeadError {
+    /// Where in the head it is, which decides who answers it.
+    pub fn place(&self) -> HeadPlace {
+        match self {
+            HeadError::InvalidMethod
+            | HeadError::InvalidRequest
+            | HeadError::InvalidVersion
+            | HeadError::Http09
+            | HeadError::LineTooLong => HeadPlace::Line,
+            HeadError::InvalidTargetHost
+            | HeadError::MissingHost
+            | HeadError::MissingAuthority
+            | HeadError::InvalidHost
+            | HeadError::HostsDiffer => HeadPlace::Host,
+            HeadError::FieldTooLong { .. }
+            | HeadError::HeadTooLarge
+            | HeadError::TooManyFields
+            | HeadError::InvalidField { .. }
+            | HeadError::DuplicateField { .. }
+            | HeadError::InvalidContentLength
+            | HeadError::BothLengths
+            | HeadError::TransferEncodingIn10
+            | HeadError::Malformed { .. }
+            | HeadError::UnknownTransferEncoding { .. } => HeadPlace::Fields,
+        }
+    }
+
     /// nginx's status for it. 494 is for `error_page` and the log; the client is told 400
     /// ([`sent_status`](crate::status::sent_status)).
     pub fn status(&self) -> u16 {
@@ -81,6 +107,17 @@ impl HeadError {
             | HeadError::TransferEncodingIn10 => 400,
         }
     }
+}
+
+/// Where in a head an error is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeadPlace {
+    /// In the request line.
+    Line,
+    /// In the host that is asked for, or that is missing.
+    Host,
+    /// In a field, or in all of them together.
+    Fields,
 }
 
 /// The beginning of foreign text, for a message.

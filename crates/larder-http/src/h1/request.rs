@@ -136,6 +136,12 @@ impl RequestHead {
         &self.ignored
     }
 
+    /// Forgets the target, of which nothing is to be believed; the line stays, for the log.
+    pub fn forget_target(&mut self) {
+        self.parts.target = (0, 0);
+        self.parts.host = None;
+    }
+
     fn part(&self, (start, end): (usize, usize)) -> &[u8] {
         self.line.get(start..end).unwrap_or_default()
     }
@@ -145,7 +151,8 @@ impl RequestHead {
 ///
 /// A few empty lines before it are skipped. Lines may end in LF alone. Nothing here looks at what the fields
 /// say, except that those which may come once do: call [`check_host`](super::framing::check_host) and
-/// [`body_framing`](super::framing::body_framing) next. On an error `head` has the request line, for the log.
+/// [`body_framing`](super::framing::body_framing) next. On an error `head` has what came before it: the request line for
+/// the log, and fields, of which `Host` decides who answers.
 pub fn parse_request(buf: &[u8], head: &mut RequestHead, limits: &HeadLimits) -> Result<HeadStatus, HeadError> {
     head.clear();
     let Some(start) = buf.iter().position(|byte| !matches!(byte, b'\r' | b'\n')) else {
@@ -165,7 +172,9 @@ pub fn parse_request(buf: &[u8], head: &mut RequestHead, limits: &HeadLimits) ->
     head.parts = parts;
     head.version = version;
     head.method = Method::of(head.method_name());
-    match parse_fields(text, line_len + 1, head, limits) {
+    let start_of_fields = line_len + 1;
+    let mut at = start_of_fields;
+    match parse_fields(text, &mut at, head, limits) {
         Ok(Some(len)) => {
             head.bytes = len;
             Ok(HeadStatus::Complete { consumed: start + len })
@@ -175,7 +184,7 @@ pub fn parse_request(buf: &[u8], head: &mut RequestHead, limits: &HeadLimits) ->
             Ok(HeadStatus::Partial)
         }
         Err(error) => {
-            head.fields.clear();
+            head.fields.fill(&text[start_of_fields..at]);
             Err(error)
         }
     }
@@ -311,16 +320,17 @@ fn parse_version(text: &[u8]) -> Result<Version, HeadError> {
 /// nginx takes minor versions of up to three digits.
 const MINOR_DIGITS_MAX: usize = 3;
 
-/// Reads the fields that start at `start` of `text`; how long the whole head is, or `None` when it is not
-/// complete. The fields lie in `head` as one copied block, with their places noted.
+/// Reads the fields that start at `next_line` of `text`; how long the whole head is, or `None` when it is not complete. The
+/// fields lie in `head` as one copied block, with their places noted. On an error those before `next_line` are noted.
 fn parse_fields(
     text: &[u8],
-    start: usize,
+    next_line: &mut usize,
     head: &mut RequestHead,
     limits: &HeadLimits,
 ) -> Result<Option<usize>, HeadError> {
-    let mut at = start;
+    let start = *next_line;
     loop {
+        let at = *next_line;
         let line = line::read(text, at, Sender::Client)
             .map_err(|BadByte(bad)| HeadError::InvalidField { line: excerpt(&text[at..bad]), byte: text[bad] })?;
         let (Line::Field(FieldLine { next, .. }) | Line::End { next } | Line::SecondStatus { next }) = line else {
@@ -352,7 +362,7 @@ fn parse_fields(
             let in_block = |range: std::ops::Range<usize>| range.start - start..range.end - start;
             head.fields.note(field.known, in_block(field.name), in_block(field.value));
         }
-        at = next;
+        *next_line = next;
     }
 }
 

@@ -1,11 +1,12 @@
 //! From bytes to an exchange: the head is parsed, the virtual server chosen, the URI made normal.
 
 use larder_conf::model::{ClientLimits, LogLevel};
-use larder_http::{Framing, HeadError, HeadLimits, HeadStatus, Method, Time};
+use larder_http::{Framing, HeadError, HeadLimits, HeadPlace, HeadStatus, Method, Time};
 use larder_tls::{Refusal, VerifyMode};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Secured};
+use crate::script;
 use crate::site::Listener;
 
 use super::route::Entrance;
@@ -43,12 +44,9 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
                     format_args!("client sent invalid header line: \"{name}\" while reading client request headers"),
                 );
             }
-            Received::Head { consumed, step: first_step(begin(listener, ex, cx), ex, cx) }
+            Received::Head { consumed, step: first_step(begin(listener, ex, cx), listener, ex, cx) }
         }
-        Err(error) => {
-            let step = refuse(&error, ex, cx);
-            Received::Head { consumed: buf.len(), step }
-        }
+        Err(error) => Received::Head { consumed: buf.len(), step: refuse(&error, listener, ex, cx) },
     }
 }
 
@@ -96,10 +94,10 @@ pub fn begin_stream(
         cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{why} while reading client request headers"));
         return Step::Synth(Synth::Status(421));
     }
-    first_step(begun, ex, cx)
+    first_step(begun, listener, ex, cx)
 }
 
-fn first_step(begun: Result<(), HeadError>, ex: &mut Exchange, cx: &Cx) -> Step {
+fn first_step(begun: Result<(), HeadError>, listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Step {
     match begun {
         // TRACE echoes what the client may not see, CONNECT is for other proxies: nginx refuses both.
         Ok(()) if matches!(ex.method, Method::Trace | Method::Connect) => {
@@ -113,7 +111,7 @@ fn first_step(begun: Result<(), HeadError>, ex: &mut Exchange, cx: &Cx) -> Step 
                 Step::Synth(Synth::Status(status))
             }
         },
-        Err(error) => refuse(&error, ex, cx),
+        Err(error) => refuse(&error, listener, ex, cx),
     }
 }
 
@@ -162,7 +160,27 @@ fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
     }
 }
 
-fn refuse(error: &HeadError, ex: &mut Exchange, cx: &Cx) -> Step {
+/// Answers a bad head by the rules of the server that is known by then, as nginx does.
+fn refuse(error: &HeadError, listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Step {
+    ex.host.clear();
+    let is_known = match error.place() {
+        HeadPlace::Line => {
+            // What cannot be read is put into no redirect.
+            ex.head.forget_target();
+            ex.uri.clear();
+            false
+        }
+        HeadPlace::Host => false,
+        HeadPlace::Fields => {
+            let says_host = ex.head.target_host().is_some() || ex.head.fields.contains_known(larder_http::Known::Host);
+            says_host && choose_server(listener, ex, cx).is_ok()
+        }
+    };
+    if !is_known {
+        ex.host.clear();
+        ex.server = first_server(listener, ex, cx);
+        ex.location = cx.site().servers[ex.server].root;
+    }
     cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{error}"));
     ex.keep_alive = false;
     ex.head_is_bad = true;
@@ -170,9 +188,18 @@ fn refuse(error: &HeadError, ex: &mut Exchange, cx: &Cx) -> Step {
     Step::Synth(Synth::Status(error.status()))
 }
 
-fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
-    ex.method = ex.head.method;
-    larder_http::check_host(&ex.head)?;
+/// The server before a host is known: the one whose certificate was shown, or the default of the address.
+fn first_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
+    let name = match &ex.client.secured {
+        Secured::Not | Secured::PlainOnTls => None,
+        Secured::Tls(tls) => tls.session.borrow().server_name().map(|name| name.as_bytes().to_vec()),
+    };
+    let found = name.and_then(|name| listener.names.find(&name, |regex| script::matches(regex, &name, ex, cx)));
+    found.unwrap_or(listener.default)
+}
+
+/// Finds out whose host is asked for, and the server for it.
+fn choose_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
     larder_http::settle_host(&mut ex.head);
     if let Some(host) = ex.head.fields.get_known(larder_http::Known::Host) {
         let parts = larder_http::normalise_host(host, &mut ex.host)?;
@@ -180,6 +207,13 @@ fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadErro
     }
     ex.server = server_for(listener, ex, cx);
     ex.location = cx.site().servers[ex.server].root;
+    Ok(())
+}
+
+fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
+    ex.method = ex.head.method;
+    larder_http::check_host(&ex.head)?;
+    choose_server(listener, ex, cx)?;
     let framing = larder_http::body_framing(&ex.head)?;
     ex.body = match framing {
         Framing::None | Framing::Length(0) => RequestBody::None,
@@ -201,7 +235,7 @@ fn server_for(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
         return listener.names.exact.get(&b""[..]).copied().unwrap_or(listener.default);
     }
     let host = std::mem::take(&mut ex.host);
-    let found = listener.names.find(&host, |regex| crate::script::matches(regex, &host, ex, cx));
+    let found = listener.names.find(&host, |regex| script::matches(regex, &host, ex, cx));
     ex.host = host;
     found.unwrap_or(listener.default)
 }

@@ -1,8 +1,9 @@
 //! Which host, path and method an origin is told.
 
-use larder_testkit::{Answer, FastCgiOrigin, FastCgiReply, HandOrigin, Origin};
+use larder_testkit::{Answer, FastCgiOrigin, FastCgiReply, HandOrigin, Origin, Tls};
 
 use crate::site::{Setup, text};
+use crate::tls::{certified, client};
 
 #[test]
 fn the_host_of_the_target_replaces_the_field_everywhere() {
@@ -185,5 +186,60 @@ fn origins_are_asked_by_http_1_1_and_kept_unless_told() {
         let made: std::collections::BTreeSet<_> = seen.iter().map(|seen| seen.connection).collect();
         // The answer decides: this origin answers HTTP/1.0 by HTTP/1.1, without `Connection: close`.
         assert_eq!(made.len(), connections, "{target}: {made:?}");
+    }
+}
+
+/// Two servers, of which the first is the default; each says who it is, and what it thinks was asked for.
+const EARLY: &str = "error_page 400 414 494 505 =200 /bad;
+     server {
+        listen 127.0.0.1:{PORT} {LISTEN};
+        server_name first.test;
+        location / { return 200 fine; }
+        location = /bad { return 200 \"first|$host|$request_uri|\"; }
+     }
+     server {
+        listen 127.0.0.1:{PORT} {LISTEN};
+        server_name asked.test;
+        location / { return 200 fine; }
+        location = /bad { return 200 \"asked|$host|$request_uri|\"; }
+     }";
+
+/// A head with an early error, and who answers it with what.
+fn early_errors() -> [(String, &'static str); 9] {
+    let host = "Host: asked.test";
+    [
+        (format!("GET /%zz HTTP/1.1\r\n{host}\r\n"), "first|first.test||"),
+        (format!("GET /%2e%2e/.. HTTP/1.1\r\n{host}\r\n"), "first|first.test||"),
+        (format!("GET http://asked.test/%zz HTTP/1.1\r\n{host}\r\n"), "first|first.test||"),
+        (format!("GET /{} HTTP/1.1\r\n{host}\r\n", "x".repeat(9000)), "first|first.test||"),
+        (format!("GET /a HTTP/1.1\r\n{host}\r\nX: {}\r\n", "x".repeat(9000)), "asked|asked.test|/a|"),
+        (format!("GET /a HTTP/1.1\r\nX: {}\r\n{host}\r\n", "x".repeat(9000)), "first|first.test|/a|"),
+        (format!("GET /a HTTP/1.1\r\n{host}\r\nContent-Length: 1\r\nContent-Length: 1\r\n"), "asked|asked.test|/a|"),
+        (format!("GET /a HTTP/1.1\r\n{host}\r\nX: a\0b\r\n"), "asked|asked.test|/a|"),
+        (format!("GET http://asked.test/a HTTP/1.1\r\nX: a\0b\r\nHost: first.test\r\n"), "asked|asked.test|/a|"),
+    ]
+}
+
+#[test]
+fn an_early_error_is_answered_by_the_server_that_is_known_by_then() {
+    let site = Setup::new().name("LISTEN", "").start(EARLY);
+    for (head, says) in early_errors() {
+        let response = site.exchange("GET", format!("{head}\r\n"));
+        assert_eq!(text(&response), says, "{}", &head[..head.len().min(80)]);
+    }
+}
+
+#[test]
+fn an_early_error_over_tls_is_answered_by_the_server_of_the_handshake() {
+    let (authority, setup) = certified();
+    let site = setup.name("LISTEN", "ssl").start(&format!("{{ONE}} {EARLY}"));
+    for (name, first) in [("asked.test", "asked|asked.test"), ("other.test", "first|first.test")] {
+        for (head, says) in early_errors() {
+            let mut client = client(&site, &Tls::new(name, &authority).unchecked());
+            client.send(format!("{head}\r\n").as_bytes()).unwrap();
+            let response = client.read_response("GET").unwrap();
+            let says = says.replace("first|first.test", first);
+            assert_eq!(text(&response), says, "{name} {}", &head[..head.len().min(80)]);
+        }
     }
 }
