@@ -16,6 +16,8 @@ pub enum Severity {
     Warning,
     /// It can; this is good to know.
     Notice,
+    /// Something is read that larder does by itself or does not need: nothing comes of it, and nothing is lost.
+    NoEffect,
 }
 
 /// Something to say about a configuration.
@@ -52,6 +54,11 @@ impl Diagnostic {
     /// A notice without a place.
     pub fn notice(message: impl Into<String>) -> Box<Self> {
         Self::new(Severity::Notice, message.into())
+    }
+
+    /// That `what` is read, and nothing comes of it and nothing is lost, for this reason.
+    pub fn no_effect(what: &str, why: &str) -> Box<Self> {
+        Self::new(Severity::NoEffect, format!("\"{what}\" is read and has no effect: {why}"))
     }
 
     /// Says where.
@@ -126,7 +133,7 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, out: &mut String) {
     let word = match diagnostic.severity {
         Severity::Error => "emerg",
         Severity::Warning => "warn",
-        Severity::Notice => "notice",
+        Severity::Notice | Severity::NoEffect => "notice",
     };
     let _ = write!(out, "larder: [{word}] {}", diagnostic.message);
     let place = diagnostic.span.and_then(|span| Some((span, sources.position(span)?)));
@@ -142,7 +149,7 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, out: &mut String) {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
-        Severity::Notice => Level::NOTE,
+        Severity::Notice | Severity::NoEffect => Level::NOTE,
     };
     let mut places = vec![(span, AnnotationKind::Primary, diagnostic.label.clone())];
     places.extend(diagnostic.related.iter().map(|(span, why)| (*span, AnnotationKind::Context, Some(why.clone()))));

@@ -25,7 +25,7 @@ fn first_words(inside: &str) -> String {
         let severity = match diagnostic.severity {
             Severity::Error => "emerg",
             Severity::Warning => "warn",
-            Severity::Notice => "notice",
+            Severity::Notice | Severity::NoEffect => "notice",
         };
         format!("{severity}: {}", diagnostic.message)
     })

@@ -37,7 +37,7 @@ pub fn run(test: &Test) -> ExitCode {
         }
     };
     if !test.options.quiet {
-        eprint!("{}", configuration.render(&configuration.notices));
+        eprint!("{}", configuration.rendered_notices(test.no_effect));
         eprint!("{}", configuration.render(&larder_conf::lint(&configuration.config)));
     }
     say(&format!("the configuration file {file} syntax is ok"));

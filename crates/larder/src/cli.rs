@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use crate::configuration::NoEffect;
+
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -40,6 +42,8 @@ pub struct Test {
     pub show: Option<Show>,
     /// `-T`: print every file that was read.
     pub dump: bool,
+    /// `--notices`: name each directive that has no effect.
+    pub no_effect: NoEffect,
     /// Where the configuration is.
     pub options: Options,
 }
@@ -150,6 +154,7 @@ struct Asked {
     show: Option<Show>,
     test: bool,
     dump: bool,
+    lists_notices: bool,
     order: Option<Order>,
 }
 
@@ -165,7 +170,8 @@ impl Asked {
 
     fn command(self) -> Command {
         if self.test {
-            return Command::Test(Test { show: self.show, dump: self.dump, options: self.options });
+            let no_effect = if self.lists_notices { NoEffect::Listed } else { NoEffect::Counted };
+            return Command::Test(Test { show: self.show, dump: self.dump, no_effect, options: self.options });
         }
         if let Some(show) = self.show {
             return Command::Show(show);
@@ -177,10 +183,16 @@ impl Asked {
     }
 }
 
-/// nginx's own reading: letters cluster (`-tq`), and a value is the rest of its cluster or the next word.
+/// nginx's own reading: letters cluster (`-tq`), and a value is the rest of its cluster or the next word. `--notices` is
+/// ours, and nothing to nginx.
 fn parse_nginx(args: &[OsString], mut asked: Asked) -> Result<Command, CliError> {
     let mut words = args.iter();
     while let Some(word) = words.next() {
+        if word == "--notices" {
+            asked.test = true;
+            asked.lists_notices = true;
+            continue;
+        }
         let Some(mut letters) = word.as_bytes().strip_prefix(b"-") else {
             return Err(CliError::InvalidOption(lossy(word)));
         };
@@ -345,7 +357,9 @@ mod tests {
 
     #[test]
     fn options_are_read_as_nginx_reads_them() {
-        let test = |show, dump, change: fn(&mut Options)| Command::Test(Test { show, dump, options: options(change) });
+        let test = |show, dump, change: fn(&mut Options)| {
+            Command::Test(Test { show, dump, no_effect: NoEffect::Counted, options: options(change) })
+        };
         for (line, expected) in [
             ("", Command::Run(Options::default())),
             ("-", Command::Run(Options::default())),
@@ -396,6 +410,22 @@ mod tests {
         ] {
             assert_eq!(parsed(line), Ok(expected), "{line}");
         }
+    }
+
+    #[test]
+    fn notices_are_listed_where_it_is_asked_for() {
+        for (line, dump, is_quiet) in [
+            ("--notices", false, false),
+            ("-t --notices", false, false),
+            ("check --notices", false, false),
+            ("--notices -T", true, false),
+            ("-qt --notices", false, true),
+        ] {
+            let options = options(|o| o.quiet = is_quiet);
+            let expected = Command::Test(Test { show: None, dump, no_effect: NoEffect::Listed, options });
+            assert_eq!(parsed(line), Ok(expected), "{line}");
+        }
+        assert_eq!(parsed("--notice"), Err("invalid option: \"-\"".to_owned()));
     }
 
     #[test]

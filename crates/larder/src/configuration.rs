@@ -43,6 +43,15 @@ pub struct Configuration {
     pub notices: Vec<Diagnostic>,
 }
 
+/// What is said of directives that are read, and of which nothing comes and nothing is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoEffect {
+    /// How many there are, in one line.
+    Counted,
+    /// Each, with its place.
+    Listed,
+}
+
 /// A configuration that cannot be used, and why, ready to be printed.
 #[derive(Debug, thiserror::Error)]
 #[error("{rendered}")]
@@ -98,10 +107,22 @@ impl Configuration {
         Rejected { rendered: self.render(diagnostics) }
     }
 
-    /// The notices of one severity as text.
-    pub fn rendered_notices(&self, severity: Severity) -> String {
-        let some: Vec<_> = self.notices.iter().filter(|notice| notice.severity == severity).cloned().collect();
-        self.render(&some)
+    /// What an operator should know, as text in the order of the files.
+    pub fn rendered_notices(&self, no_effect: NoEffect) -> String {
+        let is_said = |notice: &&Diagnostic| notice.severity != Severity::NoEffect || no_effect == NoEffect::Listed;
+        let said: Vec<_> = self.notices.iter().filter(is_said).cloned().collect();
+        let mut text = self.render(&said);
+        match self.notices.len() - said.len() {
+            0 => {}
+            1 => text
+                .push_str(&format!("larder: [notice] one directive has no effect, and is not needed: {HOW_TO_SEE}\n")),
+            count => {
+                text.push_str(&format!(
+                    "larder: [notice] {count} directives have no effect, and are not needed: {HOW_TO_SEE}\n"
+                ));
+            }
+        }
+        text
     }
 
     fn load(surroundings: Surroundings, loader: &mut dyn Loader) -> Result<Configuration, Rejected> {
@@ -134,9 +155,15 @@ fn parse(surroundings: &Surroundings, loader: &mut dyn Loader) -> Result<larder_
         is_root: surroundings.is_root,
         hostname: surroundings.hostname.clone(),
     };
-    larder_conf::load(&surroundings.conf_file, &options, loader)
-        .map_err(|failed| Rejected { rendered: render(&failed.diagnostics, &failed.sources) })
+    larder_conf::load(&surroundings.conf_file, &options, loader).map_err(|mut failed| {
+        // Who has errors to mend need not read what is well as it is.
+        failed.diagnostics.retain(|one| one.severity != Severity::NoEffect);
+        Rejected { rendered: render(&failed.diagnostics, &failed.sources) }
+    })
 }
+
+/// What tells each of them.
+const HOW_TO_SEE: &str = "see \"larder --notices\"";
 
 /// What is written and has no effect here.
 fn notices_about(config: &Config, is_root: bool) -> Vec<Diagnostic> {
@@ -148,8 +175,8 @@ fn notices_about(config: &Config, is_root: bool) -> Vec<Diagnostic> {
     for listen in config.http.servers.iter().flat_map(|server| &server.listens) {
         let options = [("deferred", listen.deferred), ("fastopen", listen.fastopen.is_some())];
         for (option, _) in options.into_iter().filter(|(_, is_set)| *is_set) {
-            let text = format!("\"{option}\" is read and has no effect: connections are accepted when they are made");
-            notices.push(*Diagnostic::notice(text).at(listen.span));
+            let why = "connections are accepted when they are made";
+            notices.push(*Diagnostic::no_effect(option, why).at(listen.span));
         }
     }
     notices
@@ -208,6 +235,28 @@ mod tests {
             for (notice, expected) in configuration.notices.iter().zip(expected) {
                 assert!(notice.message.starts_with(expected), "{}", notice.message);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_not_needed_is_one_line_and_what_is_lost_is_not_in_it() {
+        for (text, expected) in [
+            ("", vec![]),
+            ("pcre_jit on;", vec!["[notice] one directive has no effect, and is not needed: see \"larder --notices\""]),
+            (
+                "pcre_jit on; load_module a.so; http { tcp_nopush on; http3 on; server { tcp_nopush on; listen 80 deferred; } }",
+                vec![
+                    "[notice] \"http3\" is read and has no effect: HTTP/3 is not spoken yet in /c:1",
+                    "[notice] 4 directives have no effect, and are not needed: see \"larder --notices\"",
+                ],
+            ),
+        ] {
+            let configuration = load(text, true);
+            let said = configuration.rendered_notices(NoEffect::Counted);
+            let said: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("larder: ")).collect();
+            assert_eq!(said, expected, "{text}");
+            let listed = configuration.rendered_notices(NoEffect::Listed);
+            assert_eq!(listed.matches("larder: [").count(), configuration.notices.len(), "{text}: {listed}");
         }
     }
 

@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use larder_conf::Severity;
 use larder_conf::model::LogLevel;
 
 use crate::cli::Options;
-use crate::configuration::{Configuration, Surroundings};
+use crate::configuration::{Configuration, NoEffect, Surroundings};
 use crate::daemon::{self, Waiting};
 use crate::inherit::Inherited;
 use crate::invocation::Invocation;
@@ -49,9 +48,7 @@ pub fn run(options: &Options, invocation: Invocation, caller: Caller) -> ExitCod
         Caller::Front(waiting) => (Some(waiting), None),
         Caller::Predecessor(inherited) => (None, Some(inherited)),
     };
-    for severity in [Severity::Warning, Severity::Notice] {
-        log.write_rendered(&configuration.rendered_notices(severity));
-    }
+    log.write_rendered(&configuration.rendered_notices(NoEffect::Counted));
     match configuration.config.main.master_process {
         true => supervise::run(configuration, log, Beginning { invocation, is_daemon, waiting, inherited }),
         false => single::run(configuration, log, waiting, inherited),

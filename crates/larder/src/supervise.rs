@@ -15,7 +15,7 @@ use larder_conf::model::LogLevel;
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-use crate::configuration::{Configuration, Surroundings};
+use crate::configuration::{Configuration, NoEffect, Surroundings};
 use crate::control::{ControlError, Message};
 use crate::daemon::Waiting;
 use crate::generation::{self, Generation, StartError};
@@ -344,9 +344,7 @@ impl Supervisor {
     /// Reads the configuration again, and opens what it needs beside what is open.
     async fn open_anew(&self) -> Result<Generation, StartError> {
         let configuration = Configuration::read(self.surroundings.clone())?;
-        for severity in [larder_conf::Severity::Warning, larder_conf::Severity::Notice] {
-            self.log.write_rendered(&configuration.rendered_notices(severity));
-        }
+        self.log.write_rendered(&configuration.rendered_notices(NoEffect::Counted));
         let generation = Generation::open(configuration, self.workers, &self.current.listeners, &self.log).await?;
         if generation::worker_count(&generation.configuration) != self.workers {
             self.log.write(LogLevel::Warn, "a new \"worker_processes\" takes effect when larder is started again");

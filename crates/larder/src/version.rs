@@ -33,7 +33,7 @@ fn build() -> String {
 
 fn help() -> String {
     format!(
-        "Usage: larder [-?hvVtTq] [-s signal] [-p prefix] [-e filename] [-c filename] [-g directives]\n\
+        "Usage: larder [-?hvVtTq] [--notices] [-s signal] [-p prefix] [-e filename] [-c filename] [-g directives]\n\
          \x20      larder serve DIR [--listen ADDRESS] [--print-config]\n\
          \x20      larder check [options as above]\n\
          \x20      larder cache ls|stat|verify|clear ... [-p prefix] [-c filename]\n\
@@ -44,6 +44,7 @@ fn help() -> String {
          \x20 -V            : show version and what is built in, then exit\n\
          \x20 -t            : test configuration and exit\n\
          \x20 -T            : test configuration, dump it and exit\n\
+         \x20 --notices     : test configuration, and name each directive that has no effect\n\
          \x20 -q            : suppress non-error messages during configuration testing\n\
          \x20 -s signal     : send signal to the running larder: stop, quit, reopen, reload\n\
          \x20 -p prefix     : set prefix path (default: {}/)\n\

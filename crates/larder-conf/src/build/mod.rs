@@ -54,9 +54,9 @@ impl Cx<'_> {
         }
     }
 
-    /// Says, once for each `what`, that it is read and nothing comes of it.
-    pub fn notice_no_effect(&mut self, what: &str, span: Span, why: &str) {
-        self.report_once(what, || Diagnostic::notice(format!("\"{what}\" is read and has no effect: {why}")).at(span));
+    /// Says, once for each `what`, that it is read and nothing comes of it, and nothing is lost.
+    pub fn note_no_effect(&mut self, what: &str, span: Span, why: &str) {
+        self.report_once(what, || Diagnostic::no_effect(what, why).at(span));
     }
 
     /// Path relative to the prefix, as nginx joins logs, roots and temporary files.
@@ -217,7 +217,11 @@ fn admit(directive: &Directive, context: Contexts, seen: &mut Seen, cx: &mut Cx<
         }
         Action::Harmless(why) => {
             let topic = if info.name.ends_with('_') { info.name } else { name.text.as_str() };
-            cx.report_once(topic, || {
+            cx.report_once(topic, || Diagnostic::no_effect(&name.text, why).at(name.span));
+            None
+        }
+        Action::Lost(why) => {
+            cx.report_once(&name.text, || {
                 Diagnostic::notice(format!("\"{}\" is read and has no effect: {why}", name.text)).at(name.span)
             });
             None

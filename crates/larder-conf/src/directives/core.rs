@@ -114,11 +114,8 @@ pub const TABLE: &[DirectiveInfo] = &[
         ONE,
         Action::Main(|_, cx, d| {
             let path = d.text(0);
-            cx.report(
-                Diagnostic::notice(format!("module \"{path}\" is not loaded: larder loads no modules"))
-                    .at(d.span())
-                    .help("what it does is built in, or its directives are errors where they stand"),
-            );
+            let why = "what the module does is built in, or its directives are errors where they stand";
+            cx.report(Diagnostic::no_effect(&format!("load_module {path}"), why).at(d.span()));
             Ok(())
         }),
     ),
@@ -128,7 +125,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         ONE,
         Action::Main(|main, cx, d| {
             main.worker_connections = Some(d.number(0)?);
-            cx.notice_no_effect(&d.name.text, d.name.span, "connections are limited by open files only");
+            cx.note_no_effect(&d.name.text, d.name.span, "connections are limited by open files only");
             Ok(())
         }),
     ),

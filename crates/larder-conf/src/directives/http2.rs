@@ -5,6 +5,7 @@ use crate::diagnostic::Diagnostic;
 
 const MEMORY: Action = Action::Harmless("memory is managed without buffers of that kind");
 const NO_HTTP3: Action = Action::Harmless("HTTP/3 is not spoken yet");
+const HTTP3: Action = Action::Lost("HTTP/3 is not spoken yet");
 
 pub const TABLE: &[DirectiveInfo] = &[
     directive("http2", HS, Args::Flag, Action::Level(|l, _, d| http::set(&mut l.http2.enabled, d.flag()))),
@@ -54,8 +55,8 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("http2_max_concurrent_pushes", HS, ONE, Action::Obsolete(None)),
     repeated("http2_push", HSL, ONE, Action::Obsolete(None)),
     repeated("http2_push_preload", HSL, Args::Flag, Action::Obsolete(None)),
-    repeated("http3", HS, Args::Flag, NO_HTTP3),
-    repeated("http3_hq", HS, Args::Flag, NO_HTTP3),
+    repeated("http3", HS, Args::Flag, HTTP3),
+    repeated("http3_hq", HS, Args::Flag, HTTP3),
     repeated("http3_max_concurrent_streams", HS, ONE, NO_HTTP3),
     repeated("http3_stream_buffer_size", HS, ONE, NO_HTTP3),
     repeated("quic_retry", HS, Args::Flag, NO_HTTP3),

@@ -174,7 +174,7 @@ pub struct DirectiveInfo {
 pub enum Standing {
     /// It does what it does in nginx.
     Built,
-    /// Nothing comes of it, and nothing is lost.
+    /// Nothing comes of it, and a site works without it.
     Harmless,
     /// It is an error.
     Refused,
@@ -190,7 +190,7 @@ impl DirectiveInfo {
             | Action::Group(_)
             | Action::Script
             | Action::Block(_) => Standing::Built,
-            Action::Harmless(_) | Action::Obsolete(_) => Standing::Harmless,
+            Action::Harmless(_) | Action::Lost(_) | Action::Obsolete(_) => Standing::Harmless,
             Action::Refused(_) => Standing::Refused,
         }
     }
@@ -211,8 +211,10 @@ pub(crate) enum Action {
     Script,
     /// Opens a level.
     Block(BlockKind),
-    /// Does nothing, for this reason.
+    /// Does nothing and need not, for this reason.
     Harmless(&'static str),
+    /// Does nothing though something was wanted of it that is missing then, for this reason.
+    Lost(&'static str),
     /// Does nothing any more in nginx either; what it tuned is tuned by the one named.
     Obsolete(Option<&'static str>),
     /// Is not there; an error unless the one argument is this.

@@ -108,7 +108,7 @@ pub fn conf_command(
     let is_so_anyway = (is("MinProtocol") && ["TLSv1", "TLSv1.1", "TLSv1.2"].contains(&value.text.as_str()))
         || (is("MaxProtocol") && value.text == "TLSv1.3");
     if is_so_anyway || HARMLESS_COMMANDS.iter().any(|name| is(name)) {
-        cx.notice_no_effect(&format!("{} {}", d.name.text, command.text), d.span(), "it changes nothing here");
+        cx.note_no_effect(&format!("{} {}", d.name.text, command.text), d.span(), "it changes nothing here");
         return Ok(());
     }
     if is("Options") {
@@ -143,7 +143,7 @@ fn conf_option(option: &str, overrides: Option<&mut Overrides>, cx: &mut Cx<'_>,
             .into_iter()
             .any(is);
     if is_never_done || HARMLESS_OPTIONS.iter().any(|known| is(known)) {
-        cx.notice_no_effect(&format!("{} Options {option}", d.name.text), d.span(), "it changes nothing here");
+        cx.note_no_effect(&format!("{} Options {option}", d.name.text), d.span(), "it changes nothing here");
         return Ok(());
     }
     if overrides.is_some_and(|overrides| overrides.switch(name, !is_taken_away)) {

@@ -32,7 +32,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         FLAG,
         Action::Level(|_, cx, d| {
             if d.flag()? {
-                cx.notice_no_effect(&d.name.text, d.name.span, "certificates are sent as they are");
+                cx.note_no_effect(&d.name.text, d.name.span, "certificates are sent as they are");
             }
             Ok(())
         }),

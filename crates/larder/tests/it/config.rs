@@ -175,14 +175,29 @@ fn what_tls_lacks_is_said_in_nginxs_words_and_with_what_to_do() {
 
 #[test]
 fn what_has_no_effect_gives_one_notice_however_often_it_is_asked_for() {
-    let (code, said) = test(&good(
-        "gzip on; gzip_types text/css; gzip_comp_level 6; gzip_buffers 4 8k;
+    let setup = Setup::new();
+    setup.write_raw(&good(
+        "gzip on; gzip_types text/css; gzip_comp_level 6; gzip_buffers 4 8k; tcp_nopush on; http3 on;
         location /a { gzip on; gzip_vary on; gzip_buffers 8 8k; }
         location /b { gzip on; gzip_buffers 16 8k; }",
     ));
-    assert_eq!(code, 0, "{said}");
-    assert_eq!(said.matches("\"gzip_buffers\" is read and has no effect").count(), 1, "{said}");
-    assert_eq!(said.matches("[notice]").count(), 1, "{said}");
+    for (words, is_listed, notices) in
+        [(&["-t"][..], false, 2), (&["-t", "--notices"], true, 3), (&["--notices"], true, 3), (&["-tq"], false, 0)]
+    {
+        let output = setup.larder(words);
+        let said = stderr(&output);
+        assert_eq!(code(&output), 0, "{said}");
+        assert_eq!(
+            said.matches("\"gzip_buffers\" is read and has no effect").count(),
+            usize::from(is_listed),
+            "{said}"
+        );
+        assert_eq!(said.matches("[notice]").count(), notices, "{words:?}: {said}");
+        // What is lost is told with its place, whatever else there is.
+        assert_eq!(said.contains("\"http3\" is read and has no effect"), notices > 0, "{words:?}: {said}");
+        let line = "[notice] 2 directives have no effect, and are not needed: see \"larder --notices\"\n";
+        assert_eq!(said.contains(line), notices == 2, "{words:?}: {said}");
+    }
 }
 
 #[test]
