@@ -37,6 +37,7 @@ mod secure_link;
 mod split_clients;
 mod sub_filter;
 mod subrequests;
+mod third_party;
 mod tls;
 mod userid;
 
@@ -299,7 +300,7 @@ static TABLES: [&[DirectiveInfo]; 34] = [
 
 static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static DirectiveInfo>>> = LazyLock::new(|| {
     let mut by_name: HashMap<&'static str, Vec<&'static DirectiveInfo>> = HashMap::new();
-    for info in TABLES.into_iter().flatten().chain(refused::TABLE.iter()) {
+    for info in TABLES.into_iter().flatten().chain(refused::TABLE).chain(third_party::TABLE) {
         by_name.entry(info.name).or_default().push(info);
     }
     by_name

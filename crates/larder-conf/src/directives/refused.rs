@@ -1,11 +1,11 @@
 //! Directives that are known and not here: each says what it belongs to and what to do instead.
 
-use super::{Action, Args, Contexts, DirectiveInfo, Refusal, repeated};
+use super::{Action, Args, Contexts, DirectiveInfo, Refusal, repeated, third_party};
 
 const ANY_ARGS: Args = Args::AtLeast(0);
 const ANYWHERE: Contexts = Contexts(u16::MAX);
 
-const fn refused(
+pub const fn refused(
     name: &'static str,
     module: &'static str,
     advice: &'static str,
@@ -14,10 +14,10 @@ const fn refused(
     repeated(name, ANYWHERE, ANY_ARGS, Action::Refused(Refusal { module, advice, harmless_with }))
 }
 
-const OFF: &[&str] = &["off"];
-const NEVER: &[&str] = &[];
+pub const OFF: &[&str] = &["off"];
+pub const NEVER: &[&str] = &[];
 const REMOVE: &str = "remove it, or keep nginx for this site";
-const IN_ANOTHER: &str = "keep nginx for it, and send it what it is good at with \"proxy_pass\"";
+pub const IN_ANOTHER: &str = "keep nginx for it, and send it what it is good at with \"proxy_pass\"";
 const ACME: &str = "use \"larder_acme_account\" in \"http\" and \"larder_acme on\" in the server";
 const PLUS: &str = "NGINX Plus";
 const SRCACHE: &str = "the srcache module";
@@ -87,7 +87,12 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused("pagespeed", "PageSpeed", "remove it", &["off", "unplugged"]),
     refused("modsecurity", "ModSecurity", IN_ANOTHER, OFF),
     refused("passenger_enabled", "Passenger", "run Passenger standalone and use \"proxy_pass\"", OFF),
-    refused("vhost_traffic_status_display", "the vhost traffic status module", "use \"stub_status\"", NEVER),
+    refused(
+        "vhost_traffic_status_display",
+        "the vhost traffic status module",
+        "use \"larder_metrics\" or \"stub_status\"",
+        NEVER,
+    ),
     refused(
         "srcache_fetch",
         SRCACHE,
@@ -139,9 +144,8 @@ static PREFIXES: &[DirectiveInfo] = &[
     refused("modsecurity_", "ModSecurity", IN_ANOTHER, NEVER),
     family("vhost_traffic_status", "nothing comes of it without vhost_traffic_status_display"),
     family("ssl_dyn_rec_", "the size of TLS records is chosen by itself"),
-    refused("upload_", "the upload modules", IN_ANOTHER, NEVER),
-    refused("track_uploads", "the upload progress module", IN_ANOTHER, NEVER),
-    refused("report_uploads", "the upload progress module", IN_ANOTHER, NEVER),
+    family("upload_progress_", "nothing comes of it without upload_progress"),
+    refused("upload_", "the upload module", IN_ANOTHER, NEVER),
     refused("push_stream_", "the push stream module", IN_ANOTHER, NEVER),
     refused("nchan_", "Nchan", IN_ANOTHER, NEVER),
     refused("otel_", "the OpenTelemetry module", "remove it", NEVER),
@@ -151,7 +155,7 @@ static PREFIXES: &[DirectiveInfo] = &[
 
 static BY_LUA: DirectiveInfo = refused("by_lua", LUA, IN_ANOTHER, NEVER);
 
-const fn family(prefix: &'static str, why: &'static str) -> DirectiveInfo {
+pub const fn family(prefix: &'static str, why: &'static str) -> DirectiveInfo {
     repeated(prefix, ANYWHERE, ANY_ARGS, Action::Harmless(why))
 }
 
@@ -160,5 +164,9 @@ pub fn by_prefix(name: &str) -> Option<&'static DirectiveInfo> {
     if name.ends_with("_by_lua") || name.ends_with("_by_lua_block") || name.ends_with("_by_lua_file") {
         return Some(&BY_LUA);
     }
-    PREFIXES.iter().find(|info| name.starts_with(info.name))
+    // An argument such as hls_1.example.org is no name.
+    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return None;
+    }
+    PREFIXES.iter().chain(third_party::PREFIXES).find(|info| name.starts_with(info.name))
 }
