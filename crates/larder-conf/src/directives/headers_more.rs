@@ -94,7 +94,8 @@ fn edits(d: &Directive, verb: Verb, side: Side) -> Outcome<Vec<FieldEdit>> {
         if side == Side::Response && OF_FRAMING.contains(&name.to_ascii_lowercase().as_str()) {
             return Err(Diagnostic::error(format!("\"{name}\" cannot be changed by \"{}\"", d.name.text))
                 .at(word.span)
-                .label("it belongs to how the body is sent"));
+                .label("it belongs to how the body is sent")
+                .help("remove it: larder sends the one that is right, and none where none belongs"));
         }
         Ok(FieldEdit { name, change, statuses: statuses.clone(), types: types.clone() })
     };

@@ -133,12 +133,21 @@ fn config(
         Err(error) => {
             // The two configurations differ in what they offer above TLS only: one error is enough.
             if tells {
-                let written = match &error {
-                    TlsError::NoCipher(_) => tls.ciphers.as_ref(),
-                    TlsError::NoCurve(_) => tls.curves.as_ref(),
-                    _ => None,
+                let (written, mend) = match &error {
+                    TlsError::NoCipher(_) => {
+                        (tls.ciphers.as_ref(), Some("remove this line: the ciphers that are left are all safe"))
+                    }
+                    TlsError::NoCurve(_) => (
+                        tls.curves.as_ref(),
+                        Some("add secp384r1 and X25519, or remove this line: a client takes the best that it knows"),
+                    ),
+                    _ => (None, None),
                 };
-                builder.error(error.to_string(), written.map_or(span, |written| written.span));
+                let said = Diagnostic::error(error.to_string()).at(written.map_or(span, |written| written.span));
+                builder.diagnostics.push(match mend {
+                    Some(mend) => *said.help(mend),
+                    None => *said,
+                });
             }
             None
         }

@@ -165,6 +165,11 @@ fn what_tls_lacks_is_said_in_nginxs_words_and_with_what_to_do() {
             "[emerg] no protocol of \"ssl_protocols\" is spoken by larder in DIR/nginx.conf:",
             "add TLSv1.2 and TLSv1.3",
         ),
+        (
+            "ssl_reject_handshake on; ssl_ecdh_curve secp521r1;",
+            "[emerg] no curve of \"secp521r1\" is offered by this TLS library; known are X25519MLKEM768, X25519",
+            "help: add secp384r1 and X25519, or remove this line",
+        ),
     ] {
         let (code, said) = test(&good(&format!("listen 127.0.0.1:{{PORT2}} ssl; {directives}")));
         assert_eq!(code, 1, "{directives}: {said}");
