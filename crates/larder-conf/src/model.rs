@@ -409,12 +409,14 @@ pub enum Handler {
     Metrics,
     /// `empty_gif`.
     EmptyGif,
-    /// `*_cache_purge ZONE KEY`.
+    /// `*_cache_purge` without an origin: `ZONE KEY`, or a method beside a `*_cache`.
     Purge {
         /// The zone.
         zone: At<String>,
-        /// What is dropped from it.
-        key: Template,
+        /// What is dropped from it, unless all of it is.
+        key: Option<Template>,
+        /// Which requests do it; `None` for all.
+        by: Option<MethodPurge>,
     },
 }
 
@@ -1395,14 +1397,29 @@ pub enum CachePurge {
     /// None.
     Off,
     /// Those of a method.
-    Method {
-        /// Its name, as it is sent.
-        method: String,
-        /// Who may.
-        from: PurgeFrom,
-    },
+    Method(MethodPurge),
     /// Those for which one of these is neither empty nor `0`.
     When(Vec<Template>),
+}
+
+/// Requests of a method that drop pages.
+#[derive(Clone, Debug)]
+pub struct MethodPurge {
+    /// Its name, as it is sent.
+    pub method: String,
+    /// What goes.
+    pub drops: Drops,
+    /// Who may.
+    pub from: PurgeFrom,
+}
+
+/// What a purge drops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drops {
+    /// The page of the key, or all whose keys begin so.
+    Page,
+    /// `purge_all`: everything in the zone.
+    Zone,
 }
 
 /// Who may drop pages.

@@ -546,8 +546,10 @@ impl Builder {
             model::Handler::StubStatus => Handler::StubStatus,
             model::Handler::Metrics => Handler::Metrics,
             model::Handler::EmptyGif => Handler::EmptyGif,
-            model::Handler::Purge { zone, key } => match self.site.zone_names.get(&zone.value) {
-                Some(&zone) => Handler::Purge(zone, self.text(key)),
+            model::Handler::Purge { zone, key, by } => match self.site.zone_names.get(&zone.value) {
+                Some(&zone) => {
+                    Handler::Purge { zone, key: self.maybe(key.as_ref()), by: by.as_ref().map(origins::method_purge) }
+                }
                 None => {
                     self.error(format!("cache zone \"{}\" is unknown", zone.value), zone.span);
                     Handler::Static

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use larder_cache::Zone;
-use larder_conf::model::{self, ListenAddress};
+use larder_conf::model::{self, Drops, ListenAddress};
 use larder_origin::Group;
 use larder_origin::resolver::Resolver;
 use larder_tls::VerifyMode;
@@ -353,8 +353,15 @@ pub enum Handler {
     Metrics,
     /// `empty_gif`.
     EmptyGif,
-    /// `*_cache_purge ZONE KEY`: the zone, and what is dropped from it.
-    Purge(usize, Text),
+    /// `*_cache_purge` without an origin.
+    Purge {
+        /// The zone.
+        zone: usize,
+        /// What is dropped from it, unless all of it is.
+        key: Option<Text>,
+        /// Which requests do it; `None` for all.
+        by: Option<MethodPurge>,
+    },
 }
 
 /// How an origin is asked and its answers kept.
@@ -529,10 +536,20 @@ pub struct CachePolicy {
 
 /// Which requests drop a page in place of asking for it.
 pub enum PurgePolicy {
-    /// Those of a method, from anybody or from these networks.
-    Method(Box<[u8]>, Option<Vec<IpNet>>),
+    /// Those of a method.
+    Method(MethodPurge),
     /// Those for which one of these is true.
     When(Vec<Text>),
+}
+
+/// Requests of a method that drop pages.
+pub struct MethodPurge {
+    /// Its name.
+    pub method: Box<[u8]>,
+    /// What goes.
+    pub drops: Drops,
+    /// The networks of those who may; `None` for everybody.
+    pub from: Option<Vec<IpNet>>,
 }
 
 /// The zone of a `*_cache`.

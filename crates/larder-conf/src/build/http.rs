@@ -163,6 +163,7 @@ fn location(directive: &Directive, outer: &Level, cx: &mut Cx<'_>) -> Option<Loc
     };
     let mut level = outer.inside(Contexts::LOCATION, matcher);
     let inner = set_level(&mut level, &children(directive), None, cx);
+    directives::location_without_origin(&mut level);
     let limit_except = inner
         .iter()
         .find(|(info, _)| matches!(info.action, Action::Block(BlockKind::LimitExcept)))

@@ -53,6 +53,7 @@ use crate::tree::Directive;
 pub use self::group::is_complete;
 pub use self::listen::{is_name_or_wildcard, listen_default};
 pub use self::location::{limited_methods, location_matcher};
+pub use self::purge::location_without_origin;
 
 /// Where a directive may stand: a set of contexts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

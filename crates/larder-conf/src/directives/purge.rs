@@ -1,10 +1,10 @@
 //! `fastcgi_cache_purge` and `proxy_cache_purge`, in the three forms that sites use: the cache purge module's
-//! `ZONE KEY` in a location of its own, its `METHOD from ...` beside a cache, and NGINX Plus's conditions.
+//! `ZONE KEY` in a location of its own, its `METHOD [purge_all] from ...` beside a cache, and NGINX Plus's conditions.
 
 use super::{LOCATION, access};
 use crate::build::{Cx, Level, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
-use crate::model::{At, CachePurge, Handler, OriginSettings, PurgeFrom};
+use crate::model::{At, CachePurge, Drops, Handler, MethodPurge, OriginSettings, PurgeFrom};
 use crate::template;
 use crate::tree::Directive;
 
@@ -53,11 +53,31 @@ fn separate_location(level: &mut Level, cx: &mut Cx<'_>, d: &Directive, whose: W
     }
     let zone = At { value: d.text(0).to_owned(), span: d.arg(0).span };
     cx.references.push(Reference::CacheZone(zone.clone(), whose.cache));
-    level.handler = Handler::Purge { zone, key: d.template(1)? };
+    level.handler = Handler::Purge { zone, key: Some(d.template(1)?), by: None };
     Ok(())
 }
 
-/// `off`, or `on` or a method, and who may use it.
+/// A location that has a cache, a method that purges, and nobody to ask: it is there for purging alone.
+pub fn location_without_origin(level: &mut Level) {
+    if !matches!(level.handler, Handler::Static) {
+        return;
+    }
+    for (prefix, origin) in [("fastcgi", &level.settings.fastcgi.origin), ("proxy", &level.settings.proxy.origin)] {
+        let (CachePurge::Method(by), Some(zone)) = (&origin.cache_purge, &origin.cache) else { continue };
+        let key = origin.cache_key.clone();
+        // The default key of "proxy_cache" begins with whom is asked.
+        let can_be = key.is_some() || by.drops == Drops::Zone;
+        if let (Some(_), Some(name), true) =
+            (level.place(&format!("{prefix}_cache_purge")), template::as_literal(zone), can_be)
+        {
+            let zone = At { value: name.to_owned(), span: zone.span };
+            level.handler = Handler::Purge { zone, key, by: Some(by.clone()) };
+            return;
+        }
+    }
+}
+
+/// `off`, or `on` or a method, what it drops, and who may use it.
 fn by_method(cx: &mut Cx<'_>, d: &Directive) -> Outcome<CachePurge> {
     let method = match d.text(0) {
         "off" => return Ok(CachePurge::Off),
@@ -65,17 +85,22 @@ fn by_method(cx: &mut Cx<'_>, d: &Directive) -> Outcome<CachePurge> {
         method => method,
     };
     let method = method.to_owned();
-    let Some((from, who)) = d.args[1..].split_first() else {
-        return Ok(CachePurge::Method { method, from: PurgeFrom::All });
+    let (drops, rest) = match &d.args[1..] {
+        [all, rest @ ..] if all.text == "purge_all" => (Drops::Zone, rest),
+        rest => (Drops::Page, rest),
+    };
+    let by = |from| Ok(CachePurge::Method(MethodPurge { method, drops, from }));
+    let Some((from, who)) = rest.split_first() else {
+        return by(PurgeFrom::All);
     };
     if from.text != "from" {
         return Err(Diagnostic::error(format!("invalid parameter \"{}\", expected \"from\" keyword", from.text))
             .at(from.span)
-            .label("a method is followed by \"from all\", or \"from\" and addresses"));
+            .label("a method is followed by \"from all\", or \"from\" and addresses, and \"purge_all\" before them"));
     }
     if who.first().is_some_and(|word| word.text == "all") {
-        return Ok(CachePurge::Method { method, from: PurgeFrom::All });
+        return by(PurgeFrom::All);
     }
     let nets = who.iter().map(|word| access::network(cx, d, word)).collect::<Outcome<_>>()?;
-    Ok(CachePurge::Method { method, from: PurgeFrom::Nets(nets) })
+    by(PurgeFrom::Nets(nets))
 }

@@ -145,7 +145,7 @@ pub static PREFIXES: &[DirectiveInfo] = &[
     family("dynamic_etag_", "nothing comes of it without dynamic_etag"),
     family("vod_", "nothing comes of it without vod"),
     family("proxy_connect_data_", "nothing comes of it without proxy_connect"),
-    family("cache_purge_response_type", "the answer to a purge is a page of HTML"),
+    family("cache_purge_", "pages are purged at once, and the answer is a page of HTML"),
     refused("small_light_", "the small light module", IN_ANOTHER, OFF),
     refused("eval_", "the eval module", IN_ANOTHER, NEVER),
     refused("dav_ext_", "the dav-ext module", IN_ANOTHER, OFF),

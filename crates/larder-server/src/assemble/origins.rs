@@ -221,13 +221,7 @@ impl Builder {
             purge: match &model.cache_purge {
                 model::CachePurge::Off => None,
                 model::CachePurge::When(conditions) => Some(PurgePolicy::When(self.texts(conditions))),
-                model::CachePurge::Method { method, from } => {
-                    let nets = match from {
-                        model::PurgeFrom::All => None,
-                        model::PurgeFrom::Nets(nets) => Some(nets.clone()),
-                    };
-                    Some(PurgePolicy::Method(method.as_bytes().into(), nets))
-                }
+                model::CachePurge::Method(by) => Some(PurgePolicy::Method(method_purge(by))),
             },
         })
     }
@@ -253,3 +247,12 @@ impl Builder {
 
 /// How many idle connections a group keeps that no `upstream` describes.
 const KEPT_MAX: usize = 32;
+
+/// Which requests of a method drop what.
+pub(super) fn method_purge(by: &model::MethodPurge) -> MethodPurge {
+    let from = match &by.from {
+        model::PurgeFrom::All => None,
+        model::PurgeFrom::Nets(nets) => Some(nets.clone()),
+    };
+    MethodPurge { method: by.method.as_bytes().into(), drops: by.drops, from }
+}

@@ -21,10 +21,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     match &cx.site().locations[ex.location].handler {
         Handler::Static => files::serve(ex, cx),
-        Handler::Purge(zone, key) => {
-            let key = key.value(ex, cx);
-            Step::Purge(Box::new(purge::Purge { zone: *zone, key, answer: purge::Answer::Page }))
-        }
+        Handler::Purge { zone, key, by } => purge::without_origin(*zone, key.as_ref(), by.as_ref(), ex, cx),
         Handler::Origin(policy)
             if let Some(cache) = &policy.cache
                 && let Some(step) = purge::asked(policy, cache, ex, cx) =>

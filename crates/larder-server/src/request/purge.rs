@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_cache::KeyRef;
-use larder_conf::model::LogLevel;
+use larder_conf::model::{Drops, LogLevel};
 use larder_http::Method;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::site::{CachePolicy, OriginPolicy, PurgePolicy};
+use crate::site::{CachePolicy, MethodPurge, OriginPolicy, PurgePolicy};
+use crate::text::Text;
 
 use super::{Content, Response, Step, Synth, lookup, origin_request, synth};
 
@@ -21,6 +22,8 @@ pub struct Purge {
     pub zone: usize,
     /// The key.
     pub key: Vec<u8>,
+    /// The page of the key, or everything.
+    pub drops: Drops,
     /// How success is told.
     pub answer: Answer,
 }
@@ -34,6 +37,18 @@ pub enum Answer {
     NoContent,
 }
 
+/// What a location without an origin does, which is there for purging alone.
+pub fn without_origin(zone: usize, key: Option<&Text>, by: Option<&MethodPurge>, ex: &mut Exchange, cx: &Cx) -> Step {
+    let shown = |ex: &mut Exchange| key.map(|key| key.value(ex, cx)).unwrap_or_default();
+    let (key, drops) = match by.map(|by| (by, standing(by, ex))) {
+        None => (shown(ex), Drops::Page),
+        Some((by, Standing::Purges)) => (as_of_a_get(ex, shown), by.drops),
+        Some((_, Standing::Forbidden)) => return Step::Synth(Synth::Status(403)),
+        Some((_, Standing::Asks)) => return Step::Synth(Synth::Status(404)),
+    };
+    Step::Purge(Box::new(Purge { zone, key, drops, answer: Answer::Page }))
+}
+
 /// Whether this request of a location with a cache is one that purges, and then what it leads to.
 pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     if ex.is_sub() {
@@ -41,22 +56,17 @@ pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: 
         // not purge in its place.
         return None;
     }
-    let answer = match cache.purge.as_ref()? {
-        PurgePolicy::Method(method, from) => {
-            if crate::vars::method_name(ex) != &method[..] {
-                return None;
-            }
-            let may = |ip| from.as_ref().is_none_or(|nets| nets.iter().any(|net| net.contains(&ip)));
-            if from.is_some() && !ex.remote_ip().is_some_and(may) {
-                return Some(Step::Synth(Synth::Status(403)));
-            }
-            Answer::Page
-        }
+    let (drops, answer) = match cache.purge.as_ref()? {
+        PurgePolicy::Method(by) => match standing(by, ex) {
+            Standing::Asks => return None,
+            Standing::Forbidden => return Some(Step::Synth(Synth::Status(403))),
+            Standing::Purges => (by.drops, Answer::Page),
+        },
         PurgePolicy::When(conditions) => {
             if !origin_request::any_true(conditions, ex, cx) {
                 return None;
             }
-            Answer::NoContent
+            (Drops::Page, Answer::NoContent)
         }
     };
     let zone = match lookup::zone(cache, ex, cx) {
@@ -68,19 +78,51 @@ pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: 
         }
     };
     origin_request::note_proxy_host(policy, ex, cx);
-    // A key with the method in it means the page that a GET has made.
+    as_of_a_get(ex, |ex| lookup::make_key(policy, cache, ex, cx));
+    Some(Step::Purge(Box::new(Purge { zone, key: ex.cache_key.clone(), drops, answer })))
+}
+
+/// What a request is where a method purges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It has another method.
+    Asks,
+    /// It has the method, and comes from where nobody may.
+    Forbidden,
+    /// It has the method, and may.
+    Purges,
+}
+
+fn standing(by: &MethodPurge, ex: &Exchange) -> Standing {
+    if crate::vars::method_name(ex) != &by.method[..] {
+        return Standing::Asks;
+    }
+    let Some(nets) = &by.from else { return Standing::Purges };
+    match ex.remote_ip().is_some_and(|ip| nets.iter().any(|net| net.contains(&ip))) {
+        true => Standing::Purges,
+        false => Standing::Forbidden,
+    }
+}
+
+/// A key with the method in it means the page that a GET has made.
+fn as_of_a_get<T>(ex: &mut Exchange, make: impl FnOnce(&mut Exchange) -> T) -> T {
     let sent = std::mem::replace(&mut ex.method, Method::Get);
-    lookup::make_key(policy, cache, ex, cx);
+    let made = make(ex);
     ex.method = sent;
-    Some(Step::Purge(Box::new(Purge { zone, key: ex.cache_key.clone(), answer })))
+    made
 }
 
 /// Drops it, and says what came of it.
 pub async fn purge(purge: Purge, ex: &mut Exchange, cx: &Cx) -> Step {
-    let Purge { zone, key, answer } = purge;
+    let Purge { zone, key, drops, answer } = purge;
     let zone = Arc::clone(lookup::zone_of(zone, cx));
     let now = cx.now();
-    let is_found = match key.strip_suffix(b"*") {
+    let prefix = match drops {
+        // Every key begins with nothing.
+        Drops::Zone => Some(&b""[..]),
+        Drops::Page => key.strip_suffix(b"*"),
+    };
+    let is_found = match prefix {
         Some(prefix) => {
             // Looks at every page in memory.
             let prefix = prefix.to_vec();

@@ -122,6 +122,69 @@ fn a_condition_purges_and_an_asterisk_means_all_that_begins_so() {
     }
 }
 
+/// As the plugin that asks for /purge_all wants it, and beside the cache.
+const ALL: &str = r#"
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m inactive=1h;
+    proxy_cache_path {DIR}/others keys_zone=others:1m inactive=1h;
+    proxy_cache_key $scheme$request_method$host$request_uri;
+    server {
+        listen 127.0.0.1:{PORT};
+        add_header X-Cache $upstream_cache_status;
+        proxy_cache_valid 200 1h;
+        location / { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_purge PURGE purge_all from 127.0.0.1; }
+        location /others/ { proxy_pass http://{ORIGIN}; proxy_cache others; }
+        location /theirs/ { proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_purge on purge_all from 192.0.2.1; }
+        location = /purge_all { proxy_cache pages; proxy_cache_purge GET purge_all from all; }
+        location = /purge_all_shut { deny all; proxy_cache pages; proxy_cache_purge GET purge_all from all; }
+        location /purge_one/ { proxy_cache pages; proxy_cache_key $scheme$request_method$host$arg_of; proxy_cache_purge on; }
+    }"#;
+
+#[test]
+fn everything_in_a_zone_is_purged_by_one_request() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let mut site = Setup::new().name("ORIGIN", origin.address()).start(ALL);
+    for (method, purge, status, after) in [
+        ("PURGE", "/any", 200, "MISS"),
+        ("GET", "/purge_all", 200, "MISS"),
+        ("GET", "/purge_all", 200, "MISS"),
+        ("PURGE", "/theirs/x", 403, "HIT"),
+        ("GET", "/purge_all_shut", 403, "HIT"),
+        ("POST", "/purge_all", 404, "HIT"),
+        ("GET", "/theirs/y", 200, "HIT"),
+    ] {
+        for path in ["/a", "/b/c?d=e", "/others/x"] {
+            fill(&site, path);
+        }
+        let said = site.ask(method, purge, "");
+        assert_eq!(said.status, status, "{method} {purge}");
+        for path in ["/a", "/b/c?d=e"] {
+            assert_eq!(cached(&site.get(path)), after, "{path} after {method} {purge}");
+        }
+        assert_eq!(cached(&site.get("/others/x")), "HIT", "{method} {purge}");
+    }
+    assert!(text(&site.get("/purge_all")).contains("<br>Key : httpGETsite.test/purge_all\r\n"));
+    // A location without an origin purges single pages too.
+    for (purge, status) in [("/purge_one/?of=/a", 200), ("/purge_one/?of=/a", 404)] {
+        if status == 200 {
+            fill(&site, "/a");
+        }
+        assert_eq!(site.ask("PURGE", purge, "").status, status, "{purge}");
+    }
+    assert_eq!(site.get("/purge_one/?of=/a").status, 404, "only the method purges");
+
+    // What is on disk is gone too.
+    for path in ["/a", "/b"] {
+        fill(&site, path);
+    }
+    site = site.restart();
+    eventually("the shelves to be open", || site.count_in_log("pages in") + site.count_in_log(" page in") >= 2);
+    assert_eq!(site.get("/purge_all").status, 200);
+    site = site.restart();
+    site.get_until("/others/x", "the shelves to be open", |response| cached(response) == "HIT");
+    assert_eq!(cached(&site.get("/a")), "MISS");
+}
+
 #[test]
 fn what_was_purged_stays_away_after_a_restart_and_a_crash() {
     let origin = Origin::start().unwrap();
