@@ -106,10 +106,13 @@ fn lacks_argument(d: &Directive, option: &Word) -> Box<Diagnostic> {
     Diagnostic::error(format!("{}: option {} takes an argument.", d.name.text, option.text)).at(option.span)
 }
 
-/// `Name: value`, `Name:`, `Name`, and `Name*` where fields are cleared.
+/// `Name: value`, `Name value`, `Name:`, `Name`, and `Name*` where fields are cleared. As in the module a name ends at a
+/// colon or at white space, and a value begins at what is neither.
 fn field(d: &Directive, word: &Word, verb: Verb, appends: bool, only_present: bool) -> Outcome<(String, FieldChange)> {
-    let (name, value) = word.text.split_once(':').unwrap_or((&word.text, ""));
-    let (name, value) = (name.trim(), value.trim());
+    let separates = |byte: char| byte == ':' || byte.is_ascii_whitespace();
+    let text = word.text.trim();
+    let (name, value) = text.split_at(text.find(separates).unwrap_or(text.len()));
+    let value = value.trim_start_matches(separates);
     if name.is_empty() {
         return Err(Diagnostic::error(format!("{}: empty header name", d.name.text)).at(word.span));
     }

@@ -25,6 +25,7 @@ const SITE: &str = "
         location /untyped { more_clear_headers Content-Type; default_type text/html; return 200 x; }
         location /empty { more_set_headers 'X-Powered-By:' 'X-Arg: $arg_x'; return 200 x; }
         location /moved { more_set_headers 'Location: /there'; return 302 /here; }
+        location /colonless { more_set_headers 'X-Dead-End true' 'Content-Type text/plain' 'X-Both : a b'; return 200 x; }
         location /if {
             if ($arg_a) { more_set_headers 'X-If: yes'; }
             more_set_headers 'X-Loc: yes';
@@ -76,6 +77,9 @@ fn fields_of_responses_are_set_and_taken_away_by_name_status_and_type() {
         ("/typed/none", 404, "X-Typed", &["lost"]),
         ("/retyped", 200, "Content-Type", &["text/plain; charset=utf-8"]),
         ("/untyped", 200, "Content-Type", &[]),
+        ("/colonless", 200, "X-Dead-End", &["true"]),
+        ("/colonless", 200, "Content-Type", &["text/plain; charset=utf-8"]),
+        ("/colonless", 200, "X-Both", &["a b"]),
         ("/empty", 200, "X-Powered-By", &[]),
         ("/empty", 200, "X-Arg", &[]),
         ("/empty?x=1", 200, "X-Arg", &["1"]),
