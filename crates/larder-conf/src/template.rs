@@ -88,16 +88,30 @@ pub fn joined(template: Template) -> Template {
 }
 
 /// The name in `$name`, as the directives `set`, `map` and `geo` want it: a variable and nothing else.
+///
+/// What follows the dollar is the name, as in nginx, whatever it is made of: `$arg_go-get` is the argument `go-get`. In
+/// a template that would be `$arg_go` with text behind it, so that such a name is of use in an `if` alone.
 pub fn variable_name(word: &Word) -> Outcome<String> {
     let name = word.text.strip_prefix('$').unwrap_or("");
-    let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    match is_name {
+    // These are attempts at something else, which nginx reads as the name of a variable that nobody makes.
+    let is_name = !name.is_empty() && !name.contains(['$', '{', '}', '=', '~', '!']);
+    match is_name || is_of_a_family(name) {
         true => Ok(name.to_ascii_lowercase()),
         false => Err(Diagnostic::error(format!("invalid variable name \"{}\"", word.text))
             .at(word.span)
             .label("a name begins with \"$\" and has letters, digits and \"_\"")),
     }
 }
+
+/// Whether a variable of that name is there without being made, as only its beginning is fixed.
+fn is_of_a_family(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    FAMILIES.iter().any(|family| name.starts_with(family))
+}
+
+/// How the names of variables begin whose end is anything.
+const FAMILIES: [&str; 7] =
+    ["arg_", "cookie_", "http_", "sent_http_", "sent_trailer_", "upstream_http_", "upstream_cookie_"];
 
 fn push_literal(parts: &mut Vec<TemplatePart>, text: &str) {
     if text.is_empty() {
@@ -135,6 +149,25 @@ mod tests {
             ("é$b", vec![lit("é"), var("b")]),
         ] {
             assert_eq!(parse_template(text, SPAN).map(|t| t.parts), Ok(parts), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_dollar_is_the_name_where_only_a_name_can_stand() {
+        for (text, name) in [
+            ("$Host", Some("host")),
+            ("$arg_go-get", Some("arg_go-get")),
+            ("$my-own.one", Some("my-own.one")),
+            ("$arg_a=1", Some("arg_a=1")),
+            ("$Cookie_A$b", Some("cookie_a$b")),
+            ("$a=1", None),
+            ("$a$b", None),
+            ("${a}", None),
+            ("$", None),
+            ("a", None),
+        ] {
+            let word = Word { text: text.to_owned(), span: SPAN, quoted: false, starts_line: false };
+            assert_eq!(variable_name(&word).ok().as_deref(), name, "{text}");
         }
     }
 

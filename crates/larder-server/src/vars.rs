@@ -124,7 +124,11 @@ pub fn built_in(name: &str) -> Option<Var> {
 
 /// Understands the names of which only the beginning is fixed.
 fn prefixed(name: &str) -> Option<Var> {
-    let field = |rest: &str| rest.replace('_', "-").into_boxed_str();
+    // nginx compares what `_` stands for, and finds no field where an `if` asks for a name with a dash.
+    let field = |rest: &str| match rest.contains('-') {
+        true => Box::default(),
+        false => rest.replace('_', "-").into_boxed_str(),
+    };
     let prefixed = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
     if let Some(rest) = prefixed("sent_http_") {
         return Some(Var::SentHttp(field(rest)));

@@ -212,6 +212,10 @@ mod tests {
             ("($a b)", "!"),
             ("($a = b c)", "!"),
             ("($a$b)", "!"),
+            ("($arg_go-get)", "True arg_go-get"),
+            ("($arg_go-get = 1)", "arg_go-get = 1"),
+            ("($arg_a=b)", "True arg_a=b"),
+            ("($my-own !~* x)", "my-own !~* x"),
             ("", "!"),
         ] {
             let show = |template: &Template| match template.parts.as_slice() {

@@ -5,6 +5,7 @@
 //! than none: where what is meant cannot be told, it says nothing.
 
 mod blocks;
+mod condition;
 mod headers;
 mod identity;
 mod key;
@@ -25,8 +26,10 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     key::lint(&cached, &mut found);
     for server in &http.servers {
         headers::lint(http, server, &mut found);
+        condition::lint(&server.script, &mut found);
         each_location(&server.root, &mut |location| {
             pattern::lint(location, &mut found);
+            condition::lint(&location.script, &mut found);
             blocks::lint(location, &mut found);
         });
     }

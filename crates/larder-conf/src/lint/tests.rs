@@ -186,6 +186,15 @@ fn patterns_that_match_too_much() {
 }
 
 #[test]
+fn conditions_that_never_hold() {
+    each_says(&[
+        ("if ($arg_a=1) { return 403; }", "\"$arg_a=1\" is the name of one variable"),
+        ("location / { if ($http_x~y) { return 403; } }", "\"$http_x~y\" is the name of one variable"),
+    ]);
+    each_is_silent(&["if ($arg_go-get) { return 204; } location / { if ($arg_go-get = 1) { return 403; } }"]);
+}
+
+#[test]
 fn what_is_lost_in_a_block() {
     each_says(&[
         (
