@@ -8,6 +8,16 @@ pub(super) fn lint(location: &Location, found: &mut Vec<Diagnostic>) {
     let Some(at) = ending_behind_any(&pattern.source) else { return };
     let (before, rest) = pattern.source.split_at(at);
     let ending = rest.trim_start_matches('.');
+    let mend = mend(before, rest);
+    if let (true, Some(first)) = (before.ends_with('/'), of_files(ending)) {
+        found.push(
+            *Diagnostic::warning(format!("\"{}\" matches no \"index.{first}\"", pattern.source))
+                .at(pattern.span)
+                .label(format!("one character, whichever, has to stand between \"/\" and \"{first}\""))
+                .help(format!("write \"{mend}\"")),
+        );
+        return;
+    }
     let shown: String = ending.chars().take_while(char::is_ascii_alphanumeric).collect();
     let example = match shown.is_empty() {
         true => "any other character",
@@ -17,8 +27,26 @@ pub(super) fn lint(location: &Location, found: &mut Vec<Diagnostic>) {
         *Diagnostic::warning(format!("the \".\" before \"{ending}\" matches any character"))
             .at(pattern.span)
             .label(format!("this matches {example} too"))
-            .help(format!("write \"{before}\\{rest}\"")),
+            .help(format!("write \"{mend}\"")),
     );
+}
+
+/// What is meant. Right behind a slash, the ending of a file is that of any file there; what is no such ending, as in
+/// `/.git$`, is the name of a hidden one.
+fn mend(before: &str, rest: &str) -> String {
+    let is_of_files = of_files(rest.trim_start_matches('.')).is_some();
+    match before.strip_suffix('/') {
+        Some("") if is_of_files => format!("\\{rest}"),
+        Some(_) if is_of_files => format!("{before}.*\\{rest}"),
+        Some(_) | None => format!("{before}\\{rest}"),
+    }
+}
+
+/// The first ending of a list, if it is one that files have.
+fn of_files(ending: &str) -> Option<&str> {
+    let list = ending.trim_start_matches('(').trim_start_matches("?:");
+    let first = &list[..list.find(|byte: char| !byte.is_ascii_alphanumeric()).unwrap_or(list.len())];
+    FILES.contains(&first.to_ascii_lowercase().as_str()).then_some(first)
 }
 
 /// Where an unescaped dot stands just before an ending: letters, or a list of them, up to the end of the path.
@@ -53,12 +81,36 @@ fn is_of_an_ending(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'|' | b'?' | b'[' | b']' | b'-')
 }
 
+/// Endings that a pattern is about when it names them.
+const FILES: [&str; 22] = [
+    "php", "phtml", "html", "htm", "css", "js", "json", "xml", "txt", "map", "png", "jpg", "jpe", "jpeg", "gif", "svg",
+    "ico", "webp", "avif", "woff", "woff2", "pdf",
+];
 /// Lists of endings are long, and what is longer is something else.
 const ENDINGS_BYTES_MAX: usize = 400;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mend_is_what_is_meant() {
+        for (source, expected) in [
+            (".php$", r"\.php$"),
+            ("/.php$", r"\.php$"),
+            ("/.php(/|$)", r"\.php(/|$)"),
+            ("^/.php$", r"^/.*\.php$"),
+            ("^/a/.php$", r"^/a/.*\.php$"),
+            ("/.(?:jpg|png)$", r"\.(?:jpg|png)$"),
+            ("/index.php$", r"/index\.php$"),
+            ("/.git$", r"/\.git$"),
+            ("/.(git|svn)$", r"/\.(git|svn)$"),
+            ("^/.well-known$", r"^/\.well-known$"),
+        ] {
+            let (before, rest) = source.split_at(ending_behind_any(source).unwrap());
+            assert_eq!(mend(before, rest), expected, "{source}");
+        }
+    }
 
     #[test]
     fn only_a_dot_before_an_ending_is_found() {

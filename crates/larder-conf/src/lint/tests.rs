@@ -181,6 +181,9 @@ fn patterns_that_match_too_much() {
     each_says(&[
         ("location ~ .php$ { fastcgi_pass unix:/a; }", "the \".\" before \"php$\" matches any character"),
         ("location ~* .(jpg|png)$ { expires max; }", "matches any character"),
+        ("location ~ /.git$ { return 404; }", "the \".\" before \"git$\" matches any character"),
+        ("location ~ /.php$ { fastcgi_pass unix:/a; }", "\"/.php$\" matches no \"index.php\""),
+        ("location ~ ^/a/.(?:css|js)$ { expires max; }", "\"^/a/.(?:css|js)$\" matches no \"index.css\""),
     ]);
     each_is_silent(&[r"location ~ \.php$ { fastcgi_pass unix:/a; }", r"location ~* \.(jpg|png)$ { expires max; }"]);
 }
