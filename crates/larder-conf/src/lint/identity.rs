@@ -80,24 +80,47 @@ fn shared_cookies(place: &Cached<'_>, identities: &Identities, found: &mut Vec<D
     let names_cookie = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case("set-cookie"));
     let is_told_apart = place.key_variables().into_iter().any(|name| identities.is_one(name));
     let is_hidden = names_cookie(&origin.hide_headers);
-    let is_meant = is_hidden || is_told_apart || !origin.no_cache.is_empty() || is_for_files(&place.location.matcher);
+    let is_meant = is_hidden || is_told_apart || is_for_files(&place.location.matcher);
     if !origin.ignore_headers.set_cookie || is_meant {
         return;
     }
     let prefix = place.prefix;
-    let label = match names_cookie(&origin.pass_headers) {
-        true => "what one visitor is given is given to all, the cookie of their session included",
-        false => "what is made for one visitor is shown to all",
-    };
+    if names_cookie(&origin.pass_headers) {
+        return passed_cookies(place, found);
+    }
+    if !origin.no_cache.is_empty() {
+        return;
+    }
     found.push(
         *Diagnostic::warning(format!(
             "answers with Set-Cookie are kept here for everybody: \"{prefix}_ignore_headers\" has Set-Cookie"
         ))
         .at(place.zone.span)
-        .label(label)
+        .label("what is made for one visitor is shown to all")
         .help(format!(
             "let visitors with a session past the cache by \"{prefix}_no_cache\" and \"{prefix}_cache_bypass\"; where \
              nobody has one, as for files, say so by \"{prefix}_hide_header Set-Cookie\""
+        )),
+    );
+}
+
+/// The cookie is stored with the page: who comes without a session gets the one of who came first. That those with a
+/// session pass the cache does not help him.
+fn passed_cookies(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
+    let is_of_cookies = |name: &str| name.starts_with("upstream_cookie_") || COOKIE_SET.contains(&name);
+    if place.origin.no_cache.iter().flat_map(variables).any(is_of_cookies) {
+        return;
+    }
+    let prefix = place.prefix;
+    found.push(
+        *Diagnostic::warning(format!(
+            "the cookie of one visitor is given to all: \"{prefix}_ignore_headers\" and \"{prefix}_pass_header\" both have \
+             Set-Cookie"
+        ))
+        .at(place.zone.span)
+        .label("the page is stored with the cookie that begins a session")
+        .help(format!(
+            "keep what begins a session out by \"{prefix}_no_cache $upstream_http_set_cookie\", or take Set-Cookie out of both"
         )),
     );
 }
@@ -252,6 +275,8 @@ const NAMES: [&str; 8] = [
     "ssl_client_serial",
     "ssl_client_fingerprint",
 ];
+/// What says that an answer sets a cookie.
+const COOKIE_SET: [&str; 2] = ["upstream_http_set_cookie", "sent_http_set_cookie"];
 /// Parts of names of cookies that belong to somebody.
 const SESSIONS: [&str; 8] = ["sess", "sid", "auth", "login", "logged", "token", "user", "jwt"];
 /// Endings of files that are made once.

@@ -78,6 +78,39 @@ fn cookies_that_are_kept_for_all() {
 }
 
 #[test]
+fn cookies_that_are_kept_and_passed_on() {
+    let given = "the cookie of one visitor is given to all";
+    each_says(&[
+        (
+            "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_ignore_headers Set-Cookie;
+                fastcgi_pass_header Set-Cookie; }",
+            given,
+        ),
+        // Who has a session passes the cache; who is given one by what is stored does not yet.
+        (
+            "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_ignore_headers Set-Cookie Expires;
+                fastcgi_pass_header set-cookie; fastcgi_cache_bypass $cookie_session; fastcgi_no_cache $cookie_session; }",
+            given,
+        ),
+        (
+            "proxy_ignore_headers Set-Cookie; proxy_pass_header Set-Cookie;
+             location / { proxy_pass http://b; proxy_cache p; proxy_no_cache $arg_x; }",
+            given,
+        ),
+    ]);
+    each_is_silent(&[
+        "location / { fastcgi_pass unix:/a; fastcgi_ignore_headers Set-Cookie; fastcgi_pass_header Set-Cookie; }",
+        "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_pass_header Set-Cookie; }",
+        "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_ignore_headers Set-Cookie; fastcgi_pass_header Set-Cookie;
+            fastcgi_no_cache $upstream_http_set_cookie; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie; proxy_pass_header Set-Cookie;
+            proxy_cache_key $host$request_uri$cookie_session; }",
+        r"location ~* \.(css|js|png)$ { proxy_pass http://b; proxy_cache p; proxy_ignore_headers Set-Cookie;
+            proxy_pass_header Set-Cookie; }",
+    ]);
+}
+
+#[test]
 fn visitors_who_are_known() {
     each_says(&[
         (
@@ -271,7 +304,7 @@ fn what_everybody_runs_is_left_in_peace() {
                 if ($http_cookie ~ SESS) { set $no_cache 1; }
                 fastcgi_no_cache $no_cache; fastcgi_cache_bypass $no_cache; fastcgi_cache z;
                 fastcgi_cache_key $scheme$host$request_uri$request_method; fastcgi_cache_valid any 1s;
-                fastcgi_pass_header Set-Cookie; fastcgi_ignore_headers Cache-Control Expires Set-Cookie;
+                fastcgi_ignore_headers Cache-Control Expires Set-Cookie;
                 fastcgi_pass unix:/run/php.sock;
             }
          }",
