@@ -6,6 +6,7 @@
 
 mod blocks;
 mod condition;
+mod crowd;
 mod headers;
 mod identity;
 mod key;
@@ -24,6 +25,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
     identity::lint(http, &cached, &mut found);
     key::lint(&cached, &mut found);
+    crowd::lint(&cached, &mut found);
     for server in &http.servers {
         headers::lint(http, server, &mut found);
         condition::lint(&server.script, &mut found);

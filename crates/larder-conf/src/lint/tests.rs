@@ -210,6 +210,29 @@ fn what_the_key_lacks() {
 }
 
 #[test]
+fn crowds_that_a_lock_does_not_hold() {
+    each_says(&[
+        (
+            "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_lock on; }",
+            "\"fastcgi_cache_lock\" is for pages that are not there yet",
+        ),
+        (
+            "proxy_cache_lock on; proxy_cache_use_stale updating;
+             location / { proxy_pass http://b; proxy_cache p; proxy_cache_use_stale error timeout; }",
+            "\"proxy_cache_lock\" is for pages that are not there yet",
+        ),
+    ]);
+    each_is_silent(&[
+        "location / { fastcgi_pass unix:/a; fastcgi_cache z; }",
+        "location / { fastcgi_pass unix:/a; fastcgi_cache_lock on; }",
+        "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_lock on; fastcgi_cache_use_stale error updating; }",
+        "proxy_cache_lock on; proxy_cache_use_stale updating; location / { proxy_pass http://b; proxy_cache p; }",
+        "proxy_cache_lock on; location / { proxy_pass http://b; proxy_cache p; proxy_cache_lock off; }",
+        "proxy_cache_lock on; location / { fastcgi_pass unix:/a; fastcgi_cache z; }",
+    ]);
+}
+
+#[test]
 fn patterns_that_match_too_much() {
     each_says(&[
         ("location ~ .php$ { fastcgi_pass unix:/a; }", "the \".\" before \"php$\" matches any character"),

@@ -1,0 +1,25 @@
+//! Many who ask at once, and what keeps them from the origin only half the time.
+
+use crate::diagnostic::Diagnostic;
+
+use super::Cached;
+
+pub(super) fn lint(cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
+    for place in cached {
+        let (origin, prefix) = (place.origin, place.prefix);
+        if !origin.cache_lock || origin.cache_use_stale.updating {
+            continue;
+        }
+        found.push(
+            *Diagnostic::warning(format!(
+                "\"{prefix}_cache_lock\" is for pages that are not there yet: when one expires, all who ask for it go to the \
+                 origin at once"
+            ))
+            .at(place.zone.span)
+            .label(format!("\"{prefix}_cache_use_stale\" of this cache has no \"updating\""))
+            .help(format!(
+                "add \"{prefix}_cache_use_stale updating error timeout;\" and \"{prefix}_cache_background_update on;\""
+            )),
+        );
+    }
+}
