@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::diagnostic::Diagnostic;
-use crate::model::{Handler, ServerName};
+use crate::model::{Handler, ServerName, Template};
 use crate::template;
 
 use super::{Cached, variables};
@@ -15,6 +15,7 @@ pub(super) fn lint(cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
         body(place, found);
         scheme(place, found);
         host(place, cached, found);
+        host_field(place, found);
     }
 }
 
@@ -110,6 +111,32 @@ fn host(place: &Cached<'_>, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) 
     );
 }
 
+/// The key has the name that was asked for, and the origin is told what the field Host says: with a port, or another
+/// name where the first line of the request had one.
+fn host_field(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
+    let variables_of_key = place.key_variables();
+    let is_apart = variables_of_key.iter().any(|name| NAMES.contains(name))
+        && variables_of_key.iter().all(|name| NAMES.contains(name) || KNOWN.contains(name));
+    if !is_apart {
+        return;
+    }
+    let settings = &place.location.settings;
+    let is_field = |value: &&Template| variables(value).any(|name| name == "http_host");
+    let told = match &place.location.handler {
+        Handler::FastCgi(_) => settings.fastcgi.params.iter().map(|it| &it.value).find(is_field),
+        _ => settings.proxy.set_headers.iter().map(|(_, value)| value).find(is_field),
+    };
+    let Some(told) = told else { return };
+    let mut warning = *Diagnostic::warning(
+        "the origin is told $http_host, which anybody may write, and what it answers is kept without it",
+    )
+    .at(told.span)
+    .label("with \"Host: shop.test:1337\" a page with links to that port is kept for all")
+    .help("write $host here, or $http_host in the key");
+    warning.related.push((key_span(place), "the key has another name of the host".to_owned()));
+    found.push(warning);
+}
+
 /// Whether the origin learns for which name it is asked.
 fn tells_host(place: &Cached<'_>) -> bool {
     let settings = &place.location.settings;
@@ -123,6 +150,8 @@ fn tells_host(place: &Cached<'_>) -> bool {
 }
 
 const SCHEME: [&str; 4] = ["scheme", "https", "server_port", "http_x_forwarded_proto"];
+/// Names of the host that are not the field.
+const NAMES: [&str; 2] = ["host", "server_name"];
 const HOST: [&str; 3] = ["host", "http_host", "server_name"];
 /// What a key is made of that says nothing of hosts. Any other variable may stand for one.
 const KNOWN: [&str; 11] = [

@@ -210,6 +210,37 @@ fn what_the_key_lacks() {
 }
 
 #[test]
+fn hosts_that_anybody_may_write() {
+    let said = "the origin is told $http_host";
+    each_says(&[
+        (
+            "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $scheme$host$request_uri;
+                proxy_set_header Host $http_host; }",
+            said,
+        ),
+        (
+            "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $server_name$request_uri;
+                proxy_set_header Host $host; proxy_set_header X-Forwarded-Host $http_host; }",
+            said,
+        ),
+        ("location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_param HTTP_HOST $http_host; }", said),
+    ]);
+    each_is_silent(&[
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $scheme$host$request_uri;
+            proxy_set_header Host $host; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $scheme$http_host$request_uri;
+            proxy_set_header Host $http_host; }",
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $host$http_host$request_uri;
+            proxy_set_header Host $http_host; }",
+        "location / { proxy_pass http://b; proxy_set_header Host $http_host; }",
+        // Nobody knows what that is made of.
+        "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $host$site; set $site $http_host;
+            proxy_set_header Host $http_host; }",
+        "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_param HTTP_HOST $host; }",
+    ]);
+}
+
+#[test]
 fn crowds_that_a_lock_does_not_hold() {
     each_says(&[
         (
