@@ -4,6 +4,7 @@
 //! Each rule is a warning with its place, the danger, and the mend. A rule that good configurations run into is worse
 //! than none: where what is meant cannot be told, it says nothing.
 
+mod alias;
 mod blocks;
 mod condition;
 mod crowd;
@@ -30,6 +31,7 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
         headers::lint(http, server, &mut found);
         condition::lint(&server.script, &mut found);
         each_location(&server.root, &mut |location| {
+            alias::lint(location, &mut found);
             pattern::lint(location, &mut found);
             condition::lint(&location.script, &mut found);
             blocks::lint(location, &mut found);

@@ -241,6 +241,23 @@ fn hosts_that_anybody_may_write() {
 }
 
 #[test]
+fn folders_that_lead_out_of_themselves() {
+    each_says(&[
+        ("location /i { alias /srv/img/; }", "\"/i../\" leads out of \"/srv/img/\""),
+        ("location ^~ /i { alias /srv/$host/; }", "\"/i../\" leads out of \"/srv/${host}/\""),
+        ("location /a { location /a/b { alias /srv/; } }", "\"/a/b../\" leads out of \"/srv/\""),
+    ]);
+    each_is_silent(&[
+        "location /i/ { alias /srv/img/; }",
+        "location /i { alias /srv/img; }",
+        "location = /i { alias /srv/img/; }",
+        "location /i { internal; alias /srv/img/; }",
+        "location ~ ^/i(.*)$ { alias /srv/img/; }",
+        "location /i/ { alias /srv/img/; location /i/j { expires max; } }",
+    ]);
+}
+
+#[test]
 fn crowds_that_a_lock_does_not_hold() {
     each_says(&[
         (

@@ -1,0 +1,23 @@
+//! `alias` with a slash at its end and a location without one: `/i../secret` is a file beside the folder.
+
+use crate::diagnostic::Diagnostic;
+use crate::model::{Location, Matcher};
+use crate::template;
+
+pub(super) fn lint(location: &Location, found: &mut Vec<Diagnostic>) {
+    let (Matcher::Prefix { path, .. }, Some(alias)) = (&location.matcher, &location.alias) else { return };
+    // An alias that a location around this one has is about the name of that one.
+    let is_own = location.alias_replaces == Some(path.len());
+    let folder = template::show(alias);
+    if !is_own || location.internal || path.ends_with('/') || !folder.ends_with('/') {
+        return;
+    }
+    found.push(
+        *Diagnostic::warning(format!("\"{path}../\" leads out of \"{folder}\""))
+            .at(alias.span)
+            .label(format!(
+                "what follows \"{path}\" is put behind this, and begins with \"..\" where somebody wants it to"
+            ))
+            .help(format!("write \"location {path}/\", with a slash as in the alias")),
+    );
+}
