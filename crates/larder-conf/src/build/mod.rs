@@ -220,6 +220,8 @@ fn admit(directive: &Directive, context: Contexts, seen: &mut Seen, cx: &mut Cx<
             cx.report_once(topic, || Diagnostic::no_effect(&name.text, why).at(name.span));
             None
         }
+        // What is switched off is not missed.
+        Action::Lost(_) if directive.args.len() == 1 && directive.text(0).eq_ignore_ascii_case("off") => None,
         Action::Lost(why) => {
             cx.report_once(&name.text, || {
                 Diagnostic::notice(format!("\"{}\" is read and has no effect: {why}", name.text)).at(name.span)

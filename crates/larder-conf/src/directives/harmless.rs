@@ -11,6 +11,9 @@ const STORED: Action = Action::Harmless("larder buffers request bodies and answe
 /// Where the rewrite module lets its switches stand.
 const REWRITE: Contexts = HSL.or(Contexts::IF_IN_SERVER).or(Contexts::IF_IN_LOCATION);
 
+/// Where nginx and NGINX Plus let counters be named.
+const STATUS: Contexts = SERVER.or(LOCATION).or(Contexts::IF_IN_LOCATION);
+
 pub const TABLE: &[DirectiveInfo] = &[
     repeated("use", EVENTS, ONE, EVENT_LOOP),
     repeated("multi_accept", EVENTS, Args::Flag, EVENT_LOOP),
@@ -78,6 +81,18 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("proxy_socket_sndbuf", HSL, ONE, IO),
     repeated("referer_hash_max_size", SERVER.or(LOCATION), ONE, SELF),
     repeated("referer_hash_bucket_size", SERVER.or(LOCATION), ONE, SELF),
+    repeated(
+        "status_zone",
+        STATUS,
+        ONE,
+        Action::Harmless("nothing is counted by zone yet; \"larder_metrics\" has the sums"),
+    ),
+    repeated(
+        "pagespeed",
+        REWRITE.or(HTTP),
+        Args::AtLeast(1),
+        Action::Lost("pages go out as the application made them"),
+    ),
     repeated("dav_access", HSL, Args::Between(1, 3), NO_DAV),
     repeated("create_full_put_path", HSL, Args::Flag, NO_DAV),
     repeated("min_delete_depth", HSL, ONE, NO_DAV),

@@ -74,7 +74,6 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused("queue", PLUS, "remove it", NEVER),
     refused("health_check", PLUS, "remove it; \"max_fails\" and \"fail_timeout\" watch the origins", NEVER),
     refused("match", PLUS, "remove it with the \"health_check\" it is for", NEVER),
-    refused("status_zone", PLUS, "remove it", NEVER),
     refused("state", PLUS, "remove it", NEVER),
     refused("ntlm", PLUS, REMOVE, NEVER),
     refused("api", PLUS, "remove it", NEVER),
@@ -84,7 +83,6 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused("optimize_server_names", "nginx before 1.0", "use \"server_name_in_redirect\"", NEVER),
     refused("open_file_cache_retest", "nginx before 1.0", "use \"open_file_cache_valid\"", NEVER),
     refused("echo", "the echo module", "use \"return 200 text\"", NEVER),
-    refused("pagespeed", "PageSpeed", "remove it", &["off", "unplugged"]),
     refused("modsecurity", "ModSecurity", IN_ANOTHER, OFF),
     refused("passenger_enabled", "Passenger", "run Passenger standalone and use \"proxy_pass\"", OFF),
     refused(
