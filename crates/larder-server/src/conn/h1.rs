@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep};
 use crate::clock;
 use crate::context::Cx;
 use crate::exchange::{Client, Exchange, RequestBody};
-use crate::request::body::Refused;
+use crate::request::body::{self, Refused};
 use crate::request::compress::Choice;
 use crate::request::receive::{Received, receive};
 use crate::request::{self, Response, Slow, Step, Stop, Synth, deliver, feed};
@@ -354,6 +354,8 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
         finish(&mut ex, &cx);
         return false;
     };
+    // What comes then is either the body or the next request, and nobody can tell which.
+    ex.keep_alive &= !body::waits_for_leave(&ex, &connection.io);
     match connection.respond(response, &mut ex, &cx) {
         Ok(None) => end(connection, ex, &cx).await,
         Ok(Some(rest)) => send_rest(connection, rest, ex, &cx).await,

@@ -35,14 +35,21 @@ pub fn is_read_though_empty(ex: &Exchange, cx: &Cx) -> bool {
             || cx.site().locations[ex.location].settings.client_body_in_file_only != BodyInFile::Off)
 }
 
+/// Whether the client holds its body back until it is told to send it, as far as we have seen. One that is answered
+/// without a word of that may send the body all the same, or its next request (RFC 9110, section 10.1.1).
+pub fn waits_for_leave(ex: &Exchange, io: &Io) -> bool {
+    matches!(ex.body, RequestBody::Unread(_))
+        && ex.head.version == Version::Http11
+        && route::expects_continue(ex)
+        && !io.has_pending()
+}
+
 /// Reads the body, then lets the handler answer.
 pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
     let RequestBody::Unread(announced) = ex.body else { return Step::Handle };
     // As nginx, we send no 100 by HTTP/2, whose windows say already how much may be sent.
     if let Inbound::Connection(io) = from
-        && route::expects_continue(ex)
-        && ex.head.version == Version::Http11
-        && !io.has_pending()
+        && waits_for_leave(ex, io)
     {
         // The client may be gone already; then the read below says so.
         let _ = io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;

@@ -156,6 +156,58 @@ fn a_client_that_expects_to_be_told_is_told_to_go_on() {
 }
 
 #[test]
+fn an_answer_before_the_body_that_was_not_asked_for_ends_the_connection() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::status("403 Forbidden"));
+    let site = Setup::new().name("ORIGIN", origin.address()).start(
+        "server {
+            listen 127.0.0.1:{PORT};
+            client_max_body_size 60;
+            location / { return 200 at-once; }
+            location /asks { auth_request /who; proxy_pass http://{ORIGIN}; }
+            location /who { internal; proxy_pass http://{ORIGIN}; proxy_pass_request_body off; }
+            location /large { proxy_pass http://{ORIGIN}; }
+         }",
+    );
+    let next = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
+    let length = format!("Content-Length: {}", next.len());
+    let long = "Content-Length: 61";
+    let chunked = "Transfer-Encoding: chunked";
+    // The client has its answer, so what it sends now may be a request: it must not pass for the body.
+    for (path, framing, status) in [
+        ("/", &*length, 200),
+        ("/", chunked, 200),
+        ("/asks", &*length, 403),
+        ("/asks", chunked, 403),
+        ("/large", long, 413),
+    ] {
+        let mut client = site.client();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\n{framing}\r\nExpect: 100-continue\r\n\r\n");
+        client.send(head.as_bytes()).unwrap();
+        let response = client.read_response("POST").unwrap();
+        assert_eq!((response.status, response.field("Connection")), (status, Some("close")), "{path} {framing}");
+        let _ = client.send(next.as_bytes());
+        assert!(client.read_to_end().unwrap().is_empty(), "{path} {framing}");
+    }
+    // Who has begun to send goes on, as does who speaks a version that knows no such field.
+    let expect = "Expect: 100-continue";
+    for (version, fields, first, rest) in [
+        ("1.1", format!("Content-Length: 6\r\n{expect}"), "abc", "def"),
+        ("1.1", format!("{chunked}\r\n{expect}"), "3\r\nab", "c\r\n0\r\n\r\n"),
+        ("1.1", format!("Content-Length: 0\r\n{expect}"), "", ""),
+        ("1.1", "Content-Length: 6".to_owned(), "", "abcdef"),
+        ("1.0", format!("Content-Length: 6\r\n{expect}\r\nConnection: keep-alive"), "", "abcdef"),
+    ] {
+        let mut client = site.client();
+        client.send(format!("POST / HTTP/{version}\r\nHost: a\r\n{fields}\r\n\r\n{first}").as_bytes()).unwrap();
+        let response = client.read_response("POST").unwrap();
+        assert_eq!((response.status, response.keeps_connection()), (200, true), "{version} {fields}");
+        client.send(format!("{rest}{next}").as_bytes()).unwrap();
+        assert_eq!(text(&client.read_response("GET").unwrap()), "at-once", "{version} {fields}");
+    }
+}
+
+#[test]
 fn what_is_too_large_is_refused() {
     let site = Site::start(SITE);
     let long = "a".repeat(2000);
