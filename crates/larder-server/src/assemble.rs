@@ -452,6 +452,7 @@ impl Builder {
             client: server.client.clone(),
             http2: server.http2,
             verify: tls::verify_mode(server.tls.verify_client),
+            judge: Arc::new(tls::client_judge(&server.tls)),
             tls: None,
         });
         let root = self.location(&server.root, None, http, &mut named);

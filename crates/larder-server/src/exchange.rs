@@ -4,11 +4,12 @@
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use larder_conf::model::ListenAddress;
+use larder_conf::model::{AskedAbout, ListenAddress};
 use larder_http::{Fields, Method, RequestHead, Time, proxy_protocol};
 use larder_origin::Attempt;
 use larder_tls::Session;
@@ -58,12 +59,29 @@ pub struct Tls {
     pub session: Rc<RefCell<Session>>,
     /// The virtual server whose certificate it was shown, by its first name: places change with a reload.
     pub server: Box<[u8]>,
+    /// By what its own certificate was judged.
+    pub judge: Arc<ClientJudge>,
+}
+
+/// By what the certificates of clients are judged. Two that say the same judge alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientJudge {
+    /// `ssl_client_certificate`.
+    pub authorities: Option<PathBuf>,
+    /// `ssl_trusted_certificate`.
+    pub trusted: Option<PathBuf>,
+    /// `ssl_crl`.
+    pub revoked: Option<PathBuf>,
+    /// `ssl_verify_depth`.
+    pub depth: u32,
+    /// `ssl_ocsp`.
+    pub asks: Option<AskedAbout>,
 }
 
 impl Secured {
-    /// By this session with `server`.
-    pub fn tls(session: Rc<RefCell<Session>>, server: &VirtualServer) -> Self {
-        Self::Tls(Box::new(Tls { session, server: server.name.clone() }))
+    /// By this session with `server`, whose handshake was that of `shown`.
+    pub fn tls(session: Rc<RefCell<Session>>, server: &VirtualServer, shown: &VirtualServer) -> Self {
+        Self::Tls(Box::new(Tls { session, server: server.name.clone(), judge: Arc::clone(&shown.judge) }))
     }
 }
 

@@ -16,7 +16,7 @@ use larder_origin::resolver::Resolver;
 use larder_tls::VerifyMode;
 
 use crate::acme::Plan;
-use crate::exchange::Client;
+use crate::exchange::{Client, ClientJudge};
 use crate::filter::charset::Charsets;
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
@@ -185,6 +185,8 @@ pub struct VirtualServer {
     pub http2: model::Http2,
     /// `ssl_verify_client`, which holds also for one that shows another's certificate.
     pub verify: VerifyMode,
+    /// By what it wants the certificates of clients to be judged.
+    pub judge: Arc<ClientJudge>,
     /// How it speaks TLS; `None` for one that listens in the clear only.
     pub tls: Option<Arc<ServerTls>>,
 }

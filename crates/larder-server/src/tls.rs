@@ -113,7 +113,8 @@ impl ByVariable {
     /// The certificate for what `asked` says of the client.
     fn find(&self, asked: Session, client: &Client, server: usize, cx: &Cx) -> Result<CertifiedKey, String> {
         let asked = Rc::new(RefCell::new(asked));
-        let client = client.with(Secured::tls(asked, &cx.site().servers[server]));
+        let virtual_server = &cx.site().servers[server];
+        let client = client.with(Secured::tls(asked, virtual_server, virtual_server));
         let mut ex = Exchange::new(Rc::new(client));
         ex.server = server;
         ex.location = cx.site().servers[server].root;

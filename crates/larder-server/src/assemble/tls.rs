@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::acme::AllIssued;
 use crate::clock;
+use crate::exchange::ClientJudge;
 use crate::material::Material;
 use crate::ocsp::{ClientStatus, Responder};
 use crate::staple::Staple;
@@ -177,6 +178,17 @@ pub(super) fn verify_mode(mode: VerifyClient) -> VerifyMode {
         VerifyClient::On => VerifyMode::On,
         VerifyClient::Optional => VerifyMode::Optional,
         VerifyClient::OptionalNoCa => VerifyMode::OptionalNoCa,
+    }
+}
+
+pub(super) fn client_judge(tls: &model::Tls) -> ClientJudge {
+    let path = |file: &Option<At<std::path::PathBuf>>| file.as_ref().map(|file| file.value.clone());
+    ClientJudge {
+        authorities: path(&tls.client_certificate),
+        trusted: path(&tls.trusted_certificate),
+        revoked: path(&tls.crl),
+        depth: tls.verify_depth,
+        asks: tls.ocsp.as_ref().map(|ocsp| ocsp.about),
     }
 }
 

@@ -231,8 +231,11 @@ async fn handshake(
     }
     let virtual_server = &cx.site().servers[server];
     // One without a certificate of its own shows the default server's.
-    let tls = virtual_server.tls.as_ref().or(cx.site().servers[listener.default].tls.as_ref());
-    let Some(tls) = tls.filter(|tls| !tls.rejects) else {
+    let shown = match virtual_server.tls {
+        Some(_) => virtual_server,
+        None => &cx.site().servers[listener.default],
+    };
+    let Some(tls) = shown.tls.as_ref().filter(|tls| !tls.rejects) else {
         let _ = socket.try_write(&larder_tls::unrecognized_name_alert());
         return Err(Refused::Because(LogLevel::Info, "handshake rejected while SSL handshaking".into()));
     };
@@ -247,7 +250,7 @@ async fn handshake(
     }
     let is_h2 = stream.session.borrow().alpn() == Some(b"h2");
     let session = Rc::clone(&stream.session);
-    client.secured = Secured::tls(session, virtual_server);
+    client.secured = Secured::tls(session, virtual_server, shown);
     let protocol = if is_h2 { Protocol::Http2(http2(server, cx)) } else { Protocol::Http1 };
     Ok(Opened { stream: Stream::Tls(Box::new(stream)), client, first: Vec::new(), protocol })
 }

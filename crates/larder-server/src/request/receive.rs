@@ -2,7 +2,7 @@
 
 use larder_conf::model::{ClientLimits, LogLevel};
 use larder_http::{Framing, HeadError, HeadLimits, HeadPlace, HeadStatus, Method, Time};
-use larder_tls::{Refusal, VerifyMode};
+use larder_tls::{ClientVerdict, Refusal, VerifyMode};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Secured};
@@ -132,7 +132,8 @@ fn is_port(text: &[u8]) -> bool {
 }
 
 /// Whether the way a request came by forbids it: in the clear where TLS is meant, without the certificate that the
-/// server wants, or by a connection whose certificate was checked for another server (ngx_http_process_request).
+/// server wants, or by a connection whose certificate was checked for another server (ngx_http_process_request), or by
+/// another's authorities.
 fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
     let tls = match &ex.client.secured {
         Secured::Not => return None,
@@ -150,6 +151,10 @@ fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
         return Some((421, why.to_owned()));
     }
     let verdict = session.client_verdict();
+    if verdict != ClientVerdict::None && server.judge != tls.judge {
+        let why = "client attempted to request a server that judges its certificate by other files than were used";
+        return Some((421, why.to_owned()));
+    }
     match mode.refuses(verdict)? {
         Refusal::NoCertificate => Some((496, "client sent no required SSL certificate".to_owned())),
         Refusal::BadCertificate => {

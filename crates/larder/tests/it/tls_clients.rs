@@ -1,6 +1,6 @@
 //! Certificates of clients: who is asked for one, who is believed, and what is said about it.
 
-use larder_testkit::{Certificates, Tls};
+use larder_testkit::{Certificates, Http2Client, Http2Request, Tls};
 
 use crate::site::{Site, get_on, text};
 use crate::tls::{body, certified, client, get_of};
@@ -104,6 +104,62 @@ fn a_client_certificate_shown_to_one_server_opens_no_other() {
     let mut client_of_closed = client(&site, &closed);
     assert_eq!(text(&get_of(&mut client_of_closed, "site.test", "/")), "closed");
     assert_eq!(text(&get_of(&mut client_of_closed, "open.test", "/")), "open");
+}
+
+#[test]
+fn a_client_certificate_counts_where_it_would_have_been_judged_alike() {
+    let (authority, setup) = certified();
+    let (ours, theirs) = (Certificates::new("Our Authority"), Certificates::new("Their Authority"));
+    let site = setup
+        .file("ours.pem", ours.authority_pem())
+        .file("theirs.pem", theirs.authority_pem())
+        .file("revoked.pem", ours.revocation_list(&[&ours.client("carl")]))
+        .start(
+            "http2 on;
+             server { listen 127.0.0.1:{PORT} ssl; server_name a.test; {ONE} ssl_verify_client optional; ssl_client_certificate ours.pem;
+                      return 200 a; }
+             server { listen 127.0.0.1:{PORT} ssl; server_name b.test; {ONE} ssl_verify_client on; ssl_client_certificate theirs.pem;
+                      return 200 b; }
+             server { listen 127.0.0.1:{PORT} ssl; server_name c.test; {ONE} ssl_verify_client on; ssl_client_certificate ours.pem;
+                      return 200 c; }
+             server { listen 127.0.0.1:{PORT} ssl; server_name d.test; {ONE} ssl_verify_client on; ssl_client_certificate ours.pem;
+                      ssl_crl revoked.pem; return 200 d; }
+             server { listen 127.0.0.1:{PORT} ssl; server_name e.test; {ONE} return 200 e; }
+             server { listen 127.0.0.1:{PORT} ssl; server_name f.test; ssl_verify_client on; ssl_client_certificate theirs.pem;
+                      return 200 f; }
+             server { listen 127.0.0.1:{PORT} ssl; server_name g.test; {ONE} ssl_verify_client optional; ssl_verify_depth 2;
+                      ssl_client_certificate ours.pem; return 200 g; }",
+        );
+    let nameless = Tls::new("site.test", &authority).without_name();
+    let anna = nameless.clone().identity(&ours.client("anna"));
+    for (host, status) in [
+        ("a.test", 200),
+        ("b.test", 421),
+        ("c.test", 200),
+        ("d.test", 421),
+        ("e.test", 200),
+        ("f.test", 421),
+        ("g.test", 421),
+    ] {
+        for tls in [anna.clone().version_1_3(), anna.clone().version_1_2()] {
+            assert_eq!(get_of(&mut client(&site, &tls), host, "/").status, status, "{host}");
+        }
+        let mut by_http2 = Http2Client::connect_tls(site.setup().address(), &anna.clone().alpn(&["h2"])).unwrap();
+        assert_eq!(by_http2.exchange(&Http2Request::get("/").authority(host)).unwrap().status, status, "{host}");
+    }
+    // Who has shown none is told so, or let in, as on a connection of its own.
+    for (host, status) in [("b.test", 400), ("d.test", 400), ("f.test", 400), ("g.test", 200)] {
+        assert_eq!(get_of(&mut client(&site, &nameless), host, "/").status, status, "{host}");
+    }
+    // One that shows another's certificate was not judged by its own authorities either.
+    for (name, identity, status) in [
+        ("b.test", theirs.client("otto"), 200),
+        ("d.test", ours.client("anna"), 200),
+        ("f.test", ours.client("anna"), 421),
+    ] {
+        let tls = Tls::new(name, &authority).unchecked().identity(&identity);
+        assert_eq!(get_of(&mut client(&site, &tls), name, "/").status, status, "{name}");
+    }
 }
 
 #[test]
