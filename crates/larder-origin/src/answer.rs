@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use larder_http::{Fields, ResponseHead};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -174,15 +174,18 @@ impl AnswerBody {
 
     /// Understands all that was read, so that an end that came with the last bytes frees the origin at once.
     fn drain(&mut self) {
+        let mut gathered = BytesMut::new();
         while let State::Open(open) = &mut self.state {
             let exchange = &mut open.exchange;
             match exchange.download.body(&mut exchange.buffer) {
-                Ok(Piece::Data(piece)) => self.ready.push_back(piece),
-                Ok(Piece::More) => return,
+                Ok(Piece::Data(piece)) if piece.len() < SMALL_BYTES => gathered.extend_from_slice(&piece),
+                Ok(Piece::Data(piece)) => self.ready.extend(not_empty(gathered.split()).chain([piece])),
+                Ok(Piece::More) => break,
                 Ok(Piece::End(reuse)) => self.end(reuse),
                 Err(error) => self.close(Err(error)),
             }
         }
+        self.ready.extend(not_empty(gathered));
     }
 
     fn end(&mut self, reuse: Reuse) {
@@ -207,6 +210,14 @@ impl AnswerBody {
             self.told.hear(&mut open.exchange);
         }
     }
+}
+
+/// Pieces smaller than this go on together with those that were read with them: an origin may send chunks or records of
+/// a byte, and each piece costs a chunk and a write to every client.
+const SMALL_BYTES: usize = 1024;
+
+fn not_empty(gathered: BytesMut) -> impl Iterator<Item = Bytes> {
+    (!gathered.is_empty()).then(|| gathered.freeze()).into_iter()
 }
 
 impl Told {

@@ -111,7 +111,8 @@ pub async fn pump(mut answer: Answer, mut writer: BodyWriter, report: &Report, w
     let mut is_alone = false;
     let started = Instant::now();
     let length = answer.body.content_length();
-    let mut step_bytes = 0;
+    // With its framing: an origin may send records of a byte.
+    let mut step_began = 0;
     let end = loop {
         // Who has read all bytes leaves; what is missing then is the origin's own end, which frees its connection.
         let has_all = length == Some(report.body_bytes.get());
@@ -141,7 +142,6 @@ pub async fn pump(mut answer: Answer, mut writer: BodyWriter, report: &Report, w
             Ok(Some(bytes)) => {
                 let before = report.body_bytes.get();
                 report.body_bytes.set(before + bytes.len() as u64);
-                step_bytes += bytes.len();
                 if let Some(file) = &mut kept {
                     if let Err(error) = file.append(bytes.clone()).await {
                         complaint.write(LogLevel::Crit, &not_kept(file.path(), &error));
@@ -165,8 +165,10 @@ pub async fn pump(mut answer: Answer, mut writer: BodyWriter, report: &Report, w
                 }
                 // An origin that has much to give must not hold up those who want a page that is here. The last bytes are
                 // followed by the end at once: who has read them finds the page in the cache.
-                if step_bytes >= TRANSFER_STEP_BYTES && length != Some(report.body_bytes.get()) {
-                    step_bytes = 0;
+                let received = answer.body.bytes_received();
+                let is_long = received.saturating_sub(step_began) >= TRANSFER_STEP_BYTES as u64;
+                if is_long && length != Some(report.body_bytes.get()) {
+                    step_began = received;
                     complaint.logs.worker.transfers.next().await;
                 }
             }

@@ -1,7 +1,7 @@
 //! Turns that heavy work of a worker takes, so that light work waits for one piece of it and not for all.
 
 use tokio::sync::Semaphore;
-use tokio::task::yield_now;
+use tokio::task::{spawn_local, yield_now};
 
 /// One kind of heavy work. Of everyone who waits for a turn one gets it in a turn of the event loop, first come, first
 /// served; in between everything else that is ready runs.
@@ -24,6 +24,14 @@ impl Turns {
         yield_now().await;
     }
 
+    /// The same for who shares a task with others: what wakes them must not end the wait.
+    pub async fn next_beside_others(&self) {
+        // The semaphore is never closed.
+        let _turn = self.one.acquire().await;
+        // It cannot panic, and is aborted with the runtime only.
+        let _ = spawn_local(yield_now()).await;
+    }
+
     /// Does one piece of work when it is its turn. After it, all that is ready goes first.
     pub async fn take<R>(&self, work: impl FnOnce() -> R) -> R {
         // The semaphore is never closed.
@@ -37,9 +45,14 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::future::poll_fn;
+    use std::io::Write as _;
     use std::rc::Rc;
+    use std::task::Poll;
 
-    use tokio::task::{LocalSet, spawn_local};
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::UnixStream;
+    use tokio::task::LocalSet;
 
     use super::*;
 
@@ -79,5 +92,37 @@ mod tests {
                 assert_eq!(between(working).await, 1);
             })
             .await;
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn one_that_is_woken_all_the_time_lets_sockets_in_after_each_piece() {
+        let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair can be had");
+        theirs.set_nonblocking(true).expect("it is a socket");
+        let mut theirs = UnixStream::from_std(theirs).expect("there is a runtime");
+        let work = async move {
+            let (turns, done) = (Turns::default(), Rc::new(Cell::new(0)));
+            let counted = Rc::clone(&done);
+            let wakes = poll_fn(|task| {
+                task.waker().wake_by_ref();
+                Poll::<()>::Pending
+            });
+            let works = async move {
+                loop {
+                    turns.next_beside_others().await;
+                    counted.set(counted.get() + 1);
+                }
+            };
+            spawn_local(async move { tokio::join!(wakes, works) });
+            let mut most = 0;
+            for _ in 0..20 {
+                let before = done.get();
+                ours.write_all(b"x").expect("there is room");
+                theirs.read_u8().await.expect("a byte has come");
+                most = most.max(done.get() - before);
+            }
+            most
+        };
+        let most = LocalSet::new().run_until(work).await;
+        assert!(most <= 2, "{most} pieces");
     }
 }

@@ -1,8 +1,10 @@
 //! The body of a request: read whole before an origin is asked, into memory, then into a file; or begun only, when it
 //! is to go to the origin as it comes.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_conf::model::{BodyInFile, LogLevel};
@@ -14,6 +16,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::site::Protocol;
 use crate::tempfile::{self, Place, Stay, Temp};
+use crate::worker::TRANSFER_STEP_BYTES;
 
 use super::feed::Feed;
 use super::{Step, Synth, lookup, route};
@@ -21,9 +24,25 @@ use super::{Step, Synth, lookup, route};
 /// Where a body goes: memory until it is too large, then a file.
 struct Sink {
     memory: Vec<u8>,
-    file: Option<Temp>,
+    file: Option<(Temp, BufWriter<Arc<File>>)>,
     memory_bytes_max: usize,
     written: u64,
+}
+
+/// What goes to a file is gathered up to this: a client may send chunks of a byte.
+const WRITE_BYTES: usize = 64 * 1024;
+
+/// Gives way to others after every so many bytes, framing included: a client may send much of that.
+struct Steps(usize);
+
+impl Steps {
+    async fn take(&mut self, bytes: usize, cx: &Cx) {
+        self.0 += bytes;
+        if self.0 >= TRANSFER_STEP_BYTES {
+            self.0 = 0;
+            cx.worker.transfers.next().await;
+        }
+    }
 }
 
 /// Whether a body of no bytes is read all the same: it was announced, and somebody waits for the word to send it, or
@@ -86,7 +105,7 @@ fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
 /// Begins a body that is passed on. One that is here already, and would be kept in memory, is read.
 fn begin(announced: Option<u64>, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
     let settings = &cx.site().locations[ex.location].settings;
-    let mut feed = Feed::new(announced, from, settings.client_max_body_bytes, settings.client_body_timeout);
+    let mut feed = Feed::new(announced, from, settings.client_max_body_bytes, settings.client_body_timeout, cx);
     match feed.begin(from, settings.client_body_buffer_bytes)? {
         Some(whole) => {
             ex.chunk_bytes = feed.framing_bytes();
@@ -176,20 +195,21 @@ impl From<ReadError> for Refused {
 async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
     let timeout = cx.site().locations[ex.location].settings.client_body_timeout;
-    let mut left = bytes;
+    let (mut left, mut steps) = (bytes, Steps(0));
     while left > 0 {
         let piece = from.read_some(usize::try_from(left).unwrap_or(usize::MAX), timeout).await?;
         left -= piece.len() as u64;
         sink.append(&piece, ex, cx)?;
+        steps.take(piece.len(), cx).await;
     }
-    Ok(sink.finish())
+    sink.finish()
 }
 
 async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
     let settings = &cx.site().locations[ex.location].settings;
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
-    let mut decoder = ChunkedDecoder::new();
+    let (mut decoder, mut steps) = (ChunkedDecoder::new(), Steps(0));
     loop {
         let piece = io.read_some(usize::MAX, timeout).await?;
         let mut at = 0;
@@ -202,7 +222,7 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
             ex.chunk_bytes += (decoded.consumed - data.len()) as u64;
             if decoded.done {
                 io.unread(&piece[at..]);
-                return Ok(sink.finish());
+                return sink.finish();
             }
             if decoded.consumed == 0 {
                 break;
@@ -211,6 +231,7 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
         if at < piece.len() {
             io.unread(&piece[at..]);
         }
+        steps.take(at, cx).await;
     }
 }
 
@@ -219,11 +240,13 @@ async fn read_to_end(ex: &mut Exchange, cx: &Cx, handle: &Handle) -> Result<Requ
     let mut sink = sink(ex, cx)?;
     let settings = &cx.site().locations[ex.location].settings;
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
+    let mut steps = Steps(0);
     while let Some(piece) = handle.read(timeout).await? {
         sink.check(limit, &piece, "chunked body")?;
         sink.append(&piece, ex, cx)?;
+        steps.take(piece.len(), cx).await;
     }
-    Ok(sink.finish())
+    sink.finish()
 }
 
 fn sink(ex: &mut Exchange, cx: &Cx) -> Result<Sink, Refused> {
@@ -232,10 +255,15 @@ fn sink(ex: &mut Exchange, cx: &Cx) -> Result<Sink, Refused> {
         Sink { memory: Vec::new(), file: None, memory_bytes_max: settings.client_body_buffer_bytes, written: 0 };
     match settings.client_body_in_file_only {
         BodyInFile::Off => {}
-        BodyInFile::On => sink.file = Some(named(Stay::ForGood, ex, cx)?),
-        BodyInFile::Clean => sink.file = Some(named(Stay::WhileNeeded, ex, cx)?),
+        BodyInFile::On => sink.file = Some(open(named(Stay::ForGood, ex, cx)?)),
+        BodyInFile::Clean => sink.file = Some(open(named(Stay::WhileNeeded, ex, cx)?)),
     }
     Ok(sink)
+}
+
+fn open(temp: Temp) -> (Temp, BufWriter<Arc<File>>) {
+    let file = BufWriter::with_capacity(WRITE_BYTES, Arc::clone(temp.file()));
+    (temp, file)
 }
 
 /// Where the files of this location are made.
@@ -288,12 +316,12 @@ impl Sink {
                 LogLevel::Warn,
                 format_args!("a client request body is buffered to a temporary file"),
             );
-            self.file = Some(temp);
-            let memory = std::mem::take(&mut self.memory);
-            self.write(&memory)?;
+            let (temp, mut file) = open(temp);
+            file.write_all(&std::mem::take(&mut self.memory)).map_err(not_written)?;
+            self.file = Some((temp, file));
         }
-        match self.file {
-            Some(_) => self.write(data),
+        match &mut self.file {
+            Some((_, file)) => file.write_all(data).map_err(not_written),
             None => {
                 self.memory.extend_from_slice(data);
                 Ok(())
@@ -301,17 +329,17 @@ impl Sink {
         }
     }
 
-    fn write(&mut self, data: &[u8]) -> Result<(), Refused> {
-        let Some(temp) = &self.file else { return Ok(()) };
-        (&**temp.file())
-            .write_all(data)
-            .map_err(|error| Refused::failed("writing the request body to a temporary file failed", &error))
-    }
-
-    fn finish(self) -> RequestBody {
+    fn finish(self) -> Result<RequestBody, Refused> {
         match self.file {
-            Some(temp) => RequestBody::File(std::sync::Arc::new(temp), self.written),
-            None => RequestBody::Memory(Bytes::from(self.memory)),
+            Some((temp, mut file)) => {
+                file.flush().map_err(not_written)?;
+                Ok(RequestBody::File(Arc::new(temp), self.written))
+            }
+            None => Ok(RequestBody::Memory(Bytes::from(self.memory))),
         }
     }
+}
+
+fn not_written(error: std::io::Error) -> Refused {
+    Refused::failed("writing the request body to a temporary file failed", &error)
 }

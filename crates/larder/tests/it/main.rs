@@ -38,6 +38,7 @@ mod serve;
 mod shelves;
 mod site;
 mod slices;
+mod small_pieces;
 mod store;
 mod streams;
 mod subrequests;
