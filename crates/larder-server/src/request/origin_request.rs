@@ -3,12 +3,14 @@
 pub mod layers;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use larder_conf::model::LogLevel;
-use larder_http::{Escape, Known, Method, escape_uri};
+use larder_http::{Escape, Fields, Known, Method, escape_uri};
 use larder_origin::{Address, Bind, Fetch, Group, Limits, Protocol as Wire, Retry, RetryRules, fastcgi};
 
 use crate::context::Cx;
@@ -435,7 +437,7 @@ fn fastcgi_request(
         }
     }
     if policy.settings.model.pass_request_headers {
-        push_fields(&mut params, &set, caches, ex);
+        push_fields(&mut params, &set, caches, &ex.head.fields);
     }
     let body = if policy.settings.model.pass_request_body {
         wire_body(&mut ex.body, false)
@@ -446,23 +448,41 @@ fn fastcgi_request(
 }
 
 /// The request's fields as `HTTP_*` parameters, several lines of one name joined, those that `fastcgi_param` sets
-/// left out.
-fn push_fields(params: &mut BytesMut, set: &[&[u8]], caches: bool, ex: &Exchange) {
-    let mut done: Vec<Vec<u8>> = Vec::new();
-    for (known, name, _) in ex.head.fields.iter_known() {
+/// left out, and the host, which is a parameter by itself. Of two names that make the same parameter the first counts.
+///
+/// In one pass: a client may send as many fields as `max_headers` allows.
+fn push_fields(params: &mut BytesMut, set: &[&[u8]], caches: bool, fields: &Fields) {
+    const PREFIX: &[u8] = b"HTTP_";
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut values: Vec<(&[u8], Cow<'_, [u8]>)> = Vec::new();
+    for (known, name, value) in fields.iter_known() {
         if known == Known::Host || (caches && CONDITIONAL.contains(&known)) {
             continue;
         }
-        let upper: Vec<u8> =
-            name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }).collect();
-        if set.contains(&&upper[..]) || done.contains(&upper) {
+        let mut param = PREFIX.to_vec();
+        param.extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
+        if set.contains(&&param[PREFIX.len()..]) {
             continue;
         }
-        let separator: &[u8] = if known == Known::Cookie { b"; " } else { b", " };
-        let name = std::str::from_utf8(name).unwrap_or("");
-        let value = ex.head.fields.get_all(name).collect::<Vec<_>>().join(separator);
-        fastcgi::push_param(params, &[b"HTTP_", &upper[..]].concat(), &value);
-        done.push(upper);
+        match places.entry(param) {
+            Entry::Vacant(place) => {
+                place.insert(values.len());
+                values.push((name, Cow::Borrowed(value)));
+            }
+            Entry::Occupied(place) => {
+                let (first, joined) = &mut values[*place.get()];
+                if first.eq_ignore_ascii_case(name) {
+                    let separator: &[u8] = if known == Known::Cookie { b"; " } else { b", " };
+                    joined.to_mut().extend_from_slice(separator);
+                    joined.to_mut().extend_from_slice(value);
+                }
+            }
+        }
+    }
+    let mut in_order: Vec<_> = places.into_iter().collect();
+    in_order.sort_unstable_by_key(|(_, place)| *place);
+    for ((param, _), (_, value)) in in_order.iter().zip(&values) {
+        fastcgi::push_param(params, param, value);
     }
 }
 
@@ -594,6 +614,48 @@ pub fn any_true(texts: &[Text], ex: &mut Exchange, cx: &Cx) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The parameters of these fields, as `NAME=value` each.
+    fn params(fields: &[(&str, &str)], set: &[&[u8]], caches: bool) -> Vec<String> {
+        let mut list = Fields::new();
+        fields.iter().for_each(|(name, value)| list.push(name.as_bytes(), value.as_bytes()));
+        let mut wire = BytesMut::new();
+        push_fields(&mut wire, set, caches, &list);
+        let mut params = Vec::new();
+        while !wire.is_empty() {
+            let lengths = wire.split_to(2);
+            let name = wire.split_to(lengths[0].into());
+            let value = wire.split_to(lengths[1].into());
+            params.push(format!("{}={}", String::from_utf8_lossy(&name), String::from_utf8_lossy(&value)));
+        }
+        params
+    }
+
+    #[test]
+    fn fields_become_parameters_in_their_order_and_lines_of_one_name_are_joined() {
+        let fields = [
+            ("Host", "a"),
+            ("X-A", "1"),
+            ("Cookie", "a=1"),
+            ("x-a", "2"),
+            ("X_A", "another name"),
+            ("Range", "bytes=0-1"),
+            ("cookie", "b=2"),
+            ("Proxy", "no"),
+            ("X-A", ""),
+            ("Proxy", "nor this"),
+        ];
+        let common = ["HTTP_X_A=1, 2, ", "HTTP_COOKIE=a=1; b=2"];
+        assert_eq!(params(&fields, &[b"PROXY"], true), common);
+        let rest = ["HTTP_RANGE=bytes=0-1", "HTTP_PROXY=no, nor this"];
+        assert_eq!(params(&fields, &[], false), [&common[..], &rest[..]].concat());
+        assert!(params(&[], &[], false).is_empty());
+        // As many as there may be are no more work each than a few.
+        let many: Vec<String> = (0..20_000).map(|number| format!("x-{number}")).collect();
+        let many: Vec<(&str, &str)> = many.iter().map(|name| (&**name, "v")).collect();
+        let made = params(&many, &[], false);
+        assert_eq!((made.len(), &*made[19_999]), (20_000, "HTTP_X_19999=v"));
+    }
 
     #[test]
     fn an_address_of_ours_may_have_a_port() {
