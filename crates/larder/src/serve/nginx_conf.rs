@@ -103,13 +103,17 @@ fn write_cache(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
 
 fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     let has_php = facts.pass.is_some();
+    let private = PRIVATE_FILES.join("|");
     line(2, if has_php { "index index.php index.html index.htm;" } else { "index index.html index.htm;" });
     line(2, "location ~ /\\.(?!well-known(?:/|$)) {");
     line(3, "return 404;");
     line(2, "}");
     if !has_php {
         // Without PHP its source is nobody's business.
-        line(2, "location ~* \\.(?:php|phtml|phar)(?:/|$) {");
+        line(2, &format!("location ~* \\.(?:{PHP_NAMES})(?:/|$) {{"));
+        line(3, "return 404;");
+        line(2, "}");
+        line(2, &format!("location ~* (?:{private})$ {{"));
         line(3, "return 404;");
         line(2, "}");
         line(2, "location / {");
@@ -117,7 +121,7 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
         line(2, "}");
         return;
     }
-    line(2, "location ~* /(?:uploads|files|upgrade)/.*\\.(?:php[0-9]?|phtml|phar)(?:/|$) {");
+    line(2, &format!("location ~* /(?:{})/.*\\.(?:{PHP_NAMES})(?:/|$) {{", UNRUN_FOLDERS.join("|")));
     line(3, "return 404;");
     line(2, "}");
     line(2, "location / {");
@@ -150,6 +154,18 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(3, &format!("fastcgi_cache_bypass {personal};"));
     line(3, &format!("fastcgi_no_cache {personal};"));
     line(2, "}");
+    // Behind the place of PHP, as a script may make a file of any name: `/download.php/dump.sql`. What is PHP by another name, or in
+    // capitals, php-fpm does not run, and its source is nobody's business.
+    line(2, &format!("location ~ \\.(?!php(?:/|$))(?i:{PHP_NAMES})(?:/|$) {{"));
+    line(3, "return 404;");
+    line(2, "}");
+    line(2, &format!("location ~* (?:{private})$ {{"));
+    line(3, "if (-f $request_filename) {");
+    line(4, "return 404;");
+    line(3, "}");
+    // The application may make a page of that name.
+    line(3, "try_files $uri/ /index.php?$args;");
+    line(2, "}");
 }
 
 /// What gets smaller, beside text/html.
@@ -166,6 +182,35 @@ const COMPRESSIBLE_TYPES: &[&str] = &[
     "application/rss+xml",
     "application/atom+xml",
     "image/svg+xml",
+];
+
+/// Endings of files that are PHP, or its source in colours, somewhere.
+const PHP_NAMES: &str = "php[0-9]*|phps|pht(?:ml?)?|phar";
+
+/// Folders in which no PHP is run: what visitors have uploaded, and libraries, whose tests and tools have been ways in.
+const UNRUN_FOLDERS: &[&str] = &["uploads", "files", "upgrade", "vendor", "node_modules"];
+
+/// Ends of paths that are no visitor's business: what editors, dumps and tools leave behind, and what tells an attacker
+/// which versions run. From the lists of h5bp and for WordPress; what sites offer on purpose is not among it, as
+/// `package.json`, `readme.html`, `.sh` or `.psd`.
+const PRIVATE_FILES: &[&str] = &[
+    // Copies that editors and people make.
+    "~",
+    "/#[^/]*#",
+    "\\.(?:bak|bkp|backup|old|orig|save|sav|rej|dist|sw[nop]|sample)[0-9]?",
+    "\\.(?:php[0-9]*|phtml)[._-][^/]*",
+    "/wp-config\\.(?!php)[^/]*",
+    // Parts of programs, and what they are told.
+    "\\.(?:in[ci]|conf|cnf|env|htaccess|htpasswd)",
+    "/(?:composer\\.json|package-lock\\.json|npm-shrinkwrap\\.json|pnpm-lock\\.ya?ml|auth\\.json)",
+    "/(?:docker-compose[^/]*\\.ya?ml|dockerfile|vagrantfile|gemfile|phpunit\\.xml|web\\.config|wp-cli\\.ya?ml)",
+    "/vendor/composer/installed\\.json",
+    "\\.lock",
+    // What they have written.
+    "\\.log",
+    "/(?:php_?)?error_?log",
+    "\\.(?:sql|sqlite[0-9]?|db[0-9]?|mdb|dump|rdb)(?:\\.(?:gz|zip|bz2|xz|zst|7z))?",
+    "\\.(?:p12|pfx|jks|kdbx)",
 ];
 
 /// A word that may hold anything but a dollar, which nginx has no escape for.
@@ -396,7 +441,10 @@ mod tests {
     #[test]
     fn the_source_of_php_is_never_served() {
         let text = written(Application::Files, None);
-        assert!(text.contains("location ~* \\.(?:php|phtml|phar)(?:/|$) {\n            return 404;"), "{text}");
+        assert!(
+            text.contains("location ~* \\.(?:php[0-9]*|phps|pht(?:ml?)?|phar)(?:/|$) {\n            return 404;"),
+            "{text}"
+        );
         assert!(!text.contains("fastcgi"));
     }
 

@@ -148,6 +148,114 @@ fn what_is_hidden_stays_hidden() {
     }
 }
 
+/// Files that people, editors and tools leave in a site.
+const PRIVATE: &[&str] = &[
+    "a.phtml",
+    "a.php5",
+    "a.php7",
+    "a.phps",
+    "a.pht",
+    "a.phar",
+    "a.PHP",
+    "a.Php",
+    ".env.local",
+    "prod.env",
+    ".user.ini",
+    ".htaccess",
+    "a.htpasswd",
+    "wp-config.php.bak",
+    "wp-config.php~",
+    "wp-config.php.txt",
+    "wp-config.php_old",
+    "wp-config.txt",
+    "wp-config.bak",
+    "a.php.save.1",
+    "a.php-2019",
+    "index.html.orig",
+    "old/a.BAK",
+    "site.old",
+    "a.swp",
+    ".a.php.swp",
+    "#a.html#",
+    "a.html~",
+    "dump.sql",
+    "dump.SQL.gz",
+    "b/site.sqlite3",
+    "Thumbs.db",
+    "debug.log",
+    "error_log",
+    "wp-content/php_errorlog",
+    "lib/db.inc",
+    "php.ini",
+    "app.conf",
+    "composer.json",
+    "composer.lock",
+    "package-lock.json",
+    "yarn.lock",
+    "auth.json",
+    "phpunit.xml",
+    "phpunit.xml.dist",
+    "docker-compose.prod.yml",
+    "Dockerfile",
+    "web.config",
+    "vendor/composer/installed.json",
+    "site.pfx",
+];
+
+/// Files that sites mean to serve.
+const PUBLIC: &[&str] = &[
+    "package.json",
+    "readme.html",
+    "README.md",
+    "robots.txt",
+    "install.sh",
+    "logo.psd",
+    "openapi.yaml",
+    "talk.key",
+    "vendor/b/b.css",
+    "node_modules/c/c.js",
+    "changelog.txt",
+    "old/photo.jpg",
+    "login.html",
+    "data.json",
+    "a.php.d/x.txt",
+    "catalog",
+    "sitemap.xml",
+    "blog.html",
+    "dist/app.js",
+    "d.environment.txt",
+    ".well-known/security.txt",
+];
+
+#[test]
+fn what_is_left_lying_about_is_not_served() {
+    let secret = |name: &&'static str| (*name, "<?php # a secret");
+    let files = || PRIVATE.iter().chain(PUBLIC).map(secret);
+    let page = ("index.php", "<?php echo 'made of ', $_SERVER['REQUEST_URI'];");
+    let download = ("get.php", "<?php echo 'got ', $_SERVER['PATH_INFO'];");
+    let test = ("vendor/phpunit/eval.php", "<?php echo 'a secret';");
+    let with_php: Vec<_> = files().chain([page, download, test]).collect();
+    let without: Vec<_> = files().chain([("index.html", "hello")]).collect();
+    for (files, has_php) in [(with_php, true), (without, false)] {
+        let serve = Serve::start(&files);
+        for name in PRIVATE.iter().chain(&["vendor/phpunit/eval.php"]) {
+            let response = serve.get(&format!("/{}", name.replace('#', "%23")));
+            assert!(response.status == 404 && !text(&response).contains("secret"), "{name}: {}", response.status);
+        }
+        for name in PUBLIC {
+            let response = serve.get(&format!("/{name}"));
+            assert_eq!((response.status, &*text(&response)), (200, "<?php # a secret"), "{name}");
+        }
+        if has_php {
+            // What is no file is the application's.
+            for target in ["/export/dump.sql", "/some.old", "/a/b.lock"] {
+                assert_eq!(text(&serve.get(target)), format!("made of {target}"));
+            }
+            assert_eq!(text(&serve.get("/get.php/x/dump.sql")), "got /x/dump.sql");
+        }
+    }
+}
+
 #[test]
 fn no_visitor_chooses_the_address_that_others_get_in_their_pages() {
     let echo =
