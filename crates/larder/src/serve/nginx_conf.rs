@@ -56,6 +56,8 @@ pub fn write(facts: &Facts<'_>) -> String {
         line(1, &format!("{module}_types {};", COMPRESSIBLE_TYPES.join(" ")));
     }
     line(1, "gzip_vary on;");
+    // Whoever looks at an answer sees what the cache did.
+    line(1, "larder_cache_status on;");
     // What is for one visitor alone tells nothing by its length.
     line(1, "larder_compress_private off;");
     if facts.root.contains('$') {

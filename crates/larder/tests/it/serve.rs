@@ -287,6 +287,19 @@ fn no_visitor_chooses_the_address_that_others_get_in_their_pages() {
 }
 
 #[test]
+fn an_answer_says_what_the_cache_did() {
+    let serve = Serve::start(&[("index.php", PAGE), ("a.txt", "a")]);
+    let first = serve.get("/");
+    let said = first.field("Cache-Status").unwrap_or_default();
+    assert!(said.starts_with("larder; fwd=uri-miss; fwd-status=200"), "{said}");
+    let hit = serve.hit("/");
+    assert!(hit.field("Cache-Status").is_some_and(|said| said.starts_with("larder; hit; ttl=")), "{hit:?}");
+    let own = serve.ask("GET", "/", "Authorization: Basic YTpi\r\n");
+    assert!(own.field("Cache-Status").is_some_and(|said| said.starts_with("larder; fwd=bypass")), "{own:?}");
+    assert_eq!(serve.get("/a.txt").field("Cache-Status"), None);
+}
+
+#[test]
 fn ctrl_c_ends_larder_and_its_php() {
     for signal in [Signal::Int, Signal::Term] {
         let mut serve = Serve::start(&[("index.php", PAGE)]);
