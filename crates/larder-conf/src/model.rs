@@ -640,6 +640,8 @@ pub struct Settings {
     pub open_file_cache_errors: bool,
     /// `disable_symlinks`.
     pub disable_symlinks: DisableSymlinks,
+    /// `auth_delay`, 0.
+    pub auth_delay: Duration,
     /// `satisfy any`.
     pub satisfy_any: bool,
     /// `server_tokens`.

@@ -168,6 +168,7 @@ pub fn settings(prefix: &Path) -> Settings {
         open_file_cache_min_uses: 1,
         open_file_cache_errors: false,
         disable_symlinks: DisableSymlinks::Off,
+        auth_delay: Duration::ZERO,
         satisfy_any: false,
         server_tokens: ServerTokens::On,
         etag: true,

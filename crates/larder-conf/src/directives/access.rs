@@ -1,4 +1,4 @@
-//! Who may: `allow`, `deny`, `auth_basic`, `satisfy`.
+//! Who may: `allow`, `deny`, `auth_basic`, `auth_delay`, `satisfy`.
 
 use ipnet::IpNet;
 
@@ -38,6 +38,7 @@ pub const TABLE: &[DirectiveInfo] = &[
             Ok(())
         }),
     ),
+    directive("auth_delay", HSL, ONE, Action::Level(|l, _, d| http::set(&mut l.settings.auth_delay, d.time(0)))),
     directive(
         "satisfy",
         HSL,

@@ -34,12 +34,6 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused("proxy_ssl_key_log", PLUS, REMOVE, OFF),
     refused("zstd_dict_file", "the zstd module", "remove it; browsers do not have the dictionary", NEVER),
     refused("proxy_pass_trailers", "ngx_http_proxy_module", "remove it", OFF),
-    refused(
-        "auth_delay",
-        "ngx_http_core_module",
-        "remove it, and limit guessing with \"limit_req\"",
-        &["0", "0s", "0ms"],
-    ),
     refused("auth_jwt", PLUS, REMOVE, OFF),
     refused(
         "uwsgi_pass",

@@ -214,6 +214,16 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     }
 }
 
+/// A 401 is given after `auth_delay`, so that how long it takes tells little of what was wrong.
+pub fn delayed(step: Step, ex: &Exchange, cx: &Cx) -> Step {
+    let delay = cx.site().locations[ex.location].settings.auth_delay;
+    if delay.is_zero() || !matches!(step, Step::Synth(Synth::Status(401))) {
+        return step;
+    }
+    cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("delaying unauthorized request"));
+    Step::Refuse(delay)
+}
+
 enum Asked {
     Granted,
     Not(Step),
@@ -264,7 +274,7 @@ pub async fn verify(verification: Verification, ex: &mut Exchange, cx: &Cx) -> S
             let loc = &cx.site().locations[ex.location];
             match loc.settings.satisfy_any && loc.auth_request.is_some() && !ex.auth_asked {
                 true => Step::Ask(Box::new(Ask { refused: Some(step) })),
-                false => step,
+                false => delayed(step, ex, cx),
             }
         }
         Err(_) => Step::Synth(Synth::Status(500)),

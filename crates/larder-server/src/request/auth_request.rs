@@ -10,7 +10,7 @@ use crate::script;
 use crate::site::AuthRequest;
 
 use super::route::Entrance;
-use super::{Step, Synth, subrequest};
+use super::{Step, Synth, access, subrequest};
 
 /// A question that has to be asked, and what was decided without it.
 pub struct Ask {
@@ -35,7 +35,8 @@ pub async fn ask(ask: Ask, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> St
     drop(response);
     subrequest::log(&mut inner, cx);
     set_variables(auth, &mut inner, ex, cx);
-    decided(ask.refused, &inner, ex, cx)
+    let step = decided(ask.refused, &inner, ex, cx);
+    access::delayed(step, ex, cx)
 }
 
 /// Takes the values out of the answer at once, so that they are there after internal redirects too.

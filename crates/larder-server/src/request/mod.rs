@@ -63,6 +63,8 @@ pub enum Step {
     Find,
     /// Wait, as `limit_req` demands, then go on.
     Delay(Duration),
+    /// Answer 401, after `auth_delay`.
+    Refuse(Duration),
     /// Check a password that takes long to check.
     Verify(Box<access::Verification>),
     /// Ask somebody else whether the request is allowed.
@@ -185,6 +187,8 @@ impl Response {
 pub enum Slow {
     /// Wait, then route on.
     Delay(Duration),
+    /// Wait, then answer 401.
+    Refuse(Duration),
     /// Check a password.
     Verify(Box<access::Verification>),
     /// Ask whether the request is allowed.
@@ -228,6 +232,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Lookup => lookup::lookup(ex, cx),
             Step::Synth(synth) => synth::synth(synth, ex, cx),
             Step::Delay(delay) => return Stop::Slow(Slow::Delay(delay)),
+            Step::Refuse(delay) => return Stop::Slow(Slow::Refuse(delay)),
             Step::Verify(verification) => return Stop::Slow(Slow::Verify(verification)),
             Step::Ask(ask) => return Stop::Slow(Slow::Ask(ask)),
             Step::ReadBody => return Stop::Slow(Slow::ReadBody),
@@ -264,6 +269,12 @@ pub async fn finish(slow: Slow, ex: &mut Exchange, cx: &Cx, mut from: Inbound<'_
             Slow::Delay(delay) => {
                 tokio::select! {
                     () = tokio::time::sleep(delay) => Step::Route(Entrance::Limits),
+                    () = from.gone() => access::left(ex, cx),
+                }
+            }
+            Slow::Refuse(delay) => {
+                tokio::select! {
+                    () = tokio::time::sleep(delay) => Step::Synth(Synth::Status(401)),
                     () = from.gone() => access::left(ex, cx),
                 }
             }

@@ -155,7 +155,7 @@ fn guard(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     let is_allowed = ex.is_sub() || ex.authorized && ex.auth_asked;
     if !is_allowed && let Some(step) = access::access(ex, cx) {
-        return step;
+        return access::delayed(step, ex, cx);
     }
     match &site.locations[ex.location].try_files {
         Some(_) => try_files(ex, cx),

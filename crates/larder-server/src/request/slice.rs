@@ -422,6 +422,7 @@ async fn answer(ex: &mut Exchange, cx: &Cx) -> Result<Response, Failure> {
             Step::Route(_)
             | Step::Find
             | Step::Delay(_)
+            | Step::Refuse(_)
             | Step::Verify(_)
             | Step::Ask(_)
             | Step::Redirect(_)

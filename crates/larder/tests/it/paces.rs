@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use larder_testkit::{Answer, Origin};
+use larder_testkit::{Answer, Http2Client, Origin};
 
 use crate::site::{Setup, Site, text};
 
@@ -123,4 +123,39 @@ fn a_client_that_leaves_while_a_limit_delays_it_is_let_go() {
     drop(client);
     site.get_until("/one", "the limit to be let go", |response| response.status == 404);
     site.wait_for_log("client prematurely closed connection");
+}
+
+#[test]
+fn a_401_waits_as_long_as_told_and_nothing_else_does() {
+    let site = Setup::new().file("users", "plain:{PLAIN}secret\ncrypt:$1$salt$Pl9kINsGyQEDxSgVldOmD0\n").start(
+        "log_format short '$uri $status';
+         access_log {DIR}/access.log short;
+         server {
+            listen 127.0.0.1:{PORT};
+            http2 on;
+            auth_delay 1h;
+            location /in { auth_basic closed; auth_basic_user_file {DIR}/users; try_files /in.txt =204; }
+            location /asks { auth_request /no; }
+            location = /no { internal; return 401; }
+            location /denies { auth_request /denied; }
+            location = /denied { internal; return 403; }
+            location /short/ { auth_delay 1ms; auth_basic closed; auth_basic_user_file {DIR}/users; }
+         }",
+    );
+    let with = |password: &str| format!("Authorization: Basic {password}\r\n");
+    let (right, wrong, slow) = (with("cGxhaW46c2VjcmV0"), with("cGxhaW46d3Jvbmc="), with("Y3J5cHQ6d3Jvbmc="));
+    for (target, fields) in [("/in/none", &*wrong), ("/in/checked", &slow), ("/asks/somebody", "")] {
+        let mut client = site.client();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes()).unwrap();
+        let told = format!("delaying unauthorized request, client: 127.0.0.1, server: , request: \"GET {target} ");
+        site.wait_for_text("error.log", &told);
+        // Others are answered meanwhile; who leaves waits no longer.
+        assert_eq!(site.ask("GET", "/in", &right).status, 204, "{target}");
+        drop(client);
+        site.wait_for_text("access.log", &format!("{target} 499"));
+    }
+    assert_eq!(site.get("/denies").status, 403);
+    let response = site.ask("GET", "/short/a", &wrong);
+    assert_eq!((response.status, response.field("WWW-Authenticate")), (401, Some("Basic realm=\"closed\"")));
+    assert_eq!(Http2Client::connect(site.setup().address()).unwrap().get("/short/a").unwrap().status, 401);
 }
