@@ -423,6 +423,7 @@ impl Builder {
                 default: geo.default.as_bytes().into(),
                 proxies: (!geo.proxies.is_empty()).then(|| Trusted::nets(geo.proxies.clone())),
                 recursive: geo.proxy_recursive,
+                volatile: geo.volatile,
             });
         }
     }

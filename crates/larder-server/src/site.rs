@@ -681,6 +681,8 @@ pub struct GeoPart {
     pub proxies: Option<crate::realip::Trusted>,
     /// Whether it is believed recursively.
     pub recursive: bool,
+    /// Whether the value is asked for anew each time.
+    pub volatile: bool,
 }
 
 /// A `split_clients`.

@@ -376,7 +376,11 @@ fn append_slot(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
     {
         return append(field, ex, cx, out);
     }
-    let volatile = matches!(source, UserVarSource::Map(map) if cx.site().maps[map].volatile);
+    let volatile = match source {
+        UserVarSource::Map(map) => cx.site().maps[map].volatile,
+        UserVarSource::Geo(geo) => cx.site().geos[geo].volatile,
+        UserVarSource::Set | UserVarSource::Split(_) => false,
+    };
     let value = if known != Slot::Unset && !(volatile && known == Slot::Absent) {
         known
     } else if ex.depth >= DEPTH_MAX {
@@ -397,7 +401,7 @@ fn append_slot(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
             UserVarSource::Split(index) => map::split(index, ex, cx),
         };
         ex.depth -= 1;
-        // What nobody has set yet may still be set by a later `set`, a volatile map is asked anew each time, and what could
+        // What nobody has set yet may still be set by a later `set`, a volatile map or geo is asked anew each time, and what could
         // not be evaluated is no value for a request inside this one.
         if source != UserVarSource::Set && !volatile && !ex.evaluation.has_failed() {
             ex.set_slot(slot, value);

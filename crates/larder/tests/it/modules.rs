@@ -120,3 +120,13 @@ fn a_random_file_may_be_any_of_them() {
     });
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["one", "two"]);
 }
+
+#[test]
+fn a_volatile_geo_is_asked_anew_each_time() {
+    let site = Site::start(
+        "geo $arg_ip $once { 192.0.2.1 one; 192.0.2.2 two; }
+         geo $arg_ip $anew { volatile; 192.0.2.1 one; 192.0.2.2 two; }
+         server { listen 127.0.0.1:{PORT}; set $before $once-$anew; set $args ip=192.0.2.2; return 200 '$before $once-$anew'; }",
+    );
+    assert_eq!(text(&site.get("/?ip=192.0.2.1")), "one-one one-two");
+}
