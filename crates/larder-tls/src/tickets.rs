@@ -8,7 +8,9 @@
 //! |  0 |    16 | the name of the ticket key                                                |
 //! | 16 |    16 | the salt; the key is HMAC-SHA-256(ticket key, salt)                       |
 //! | 32 |     8 | when it was made, seconds since 1970, from here on AES-256-GCM            |
-//! | 40 |     n | the session                                                               |
+//! | 40 |     2 | how long the session is                                                   |
+//! | 42 |     n | the session                                                               |
+//! |  … |  0-31 | zeros, so that the length says little of names and certificates           |
 //! |  … |    16 | the tag, over the name and the configuration's context too                |
 
 use crate::clock::Clock;
@@ -19,13 +21,16 @@ use parking_lot::Mutex;
 use rustls::server::ProducesTickets;
 use std::sync::Arc;
 
-/// How long a random key makes tickets before the next one does.
-const ROTATION_SECONDS: u64 = 3600;
+/// How long a random key makes tickets at most before the next one does.
+const ROTATION_SECONDS_MAX: u64 = 3600;
 
 const NAME_BYTES: usize = 16;
 const SALT_BYTES: usize = 16;
 const TAG_BYTES: usize = 16;
 const TIME_BYTES: usize = 8;
+const LENGTH_BYTES: usize = 2;
+/// The session and its length are filled up to a multiple of this.
+const BLOCK_BYTES: usize = 32;
 
 /// A session with a longer chain of client certificates gets no ticket: it would not fit where a ticket must.
 const SESSION_BYTES_MAX: usize = 16 * 1024;
@@ -75,7 +80,8 @@ impl TicketKeys {
         Ok(Arc::new(Self { keys: ArcSwap::from_pointee(keys), rotation: None, clock }))
     }
 
-    /// Random keys, a new one every hour. Old ones open tickets for `timeout_seconds` more.
+    /// Random keys, a new one every `timeout_seconds` as in nginx, and every hour at least. Old ones open tickets for
+    /// `timeout_seconds` more.
     pub fn random(timeout_seconds: u64, clock: Clock) -> Result<Arc<Self>, TicketKeyError> {
         let key = Arc::new(TicketKey::random(clock.now())?);
         Ok(Arc::new(Self {
@@ -95,21 +101,17 @@ impl TicketKeys {
 
     /// Makes a new key when it is time to. The old one goes on when there are no random bytes.
     fn rotate(&self, now: u64) {
-        let is_due =
-            |keys: &[Arc<TicketKey>]| keys.first().is_some_and(|key| now.saturating_sub(key.made) >= ROTATION_SECONDS);
         let Some(rotation) = &self.rotation else {
             return;
         };
-        if !is_due(&self.keys.load()) {
-            return;
-        }
         let kept = rotation.lock();
+        let period = kept.clamp(1, ROTATION_SECONDS_MAX);
+        let is_due = |keys: &[Arc<TicketKey>]| keys.first().is_some_and(|key| now.saturating_sub(key.made) >= period);
         let keys = self.keys.load();
-        // Another thread may have been faster.
         if is_due(&keys)
             && let Ok(key) = TicketKey::random(now)
         {
-            let oldest = now.saturating_sub(kept.saturating_add(ROTATION_SECONDS));
+            let oldest = now.saturating_sub(kept.saturating_add(period));
             let old = keys.iter().filter(|key| key.made >= oldest).cloned();
             self.keys.store(Arc::new(std::iter::once(Arc::new(key)).chain(old).collect()));
         }
@@ -125,11 +127,14 @@ impl TicketKeys {
         let key = keys.first()?;
         let mut salt = [0; SALT_BYTES];
         rand::fill(&mut salt).ok()?;
-        let mut ticket = Vec::with_capacity(NAME_BYTES + SALT_BYTES + TIME_BYTES + session.len() + TAG_BYTES);
+        let filled = (LENGTH_BYTES + session.len()).next_multiple_of(BLOCK_BYTES);
+        let mut ticket = Vec::with_capacity(NAME_BYTES + SALT_BYTES + TIME_BYTES + filled + TAG_BYTES);
         ticket.extend_from_slice(&key.name);
         ticket.extend_from_slice(&salt);
         ticket.extend_from_slice(&now.to_be_bytes());
+        ticket.extend_from_slice(&u16::try_from(session.len()).ok()?.to_be_bytes());
         ticket.extend_from_slice(session);
+        ticket.resize(NAME_BYTES + SALT_BYTES + TIME_BYTES + filled, 0);
         let associated = Aad::from([&key.name[..], context].concat());
         let text = &mut ticket[NAME_BYTES + SALT_BYTES..];
         let tag = key.cipher(&salt)?.seal_in_place_separate_tag(nonce(), associated, text).ok()?;
@@ -145,7 +150,9 @@ impl TicketKeys {
         let mut text = text.to_vec();
         let associated = Aad::from([&name[..], context].concat());
         let opened = key.cipher(salt)?.open_in_place(nonce(), associated, &mut text).ok()?;
-        let (made, session) = opened.split_first_chunk::<TIME_BYTES>()?;
+        let (made, rest) = opened.split_first_chunk::<TIME_BYTES>()?;
+        let (length, rest) = rest.split_first_chunk::<LENGTH_BYTES>()?;
+        let session = rest.get(..u16::from_be_bytes(*length).into())?;
         let age = self.clock.now().saturating_sub(u64::from_be_bytes(*made));
         (age < timeout_seconds).then(|| session.to_vec())
     }
@@ -164,7 +171,7 @@ impl TicketKey {
         }
         let (name, secret) = file.split_first_chunk::<NAME_BYTES>().ok_or(TicketKeyError::Length(file.len()))?;
         // Another use of the same bytes gets another key.
-        let extracted = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, b"larder session ticket"), secret);
+        let extracted = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, b"larder session ticket 2"), secret);
         Ok(Self { name: *name, secret: hmac::Key::new(hmac::HMAC_SHA256, extracted.as_ref()), made: 0 })
     }
 
@@ -238,6 +245,38 @@ mod tests {
         assert_ne!(view(&keys, 1).encrypt(b"session").unwrap(), ticket);
         time.fetch_add(300, Ordering::Relaxed);
         assert_eq!(view(&keys, 1).decrypt(&ticket), None, "expired");
+    }
+
+    #[test]
+    fn keys_rotate_by_the_timeout_where_that_is_shorter() {
+        let (time, clock) = clock();
+        let keys = TicketKeys::random(2, clock).unwrap();
+        let view = TicketView { keys: keys.clone(), context: [0; 32], timeout_seconds: 2 };
+        let first = view.encrypt(b"1").unwrap();
+        for seconds in 1..=10 {
+            time.fetch_add(1, Ordering::Relaxed);
+            let ticket = view.encrypt(b"n").unwrap();
+            assert_eq!(ticket[..16] == first[..16], seconds < 2, "after {seconds} s");
+            assert_eq!(view.decrypt(&first).is_some(), seconds < 2, "after {seconds} s");
+            assert!(keys.keys.load().len() <= 3);
+        }
+        // A server of the same keys with a longer timeout has them all turn more slowly.
+        keys.keep_for(10);
+        let (ticket, long) = (view.encrypt(b"n").unwrap(), TicketView { timeout_seconds: 10, ..view });
+        time.fetch_add(9, Ordering::Relaxed);
+        assert_eq!(long.decrypt(&ticket), Some(b"n".to_vec()));
+    }
+
+    #[test]
+    fn the_length_of_a_ticket_says_little_of_the_session() {
+        let (_, clock) = clock();
+        let view = view(&TicketKeys::random(300, clock).unwrap(), 0);
+        for (bytes, ticket_bytes) in [(0, 88), (30, 88), (31, 120), (71, 152), (94, 152), (95, 184), (16384, 16472)] {
+            let session = vec![7; bytes];
+            let ticket = view.encrypt(&session).unwrap();
+            assert_eq!((ticket.len(), view.decrypt(&ticket)), (ticket_bytes, Some(session)), "{bytes}");
+        }
+        assert_eq!(view.encrypt(&[7; 16385]), None);
     }
 
     #[test]
