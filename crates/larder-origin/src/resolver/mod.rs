@@ -155,9 +155,8 @@ impl Resolver {
     /// Finds the addresses of a host, within `timeout`; zero is no limit. Needs a tokio runtime with time and I/O.
     pub async fn resolve(self: &Arc<Self>, name: &str, timeout: Duration) -> Result<Resolution, Unresolved> {
         let deadline = deadline(timeout);
-        let known = self.find(Sort::Host, name, deadline).await?;
-        let addresses = turned(&known.found);
-        Ok(Resolution { addresses, until: known.until })
+        let (known, was_known) = self.find(Sort::Host, name, deadline).await?;
+        Ok(Resolution { addresses: addresses(&known.found, was_known), until: known.until })
     }
 
     /// Finds the servers of `service` at `name`, within `timeout`: `http` stands for `_http._tcp`.
@@ -173,15 +172,15 @@ impl Resolver {
             true => format!("{service}.{name}"),
             false => format!("_{service}._tcp.{name}"),
         };
-        let known = self.find(Sort::Service, &whole, deadline).await?;
+        let (known, _) = self.find(Sort::Service, &whole, deadline).await?;
         let mut services = known.found.services.clone();
         services.sort_by_key(|service| service.priority);
         let mut resolution = ServiceResolution { servers: Vec::new(), missing: Vec::new(), until: known.until };
         for service in services.into_iter().take(SERVICE_SERVERS_MAX) {
             match self.find(Sort::Host, &service.target, deadline).await {
-                Ok(host) => {
+                Ok((host, was_known)) => {
                     resolution.until = resolution.until.min(host.until);
-                    resolution.servers.extend(turned(&host.found).into_iter().map(|ip| ServiceServer {
+                    resolution.servers.extend(addresses(&host.found, was_known).into_iter().map(|ip| ServiceServer {
                         address: SocketAddr::new(ip, service.port),
                         name: service.target.clone(),
                         priority: service.priority,
@@ -198,13 +197,18 @@ impl Resolver {
         }
     }
 
-    /// Follows `name` to what has addresses, or servers.
-    async fn find(self: &Arc<Self>, sort: Sort, name: &str, deadline: Instant) -> Result<Arc<Known>, Unresolved> {
+    /// Follows `name` to what has addresses, or servers; and whether that was known before.
+    async fn find(
+        self: &Arc<Self>,
+        sort: Sort,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<(Arc<Known>, bool), Unresolved> {
         let asked_for = name.trim_end_matches('.');
         let failed = |code| Unresolved { name: asked_for.to_owned(), code, until: self.failure_until() };
         let mut name = asked_for.to_ascii_lowercase();
         for _ in 0..=ALIASES_MAX {
-            let known = match timeout_at(deadline, self.look(sort, &name)).await {
+            let (known, was_known) = match timeout_at(deadline, self.look(sort, &name)).await {
                 Ok(Ok(known)) => known,
                 Ok(Err(code)) => return Err(failed(code)),
                 Err(_) => return Err(failed(Unresolved::TIMED_OUT)),
@@ -212,24 +216,24 @@ impl Resolver {
             let Found { v4, v6, services, alias, .. } = &known.found;
             match alias {
                 Some(alias) if v4.is_empty() && v6.is_empty() && services.is_empty() => name.clone_from(alias),
-                _ => return Ok(known),
+                _ => return Ok((known, was_known)),
             }
         }
         Err(failed(NOT_FOUND))
     }
 
-    /// What is known of one name, asked now if need be.
-    async fn look(self: &Arc<Self>, sort: Sort, name: &str) -> Result<Arc<Known>, u8> {
+    /// What is known of one name, asked now if need be; and whether it was known before.
+    async fn look(self: &Arc<Self>, sort: Sort, name: &str) -> Result<(Arc<Known>, bool), u8> {
         loop {
             let mut answer = match self.known_or_asking(sort, name) {
-                Entry::Known(known) => return Ok(known),
+                Entry::Known(known) => return Ok((known, true)),
                 Entry::Asking(answer) => answer,
             };
             // A task that ended with its worker leaves no answer; then another one asks.
             if let Ok(answer) = answer.wait_for(Option::is_some).await
                 && let Some(answer) = &*answer
             {
-                return answer.clone();
+                return answer.clone().map(|known| (known, false));
             }
         }
     }
@@ -334,11 +338,12 @@ fn deadline(timeout: Duration) -> Instant {
     Instant::now() + if timeout.is_zero() { YEAR } else { timeout.min(YEAR) }
 }
 
-/// All addresses, each family begun at another place and put at another place, as nginx does, so that the load spreads.
-fn turned(found: &Found) -> Vec<IpAddr> {
+/// All addresses, as nginx has them: in the order of the name server, IPv4 first, for who waited for its answer; later
+/// each family begun at another place and put at another place, so that the load spreads.
+fn addresses(found: &Found, was_known: bool) -> Vec<IpAddr> {
     let (mut v4, mut v6) = (found.v4.clone(), found.v6.clone());
     let turn = |list: &mut Vec<IpAddr>| {
-        if list.len() > 1 {
+        if was_known && list.len() > 1 {
             let by = random() as usize % list.len();
             list.rotate_left(by);
         }
