@@ -426,10 +426,13 @@ impl Sender<'_> {
         let mut at = 0;
         let total = head.len() + body.len();
         while at < total {
-            let allowed = self.turn(1).await?.saturating_add(head.len().saturating_sub(at));
+            let allowed = self.turn(1).await?;
+            let from_head = at.min(head.len());
+            // A pace is the head's too.
+            let head_end = head.len().min(from_head.saturating_add(allowed));
             let from_body = at.saturating_sub(head.len());
-            let body_end = body.len().min(from_body.saturating_add(allowed));
-            match self.sink.try_write(&head[at.min(head.len())..], &body[from_body..body_end]) {
+            let body_end = body.len().min(from_body.saturating_add(allowed - (head_end - from_head)));
+            match self.sink.try_write(&head[from_head..head_end], &body[from_body..body_end]) {
                 Ok(n) => {
                     let body_part = (at + n).saturating_sub(head.len()) - from_body;
                     self.count(n, body_part, 1);
@@ -444,7 +447,9 @@ impl Sender<'_> {
     /// Sends a part of a file as it is.
     async fn file(&mut self, file: &File, range: Range<u64>) -> Result<(), SendError> {
         let socket = self.sink.socket();
-        if let Some(socket) = socket.filter(|_| !range.is_empty()) {
+        if self.limit.is_some() {
+            self.memory(&[]).await?;
+        } else if let Some(socket) = socket.filter(|_| !range.is_empty()) {
             self.head_before_more(socket).await?;
         }
         let mut offset = range.start;
@@ -744,7 +749,7 @@ impl Sender<'_> {
     /// Waits as long as `limit_rate` demands; returns how many bytes may go out then.
     async fn pace(&self) -> Result<usize, SendError> {
         let Some(limit) = &self.limit else { return Ok(usize::MAX) };
-        if let Some(wait) = limit.wait(self.sent.1) {
+        if let Some(wait) = limit.wait(self.sent.0) {
             // A client that leaves meanwhile is not waited for.
             tokio::select! {
                 biased;
@@ -752,7 +757,7 @@ impl Sender<'_> {
                 () = self.sink.gone() => return Err(SendError::Io(io::ErrorKind::ConnectionReset.into())),
             }
         }
-        Ok(limit.at_once(self.sent.1))
+        Ok(limit.at_once(self.sent.0))
     }
 
     /// Waits until the socket takes more, unless `error` is another than that it does not.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use larder_testkit::{Answer, Http2Client, Origin};
 
-use crate::site::{Setup, Site, text};
+use crate::site::{Setup, Site, eventually, text};
 
 #[test]
 fn origins_are_asked_from_the_address_that_is_told() {
@@ -158,4 +158,38 @@ fn a_401_waits_as_long_as_told_and_nothing_else_does() {
     let response = site.ask("GET", "/short/a", &wrong);
     assert_eq!((response.status, response.field("WWW-Authenticate")), (401, Some("Basic realm=\"closed\"")));
     assert_eq!(Http2Client::connect(site.setup().address()).unwrap().get("/short/a").unwrap().status, 401);
+}
+
+#[test]
+fn a_head_goes_at_the_pace_of_its_response() {
+    let site = Setup::new().file("www/a.txt", "file").start(
+        "add_header X-Long $arg_long;
+         log_format sent '$uri $bytes_sent.';
+         access_log sent.log sent;
+         server {
+            listen 127.0.0.1:{PORT};
+            location / { limit_rate 1; return 200 text; }
+            location /a.txt { limit_rate 1; }
+            location /enough { limit_rate 10k; return 200 text; }
+            location /after { limit_rate 1; limit_rate_after 1m; return 200 text; }
+         }",
+    );
+    let target = |path: &str| format!("{path}?long={}", "x".repeat(2000));
+    for path in ["/", "/a.txt"] {
+        let mut client = site.client();
+        client.send(format!("GET {} HTTP/1.1\r\nHost: a\r\n\r\n", target(path)).as_bytes()).unwrap();
+        assert_eq!(client.read_bytes(1).unwrap(), b"H", "{path}");
+        drop(client);
+        let sent = || site.server().text("sent.log");
+        eventually("the log line", || sent().contains(&format!("{path} ")));
+        // One at once, then one a second.
+        let bytes = sent()
+            .lines()
+            .filter_map(|line| line.strip_prefix(&format!("{path} "))?.strip_suffix('.')?.parse().ok())
+            .next();
+        assert!(bytes.is_some_and(|bytes: u32| bytes < 1000), "{path}: {}", sent());
+    }
+    for path in ["/enough", "/after"] {
+        assert_eq!(text(&site.get(&target(path))), "text", "{path}");
+    }
 }
