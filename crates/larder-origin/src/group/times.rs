@@ -28,8 +28,8 @@ pub enum Until {
 /// How long a server takes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
-    header_ms: u64,
-    response_ms: u64,
+    header_ms: Option<u64>,
+    response_ms: Option<u64>,
     /// The average of those that are not done, as it was when a server was last chosen.
     inflight_ms: u64,
     inflight: u32,
@@ -55,12 +55,14 @@ impl Times {
     ) -> u64 {
         if self.inflight > 0 {
             let now = self.inflight_sum_ms / u64::from(self.inflight) + self.since_change(now);
-            average(&mut self.inflight_ms, now);
+            // Of those that have just begun nothing is known.
+            self.inflight_ms = average(Some(self.inflight_ms).filter(|ms| *ms > 0), now);
         }
         let mut time = match by.until {
             Until::Header => self.header_ms,
             Until::LastByte => self.response_ms,
-        };
+        }
+        .unwrap_or(0);
         // A slow server gets its chance: once in `fail_timeout` its time counts half.
         if let Some(unseen) = unseen.filter(|unseen| *unseen > fail_timeout) {
             let halvings = unseen.as_secs() / (fail_timeout.as_secs() + 1);
@@ -89,11 +91,11 @@ impl Times {
     }
 
     pub(super) fn add_header(&mut self, took: Duration) {
-        average(&mut self.header_ms, millis(took));
+        self.header_ms = Some(average(self.header_ms, millis(took)));
     }
 
     pub(super) fn add_response(&mut self, took: Duration) {
-        average(&mut self.response_ms, millis(took));
+        self.response_ms = Some(average(self.response_ms, millis(took)));
     }
 
     /// Forgets what is not done yet: it ends elsewhere.
@@ -107,9 +109,10 @@ impl Times {
     }
 }
 
-/// Moves an average towards a value, rounded; the first value is taken as it is.
-fn average(average: &mut u64, value: u64) {
-    *average = if *average == 0 { value } else { (value * 5 + *average * 95 + 50) / 100 };
+/// Moves an average towards a value, rounded; the first value is taken as it is, and nothing at all is a value: a server
+/// that answers within the millisecond is not judged by the first answer that took long.
+fn average(average: Option<u64>, value: u64) -> u64 {
+    average.map_or(value, |average| (value * 5 + average * 95 + 50) / 100)
 }
 
 fn millis(time: Duration) -> u64 {
@@ -138,6 +141,7 @@ mod tests {
             (&[100, 1100], 0, 160),
             (&[100], 2, 360),
             (&[9000], 1, 10_000),
+            (&[0, 1000], 0, 60),
         ] {
             let mut times = Times::default();
             header_ms.iter().for_each(|&ms| times.add_header(ms * MS));
