@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_testkit::{Answer, HandOrigin, Http2Client, Http2Request, Origin, gzipped, unpacked};
+use larder_testkit::{Answer, Framing, HandOrigin, Http2Client, Http2Request, Origin, gzipped, unpacked};
 
 use crate::site::{Setup, Site, cached, eventually, get, text};
 
@@ -282,5 +282,28 @@ fn a_body_that_goes_on_as_it_comes_or_into_a_file_is_there_for_the_copy_and_for_
     for (path, body) in [(" /copy ", "body"), (" /mirrored ", "body"), (" /filed ", "body")] {
         let seen = origin.requests().into_iter().find(|seen| seen.request_line.contains(path)).unwrap();
         assert_eq!(String::from_utf8_lossy(&seen.body), body, "{path}");
+    }
+}
+
+#[test]
+fn a_page_and_a_request_include_so_much_and_no_more() {
+    let twice = "a<!--#include virtual=\"/twice.html\" --><!--#include virtual=\"/twice.html\" -->";
+    let many = "<!--#include virtual=\"/x.html\" -->".repeat(2_002);
+    let pages = [("twice.html", twice), ("many.html", &*many), ("x.html", "x")];
+    let site = site("127.0.0.1:1", "", &pages);
+    let error = "[an error occurred while processing the directive]";
+    let response = site.get("/many.html");
+    assert_eq!(text(&response), "x".repeat(2_000) + error + error);
+    // It would go on for ever.
+    let response = site.get("/twice.html");
+    assert_eq!(response.framing, Framing::Chunked);
+    let said = text(&response).replace(error, "");
+    assert!((1_000..=10_001).contains(&said.len()) && said.chars().all(|char| char == 'a'), "{} pages", said.len());
+    for told in [
+        "more than 2000 includes in one page while processing \"/many.html\"",
+        "more than 10000 includes in one request",
+    ] {
+        site.wait_for_text("error.log", told);
+        assert_eq!(site.server().text("error.log").matches(told).count(), 1, "{told}");
     }
 }

@@ -27,6 +27,7 @@ impl Document {
                     .ok_or_else(|| wrong(format!("\"stub\"=\"{}\" for \"include\" not found", shown(name))))?,
             ),
         };
+        self.count_include(page)?;
         let inner = subrequest::begin(&page.ex, &uri, &args, &page.cx).ok_or(Failure::Wrong(None))?;
         match include.set {
             None => Ok(page.include(inner, stub, wait).await?),
@@ -41,6 +42,32 @@ impl Document {
             }
         }
     }
+
+    /// Counts an include; an error beyond what a page, and a request with all that is inside it, may have. The log gets
+    /// one line of each.
+    fn count_include(&mut self, page: &Page) -> Done {
+        self.includes += 1;
+        if self.includes > PAGE_INCLUDES_MAX {
+            return Err(beyond(self.includes, PAGE_INCLUDES_MAX, "one page", page));
+        }
+        let all = self.shared.includes.get() + 1;
+        self.shared.includes.set(all);
+        if all > REQUEST_INCLUDES_MAX {
+            return Err(beyond(all, REQUEST_INCLUDES_MAX, "one request", page));
+        }
+        Ok(())
+    }
+}
+
+/// How many times a page may include something.
+const PAGE_INCLUDES_MAX: usize = 2_000;
+/// How many includes a request may lead to, on all levels: a page that includes itself twice would go on for ever.
+const REQUEST_INCLUDES_MAX: usize = 10_000;
+
+fn beyond(count: usize, max: usize, of: &str, page: &Page) -> Failure {
+    let is_first = count == max + 1;
+    let uri = shown(&page.ex.uri);
+    Failure::Wrong(is_first.then(|| format!("more than {max} includes in {of} while processing \"{uri}\"")))
 }
 
 /// The parameters of an `include`.

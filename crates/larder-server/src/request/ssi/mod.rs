@@ -42,6 +42,7 @@ pub async fn run(page: &mut Page, mut source: Source) -> Result<(), Unwanted> {
         encoding: Encoding::Entity,
         error_text: Bytes::from_static(ERROR_TEXT),
         silent: settings.silent_errors,
+        includes: 0,
     };
     let mut events = Vec::new();
     loop {
@@ -70,6 +71,8 @@ struct Document {
     encoding: Encoding,
     error_text: Bytes,
     silent: bool,
+    /// How many includes there have been in this page.
+    includes: usize,
 }
 
 /// What becomes of text.

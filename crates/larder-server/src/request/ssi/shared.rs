@@ -17,6 +17,8 @@ pub struct Shared {
     pub(super) captures: RefCell<Captures>,
     /// How many requests run inside.
     pub inside: Cell<usize>,
+    /// How many includes there have been, on all levels.
+    pub(super) includes: Cell<usize>,
 }
 
 impl Shared {
