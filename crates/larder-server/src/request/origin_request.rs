@@ -300,17 +300,31 @@ fn named_group(address: &[u8], scheme: Option<Scheme>, ex: &mut Exchange, cx: &C
     if let Some(group) = known {
         return Ok(group);
     }
-    match literal_address(&text, scheme.map(Scheme::port)) {
-        Some(address) => Ok(Group::single(address)),
-        None if scheme.is_none() && !text.contains(':') => {
-            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("no port in upstream \"{text}\""));
-            Err(Step::Synth(Synth::Status(500)))
-        }
-        None => {
-            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("host not found in upstream \"{text}\""));
-            Err(Step::Synth(Synth::Status(502)))
-        }
+    let (what, status) = match (fault(&text), literal_address(&text, scheme.map(Scheme::port))) {
+        (Some(what), _) => (what, 500),
+        (None, Some(address)) => return Ok(Group::single(address)),
+        (None, None) if scheme.is_none() && !text.contains(':') => ("no port", 500),
+        (None, None) => ("host not found", 502),
+    };
+    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{what} in upstream \"{text}\""));
+    Err(Step::Synth(Synth::Status(status)))
+}
+
+/// What makes `host:port` no place at all, in nginx's words.
+pub fn fault(text: &str) -> Option<&'static str> {
+    if text.starts_with("unix:") {
+        return None;
     }
+    let after_host = match text.strip_prefix('[') {
+        Some(inside) => inside.split_once(']')?.1,
+        None => &text[text.find(':').unwrap_or(text.len())..],
+    };
+    if after_host.len() == text.len() {
+        return Some("no host");
+    }
+    let port = after_host.strip_prefix(':')?;
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse().is_ok_and(|port: u16| port > 0);
+    (!is_port).then_some("invalid port")
 }
 
 /// What a place from variables is known by: without a port its scheme decides which one is meant.
@@ -655,6 +669,27 @@ mod tests {
         let many: Vec<(&str, &str)> = many.iter().map(|name| (&**name, "v")).collect();
         let made = params(&many, &[], false);
         assert_eq!((made.len(), &*made[19_999]), (20_000, "HTTP_X_19999=v"));
+    }
+
+    #[test]
+    fn a_place_has_a_host_and_its_port_is_a_number() {
+        for (text, found) in [
+            ("", Some("no host")),
+            (":80", Some("no host")),
+            ("a", None),
+            ("a:80", None),
+            ("a:", Some("invalid port")),
+            ("a:0", Some("invalid port")),
+            ("a:65536", Some("invalid port")),
+            ("a:+1", Some("invalid port")),
+            ("a:1:2", Some("invalid port")),
+            ("[::1]", None),
+            ("[::1]:80", None),
+            ("[::1]:x", Some("invalid port")),
+            ("unix:/run/a.sock", None),
+        ] {
+            assert_eq!(fault(text), found, "{text}");
+        }
     }
 
     #[test]

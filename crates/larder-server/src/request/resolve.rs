@@ -13,7 +13,7 @@ use crate::context::{Cx, KnownGroup, VARIABLE_GROUPS_MAX};
 use crate::exchange::Exchange;
 use crate::site::{OriginPolicy, Protocol, Scheme, Target};
 
-use super::origin_request::{addresses, known_as, literal_address, split_authority, split_scheme};
+use super::origin_request::{addresses, fault, known_as, literal_address, split_authority, split_scheme};
 
 /// How long the address of a name is used; the system's resolver does not tell.
 const NAME_KEPT: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Resul
     };
     let port = scheme.map(Scheme::port);
     let name = String::from_utf8_lossy(address).into_owned();
-    if cx.site().group_names.contains_key(&name) {
+    if cx.site().group_names.contains_key(&name) || fault(&name).is_some() {
         return Ok(None);
     }
     let site = cx.site();
