@@ -30,6 +30,11 @@ pub const fn unrecognized_name_alert() -> [u8; 7] {
     plain(UNRECOGNIZED_NAME)
 }
 
+/// What a client is told where there is nothing to shake hands with, such as a certificate that cannot be loaded.
+pub const fn internal_error_alert() -> [u8; 7] {
+    plain(INTERNAL_ERROR)
+}
+
 /// The name of an alert, as OpenSSL prints it.
 pub(crate) fn name(description: u8) -> &'static str {
     match description {

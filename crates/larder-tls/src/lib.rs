@@ -27,7 +27,7 @@ mod session;
 mod tickets;
 mod verify;
 
-pub use alert::unrecognized_name_alert;
+pub use alert::{internal_error_alert, unrecognized_name_alert};
 pub use cache::SessionCache;
 pub use certificate::{
     CertificateError, CertificateFacts, base64_escaped, fingerprint, pem, pem_escaped, pem_indented,

@@ -219,7 +219,7 @@ async fn handshake(
                     })
             });
             if let Some(error) = failed {
-                let _ = socket.try_write(&larder_tls::unrecognized_name_alert());
+                let _ = socket.try_write(&larder_tls::internal_error_alert());
                 return Err(Refused::Because(LogLevel::Alert, format!("{error} while SSL handshaking")));
             }
             found.unwrap_or(listener.default)
@@ -242,7 +242,10 @@ async fn handshake(
     tls.staples.iter().for_each(|staple| staple.look(cx));
     let offers_http2 = listener.http2 || virtual_server.http2.enabled;
     let session = tls.session(hello, offers_http2, &client, server, cx);
-    let session = session.map_err(|why| Refused::Because(LogLevel::Error, why))?;
+    let session = session.map_err(|why| {
+        let _ = socket.try_write(&larder_tls::internal_error_alert());
+        Refused::Because(LogLevel::Error, format!("{why} while SSL handshaking"))
+    })?;
     let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker));
     shake_hands(&stream, cx).await?;
     if let Some(ocsp) = &tls.ocsp {

@@ -1,7 +1,10 @@
 //! Bytes of nobody we know: none may panic, and an error always says something to the peer.
 
 use crate::ends::{TLS12, TLS13, ends, site};
-use larder_tls::{Hello, HelloError, Session, SessionError, State, TicketKeys, VerifyMode, unrecognized_name_alert};
+use larder_tls::{
+    Hello, HelloError, Session, SessionError, State, TicketKeys, VerifyMode, internal_error_alert,
+    unrecognized_name_alert,
+};
 use std::sync::Arc;
 
 /// Numbers without a pattern, the same every time (xorshift64).
@@ -58,6 +61,7 @@ fn what_is_no_client_hello_is_told_apart() {
     assert_eq!(HelloError::PlainHttp.alert(), None);
     assert_eq!(HelloError::Malformed.alert(), Some([21, 3, 3, 0, 2, 2, 50]));
     assert_eq!(unrecognized_name_alert(), [21, 3, 3, 0, 2, 2, 112]);
+    assert_eq!(internal_error_alert(), [21, 3, 3, 0, 2, 2, 80]);
 }
 
 #[test]

@@ -313,6 +313,18 @@ fn a_certificate_out_of_a_variable_outlives_its_files_for_as_long_as_told() {
 }
 
 #[test]
+fn who_asks_for_a_certificate_that_cannot_be_had_is_told() {
+    let (authority, setup) = certified();
+    let site = setup.start(
+        "server { listen 127.0.0.1:{PORT} ssl; return 200 here;
+                  ssl_certificate {DIR}/$ssl_server_name.crt; ssl_certificate_key {DIR}/site.key; }",
+    );
+    let error = Client::connect_tls(site.setup().address(), &Tls::new("other.test", &authority)).unwrap_err();
+    assert!(error.to_string().contains("InternalError"), "{error}");
+    eventually("the log line", || site.server().error_log().contains("cannot load certificate"));
+}
+
+#[test]
 fn of_one_kind_the_last_certificate_is_shown_and_commands_of_openssl_have_the_last_word() {
     let authority = Certificates::new("authority");
     let [first, last, other] = [(); 3].map(|()| authority.server(&["site.test"]));
