@@ -13,6 +13,7 @@ mod failures;
 mod filters;
 mod header_edits;
 mod hosts;
+mod hostile;
 mod http1;
 mod http2;
 mod http2_attacks;
