@@ -16,6 +16,8 @@ mod flight;
 mod form;
 pub mod freshness;
 mod front;
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 mod lookup;
 mod memory;

@@ -19,6 +19,8 @@ mod error;
 mod exchange;
 pub mod fastcgi;
 mod fetch;
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod http;
 mod pool;

@@ -15,6 +15,8 @@ pub mod context;
 pub mod exchange;
 pub mod files;
 pub mod filter;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod geo;
 pub mod limit;
 pub mod listen;

@@ -17,6 +17,8 @@ pub use body::{
     SMALL_BYTES, Spill, UNSPILLED_BYTES_MAX, Whole, body, body_with_disks,
 };
 pub use budget::Reservation;
+#[doc(hidden)]
+pub use disk::fuzzing;
 pub use disk::{
     CLEAR_FILE, DiskBody, DiskEvent, DiskLimits, DiskOptions, DiskRoom, DiskShelf, DiskState, DiskStats, Files,
     Finding, Found, Inspect, Kind as RecordKind, Listed, OpenFile, Page, PageBody, PinnedBody, Ready, RealFiles,

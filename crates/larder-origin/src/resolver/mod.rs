@@ -9,6 +9,7 @@
 //! the question is given up when nobody waits. One resolver serves all workers of the process.
 
 mod ask;
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;
 mod wire;

@@ -17,6 +17,8 @@ mod bytes;
 mod files;
 mod footer;
 mod found;
+#[doc(hidden)]
+pub mod fuzzing;
 mod health;
 mod index;
 mod inspect;

@@ -5,7 +5,7 @@
 
 pub mod date;
 mod include;
-mod parse;
+pub(crate) mod parse;
 mod shared;
 mod text;
 
