@@ -7,7 +7,7 @@ use std::path::Path;
 ///
 /// The first list is of `[dependencies]`; `larder-testkit` and what stands in the second list may
 /// also be used by a crate's tests. Nothing uses `larder`, and nothing but tests uses the testkit.
-const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 15] = [
     ("larder-http", &[], &[]),
     ("larder-conf", &[], &[]),
     ("larder-store", &[], &[]),
@@ -49,6 +49,12 @@ const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
         &[],
     ),
     ("larder-testkit", &[], &[]),
+    (
+        "larder-fuzz",
+        &["larder-http", "larder-conf", "larder-store", "larder-cache", "larder-origin", "larder-server"],
+        &[],
+    ),
+    ("larder-fuzz-targets", &["larder-fuzz"], &[]),
     ("xtask", &["larder-store"], &[]),
 ];
 

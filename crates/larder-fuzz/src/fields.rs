@@ -1,0 +1,70 @@
+//! Values of header fields.
+
+use larder_http::etag::{if_match, if_none_match, strong_eq, weak_eq};
+use larder_http::vary::{self, Vary};
+use larder_http::{
+    Accepted, CacheControl, Coding, Known, Ranges, cookie, format_date, list, nginx_accepts_gzip, parse_date,
+    parse_ranges,
+};
+
+/// Fields of which each line is one: several lines say what one line with commas says.
+pub fn fields(data: &[u8]) {
+    let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
+    let joined = lines.join(&b", "[..]);
+    let is_quoted = data.contains(&b'"');
+
+    let control = CacheControl::parse(lines.iter().copied());
+    assert!(is_quoted || control == CacheControl::parse([&joined[..]]));
+    for seconds in [control.max_age, control.s_maxage, control.stale_if_error, control.stale_while_revalidate] {
+        assert!(seconds.is_none_or(|seconds| seconds <= 1 << 31));
+    }
+
+    let accepted = Accepted::parse(lines.iter().copied());
+    assert!(is_quoted || accepted == Accepted::parse([&joined[..]]));
+    let offered = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
+    let best = accepted.best(&offered);
+    let weights = offered.map(|coding| accepted.accepts(coding));
+    assert_eq!(best.and_then(|coding| accepted.accepts(coding)), weights.into_iter().max().flatten());
+
+    let varies = vary::parse(lines.iter().copied());
+    assert!(is_quoted || varies == vary::parse([&joined[..]]));
+    if let Vary::Names(names) = varies {
+        for (at, name) in names.iter().enumerate() {
+            assert!(!name.is_empty() && *name != b"*" && list::trim(name) == *name);
+            assert!(!names[..at].iter().any(|other| other.eq_ignore_ascii_case(name)));
+        }
+    }
+
+    for line in lines {
+        nginx_accepts_gzip(line);
+        ranges(line);
+        let _ = cookie([line].into_iter(), b"a");
+        let known = Known::of(line);
+        assert!(known == Known::Other || known.name().as_bytes().eq_ignore_ascii_case(line));
+        if let Some(seconds) = parse_date(line) {
+            assert_eq!(parse_date(&format_date(seconds)), Some(seconds));
+        }
+        for tag in [None, Some(&b"\"a\""[..]), Some(b"W/\"a\""), Some(line)] {
+            assert!(if_match([line], tag) <= if_none_match([line], tag), "what is the same strongly is weakly");
+        }
+        assert!(strong_eq(line, line) <= weak_eq(line, line));
+    }
+}
+
+/// Ranges lie within the body, are as many as may be, and written again they are the same.
+fn ranges(line: &[u8]) {
+    for len in [0, 1, 10, 1000, u64::from(u32::MAX), i64::MAX as u64] {
+        for most in [None, Some(0), Some(1), Some(3)] {
+            let Ranges::Ok(found) = parse_ranges(line, len, most) else {
+                continue;
+            };
+            assert!(!found.is_empty() && most.is_none_or(|most| found.len() <= most as usize));
+            assert!(found.iter().all(|range| range.start < range.end && range.end <= len), "{found:?} of {len}");
+            let asked = found.iter().fold(0, |sum: u64, range| sum.saturating_add(range.end - range.start));
+            assert!(found.len() == 1 || asked <= len, "{found:?} ask for more than {len}");
+            let specs: Vec<String> = found.iter().map(|range| format!("{}-{}", range.start, range.end - 1)).collect();
+            let written = format!("bytes={}", specs.join(","));
+            assert_eq!(parse_ranges(written.as_bytes(), len, most), Ranges::Ok(found), "{written}");
+        }
+    }
+}
