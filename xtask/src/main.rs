@@ -1,5 +1,6 @@
 //! The project's own tools, run as `cargo xtask NAME`.
 
+mod fuzz;
 mod load;
 mod replay;
 mod shelves;
@@ -16,6 +17,7 @@ cargo xtask replay TRACE...   the memory shelf's misses beside other policies' (
 cargo xtask place [OPTION...] fill caches on one disk and on two, beside nginx (`cargo xtask place --help`)
 cargo xtask restart [OPTION...]
                               a million pages, and a restart, beside nginx (`cargo xtask restart --help`)
+cargo xtask fuzz [OPTION...]  run the fuzz targets of `fuzz/` (`cargo xtask fuzz --help`)
 ";
 
 fn main() -> ExitCode {
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     match name.to_str() {
         Some("tidy") => tidy::main(&root()),
         Some("load" | "ramp" | "place" | "restart") if cfg!(debug_assertions) => optimised(),
+        Some("fuzz") => fuzz::main(&root(), arguments),
         Some("load") => load::main(&root(), arguments),
         Some("ramp") => load::ramp::main(&root(), arguments),
         Some("replay") => replay::main(arguments),
