@@ -6,8 +6,8 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{self, Arc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -289,10 +289,14 @@ async fn work(
     start_listening(sockets, &mut listening, &worker, &shared.ids);
     // One worker follows the names of groups for all.
     let mut following = if number == 0 { resolvers::follow(&site) } else { Vec::new() };
+    // A reload ends it; nothing here keeps it.
+    drop(site);
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut ticks = 0_u32;
     let mut replaced: Vec<Weak<Local>> = Vec::new();
+    // One worker says for all that nobody needs a configuration any more.
+    let mut running_out: Vec<sync::Weak<Site>> = Vec::new();
     loop {
         let command = tokio::select! {
             command = commands.recv() => command,
@@ -303,6 +307,7 @@ async fn work(
             _ = tick.tick() => {
                 ticks = ticks.wrapping_add(1);
                 keep_house(number, ticks, &worker.cx());
+                say_what_ran_out(&mut running_out, &worker.cx());
                 continue;
             }
         };
@@ -312,6 +317,9 @@ async fn work(
                 replaced.retain(|local| local.strong_count() > 0);
                 replaced.push(Rc::downgrade(&worker.cx().local));
                 end_in_time(&worker);
+                if number == 0 {
+                    running_out.push(Arc::downgrade(&worker.cx().local.site));
+                }
                 worker.configure(local(&site, &shared.files));
                 if number == 0 {
                     following.drain(..).for_each(|task| task.abort());
@@ -388,6 +396,21 @@ fn end_in_time(worker: &Rc<Worker>) {
         if let Some(old) = old.upgrade() {
             old.end.come();
         }
+    });
+}
+
+/// Says of each configuration that was replaced, once, that its last request is done on all workers. Who waits for the
+/// end of nginx's old worker processes looks for these words.
+fn say_what_ran_out(replaced: &mut Vec<sync::Weak<Site>>, cx: &Cx) {
+    replaced.retain(|site| {
+        let is_used = site.strong_count() > 0;
+        if !is_used {
+            cx.local.logs.main(
+                LogLevel::Notice,
+                "no request is left under an old configuration: what would be nginx's old worker process exited with code 0",
+            );
+        }
+        is_used
     });
 }
 

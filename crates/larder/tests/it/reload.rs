@@ -62,9 +62,16 @@ fn a_response_under_way_ends_whole() {
     fetch.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf").unwrap();
     let mut response = client.read_head().unwrap();
     site.change_to(&says("new"));
+    // Another one meanwhile, under which nothing runs.
+    site.change_to(&says("newer"));
+    site.wait_for_log("exited with code 0");
+    site.change_to(&says("new"));
+    let ended = || site.count_in_log("exited with code 0");
+    eventually("the end of the one before", || ended() == 2);
     fetch.send("rest").unwrap();
     client.read_body(&mut response).unwrap();
     assert_eq!((text(&response), response.framing), ("halfrest".to_owned(), Framing::Length));
+    eventually("the end of the first", || ended() == 3);
     assert_eq!(text(&get_on(&mut client, "/")), "new", "and the connection goes on with the new one");
 }
 
