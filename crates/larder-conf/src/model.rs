@@ -111,6 +111,8 @@ pub struct Main {
     pub pid: Option<PathBuf>,
     /// `error_log` of the main context, in order; empty means the built-in path.
     pub error_log: Vec<ErrorLog>,
+    /// `ssl_object_cache_inheritable`: whether certificates and keys whose files look unchanged outlive a reload.
+    pub inherits_certificates: bool,
     /// `daemon`.
     pub daemon: bool,
     /// `master_process`: whether a supervisor runs.

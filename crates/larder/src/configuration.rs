@@ -1,11 +1,12 @@
 //! Loading a configuration: files, the parser, the server's own checks, and the built-in places.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use larder_conf::model::{Config, ErrorLog, LogLevel, LogTarget};
+use larder_conf::model::{Config, ErrorLog, LogLevel, LogTarget, TlsFilePurpose};
 use larder_conf::{Diagnostic, Loader, MemoryLoader, Severity, Sources, render};
 
-use crate::loader::DiskLoader;
+use crate::loader::{DiskLoader, Stamp};
 use crate::paths::{DefaultLog, PID_FILE, Paths};
 use crate::serving::{self, Material};
 
@@ -41,6 +42,8 @@ pub struct Configuration {
     pub material: Material,
     /// What an operator should know though it can be used.
     pub notices: Vec<Diagnostic>,
+    /// What the files looked like on the disk, as far as they came from there.
+    stamps: HashMap<PathBuf, Stamp>,
 }
 
 /// What is said of directives that are read, and of which nothing comes and nothing is lost.
@@ -78,7 +81,37 @@ impl Surroundings {
 impl Configuration {
     /// Reads and checks the configuration on the disk.
     pub fn read(surroundings: Surroundings) -> Result<Configuration, Rejected> {
-        Configuration::load(surroundings, &mut DiskLoader)
+        Configuration::from_disk(surroundings, DiskLoader::default())
+    }
+
+    /// Reads it again, for a reload. What `ssl_object_cache_inheritable` is for is taken over from the old one.
+    pub fn read_anew(&self) -> Result<Configuration, Rejected> {
+        let known = match self.config.main.inherits_certificates {
+            true => self.inheritable().collect(),
+            false => HashMap::new(),
+        };
+        Configuration::from_disk(self.surroundings.clone(), DiskLoader { known, ..DiskLoader::default() })
+    }
+
+    /// Certificates, keys and CRLs with what their files looked like.
+    fn inheritable(&self) -> impl Iterator<Item = (PathBuf, (Stamp, Vec<u8>))> {
+        larder_conf::model::tls_files(&self.config).into_iter().filter_map(|file| {
+            match file.purpose {
+                TlsFilePurpose::Certificate
+                | TlsFilePurpose::Key
+                | TlsFilePurpose::ClientCertificate
+                | TlsFilePurpose::TrustedCertificate
+                | TlsFilePurpose::Crl => {}
+                TlsFilePurpose::Passwords | TlsFilePurpose::TicketKey | TlsFilePurpose::StaplingAnswer => return None,
+            }
+            let known = (*self.stamps.get(&file.path)?, self.material.read(&file.path).ok()?);
+            Some((file.path, known))
+        })
+    }
+
+    fn from_disk(surroundings: Surroundings, mut loader: DiskLoader) -> Result<Configuration, Rejected> {
+        let configuration = Configuration::load(surroundings, &mut loader)?;
+        Ok(Configuration { stamps: loader.stamps, ..configuration })
     }
 
     /// Reads and checks a configuration out of memory.
@@ -88,7 +121,7 @@ impl Configuration {
 
     /// Reads a configuration for `-s`, which needs only to know where the pid file is.
     pub fn pid_file(surroundings: &Surroundings) -> Result<PathBuf, Rejected> {
-        let loaded = parse(surroundings, &mut DiskLoader)?;
+        let loaded = parse(surroundings, &mut DiskLoader::default())?;
         Ok(pid_file(&loaded.config))
     }
 
@@ -143,7 +176,7 @@ impl Configuration {
         notices.extend(more);
         notices.extend(notices_about(&config, surroundings.is_root));
         fill_in(&mut config, &surroundings);
-        Ok(Configuration { config, sources, surroundings, material, notices })
+        Ok(Configuration { config, sources, surroundings, material, notices, stamps: HashMap::new() })
     }
 }
 

@@ -1,20 +1,42 @@
 //! Configuration files from the disk, and the patterns of includes.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use larder_conf::Loader;
 
 /// Reads files and folders of this machine.
 #[derive(Debug, Default)]
-pub struct DiskLoader;
+pub struct DiskLoader {
+    /// What is not read again if its file looks as it did.
+    pub known: HashMap<PathBuf, (Stamp, Vec<u8>)>,
+    /// What the files looked like that were read.
+    pub stamps: HashMap<PathBuf, Stamp>,
+}
+
+/// By what nginx tells that a file is unchanged: which it is, and the second of its last change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    changed_seconds: i64,
+}
 
 impl Loader for DiskLoader {
     fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        let stamp = Stamp { device: metadata.dev(), inode: metadata.ino(), changed_seconds: metadata.mtime() };
+        self.stamps.insert(path.to_owned(), stamp);
+        if let Some((_, bytes)) = self.known.get(path).filter(|(known, _)| *known == stamp) {
+            return Ok(bytes.clone());
+        }
         let mut bytes = Vec::new();
-        File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a configuration file has 16 megabytes at most"));
         }

@@ -117,7 +117,7 @@ impl Single {
     }
 
     async fn open_anew(&self) -> Result<Generation, StartError> {
-        let configuration = Configuration::read(self.generation.configuration.surroundings.clone())?;
+        let configuration = self.generation.configuration.read_anew()?;
         let generation = Generation::open(configuration, self.workers, &self.generation.listeners, &self.log).await?;
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
         let configuration = &generation.configuration;

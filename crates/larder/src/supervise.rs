@@ -15,7 +15,7 @@ use larder_conf::model::LogLevel;
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-use crate::configuration::{Configuration, NoEffect, Surroundings};
+use crate::configuration::{Configuration, NoEffect};
 use crate::control::{ControlError, Message};
 use crate::daemon::Waiting;
 use crate::generation::{self, Generation, StartError};
@@ -75,7 +75,6 @@ async fn supervise(configuration: Configuration, log: Log, beginning: Beginning)
 /// All that the supervisor keeps.
 struct Supervisor {
     invocation: Invocation,
-    surroundings: Surroundings,
     log: Log,
     /// The number of worker threads; fixed, as sockets and threads belong together.
     workers: usize,
@@ -134,13 +133,11 @@ impl Supervisor {
             log.write(LogLevel::Alert, &failure.to_string());
         }
         let workers = generation::worker_count(&configuration);
-        let surroundings = configuration.surroundings.clone();
         let Beginning { invocation, is_daemon, waiting, inherited } = beginning;
         let (held, predecessor) = inherited.map(|it| (it.listeners, it.predecessor)).unzip();
         let current = Generation::open(configuration, workers, &held.unwrap_or_default(), log).await?;
         Ok(Supervisor {
             invocation,
-            surroundings,
             log: Log::new(Vec::new(), Console::Quiet),
             workers,
             current,
@@ -343,7 +340,7 @@ impl Supervisor {
 
     /// Reads the configuration again, and opens what it needs beside what is open.
     async fn open_anew(&self) -> Result<Generation, StartError> {
-        let configuration = Configuration::read(self.surroundings.clone())?;
+        let configuration = self.current.configuration.read_anew()?;
         self.log.write_rendered(&configuration.rendered_notices(NoEffect::Counted));
         let generation = Generation::open(configuration, self.workers, &self.current.listeners, &self.log).await?;
         if generation::worker_count(&generation.configuration) != self.workers {

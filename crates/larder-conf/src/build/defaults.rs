@@ -37,6 +37,7 @@ pub fn main(options: &Options) -> Main {
         worker_connections: None,
         pid: None,
         error_log: Vec::new(),
+        inherits_certificates: false,
         daemon: true,
         master_process: true,
         working_directory: None,

@@ -60,6 +60,15 @@ pub const TABLE: &[DirectiveInfo] = &[
         }),
     ),
     directive(
+        "ssl_object_cache_inheritable",
+        MAIN,
+        Args::Flag,
+        Action::Main(|main, _, d| {
+            main.inherits_certificates = d.flag()?;
+            Ok(())
+        }),
+    ),
+    directive(
         "daemon",
         MAIN,
         Args::Flag,

@@ -30,7 +30,6 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("debug_points", MAIN, ONE, Action::Harmless("it is for those who debug nginx")),
     repeated("thread_pool", MAIN, Args::Between(2, 3), IO),
     repeated("pcre_jit", MAIN, Args::Flag, Action::Harmless("patterns are always compiled to machine code")),
-    repeated("ssl_object_cache_inheritable", MAIN, Args::Flag, MEMORY),
     repeated("quic_bpf", MAIN, Args::Flag, Action::Harmless("HTTP/3 is not spoken yet")),
     repeated("google_perftools_profiles", MAIN, ONE, Action::Harmless("it is for those who profile nginx")),
     repeated("variables_hash_max_size", HTTP, ONE, SELF),

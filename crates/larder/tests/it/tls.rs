@@ -200,6 +200,37 @@ fn a_reload_brings_the_new_certificate_and_open_connections_stay() {
 }
 
 #[test]
+fn what_looks_unchanged_outlives_a_reload_where_that_is_told() {
+    let authority = Certificates::new("authority");
+    let [a, b, renewed] = [["a.test"], ["b.test"], ["a.test"]].map(|names| authority.server(&names));
+    let site = with(with(Setup::new(), "a", &a), "b", &b)
+        .main("daemon off; ssl_object_cache_inheritable on;")
+        .start(
+            "server { listen 127.0.0.1:{PORT} ssl; server_name a.test; ssl_certificate a.crt; ssl_certificate_key a.key; }
+             server { listen 127.0.0.1:{PORT} ssl; server_name b.test; ssl_certificate b.crt; ssl_certificate_key b.key; }",
+        );
+    let shown = |name| client(&site, &Tls::new(name, &authority).unchecked()).tls().unwrap().certificate;
+    let files = [("crt", &renewed.pem), ("key", &renewed.key_pem)];
+    for (kind, pem) in files {
+        // Another file in the place of one; the other is the same, and says that nothing happened to it.
+        let [a, b, new] = ["a", "b", "new"].map(|name| site.setup().path(&format!("{name}.{kind}")));
+        std::fs::write(&new, pem).unwrap();
+        std::fs::rename(&new, &a).unwrap();
+        let before = std::fs::metadata(&b).unwrap().modified().unwrap();
+        std::fs::write(&b, pem).unwrap();
+        std::fs::File::options().write(true).open(&b).unwrap().set_modified(before).unwrap();
+    }
+    site.reload();
+    assert!(shown("a.test") == renewed.der && shown("b.test") == b.der);
+    for (kind, _) in files {
+        let b = std::fs::File::options().write(true).open(site.setup().path(&format!("b.{kind}"))).unwrap();
+        b.set_modified(std::time::UNIX_EPOCH).unwrap();
+    }
+    site.reload();
+    assert!(shown("b.test") == renewed.der);
+}
+
+#[test]
 fn a_reload_with_a_key_that_does_not_fit_changes_nothing() {
     let (authority, setup) = certified();
     let site = setup.start("server { listen 127.0.0.1:{PORT} ssl; {ONE} return 200 here; }");
