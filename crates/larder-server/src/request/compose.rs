@@ -48,14 +48,11 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
         return response;
     }
     let response = subrequest::laid_out(response, ex, cx);
-    let status = ex.error_status.unwrap_or(ex.out.status);
-    let settings = &loc.settings.subrequests;
-    let Some(media_type) = media_type(&ex.out.fields) else { return response };
-    let parses = composing.ssi && !source::is_empty(&response.content) && settings.ssi.types.contain(media_type);
-    let adds = !is_sub && status == 200 && composing.adds() && settings.addition_types.contain(media_type);
+    let Work { parses, adds } = work(&response.content, ex, cx);
     if !parses && !adds || !is_sub && is_unchanged(&response, ex, cx) {
         return response;
     }
+    let settings = &loc.settings.subrequests;
     let mut last_modified = response.last_modified;
     if !is_sub {
         ex.out.fields.remove("Accept-Ranges");
@@ -76,6 +73,34 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
         start(source, parses, composing.filter(adds), composed, ex, cx)
     };
     Response { content: Content::Stream(reader, None), last_modified, ranges: Ranges::No, conditional: false }
+}
+
+/// What there is to do to a response.
+struct Work {
+    /// It is read for commands.
+    parses: bool,
+    /// Something is put around it.
+    adds: bool,
+}
+
+/// What of its location's work is for a response whose head is laid out: that depends on its type.
+fn work(content: &Content, ex: &Exchange, cx: &Cx) -> Work {
+    let loc = &cx.site().locations[ex.location];
+    let (Some(composing), Some(media_type)) = (&loc.composing, media_type(&ex.out.fields)) else {
+        return Work { parses: false, adds: false };
+    };
+    let settings = &loc.settings.subrequests;
+    let status = ex.error_status.unwrap_or(ex.out.status);
+    Work {
+        parses: composing.ssi && !source::is_empty(content) && settings.ssi.types.contain(media_type),
+        adds: !ex.is_sub() && status == 200 && composing.adds() && settings.addition_types.contain(media_type),
+    }
+}
+
+/// Whether [`compose`] will make something else of a response whose head is laid out.
+pub fn will_compose(content: &Content, ex: &Exchange, cx: &Cx) -> bool {
+    let Work { parses, adds } = work(content, ex, cx);
+    parses || adds
 }
 
 fn media_type(fields: &Fields) -> Option<&str> {

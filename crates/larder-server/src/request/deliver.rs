@@ -24,7 +24,7 @@ use super::compress::{self, Choice, Facts};
 use super::recode::Recoder;
 use super::slice::Slices;
 use super::wire::{HeadWriter, Wire};
-use super::{Content, Ranges, Response, Step, Synth, adorn, edits, lookup, old_browsers, response_fields};
+use super::{Content, Ranges, Response, Step, Synth, adorn, compose, edits, lookup, old_browsers, response_fields};
 
 /// A response whose head has been serialised; this is what follows it.
 pub enum Outgoing {
@@ -155,7 +155,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
         response.ranges != Ranges::No
             && compress::choose(&facts, ex, cx).shape().is_none()
             && !filter::substitutes(loc, ex, length(&response.content))
-            && loc.composing.is_none()
+            && !compose::will_compose(&response.content, ex, cx)
     });
     if let (Some(asked), Some(total)) = (asked, length(&response.content))
         && settings.max_ranges != Some(0)
@@ -274,6 +274,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
                 ex.out.fields.remove("Content-Type");
                 ex.out.bare_type.clear();
                 ex.out.fields.remove("Accept-Ranges");
+                ex.out.fields.remove("Content-Encoding");
                 content = Content::Nothing;
             }
         }

@@ -24,7 +24,7 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     let path = filename(ex, cx);
     if let Some((packed, coding)) = packed(&path, ex, cx) {
-        let step = respond(packed, Ranges::No, ex, cx);
+        let step = respond(packed, ex, cx);
         ex.out.fields.set("Content-Encoding", coding.name().as_bytes());
         return step;
     }
@@ -50,7 +50,7 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
     if ex.method == Method::Post {
         return Step::Synth(Synth::Status(405));
     }
-    respond(opened, Ranges::Announced, ex, cx)
+    respond(opened, ex, cx)
 }
 
 /// What was compressed beforehand, for `brotli_static`, `zstd_static` and `gzip_static`: the smallest first.
@@ -87,7 +87,7 @@ fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Opened, Coding)> {
 }
 
 /// The response of a file. Its head is laid out.
-fn respond(opened: Opened, ranges: Ranges, ex: &mut Exchange, cx: &Cx) -> Step {
+fn respond(opened: Opened, ex: &mut Exchange, cx: &Cx) -> Step {
     let settings = &cx.site().locations[ex.location].settings;
     ex.out.status = 200;
     // X-Accel-Redirect brings the origin's type along.
@@ -102,7 +102,7 @@ fn respond(opened: Opened, ranges: Ranges, ex: &mut Exchange, cx: &Cx) -> Step {
     Step::Deliver(Response {
         content: if opened.len == 0 { Content::Empty } else { Content::File(opened.file, opened.len) },
         last_modified: Some(opened.mtime),
-        ranges,
+        ranges: Ranges::Announced,
         conditional: true,
     })
 }
