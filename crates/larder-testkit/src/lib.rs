@@ -12,6 +12,7 @@ mod certificates;
 mod client;
 mod coding;
 mod fastcgi;
+mod film;
 mod folder;
 mod front;
 mod http2;
@@ -32,6 +33,7 @@ pub use certificates::{Certificate, Certificates, KeyKind, Lifetime};
 pub use client::{Client, ClientError, Framing, Response};
 pub use coding::{gzipped, unpacked};
 pub use fastcgi::{FastCgiEnd, FastCgiOrigin, FastCgiReply, FastCgiSeen};
+pub use film::{Film, Layout, Sample, Track, atom};
 pub use folder::Folder;
 pub use front::{Front, FrontOptions, FrontSeen};
 pub use http2::{
