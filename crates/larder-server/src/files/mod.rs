@@ -1,12 +1,13 @@
 //! Static files: opening one safely, and what its answer looks like.
 //!
 //! [`open`] and [`stat`] keep `disable_symlinks`, and [`cache`] is `open_file_cache`. What the head of the answer
-//! says is made in [`mod@etag`], [`conditional`] and [`ranges`]; [`autoindex`] lists a directory.
+//! says is made in [`mod@etag`], [`conditional`] and [`ranges`]; [`autoindex`] lists a directory, [`mp4`] cuts films.
 
 pub mod autoindex;
 pub mod cache;
 pub mod conditional;
 pub mod etag;
+pub mod mp4;
 pub mod ranges;
 
 use std::fs::File;
