@@ -32,8 +32,8 @@ pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTyp
 pub use files::tls_files;
 pub use http2::Http2;
 pub use modules::{
-    Browser, Browsers, CharsetMap, LogFileCache, Modules, SecureLink, SubFilter, UserId, UserIdExpires, UserIdFlags,
-    UserIdMode, ValidReferers,
+    Browser, Browsers, CharsetMap, LogFileCache, Modules, Mp4, SecureLink, SubFilter, UserId, UserIdExpires,
+    UserIdFlags, UserIdMode, ValidReferers,
 };
 pub use proxy_protocol::ProxyProtocol;
 pub use resolver::Resolver;
@@ -401,6 +401,10 @@ pub enum Matcher {
 pub enum Handler {
     /// Files under `root` or `alias`.
     Static,
+    /// `mp4`.
+    Mp4,
+    /// `flv`.
+    Flv,
     /// `fastcgi_pass`.
     FastCgi(Template),
     /// `proxy_pass`.
@@ -432,6 +436,8 @@ impl Handler {
                 _ => OriginScheme::Variable,
             }),
             Self::Static
+            | Self::Mp4
+            | Self::Flv
             | Self::FastCgi(_)
             | Self::StubStatus
             | Self::Metrics

@@ -545,6 +545,8 @@ impl Builder {
     fn handler(&mut self, location: &model::Location, http: &model::Http) -> Handler {
         match &location.handler {
             model::Handler::Static => Handler::Static,
+            model::Handler::Mp4 => Handler::Mp4,
+            model::Handler::Flv => Handler::Flv,
             model::Handler::StubStatus => Handler::StubStatus,
             model::Handler::Metrics => Handler::Metrics,
             model::Handler::EmptyGif => Handler::EmptyGif,

@@ -347,6 +347,10 @@ pub enum EditChange {
 pub enum Handler {
     /// Files.
     Static,
+    /// `mp4`.
+    Mp4,
+    /// `flv`.
+    Flv,
     /// An origin.
     Origin(Box<OriginPolicy>),
     /// `stub_status`.

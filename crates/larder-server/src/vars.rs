@@ -739,6 +739,12 @@ fn fastcgi<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a crate::site::FastCgiPart
             Protocol::FastCgi(parts) => Some(parts),
             Protocol::Http(_) => None,
         },
-        Handler::Static | Handler::StubStatus | Handler::Metrics | Handler::EmptyGif | Handler::Purge { .. } => None,
+        Handler::Static
+        | Handler::Mp4
+        | Handler::Flv
+        | Handler::StubStatus
+        | Handler::Metrics
+        | Handler::EmptyGif
+        | Handler::Purge { .. } => None,
     }
 }

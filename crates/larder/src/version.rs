@@ -70,8 +70,10 @@ fn help() -> String {
 const MODULES: &[&str] = &[
     "--with-http_addition_module",
     "--with-http_auth_request_module",
+    "--with-http_flv_module",
     "--with-http_gunzip_module",
     "--with-http_gzip_static_module",
+    "--with-http_mp4_module",
     "--with-http_random_index_module",
     "--with-http_realip_module",
     "--with-http_secure_link_module",

@@ -9,7 +9,7 @@ use crate::Options;
 use crate::model::{
     AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, BodyInFile, Brotli, Browsers, CachePurge, ClientLimits,
     Compression, DisableSymlinks, Edits, FastCgi, Gzip, GzipProxied, Http2, IfModifiedSince, IgnoreHeaders,
-    KeepaliveDisable, LingeringClose, LogEscape, LogFormat, LogLevel, LogTarget, Main, MediaTypes, Modules,
+    KeepaliveDisable, LingeringClose, LogEscape, LogFormat, LogLevel, LogTarget, Main, MediaTypes, Modules, Mp4,
     NextUpstream, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule, SecureLink, ServerTokens,
     Settings, Ssi, StaticForms, Store, SubFilter, Subrequests, UseStale, UserId, UserIdExpires, UserIdFlags,
     UserIdMode, Workers, Zstd,
@@ -272,6 +272,7 @@ fn modules() -> Modules {
             ancient_value: "1".to_owned(),
         },
         random_index: false,
+        mp4: Mp4 { buffer_bytes: 512 * 1024, max_buffer_bytes: 10 * 1024 * 1024, start_key_frame: false },
         log_file_cache: None,
     }
 }

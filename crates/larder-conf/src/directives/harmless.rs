@@ -95,9 +95,6 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("dav_access", HSL, Args::Between(1, 3), NO_DAV),
     repeated("create_full_put_path", HSL, Args::Flag, NO_DAV),
     repeated("min_delete_depth", HSL, ONE, NO_DAV),
-    repeated("mp4_buffer_size", HSL, ONE, Action::Harmless("nothing is streamed without mp4")),
-    repeated("mp4_max_buffer_size", HSL, ONE, Action::Harmless("nothing is streamed without mp4")),
-    repeated("mp4_start_key_frame", HSL, Args::Flag, Action::Harmless("nothing is streamed without mp4")),
 ];
 
 const NO_DAV: Action = Action::Harmless("no method is handled without dav_methods");

@@ -11,6 +11,7 @@ pub(crate) mod charset;
 mod compression;
 mod core;
 mod fastcgi;
+mod film;
 mod geo;
 mod group;
 mod harmless;
@@ -262,7 +263,7 @@ const fn block(name: &'static str, contexts: Contexts, args: Args, action: Actio
 const ONE: Args = Args::Between(1, 1);
 const NONE: Args = Args::Between(0, 0);
 
-static TABLES: [&[DirectiveInfo]; 34] = [
+static TABLES: [&[DirectiveInfo]; 35] = [
     core::TABLE,
     http::TABLE,
     listen::TABLE,
@@ -272,6 +273,7 @@ static TABLES: [&[DirectiveInfo]; 34] = [
     headers::TABLE,
     headers_more::TABLE,
     autoindex::TABLE,
+    film::TABLE,
     charset::TABLE,
     sub_filter::TABLE,
     referer::TABLE,

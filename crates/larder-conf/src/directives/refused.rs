@@ -60,8 +60,6 @@ pub static TABLE: &[DirectiveInfo] = &[
     refused("xslt_stylesheet", "ngx_http_xslt_module", IN_ANOTHER, NEVER),
     refused("image_filter", "ngx_http_image_filter_module", IN_ANOTHER, OFF),
     refused("dav_methods", "ngx_http_dav_module", IN_ANOTHER, OFF),
-    refused("flv", "ngx_http_flv_module", IN_ANOTHER, NEVER),
-    refused("mp4", "ngx_http_mp4_module", IN_ANOTHER, NEVER),
     refused("post_action", "ngx_http_core_module", "remove it", OFF),
     refused("early_hints", "ngx_http_core_module", "remove it", &["0", "off"]),
     refused("sticky", "ngx_http_upstream_sticky_module", "use \"ip_hash\" or \"hash $cookie_name consistent\"", NEVER),

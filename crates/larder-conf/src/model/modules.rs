@@ -22,8 +22,21 @@ pub struct Modules {
     pub browsers: Browsers,
     /// `random_index`.
     pub random_index: bool,
+    /// `mp4_*`.
+    pub mp4: Mp4,
     /// `open_log_file_cache`; `None` for `off`.
     pub log_file_cache: Option<LogFileCache>,
+}
+
+/// `mp4_buffer_size` and its kin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mp4 {
+    /// `mp4_buffer_size`: how much is there for a `moov` anyway.
+    pub buffer_bytes: usize,
+    /// `mp4_max_buffer_size`: a larger `moov` is refused.
+    pub max_buffer_bytes: usize,
+    /// `mp4_start_key_frame`.
+    pub start_key_frame: bool,
 }
 
 /// `open_log_file_cache`, for logs whose names have variables.

@@ -21,6 +21,7 @@ pub fn in_memory(outgoing: &Outgoing) -> Option<InMemory<'_>> {
         Outgoing::HitForm(form) => return all_of(form),
         Outgoing::Form(form) => return all_of(form),
         Outgoing::File(..)
+        | Outgoing::Spliced(..)
         | Outgoing::Stream { .. }
         | Outgoing::Recoded { .. }
         | Outgoing::Trailed(..)

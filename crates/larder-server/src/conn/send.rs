@@ -112,6 +112,7 @@ pub fn try_now(
         Outgoing::Form(form) => write_form(stream, head, form, worker)?,
         // These wait; their head goes out with the first piece, or with MSG_MORE before a file.
         Outgoing::File(..)
+        | Outgoing::Spliced(..)
         | Outgoing::Stream { .. }
         | Outgoing::Recoded { .. }
         | Outgoing::Trailed(..)
@@ -333,6 +334,10 @@ impl Sender<'_> {
                 self.recoded(*body, chunked).await
             }
             Outgoing::File(file, range) => self.file(&file, range.start + done..range.end).await,
+            Outgoing::Spliced(bytes, file, range) => {
+                self.memory(&bytes).await?;
+                self.file(&file, range).await
+            }
             Outgoing::Stream { reader, range, chunked } => self.stream(reader, range, chunked).await,
             // Of its own, so that the others stay small.
             Outgoing::Slices(slices) => Box::pin(self.slices(*slices, false)).await,
@@ -366,6 +371,10 @@ impl Sender<'_> {
         match body {
             Outgoing::Stream { reader, range, .. } => return self.stream(reader, range, chunked).await,
             Outgoing::File(file, range) => self.file_in_pieces(&file, range, chunked).await?,
+            Outgoing::Spliced(bytes, file, range) => {
+                self.piece(&bytes, chunked).await?;
+                self.file_in_pieces(&file, range, chunked).await?;
+            }
             Outgoing::Bytes(bytes) => self.piece(&bytes, chunked).await?,
             Outgoing::Stored(object, range) => {
                 let reader = object.body.reader();

@@ -15,6 +15,7 @@ pub fn is_small(outgoing: &Outgoing) -> bool {
         Outgoing::HitForm(_)
         | Outgoing::Form(_)
         | Outgoing::File(..)
+        | Outgoing::Spliced(..)
         | Outgoing::Stream { .. }
         | Outgoing::Recoded { .. }
         | Outgoing::Trailed(..)

@@ -34,6 +34,8 @@ pub enum Outgoing {
     Bytes(Bytes),
     /// A part of a file.
     File(Arc<std::fs::File>, Range<u64>),
+    /// Bytes, then a part of a file.
+    Spliced(Bytes, Arc<std::fs::File>, Range<u64>),
     /// A page that is whole and in memory, found by lookup.
     Hit(HitRef, Range<u64>),
     /// A page that is whole and in memory, shared with others.
@@ -519,6 +521,8 @@ fn outgoing(content: Content, part: Range<u64>, parts: Option<Multipart>, chunke
         (Content::Bytes(bytes), Some(parts)) => Outgoing::Parts(parts, Source::Bytes(bytes)),
         (Content::File(file, _), None) => Outgoing::File(file, part),
         (Content::File(file, _), Some(parts)) => Outgoing::Parts(parts, Source::File(file)),
+        // Of these one range is given at most (`ranges_max`).
+        (Content::Spliced(bytes, file, rest), _) => spliced(&bytes, file, &rest, &part),
         (Content::Form(form), _) => Outgoing::Form(form),
         (Content::Hit(object), None) => Outgoing::Hit(object, part),
         (Content::Hit(object), Some(parts)) => Outgoing::Parts(parts, Source::Stored(object.to_arc())),
@@ -533,12 +537,21 @@ fn outgoing(content: Content, part: Range<u64>, parts: Option<Multipart>, chunke
     }
 }
 
+/// A part of bytes and a part of a file behind them.
+fn spliced(bytes: &Bytes, file: Arc<std::fs::File>, rest: &Range<u64>, part: &Range<u64>) -> Outgoing {
+    let before = bytes.len() as u64;
+    let of_file = |at: u64| rest.start + at.saturating_sub(before);
+    let bytes = bytes.slice(part.start.min(before) as usize..part.end.min(before) as usize);
+    Outgoing::Spliced(bytes, file, of_file(part.start)..of_file(part.end))
+}
+
 /// The length of a body, when it is known.
 pub fn length(content: &Content) -> Option<u64> {
     match content {
         Content::Empty | Content::Nothing => Some(0),
         Content::Bytes(bytes) => Some(bytes.len() as u64),
         Content::File(_, len) => Some(*len),
+        Content::Spliced(bytes, _, rest) => Some(bytes.len() as u64 + (rest.end - rest.start)),
         Content::Hit(object) => object.body.whole().map(|whole| whole.len()),
         Content::Form(form) => form.body.whole().map(|whole| whole.len()),
         Content::Object(object) => {
@@ -550,10 +563,12 @@ pub fn length(content: &Content) -> Option<u64> {
 }
 
 /// How many ranges of a body may be asked for: one of a page that still arrives, as several would need what has not
-/// come yet.
+/// come yet, and of a film that is cut, as in nginx.
 fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
     match content {
-        Content::Stream(..) | Content::Slices(_) => Some(settings.max_ranges.unwrap_or(1).min(1)),
+        Content::Stream(..) | Content::Slices(_) | Content::Spliced(..) => {
+            Some(settings.max_ranges.unwrap_or(1).min(1))
+        }
         Content::Empty
         | Content::Nothing
         | Content::Bytes(_)

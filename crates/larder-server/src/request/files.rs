@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_conf::model::{AutoindexFormat, LogLevel, StaticForms};
@@ -24,7 +25,7 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     let path = filename(ex, cx);
     if let Some((packed, coding)) = packed(&path, ex, cx) {
-        let step = respond(packed, ex, cx);
+        let step = respond(Body::of(&packed), packed.mtime, ex, cx);
         ex.out.fields.set("Content-Encoding", coding.name().as_bytes());
         return step;
     }
@@ -50,7 +51,16 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
     if ex.method == Method::Post {
         return Step::Synth(Synth::Status(405));
     }
-    respond(opened, ex, cx)
+    respond(Body::of(&opened), opened.mtime, ex, cx)
+}
+
+/// Opens the file that the URI names, whatever it is.
+pub fn find(ex: &mut Exchange, cx: &Cx) -> Result<(Vec<u8>, Opened), Step> {
+    let path = filename(ex, cx);
+    match open(&path, ex, cx) {
+        Ok(opened) => Ok((path, opened)),
+        Err(error) => Err(failed(&error, &path, ex, cx)),
+    }
 }
 
 /// What was compressed beforehand, for `brotli_static`, `zstd_static` and `gzip_static`: the smallest first.
@@ -86,8 +96,25 @@ fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Opened, Coding)> {
     None
 }
 
-/// The response of a file. Its head is laid out.
-fn respond(opened: Opened, ex: &mut Exchange, cx: &Cx) -> Step {
+/// What is sent of a file, and how long that is.
+pub struct Body {
+    /// The bytes.
+    pub content: Content,
+    /// How many.
+    pub len: u64,
+}
+
+impl Body {
+    /// All of a file.
+    pub fn of(opened: &Opened) -> Self {
+        let len = opened.len;
+        let content = if len == 0 { Content::Empty } else { Content::File(Arc::clone(&opened.file), len) };
+        Self { content, len }
+    }
+}
+
+/// The response of a file that was last changed at `mtime`. Its head is laid out.
+pub fn respond(body: Body, mtime: u64, ex: &mut Exchange, cx: &Cx) -> Step {
     let settings = &cx.site().locations[ex.location].settings;
     ex.out.status = 200;
     // X-Accel-Redirect brings the origin's type along.
@@ -95,13 +122,13 @@ fn respond(opened: Opened, ex: &mut Exchange, cx: &Cx) -> Step {
     if !content_type.is_empty() && !ex.out.fields.contains("Content-Type") {
         ex.out.fields.set("Content-Type", content_type.as_bytes());
     }
-    ex.out.fields.set("Last-Modified", &larder_http::format_date(opened.mtime));
+    ex.out.fields.set("Last-Modified", &larder_http::format_date(mtime));
     if settings.etag {
-        ex.out.fields.set("ETag", &files::etag::etag(opened.mtime, opened.len));
+        ex.out.fields.set("ETag", &files::etag::etag(mtime, body.len));
     }
     Step::Deliver(Response {
-        content: if opened.len == 0 { Content::Empty } else { Content::File(opened.file, opened.len) },
-        last_modified: Some(opened.mtime),
+        content: body.content,
+        last_modified: Some(mtime),
         ranges: Ranges::Announced,
         conditional: true,
     })

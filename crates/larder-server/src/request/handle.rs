@@ -8,7 +8,7 @@ use crate::exchange::{Exchange, RequestBody};
 use crate::metrics;
 use crate::site::Handler;
 
-use super::{Content, Response, Step, Synth, body, files, mirror, purge};
+use super::{Content, Response, Step, Synth, body, files, film, mirror, purge};
 
 /// A transparent picture of one pixel, as `empty_gif` sends it.
 const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\
@@ -21,6 +21,8 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     match &cx.site().locations[ex.location].handler {
         Handler::Static => files::serve(ex, cx),
+        Handler::Mp4 => film::mp4(ex, cx),
+        Handler::Flv => film::flv(ex, cx),
         Handler::Purge { zone, key, by } => purge::without_origin(*zone, key.as_ref(), by.as_ref(), ex, cx),
         Handler::Origin(policy)
             if let Some(cache) = &policy.cache

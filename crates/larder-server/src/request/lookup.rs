@@ -34,7 +34,13 @@ pub struct LoadingOf {
 pub fn policy<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a OriginPolicy> {
     match &cx.site().locations[ex.location].handler {
         Handler::Origin(policy) => Some(policy),
-        Handler::Static | Handler::StubStatus | Handler::Metrics | Handler::EmptyGif | Handler::Purge { .. } => None,
+        Handler::Static
+        | Handler::Mp4
+        | Handler::Flv
+        | Handler::StubStatus
+        | Handler::Metrics
+        | Handler::EmptyGif
+        | Handler::Purge { .. } => None,
     }
 }
 

@@ -22,6 +22,7 @@ pub mod edits;
 pub mod feed;
 pub mod fetch;
 pub mod files;
+pub mod film;
 pub mod handle;
 pub mod keep;
 pub mod lookup;
@@ -43,6 +44,7 @@ pub mod subrequest;
 pub mod synth;
 pub mod wire;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +85,8 @@ pub enum Step {
     Load(Box<lookup::LoadingOf>),
     /// Drop pages of a cache.
     Purge(Box<purge::Purge>),
+    /// Find out what is sent of a film.
+    Film(Box<film::Film>),
     /// Ask the origin.
     Fetch(Box<fetch::Plan>),
     /// Answer by ourselves.
@@ -164,6 +168,8 @@ pub enum Content {
     Bytes(Bytes),
     /// A file of this length.
     File(Arc<std::fs::File>, u64),
+    /// Bytes, then a part of a file.
+    Spliced(Bytes, Arc<std::fs::File>, Range<u64>),
     /// A cached object, as found by lookup; its head is not laid out yet.
     Hit(HitRef),
     /// A cached object, whole or still filling; its head is in the exchange.
@@ -201,6 +207,8 @@ pub enum Slow {
     Load(Box<lookup::LoadingOf>),
     /// Drop pages of a cache.
     Purge(Box<purge::Purge>),
+    /// Cut a film.
+    Film(Box<film::Film>),
     /// Ask an origin.
     Fetch(Box<fetch::Plan>),
     /// Wait for a form of the page.
@@ -239,6 +247,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Wait(waiting) => return Stop::Slow(Slow::Wait(waiting)),
             Step::Load(loading) => return Stop::Slow(Slow::Load(loading)),
             Step::Purge(purge) => return Stop::Slow(Slow::Purge(purge)),
+            Step::Film(film) => return Stop::Slow(Slow::Film(film)),
             Step::Fetch(plan) => return Stop::Slow(Slow::Fetch(plan)),
             Step::Deliver(response) if ex.is_sub() => match slice::assemble(response, ex, cx) {
                 Ok(response) => Step::Send(subrequest::settle(response, ex, cx)),
@@ -284,6 +293,7 @@ pub async fn finish(slow: Slow, ex: &mut Exchange, cx: &Cx, mut from: Inbound<'_
             Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
             Slow::Load(loading) => lookup::load(*loading, ex, cx).await,
             Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
+            Slow::Film(film) => film::cut(*film, ex, cx).await,
             Slow::Fetch(plan) => fetch::fetch(*plan, ex, cx, Some(&from)).await,
             Slow::Form(wait) => compress::wait(*wait).await,
         };

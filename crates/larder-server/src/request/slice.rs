@@ -275,6 +275,7 @@ impl SliceBody {
             | Content::Nothing
             | Content::Bytes(_)
             | Content::File(..)
+            | Content::Spliced(..)
             | Content::Form(_)
             | Content::Slices(_) => None,
         }
@@ -429,6 +430,7 @@ async fn answer(ex: &mut Exchange, cx: &Cx) -> Result<Response, Failure> {
             | Step::Handle
             | Step::ReadBody
             | Step::Purge(_)
+            | Step::Film(_)
             | Step::Form(_)
             | Step::Send(_) => return Err(Failure::Untold(SliceError::Missing)),
         };

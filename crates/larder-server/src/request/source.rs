@@ -40,7 +40,13 @@ struct Change {
 enum From {
     Nothing,
     Bytes(Bytes),
-    File { file: Arc<File>, at: u64, end: u64 },
+    /// Bytes, then a part of a file.
+    File {
+        before: Bytes,
+        file: Arc<File>,
+        at: u64,
+        end: u64,
+    },
     Reader(BodyReader, u64),
     Slices(Box<Slices>, Option<(BodyReader, u64)>),
 }
@@ -51,7 +57,8 @@ impl Source {
         let from = match content {
             Content::Empty | Content::Nothing => From::Nothing,
             Content::Bytes(bytes) => From::Bytes(bytes),
-            Content::File(file, len) => From::File { file, at: 0, end: len },
+            Content::File(file, len) => From::File { before: Bytes::new(), file, at: 0, end: len },
+            Content::Spliced(before, file, rest) => From::File { before, file, at: rest.start, end: rest.end },
             Content::Hit(object) => From::Reader(object.to_arc().body.reader(), u64::MAX),
             Content::Object(object) => From::Reader(object.body.reader(), u64::MAX),
             Content::Form(form) => From::Reader(form.body.reader(), u64::MAX),
@@ -159,7 +166,8 @@ impl From {
         match self {
             Self::Nothing => Ok(None),
             Self::Bytes(bytes) => Ok(Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty())),
-            Self::File { file, at, end } => {
+            Self::File { before, .. } if !before.is_empty() => Ok(Some(std::mem::take(before))),
+            Self::File { file, at, end, .. } => {
                 let count = usize::try_from(*end - *at).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
                 if count == 0 {
                     return Ok(None);

@@ -10,6 +10,7 @@ mod certbot;
 mod compression;
 mod config;
 mod failures;
+mod films;
 mod filters;
 mod header_edits;
 mod hosts;

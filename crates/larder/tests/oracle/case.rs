@@ -9,6 +9,7 @@
 //! > index.html mode=0644 mtime=1577836800
 //! the content
 //! > big.bin size=100000       a pattern of this many bytes
+//! > film.mp4 film=12,late    a film of 12 seconds, see `frame.rs`
 //! > folder/                   an empty folder
 //! > link -> index.html        a symbolic link
 //! --- origin                  what the HTTP origins {ORIGIN} {ORIGIN2} {ORIGIN3} answer, by path or `*`, in order

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, SystemTime};
 
-use larder_testkit::Folder;
+use larder_testkit::{Film, Folder, Layout};
 
 use crate::case::{Case, Entry};
 
@@ -15,7 +15,7 @@ const MTIME_SECS: u64 = 1_577_836_800;
 const MIME_TYPES: &str = "types {
     text/html html htm; text/css css; text/xml xml; text/plain txt; image/gif gif; image/jpeg jpeg jpg;
     image/png png; image/svg+xml svg; image/webp webp; image/x-icon ico; application/javascript js;
-    application/json json; application/pdf pdf; application/zip zip; font/woff2 woff2; video/mp4 mp4;
+    application/json json; application/pdf pdf; application/zip zip; font/woff2 woff2; video/mp4 mp4; video/x-flv flv;
 }
 ";
 
@@ -112,6 +112,7 @@ fn make(entry: &Entry, folder: &Folder, fill: &dyn Fn(&str) -> String) -> io::Re
     let content = match entry.option("size").map(str::parse::<usize>) {
         Some(Ok(size)) => (0..size).map(|at| b'a' + u8::try_from(at % 26).unwrap_or(0)).collect(),
         Some(Err(error)) => return Err(io::Error::other(error)),
+        None if entry.option("film").is_some() => film(entry.option("film").unwrap_or_default())?,
         None if entry.text.is_empty() => Vec::new(),
         None if entry.has("raw") => crate::case::unescape(&entry.text).map_err(io::Error::other)?,
         None => format!("{}\n", fill(&entry.text)).into_bytes(),
@@ -119,6 +120,24 @@ fn make(entry: &Entry, folder: &Folder, fill: &dyn Fn(&str) -> String) -> io::Re
     folder.write(&place, content)?;
     let mtime = entry.option("mtime").and_then(|mtime| mtime.parse().ok()).unwrap_or(MTIME_SECS);
     set_mtime(folder, &place, mtime)
+}
+
+/// A film of so many seconds, in the layout that the words behind them say: `12,wide,late`.
+fn film(words: &str) -> io::Result<Vec<u8>> {
+    let mut words = words.split(',');
+    let seconds = words.next().unwrap_or_default().parse().map_err(io::Error::other)?;
+    let mut layout = Layout::default();
+    for word in words {
+        match word {
+            "late" => layout.data_first = true,
+            "wide" => layout.is_wide = true,
+            "long" => layout.long_sizes = true,
+            "offsets" => layout.has_offsets = true,
+            "extras" => layout.has_extras = true,
+            _ => return Err(io::Error::other(format!("no film is {word:?}"))),
+        }
+    }
+    Ok(Film::of_seconds(seconds).write(layout))
 }
 
 fn set_mtime(folder: &Folder, place: &str, seconds: u64) -> io::Result<()> {
