@@ -2,8 +2,9 @@
 
 use std::{future::poll_fn, time::Duration};
 
-use larder_http::ResponseHead;
+use larder_http::{Fields, ResponseHead};
 use parking_lot::Mutex;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::{
@@ -67,11 +68,21 @@ pub async fn fetch(fetch: Fetch) -> Outcome {
 
 /// The same. When it is dropped before it returns, `unfinished` gets the attempts as far as they went.
 pub async fn fetch_watched(fetch: Fetch, unfinished: &Mutex<Vec<Attempt>>) -> Outcome {
+    fetch_hinting(fetch, unfinished, None).await
+}
+
+/// The same. The fields of each 103 (RFC 8297) that an HTTP origin sends ahead of its answer go to `hints`, of all
+/// attempts.
+pub async fn fetch_hinting(
+    fetch: Fetch,
+    unfinished: &Mutex<Vec<Attempt>>,
+    hints: Option<UnboundedSender<Fields>>,
+) -> Outcome {
     let Fetch { group, hash_key, protocol, body, limits, tls, preface, retry, keep, method_is_head } = fetch;
     let keep = keep && group.pool().keeps();
     let mut turn = Turn::new(group.clone(), hash_key, retry.tries);
     let layers = Layers { preface, tls };
-    let call = Call { protocol, layers, limits, retry, keep, method_is_head, started: Instant::now() };
+    let call = Call { protocol, layers, limits, retry, keep, method_is_head, hints, started: Instant::now() };
     let mut body = Some(body);
     let mut attempts = Watched { attempts: Vec::new(), running: None, unfinished };
     loop {
@@ -160,6 +171,7 @@ struct Call {
     retry: Retry,
     keep: bool,
     method_is_head: bool,
+    hints: Option<UnboundedSender<Fields>>,
     started: Instant,
 }
 
@@ -264,7 +276,8 @@ impl Call {
                 Download::FastCgi(fastcgi::Response::new(head_bytes_max, catch_stderr.clone(), self.method_is_head))
             }
             Protocol::Http { upgrade, .. } => {
-                Download::Http(http::Response::new(head_bytes_max, self.method_is_head, *upgrade))
+                let response = http::Response::new(head_bytes_max, self.method_is_head, *upgrade);
+                Download::Http(response.hinting(self.hints.clone()))
             }
         }
     }

@@ -5,6 +5,7 @@ use larder_http::{
     ChunkedDecoder, Fields, HeadStatus, Known, Method, ResponseFraming, ResponseHead, keep_alive_offered,
     parse_response, response_framing,
 };
+use tokio::sync::mpsc;
 
 use crate::{
     download::{Piece, Reuse, check_head_size, too_big},
@@ -18,6 +19,9 @@ pub(crate) struct Response {
     method_is_head: bool,
     upgrade: bool,
     interim: u32,
+    hints: Option<mpsc::UnboundedSender<Fields>>,
+    /// How large the early hints were together.
+    hint_bytes: usize,
     reuse: Reuse,
     notes: Vec<String>,
     trailers: Option<Fields>,
@@ -47,10 +51,17 @@ impl Response {
             method_is_head,
             upgrade,
             interim: 0,
+            hints: None,
+            hint_bytes: 0,
             reuse: Reuse::Close,
             notes: Vec::new(),
             trailers: None,
         }
+    }
+
+    /// The same; the fields of each 103 go to `hints`.
+    pub(crate) fn hinting(self, hints: Option<mpsc::UnboundedSender<Fields>>) -> Response {
+        Response { hints, ..self }
     }
 
     /// The final head, once it is complete. Interim ones are left out.
@@ -75,6 +86,9 @@ impl Response {
                 }
                 100..=199 if self.interim < INTERIM_MAX => {
                     self.interim += 1;
+                    if head.status == 103 {
+                        self.hint(head.fields, consumed);
+                    }
                     continue;
                 }
                 100..=199 => return Err(protocol("upstream sent too many interim responses")),
@@ -139,6 +153,15 @@ impl Response {
 
     pub(crate) fn take_trailers(&mut self) -> Option<Fields> {
         self.trailers.take()
+    }
+
+    /// Passes early hints on, as long as all of them together are no larger than a head may be.
+    fn hint(&mut self, fields: Fields, bytes: usize) {
+        self.hint_bytes = self.hint_bytes.saturating_add(bytes);
+        if let Some(hints) = self.hints.as_ref().filter(|_| self.hint_bytes <= self.head_bytes_max) {
+            // Who asked may be gone.
+            let _ = hints.send(fields);
+        }
     }
 
     fn frame(&mut self, head: &ResponseHead) -> Result<(), FetchError> {

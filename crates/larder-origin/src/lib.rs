@@ -33,7 +33,7 @@ mod upload;
 pub use address::Address;
 pub use answer::{Answer, AnswerBody, Upgraded};
 pub use error::{FailKind, FetchError};
-pub use fetch::{Attempt, Outcome, fetch, fetch_watched};
+pub use fetch::{Attempt, Outcome, fetch, fetch_hinting, fetch_watched};
 pub use group::{Balance, Group, Keepalive, LeastTime, Server, Until};
 pub use request::{Bind, BodyPiece, Fetch, Limits, Protocol, RequestBody, Retry, RetryRules};
 pub use tls::{Tls, TlsError};

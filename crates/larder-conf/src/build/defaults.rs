@@ -272,6 +272,7 @@ fn modules() -> Modules {
             ancient_value: "1".to_owned(),
         },
         random_index: false,
+        early_hints: Vec::new(),
         mp4: Mp4 { buffer_bytes: 512 * 1024, max_buffer_bytes: 10 * 1024 * 1024, start_key_frame: false },
         log_file_cache: None,
     }

@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::{
-    Action, Args, BlockKind, DirectiveInfo, HS, HSL, HSLI, HTTP, NONE, ONE, block, directive, log, repeated, resolver,
+    Action, Args, BlockKind, DirectiveInfo, HS, HSL, HSLI, HTTP, NONE, ONE, block, directive, log, origin, repeated,
+    resolver,
 };
 use crate::build::{Cx, Level, children};
 use crate::diagnostic::{Diagnostic, Outcome};
@@ -47,6 +48,15 @@ pub const TABLE: &[DirectiveInfo] = &[
         HS,
         ONE,
         Action::Level(|l, _, d| set(&mut l.client.max_headers, d.number32(0).map(|n| n as usize))),
+    ),
+    repeated(
+        "early_hints",
+        HSL,
+        Args::AtLeast(1),
+        Action::Level(|l, _, d| {
+            let is_first = l.is_first;
+            origin::templates(is_first, &mut l.modules().early_hints, d)
+        }),
     ),
     // Types.
     block("types", HSL, NONE, Action::Level(types)),

@@ -22,6 +22,8 @@ pub struct Modules {
     pub browsers: Browsers,
     /// `random_index`.
     pub random_index: bool,
+    /// `early_hints`: of these one has to be true.
+    pub early_hints: Vec<Template>,
     /// `mp4_*`.
     pub mp4: Mp4,
     /// `open_log_file_cache`; `None` for `off`.

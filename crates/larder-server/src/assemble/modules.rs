@@ -27,6 +27,7 @@ pub fn parts(builder: &mut Builder, settings: &Settings) -> Parts {
     Parts {
         changes_responses: sub.is_some() || gives_ids,
         sub,
+        early_hints: builder.texts(&modules.early_hints),
         source_charset: builder.maybe(modules.source_charset.as_ref()),
         referers: modules.referers.as_ref().map(|referers| Arc::new(self::referers(builder, referers))),
         secure_link: link

@@ -308,6 +308,7 @@ impl Connection {
     fn respond(&self, response: Response, ex: &mut Exchange, cx: &Cx) -> std::io::Result<Option<Rest>> {
         let mut head = self.worker.write_buffer.borrow_mut();
         head.clear();
+        head.append(&mut ex.by_modules.hints);
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
         if pace::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));

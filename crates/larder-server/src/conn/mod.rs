@@ -228,6 +228,18 @@ impl Io {
         Ok(())
     }
 
+    /// Writes all of `bytes`, and takes away what has been written. May be dropped and called again.
+    pub async fn write_out(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.stream.try_write(bytes) {
+                Ok(n) => drop(bytes.drain(..n)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.stream.writable().await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until the client has closed the connection. A client that has sent more meanwhile is not gone.
     pub async fn gone(&self) {
         if !self.pending.is_empty() {

@@ -20,6 +20,8 @@ pub struct Parts {
     pub source_charset: Option<Text>,
     /// `valid_referers`.
     pub referers: Option<Arc<referer::Referers>>,
+    /// `early_hints`: of these one has to be true.
+    pub early_hints: Vec<Text>,
     /// `secure_link` and `secure_link_md5`.
     pub secure_link: Option<(Text, Text)>,
     /// What `$uid_reset` is made by.
@@ -35,6 +37,8 @@ pub struct State {
     pub uid: Option<Box<userid::Uid>>,
     /// The charset that the origin asks for.
     pub charset: Option<Box<[u8]>>,
+    /// Early hints that are to go out, but for what the client has taken of them.
+    pub hints: Vec<u8>,
     /// The trailers that have been made, for `$sent_trailer_NAME`.
     pub trailers: Option<Box<larder_http::Fields>>,
 }

@@ -27,7 +27,9 @@ use super::body::Refused;
 use super::feed::Feed;
 use super::origin_request::{self, Validators};
 use super::store::{self, Keeping};
-use super::{Content, Internal, Ranges, Response, Step, Synth, keep, lookup, resolve, response_fields, slice};
+use super::{
+    Content, Internal, Ranges, Response, Step, Synth, early_hints, keep, lookup, resolve, response_fields, slice,
+};
 
 /// What a fetch is for.
 pub struct Plan {
@@ -129,19 +131,24 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inb
         Ok(request) => request,
         Err(step) => return step,
     };
+    let (mut hinting, hints) = early_hints::begin(policy, ex, cx, from);
     let unfinished = Mutex::default();
-    let fetching = larder_origin::fetch_watched(request, &unfinished);
+    let fetching = larder_origin::fetch_hinting(request, &unfinished, hints);
     // It may have been found out that the answer is not for the cache.
     let abortable = may_abort(&plan);
     let mut feed = ex.body.take_feed();
-    let outcome = match from.filter(|_| abortable || feed.is_some()) {
+    let outcome = match from.filter(|_| abortable || feed.is_some() || hinting.is_some()) {
         None => Ok(fetching.await),
         Some(from) => tokio::select! {
             biased;
             outcome = fetching => Ok(outcome),
             refused = watch(feed.as_deref_mut(), from, abortable) => Err(refused),
+            never = early_hints::pass(hinting.as_mut(), from) => match never {},
         },
     };
+    if let (Some(hinting), Some(from)) = (hinting, from) {
+        hinting.finish(from, ex);
+    }
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(refused) => {

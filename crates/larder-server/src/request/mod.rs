@@ -18,6 +18,7 @@ pub mod compose;
 pub mod compress;
 pub mod cookies;
 pub mod deliver;
+pub mod early_hints;
 pub mod edits;
 pub mod feed;
 pub mod fetch;

@@ -38,6 +38,16 @@ pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &C
     obey(fields, policy, ex, cx);
 }
 
+/// Whether a field of early hints goes on to the client: what is not hidden, and says nothing of how a message ends or
+/// what a connection does.
+pub fn is_hint(known: Known, name: &[u8], policy: &OriginPolicy) -> bool {
+    !is_own(known) && !is_hop(name) && !is_hidden(name, policy)
+}
+
+fn is_hop(name: &[u8]) -> bool {
+    [&b"upgrade"[..], b"proxy-connection", b"te", b"trailer"].iter().any(|hop| hop.eq_ignore_ascii_case(name))
+}
+
 /// Fields that X-Accel-Redirect brought along stand before those of the response it led to; a type gives way to it.
 fn bring(fields: &Fields, ex: &mut Exchange) {
     let Some(brought) = &ex.accel_fields else { return };

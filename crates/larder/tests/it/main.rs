@@ -9,6 +9,7 @@ mod cache_tool;
 mod certbot;
 mod compression;
 mod config;
+mod early_hints;
 mod failures;
 mod films;
 mod filters;

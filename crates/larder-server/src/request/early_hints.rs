@@ -1,0 +1,106 @@
+//! `early_hints`: a 103 of the origin (RFC 8297) is passed on while its answer is being made.
+//!
+//! Hints belong to the one who waits for this fetch. They are not stored, and a hit has none.
+
+use std::convert::Infallible;
+
+use larder_http::{Fields, Version};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::conn::Inbound;
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::site::{OriginPolicy, Protocol};
+
+use super::origin_request::any_true;
+use super::response_fields;
+use super::wire::{HeadWriter, Wire};
+
+/// Hints on their way to the client.
+pub struct Hinting<'a> {
+    policy: &'a OriginPolicy,
+    wire: Wire,
+    incoming: UnboundedReceiver<Fields>,
+    /// What the client has not taken yet.
+    rest: Vec<u8>,
+}
+
+/// Where hints of the fetch that is about to begin go; nowhere unless the client may get some.
+///
+/// There are few: an origin sends 32 of them at most, which together are no larger than a head may be.
+pub fn begin<'a>(
+    policy: &'a OriginPolicy,
+    ex: &mut Exchange,
+    cx: &Cx,
+    from: Option<&Inbound<'_>>,
+) -> (Option<Hinting<'a>>, Option<UnboundedSender<Fields>>) {
+    let texts = &cx.site().locations[ex.location].texts.modules.early_hints;
+    let is_reachable = match from {
+        Some(Inbound::Connection(_) | Inbound::Stream(_)) => true,
+        Some(Inbound::Watched(_) | Inbound::Inside(_) | Inbound::Nobody) | None => false,
+    };
+    let may = !texts.is_empty()
+        && is_reachable
+        && !ex.is_sub()
+        && ex.head.version != Version::Http10
+        && matches!(policy.protocol, Protocol::Http(_))
+        && any_true(texts, ex, cx);
+    if !may {
+        return (None, None);
+    }
+    let (hints, incoming) = unbounded_channel();
+    (Some(Hinting { policy, wire: Wire::of(ex.head.version), incoming, rest: Vec::new() }), Some(hints))
+}
+
+/// Passes hints on as they come, for as long as the fetch takes. A client that does not take them, or is gone, keeps
+/// nobody from the answer.
+pub async fn pass(hinting: Option<&mut Hinting<'_>>, from: &Inbound<'_>) -> Infallible {
+    let Some(hinting) = hinting else { return std::future::pending().await };
+    while hinting.send(from).await.is_ok() {
+        match hinting.incoming.recv().await {
+            Some(fields) => hinting.lay_out(&fields, from),
+            None => break,
+        }
+    }
+    std::future::pending().await
+}
+
+impl Hinting<'_> {
+    /// What came with the answer goes out with it, and so does the end of what has begun to go out.
+    pub fn finish(mut self, from: &Inbound<'_>, ex: &mut Exchange) {
+        while let Ok(fields) = self.incoming.try_recv() {
+            self.lay_out(&fields, from);
+        }
+        ex.by_modules.hints.append(&mut self.rest);
+    }
+
+    fn lay_out(&mut self, fields: &Fields, from: &Inbound<'_>) {
+        let mut out = Vec::new();
+        let mut head = HeadWriter::new(&mut out, self.wire);
+        head.status(103, b"Early Hints");
+        let mut has_any = false;
+        for (known, name, value) in fields.iter_known() {
+            if response_fields::is_hint(known, name, self.policy) {
+                head.field(name, value);
+                has_any = true;
+            }
+        }
+        head.end();
+        if !has_any {
+            return;
+        }
+        match from {
+            Inbound::Stream(handle) => drop(handle.send_head(&out, false)),
+            Inbound::Connection(_) => self.rest.extend_from_slice(&out),
+            Inbound::Watched(_) | Inbound::Inside(_) | Inbound::Nobody => {}
+        }
+    }
+
+    /// Writes what is left. May be dropped and called again: nothing is lost or sent twice.
+    async fn send(&mut self, from: &Inbound<'_>) -> std::io::Result<()> {
+        match from {
+            Inbound::Connection(io) => io.write_out(&mut self.rest).await,
+            Inbound::Stream(_) | Inbound::Watched(_) | Inbound::Inside(_) | Inbound::Nobody => Ok(()),
+        }
+    }
+}
