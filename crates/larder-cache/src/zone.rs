@@ -151,18 +151,20 @@ impl Zone {
     /// Looks at every entry in memory: not for a thread that others wait for. What is on disk is hidden at once, and
     /// found out when it is read.
     pub fn purge_prefix(&self, prefix: &[u8], now: Time) {
-        let in_memory = self.forget_prefix(prefix);
+        let is_meant = |key: &[u8]| key.starts_with(prefix);
+        let in_memory = self.forget_all(is_meant);
         self.shelves.load().ban(prefix, now);
         // As in a purge: between the two a lookup may have read what was still on a disk.
-        self.forget_prefix(prefix);
+        self.forget_all(is_meant);
         self.counts.purged.fetch_add(in_memory as u64, Ordering::Relaxed);
     }
 
-    /// Drops every key that begins with `prefix` from memory, and gives their number.
-    fn forget_prefix(&self, prefix: &[u8]) -> usize {
+    /// Drops the keys that are meant from memory, and gives their number. A fetch that runs will not be stored.
+    ///
+    /// Looks at every entry, as [`purge_prefix`](Self::purge_prefix) does.
+    pub fn forget_all(&self, is_meant: impl Fn(&[u8]) -> bool) -> usize {
         let era = self.era();
-        let keep = |entry: &Entry| entry.era() != era || !entry.key_bytes().starts_with(prefix);
-        self.memory.shelf().sweep_all(keep)
+        self.memory.shelf().sweep_all(|entry| entry.era() != era || !is_meant(entry.key_bytes()))
     }
 
     /// A page that could be stored finds no room: what it was to replace is out of date, in memory and on disk, and goes.

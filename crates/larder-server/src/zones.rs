@@ -183,8 +183,8 @@ fn free_min(path: &CachePath) -> u64 {
 fn open(path: &CachePath, memory: &Memory, log: &MainLog, owners: &Owners) -> DiskShelf {
     let (log, owners, folder) = (log.clone(), Arc::clone(owners), path.path.clone());
     let events = move |event: DiskEvent| {
-        if matches!(event, DiskEvent::Clearing { .. } | DiskEvent::Cleared { .. }) {
-            clear_memory(&owners, &folder);
+        if let Some(zone) = owner(&owners, &folder) {
+            follow(&zone, &event);
         }
         log.write(level(&event), event);
     };
@@ -196,10 +196,25 @@ fn open(path: &CachePath, memory: &Memory, log: &MainLog, owners: &Owners) -> Di
     })
 }
 
-fn clear_memory(owners: &Owners, folder: &Path) {
-    let zone = owners.lock().get(folder).and_then(Weak::upgrade);
-    if let Some(zone) = zone {
-        zone.clear_memory();
+/// The zone whose pages are in a folder.
+fn owner(owners: &Owners, folder: &Path) -> Option<Arc<Zone>> {
+    owners.lock().get(folder).and_then(Weak::upgrade)
+}
+
+/// What goes from a folder in one go is not to stay in memory.
+fn follow(zone: &Zone, event: &DiskEvent) {
+    match event {
+        DiskEvent::Clearing { .. } | DiskEvent::Cleared { .. } | DiskEvent::Emptied { .. } => zone.clear_memory(),
+        DiskEvent::Deleted { keys, .. } => {
+            zone.forget_all(|key| keys.has(key));
+        }
+        DiskEvent::Opened { .. }
+        | DiskEvent::Foreign { .. }
+        | DiskEvent::Waiting { .. }
+        | DiskEvent::Afresh { .. }
+        | DiskEvent::TooSmall { .. }
+        | DiskEvent::Degraded(_)
+        | DiskEvent::Recovered { .. } => {}
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod simulated;
 
-use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use bytes::Bytes;
-use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Page, PageBody};
+use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Hold, Page, PageBody};
 use simulated::{Process, World};
 
 const MB: u64 = 1 << 20;
@@ -197,7 +196,7 @@ fn bans_that_come_together_and_do_not_fit_clear_the_shelf_once() {
 fn hold(shelf: &DiskShelf) -> Sender<()> {
     let (let_go, held) = channel();
     let (told, is_held) = channel();
-    let holds: Option<Box<dyn Any + Send>> = Some(Box::new(Held(told, held)));
+    let holds: Option<Box<dyn Hold>> = Some(Box::new(Held(told, held)));
     shelf.store(Page { holds, ..page("/held", 100) }, 1000).expect("the queue is long");
     is_held.recv().expect("it is written soon");
     let_go
@@ -205,6 +204,8 @@ fn hold(shelf: &DiskShelf) -> Sender<()> {
 
 /// The writer drops it when it has written the page.
 struct Held(Sender<()>, Receiver<()>);
+
+impl Hold for Held {}
 
 impl Drop for Held {
     fn drop(&mut self) {

@@ -4,13 +4,15 @@ mod simulated;
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use larder_store::{
-    DiskBody, DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Found, Inspect, Page, PageBody, Ready, Skipped,
-    Stored, StoredBody,
+    DiskBody, DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Found, Hold, Inspect, KeySet, Page, PageBody,
+    Ready, Skipped, Stored, StoredBody,
 };
 use tempfile::TempDir;
 
@@ -36,6 +38,11 @@ impl Site {
             queue_bytes: 64 << 20,
             events: Arc::new(move |event| events.lock().unwrap().push(event)),
         }
+    }
+
+    /// What is wanted of all that was said so far.
+    fn all<T>(&self, wanted: impl Fn(DiskEvent) -> Option<T>) -> Vec<T> {
+        self.events.lock().unwrap().iter().cloned().filter_map(wanted).collect()
     }
 
     fn open(&self) -> DiskShelf {
@@ -551,7 +558,7 @@ fn deleted_segments_and_a_deleted_folder_break_nothing() {
 }
 
 #[test]
-fn pages_of_segments_that_were_deleted_are_misses_from_the_next_look_on() {
+fn pages_of_segments_that_were_deleted_are_misses_from_the_next_look_on_and_it_is_said_which() {
     let site = Site::new(MB);
     let shelf = site.open();
     let store_all = |from: u64| {
@@ -578,14 +585,20 @@ fn pages_of_segments_that_were_deleted_are_misses_from_the_next_look_on() {
     for path in &segments[1..] {
         std::fs::remove_file(path).expect("it is removed");
     }
-    shelf.tick(1059);
-    assert!(shelf.flush_blocking());
-    assert_eq!(count(&shelf), 10, "it is too soon to look");
-    shelf.tick(1060);
+    shelf.tick(1001);
     assert!(shelf.flush_blocking());
     let left = count(&shelf);
     assert!((1..10).contains(&left), "{left} are in the segment that is there");
     assert_eq!(shelf.stats().segments, 1);
+    let deleted: Vec<KeySet> = site.all(|event| match event {
+        DiskEvent::Deleted { keys, .. } => Some(keys),
+        _ => None,
+    });
+    for number in 0..10 {
+        let key = format!("key {number}");
+        let is_there = !shelf.find(key.as_bytes(), 1000).is_empty();
+        assert_eq!(deleted.iter().any(|keys| keys.has(key.as_bytes())), !is_there, "{key}");
+    }
     // What is stored from then on has a name again.
     store_all(10);
     assert_eq!(count(&shelf), left + 10);
@@ -641,6 +654,7 @@ fn a_full_queue_refuses_at_once_and_the_older_page_goes() {
 #[test]
 fn what_a_page_holds_is_dropped_when_it_is_written() {
     struct Told(std::sync::mpsc::Sender<()>);
+    impl Hold for Told {}
     impl Drop for Told {
         fn drop(&mut self) {
             self.0.send(()).expect("the test listens");
@@ -714,6 +728,63 @@ fn a_folder_that_was_emptied_by_hand_is_a_shelf_again_and_what_comes_then_stays(
     std::fs::remove_file(site.dir.path().join("larder.shelf")).expect("it is there");
     let shelf = site.open();
     assert_eq!(read(&shelf, "after", 3000).len(), 0);
+}
+
+#[test]
+fn an_emptied_folder_is_noticed_by_itself_and_what_waits_and_is_not_wanted_any_more_is_not_written() {
+    struct Wanted(Arc<AtomicBool>);
+    impl Hold for Wanted {
+        fn is_wanted(&self) -> bool {
+            self.0.load(Ordering::SeqCst)
+        }
+    }
+    for with_folder in [false, true] {
+        let site = Site::new(64 * MB);
+        let folder = site.dir.path().join("shelf");
+        let ((told, noticed), (go_on, may_go_on)) = (channel(), channel());
+        let may_go_on = Mutex::new(may_go_on);
+        let events = move |event: DiskEvent| {
+            if matches!(event, DiskEvent::Emptied { .. }) {
+                told.send(()).expect("the test listens");
+                may_go_on.lock().unwrap().recv().expect("the test lets it go on");
+            }
+        };
+        let shelf = DiskShelf::open(DiskOptions { dir: folder.clone(), events: Arc::new(events), ..site.options() });
+        let is_wanted = Arc::new(AtomicBool::new(true));
+        let store = |key: &str| {
+            let holds: Option<Box<dyn Hold>> = Some(Box::new(Wanted(Arc::clone(&is_wanted))));
+            shelf.store(Page { holds, ..page(key, 0, "body") }, 1000).expect("there is room");
+        };
+        store("before");
+        assert!(shelf.flush_blocking());
+        if with_folder {
+            std::fs::remove_dir_all(&folder).expect("it is there");
+        } else {
+            for entry in std::fs::read_dir(&folder).expect("it is there") {
+                std::fs::remove_file(entry.expect("it can be listed").path()).expect("it is ours");
+            }
+        }
+        noticed.recv().expect("it looks by itself");
+        assert!(shelf.find(b"before", 1000).is_empty());
+        // The shelf is out at this moment, which is no reason to hold anything back.
+        shelf.remove(b"removed", None, 1000);
+        is_wanted.store(false, Ordering::SeqCst);
+        go_on.send(()).expect("it waits for that");
+        while shelf.state() != DiskState::Serving {
+            std::thread::yield_now();
+        }
+        store("unwanted");
+        assert!(shelf.flush_blocking());
+        is_wanted.store(true, Ordering::SeqCst);
+        store("after");
+        assert!(shelf.flush_blocking());
+        let there = |shelf: &DiskShelf| ["before", "unwanted", "after"].map(|key| read(shelf, key, 1000).len());
+        assert_eq!(there(&shelf), [0, 0, 1]);
+        shelf.stop();
+        let shelf = DiskShelf::open(DiskOptions { dir: folder, ..site.options() });
+        assert!(shelf.flush_blocking());
+        assert_eq!(there(&shelf), [0, 0, 1]);
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use larder_store::{
-    DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Page, PageBody, Skipped, Stored, StoredBody,
+    DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Hold, Page, PageBody, Skipped, Stored, StoredBody,
 };
 use simulated::{EIO, ENOSPC, EROFS, Op, Process, Rule, World};
 
@@ -156,8 +156,10 @@ fn a_write_that_fails_while_the_next_batch_waits_costs_both_and_nothing_later() 
     assert!(store(&shelf, "before", "a", 1000) && store(&shelf, "removed", "b", 1000));
     site.fail(Op::Write, SEGMENT, EIO, 1);
     shelf.remove(b"removed", None, 1000);
+    struct Held(#[expect(dead_code)] Arc<()>);
+    impl Hold for Held {}
     let holds = Arc::new(());
-    let big = Page { holds: Some(Box::new(Arc::clone(&holds))), ..page("big", vec![7; 3 << 20]) };
+    let big = Page { holds: Some(Box::new(Held(Arc::clone(&holds)))), ..page("big", vec![7; 3 << 20]) };
     shelf.store(big, 1000).expect("the queue takes it");
     assert!(!shelf.flush_blocking(), "a page was lost");
     assert_eq!(Arc::strong_count(&holds), 1);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_http::Time;
-use larder_store::{Body, DiskBody, DiskShelf, DiskState, Found, Offload, Page, PageBody, Stored, StoredBody};
+use larder_store::{Body, DiskBody, DiskShelf, DiskState, Found, Hold, Offload, Page, PageBody, Stored, StoredBody};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::entry::Entry;
@@ -300,13 +300,22 @@ impl Record {
 /// the page that was there before.
 struct InQueue {
     entry: Arc<Entry>,
-    _object: Arc<Object>,
+    object: Arc<Object>,
 }
 
 impl InQueue {
     fn new(entry: &Arc<Entry>, object: &Arc<Object>) -> Self {
         entry.add_permit();
-        Self { entry: Arc::clone(entry), _object: Arc::clone(object) }
+        Self { entry: Arc::clone(entry), object: Arc::clone(object) }
+    }
+}
+
+impl Hold for InQueue {
+    /// Also when its zone is over, as for a page that is on disk.
+    fn is_wanted(&self) -> bool {
+        let zone = self.object.hold.home().and_then(|home| home.zone.upgrade());
+        let is_of_now = zone.is_none_or(|zone| zone.era() == self.entry.era());
+        is_of_now && !self.entry.is_gone() && self.entry.has(&self.object)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use larder_store::{CLEAR_FILE, DiskEvent, DiskLimits, DiskOptions, DiskShelf};
+use larder_store::{CLEAR_FILE, DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState};
 use parking_lot::Mutex;
 
 use super::*;
@@ -28,7 +28,7 @@ fn open_with(folder: &Path, queue_bytes: usize) -> Disk {
         DiskEvent::Opened { .. } => {
             let _ = told.send(());
         }
-        DiskEvent::Clearing { .. } | DiskEvent::Cleared { .. } => {
+        DiskEvent::Clearing { .. } | DiskEvent::Cleared { .. } | DiskEvent::Emptied { .. } => {
             let _ = at_clear.send(());
             let _ = may_go_on.lock().recv();
         }
@@ -502,6 +502,59 @@ fn what_was_under_way_when_a_file_asked_for_a_clear_is_not_stored_either() {
             assert_eq!(told(&worker.ask(key, &Rules::default(), 1)), "miss");
         }
     }
+}
+
+#[test]
+fn what_waits_to_be_written_when_a_folder_is_emptied_does_not_come_back_and_what_comes_then_stays() {
+    let folder = folder();
+    let disk = open(folder.path());
+    let mut worker = on(&disk);
+    let store = |worker: &mut Worker, key: &[u8]| worker.store(key, "one", 0);
+    store(&mut worker, b"written");
+    assert!(disk.shelf.flush_blocking());
+    // It waits at the end of the clear, so that what is stored then waits too.
+    disk.shelf.clear();
+    disk.cleared.recv().expect("it clears itself");
+    store(&mut worker, b"waits");
+    for entry in std::fs::read_dir(folder.path()).expect("it is there") {
+        std::fs::remove_file(entry.expect("it can be listed").path()).expect("it is ours");
+    }
+    disk.go_on.send(()).expect("it waits for that");
+    disk.cleared.recv().expect("it sees that it was emptied");
+    worker.zone.clear_memory();
+    store(&mut worker, b"after");
+    disk.go_on.send(()).expect("it waits for that");
+    while disk.shelf.state() != DiskState::Serving {
+        std::thread::yield_now();
+    }
+    assert!(disk.shelf.flush_blocking());
+    for mut worker in [Worker::new(&worker.zone), on(&disk)] {
+        for (key, expected) in [(&b"written"[..], "miss"), (b"waits", "miss"), (b"after", "hit one")] {
+            let verdict = match worker.ask(key, &Rules::default(), 1) {
+                Verdict::Load(loading) => {
+                    run(loading.run());
+                    worker.ask(key, &Rules::default(), 1)
+                }
+                verdict => verdict,
+            };
+            assert_eq!(told(&verdict), expected, "{}", String::from_utf8_lossy(key));
+        }
+    }
+}
+
+#[test]
+fn what_replaced_a_page_on_its_way_and_did_not_come_to_the_disk_is_not_followed_by_it() {
+    let folder = folder();
+    let disk = open_with(folder.path(), 10_000);
+    let mut worker = on(&disk);
+    disk.shelf.clear();
+    disk.cleared.recv().expect("it clears itself");
+    // Both while the shelf does nothing, and the second is too long for what may wait.
+    put(&mut worker, &[], "", "one", 0);
+    put(&mut worker, &[], "", &"two".repeat(10_000), 1);
+    disk.go_on.send(()).expect("it waits for that");
+    assert!(disk.shelf.flush_blocking());
+    assert_ne!(find(&mut on(&disk), &[], 2), "hit one");
 }
 
 #[test]

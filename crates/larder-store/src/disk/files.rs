@@ -32,6 +32,10 @@ pub trait Files: Send + Sync {
     fn room(&self, dir: &Path) -> io::Result<DiskRoom>;
     /// The bytes that the folder itself takes, without what is in it.
     fn dir_bytes(&self, dir: &Path) -> io::Result<u64>;
+    /// What tells whether names in the folder came or went; `None` where nobody can say.
+    fn stamp(&self, _dir: &Path) -> io::Result<Option<Stamp>> {
+        Ok(None)
+    }
     /// An exclusive lock on a file, which ends when it is dropped; `None` while another holds it.
     fn lock(&self, path: &Path, create: bool) -> io::Result<Option<Box<dyn Send + Sync>>>;
     /// A number that nobody can guess: what ids and seeds are made from.
@@ -68,6 +72,17 @@ pub trait OpenFile: Send + Sync {
     fn allocated(&self) -> io::Result<u64>;
     /// The file to send from, when there is one.
     fn file(&self) -> Option<&Arc<File>>;
+}
+
+/// What a folder is known by, and when it was last changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The file system it is on.
+    pub device: u64,
+    /// The folder itself: another one of the same name has another.
+    pub inode: u64,
+    /// Seconds and nanoseconds since 1970, as exact as the file system has them.
+    pub changed_at: (i64, i64),
 }
 
 /// A name in a folder.
@@ -151,6 +166,12 @@ impl Files for RealFiles {
 
     fn dir_bytes(&self, dir: &Path) -> io::Result<u64> {
         Ok(std::fs::metadata(dir)?.blocks().saturating_mul(BLOCK_UNIT))
+    }
+
+    fn stamp(&self, dir: &Path) -> io::Result<Option<Stamp>> {
+        let folder = std::fs::metadata(dir)?;
+        let changed_at = (folder.mtime(), folder.mtime_nsec());
+        Ok(Some(Stamp { device: folder.dev(), inode: folder.ino(), changed_at }))
     }
 
     fn lock(&self, path: &Path, create: bool) -> io::Result<Option<Box<dyn Send + Sync>>> {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use super::keys::KeySet;
+
 /// What a shelf does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskState {
@@ -79,6 +81,20 @@ pub enum DiskEvent {
         /// The folder.
         dir: PathBuf,
     },
+    /// The folder was emptied, or taken away, by somebody else: what was stored before is not found on it any more.
+    Emptied {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// Somebody else took segments away: what lay in them is not found on it any more.
+    Deleted {
+        /// The folder.
+        dir: PathBuf,
+        /// How many.
+        segments: usize,
+        /// The keys of the pages of which something was in them.
+        keys: KeySet,
+    },
 }
 
 impl DiskEvent {
@@ -91,7 +107,9 @@ impl DiskEvent {
             | Self::Waiting { .. }
             | Self::Recovered { .. }
             | Self::Clearing { .. }
-            | Self::Cleared { .. } => false,
+            | Self::Cleared { .. }
+            | Self::Emptied { .. }
+            | Self::Deleted { .. } => false,
         }
     }
 }
@@ -123,6 +141,16 @@ impl fmt::Display for DiskEvent {
             Self::Recovered { dir } => write!(f, "cache {} works again", dir.display()),
             Self::Clearing { dir } => write!(f, "cache {} is being cleared, as a file in it asks", dir.display()),
             Self::Cleared { dir } => write!(f, "cache {} was cleared", dir.display()),
+            Self::Emptied { dir } => write!(
+                f,
+                "cache {} was emptied by hand; its pages are dropped, from memory too, and it begins anew",
+                dir.display()
+            ),
+            Self::Deleted { dir, segments, .. } => write!(
+                f,
+                "cache {} lost {segments} segments, which were deleted by hand; their pages are dropped, from memory too",
+                dir.display()
+            ),
         }
     }
 }

@@ -106,7 +106,7 @@ impl Queue {
     }
 
     /// What is next, waited for as long as `patience` says.
-    pub(super) fn next(&self, patience: Option<Duration>) -> Next {
+    pub(super) fn next(&self, patience: Duration) -> Next {
         let mut state = self.state.lock();
         loop {
             if let Some(written) = state.written.take() {
@@ -116,16 +116,11 @@ impl Queue {
                 state.bytes -= bytes;
                 return Next::Command(command);
             }
-            match patience {
-                None => self.woken.wait(&mut state),
-                Some(patience) => {
-                    if self.woken.wait_for(&mut state, patience).timed_out()
-                        && state.commands.is_empty()
-                        && state.written.is_none()
-                    {
-                        return Next::Timeout;
-                    }
-                }
+            if self.woken.wait_for(&mut state, patience).timed_out()
+                && state.commands.is_empty()
+                && state.written.is_none()
+            {
+                return Next::Timeout;
             }
         }
     }

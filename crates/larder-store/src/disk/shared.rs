@@ -11,6 +11,7 @@ use super::files::Files;
 use super::found::{Found, Place};
 use super::health::{DiskState, Health};
 use super::index::{Index, Slot};
+use super::keys;
 use super::queue::{Command, Queue, Removal};
 use super::readers::Readers;
 use super::removals::{Added, Removals};
@@ -50,7 +51,11 @@ pub(super) struct Shared {
 impl Shared {
     /// The hash of a key on this shelf. Never 0, which is for no key.
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
-        xxhash_rust::xxh3::xxh3_64_with_seed(key, self.seed.load(Ordering::Relaxed)).max(1)
+        keys::hash(key, self.seed())
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.seed.load(Ordering::Relaxed)
     }
 
     pub(super) fn id(&self) -> u64 {

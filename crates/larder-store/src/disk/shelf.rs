@@ -1,6 +1,5 @@
 //! The handle of a disk shelf: what its users call, none of which waits for a disk.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
@@ -56,8 +55,17 @@ pub struct Page {
     pub expires_at: u64,
     /// What it cost to make.
     pub cost_micros: u32,
-    /// Dropped when it is written, or is not going to be.
-    pub holds: Option<Box<dyn Any + Send>>,
+    /// Who keeps it until it is written. Dropped when it is, or is not going to be.
+    pub holds: Option<Box<dyn Hold>>,
+}
+
+/// Who keeps a page until it is written.
+pub trait Hold: Send {
+    /// Whether it is still to be written. False when it was replaced or removed since: whoever did that has told the
+    /// shelf, or is about to.
+    fn is_wanted(&self) -> bool {
+        true
+    }
 }
 
 /// The body of a page to be stored.

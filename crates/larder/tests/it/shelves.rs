@@ -204,6 +204,60 @@ fn a_segment_that_is_deleted_by_hand_costs_a_fetch() {
     }
 }
 
+/// How people purge who come from nginx.
+fn empty(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_that_is_emptied_or_deleted_by_hand_takes_the_pages_in_memory_with_it() {
+    let empty_it: [fn(&Path); 2] = [empty, |folder| fs::remove_dir_all(folder).unwrap()];
+    for empty_it in empty_it {
+        let origin = Origin::start().unwrap();
+        let site = setup(&origin, "", "").start(SITE);
+        fetch_many(&site, &origin, 10);
+        let pages = site.setup().path("pages");
+        eventually("the pages to be written", || is_on_disk(&pages, "page 9, whole"));
+        are_hits(&site, 10);
+        empty_it(&pages);
+        site.wait_for_log("was emptied by hand");
+        for number in 0..10 {
+            let path = format!("/page/{number}");
+            origin.answer(path.as_str(), Answer::ok(format!("page {number}, whole")).field("ETag", "\"one\""));
+            assert_eq!(cached(&site.get(&path)), "MISS");
+            assert_eq!(cached(&site.get(&path)), "HIT");
+        }
+        assert_eq!(origin.count(), 20);
+        let site = site.restart();
+        eventually("the shelf to be open", || site.count_in_log("with 10 pages") == 1);
+        are_hits(&site, 10);
+        assert_eq!(origin.count(), 20, "what came after that stays");
+    }
+}
+
+#[test]
+fn a_segment_that_is_deleted_by_hand_takes_its_pages_in_memory_with_it() {
+    let origin = Origin::start().unwrap();
+    let site = setup(&origin, "", "").start(&SITE.replace("max_size=64m", "max_size=8m"));
+    let pages = site.setup().path("pages");
+    let body = |number: usize| format!("page {number}, whole ").repeat(2000);
+    let ask = |number: usize| site.get(&format!("/page/{number}"));
+    for number in 0..20 {
+        origin.answer(format!("/page/{number}").as_str(), Answer::ok(body(number)));
+        assert_eq!(cached(&ask(number)), "MISS");
+        eventually("the page to be written", || is_on_disk(&pages, &format!("page {number}, whole ")));
+    }
+    let mut all = segments(&pages);
+    all.sort();
+    assert!(all.len() > 2);
+    fs::remove_file(&all[0]).unwrap();
+    site.wait_for_log("were deleted by hand");
+    let gone: Vec<usize> = (0..20).filter(|&number| cached(&ask(number)) == "MISS").collect();
+    assert!(gone.contains(&0) && gone.len() < 10, "{gone:?}");
+}
+
 #[test]
 fn a_damaged_segment_is_a_miss_and_never_a_wrong_page() {
     let origin = Origin::start().unwrap();

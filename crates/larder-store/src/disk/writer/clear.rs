@@ -1,6 +1,7 @@
 //! Removing everything, and removals that could not be written.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Writer;
@@ -29,6 +30,7 @@ impl Writer {
         self.lose_batch();
         match self.clear_folder() {
             Ok(()) => self.cleared(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.is_folder_gone = true,
             Err(error) => {
                 self.shared.counters.write_errors.add(1);
                 let why = format!("it cannot be cleared ({error}) and is left out until it can; look at the disk");
@@ -44,7 +46,8 @@ impl Writer {
 
     /// Takes away every segment, oldest first, and then the file that says that this is to be done.
     pub(super) fn clear_folder(&mut self) -> io::Result<()> {
-        let (files, dir) = (&self.shared.files, &self.shared.dir);
+        let shared = Arc::clone(&self.shared);
+        let (files, dir) = (&shared.files, &shared.dir);
         let marker = dir.join(CLEAR_FILE);
         match files.create(&marker) {
             Ok(_) => {}
@@ -52,29 +55,30 @@ impl Writer {
             Err(error) => return Err(error),
         }
         files.sync_dir(dir)?;
-        self.shared.index.sweep(|_| false);
-        for segment in self.shared.live.all() {
+        shared.index.sweep(|_| false);
+        for segment in shared.live.all() {
             match files.unlink(&segment.path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
-            self.shared.live.remove(&segment);
+            shared.live.remove(&segment);
         }
         files.sync_dir(dir)?;
-        // What they are for is gone. New segments come after them, whatever is read of them again.
-        self.shared.bans.clear();
         match files.unlink(&dir.join(BANS_FILE)) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        self.bans_room = None;
-        self.are_bans_due = false;
-        self.are_bans_unsaved = false;
+        self.forget_bans();
         // Whoever waits for the file to go may count on what is in memory being gone too.
-        self.shared.health.say(DiskEvent::Cleared { dir: dir.clone() });
-        files.unlink(&marker)?;
+        shared.health.say(DiskEvent::Cleared { dir: dir.clone() });
+        match files.unlink(&marker) {
+            Ok(()) => {}
+            // The whole folder is being emptied by hand.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
         files.sync_dir(dir)?;
         self.is_unlink_unsynced = false;
         Ok(())
@@ -82,15 +86,27 @@ impl Writer {
 
     /// What is owed and carried is done with too; what was asked for later is in the queue.
     pub(super) fn cleared(&mut self) {
+        self.done_with_all();
+        self.unmark_owed();
+        self.is_clear_asked = false;
+        self.shared.clears.fetch_sub(std::mem::take(&mut self.clears_due), Ordering::AcqRel);
+    }
+
+    /// What they are for is gone. New segments come after them, whatever is read of them again.
+    pub(super) fn forget_bans(&mut self) {
+        self.shared.bans.clear();
+        self.bans_room = None;
+        self.are_bans_due = false;
+        self.are_bans_unsaved = false;
+    }
+
+    pub(super) fn done_with_all(&mut self) {
         self.carried.clear();
         self.carried_bytes = 0;
         self.unsynced_since = None;
         for removal in std::mem::take(&mut self.owed) {
             self.shared.removals.done(&removal.key, removal.ticket);
         }
-        self.unmark_owed();
-        self.is_clear_asked = false;
-        self.shared.clears.fetch_sub(std::mem::take(&mut self.clears_due), Ordering::AcqRel);
     }
 
     /// Clears the shelf when an operator put the file there that asks for it.

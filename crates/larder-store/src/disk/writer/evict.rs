@@ -1,24 +1,20 @@
 //! Who leaves: always the oldest segment, with a second life for pages of it that are used.
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::load::SHELF_FILE;
 use super::scan::read_rows;
 use super::{Carried, Writer};
 use crate::disk::footer::{ROW_BYTES, Row};
 use crate::disk::found::Place;
-use crate::disk::health::DiskState;
 use crate::disk::index::Slot;
 use crate::disk::read::{RecordBody, Wait, gather, read_record};
 use crate::disk::record::{HEADER_BYTES, Kind, aligned};
-use crate::disk::segment::{Segment, sequence_in};
+use crate::disk::segment::Segment;
 use crate::disk::shelf::{Page, PageBody};
 use crate::disk::units::have_passed;
 
@@ -31,7 +27,7 @@ impl Writer {
         self.evict(&oldest, with_carry)
     }
 
-    fn is_open(&self, segment: &Segment) -> bool {
+    pub(super) fn is_open(&self, segment: &Segment) -> bool {
         self.open.as_ref().is_some_and(|open| open.segment.sequence == segment.sequence)
     }
 
@@ -80,7 +76,7 @@ impl Writer {
         false
     }
 
-    fn rows_of(&self, segment: &Segment) -> Option<Vec<Row>> {
+    pub(super) fn rows_of(&self, segment: &Segment) -> Option<Vec<Row>> {
         segment.kept_rows().or_else(|| {
             let file = segment.reader(&*self.shared.files).ok()?;
             read_rows(&**file, self.shared.id(), segment.sequence, segment.bytes).ok()?
@@ -167,7 +163,8 @@ impl Writer {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return self.begin_anew(FOLDER_GONE);
+                    self.is_folder_gone = true;
+                    return;
                 }
                 // A disk that cannot say is looked at again with the next tick.
                 Err(_) => return,
@@ -183,40 +180,6 @@ impl Writer {
                 return;
             }
         }
-    }
-
-    /// Lets go of segments whose files were deleted by hand, which could be read until they are closed.
-    pub(super) fn drop_deleted(&mut self) {
-        let now = self.shared.units.now();
-        if now.abs_diff(self.listed_at) < LISTING_SECONDS {
-            return;
-        }
-        self.listed_at = now;
-        let Ok(listed) = self.shared.files.list(&self.shared.dir) else { return };
-        // A successor would find no lock, and segments that it does not know.
-        if self.is_deleted(&self.shared.dir.join(SHELF_FILE)) {
-            return self.begin_anew("its larder.shelf was deleted; it begins empty");
-        }
-        let named: HashSet<u64> = listed.iter().filter_map(|listed| sequence_in(listed.name.to_str()?)).collect();
-        for segment in self.shared.live.all() {
-            // Looked for by its name too: a listing of a network file system may leave out what is there.
-            if !named.contains(&segment.sequence) && self.is_deleted(&segment.path) {
-                if self.is_open(&segment) {
-                    self.seal();
-                }
-                self.evict(&segment, false);
-            }
-        }
-    }
-
-    fn is_deleted(&self, path: &Path) -> bool {
-        self.shared.files.open(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-    }
-
-    /// Lets go of a folder that is no shelf any more. The next tick opens it again.
-    pub(super) fn begin_anew(&mut self, why: &str) {
-        let since = self.shared.units.now().saturating_sub(super::PROBE_SECONDS);
-        self.shared.health.worsen(DiskState::Out, since, why);
     }
 
     /// Evicts segments of which nothing is needed any more.
@@ -278,10 +241,5 @@ const CARRY_SHARE: usize = 5;
 const ELSEWHERE_MAX: usize = 256;
 /// As many segments leave at once to keep the limits.
 const EVICTIONS_A_TICK: usize = 32;
-/// Said when the folder is not there any more.
-pub(super) const FOLDER_GONE: &str = "its folder is gone; it is made anew where larder's user may, which is tried every 10 s, \
-                                      and begins empty";
-/// How often the folder is listed.
-const LISTING_SECONDS: u64 = 60;
 /// As many segments leave at once because nobody needs them.
 const USELESS_A_TICK: usize = 4;

@@ -14,6 +14,7 @@ mod buffer;
 mod clear;
 mod evict;
 mod load;
+mod look;
 mod pack;
 mod rotate;
 mod scan;
@@ -34,6 +35,7 @@ use super::shelf::Page;
 use super::space::Charge;
 use super::units::have_passed;
 use buffer::AlignedBuffer;
+use look::Seen;
 use pack::{Batch, InFlight};
 use rotate::OpenSegment;
 
@@ -130,8 +132,13 @@ pub(in crate::disk) struct Writer {
     is_clear_asked: bool,
     /// Where the look for segments that nobody needs goes on.
     next_look: u64,
-    /// When the folder was last listed, to see which segments were deleted.
-    listed_at: u64,
+    /// What was last seen of the folder.
+    seen: Seen,
+    /// The folder is not there any more, or is no shelf; and that for no file system being where its own was.
+    is_folder_gone: bool,
+    is_unmounted: bool,
+    /// The hash and the variant of the page that is being packed.
+    packing: Option<(u64, u8)>,
     /// The last ban that was asked for, while it has no place in the log.
     ban_ticket: Option<u64>,
     /// Bans have their place in the log, and are to be written with those that come right behind them.
@@ -176,7 +183,10 @@ impl Writer {
             clears_due: 0,
             is_clear_asked: false,
             next_look: 0,
-            listed_at: 0,
+            seen: Seen::default(),
+            is_folder_gone: false,
+            is_unmounted: false,
+            packing: None,
             ban_ticket: None,
             are_bans_due: false,
             are_bans_unsaved: false,
@@ -187,8 +197,17 @@ impl Writer {
 
     fn run(mut self) {
         self.open_shelf();
-        let mut tried_at = Instant::now();
+        let (mut tried_at, mut looked_at) = (Instant::now(), Instant::now());
         loop {
+            if self.is_folder_gone {
+                self.begin_anew();
+            }
+            let until_look = (looked_at + LOOK).saturating_duration_since(Instant::now());
+            if until_look.is_zero() {
+                looked_at = Instant::now();
+                self.look_around();
+                continue;
+            }
             let patience = if self.shared.health.state() == DiskState::Waiting {
                 // Counted from the last try: commands come all the time.
                 let left = (tried_at + LOCK_RETRY).saturating_duration_since(Instant::now());
@@ -197,15 +216,16 @@ impl Writer {
                     tried_at = Instant::now();
                     continue;
                 }
-                Some(left)
+                left
             } else if !self.batch.is_empty() && self.in_flight.is_none() {
-                Some(LINGER)
+                LINGER
             } else {
-                None
+                LOOK
             };
-            match self.shared.queue.next(patience) {
+            match self.shared.queue.next(patience.min(until_look)) {
                 Next::Written(written) => self.settle(written),
-                Next::Timeout => self.submit(),
+                Next::Timeout if self.in_flight.is_none() => self.submit(),
+                Next::Timeout => {}
                 Next::Command(Command::Stop(ack)) => return self.stop(ack),
                 Next::Command(command) => self.obey(command),
             }
@@ -281,6 +301,12 @@ impl Writer {
         let faults = self.faults;
         self.submit();
         self.await_write();
+        if !self.owed.is_empty() {
+            // Of pages that were replaced while they were written.
+            self.write_owed();
+            self.submit();
+            self.await_write();
+        }
         self.sync();
         let is_any_lost = std::mem::take(&mut self.is_any_lost);
         self.lock.is_some() && self.faults == faults && self.unsynced_since.is_none() && !is_any_lost
@@ -336,7 +362,7 @@ impl Writer {
         if self.lock.is_some() && self.shared.health.reads() {
             self.obey_clear_file();
             self.keep_limits();
-            self.drop_deleted();
+            self.look_around();
             self.drop_useless();
             self.keep_bans();
         }
@@ -380,6 +406,8 @@ impl Writer {
 
 /// How long a batch that is not full waits for more.
 const LINGER: Duration = Duration::from_millis(100);
+/// How often it is looked whether somebody else took something out of the folder.
+const LOOK: Duration = Duration::from_millis(500);
 /// How often a lock that another process has is tried.
 const LOCK_RETRY: Duration = Duration::from_millis(250);
 /// What was written is durable after as many seconds.

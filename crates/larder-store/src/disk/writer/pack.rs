@@ -1,6 +1,5 @@
 //! Records into batches, batches into segments, and what follows when they are written.
 
-use std::any::Any;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +15,7 @@ use crate::disk::queue::{Removal, SliceDone};
 use crate::disk::record::{HEADER_BYTES, Header, Kind, Span, aligned, encode_spans, sequence_of};
 use crate::disk::removals::Added;
 use crate::disk::segment::Segment;
-use crate::disk::shelf::{LABEL_SHARE, Page, PageBody, read_exact_at};
+use crate::disk::shelf::{Hold, LABEL_SHARE, Page, PageBody, read_exact_at};
 
 /// Records that are written at once.
 pub(super) struct Batch {
@@ -48,7 +47,7 @@ enum After {
         /// [`Writer::faults`] when its first part was packed: another number then, and a part may be missing.
         faults: u64,
         is_again: bool,
-        holds: Option<Box<dyn Any + Send>>,
+        holds: Option<Box<dyn Hold>>,
     },
     Slice {
         span: Span,
@@ -58,6 +57,13 @@ enum After {
         hash: u64,
         removal: Removal,
     },
+}
+
+/// A page that was replaced or removed while it was written.
+struct Unwanted {
+    key: Box<[u8]>,
+    hash: u64,
+    slot: Slot,
 }
 
 /// A record is not going to be written.
@@ -99,6 +105,17 @@ impl Batch {
     pub(super) fn is_empty(&self) -> bool {
         self.fill == 0
     }
+
+    /// Whether a page of this key and variant is in it.
+    fn has(&self, hash: u64, variant: u8) -> bool {
+        let is_it =
+            |after: &After| matches!(after, After::Page { hash: h, slot, .. } if (*h, slot.variant) == (hash, variant));
+        self.after.iter().any(is_it)
+    }
+}
+
+fn is_wanted(holds: &Option<Box<dyn Hold>>) -> bool {
+    holds.as_ref().is_none_or(|holds| holds.is_wanted())
 }
 
 impl Source {
@@ -135,6 +152,10 @@ impl Source {
 impl Writer {
     /// Writes a page, or counts that it is not.
     pub(super) fn store(&mut self, page: Page, now: u64) {
+        if !is_wanted(&page.holds) {
+            // Whoever replaced or removed it has seen to what is older, too.
+            return;
+        }
         if !self.may_write() {
             self.shared.counters.skipped_out.add(1);
             self.not_stored(page.key, page.variant);
@@ -203,7 +224,10 @@ impl Writer {
         let (key, variant, expires_at) = (std::mem::take(&mut page.key), page.variant, page.expires_at);
         let holds = page.holds.take();
         let hash = self.shared.hash(&key);
-        match self.pack_whole(&key, hash, page, stored_at) {
+        self.packing = Some((hash, variant));
+        let packed = self.pack_whole(&key, hash, page, stored_at);
+        self.packing = None;
+        match packed {
             Ok(Packed { segment, offset, len, .. }) => {
                 let slot = self.shared.slot(&segment, variant, offset, len);
                 let after = After::Page { key, hash, slot, segment, expires_at, faults, is_again, holds };
@@ -393,6 +417,11 @@ impl Writer {
     /// A page that was taken is not stored: an older one is out of date and goes, before anything else is done.
     fn not_stored(&mut self, key: Box<[u8]>, variant: u8) {
         self.is_any_lost = true;
+        self.remove_older(key, variant);
+    }
+
+    /// Removes what is in the index, before anything else is done.
+    fn remove_older(&mut self, key: Box<[u8]>, variant: u8) {
         let shared = &self.shared;
         if shared.index.remove(shared.hash(&key), Some(variant)) == 0 && !shared.is_unknown() {
             return;
@@ -492,12 +521,24 @@ impl Writer {
         self.shared.health.recover();
         let now = self.shared.units.now();
         self.unsynced_since.get_or_insert(now);
-        for after in in_flight.after {
-            self.finish(after);
+        let unwanted: Vec<Unwanted> = in_flight.after.into_iter().filter_map(|after| self.finish(after)).collect();
+        for page in unwanted {
+            self.remove_unwanted(page);
         }
     }
 
-    fn finish(&mut self, after: After) {
+    /// What replaced a page on its way did not find it in the index, and may not come here itself: the page goes, unless
+    /// something newer is in its place, or is about to be.
+    fn remove_unwanted(&mut self, Unwanted { key, hash, slot }: Unwanted) {
+        let is_here = |now: Slot| (now.number, now.offset) == (slot.number, slot.offset);
+        let is_newest = self.shared.index.get(hash, slot.variant).is_some_and(is_here);
+        if is_newest && self.packing != Some((hash, slot.variant)) && !self.batch.has(hash, slot.variant) {
+            self.remove_older(key, slot.variant);
+        }
+    }
+
+    /// Gives a page back that is written, and that nobody wants any more.
+    fn finish(&mut self, after: After) -> Option<Unwanted> {
         let shared = &self.shared;
         match after {
             After::Page { key, hash, slot, segment, expires_at, faults, is_again, holds } => {
@@ -507,8 +548,11 @@ impl Writer {
                         segment.set_covers();
                     }
                     if is_again { shared.counters.reinserted.add(1) } else { shared.counters.stored.add(1) }
-                } else {
+                }
+                if faults != self.faults {
                     self.not_stored(key, slot.variant);
+                } else if !is_wanted(&holds) {
+                    return Some(Unwanted { key, hash, slot });
                 }
                 drop(holds);
             }
@@ -518,6 +562,7 @@ impl Writer {
                 shared.removals.done(&removal.key, removal.ticket);
             }
         }
+        None
     }
 
     fn not_written(&mut self, in_flight: InFlight, buffer: AlignedBuffer, error: &io::Error) {

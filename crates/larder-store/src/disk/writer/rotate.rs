@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Writer;
-use super::evict::FOLDER_GONE;
 use super::pack::{Lost, is_full};
 use crate::disk::files::OpenFile;
 use crate::disk::footer::{BLOCK, Row, SegmentHeader, encode_footer, footer_start};
@@ -199,7 +198,7 @@ impl Writer {
         }
         self.faults_in_row += 1;
         if error.kind() == io::ErrorKind::NotFound {
-            self.begin_anew(FOLDER_GONE);
+            self.is_folder_gone = true;
         } else if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
             let why = "its file system is read-only; pages are read from it and not stored, until it can be written";
             shared.health.worsen(DiskState::ReadOnly, now, why);
