@@ -21,7 +21,7 @@ pub use budget::Reservation;
 pub use disk::fuzzing;
 pub use disk::{
     CLEAR_FILE, DiskBody, DiskEvent, DiskLimits, DiskOptions, DiskRoom, DiskShelf, DiskState, DiskStats, Files,
-    Finding, Found, Hold, Inspect, KeySet, Kind as RecordKind, Listed, OpenFile, Page, PageBody, PinnedBody, Ready,
-    RealFiles, RecordView, Report, Skipped, Span, Stamp, Stored, StoredBody,
+    Finding, Found, Hold, Inspect, KeySet, Kind as RecordKind, Listed, OpenFile, Owed, Page, PageBody, Payable,
+    PinnedBody, Ready, RealFiles, RecordView, Report, Skipped, Span, Stamp, Stored, StoredBody,
 };
 pub use memory::{Kept, MemoryShelf, SLOT_BYTES, Seat, ShelfLimits, ShelfStats};

@@ -14,6 +14,7 @@ use larder_store::{
     DiskBody, DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Found, Hold, Inspect, KeySet, Page, PageBody,
     Ready, Skipped, Stored, StoredBody,
 };
+use simulated::Kept;
 use tempfile::TempDir;
 
 const MB: u64 = 1 << 20;
@@ -649,6 +650,61 @@ fn a_full_queue_refuses_at_once_and_the_older_page_goes() {
     assert_eq!(shelf.store(page("key", 0, bytes(2000, 1)), 1000), Err(Skipped::QueueFull));
     assert!(shelf.find(b"key", 1000).is_empty());
     assert_eq!(shelf.stats().skipped_queue, 1);
+}
+
+fn wait_until_paid(shelf: &DiskShelf) {
+    while shelf.stats().owed_pages > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn pages_that_come_faster_than_the_disk_are_written_later_and_the_newest_fill_the_shelf() {
+    let site = Site::new(64 * MB);
+    let shelf = DiskShelf::open(DiskOptions { queue_bytes: 8 << 20, ..site.options() });
+    assert!(shelf.flush_blocking());
+    let all = bytes(2 << 20, 1);
+    let body = move |number: usize| all.slice(number * 1000..(1 << 20) + number * 1000);
+    let (mut refused, mut most) = (0, 0);
+    for number in 0..300 {
+        let body = body.clone();
+        let kept = Kept::new(move || page(&format!("key {number}"), 0, body(number)));
+        refused += u64::from(shelf.store(kept.page(), 1000).is_err());
+        most = most.max(du(site.dir.path()));
+    }
+    assert!(refused > 0, "the disk is as fast as memory");
+    while shelf.stats().owed_pages > 0 {
+        most = most.max(du(site.dir.path()));
+    }
+    assert!(most <= 64 * MB, "{most} bytes");
+    let there = |shelf: &DiskShelf| {
+        let is_there = |number: &usize| {
+            let read = read(shelf, &format!("key {number}"), 1000);
+            assert!(read.iter().all(|page| body_of(page) == &body(*number)), "{number}");
+            !read.is_empty()
+        };
+        (240..300).filter(is_there).count()
+    };
+    let count = there(&shelf);
+    assert!(count >= 58, "{count} of the newest 60");
+    shelf.stop();
+    assert_eq!(there(&site.open()), count);
+}
+
+#[test]
+fn what_is_not_there_any_more_is_not_owed_any_more() {
+    let site = Site::new(64 * MB);
+    let shelf = DiskShelf::open(DiskOptions { queue_bytes: 1000, ..site.options() });
+    let [gone, stays] = ["gone", "stays"].map(|key| Kept::new(move || page(key, 0, bytes(2000, 1))));
+    gone.is_there.store(false, Ordering::SeqCst);
+    let expired = Kept::new(|| Page { expires_at: 1000, ..page("expired", 0, bytes(2000, 1)) });
+    for kept in [&gone, &expired, &stays] {
+        assert_eq!(shelf.store(kept.page(), 1000), Err(Skipped::QueueFull));
+    }
+    wait_until_paid(&shelf);
+    assert_eq!((read(&shelf, "gone", 1000).len(), read(&shelf, "stays", 1000).len()), (0, 1));
+    let stats = shelf.stats();
+    assert_eq!((stats.stored, stats.skipped_queue, stats.owed_bytes), (1, 1, 0));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod simulated;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use larder_store::{
     DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Hold, Page, PageBody, Skipped, Stored, StoredBody,
 };
-use simulated::{EIO, ENOSPC, EROFS, Op, Process, Rule, World};
+use simulated::{EIO, ENOSPC, EROFS, Kept, Op, Process, Rule, World};
 
 struct Site {
     world: Arc<World>,
@@ -133,6 +134,48 @@ fn a_file_system_without_room_is_said_once_and_when_there_is_room_again() {
     assert!(store(&shelf, "after", "c", 30_000));
     assert_eq!(site.said(), (1, 1));
     assert_eq!(read(&shelf, "after", 30_000).as_deref(), Some("c"));
+}
+
+#[test]
+fn what_a_disk_does_not_take_is_owed_and_written_when_it_works_again() {
+    const PAGES: u64 = 20;
+    for (op, errno) in [(Op::Write, EIO), (Op::Write, EROFS), (Op::Write, ENOSPC), (Op::Create, ENOSPC)] {
+        let site = Site::new();
+        let shelf = site.open();
+        site.fail(op, SEGMENT, errno, u64::MAX);
+        let gone = Kept::new(|| page("gone", "body"));
+        for number in 0..PAGES {
+            // It is refused from where it is known that the disk does not work.
+            let _ = shelf.store(Kept::new(move || page(&number.to_string(), vec![7; 10_000])).page(), 1000);
+        }
+        let _ = shelf.store(gone.page(), 1000);
+        tick(&shelf, 1001);
+        assert_eq!((shelf.stats().owed_pages, shelf.stats().objects), (PAGES + 1, 0), "{op:?} {errno}");
+        gone.is_there.store(false, Ordering::SeqCst);
+        tick(&shelf, 1002);
+        assert_eq!(shelf.stats().objects, 0);
+        site.process.heal();
+        let mut now = 1010;
+        while shelf.stats().owed_pages > 0 {
+            now += 1;
+            tick(&shelf, now);
+        }
+        for number in 0..PAGES {
+            assert!(read(&shelf, &number.to_string(), now).is_some(), "{op:?} {errno}: {number}");
+        }
+        assert_eq!(read(&shelf, "gone", now), None);
+    }
+}
+
+#[test]
+fn what_is_lost_twice_and_for_its_own_sake_is_not_owed_for_ever() {
+    let site = Site::new();
+    let shelf = site.open();
+    // A head that no segment of this shelf has room for, by the size that it turns out to have.
+    let long = Kept::new(|| Page { head: Bytes::from(vec![1; 100_000]), ..page("long", "body") });
+    let _ = shelf.store(long.page(), 1000);
+    tick(&shelf, 1001);
+    assert_eq!((shelf.stats().owed_pages, read(&shelf, "long", 1001)), (0, None));
 }
 
 #[test]

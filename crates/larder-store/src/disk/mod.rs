@@ -14,6 +14,7 @@
 mod bans;
 mod body;
 mod bytes;
+mod debt;
 mod files;
 mod footer;
 mod found;
@@ -38,6 +39,7 @@ mod units;
 mod writer;
 
 pub use body::{DiskBody, PinnedBody, Ready};
+pub use debt::{Owed, Payable};
 pub use files::{DiskRoom, Files, Listed, OpenFile, RealFiles, Stamp};
 pub use found::{Found, Stored, StoredBody};
 pub use health::{DiskEvent, DiskState};

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use super::Page;
+use super::debt::{Debt, Debts, Due};
 use super::record::Span;
 use super::writer::Written;
 
@@ -21,6 +22,7 @@ pub(super) enum Command {
     Store {
         page: Box<Page>,
         now: u64,
+        due: Due,
     },
     Slice {
         pieces: Vec<Bytes>,
@@ -50,6 +52,7 @@ pub(super) struct Removal {
 /// What the writer does next.
 pub(super) enum Next {
     Command(Command),
+    Debt(Debt),
     Written(Written),
     Timeout,
 }
@@ -66,14 +69,24 @@ struct State {
     commands: VecDeque<(Command, usize)>,
     written: Option<Written>,
     bytes: usize,
+    debts: Debts,
     is_closed: bool,
+}
+
+impl State {
+    /// Whether a command has to wait for what is owed. The head of a body that is on the disk costs next to nothing, and
+    /// without it that body is lost.
+    fn is_behind(&self, command: &Command) -> bool {
+        let is_body = matches!(command, Command::Store { page, .. } if page.body.fresh_bytes() > 0);
+        is_body && !self.debts.is_empty()
+    }
 }
 
 impl Queue {
     /// Adds what counts for `bytes`, unless that would be more than `bytes_max`. Gives it back then.
     pub(super) fn add(&self, command: Command, bytes: usize, bytes_max: usize) -> Result<(), Command> {
         let mut state = self.state.lock();
-        if state.is_closed || bytes > 0 && state.bytes + bytes > bytes_max {
+        if state.is_closed || state.is_behind(&command) || bytes > 0 && state.bytes + bytes > bytes_max {
             return Err(command);
         }
         state.bytes += bytes;
@@ -89,12 +102,43 @@ impl Queue {
         let _ = self.add(command, 0, 0);
     }
 
+    /// Adds a page that is to be written when nothing else is. Gives back those that are not going to be.
+    pub(super) fn owe(&self, debt: Debt, bytes_max: u64) -> Vec<Debt> {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return vec![debt];
+        }
+        let over = state.debts.add(debt, bytes_max);
+        drop(state);
+        self.woken.notify_one();
+        over
+    }
+
+    /// The page that is owed for longest.
+    pub(super) fn next_debt(&self) -> Option<Debt> {
+        self.state.lock().debts.next()
+    }
+
+    /// Whether a page is owed.
+    pub(super) fn has_debts(&self) -> bool {
+        !self.state.lock().debts.is_empty()
+    }
+
+    /// Lets go of debts whose pages are not in memory any more. Nobody waits for that: what is owed meanwhile comes
+    /// behind.
+    pub(super) fn prune_debts(&self) -> Vec<Debt> {
+        let mut debts = std::mem::take(&mut self.state.lock().debts);
+        let over = debts.prune();
+        self.state.lock().debts.put_back(debts);
+        over
+    }
+
     /// Drops what waits and takes nothing more.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
         state.bytes = 0;
-        let dropped = std::mem::take(&mut state.commands);
+        let dropped = (std::mem::take(&mut state.commands), std::mem::take(&mut state.debts));
         // What is dropped may call back.
         drop(state);
         drop(dropped);
@@ -105,8 +149,8 @@ impl Queue {
         self.state.lock().bytes
     }
 
-    /// What is next, waited for as long as `patience` says.
-    pub(super) fn next(&self, patience: Duration) -> Next {
+    /// What is next, waited for as long as `patience` says. `with_debts`: what is owed too, behind everything else.
+    pub(super) fn next(&self, patience: Duration, with_debts: bool) -> Next {
         let mut state = self.state.lock();
         loop {
             if let Some(written) = state.written.take() {
@@ -115,6 +159,9 @@ impl Queue {
             if let Some((command, bytes)) = state.commands.pop_front() {
                 state.bytes -= bytes;
                 return Next::Command(command);
+            }
+            if let Some(debt) = with_debts.then(|| state.debts.next()).flatten() {
+                return Next::Debt(debt);
             }
             if self.woken.wait_for(&mut state, patience).timed_out()
                 && state.commands.is_empty()
@@ -140,5 +187,51 @@ impl Queue {
     pub(super) fn put_written(&self, written: Written) {
         self.state.lock().written = Some(written);
         self.woken.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::disk::debt::{Owed, Payable, Sums};
+    use crate::disk::shelf::PageBody;
+
+    struct Gone;
+
+    impl Owed for Gone {
+        fn page(&self) -> Payable {
+            Payable::Gone
+        }
+
+        fn is_there(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn bodies_come_behind_what_is_owed_and_nothing_else_does() {
+        let (queue, sums) = (Queue::default(), Arc::new(Sums::default()));
+        let store = |body| {
+            let page = Page {
+                key: b"key"[..].into(),
+                variant: 0,
+                head: Bytes::new(),
+                body,
+                expires_at: 2000,
+                cost_micros: 0,
+                holds: None,
+            };
+            Command::Store { page: Box::new(page), now: 1000, due: Due::new(&sums, 10) }
+        };
+        let body = || PageBody::Memory(vec![Bytes::from_static(b"body")]);
+        assert!(queue.add(store(body()), 10, 100).is_ok());
+        assert!(queue.owe(Debt { owed: Box::new(Gone), now: 1000, due: Due::new(&sums, 10) }, 100).is_empty());
+        assert!(queue.add(store(body()), 10, 100).is_err());
+        assert!(queue.add(store(PageBody::Spans(Vec::new())), 10, 100).is_ok());
+        assert!(queue.add(Command::Tick, 0, 100).is_ok());
+        drop(queue.next_debt());
+        assert!(queue.add(store(body()), 10, 100).is_ok());
     }
 }

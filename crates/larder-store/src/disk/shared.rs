@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::bans::{BANS_SHARE, Bans};
+use super::debt::{Debt, Due, Sums};
 use super::files::Files;
 use super::found::{Found, Place};
 use super::health::{DiskState, Health};
@@ -16,6 +17,7 @@ use super::queue::{Command, Queue, Removal};
 use super::readers::Readers;
 use super::removals::{Added, Removals};
 use super::segment::{Live, Segment};
+use super::shelf::Hold;
 use super::space::{DiskLimits, Space};
 use super::stats::Counters;
 use super::units::Units;
@@ -35,6 +37,7 @@ pub(super) struct Shared {
     pub(super) bans: Bans,
     pub(super) readers: Readers,
     pub(super) counters: Counters,
+    pub(super) owes: Arc<Sums>,
     /// A clear was asked for and is not done: nothing is found.
     pub(super) clears: AtomicUsize,
     /// A tick waits in the queue.
@@ -131,6 +134,15 @@ impl Shared {
         } else {
             self.remove_found(key, variant, now);
         }
+    }
+
+    /// A page is not written now: it is owed, if whoever keeps it can give it again. False when it is not.
+    pub(super) fn owe(&self, holds: &Option<Box<dyn Hold>>, bytes: u64, now: u64) -> bool {
+        let Some(owed) = holds.as_ref().and_then(|holds| holds.owe()) else { return false };
+        let debt = Debt { owed, now, due: Due::new(&self.owes, bytes) };
+        let over = self.queue.owe(debt, self.limits().bytes_max.unwrap_or(u64::MAX));
+        self.counters.skipped_queue.add(over.len() as u64);
+        true
     }
 
     /// Removes a variant of a page, if the index has it.

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::bans::Bans;
 use super::body::{DiskBody, PATIENCE};
+use super::debt::{Due, Owed};
 use super::files::{Files, RealFiles};
 use super::found::{Found, Stored};
 use super::health::{DiskEvent, DiskState, Health};
@@ -66,6 +67,11 @@ pub trait Hold: Send {
     fn is_wanted(&self) -> bool {
         true
     }
+
+    /// How the page can be had later, when it cannot be written now. `None`: it is not written then.
+    fn owe(&self) -> Option<Box<dyn Owed>> {
+        None
+    }
 }
 
 /// The body of a page to be stored.
@@ -104,7 +110,7 @@ impl PageBody {
     }
 
     /// The bytes that are to be written for it.
-    fn fresh_bytes(&self) -> u64 {
+    pub(super) fn fresh_bytes(&self) -> u64 {
         match self {
             Self::Memory(_) | Self::File { .. } => self.len(),
             Self::Disk(_) | Self::Spans(_) => 0,
@@ -167,6 +173,7 @@ impl DiskShelf {
             bans: Bans::default(),
             readers: Readers::default(),
             counters: Counters::default(),
+            owes: Arc::default(),
             clears: AtomicUsize::new(0),
             is_ticking: AtomicBool::new(false),
             slice_bytes: AtomicUsize::new(SLICE_BYTES_UNKNOWN),
@@ -239,14 +246,11 @@ impl DiskShelf {
     ///
     /// What is on the shelf under the same key and variant is found until then. If the page is not stored, now or
     /// later, the older one is removed: it is out of date. `now` is what is noted as the time when it was stored.
+    ///
+    /// What is refused for lack of time, or while the shelf is out, is owed if [`Hold::owe`] says how.
     pub fn store(&self, page: Page, now: u64) -> Result<(), Skipped> {
         let shared = self.shared();
         shared.units.tell(now);
-        if !shared.health.writes() {
-            shared.counters.skipped_out.add(1);
-            shared.not_stored(&page.key, page.variant, now);
-            return Err(Skipped::Out);
-        }
         let segment = shared.segment_bytes.load(Ordering::Relaxed);
         let labels = (page.key.len() + page.head.len()) as u64;
         if page.body.len() > self.body_bytes_max() || (segment > 0 && labels > segment / LABEL_SHARE) {
@@ -254,13 +258,25 @@ impl DiskShelf {
             shared.not_stored(&page.key, page.variant, now);
             return Err(Skipped::TooBig);
         }
-        let bytes = usize::try_from(page.body.fresh_bytes() + labels).unwrap_or(usize::MAX);
+        let bytes = page.body.fresh_bytes() + labels;
+        if !shared.health.writes() {
+            shared.not_stored(&page.key, page.variant, now);
+            if !shared.owe(&page.holds, bytes, now) {
+                shared.counters.skipped_out.add(1);
+            }
+            return Err(Skipped::Out);
+        }
         let key = shared.removals.hash(&page.key);
-        let command = Command::Store { page: Box::new(page), now };
-        if let Err(refused) = self.add(command, bytes.saturating_add(COMMAND_BYTES)) {
-            self.count_skipped();
-            if let Command::Store { page, now } = refused {
+        let due = Due::new(&shared.owes, bytes);
+        let command = Command::Store { page: Box::new(page), now, due };
+        let queued = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(COMMAND_BYTES);
+        if let Err(refused) = self.add(command, queued) {
+            if let Command::Store { page, now, due } = refused {
+                drop(due);
                 shared.not_stored(&page.key, page.variant, now);
+                if !shared.owe(&page.holds, bytes, now) {
+                    self.count_skipped();
+                }
             }
             return Err(Skipped::QueueFull);
         }
@@ -363,7 +379,8 @@ impl DiskShelf {
         outcome.recv().unwrap_or(false)
     }
 
-    /// Writes what is queued, seals the open segment and lets go of the folder. Waits for all of that.
+    /// Writes what is queued, and for a few seconds what is owed; seals the open segment and lets go of the folder. Waits
+    /// for all of that.
     pub fn stop(&self) {
         let (told, outcome) = std::sync::mpsc::channel();
         self.shared().queue.push(Command::Stop(Box::new(move |done| {
@@ -388,6 +405,8 @@ impl DiskShelf {
             index_bytes: shared.index.bytes(),
             segments: shared.live.len(),
             queued: shared.queue.bytes(),
+            owed_pages: shared.owes.pages(),
+            owed_bytes: shared.owes.bytes(),
             stored: counters.stored.get(),
             written: counters.written.get(),
             skipped_queue: counters.skipped_queue.get(),

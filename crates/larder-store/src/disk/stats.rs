@@ -23,6 +23,10 @@ pub struct DiskStats {
     pub segments: usize,
     /// Bytes that wait to be written.
     pub queued: usize,
+    /// Pages that are in memory and are still to be written, those that wait in the queue among them.
+    pub owed_pages: u64,
+    /// The bytes of these.
+    pub owed_bytes: u64,
     /// Pages written.
     pub stored: u64,
     /// Bytes written, with all overhead.

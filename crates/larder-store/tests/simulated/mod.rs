@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 
-use larder_store::{DiskRoom, Files, Listed, OpenFile};
+use larder_store::{DiskRoom, Files, Hold, Listed, OpenFile, Owed, Page, Payable};
 
 /// A number generator that gives the same numbers for the same seed.
 pub struct Random(u64);
@@ -557,3 +557,36 @@ impl OpenFile for Handle {
 }
 
 const DIR_BYTES: u64 = 4096;
+
+/// A page that can be had again as long as it is there.
+#[derive(Clone)]
+pub struct Kept {
+    page: Arc<dyn Fn() -> Page + Send + Sync>,
+    pub is_there: Arc<AtomicBool>,
+}
+
+impl Kept {
+    pub fn new(page: impl Fn() -> Page + Send + Sync + 'static) -> Self {
+        Self { page: Arc::new(page), is_there: Arc::new(AtomicBool::new(true)) }
+    }
+
+    pub fn page(&self) -> Page {
+        Page { holds: Some(Box::new(self.clone())), ..(self.page)() }
+    }
+}
+
+impl Hold for Kept {
+    fn owe(&self) -> Option<Box<dyn Owed>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl Owed for Kept {
+    fn page(&self) -> Payable {
+        if self.is_there() { Payable::Page(self.page()) } else { Payable::Gone }
+    }
+
+    fn is_there(&self) -> bool {
+        self.is_there.load(Ordering::SeqCst)
+    }
+}

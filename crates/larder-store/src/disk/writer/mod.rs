@@ -137,6 +137,8 @@ pub(in crate::disk) struct Writer {
     /// The folder is not there any more, or is no shelf; and that for no file system being where its own was.
     is_folder_gone: bool,
     is_unmounted: bool,
+    /// What is owed is being written: the last page found a segment, or nobody knows.
+    is_paying: bool,
     /// The hash and the variant of the page that is being packed.
     packing: Option<(u64, u8)>,
     /// The last ban that was asked for, while it has no place in the log.
@@ -186,6 +188,7 @@ impl Writer {
             seen: Seen::default(),
             is_folder_gone: false,
             is_unmounted: false,
+            is_paying: true,
             packing: None,
             ban_ticket: None,
             are_bans_due: false,
@@ -222,7 +225,8 @@ impl Writer {
             } else {
                 LOOK
             };
-            match self.shared.queue.next(patience.min(until_look)) {
+            match self.shared.queue.next(patience.min(until_look), self.may_pay()) {
+                Next::Debt(debt) => self.pay(debt),
                 Next::Written(written) => self.settle(written),
                 Next::Timeout if self.in_flight.is_none() => self.submit(),
                 Next::Timeout => {}
@@ -237,9 +241,9 @@ impl Writer {
         match command {
             Command::Store { .. } if self.is_to_be_cleared() => {}
             Command::Slice { done, .. } if self.is_to_be_cleared() => done(None),
-            Command::Store { page, now } => {
+            Command::Store { page, now, due } => {
                 self.write_owed();
-                self.store(*page, now);
+                self.store(*page, now, due);
             }
             Command::Slice { pieces, done } => {
                 self.write_owed();
@@ -269,6 +273,11 @@ impl Writer {
     /// Whether segments may be written now.
     fn may_write(&self) -> bool {
         self.lock.is_some() && self.shared.health.writes()
+    }
+
+    /// Whether there is a disk for what is owed, as far as is known.
+    fn may_pay(&self) -> bool {
+        self.is_paying && self.may_write() && self.full_until == 0
     }
 
     /// Writes the tombstones that are owed.
@@ -339,6 +348,7 @@ impl Writer {
     /// What is to be done each second or so.
     fn tick(&mut self) {
         let now = self.shared.units.now();
+        self.keep_debts(now);
         match self.shared.health.state() {
             DiskState::Out if have_passed(PROBE_SECONDS, self.shared.health.since(), now) => {
                 self.shared.health.set_since(now);
@@ -368,6 +378,25 @@ impl Writer {
         }
     }
 
+    /// Tries again to write what is owed, if that could not be done; else lets go of what left memory meanwhile.
+    fn keep_debts(&mut self, now: u64) {
+        if self.may_pay() || !self.shared.queue.has_debts() {
+            return;
+        }
+        let gone = self.shared.queue.prune_debts();
+        self.shared.counters.skipped_queue.add(gone.len() as u64);
+        self.is_paying = true;
+        // A page that comes while nothing is owed does the same.
+        if !self.is_full(now) {
+            self.full_until = 0;
+        }
+    }
+
+    /// Whether the disk was full a moment ago. A time further ahead was noted before the clock was set back.
+    fn is_full(&self, now: u64) -> bool {
+        self.full_until > now && self.full_until - now <= FULL_SECONDS
+    }
+
     /// Tries whether the disk takes writes again: with what is owed, or with the next page.
     fn probe_writing(&mut self) {
         self.shared.health.set(DiskState::Serving);
@@ -382,6 +411,13 @@ impl Writer {
     }
 
     fn stop(mut self, ack: Ack) {
+        let began = Instant::now();
+        while began.elapsed() < PAID_AT_STOP
+            && self.may_pay()
+            && let Some(debt) = self.shared.queue.next_debt()
+        {
+            self.pay(debt);
+        }
         self.write_owed();
         self.save_due_bans();
         let mut is_done = self.flush();
@@ -408,6 +444,10 @@ impl Writer {
 const LINGER: Duration = Duration::from_millis(100);
 /// How often it is looked whether somebody else took something out of the folder.
 const LOOK: Duration = Duration::from_millis(500);
+/// When the disk is full, nothing is tried for as long.
+const FULL_SECONDS: u64 = 10;
+/// How long what is owed is written when the shelf is stopped; the rest was in memory only.
+const PAID_AT_STOP: Duration = Duration::from_secs(3);
 /// How often a lock that another process has is tried.
 const LOCK_RETRY: Duration = Duration::from_millis(250);
 /// What was written is durable after as many seconds.

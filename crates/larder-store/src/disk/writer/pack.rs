@@ -9,6 +9,7 @@ use bytes::{Buf, Bytes};
 use super::buffer::AlignedBuffer;
 use super::{Job, Writer, Written};
 use crate::disk::body::DiskBody;
+use crate::disk::debt::{Debt, Due, Payable};
 use crate::disk::footer::{BLOCK, Row};
 use crate::disk::index::Slot;
 use crate::disk::queue::{Removal, SliceDone};
@@ -47,7 +48,11 @@ enum After {
         /// [`Writer::faults`] when its first part was packed: another number then, and a part may be missing.
         faults: u64,
         is_again: bool,
+        /// What it counts for, of one that is not here for the second time.
+        bytes: u64,
+        stored_at: u64,
         holds: Option<Box<dyn Hold>>,
+        due: Option<Due>,
     },
     Slice {
         span: Span,
@@ -151,17 +156,32 @@ impl Source {
 
 impl Writer {
     /// Writes a page, or counts that it is not.
-    pub(super) fn store(&mut self, page: Page, now: u64) {
+    pub(super) fn store(&mut self, page: Page, now: u64, due: Due) {
         if !is_wanted(&page.holds) {
             // Whoever replaced or removed it has seen to what is older, too.
             return;
         }
         if !self.may_write() {
-            self.shared.counters.skipped_out.add(1);
+            if !self.shared.owe(&page.holds, page.body.len(), now) {
+                self.shared.counters.skipped_out.add(1);
+            }
             self.not_stored(page.key, page.variant);
             return;
         }
-        self.pack_page(page, now, false);
+        self.pack_page(page, now, Some(due));
+    }
+
+    /// Writes a page that is owed, if it is still there and of use.
+    pub(super) fn pay(&mut self, debt: Debt) {
+        match debt.owed.page() {
+            Payable::Page(page) if page.expires_at <= self.shared.units.now() => {}
+            Payable::Page(page) => {
+                self.write_owed();
+                self.store(page, debt.now, debt.due);
+            }
+            Payable::Replaced => {}
+            Payable::Gone => self.shared.counters.skipped_queue.add(1),
+        }
     }
 
     pub(super) fn store_slice(&mut self, pieces: Vec<Bytes>, done: SliceDone) {
@@ -219,8 +239,9 @@ impl Writer {
         Ok(())
     }
 
-    pub(super) fn pack_page(&mut self, mut page: Page, stored_at: u64, is_again: bool) {
-        let faults = self.faults;
+    /// `due` is of a page that is not here yet; without it, it is one that left for a new segment.
+    pub(super) fn pack_page(&mut self, mut page: Page, stored_at: u64, due: Option<Due>) {
+        let (faults, bytes) = (self.faults, page.body.len());
         let (key, variant, expires_at) = (std::mem::take(&mut page.key), page.variant, page.expires_at);
         let holds = page.holds.take();
         let hash = self.shared.hash(&key);
@@ -230,12 +251,28 @@ impl Writer {
         match packed {
             Ok(Packed { segment, offset, len, .. }) => {
                 let slot = self.shared.slot(&segment, variant, offset, len);
-                let after = After::Page { key, hash, slot, segment, expires_at, faults, is_again, holds };
+                let is_again = due.is_none();
+                let after = After::Page {
+                    key,
+                    hash,
+                    slot,
+                    segment,
+                    expires_at,
+                    faults,
+                    is_again,
+                    bytes,
+                    stored_at,
+                    holds,
+                    due,
+                };
                 self.batch.after.push(after);
             }
             Err(Lost) => {
-                self.shared.counters.skipped_room.add(1);
-                drop(holds);
+                // Without a segment it is not for this page's sake, and another time will do.
+                self.is_paying = false;
+                let is_owed = self.open.is_none() && self.shared.owe(&holds, bytes, stored_at);
+                self.shared.counters.skipped_room.add(u64::from(!is_owed));
+                drop((holds, due));
                 // One that is being written may be older too.
                 self.submit();
                 self.await_write();
@@ -306,13 +343,20 @@ impl Writer {
         let mut spans = Vec::new();
         let mut left = len;
         while left > 0 {
-            let count = left.min(slice_bytes);
+            let count = left.min(self.slice_bytes_here(slice_bytes));
             let slice = Label { kind: Kind::Slice, key: &[], head: &[], ..*label };
             spans.push(self.pack(&slice, &mut source, count as usize)?.body);
             left -= count;
             self.submit_if_full();
         }
         Ok(Body::Spans(spans))
+    }
+
+    /// How long the next slice may be: what is left of a segment is used, unless that is next to nothing.
+    fn slice_bytes_here(&self, slice_bytes: u64) -> u64 {
+        let end = self.batch.at as usize + self.batch.fill;
+        let room = self.open.as_ref().map_or(0, |open| open.room(end).saturating_sub(HEADER_BYTES)) as u64;
+        if room < slice_bytes / SLICE_PARTS { slice_bytes } else { slice_bytes.min(room) }
     }
 
     /// Packs one record.
@@ -410,7 +454,7 @@ impl Writer {
     fn write_carried(&mut self) {
         for carried in std::mem::take(&mut self.carried) {
             self.carried_bytes -= carried.bytes;
-            self.pack_page(carried.page, carried.stored_at, true);
+            self.pack_page(carried.page, carried.stored_at, None);
         }
     }
 
@@ -518,6 +562,7 @@ impl Writer {
         self.shared.counters.written.add(in_flight.len as u64);
         self.faults_in_row = 0;
         self.full_until = 0;
+        self.is_paying = true;
         self.shared.health.recover();
         let now = self.shared.units.now();
         self.unsynced_since.get_or_insert(now);
@@ -541,7 +586,7 @@ impl Writer {
     fn finish(&mut self, after: After) -> Option<Unwanted> {
         let shared = &self.shared;
         match after {
-            After::Page { key, hash, slot, segment, expires_at, faults, is_again, holds } => {
+            After::Page { key, hash, slot, segment, expires_at, faults, is_again, bytes, stored_at, holds, due } => {
                 if faults == self.faults {
                     segment.lasts_until(expires_at);
                     if shared.index.put(hash, &slot).is_some() {
@@ -550,11 +595,12 @@ impl Writer {
                     if is_again { shared.counters.reinserted.add(1) } else { shared.counters.stored.add(1) }
                 }
                 if faults != self.faults {
+                    self.shared.owe(&holds, bytes, stored_at);
                     self.not_stored(key, slot.variant);
                 } else if !is_wanted(&holds) {
                     return Some(Unwanted { key, hash, slot });
                 }
-                drop(holds);
+                drop((holds, due));
             }
             After::Slice { span, done } => done(Some(span)),
             After::Tombstone { hash, removal } => {
@@ -588,7 +634,8 @@ impl Writer {
         let mut owed = Vec::new();
         for after in after {
             match after {
-                After::Page { key, slot, holds, .. } => {
+                After::Page { key, slot, holds, bytes, stored_at, .. } => {
+                    self.shared.owe(&holds, bytes, stored_at);
                     drop(holds);
                     self.not_stored(key, slot.variant);
                 }
@@ -624,6 +671,8 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// A slice is cut shorter than this part of its length for nothing.
+const SLICE_PARTS: u64 = 16;
 /// Written at once when there is as much.
 const BATCH_BYTES: usize = 1 << 20;
 /// Copied and checksummed at a time.

@@ -9,6 +9,7 @@ use super::pack::{Lost, is_full};
 use crate::disk::files::OpenFile;
 use crate::disk::footer::{BLOCK, Row, SegmentHeader, encode_footer, footer_start};
 use crate::disk::health::{DiskEvent, DiskState};
+use crate::disk::record::ALIGN;
 use crate::disk::segment::{Segment, number_of, segment_name};
 use crate::disk::space::{NoSegment, segment_bytes};
 
@@ -23,8 +24,13 @@ pub(super) struct OpenSegment {
 impl OpenSegment {
     /// Whether a record of `len` fits between `end` and the footer that will then be needed.
     pub(super) fn fits(&self, end: usize, len: usize) -> bool {
-        let records_end = (end + len).next_multiple_of(BLOCK);
-        footer_start(self.segment.bytes as usize, self.rows.len() + 1).is_some_and(|footer| records_end <= footer)
+        len <= self.room(end)
+    }
+
+    /// The longest record that fits there.
+    pub(super) fn room(&self, end: usize) -> usize {
+        let footer = footer_start(self.segment.bytes as usize, self.rows.len() + 1);
+        footer.map_or(0, |footer| footer.saturating_sub(end) / ALIGN * ALIGN)
     }
 }
 
@@ -33,9 +39,7 @@ impl Writer {
     pub(super) fn rotate(&mut self) -> Result<(), Lost> {
         self.await_write();
         let now = self.shared.units.now();
-        // One further ahead than the wait was noted before the clock was set back.
-        let is_waiting = self.full_until > now && self.full_until - now <= FULL_SECONDS;
-        if !self.may_write() || is_waiting {
+        if !self.may_write() || self.is_full(now) {
             return Err(Lost);
         }
         let Some(bytes) = self.settle_segment_bytes() else { return Err(Lost) };
@@ -192,7 +196,7 @@ impl Writer {
         self.faults += 1;
         shared.counters.write_errors.add(1);
         if is_full(error) {
-            self.full_until = now.saturating_add(FULL_SECONDS);
+            self.full_until = now.saturating_add(super::FULL_SECONDS);
             shared.health.complain(&format!("{error}; pages are not stored until there is room on its disk again"));
             return;
         }
@@ -223,8 +227,6 @@ const NO_ROOM: &str = "its file system has no room for it beyond what is to stay
 
 /// As many of the oldest may leave for a new segment without giving their bytes back.
 const EVICTIONS_IN_VAIN_MAX: usize = 2;
-/// When the disk is full, nothing is tried for as long.
-const FULL_SECONDS: u64 = 10;
 /// An inline body and a slice take at most one part in this many of a segment,
 const SLICE_SHARE: u64 = 4;
 /// and no more than this.

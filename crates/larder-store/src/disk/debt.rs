@@ -1,0 +1,177 @@
+//! What a shelf owes: pages that are in memory and not on the disk.
+//!
+//! A page that there is no time for now is not kept for the shelf: it may leave memory, or be replaced or removed, and is
+//! not written then. The others are written when nothing else is to be done, oldest first; and what comes while there are
+//! such comes behind them, so that the log has the order in which pages were stored, which is the order in which they
+//! leave.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::shelf::Page;
+
+/// A page that is to be written later.
+pub trait Owed: Send {
+    /// The page, if it is still to be written. It is kept from then on until it is.
+    fn page(&self) -> Payable;
+
+    /// Whether [`Owed::page`] would give it.
+    fn is_there(&self) -> bool;
+}
+
+/// What has become of a page that is owed.
+pub enum Payable {
+    /// It is to be written.
+    Page(Page),
+    /// Another is in its place.
+    Replaced,
+    /// It is not in memory any more.
+    Gone,
+}
+
+/// How much is owed.
+#[derive(Default)]
+pub(super) struct Sums {
+    pages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Sums {
+    pub(super) fn pages(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// The part of one page, from when it is taken until it is written, or is not going to be.
+pub(super) struct Due {
+    sums: Arc<Sums>,
+    bytes: u64,
+}
+
+impl Due {
+    pub(super) fn new(sums: &Arc<Sums>, bytes: u64) -> Self {
+        sums.pages.fetch_add(1, Ordering::Relaxed);
+        sums.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Self { sums: Arc::clone(sums), bytes }
+    }
+}
+
+impl Drop for Due {
+    fn drop(&mut self) {
+        self.sums.pages.fetch_sub(1, Ordering::Relaxed);
+        self.sums.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A page on the list, and when it was stored.
+pub(super) struct Debt {
+    pub(super) owed: Box<dyn Owed>,
+    pub(super) now: u64,
+    pub(super) due: Due,
+}
+
+/// What waits for the disk to have time, oldest first.
+#[derive(Default)]
+pub(super) struct Debts {
+    list: VecDeque<Debt>,
+    bytes: u64,
+}
+
+impl Debts {
+    /// Adds one. Gives back the oldest, as many as are too many for a disk of `bytes_max`: they would leave it before
+    /// what comes behind them is written.
+    pub(super) fn add(&mut self, debt: Debt, bytes_max: u64) -> Vec<Debt> {
+        self.bytes += debt.due.bytes;
+        self.list.push_back(debt);
+        let mut over = Vec::new();
+        while self.list.len() > DEBTS_MAX || self.bytes > bytes_max {
+            over.extend(self.next());
+        }
+        over
+    }
+
+    /// The oldest.
+    pub(super) fn next(&mut self) -> Option<Debt> {
+        let debt = self.list.pop_front()?;
+        self.bytes -= debt.due.bytes;
+        Some(debt)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Puts these, which are older, before it.
+    pub(super) fn put_back(&mut self, mut older: Self) {
+        older.list.append(&mut self.list);
+        older.bytes += self.bytes;
+        *self = older;
+    }
+
+    /// Lets go of what is not there any more. Gives what is let go of.
+    pub(super) fn prune(&mut self) -> Vec<Debt> {
+        let mut over = Vec::new();
+        for _ in 0..self.list.len() {
+            match self.next() {
+                Some(debt) if debt.owed.is_there() => {
+                    self.bytes += debt.due.bytes;
+                    self.list.push_back(debt);
+                }
+                gone => over.extend(gone),
+            }
+        }
+        over
+    }
+}
+
+/// As many pages are owed at most; then the oldest are not.
+const DEBTS_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Page(bool);
+
+    impl Owed for Page {
+        fn page(&self) -> Payable {
+            Payable::Gone
+        }
+
+        fn is_there(&self) -> bool {
+            self.0
+        }
+    }
+
+    fn debt(sums: &Arc<Sums>, now: u64, bytes: u64) -> Debt {
+        Debt { owed: Box::new(Page(now.is_multiple_of(2))), now, due: Due::new(sums, bytes) }
+    }
+
+    #[test]
+    fn the_oldest_come_first_and_go_when_they_are_too_many() {
+        let sums = Arc::new(Sums::default());
+        let mut debts = Debts::default();
+        for now in 0..10 {
+            assert!(debts.add(debt(&sums, now, 10), 100).is_empty());
+        }
+        let over = debts.add(debt(&sums, 10, 15), 100);
+        assert_eq!(over.iter().map(|debt| debt.now).collect::<Vec<_>>(), [0, 1]);
+        drop(over);
+        assert_eq!((sums.pages(), sums.bytes()), (9, 95));
+        let older = std::mem::take(&mut debts);
+        debts.add(debt(&sums, 11, 1), 100);
+        debts.put_back(older);
+        assert_eq!(debts.prune().len(), 5);
+        let left: Vec<u64> = std::iter::from_fn(|| debts.next()).map(|debt| debt.now).collect();
+        assert_eq!((left, sums.pages(), sums.bytes()), (vec![2, 4, 6, 8, 10], 0, 0));
+        for now in 0..=DEBTS_MAX as u64 {
+            let over = debts.add(debt(&sums, now, 0), 0);
+            assert_eq!(over.len(), usize::from(now == DEBTS_MAX as u64));
+        }
+    }
+}
