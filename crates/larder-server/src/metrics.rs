@@ -144,7 +144,7 @@ const ZONE: [Metric<ZoneStats>; 11] = [
     }),
 ];
 
-const DISK: [Metric<DiskStats>; 15] = [
+const DISK: [Metric<DiskStats>; 17] = [
     gauge("larder_disk_state", "1 for what the disk of a zone does.", |disk: &DiskStats| vec![(state(disk.state), 1)])
         .by("state"),
     gauge("larder_disk_bytes", "Bytes that the folder takes.", |disk| vec![("", disk.bytes)]),
@@ -155,6 +155,10 @@ const DISK: [Metric<DiskStats>; 15] = [
     gauge("larder_disk_index_bytes", "Memory of the index.", |disk| vec![("", disk.index_bytes)]),
     gauge("larder_disk_segments", "Segment files.", |disk| vec![("", disk.segments as u64)]),
     gauge("larder_disk_queued_bytes", "Bytes that wait to be written.", |disk| vec![("", disk.queued as u64)]),
+    gauge("larder_disk_owed_pages", "Pages in memory that are still to be written.", |disk| {
+        vec![("", disk.owed_pages)]
+    }),
+    gauge("larder_disk_owed_bytes", "Bytes of these.", |disk| vec![("", disk.owed_bytes)]),
     counter("larder_disk_written_bytes_total", "Bytes written.", |disk| vec![("", disk.written)]),
     counter(
         "larder_disk_pages_stored_total",

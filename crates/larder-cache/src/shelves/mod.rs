@@ -8,11 +8,14 @@
 pub(crate) mod head;
 mod load;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use larder_http::Time;
-use larder_store::{Body, DiskBody, DiskShelf, DiskState, Found, Hold, Offload, Page, PageBody, Stored, StoredBody};
+use larder_store::{
+    Body, DiskBody, DiskShelf, DiskState, Found, Hold, Offload, Owed, Page, PageBody, Payable, Reservation, Stored,
+    StoredBody,
+};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::entry::Entry;
@@ -247,6 +250,7 @@ pub(crate) fn together(all: Vec<Stored>) -> Vec<Copies> {
 }
 
 /// What is to be written of an object.
+#[derive(Clone)]
 struct Record {
     entry: Arc<Entry>,
     object: Arc<Object>,
@@ -256,28 +260,30 @@ struct Record {
 
 impl Record {
     fn store_on(&self, shelf: &DiskShelf) {
+        // One that is not taken takes the older one with it, and is counted there.
+        let _ = self.page(self.object.body.on(shelf)).map(|page| shelf.store(page, self.now.secs()));
+        // What replaced or purged it may have told the shelf before this did.
+        if !self.is_current() {
+            shelf.remove(self.entry.key_bytes(), Some(self.object.vary.fingerprint()), self.now.secs());
+        }
+    }
+
+    /// The page, with its body from memory, or as it is `on_disk`.
+    fn page(&self, on_disk: Option<DiskBody>) -> Option<Page> {
         let object = &self.object;
-        let variant = object.vary.fingerprint();
         let body = match object.body.whole() {
             Some(whole) => Some(whole.for_disk()),
-            None => object.body.on(shelf).map(PageBody::Disk),
+            None => on_disk.clone().map(PageBody::Disk),
         };
-        let key = self.entry.key_bytes();
-        let page = body.map(|body| Page {
-            key: key.into(),
-            variant,
+        body.map(|body| Page {
+            key: self.entry.key_bytes().into(),
+            variant: object.vary.fingerprint(),
             head: Bytes::from(head::encode(object)),
             body,
             expires_at: self.useless_at.secs(),
             cost_micros: object.cost_micros,
-            holds: Some(Box::new(InQueue::new(&self.entry, object))),
-        });
-        // One that is not taken takes the older one with it, and is counted there.
-        let _ = page.map(|page| shelf.store(page, self.now.secs()));
-        // What replaced or purged it may have told the shelf before this did.
-        if !self.is_current() {
-            shelf.remove(key, Some(variant), self.now.secs());
-        }
+            holds: Some(Box::new(InQueue::new(self.clone(), on_disk))),
+        })
     }
 
     fn is_current(&self) -> bool {
@@ -299,31 +305,86 @@ impl Record {
 /// A page that waits to be written. Its memory counts until then; and its entry stays, as the disk would still give
 /// the page that was there before.
 struct InQueue {
-    entry: Arc<Entry>,
-    object: Arc<Object>,
+    record: Record,
+    on_disk: Option<DiskBody>,
 }
 
 impl InQueue {
-    fn new(entry: &Arc<Entry>, object: &Arc<Object>) -> Self {
-        entry.add_permit();
-        Self { entry: Arc::clone(entry), object: Arc::clone(object) }
+    fn new(record: Record, on_disk: Option<DiskBody>) -> Self {
+        record.entry.add_permit();
+        Self { record, on_disk }
     }
 }
 
 impl Hold for InQueue {
     /// Also when its zone is over, as for a page that is on disk.
     fn is_wanted(&self) -> bool {
-        let zone = self.object.hold.home().and_then(|home| home.zone.upgrade());
-        let is_of_now = zone.is_none_or(|zone| zone.era() == self.entry.era());
-        is_of_now && !self.entry.is_gone() && self.entry.has(&self.object)
+        let Record { entry, object, .. } = &self.record;
+        let is_of_now = self.record.zone().is_none_or(|zone| zone.era() == entry.era());
+        is_of_now && !entry.is_gone() && entry.has(object)
+    }
+
+    fn owe(&self) -> Option<Box<dyn Owed>> {
+        let Record { entry, object, useless_at, now } = &self.record;
+        let room = self.record.zone()?.reserve(OWED_BYTES)?;
+        Some(Box::new(OwedPage {
+            entry: Arc::downgrade(entry),
+            object: Arc::downgrade(object),
+            useless_at: *useless_at,
+            now: *now,
+            on_disk: self.on_disk.clone(),
+            _room: room,
+        }))
     }
 }
 
 impl Drop for InQueue {
     fn drop(&mut self) {
-        self.entry.remove_permit();
+        self.record.entry.remove_permit();
     }
 }
+
+/// A page that is to be written later, if it is still in memory then.
+struct OwedPage {
+    entry: Weak<Entry>,
+    object: Weak<Object>,
+    useless_at: Time,
+    now: Time,
+    on_disk: Option<DiskBody>,
+    /// For itself, and for what is left of entry and object when they are gone.
+    _room: Reservation,
+}
+
+impl OwedPage {
+    fn record(&self) -> Result<Record, Payable> {
+        let entry = self.entry.upgrade().filter(|entry| !entry.is_gone()).ok_or(Payable::Gone)?;
+        let object = self.object.upgrade().ok_or(Payable::Replaced)?;
+        let record = Record { entry, object, useless_at: self.useless_at, now: self.now };
+        let is_of_now = record.zone().is_some_and(|zone| zone.era() == record.entry.era());
+        match (is_of_now, record.entry.has(&record.object)) {
+            (true, true) => Ok(record),
+            (true, false) => Err(Payable::Replaced),
+            (false, _) => Err(Payable::Gone),
+        }
+    }
+}
+
+impl Owed for OwedPage {
+    fn page(&self) -> Payable {
+        match self.record() {
+            Ok(record) => record.page(self.on_disk.clone()).map_or(Payable::Gone, Payable::Page),
+            Err(why) => why,
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        self.record().is_ok()
+    }
+}
+
+/// What a page that is owed takes beside itself: its place on the list, and two allocations that live as long as somebody
+/// points to them.
+const OWED_BYTES: usize = 256 + size_of::<Entry>() + size_of::<Object>();
 
 /// Weighted rendezvous hashing: the highest score wins (Thaler and Ravishankar 1998; weights by `-w / ln h`).
 fn score(seed: u64, weight: u64, key: &[u8]) -> f64 {

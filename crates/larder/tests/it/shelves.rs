@@ -316,6 +316,40 @@ fn max_size_is_kept_to_the_byte_while_pages_come_and_go() {
     site.get_until("/199", "the page", |response| cached(response) == "HIT");
 }
 
+#[test]
+fn what_came_faster_than_the_disk_is_on_it_when_nothing_is_owed() {
+    const SIZE: usize = 64 << 20;
+    let origin = Origin::start().unwrap();
+    let metrics = "location = /metrics { larder_metrics; }\n        location / {";
+    let mut site = setup(&origin, "", "larder_memory 400m;").start(&SITE.replace("location / {", metrics));
+    let pages = site.setup().path("pages");
+    let within_limit = |at: usize| assert!(used_bytes(&pages) <= SIZE as u64, "after {at} pages");
+    let body = |number: usize| -> Vec<u8> {
+        (0..1 << 20).map(|at: usize| (at / 4096 * 31 + at % 251 + number * 7) as u8).collect()
+    };
+    for number in 0..300 {
+        let path = format!("/{number}");
+        origin.answer(path.as_str(), Answer::ok(body(number)));
+        assert!(site.get(&path).status == 200);
+        within_limit(number);
+    }
+    eventually("all to be written", || {
+        within_limit(300);
+        text(&site.get("/metrics"))
+            .lines()
+            .any(|line| line.starts_with("larder_disk_owed_pages{") && line.ends_with(" 0"))
+    });
+    site = site.crash();
+    eventually("the shelf to be open", || site.count_in_log("is open with") == 2);
+    let hits = (240..300).filter(|&number| {
+        let page = site.get(&format!("/{number}"));
+        assert!(page.body == body(number), "{number}");
+        cached(&page) == "HIT"
+    });
+    let hits = hits.count();
+    assert!(hits >= 58, "{hits} of the newest 60");
+}
+
 /// The bytes of blocks that a folder takes, as `du` counts.
 fn used_bytes(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
