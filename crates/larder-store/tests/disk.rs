@@ -885,6 +885,20 @@ fn a_segment_that_was_cut_is_said_and_read_as_far_as_it_goes() {
     assert_eq!(read(&shelf, "a", 1000).len(), 1, "the shelf goes by the same");
 }
 
+#[test]
+fn a_shelf_that_was_too_small_for_a_segment_stores_when_its_limit_is_raised() {
+    let site = Site::new(100_000);
+    let shelf = site.open();
+    let store = |key: &str| {
+        shelf.store(page(key, 0, "body"), 1000).expect("there is room in the queue");
+        shelf.flush_blocking();
+        read(&shelf, key, 1000).len()
+    };
+    assert_eq!(store("a"), 0);
+    shelf.adjust(DiskLimits { bytes_max: Some(64 * MB), ..site.limits });
+    assert_eq!(store("b"), 1);
+}
+
 /// Says what the write path costs: `cargo test --release -p larder-store --test disk -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]

@@ -285,7 +285,12 @@ impl Writer {
     /// Packs the record of a page, behind the slices of its body if that is long.
     fn pack_whole(&mut self, key: &[u8], hash: u64, page: Page, stored_at: u64) -> Result<Packed, Lost> {
         let faults = self.faults;
-        let label_max = self.shared.segment_bytes.load(Ordering::Relaxed) / LABEL_SHARE;
+        let segment_bytes = match self.shared.segment_bytes.load(Ordering::Relaxed) {
+            // The limit was too small for one, and may have been raised.
+            0 => self.settle_segment_bytes().ok_or(Lost)?,
+            bytes => bytes,
+        };
+        let label_max = segment_bytes / LABEL_SHARE;
         if (key.len() + page.head.len()) as u64 > label_max {
             return Err(Lost);
         }
