@@ -899,6 +899,26 @@ fn a_shelf_that_was_too_small_for_a_segment_stores_when_its_limit_is_raised() {
     assert_eq!(store("b"), 1);
 }
 
+#[test]
+fn a_page_of_which_a_part_was_evicted_is_a_miss_and_no_damage() {
+    let site = Site::new(2 * MB);
+    let shelf = site.open();
+    let mut partial = 0;
+    for number in 0..20 {
+        shelf.store(page(&format!("{number}"), 0, bytes(300_000, 1)), 1000).expect("there is room");
+        assert!(shelf.flush_blocking());
+        let is_there = |number: &u32| !read(&shelf, &number.to_string(), 1000).is_empty();
+        let there = (0..=number).filter(is_there).count() as u64;
+        let inspect = Inspect::open(site.dir.path()).expect("it is a shelf");
+        let report = inspect.verify(|finding| panic!("{finding:?}")).expect("it can be read");
+        assert_eq!((report.live, report.findings), (there, 0));
+        let mut heads = 0;
+        inspect.records(|view| heads += u64::from(!view.key.is_empty())).expect("it can be read");
+        partial += heads - there;
+    }
+    assert!(partial > 0, "pages left as a whole");
+}
+
 /// Says what the write path costs: `cargo test --release -p larder-store --test disk -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
