@@ -72,8 +72,22 @@ pub fn is_meant(key: &[u8], wanted: &str) -> bool {
     if names.contains('/') {
         return false;
     }
-    // Most keys have the host as it is, or the name of the origins in its place.
-    host.is_none_or(|host| !names.contains('.') || names.contains(host))
+    // Most keys have the host as it is (`$http_host`), or in small letters and without the port (`$host`), or the name of
+    // the origins in its place.
+    host.is_none_or(|host| !names.contains('.') || names.contains(host) || has_name(names, host))
+}
+
+/// Whether the name of a host is in there, of one with a port: in small letters, and not with another port.
+fn has_name(names: &str, host: &str) -> bool {
+    let name = without_port(host).to_ascii_lowercase();
+    names.match_indices(&name).any(|(at, _)| !names[at + name.len()..].starts_with(':'))
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
 }
 
 /// Text that does no harm to a terminal.
@@ -110,6 +124,12 @@ mod tests {
             ("/a", "/a", true),
             ("/x/a", "/a", false),
             ("httpsGETexample.org/", "https://example.org", true),
+            ("http://127.0.0.1/a", "http://127.0.0.1:8080/a", true),
+            ("http://127.0.0.1:8080/a", "http://127.0.0.1:8080/a", true),
+            ("http://127.0.0.1:8081/a", "http://127.0.0.1:8080/a", false),
+            ("http://127.0.0.1/a", "http://127.0.0.2:8080/a", false),
+            ("httpsGETexample.org/a", "https://Example.ORG:8443/a", true),
+            ("http://[::1]/a", "http://[::1]:8080/a", true),
             ("any key", "any key", true),
             ("any key", "key", false),
         ] {
