@@ -3,7 +3,7 @@
 
 use larder_cache::Object;
 use larder_conf::model::Expires;
-use larder_http::Known;
+use larder_http::{Known, Time};
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
@@ -206,13 +206,7 @@ fn describe_cache_status(status: CacheStatus, object: Option<&Object>, ex: &Exch
     }
     if let Some(object) = object {
         out.extend_from_slice(b"; ttl=");
-        let now = cx.now();
-        if object.is_fresh(now) {
-            append_decimal(object.fresh_until.since(now).as_secs(), out);
-        } else {
-            out.push(b'-');
-            append_decimal(object.staleness(now).as_secs(), out);
-        }
+        append_ttl(object.fresh_until, cx.now(), out);
     } else if let Some(status) = ex.origin_status {
         out.extend_from_slice(b"; fwd-status=");
         append_decimal(u64::from(status), out);
@@ -226,9 +220,30 @@ fn describe_cache_status(status: CacheStatus, object: Option<&Object>, ex: &Exch
     out.push(b'"');
 }
 
+/// The whole seconds that are left, less than 0 of what has been stale for so long.
+fn append_ttl(fresh_until: Time, now: Time, out: &mut Vec<u8>) {
+    let stale = now.since(fresh_until).as_secs();
+    if stale > 0 {
+        out.push(b'-');
+    }
+    append_decimal(stale.max(fresh_until.since(now).as_secs()), out);
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn a_page_that_has_just_become_stale_is_fresh_for_no_time() {
+        let now = Time::from_secs(10).plus(Duration::from_millis(500));
+        for (fresh_until, ttl) in [(72, "61"), (11, "0"), (10, "0"), (9, "-1"), (0, "-10")] {
+            let mut out = Vec::new();
+            append_ttl(Time::from_secs(fresh_until), now, &mut out);
+            assert_eq!(out, ttl.as_bytes(), "{fresh_until}");
+        }
+    }
 
     #[test]
     fn expires_comes_with_its_cache_control() {
