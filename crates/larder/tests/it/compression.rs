@@ -76,6 +76,23 @@ fn page_of(response: &Response) -> String {
 }
 
 #[test]
+fn every_hit_says_how_long_it_is_fresh_in_whatever_form_it_goes_out() {
+    let (site, _origin) = compressing("larder_cache_status on;");
+    get(&site, "/stored/p", "");
+    site.get_until("/stored/p", "the page", |response| cached(response) == "HIT");
+    for fields in [
+        "Accept-Encoding: gzip\r\n",
+        "Accept-Encoding: gzip\r\n",
+        "",
+        "Range: bytes=0-9\r\n",
+        "If-None-Match: \"v1\"\r\n",
+    ] {
+        let status = ask(&site, "/stored/p", fields).field("Cache-Status").map(str::to_owned);
+        assert!(status.iter().any(|status| status.starts_with("larder; hit; ttl=3")), "{fields}: {status:?}");
+    }
+}
+
+#[test]
 fn what_is_compressed_is_what_nginx_compresses() {
     let (site, _origin) = compressing("gzip_disable Robot;");
     for (target, fields, wanted) in [
