@@ -20,8 +20,8 @@ pub use budget::Reservation;
 #[doc(hidden)]
 pub use disk::fuzzing;
 pub use disk::{
-    CLEAR_FILE, DiskBody, DiskEvent, DiskLimits, DiskOptions, DiskRoom, DiskShelf, DiskState, DiskStats, Files,
-    Finding, Found, Hold, Inspect, KeySet, Kind as RecordKind, Listed, OpenFile, Owed, Page, PageBody, Payable,
+    CLEAR_FILE, DebtNote, DiskBody, DiskEvent, DiskLimits, DiskOptions, DiskRoom, DiskShelf, DiskState, DiskStats,
+    Files, Finding, Found, Hold, Inspect, KeySet, Kind as RecordKind, Listed, OpenFile, Owed, Page, PageBody, Payable,
     PinnedBody, Ready, RealFiles, RecordView, Report, Skipped, Span, Stamp, Stored, StoredBody,
 };
 pub use memory::{Kept, MemoryShelf, SLOT_BYTES, Seat, ShelfLimits, ShelfStats};

@@ -708,6 +708,41 @@ fn what_is_not_there_any_more_is_not_owed_any_more() {
 }
 
 #[test]
+fn who_looks_from_outside_is_told_how_much_is_owed_while_somebody_owes_it() {
+    let site = Site::new(100_000);
+    let shelf = site.open();
+    let kept = Kept::new(|| page("a", 0, bytes(2000, 1)));
+    let debt = || Inspect::open(site.dir.path()).expect("it is a shelf").debt().expect("it can be read");
+    let tick = |now| {
+        shelf.tick(now);
+        shelf.flush_blocking();
+    };
+    // No segment fits in there.
+    shelf.store(kept.page(), 1000).expect("there is room in the queue");
+    tick(1001);
+    assert_eq!(debt().map(|note| note.pages), Some(1));
+    assert!(debt().is_some_and(|note| (2000..2100).contains(&note.bytes)));
+    let note = std::fs::read(site.dir.path().join("larder.debt")).expect("it is there");
+    shelf.adjust(DiskLimits { bytes_max: Some(64 * MB), ..site.limits });
+    let mut now = 1001;
+    while shelf.stats().owed_pages > 0 {
+        now += 1;
+        tick(now);
+    }
+    tick(now + 1);
+    assert_eq!((debt(), site.dir.path().join("larder.debt").exists()), (None, false));
+    assert_eq!(read(&shelf, "a", now).len(), 1);
+    shelf.stop();
+    // One that a process left that was killed.
+    std::fs::write(site.dir.path().join("larder.debt"), note).expect("it can be written");
+    assert_eq!(debt(), None);
+    let shelf = site.open();
+    shelf.tick(now + 2);
+    assert!(shelf.flush_blocking());
+    assert_eq!(debt(), None);
+}
+
+#[test]
 fn what_a_page_holds_is_dropped_when_it_is_written() {
     struct Told(std::sync::mpsc::Sender<()>);
     impl Hold for Told {}
@@ -886,20 +921,6 @@ fn a_segment_that_was_cut_is_said_and_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_shelf_that_was_too_small_for_a_segment_stores_when_its_limit_is_raised() {
-    let site = Site::new(100_000);
-    let shelf = site.open();
-    let store = |key: &str| {
-        shelf.store(page(key, 0, "body"), 1000).expect("there is room in the queue");
-        shelf.flush_blocking();
-        read(&shelf, key, 1000).len()
-    };
-    assert_eq!(store("a"), 0);
-    shelf.adjust(DiskLimits { bytes_max: Some(64 * MB), ..site.limits });
-    assert_eq!(store("b"), 1);
-}
-
-#[test]
 fn a_page_of_which_a_part_was_evicted_is_a_miss_and_no_damage() {
     let site = Site::new(2 * MB);
     let shelf = site.open();
@@ -917,6 +938,20 @@ fn a_page_of_which_a_part_was_evicted_is_a_miss_and_no_damage() {
         partial += heads - there;
     }
     assert!(partial > 0, "pages left as a whole");
+}
+
+#[test]
+fn a_shelf_that_was_too_small_for_a_segment_stores_when_its_limit_is_raised() {
+    let site = Site::new(100_000);
+    let shelf = site.open();
+    let store = |key: &str| {
+        shelf.store(page(key, 0, "body"), 1000).expect("there is room in the queue");
+        shelf.flush_blocking();
+        read(&shelf, key, 1000).len()
+    };
+    assert_eq!(store("a"), 0);
+    shelf.adjust(DiskLimits { bytes_max: Some(64 * MB), ..site.limits });
+    assert_eq!(store("b"), 1);
 }
 
 /// Says what the write path costs: `cargo test --release -p larder-store --test disk -- --ignored --nocapture`.

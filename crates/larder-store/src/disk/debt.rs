@@ -30,6 +30,28 @@ pub enum Payable {
     Gone,
 }
 
+/// How much a shelf owes, as it notes it in its folder for who looks from outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DebtNote {
+    /// Pages that are in memory and still to be written.
+    pub pages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl DebtNote {
+    /// As many bytes whatever the numbers are.
+    pub(super) fn encode(self) -> String {
+        format!("{:>20} {:>20}\n", self.pages, self.bytes)
+    }
+
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace().map(str::parse);
+        let note = Self { pages: numbers.next()?.ok()?, bytes: numbers.next()?.ok()? };
+        numbers.next().is_none().then_some(note)
+    }
+}
+
 /// How much is owed.
 #[derive(Default)]
 pub(super) struct Sums {
@@ -38,6 +60,10 @@ pub(super) struct Sums {
 }
 
 impl Sums {
+    pub(super) fn note(&self) -> DebtNote {
+        DebtNote { pages: self.pages(), bytes: self.bytes() }
+    }
+
     pub(super) fn pages(&self) -> u64 {
         self.pages.load(Ordering::Relaxed)
     }
@@ -150,6 +176,16 @@ mod tests {
 
     fn debt(sums: &Arc<Sums>, now: u64, bytes: u64) -> Debt {
         Debt { owed: Box::new(Page(now.is_multiple_of(2))), now, due: Due::new(sums, bytes) }
+    }
+
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        for note in [DebtNote { pages: 1, bytes: 0 }, DebtNote { pages: u64::MAX, bytes: u64::MAX }] {
+            assert_eq!((note.encode().len(), DebtNote::parse(note.encode().as_bytes())), (42, Some(note)));
+        }
+        for text in ["", "1", "1 2 3", "one 2", "-1 2"] {
+            assert_eq!(DebtNote::parse(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

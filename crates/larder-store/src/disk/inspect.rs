@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::bans::{BANS_FILE, Bans};
+use super::debt::DebtNote;
 use super::files::{Files, OpenFile, RealFiles};
 use super::footer::{BLOCK, Row, SegmentHeader};
 use super::record::{HEADER_BYTES, Header, Kind, Span, is_whole, parse_spans, sequence_of};
 use super::segment::{segment_name, sequence_in};
 use super::space::SEGMENT_MAX;
 use super::superblock::Superblock;
-use super::writer::{SHELF_FILE, read_rows, scan};
+use super::writer::{DEBT_FILE, SHELF_FILE, read_rows, scan};
 
 /// The folder of a shelf.
 pub struct Inspect {
@@ -116,6 +117,14 @@ impl Inspect {
     /// Whether a process has the shelf.
     pub fn is_in_use(&self) -> io::Result<bool> {
         Ok(RealFiles.lock(&self.dir.join(SHELF_FILE), false)?.is_none())
+    }
+
+    /// How much the process that has the shelf still has to write, as it noted a moment ago; `None`: nothing to speak of.
+    pub fn debt(&self) -> io::Result<Option<DebtNote>> {
+        let Ok(file) = RealFiles.open(&self.dir.join(DEBT_FILE)) else { return Ok(None) };
+        // One that is over owes nothing.
+        let note = DebtNote::parse(&start_of(&*file)?).filter(|note| note.pages > 0);
+        Ok(note.filter(|_| self.is_in_use().unwrap_or(true)))
     }
 
     /// Shows every record whose header, key and head are whole, newest first.

@@ -39,7 +39,7 @@ mod units;
 mod writer;
 
 pub use body::{DiskBody, PinnedBody, Ready};
-pub use debt::{Owed, Payable};
+pub use debt::{DebtNote, Owed, Payable};
 pub use files::{DiskRoom, Files, Listed, OpenFile, RealFiles, Stamp};
 pub use found::{Found, Stored, StoredBody};
 pub use health::{DiskEvent, DiskState};

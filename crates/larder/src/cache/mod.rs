@@ -1,6 +1,7 @@
 //! `larder cache`: what is on disk, whether larder runs or not.
 //!
-//! It reads the folders as they are. A page that larder has in memory, and not on disk yet, is not seen.
+//! It reads the folders as they are. A page that larder has in memory, and not on disk yet, is not seen; how many there
+//! are it is told.
 
 mod page;
 
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use larder_conf::model::{CachePath, Config};
-use larder_store::{CLEAR_FILE, Inspect};
+use larder_store::{CLEAR_FILE, DebtNote, Inspect};
 
 use crate::cli::{Cache, CacheDeed};
 use crate::configuration::{Configuration, Surroundings};
@@ -127,7 +128,8 @@ fn list(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
     let mut pages = 0_u64;
     let mut bytes = 0_u64;
     let mut written = Ok(());
-    open(folder)?.records(|record| {
+    let inspect = open(folder)?;
+    inspect.records(|record| {
         if !record.live || written.is_err() {
             return;
         }
@@ -137,14 +139,28 @@ fn list(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
     })?;
     written?;
     writeln!(out, "{}: {pages} pages, {bytes} bytes", folder.display())?;
+    say_debt(&inspect, out)?;
     Ok(true)
+}
+
+/// What the larder that runs has in memory and still has to write.
+fn say_debt(inspect: &Inspect, out: &mut impl Write) -> Result<(), CacheError> {
+    if let Some(DebtNote { pages, bytes }) = inspect.debt()? {
+        writeln!(
+            out,
+            "{}: {pages} pages, {bytes} bytes are in memory and still to be written",
+            inspect.dir().display()
+        )?;
+    }
+    Ok(())
 }
 
 /// All about each page that `wanted` may mean; false when there is none.
 fn stat(folder: &Path, wanted: &str, out: &mut impl Write) -> Result<bool, CacheError> {
     let mut found = false;
     let mut written = Ok(());
-    open(folder)?.records(|record| {
+    let inspect = open(folder)?;
+    inspect.records(|record| {
         if !record.live || written.is_err() || !page::is_meant(record.key, wanted) {
             return;
         }
@@ -155,6 +171,7 @@ fn stat(folder: &Path, wanted: &str, out: &mut impl Write) -> Result<bool, Cache
     if !found {
         writeln!(out, "{}: no page of \"{wanted}\"", folder.display())?;
     }
+    say_debt(&inspect, out)?;
     Ok(found)
 }
 

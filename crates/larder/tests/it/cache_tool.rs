@@ -103,6 +103,25 @@ fn pages_are_listed_and_described_while_larder_runs_and_after() {
 }
 
 #[test]
+fn what_is_in_memory_and_not_yet_on_disk_is_counted() {
+    let origin = Origin::start().unwrap();
+    // No segment fits in there.
+    let small = SITE.replacen("max_size=64m", "max_size=200k", 1);
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(&small);
+    origin.answer("/page/1", Answer::ok("page 1"));
+    site.get("/page/1");
+    let stat = || cache(site.setup(), &["stat", "/page/1", "pages"]);
+    eventually("the page to be owed", || stat().out.contains(": 1 pages, "));
+    let said = stat();
+    assert!(said.code == Some(1) && said.out.contains("are in memory and still to be written"), "{}", said.out);
+    site.change_to(SITE);
+    eventually("the page to be written", || {
+        let said = stat();
+        said.code == Some(0) && !said.out.contains("still to be written")
+    });
+}
+
+#[test]
 fn a_zone_that_has_no_folder_is_said() {
     let origin = Origin::start().unwrap();
     let setup = site(&origin).stop();

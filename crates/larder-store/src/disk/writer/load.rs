@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Writer;
+use super::note::DEBT_FILE;
 use super::scan::{read_rows, scan};
 use crate::disk::bans::{BANS_FILE, BANS_FILE_NEW};
 use crate::disk::files::{Files, OpenFile};
@@ -28,7 +29,7 @@ pub(super) const OWED_FILE: &str = "larder.removals-lost";
 
 /// Whether a name in the folder is of a shelf.
 fn is_ours(name: &str) -> bool {
-    matches!(name, SHELF_FILE | SHELF_FILE_NEW | CLEAR_FILE | OWED_FILE | BANS_FILE | BANS_FILE_NEW)
+    matches!(name, SHELF_FILE | SHELF_FILE_NEW | CLEAR_FILE | OWED_FILE | BANS_FILE | BANS_FILE_NEW | DEBT_FILE)
         || sequence_in(name).is_some()
 }
 
@@ -204,6 +205,10 @@ impl Writer {
                 Some(name) => {
                     folder.is_to_clear |= name == CLEAR_FILE;
                     folder.has_owed |= name == OWED_FILE;
+                    if name == DEBT_FILE {
+                        // Of a process that was killed.
+                        self.noted.get_or_insert_default();
+                    }
                     folder.segments.extend(sequence_in(name));
                 }
                 None => {

@@ -15,6 +15,7 @@ mod clear;
 mod evict;
 mod load;
 mod look;
+mod note;
 mod pack;
 mod rotate;
 mod scan;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use crate::background;
 
+use super::debt::DebtNote;
 use super::files::OpenFile;
 use super::health::DiskState;
 use super::queue::{Ack, Command, Next, Removal};
@@ -41,6 +43,7 @@ use rotate::OpenSegment;
 
 pub use load::CLEAR_FILE;
 pub(super) use load::SHELF_FILE;
+pub(super) use note::DEBT_FILE;
 pub(super) use scan::{read_rows, scan};
 
 /// Starts the threads of a shelf, which opens itself on them.
@@ -139,6 +142,8 @@ pub(in crate::disk) struct Writer {
     is_unmounted: bool,
     /// What is owed is being written: the last page found a segment, or nobody knows.
     is_paying: bool,
+    /// What the folder says of that.
+    noted: Option<DebtNote>,
     /// The hash and the variant of the page that is being packed.
     packing: Option<(u64, u8)>,
     /// The last ban that was asked for, while it has no place in the log.
@@ -189,6 +194,7 @@ impl Writer {
             is_folder_gone: false,
             is_unmounted: false,
             is_paying: true,
+            noted: None,
             packing: None,
             ban_ticket: None,
             are_bans_due: false,
@@ -375,6 +381,7 @@ impl Writer {
             self.look_around();
             self.drop_useless();
             self.keep_bans();
+            self.note_debt();
         }
     }
 
@@ -425,6 +432,7 @@ impl Writer {
         is_done &= self.unsynced_since.is_none();
         self.await_write();
         if self.lock.is_some() {
+            self.take_note_away();
             // What was evicted does not come back after a stop, whatever becomes of the machine.
             is_done &= self.sync_unlinks().is_ok();
         }
