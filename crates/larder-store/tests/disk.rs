@@ -1,8 +1,8 @@
 //! What a disk shelf does, on the file system of this machine.
 
+mod real;
 mod simulated;
 
-use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -14,90 +14,8 @@ use larder_store::{
     DiskBody, DiskEvent, DiskLimits, DiskOptions, DiskShelf, DiskState, Found, Hold, Inspect, KeySet, Page, PageBody,
     Ready, Skipped, Stored, StoredBody,
 };
-use simulated::Kept;
+use real::{MB, Site, body_of, bytes, du, page, read, wait};
 use tempfile::TempDir;
-
-const MB: u64 = 1 << 20;
-
-struct Site {
-    dir: TempDir,
-    events: Arc<Mutex<Vec<DiskEvent>>>,
-    limits: DiskLimits,
-}
-
-impl Site {
-    fn new(bytes_max: u64) -> Self {
-        let limits = DiskLimits { bytes_max: Some(bytes_max), free_min: 0, inactive: Duration::from_secs(1600) };
-        Self { dir: TempDir::new().expect("a folder"), events: Arc::default(), limits }
-    }
-
-    fn options(&self) -> DiskOptions {
-        let events = Arc::clone(&self.events);
-        DiskOptions {
-            dir: self.dir.path().into(),
-            limits: self.limits,
-            queue_bytes: 64 << 20,
-            events: Arc::new(move |event| events.lock().unwrap().push(event)),
-        }
-    }
-
-    /// What is wanted of all that was said so far.
-    fn all<T>(&self, wanted: impl Fn(DiskEvent) -> Option<T>) -> Vec<T> {
-        self.events.lock().unwrap().iter().cloned().filter_map(wanted).collect()
-    }
-
-    fn open(&self) -> DiskShelf {
-        let shelf = DiskShelf::open(self.options());
-        assert!(shelf.flush_blocking(), "{:?}", self.events.lock().unwrap());
-        shelf
-    }
-}
-
-fn page(key: &str, variant: u8, body: impl Into<Bytes>) -> Page {
-    Page {
-        key: key.as_bytes().into(),
-        variant,
-        head: Bytes::from(format!("head of {key}")),
-        body: PageBody::Memory(vec![body.into()]),
-        expires_at: 1_000_000,
-        cost_micros: 77,
-        holds: None,
-    }
-}
-
-/// Bytes that differ from place to place.
-fn bytes(len: usize, seed: u64) -> Bytes {
-    let mut random = simulated::Random::new(seed);
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        bytes.extend(random.next().to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes.into()
-}
-
-fn read(shelf: &DiskShelf, key: &str, now: u64) -> Vec<Stored> {
-    let found = shelf.find(key.as_bytes(), now);
-    wait(shelf.read(key.as_bytes().into(), found, usize::MAX))
-}
-
-fn body_of(stored: &Stored) -> &Bytes {
-    match &stored.body {
-        StoredBody::Memory(bytes) => bytes,
-        StoredBody::Disk(_) => panic!("the body was asked for"),
-    }
-}
-
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(future)
-}
-
-fn du(dir: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let inside = std::fs::read_dir(dir).expect("the folder is there").flatten();
-    let files: u64 = inside.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.blocks() * 512).sum();
-    files + std::fs::metadata(dir).expect("the folder is there").blocks() * 512
-}
 
 #[test]
 fn a_page_is_found_as_it_was_stored_also_after_a_restart() {
@@ -652,96 +570,6 @@ fn a_full_queue_refuses_at_once_and_the_older_page_goes() {
     assert_eq!(shelf.stats().skipped_queue, 1);
 }
 
-fn wait_until_paid(shelf: &DiskShelf) {
-    while shelf.stats().owed_pages > 0 {
-        std::thread::yield_now();
-    }
-}
-
-#[test]
-fn pages_that_come_faster_than_the_disk_are_written_later_and_the_newest_fill_the_shelf() {
-    let site = Site::new(64 * MB);
-    let shelf = DiskShelf::open(DiskOptions { queue_bytes: 8 << 20, ..site.options() });
-    assert!(shelf.flush_blocking());
-    let all = bytes(2 << 20, 1);
-    let body = move |number: usize| all.slice(number * 1000..(1 << 20) + number * 1000);
-    let (mut refused, mut most) = (0, 0);
-    for number in 0..300 {
-        let body = body.clone();
-        let kept = Kept::new(move || page(&format!("key {number}"), 0, body(number)));
-        refused += u64::from(shelf.store(kept.page(), 1000).is_err());
-        most = most.max(du(site.dir.path()));
-    }
-    assert!(refused > 0, "the disk is as fast as memory");
-    while shelf.stats().owed_pages > 0 {
-        most = most.max(du(site.dir.path()));
-    }
-    assert!(most <= 64 * MB, "{most} bytes");
-    let there = |shelf: &DiskShelf| {
-        let is_there = |number: &usize| {
-            let read = read(shelf, &format!("key {number}"), 1000);
-            assert!(read.iter().all(|page| body_of(page) == &body(*number)), "{number}");
-            !read.is_empty()
-        };
-        (240..300).filter(is_there).count()
-    };
-    let count = there(&shelf);
-    assert!(count >= 58, "{count} of the newest 60");
-    shelf.stop();
-    assert_eq!(there(&site.open()), count);
-}
-
-#[test]
-fn what_is_not_there_any_more_is_not_owed_any_more() {
-    let site = Site::new(64 * MB);
-    let shelf = DiskShelf::open(DiskOptions { queue_bytes: 1000, ..site.options() });
-    let [gone, stays] = ["gone", "stays"].map(|key| Kept::new(move || page(key, 0, bytes(2000, 1))));
-    gone.is_there.store(false, Ordering::SeqCst);
-    let expired = Kept::new(|| Page { expires_at: 1000, ..page("expired", 0, bytes(2000, 1)) });
-    for kept in [&gone, &expired, &stays] {
-        assert_eq!(shelf.store(kept.page(), 1000), Err(Skipped::QueueFull));
-    }
-    wait_until_paid(&shelf);
-    assert_eq!((read(&shelf, "gone", 1000).len(), read(&shelf, "stays", 1000).len()), (0, 1));
-    let stats = shelf.stats();
-    assert_eq!((stats.stored, stats.skipped_queue, stats.owed_bytes), (1, 1, 0));
-}
-
-#[test]
-fn who_looks_from_outside_is_told_how_much_is_owed_while_somebody_owes_it() {
-    let site = Site::new(100_000);
-    let shelf = site.open();
-    let kept = Kept::new(|| page("a", 0, bytes(2000, 1)));
-    let debt = || Inspect::open(site.dir.path()).expect("it is a shelf").debt().expect("it can be read");
-    let tick = |now| {
-        shelf.tick(now);
-        shelf.flush_blocking();
-    };
-    // No segment fits in there.
-    shelf.store(kept.page(), 1000).expect("there is room in the queue");
-    tick(1001);
-    assert_eq!(debt().map(|note| note.pages), Some(1));
-    assert!(debt().is_some_and(|note| (2000..2100).contains(&note.bytes)));
-    let note = std::fs::read(site.dir.path().join("larder.debt")).expect("it is there");
-    shelf.adjust(DiskLimits { bytes_max: Some(64 * MB), ..site.limits });
-    let mut now = 1001;
-    while shelf.stats().owed_pages > 0 {
-        now += 1;
-        tick(now);
-    }
-    tick(now + 1);
-    assert_eq!((debt(), site.dir.path().join("larder.debt").exists()), (None, false));
-    assert_eq!(read(&shelf, "a", now).len(), 1);
-    shelf.stop();
-    // One that a process left that was killed.
-    std::fs::write(site.dir.path().join("larder.debt"), note).expect("it can be written");
-    assert_eq!(debt(), None);
-    let shelf = site.open();
-    shelf.tick(now + 2);
-    assert!(shelf.flush_blocking());
-    assert_eq!(debt(), None);
-}
-
 #[test]
 fn what_a_page_holds_is_dropped_when_it_is_written() {
     struct Told(std::sync::mpsc::Sender<()>);
@@ -757,39 +585,6 @@ fn what_a_page_holds_is_dropped_when_it_is_written() {
     shelf.store(Page { holds: Some(Box::new(Told(told))), ..page("key", 0, "body") }, 1000).expect("there is room");
     dropped.recv().expect("it is dropped");
     assert_eq!(read(&shelf, "key", 1000).len(), 1);
-}
-
-#[test]
-fn a_folder_can_be_inspected_while_it_is_in_use() {
-    let site = Site::new(64 * MB);
-    let shelf = site.open();
-    for (key, len) in [("a", 10), ("b", 900_000), ("a", 20), ("c", 30)] {
-        shelf.store(page(key, 0, bytes(len, 5)), 1000).expect("there is room");
-    }
-    shelf.remove(b"c", None, 1000);
-    assert!(shelf.flush_blocking());
-    for is_in_use in [true, false] {
-        let inspect = Inspect::open(site.dir.path()).expect("it is a shelf");
-        assert_eq!(inspect.is_in_use().expect("it can be asked"), is_in_use);
-        let mut live = Vec::new();
-        inspect
-            .records(|view| {
-                if view.live {
-                    live.push((String::from_utf8_lossy(view.key).into_owned(), view.body_len));
-                }
-            })
-            .expect("it can be read");
-        assert_eq!(live, [("a".into(), 20), ("b".into(), 900_000)]);
-        let report = inspect.verify(|finding| panic!("{finding:?}")).expect("it can be read");
-        assert_eq!((report.live, report.findings), (2, 0));
-        assert_eq!(inspect.clear().is_err(), is_in_use);
-        shelf.stop();
-    }
-    assert!(!site.dir.path().join("0000000000000001.segment").exists());
-    let mut magic = [0; 8];
-    let mut superblock = std::fs::File::open(site.dir.path().join("larder.shelf")).expect("it is there");
-    superblock.read_exact(&mut magic).expect("it is long enough");
-    assert_eq!(&magic, b"LRDSHELF");
 }
 
 #[test]
@@ -897,47 +692,6 @@ fn a_page_whose_body_begins_damaged_is_a_miss_also_when_it_stays_on_the_disk() {
     assert!(!found.is_empty());
     assert_eq!(wait(shelf.read(b"big"[..].into(), found, 1000)).len(), 0);
     assert_eq!(shelf.stats().corrupt, 1);
-}
-
-#[test]
-fn a_segment_that_was_cut_is_said_and_read_as_far_as_it_goes() {
-    let site = Site::new(64 * MB);
-    let shelf = site.open();
-    shelf.store(page("a", 0, "in front"), 1000).expect("there is room");
-    assert!(shelf.flush_blocking());
-    shelf.stop();
-    let path = site.dir.path().join("0000000000000001.segment");
-    let file = std::fs::OpenOptions::new().write(true).open(path).expect("it is there");
-    let len = file.metadata().expect("it is open").len();
-    file.set_len(len - 100_000).expect("it can be cut");
-    let inspect = Inspect::open(site.dir.path()).expect("it is a shelf");
-    let mut findings = Vec::new();
-    let report = inspect.verify(|finding| findings.push((finding.segment, finding.offset))).expect("it can be read");
-    assert_eq!((report.segments, report.live, report.findings), (1, 1, 1));
-    assert_eq!(findings, [(1, (len - 100_000) as u32)]);
-    let shelf = site.open();
-    assert!(shelf.flush_blocking());
-    assert_eq!(read(&shelf, "a", 1000).len(), 1, "the shelf goes by the same");
-}
-
-#[test]
-fn a_page_of_which_a_part_was_evicted_is_a_miss_and_no_damage() {
-    let site = Site::new(2 * MB);
-    let shelf = site.open();
-    let mut partial = 0;
-    for number in 0..20 {
-        shelf.store(page(&format!("{number}"), 0, bytes(300_000, 1)), 1000).expect("there is room");
-        assert!(shelf.flush_blocking());
-        let is_there = |number: &u32| !read(&shelf, &number.to_string(), 1000).is_empty();
-        let there = (0..=number).filter(is_there).count() as u64;
-        let inspect = Inspect::open(site.dir.path()).expect("it is a shelf");
-        let report = inspect.verify(|finding| panic!("{finding:?}")).expect("it can be read");
-        assert_eq!((report.live, report.findings), (there, 0));
-        let mut heads = 0;
-        inspect.records(|view| heads += u64::from(!view.key.is_empty())).expect("it can be read");
-        partial += heads - there;
-    }
-    assert!(partial > 0, "pages left as a whole");
 }
 
 #[test]
