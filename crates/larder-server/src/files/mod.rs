@@ -173,6 +173,11 @@ impl OpenError {
         }
     }
 
+    /// Whether a part of the path is a file where a directory should be.
+    pub fn is_below_a_file(&self) -> bool {
+        self.failure().errno() == Errno::NOTDIR.raw_os_error()
+    }
+
     /// The status nginx answers with.
     pub fn status(&self) -> u16 {
         match self {

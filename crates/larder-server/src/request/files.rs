@@ -174,16 +174,25 @@ fn open(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Opened, OpenError> {
     )
 }
 
-/// What is at `path`, for `try_files` and `index`; `None` when nothing can be served from there.
-pub fn look(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<Opened> {
-    match open(path, ex, cx) {
-        Ok(opened) => Some(opened),
+/// Whether what is at `path` is a folder, for `try_files` and `index`; `None` when nothing can be served from there.
+pub fn look(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<bool> {
+    match seen(path, ex, cx) {
+        Ok(is_dir) => Some(is_dir),
         Err(error) => {
             if error.status() == 500 {
                 cx.local.logs.error(cx, ex, LogLevel::Crit, format_args!("{}", error.log_text(path)));
             }
             None
         }
+    }
+}
+
+/// The same, with why not. A file that we may not read is there: it may be PHP that reads it.
+fn seen(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<bool, OpenError> {
+    match open(path, ex, cx) {
+        Ok(opened) => Ok(opened.is_dir),
+        Err(error @ OpenError::Forbidden(_)) => facts(path, ex, cx).map(|facts| facts.is_dir).ok_or(error),
+        Err(error) => Err(error),
     }
 }
 
@@ -227,19 +236,29 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
             return Step::Redirect(Internal::Path(name));
         }
         let path = [&folder[..], &name].concat();
-        match open(&path, ex, cx) {
-            Ok(found) if !found.is_dir => {
-                let uri = [&ex.uri[..], &name].concat();
-                return Step::Redirect(Internal::Path(uri));
+        let error = match seen(&path, ex, cx) {
+            // A folder too: the request for it leads to one with a slash.
+            Ok(_) => return Step::Redirect(Internal::Path([&ex.uri[..], &name].concat())),
+            Err(error) => error,
+        };
+        match error {
+            OpenError::NotFound(_) if !error.is_below_a_file() => {}
+            OpenError::NotFound(_) | OpenError::Forbidden(_) => {
+                if error.status() != 404 || loc.settings.log_not_found {
+                    let path = String::from_utf8_lossy(&path).into_owned();
+                    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"{path}\" is {error}"));
+                }
+                return Step::Synth(Synth::Status(error.status()));
             }
-            Ok(_) => {}
-            Err(OpenError::Forbidden(_)) => return failed_index(&folder, 403, ex, cx),
-            Err(_) => {}
+            OpenError::Loop(_) => return Step::Synth(Synth::Status(403)),
+            OpenError::NameTooLong(_) | OpenError::Other(_) => return failed(&error, &path, ex, cx),
         }
     }
-    match loc.settings.autoindex {
-        Some(form) if matches!(ex.method, Method::Get | Method::Head) => autoindex(&folder, form, ex, cx),
-        _ => failed_index(&folder, if exists(&folder) { 403 } else { 404 }, ex, cx),
+    match loc.settings.autoindex.filter(|_| matches!(ex.method, Method::Get | Method::Head)) {
+        // An `alias` without a slash at its end, below a location with one: what is in that folder has no names here.
+        Some(_) if folder.last() != Some(&b'/') => failed_index(&folder, 404, ex, cx),
+        Some(form) => autoindex(&folder, form, ex, cx),
+        None => failed_index(&folder, if exists(&folder) { 403 } else { 404 }, ex, cx),
     }
 }
 

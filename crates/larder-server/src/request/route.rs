@@ -177,8 +177,8 @@ fn try_files(ex: &mut Exchange, cx: &Cx) -> Step {
         let root_bytes = path.len();
         let name = file.value(ex, cx);
         path.extend_from_slice(strip_alias(loc, &name, &ex.uri));
-        let Some(found) = crate::request::files::look(&path, ex, cx) else { continue };
-        if found.is_dir != *wants_directory {
+        let Some(is_dir) = crate::request::files::look(&path, ex, cx) else { continue };
+        if is_dir != *wants_directory {
             continue;
         }
         take_found(loc, &path[root_bytes..], *wants_directory, ex);

@@ -52,4 +52,5 @@ mod tls_traffic;
 mod tunnel;
 mod unbuffered;
 mod undecided;
+mod unreadable;
 mod upgrade;
