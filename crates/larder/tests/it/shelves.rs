@@ -1,6 +1,7 @@
 //! Pages on disk: what stays through restarts, crashes and reloads, and what happens when a disk does not work.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use larder_testkit::{Answer, HandOrigin, Origin, Signal, signal_to};
@@ -216,9 +217,14 @@ fn a_folder_that_is_emptied_or_deleted_by_hand_takes_the_pages_in_memory_with_it
     let empty_it: [fn(&Path); 2] = [empty, |folder| fs::remove_dir_all(folder).unwrap()];
     for empty_it in empty_it {
         let origin = Origin::start().unwrap();
-        let site = setup(&origin, "", "").start(SITE);
+        let setup = setup(&origin, "", "");
+        // Where larder's user may make the folder anew.
+        let around = setup.path("around");
+        fs::create_dir(&around).unwrap();
+        fs::set_permissions(&around, fs::Permissions::from_mode(0o777)).unwrap();
+        let site = setup.start(&SITE.replace("{DIR}/pages", "{DIR}/around/pages"));
         fetch_many(&site, &origin, 10);
-        let pages = site.setup().path("pages");
+        let pages = around.join("pages");
         eventually("the pages to be written", || is_on_disk(&pages, "page 9, whole"));
         are_hits(&site, 10);
         empty_it(&pages);
