@@ -370,6 +370,22 @@ pub enum Handler {
     },
 }
 
+impl Handler {
+    /// The policy, if it is an origin that answers.
+    pub fn origin(&self) -> Option<&OriginPolicy> {
+        match self {
+            Self::Origin(policy) => Some(policy),
+            Self::Static
+            | Self::Mp4
+            | Self::Flv
+            | Self::StubStatus
+            | Self::Metrics
+            | Self::EmptyGif
+            | Self::Purge { .. } => None,
+        }
+    }
+}
+
 /// How an origin is asked and its answers kept.
 pub struct OriginPolicy {
     /// Tells the policies of a process apart: an object prepared under one is not delivered as it is under another.

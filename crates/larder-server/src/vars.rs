@@ -734,17 +734,8 @@ fn per_attempt(
 
 /// `fastcgi_*` of the location, when it passes to FastCGI.
 fn fastcgi<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a crate::site::FastCgiParts> {
-    match &location(ex, cx).handler {
-        Handler::Origin(policy) => match &policy.protocol {
-            Protocol::FastCgi(parts) => Some(parts),
-            Protocol::Http(_) => None,
-        },
-        Handler::Static
-        | Handler::Mp4
-        | Handler::Flv
-        | Handler::StubStatus
-        | Handler::Metrics
-        | Handler::EmptyGif
-        | Handler::Purge { .. } => None,
+    match &location(ex, cx).handler.origin()?.protocol {
+        Protocol::FastCgi(parts) => Some(parts),
+        Protocol::Http(_) => None,
     }
 }

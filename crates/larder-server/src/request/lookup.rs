@@ -12,7 +12,7 @@ use larder_store::BodyState;
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
-use crate::site::{CachePolicy, Handler, OriginPolicy, ZoneChoice};
+use crate::site::{CachePolicy, OriginPolicy, ZoneChoice};
 
 use super::ahead::{self, Arriving};
 use super::fetch::{Plan, Storing};
@@ -32,16 +32,7 @@ pub struct LoadingOf {
 
 /// The policy of the location, which has an origin.
 pub fn policy<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a OriginPolicy> {
-    match &cx.site().locations[ex.location].handler {
-        Handler::Origin(policy) => Some(policy),
-        Handler::Static
-        | Handler::Mp4
-        | Handler::Flv
-        | Handler::StubStatus
-        | Handler::Metrics
-        | Handler::EmptyGif
-        | Handler::Purge { .. } => None,
-    }
+    cx.site().locations[ex.location].handler.origin()
 }
 
 /// Asks the cache, if it may be asked.
