@@ -24,8 +24,9 @@ use crate::request::receive::{Received, receive};
 use crate::request::{self, Response, Slow, Step, Stop, Synth, deliver, feed};
 use crate::worker::{Seat, Worker};
 
+use super::at_once::{self, Rest};
 use super::pace;
-use super::send::{self, Rest, SendError};
+use super::send::{self, SendError};
 use super::sink::Sink;
 use super::stream::Stream;
 use super::{Inbound, Io, ReadError, Source, ensure, linger, tunnel};
@@ -313,7 +314,7 @@ impl Connection {
         if pace::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));
         }
-        let rest = send::try_now(&self.io.stream, &mut head, outgoing, ex, &self.worker)?;
+        let rest = at_once::try_now(&self.io.stream, &mut head, outgoing, ex, &self.worker)?;
         ex.is_complete = rest.is_none();
         Ok(rest)
     }

@@ -1,5 +1,6 @@
 //! A client's connection: its stream, what was read and not yet used, waiting with a limit.
 
+pub mod at_once;
 pub mod h1;
 pub mod h2;
 pub mod memory;

@@ -2,7 +2,8 @@
 
 use larder_conf::model::LogLevel;
 
-use crate::conn::send::{self, Rest, SendError};
+use crate::conn::at_once::Rest;
+use crate::conn::send::{self, SendError};
 use crate::conn::sink::Sink;
 use crate::conn::{Inbound, Source};
 use crate::context::Cx;
