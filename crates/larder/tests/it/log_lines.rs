@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use larder_testkit::{Answer, HandOrigin, Origin, PATIENCE};
 
-use crate::site::{Setup, Site, get, get_on};
+use crate::site::{Setup, Site, get, get_on, text};
 use crate::tls::is_nginx;
 
 #[test]
@@ -12,7 +12,7 @@ fn the_time_of_a_request_counts_from_the_first_byte_of_its_head() {
     let site = Site::start(
         "log_format time '$request_uri $request_time';
          access_log access.log time;
-         server { listen 127.0.0.1:{PORT}; location / { return 200 x; } }",
+         server { listen 127.0.0.1:{PORT}; location / { return 200 x; } location = /active { stub_status; } }",
     );
     let seconds = |uri: &str| {
         site.wait_for_text("access.log", uri);
@@ -26,6 +26,7 @@ fn the_time_of_a_request_counts_from_the_first_byte_of_its_head() {
         let request = get(uri);
         let (half, rest) = request.split_at(request.len() / 2);
         client.send(half.as_bytes()).unwrap();
+        site.get_until("/active", "the head to begin", |response| text(response).contains("Reading: 1 "));
         // It is time itself that is measured here.
         std::thread::sleep(Duration::from_millis(300));
         client.send(rest.as_bytes()).unwrap();
