@@ -110,8 +110,14 @@ impl Exchange {
                 Poll::Ready(Ok(count))
             }
             Poll::Ready(Err(source)) => Poll::Ready(Err(self.read_error(source, phase))),
-            Poll::Pending if sent.waits == Waits::ForClient => Poll::Pending,
             Poll::Pending => {
+                // An origin may take long to begin, and many requests may wait for it.
+                if self.received_bytes == 0 {
+                    self.buffer = BytesMut::new();
+                }
+                if sent.waits == Waits::ForClient {
+                    return Poll::Pending;
+                }
                 let (limit, late) = match (phase, sent.waits) {
                     (Phase::Head, Waits::ForOrigin) => (self.send_limit, FetchError::SendTimeout),
                     (Phase::Head, _) => (self.read_limit, FetchError::HeadTimeout),
@@ -164,5 +170,42 @@ impl Exchange {
             Some(source) if self.received_bytes == 0 => FetchError::Send { source },
             _ => FetchError::Receive { source, before_head: phase == Phase::Head },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, io::Write, net::TcpListener};
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{
+        address::Address,
+        connection::Layers,
+        http,
+        request::{Limits, Protocol, RequestBody},
+    };
+
+    #[tokio::test]
+    async fn who_waits_for_an_origin_to_begin_holds_no_buffer() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = Address::Tcp(listener.local_addr().expect("it is bound"));
+        let limits = Limits::default();
+        let connection = Connection::open(&address, &Layers::default(), &limits, true).await.expect("it listens");
+        let (mut origin, _) = listener.accept().expect("it is connected");
+        let protocol = Protocol::Http { head: Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"), upgrade: false };
+        let upload = Upload::new(&protocol, RequestBody::None, false);
+        let download = Download::Http(http::Response::new(4096, false, false));
+        let mut exchange = Exchange::new(connection, upload, download, limits.send, limits.read);
+        poll_fn(|cx| {
+            assert!(exchange.poll_head(cx).is_pending(), "the origin has said nothing");
+            assert_eq!(exchange.buffer.capacity(), 0);
+            Poll::Ready(())
+        })
+        .await;
+        origin.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc").expect("larder reads");
+        let head = poll_fn(|cx| exchange.poll_head(cx)).await.expect("it is a head");
+        assert_eq!((head.status, &exchange.buffer[..]), (200, &b"abc"[..]));
     }
 }

@@ -154,7 +154,12 @@ impl Link {
     /// Reads records from the socket; 0 bytes is the end.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<io::Result<usize>> {
         self.incoming.reserve(READ_BYTES);
-        socket.poll_read_into(cx, &mut self.incoming)
+        let read = socket.poll_read_into(cx, &mut self.incoming);
+        if read.is_pending() && self.incoming.is_empty() {
+            // It may be long until something comes.
+            self.incoming = Vec::new();
+        }
+        read
     }
 
     /// Takes the records that have come, if any.
