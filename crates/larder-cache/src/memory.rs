@@ -51,6 +51,11 @@ impl Memory {
         });
     }
 
+    /// The bytes that pages take, those that are still being sent included.
+    pub fn used(&self) -> u64 {
+        self.shelf.used()
+    }
+
     /// What it holds, and what it counted.
     pub fn stats(&self) -> ShelfStats {
         self.shelf.stats()

@@ -75,11 +75,15 @@ impl Arena {
     }
 
     /// The memory that the file takes now.
-    #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> u64 {
         let file = Arc::clone(&self.left.lock().file);
         rustix::fs::fstat(&file).map_or(0, |stat| stat.st_blocks as u64 * 512)
     }
+}
+
+/// The memory that the memory file of this process takes now.
+pub fn memory_file_bytes() -> u64 {
+    Arena::shared().map_or(0, Arena::memory_bytes)
 }
 
 /// Positions of one writer, to be filled from the first to the last.

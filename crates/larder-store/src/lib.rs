@@ -12,6 +12,7 @@ mod budget;
 mod disk;
 mod memory;
 
+pub use arena::memory_file_bytes;
 pub use body::{
     ARENA_BYTES_MIN, Body, BodyError, BodyReader, BodyState, BodyWriter, CHUNK_BYTES, HeldFile, Offload, Piece, Place,
     SMALL_BYTES, Spill, UNSPILLED_BYTES_MAX, Whole, body, body_with_disks,

@@ -195,9 +195,21 @@ impl<V: Kept> MemoryShelf<V> {
     }
 
     /// Changes the limit; what no longer fits leaves now, except what others still hold.
+    ///
+    /// What others hold gives nothing back yet. The bound keeps it from emptying the shelf; a later call, or whoever
+    /// needs room, goes on.
     pub fn adjust(&self, limits: ShelfLimits) {
         self.inner.budget.set_max(limits.bytes_max);
-        while self.used() > limits.bytes_max && (self.inner.budget.free_some() || self.inner.evict_one().is_some()) {}
+        let over = |shelf: &Self| shelf.used().saturating_sub(limits.bytes_max);
+        let mut left = over(self).saturating_mul(2);
+        while over(self) > 0 {
+            if self.inner.budget.free_some() {
+                continue;
+            }
+            let evicted = if left > 0 { self.inner.evict_one() } else { None };
+            let Some(bytes) = evicted else { return };
+            left = left.saturating_sub(bytes.max(1) as u64);
+        }
     }
 
     /// The bytes reserved, by what is on the shelf and by what left it and is still in use.
