@@ -203,6 +203,18 @@ pub enum LogLevel {
     Debug,
 }
 
+/// How much memory the whole process may take: `larder_memory_total`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryTotal {
+    /// A share of what the machine has, and of what its control groups may.
+    #[default]
+    Auto,
+    /// So many bytes, within what its control groups may.
+    Bytes(u64),
+    /// Whatever it takes.
+    Off,
+}
+
 /// The `http` block.
 #[derive(Clone, Debug)]
 pub struct Http {
@@ -218,6 +230,8 @@ pub struct Http {
     pub placements: Vec<Placement>,
     /// `larder_memory`; `None` for a share of what the process may use.
     pub memory_bytes: Option<u64>,
+    /// `larder_memory_total`.
+    pub memory_total: MemoryTotal,
     /// `log_format` by name; `combined` is always there.
     pub log_formats: Vec<LogFormat>,
     /// `map` blocks.

@@ -103,6 +103,7 @@ fn show(config: &Config, what: &str) -> String {
         ["charset_maps"] => format!("{:#?}", config.http.charset_maps),
         ["caches"] => format!("{:#?}", config.http.cache_paths),
         ["placements"] => format!("{:?} {:#?}", config.http.memory_bytes, config.http.placements),
+        ["memory"] => format!("{:?} {:?}", config.http.memory_bytes, config.http.memory_total),
         ["limits"] => format!("{:#?}\n{:#?}", config.http.limit_req_zones, config.http.limit_conn_zones),
         ["acme"] => {
             let orders: Vec<_> = config.http.servers.iter().map(|server| &server.acme).collect();

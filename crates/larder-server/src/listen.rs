@@ -76,6 +76,7 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
     };
     let accepted = Cell::new(0_u32);
     loop {
+        worker.gate.counts().accept().await;
         match listener.accept().await {
             Ok((socket, peer, local)) => {
                 let client = Client {

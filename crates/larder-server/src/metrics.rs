@@ -8,6 +8,7 @@ use larder_cache::ZoneStats;
 use larder_store::{DiskState, DiskStats};
 
 use crate::context::Cx;
+use crate::pressure::{Found, Stage};
 use crate::stats::Sums;
 
 /// Of the page.
@@ -54,6 +55,8 @@ pub fn page(cx: &Cx) -> String {
     }
     let mut out = String::new();
     SERVER.iter().for_each(|metric| write_metric(&mut out, metric, &server));
+    let memory = [(Vec::new(), cx.worker.pressure.found())];
+    MEMORY.iter().for_each(|metric| write_metric(&mut out, metric, &memory));
     ZONE.iter().for_each(|metric| write_metric(&mut out, metric, &zones));
     DISK.iter().for_each(|metric| write_metric(&mut out, metric, &disks));
     out
@@ -93,6 +96,29 @@ const SERVER: [Metric<Sums>; 3] = [
     })
     .by("state"),
 ];
+
+const MEMORY: [Metric<Found>; 4] = [
+    gauge("larder_memory_bytes", "Memory in use, of the limit that is nearest.", |found: &Found| {
+        vec![("", found.used)]
+    }),
+    gauge("larder_memory_bytes_max", "What may be used of it.", |found: &Found| {
+        found.cap.map(|cap| ("", cap)).into_iter().collect()
+    }),
+    gauge("larder_memory_stage", "1 for what gives way to it.", |found: &Found| vec![(stage(found.stage), 1)])
+        .by("stage"),
+    gauge("larder_memory_waiting", "Requests and connections that wait for memory.", |found: &Found| {
+        vec![("", found.waiting)]
+    }),
+];
+
+fn stage(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Ample => "ample",
+        Stage::Less => "less",
+        Stage::Full => "full",
+        Stage::Waiting => "waiting",
+    }
+}
 
 const ZONE: [Metric<ZoneStats>; 11] = [
     counter(

@@ -27,6 +27,7 @@ use crate::context::{Cx, End, Local};
 use crate::listen;
 use crate::logs::{LogFiles, Logs, MainLog};
 use crate::material::Material;
+use crate::pressure::Pressure;
 use crate::resolvers;
 use crate::site::Site;
 use crate::stats::AllStats;
@@ -88,6 +89,7 @@ struct Shared {
     ids: ConnectionIds,
     compressor: Arc<Compressor>,
     challenges: Arc<Responses>,
+    pressure: Arc<Pressure>,
 }
 
 /// Numbers connections of a process, for the logs.
@@ -126,7 +128,8 @@ impl Serving {
         for line in trouble {
             main_log.write(LogLevel::Alert, line);
         }
-        keeping.zones.open_disks(&config.http, &main_log);
+        keeping.zones.open_disks(&config.http, &main_log, &shared.pressure);
+        shared.pressure.watch(main_log.clone());
         // Before anybody connects, so that what was issued before is shown to the first.
         let issuing = Issuing::new(Arc::clone(&shared.challenges), keeping.issued().clone(), main_log.clone());
         issuing.follow(site.acme.as_ref());
@@ -151,7 +154,7 @@ impl Serving {
         self.shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         self.main_log.follow(Logs::new(&site, &self.shared.files).0);
         site.resolver_log.begin(&self.main_log);
-        last.keeping.zones.open_disks(&config.http, &self.main_log);
+        last.keeping.zones.open_disks(&config.http, &self.main_log, &self.shared.pressure);
         self.issuing.follow(site.acme.as_ref());
         let mut sockets = share(descriptors.listeners, self.workers.len());
         for ((sender, _), sockets) in self.workers.iter().zip(sockets.iter_mut()) {
@@ -284,7 +287,15 @@ async fn work(
         &shared.stats,
         Arc::clone(&shared.compressor),
         Arc::clone(&shared.challenges),
+        Arc::clone(&shared.pressure),
     );
+    let gate = Rc::clone(&worker.gate);
+    tokio::task::spawn_local(async move {
+        loop {
+            gate.more().await;
+            gate.let_in();
+        }
+    });
     let mut listening: HashMap<ListenAddress, Vec<AbortHandle>> = HashMap::new();
     start_listening(sockets, &mut listening, &worker, &shared.ids);
     // One worker follows the names of groups for all.

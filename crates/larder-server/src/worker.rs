@@ -14,6 +14,7 @@ use crate::compressor::Compressor;
 use crate::conn::tls;
 use crate::context::{Cx, Local};
 use crate::exchange::{Client, Exchange};
+use crate::pressure::{Gate, Pressure};
 use crate::stats::{AllStats, Stats, Sums};
 use crate::turns::Turns;
 
@@ -52,6 +53,10 @@ pub struct Worker {
     frames: RefCell<Vec<Vec<u8>>>,
     /// Handshakes take turns: one signature a turn of the loop, so that nobody's page waits for a crowd of them.
     pub handshakes: Turns,
+    /// Where requests wait that find no memory.
+    pub gate: Rc<Gate>,
+    /// What limits the process.
+    pub pressure: Arc<Pressure>,
     /// Large transfers likewise, with [`TRANSFER_STEP_BYTES`] each.
     pub transfers: Turns,
     #[allow(clippy::vec_box, reason = "exchanges are large and move between steps as boxes")]
@@ -94,6 +99,7 @@ impl Worker {
         all_stats: &AllStats,
         compressor: Arc<Compressor>,
         challenges: Arc<Responses>,
+        pressure: Arc<Pressure>,
     ) -> Rc<Self> {
         use std::hash::{BuildHasher as _, RandomState};
         Rc::new(Self {
@@ -108,6 +114,8 @@ impl Worker {
             tls_buffers: RefCell::default(),
             frames: RefCell::default(),
             handshakes: Turns::default(),
+            gate: Gate::new(pressure.add_worker()),
+            pressure,
             transfers: Turns::default(),
             pool: RefCell::default(),
             idle: RefCell::default(),

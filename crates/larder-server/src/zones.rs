@@ -12,7 +12,7 @@ use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf};
 use parking_lot::Mutex;
 
 use crate::logs::MainLog;
-use crate::memory_limit;
+use crate::pressure::{self, Pressure};
 
 /// What stays from one configuration to the next.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl ZonesKeeping {
     /// The zones of a configuration, by name in its order. Those that were there before keep what they hold. Changes
     /// nothing about these, as the configuration may be rejected: see [`open_disks`](Self::open_disks).
     pub fn zones(&mut self, http: &model::Http) -> Vec<(String, Arc<Zone>)> {
-        let shared_bytes = http.memory_bytes.unwrap_or_else(memory_limit::for_pages);
+        let shared_bytes = shared_bytes(http);
         let memory = Arc::clone(self.memory.get_or_insert_with(|| Memory::new(shared_bytes)));
         let next: Vec<_> =
             wanted(http).iter().map(|wanted| (wanted.name.to_owned(), self.zone(wanted, &memory))).collect();
@@ -78,19 +78,20 @@ impl ZonesKeeping {
 
     /// Gives the zones of a configuration, which holds from now on, their limits and their disks. Disks that it does not
     /// name any more are closed.
-    pub fn open_disks(&mut self, http: &model::Http, log: &MainLog) {
+    pub fn open_disks(&mut self, http: &model::Http, log: &MainLog, pressure: &Pressure) {
         self.zones = std::mem::take(&mut self.next);
-        if let Some(memory) = &self.memory {
-            memory.adjust(http.memory_bytes.unwrap_or_else(memory_limit::for_pages));
+        let mut memories: Vec<_> = self.memory.iter().map(|memory| (Arc::clone(memory), shared_bytes(http))).collect();
+        for wanted in wanted(http) {
+            if let (Some(kept), Some(bytes)) = (self.zones.get(wanted.name), wanted.own_memory()) {
+                memories.push((Arc::clone(kept.zone.memory()), bytes));
+            }
         }
+        pressure.govern(http.memory_total, &memories);
         let mut disks = HashMap::new();
         let mut owners = HashMap::new();
         for wanted in wanted(http) {
             let Some(kept) = self.zones.get(wanted.name) else { continue };
             kept.zone.set_inactive(wanted.inactive());
-            if let Some(bytes) = wanted.own_memory() {
-                kept.zone.memory().adjust(bytes);
-            }
             let members = wanted.on_disk().map(|path| {
                 owners.insert(path.path.clone(), Arc::downgrade(&kept.zone));
                 let shelf = match self.disks.remove(&path.path) {
@@ -141,6 +142,11 @@ impl<'a> Wanted<'a> {
         let in_memory_only = self.paths.iter().filter(|path| !path.on_disk).find_map(|path| path.max_bytes);
         Some(told).filter(|&bytes| bytes > 0).or(in_memory_only)
     }
+}
+
+/// What zones without memory of their own share.
+fn shared_bytes(http: &model::Http) -> u64 {
+    http.memory_bytes.unwrap_or_else(|| pressure::for_pages(http.memory_total))
 }
 
 fn wanted(http: &model::Http) -> Vec<Wanted<'_>> {

@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, Contexts, DirectiveInfo, rewrite};
 use crate::model::{
     AcmeAccount, At, Balance, CachePath, CharsetMap, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen,
-    Location, LogFormat, Map, Matcher, Placement, Rewrite, Server, ServerName, SplitClients, Upstream,
+    Location, LogFormat, Map, Matcher, MemoryTotal, Placement, Rewrite, Server, ServerName, SplitClients, Upstream,
 };
 use crate::tree::Directive;
 
@@ -24,6 +24,8 @@ pub struct HttpParts {
     pub placements: Vec<Placement>,
     /// `larder_memory`.
     pub memory_bytes: Option<u64>,
+    /// `larder_memory_total`.
+    pub memory_total: MemoryTotal,
     /// `log_format`.
     pub log_formats: Vec<LogFormat>,
     /// `map`.
@@ -84,6 +86,7 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
         cache_paths: parts.cache_paths,
         placements: parts.placements,
         memory_bytes: parts.memory_bytes,
+        memory_total: parts.memory_total,
         log_formats: parts.log_formats,
         maps: parts.maps,
         geos: parts.geos,

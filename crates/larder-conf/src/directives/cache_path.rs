@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Action, Args, DirectiveInfo, HTTP, ONE, directive, repeated};
 use crate::build::{Cx, HttpParts};
 use crate::diagnostic::{Diagnostic, Outcome};
-use crate::model::{At, CachePath, Placement, PlacementRule};
+use crate::model::{At, CachePath, MemoryTotal, Placement, PlacementRule};
 use crate::tree::{Directive, Word};
 use crate::values;
 
@@ -13,6 +13,7 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("fastcgi_cache_path", HTTP, Args::AtLeast(2), Action::Http(cache_path)),
     repeated("proxy_cache_path", HTTP, Args::AtLeast(2), Action::Http(cache_path)),
     directive("larder_memory", HTTP, ONE, Action::Http(memory)),
+    directive("larder_memory_total", HTTP, ONE, Action::Http(memory_total)),
     repeated("larder_placement", HTTP, Args::AtLeast(4), Action::Http(placement)),
 ];
 
@@ -22,6 +23,9 @@ const PARAMETERS: &[&str] =
 
 /// The least memory that pages can be kept in.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+/// The least that a process of a few workers can do anything with.
+const TOTAL_BYTES_MIN: u64 = 16 << 20;
 
 /// The least that nginx takes for a zone, two pages.
 const ZONE_BYTES_MIN: usize = 2 * 4096;
@@ -150,6 +154,18 @@ fn memory_bytes(value: &str) -> Option<u64> {
 /// `larder_memory SIZE`.
 fn memory(http: &mut HttpParts, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     http.memory_bytes = Some(memory_bytes(d.text(0)).ok_or_else(|| d.invalid(d.arg(0), MEMORY))?);
+    Ok(())
+}
+
+/// `larder_memory_total SIZE|off`.
+fn memory_total(http: &mut HttpParts, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    http.memory_total = match d.text(0) {
+        "off" => MemoryTotal::Off,
+        size => values::offset(size)
+            .filter(|&bytes| bytes >= TOTAL_BYTES_MIN)
+            .map(MemoryTotal::Bytes)
+            .ok_or_else(|| d.invalid(d.arg(0), "\"off\", or a size of 16m or more, such as 512m or 2g"))?,
+    };
     Ok(())
 }
 

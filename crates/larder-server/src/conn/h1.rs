@@ -50,6 +50,8 @@ pub struct Connection {
     head_began: Option<Time>,
     /// Whether a response was cut off, so that the end of the connection must not look like its end.
     is_cut: bool,
+    /// Whether it has waited until it may read.
+    may_read: bool,
 }
 
 impl Drop for Connection {
@@ -66,6 +68,8 @@ enum Turn {
     Close,
     /// Work that waits.
     Work(Box<Work>),
+    /// So many requests wait that this one is not read yet.
+    Crowded,
 }
 
 /// What became of a request.
@@ -109,6 +113,7 @@ impl Connection {
             is_reading: false,
             head_began: None,
             is_cut: false,
+            may_read: false,
         }
     }
 
@@ -120,8 +125,17 @@ impl Connection {
         loop {
             match std::future::poll_fn(|task| self.poll(task, sleep.as_mut())).await {
                 Turn::Close => break,
+                Turn::Crowded => {
+                    self.worker.gate.may_read().await;
+                    self.may_read = true;
+                }
                 Turn::Work(work) => {
                     self.worker.stats.writing.add(1);
+                    let _admission = match &work.what {
+                        What::Steps(_) => Some(self.worker.gate.admit().await),
+                        // What it takes has been taken.
+                        What::Respond(_) | What::Send(_) | What::End => None,
+                    };
                     let keep = Box::pin(slow(&mut self, work)).await;
                     self.worker.stats.writing.sub(1);
                     if !keep {
@@ -153,6 +167,9 @@ impl Connection {
             let held = self.io.pending.len();
             if held == 0 && self.number > 0 && worker.is_over(self.client.began) {
                 return Poll::Ready(Turn::Close);
+            }
+            if !self.may_read && worker.gate.is_crowded() {
+                return Poll::Ready(Turn::Crowded);
             }
             if held > 0 && !self.is_reading {
                 // The next request was read together with the last one.
@@ -188,6 +205,7 @@ impl Connection {
                     if self.poll_deadline(task, sleep.as_mut()).is_ready() {
                         return Poll::Ready(self.timed_out());
                     }
+                    self.may_read = false;
                     self.seat.park(task.waker());
                     return Poll::Pending;
                 }
@@ -258,6 +276,7 @@ impl Connection {
                 self.worker.stats.reading.sub(1);
             }
             self.head_began = None;
+            self.may_read = false;
             self.number += 1;
             self.worker.stats.requests.add(1);
             at += consumed;

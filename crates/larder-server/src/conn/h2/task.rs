@@ -37,6 +37,11 @@ pub async fn run(work: Work, mut handle: Handle) {
     let Work { exchange: mut ex, cx, what } = work;
     let _running = cx.worker.exchange_begins();
     cx.worker.stats.writing.add(1);
+    let _admission = match &what {
+        What::Steps(_) => Some(cx.worker.gate.admit().await),
+        // What it takes has been taken.
+        What::Send(..) => None,
+    };
     // One that is cut off is reset, as it has not been finished.
     let _ = cx.local.while_valid(answer(what, &mut ex, &cx, &mut handle)).await;
     if let RequestBody::Passing(feed) = &mut ex.body

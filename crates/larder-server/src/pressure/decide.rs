@@ -1,0 +1,291 @@
+//! THE decision: what the memory of the process allows, from what is used of it.
+//!
+//! Pages leave first, then nothing new is stored, then requests wait before they are read. All of it from numbers that
+//! were measured: what nobody thought of counting, as gaps between what was freed, or somebody else in the same
+//! container, is in them.
+
+/// How much there may be, and how much there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The most that is to be used.
+    pub cap: u64,
+    /// What is.
+    pub used: u64,
+}
+
+/// What is seen at one look.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    /// Everything that limits the process.
+    pub limits: &'a [Limit],
+    /// What pages take.
+    pub pages: u64,
+    /// What they may take now.
+    pub pages_max: u64,
+    /// What the configuration gives them.
+    pub pages_wanted: u64,
+    /// Requests that run.
+    pub running: u64,
+    /// Those of them that have run for a while: what they take is in what is used.
+    pub settled: u64,
+    /// Requests that wait to be read.
+    pub waiting: u64,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// There is enough.
+    #[default]
+    Ample,
+    /// Pages have less than the configuration gives them, and would use it.
+    Less,
+    /// Nothing new is stored.
+    Full,
+    /// Requests wait.
+    Waiting,
+}
+
+impl Stage {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Ample, Self::Less, Self::Full, Self::Waiting];
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What pages may take.
+    pub pages_max: u64,
+    /// How many more requests may begin until the next look; fewer than none: so many have to end first.
+    pub requests: i64,
+    /// How many connections may be accepted until then.
+    pub connections: u64,
+    /// How far it has come.
+    pub stage: Stage,
+}
+
+impl Look<'_> {
+    /// The limit that is nearest.
+    pub fn nearest(&self) -> Limit {
+        let nothing = Limit { cap: u64::MAX / 4, used: 0 };
+        self.limits.iter().copied().min_by_key(|limit| limit.room()).unwrap_or(nothing)
+    }
+
+    /// Decides.
+    pub fn decide(&self) -> Decision {
+        let nearest = self.nearest();
+        let room = nearest.room();
+        let reserve = nearest.reserve();
+        let demand = self.waiting.saturating_mul(REQUEST_BYTES).min(nearest.cap / DEMAND_SHARE);
+        let pages_max = self.pages_max(room - reserve - signed(demand), nearest);
+        let young = self.running.saturating_sub(self.settled);
+        let promised = self.settled.saturating_mul(SETTLED_BYTES).saturating_add(young.saturating_mul(YOUNG_BYTES));
+        let requests = (room - signed(promised)) / signed(REQUEST_BYTES);
+        let connections = (room / signed(CONNECTION_BYTES)).max(0) as u64;
+        let stage = if self.waiting > 0 {
+            Stage::Waiting
+        } else if pages_max == 0 && self.pages_wanted > 0 {
+            Stage::Full
+        } else if pages_max < self.pages_wanted && self.pages > pages_max - pages_max / NEAR_SHARE {
+            Stage::Less
+        } else {
+            Stage::Ample
+        };
+        Decision { pages_max, requests, connections, stage }
+    }
+
+    /// What pages may take when so much is free beyond what they have: less at once, more by and by, as what was
+    /// measured is behind what is done.
+    fn pages_max(&self, free: i64, nearest: Limit) -> u64 {
+        let possible = (signed(self.pages) + free).max(0) as u64;
+        let now = self.pages_max.min(self.pages_wanted);
+        if possible < now {
+            // What leaves is back with the system a little later: what is not urgent goes in steps.
+            let step = if nearest.room() > 0 { self.pages - self.pages / STEP_SHARE } else { 0 };
+            let less = possible.max(step.min(now));
+            return if less < PAGES_BYTES_MIN.min(self.pages_wanted) { 0 } else { less };
+        }
+        let is_worth_it = possible >= self.pages_wanted || possible - now > nearest.cap / GROWTH_SHARE;
+        let more = now + (possible - now).div_ceil(2);
+        // Little is no use, and would come and go.
+        if is_worth_it && more >= (2 * PAGES_BYTES_MIN).min(self.pages_wanted) {
+            more.min(self.pages_wanted)
+        } else {
+            now
+        }
+    }
+}
+
+impl Limit {
+    fn room(self) -> i64 {
+        signed(self.cap) - signed(self.used)
+    }
+
+    /// What pages leave free, for the requests that begin until pages have left for them.
+    fn reserve(self) -> i64 {
+        signed(self.cap / RESERVE_SHARE).min(RESERVE_BYTES_MAX)
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX / 4)
+}
+
+/// What a request may come to take: heads, buffers at both ends, `*_buffers` of its body.
+const REQUEST_BYTES: u64 = 64 * 1024;
+/// What it may still take when it has only just begun.
+const YOUNG_BYTES: u64 = 48 * 1024;
+/// And when it has run for a while: it may be waiting for an origin, which will answer.
+const SETTLED_BYTES: u64 = 16 * 1024;
+
+/// What a connection takes here and in the kernel.
+const CONNECTION_BYTES: u64 = 16 * 1024;
+
+/// Pages leave one part in this many of the whole free, and never more than the bytes below.
+const RESERVE_SHARE: u64 = 12;
+const RESERVE_BYTES_MAX: i64 = 256 << 20;
+
+/// Those who wait have pages leave for at most one part in this many at once.
+const DEMAND_SHARE: u64 = 4;
+
+/// Unless it is urgent, one part in this many of the pages leaves at once.
+const STEP_SHARE: u64 = 8;
+
+/// Pages get more when that is one part in this many of the whole.
+const GROWTH_SHARE: u64 = 64;
+
+/// With less than one part in this many left, pages would use more.
+const NEAR_SHARE: u64 = 8;
+
+/// Less memory for pages is of no use.
+const PAGES_BYTES_MIN: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    /// A process of 60 MB, of which so many are used.
+    fn look(limits: &[Limit]) -> Look<'_> {
+        let pages = 20 * MB;
+        Look { limits, pages, pages_max: pages, pages_wanted: pages, running: 0, settled: 0, waiting: 0 }
+    }
+
+    fn used(mb: u64) -> [Limit; 1] {
+        [Limit { cap: 60 * MB, used: mb * MB }]
+    }
+
+    #[test]
+    fn pages_have_what_all_else_leaves_and_what_is_configured() {
+        for (megabytes, pages_max, wanted, expected) in [
+            // 5 MB are for requests that begin.
+            (40, 20 * MB, 20 * MB, 20 * MB),
+            (55, 20 * MB, 20 * MB, 20 * MB),
+            (57, 20 * MB, 20 * MB, 18 * MB),
+            // Not urgent: an eighth at once.
+            (59, 20 * MB, 20 * MB, 20 * MB - 20 * MB / 8),
+            // Urgent.
+            (61, 20 * MB, 20 * MB, 14 * MB),
+            (79, 20 * MB, 20 * MB, 0),
+            // Back again: half of what there is at a time, and what is not worth it stays.
+            (40, 20 * MB, 60 * MB, 27 * MB + MB / 2),
+            (40, 20 * MB, 24 * MB, 24 * MB),
+            (55, 20 * MB, 24 * MB, 20 * MB),
+        ] {
+            let limits = used(megabytes);
+            let look = Look { pages_max, pages_wanted: wanted, ..look(&limits) };
+            assert_eq!(look.decide().pages_max, expected, "{megabytes} MB, {pages_max} of {wanted}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_stored_in_very_little() {
+        let limits = used(59);
+        let none = Look { pages: 0, pages_max: 0, ..look(&limits) };
+        assert_eq!(none.decide().pages_max, 0);
+        let little = Look { pages: MB, pages_max: MB, ..look(&limits) };
+        assert_eq!(little.decide().pages_max, 0);
+        let limits = used(40);
+        let back = Look { pages: 0, pages_max: 0, ..look(&limits) };
+        assert_eq!(back.decide().pages_max, 7 * MB + MB / 2);
+        let limits = used(54);
+        let too_little = Look { pages: 0, pages_max: 0, ..look(&limits) };
+        assert_eq!(too_little.decide().pages_max, 0, "it would come and go");
+    }
+
+    #[test]
+    fn the_nearest_limit_decides() {
+        let limits = [Limit { cap: 1000 * MB, used: 30 * MB }, Limit { cap: 60 * MB, used: 61 * MB }];
+        assert_eq!(look(&limits).decide().pages_max, 14 * MB);
+        assert_eq!(look(&limits).nearest(), limits[1]);
+        let none = look(&[]).decide();
+        assert_eq!((none.pages_max, none.stage), (20 * MB, Stage::Ample));
+        assert!(none.requests > 1 << 30);
+    }
+
+    #[test]
+    fn requests_begin_as_there_is_room_for_them_and_for_those_that_run() {
+        for (megabytes, running, settled, requests) in [
+            (40, 0, 0, 320),
+            (59, 0, 0, 16),
+            (61, 0, 0, -16),
+            // 48 KB for each that has begun, 16 KB for each that has been there.
+            (40, 400, 0, 20),
+            (40, 400, 400, 220),
+            (40, 1000, 0, -430),
+            (40, 1280, 1280, 0),
+        ] {
+            let limits = used(megabytes);
+            let look = Look { running, settled, ..look(&limits) };
+            assert_eq!(look.decide().requests, requests, "{megabytes} MB, {running} running");
+        }
+    }
+
+    #[test]
+    fn pages_leave_for_who_waits() {
+        let limits = used(55);
+        let waiting = Look { waiting: 32, ..look(&limits) };
+        assert_eq!(waiting.decide().pages_max, 18 * MB);
+        let many = Look { waiting: 5000, ..look(&limits) };
+        assert_eq!(many.decide().pages_max, 20 * MB - 20 * MB / 8);
+    }
+
+    #[test]
+    fn the_stage_is_how_far_it_has_come() {
+        for (megabytes, pages, pages_max, waiting, stage) in [
+            (40, 20, 20, 0, Stage::Ample),
+            // There is less for them, and they do not need it.
+            (54, 1, 3, 0, Stage::Ample),
+            (58, 18, 20, 0, Stage::Less),
+            (70, 5, 5, 0, Stage::Full),
+            (40, 20, 20, 1, Stage::Waiting),
+        ] {
+            let limits = used(megabytes);
+            let look = Look { pages: pages * MB, pages_max: pages_max * MB, waiting, ..look(&limits) };
+            assert_eq!(look.decide().stage, stage, "{megabytes} MB, {pages} of {pages_max}, {waiting} waiting");
+        }
+    }
+
+    /// However pages and all else come and go, what is used stays below the cap once it has been measured.
+    #[test]
+    fn it_settles() {
+        let cap = 60 * MB;
+        let (mut pages, mut pages_max, wanted) = (0, 40 * MB, 40 * MB);
+        let mut changes = 0;
+        for step in 0..200 {
+            let rest = if (50..120).contains(&step) { 50 * MB } else { 12 * MB };
+            // Pages fill what they may; each MB of them takes a tenth more than it counts.
+            pages = pages_max.min(pages + 4 * MB);
+            let limits = [Limit { cap, used: rest + pages + pages / 10 }];
+            let look = Look { pages, pages_max, pages_wanted: wanted, ..look(&limits) };
+            let decided = look.decide().pages_max;
+            changes += usize::from(decided != pages_max);
+            pages_max = decided;
+            pages = pages.min(pages_max);
+            assert!(rest + pages + pages / 10 <= cap, "step {step}: {pages} of {pages_max}");
+        }
+        assert!(pages >= 35 * MB, "they are back: {pages}");
+        assert!(changes < 40, "{changes} changes");
+    }
+}

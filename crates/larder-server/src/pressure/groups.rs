@@ -1,0 +1,150 @@
+//! What the control groups of the process allow it, and what is used of that.
+
+use std::fs;
+
+/// One group of the process, or one above it, where memory is limited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    folder: String,
+    version: Version,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Group {
+    /// Those of this process, in both versions of control groups, whether or not they have a limit now.
+    pub fn all() -> Vec<Self> {
+        of(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default())
+    }
+
+    /// The limit, if there is one below `machine`. Bytes.
+    pub fn limit(&self, machine: u64) -> Option<u64> {
+        let files: &[&str] = match self.version {
+            Version::One => &["memory.limit_in_bytes"],
+            // What goes beyond `high` is slowed down until nothing moves.
+            Version::Two => &["memory.max", "memory.high"],
+        };
+        files.iter().filter_map(|file| bytes(&self.read(file)?)).filter(|&bytes| bytes < machine).min()
+    }
+
+    /// What is used of it and cannot be had back by dropping what is on a disk as well: heaps, memory files, sockets,
+    /// tables of the kernel. Bytes, of everybody in the group.
+    pub fn used(&self) -> Option<u64> {
+        let (usage, fields): (&str, &[&str]) = match self.version {
+            Version::One => ("memory.usage_in_bytes", &["total_inactive_file", "total_active_file"]),
+            Version::Two => ("memory.current", &["inactive_file", "active_file", "slab_reclaimable"]),
+        };
+        let usage = bytes(&self.read(usage)?)?;
+        Some(usage.saturating_sub(sum(&self.read("memory.stat")?, fields)))
+    }
+
+    fn read(&self, file: &str) -> Option<String> {
+        fs::read_to_string(format!("{}/{file}", self.folder)).ok()
+    }
+}
+
+/// The groups that `/proc/self/cgroup` names, and all above. In a container the names may be those outside: then only
+/// the top is there.
+fn of(groups: &str) -> Vec<Group> {
+    let mut found = Vec::new();
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (top, version) = match controllers {
+            "" => ("/sys/fs/cgroup", Version::Two),
+            _ if controllers.split(',').any(|name| name == "memory") => ("/sys/fs/cgroup/memory", Version::One),
+            _ => continue,
+        };
+        let mut path = path.trim_end_matches('/');
+        loop {
+            found.push(Group { folder: format!("{top}{path}"), version });
+            match path.rfind('/') {
+                Some(at) => path = &path[..at],
+                None => break,
+            }
+        }
+    }
+    found
+}
+
+/// Bytes; `None` for `max`, which is no limit.
+fn bytes(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+/// The sum of these lines of a `memory.stat`.
+fn sum(stat: &str, fields: &[&str]) -> u64 {
+    let lines = stat.lines().filter_map(|line| line.split_once(' '));
+    lines.filter(|(name, _)| fields.contains(name)).filter_map(|(_, value)| bytes(value)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_groups_of_the_process_limit_it() {
+        use Version::{One, Two};
+        for (groups, folders) in [
+            ("0::/\n", &[("/sys/fs/cgroup", Two)][..]),
+            (
+                "0::/system.slice/larder.service\n",
+                &[
+                    ("/sys/fs/cgroup/system.slice/larder.service", Two),
+                    ("/sys/fs/cgroup/system.slice", Two),
+                    ("/sys/fs/cgroup", Two),
+                ],
+            ),
+            ("5:cpu,memory:/a\n4:cpuset:/b\n", &[("/sys/fs/cgroup/memory/a", One), ("/sys/fs/cgroup/memory", One)]),
+            ("nonsense\n1:memory\n", &[]),
+        ] {
+            let found = of(groups);
+            let found: Vec<_> = found.iter().map(|group| (group.folder.as_str(), group.version)).collect();
+            assert_eq!(found, folders, "{groups}");
+        }
+    }
+
+    /// A group whose files are as given.
+    fn group(version: Version, files: &[(&str, &str)]) -> (tempfile::TempDir, Group) {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).expect("a file can be written");
+        }
+        let group = Group { folder: folder.path().display().to_string(), version };
+        (folder, group)
+    }
+
+    #[test]
+    fn a_limit_is_the_least_that_is_less_than_the_machine() {
+        for (version, files, limit) in [
+            (Version::Two, &[("memory.max", "max\n"), ("memory.high", "max\n")][..], None),
+            (Version::Two, &[("memory.max", "1048576\n")], Some(1_048_576)),
+            (Version::Two, &[("memory.max", "1048576\n"), ("memory.high", "4096\n")], Some(4096)),
+            (Version::One, &[("memory.limit_in_bytes", "9223372036854771712\n")], None),
+            (Version::One, &[("memory.limit_in_bytes", "67108864\n")], Some(67_108_864)),
+            (Version::One, &[], None),
+        ] {
+            let (_folder, group) = group(version, files);
+            assert_eq!(group.limit(1 << 40), limit, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_on_a_disk_as_well_is_not_used() {
+        let one = "cache 5\ninactive_file 7\ntotal_inactive_file 100\ntotal_active_file 20\ntotal_shmem 9\n";
+        let two = "anon 1\nfile 500\ninactive_file 100\nactive_file 20\nslab_reclaimable 3\nshmem 50\n";
+        for (version, files, used) in [
+            (Version::One, [("memory.usage_in_bytes", "1000\n"), ("memory.stat", one)], 880),
+            (Version::Two, [("memory.current", "1000\n"), ("memory.stat", two)], 877),
+        ] {
+            let (_folder, group) = group(version, &files);
+            assert_eq!(group.used(), Some(used), "{version:?}");
+        }
+        let (_folder, gone) = group(Version::Two, &[]);
+        assert_eq!(gone.used(), None);
+    }
+}
