@@ -4,6 +4,7 @@ mod fuzz;
 mod load;
 mod replay;
 mod shelves;
+mod squeeze;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ cargo xtask replay TRACE...   the memory shelf's misses beside other policies' (
 cargo xtask place [OPTION...] fill caches on one disk and on two, beside nginx (`cargo xtask place --help`)
 cargo xtask restart [OPTION...]
                               a million pages, and a restart, beside nginx (`cargo xtask restart --help`)
+cargo xtask squeeze [OPTION...]
+                              larder in a control group of little memory, under load (`cargo xtask squeeze --help`)
 cargo xtask fuzz [OPTION...]  run the fuzz targets of `fuzz/` (`cargo xtask fuzz --help`)
 ";
 
@@ -25,13 +28,14 @@ fn main() -> ExitCode {
     let name = arguments.next().unwrap_or_default();
     match name.to_str() {
         Some("tidy") => tidy::main(&root()),
-        Some("load" | "ramp" | "place" | "restart") if cfg!(debug_assertions) => optimised(),
+        Some("load" | "ramp" | "place" | "restart" | "squeeze") if cfg!(debug_assertions) => optimised(),
         Some("fuzz") => fuzz::main(&root(), arguments),
         Some("load") => load::main(&root(), arguments),
         Some("ramp") => load::ramp::main(&root(), arguments),
         Some("replay") => replay::main(arguments),
         Some("place") => shelves::place(&root(), arguments),
         Some("restart") => shelves::restart(&root(), arguments),
+        Some("squeeze") => squeeze::main(&root(), arguments),
         Some("help" | "--help" | "-h") => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -7,7 +7,7 @@ mod certificate;
 pub mod contender;
 mod fetch;
 pub mod generator;
-mod idle;
+pub mod idle;
 pub mod options;
 pub mod origin;
 pub mod process;

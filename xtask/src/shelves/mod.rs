@@ -3,7 +3,7 @@
 //!
 //! How and why they measure as they do is told in `docs/measuring.md`.
 
-mod client;
+pub mod client;
 mod disks;
 mod fill;
 mod options;
