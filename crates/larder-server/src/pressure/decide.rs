@@ -105,14 +105,13 @@ impl Look<'_> {
             let less = possible.max(step.min(now));
             return if less < PAGES_BYTES_MIN.min(self.pages_wanted) { 0 } else { less };
         }
-        let is_worth_it = possible >= self.pages_wanted || possible - now > nearest.cap / GROWTH_SHARE;
-        let more = now + (possible - now).div_ceil(2);
         // Little is no use, and would come and go.
-        if is_worth_it && more >= (2 * PAGES_BYTES_MIN).min(self.pages_wanted) {
-            more.min(self.pages_wanted)
-        } else {
-            now
+        let least = (2 * PAGES_BYTES_MIN).min(self.pages_wanted);
+        let is_worth_it = possible >= self.pages_wanted || possible - now > nearest.cap / GROWTH_SHARE;
+        if !is_worth_it || possible < least {
+            return now;
         }
+        (now + (possible - now).div_ceil(2)).max(least).min(self.pages_wanted)
     }
 }
 
@@ -209,6 +208,9 @@ mod tests {
         let limits = used(40);
         let back = Look { pages: 0, pages_max: 0, ..look(&limits) };
         assert_eq!(back.decide().pages_max, 7 * MB + MB / 2);
+        let limits = used(53);
+        let back = Look { pages: 0, pages_max: 0, ..look(&limits) };
+        assert_eq!(back.decide().pages_max, 2 * MB, "half of what there is would be too little");
         let limits = used(54);
         let too_little = Look { pages: 0, pages_max: 0, ..look(&limits) };
         assert_eq!(too_little.decide().pages_max, 0, "it would come and go");
