@@ -51,6 +51,7 @@ mod zones;
 pub use assemble::check;
 pub use logs::LogFiles;
 pub use material::Material;
+pub use pressure::has_little_memory;
 pub use serving::{Descriptors, Serving, ServingOptions};
 
 /// The version of nginx whose configuration and behaviour larder follows, for `$nginx_version` and `-V`.

@@ -80,13 +80,21 @@ pub enum How {
     Killed(i32, bool),
 }
 
+/// When mimalloc gives back what is free, in ms. Unless that is at once it waits for more to be freed, so that a process
+/// that has had a crowd looks full for long.
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
+
 impl Process {
     /// Starts a process and tells it what to serve. It will say whether it does.
     pub async fn start(generation: &Generation, workers: usize, terminal: Terminal) -> Result<Process, ProcessError> {
         let (ours, theirs) = UnixStream::pair().map_err(|error| CallFailed::new("socketpair", error))?;
         let config = &generation.configuration.config;
         let mut command = spawn::serving();
-        command.stdin(Stdio::from(OwnedFd::from(theirs))).env_clear().envs(environment(&config.main));
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).env_clear();
+        if larder_server::has_little_memory(config.http.memory_total) {
+            command.env(PURGE_DELAY, "0");
+        }
+        command.envs(environment(&config.main));
         if let Some(file) = logs::stderr_file(config, &generation.logs) {
             // A panic is to be found in the log.
             command.stderr(file);

@@ -87,8 +87,7 @@ impl Pressure {
     pub fn watch(self: &Arc<Self>, log: MainLog) {
         let (weak, began) = (Arc::downgrade(self), Instant::now());
         let (meter, mut speech) = (Meter::new(), Speech::default());
-        let total = self.governed.lock().total;
-        if meter.limits(total).iter().any(|limit| limit.cap < HUGE_PAGES_CAP_MIN) {
+        if is_little(&meter.limits(self.governed.lock().total)) {
             // Where the system cannot do that, freed memory comes back when the system looks for some.
             let _ = rustix::thread::disable_transparent_huge_pages(true);
         }
@@ -163,6 +162,15 @@ impl Pressure {
     }
 }
 
+/// Whether a process has so little memory that what it frees has to be back with the system at once.
+pub fn has_little_memory(total: MemoryTotal) -> bool {
+    is_little(&Meter::new().limits(total))
+}
+
+fn is_little(limits: &[Limit]) -> bool {
+    limits.iter().any(|limit| limit.cap < LITTLE_BYTES)
+}
+
 impl Governed {
     fn each(&self) -> impl Iterator<Item = (Arc<Memory>, u64)> + '_ {
         self.memories.iter().filter_map(|(memory, bytes)| Some((memory.upgrade()?, *bytes)))
@@ -196,7 +204,7 @@ const CALM_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Below this, memory comes in small pages: of a huge one the system takes nothing back before all of it is free, or
 /// before it looks for memory itself. Measured in a group of 64 MB: 15 MB of nothing.
-const HUGE_PAGES_CAP_MIN: u64 = 1 << 30;
+const LITTLE_BYTES: u64 = 1 << 30;
 
 /// A request that has run since so many looks ago has what it needs.
 const SETTLED_LOOKS: usize = 3;

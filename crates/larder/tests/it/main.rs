@@ -23,6 +23,7 @@ mod http2_corners;
 mod line_breaks;
 mod lint;
 mod log_lines;
+mod memory;
 mod metrics;
 mod modules;
 mod names;
