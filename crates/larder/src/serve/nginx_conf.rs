@@ -28,7 +28,10 @@ pub fn write(facts: &Facts<'_>) -> String {
     let mut line = |depth: usize, words: &str| {
         let _ = writeln!(text, "{:width$}{words}", "", width = 4 * depth);
     };
-    line(0, "# Written by `larder serve`; `larder -c FILE` serves the same from a file.");
+    line(
+        0,
+        "# Written by `larder serve`. For `larder -c FILE` change `listen`, the places in the temporary folder and `larder_php`.",
+    );
     line(0, "daemon off;");
     line(0, "master_process off;");
     line(0, "worker_processes auto;");
@@ -205,14 +208,15 @@ const PRIVATE_FILES: &[&str] = &[
     // Parts of programs, and what they are told.
     "\\.(?:in[ci]|conf|cnf|env|htaccess|htpasswd)",
     "/(?:composer\\.json|package-lock\\.json|npm-shrinkwrap\\.json|pnpm-lock\\.ya?ml|auth\\.json)",
-    "/(?:docker-compose[^/]*\\.ya?ml|dockerfile|vagrantfile|gemfile|phpunit\\.xml|web\\.config|wp-cli\\.ya?ml)",
+    "/(?:(?:docker-)?compose[^/]*\\.ya?ml|dockerfile|vagrantfile|gemfile|phpunit\\.xml|web\\.config|wp-cli\\.ya?ml)",
     "/vendor/composer/installed\\.json",
     "\\.lock",
     // What they have written.
     "\\.log",
     "/(?:php_?)?error_?log",
     "\\.(?:sql|sqlite[0-9]?|db[0-9]?|mdb|dump|rdb)(?:\\.(?:gz|zip|bz2|xz|zst|7z))?",
-    "\\.(?:p12|pfx|jks|kdbx)",
+    "\\.(?:p12|pfx|jks|kdbx|pem|ppk)",
+    "/id_(?:rsa|dsa|ecdsa|ed25519)",
 ];
 
 /// A word that may hold anything but a dollar, which nginx has no escape for.

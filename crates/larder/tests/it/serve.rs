@@ -196,10 +196,13 @@ const PRIVATE: &[&str] = &[
     "phpunit.xml",
     "phpunit.xml.dist",
     "docker-compose.prod.yml",
+    "compose.yaml",
     "Dockerfile",
     "web.config",
     "vendor/composer/installed.json",
     "site.pfx",
+    "site.pem",
+    "backup/id_rsa",
 ];
 
 /// Files that sites mean to serve.
@@ -212,6 +215,7 @@ const PUBLIC: &[&str] = &[
     "logo.psd",
     "openapi.yaml",
     "talk.key",
+    "theme.zip",
     "vendor/b/b.css",
     "node_modules/c/c.js",
     "changelog.txt",
