@@ -84,7 +84,7 @@ fn edits(d: &Directive, verb: Verb, side: Side) -> Outcome<Vec<FieldEdit>> {
             (option, ..) if option.starts_with('-') => {
                 return Err(Diagnostic::error(format!("{}: invalid option name: \"{option}\"", d.name.text))
                     .at(word.span)
-                    .label("a field comes as \"Name: value\", options are -s, -t, -a and -r"));
+                    .label(format!("a field comes as \"Name: value\", options are {}", options(verb, side))));
             }
             _ => fields.push(word),
         }
@@ -102,8 +102,18 @@ fn edits(d: &Directive, verb: Verb, side: Side) -> Outcome<Vec<FieldEdit>> {
     fields.into_iter().map(edit).collect()
 }
 
+/// The options that a directive takes.
+fn options(verb: Verb, side: Side) -> &'static str {
+    match (verb, side) {
+        (Verb::Set, Side::Response) => "-s, -t and -a",
+        (Verb::Clear, Side::Response) => "-s and -t",
+        (Verb::Set, Side::Request) => "-t and -r",
+        (Verb::Clear, Side::Request) => "-t",
+    }
+}
+
 fn lacks_argument(d: &Directive, option: &Word) -> Box<Diagnostic> {
-    Diagnostic::error(format!("{}: option {} takes an argument.", d.name.text, option.text)).at(option.span)
+    Diagnostic::error(format!("{}: option {} takes an argument", d.name.text, option.text)).at(option.span)
 }
 
 /// `Name: value`, `Name value`, `Name:`, `Name`, and `Name*` where fields are cleared. As in the module a name ends at a

@@ -46,9 +46,16 @@ fn separate_location(level: &mut Level, cx: &mut Cx<'_>, d: &Directive, whose: W
     }
     for other in [format!("{prefix}_pass"), format!("{prefix}_store"), format!("{prefix}_cache")] {
         if let Some(place) = level.place(&other) {
+            let help = match d.text(1) {
+                "purge_all" => format!("write \"{name} {} purge_all from ADDRESS\", or \"from all\"", d.text(0)),
+                _ => format!(
+                    "put \"{name} ZONE KEY\" into a location of its own, or write \"{name} PURGE from ADDRESS\" here"
+                ),
+            };
             return Err(Diagnostic::error(format!("\"{name}\" is incompatible with \"{other}\""))
                 .at(d.span())
-                .related(place, "it stands here"));
+                .related(place, "it stands here")
+                .help(help));
         }
     }
     let zone = At { value: d.text(0).to_owned(), span: d.arg(0).span };
@@ -84,6 +91,13 @@ fn by_method(cx: &mut Cx<'_>, d: &Directive) -> Outcome<CachePurge> {
         "on" => "PURGE",
         method => method,
     };
+    if !method.bytes().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_')) {
+        cx.report(
+            Diagnostic::warning(format!("no request has the method \"{method}\", so that none purges"))
+                .at(d.arg(0).span)
+                .help("name a method, as PURGE, or a variable that is \"1\" for requests that purge"),
+        );
+    }
     let method = method.to_owned();
     let (drops, rest) = match &d.args[1..] {
         [all, rest @ ..] if all.text == "purge_all" => (Drops::Zone, rest),

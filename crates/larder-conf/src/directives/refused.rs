@@ -23,6 +23,7 @@ const PLUS: &str = "NGINX Plus";
 const SRCACHE: &str = "the srcache module";
 const REDIS: &str = "the redis modules";
 const SET_MISC: &str = "the set-misc module";
+const UNESCAPED: &str = "remove it; where it makes the key of a Redis or memcached location, remove that location: \"fastcgi_cache\" does its work";
 const WITH_LOCATION: &str = "remove its location: \"fastcgi_cache\" looks pages up and stores them by itself";
 const ESCAPED_KEY: &str = "remove it: \"fastcgi_cache_key\" takes the key as it is";
 const LUA: &str = "the Lua module (OpenResty)";
@@ -128,7 +129,7 @@ static PREFIXES: &[DirectiveInfo] = &[
     refused("redis", REDIS, WITH_LOCATION, NEVER),
     refused("memc_", "the memc module", WITH_LOCATION, NEVER),
     refused("set_escape_uri", SET_MISC, ESCAPED_KEY, NEVER),
-    refused("set_unescape_uri", SET_MISC, WITH_LOCATION, NEVER),
+    refused("set_unescape_uri", SET_MISC, UNESCAPED, NEVER),
     refused("set_by_lua", LUA, IN_ANOTHER, NEVER),
     refused("modsecurity_", "ModSecurity", IN_ANOTHER, NEVER),
     family("vhost_traffic_status", "nothing comes of it without vhost_traffic_status_display"),
