@@ -286,6 +286,18 @@ fn a_body_that_goes_on_as_it_comes_or_into_a_file_is_there_for_the_copy_and_for_
 }
 
 #[test]
+fn a_value_that_is_twice_itself_again_and_again_has_an_end() {
+    let twice = "<!--#set var=\"a\" value=\"$a$a\" -->".repeat(60);
+    let page = format!("<!--#set var=\"a\" value=\"0123456789\" -->{twice}<!--#echo var=\"a\" -->");
+    let error = "[an error occurred while processing the directive]";
+    let site = site("127.0.0.1:1", "", &[("page.html", &page)]);
+    let said = text(&site.get("/page.html"));
+    assert_eq!(said.matches(error).count(), 60 - 14);
+    assert_eq!(said.replace(error, ""), "0123456789".repeat(1 << 14));
+    site.wait_for_text("error.log", "a value of more than 262144 bytes");
+}
+
+#[test]
 fn a_page_and_a_request_include_so_much_and_no_more() {
     let twice = "a<!--#include virtual=\"/twice.html\" --><!--#include virtual=\"/twice.html\" -->";
     let many = "<!--#include virtual=\"/x.html\" -->".repeat(2_002);

@@ -192,7 +192,9 @@ impl Document {
     }
 
     fn add_to_block(&self, bytes: &[u8]) {
-        if let Some((_, block)) = self.shared.blocks.borrow_mut().last_mut() {
+        if let Some((_, block)) = self.shared.blocks.borrow_mut().last_mut()
+            && self.shared.may_make(bytes.len())
+        {
             block.extend_from_slice(bytes);
         }
     }
@@ -318,7 +320,8 @@ impl Document {
 
     /// A text with its variables replaced.
     fn value(&self, text: &[u8], page: &mut Page) -> Done<Vec<u8>> {
-        text::value(text, |name, out| self.variable(name, page, out)).map_err(wrong)
+        let value = text::value(text, |name, out| self.variable(name, page, out)).map_err(wrong)?;
+        if self.shared.may_make(value.len()) { Ok(value) } else { Err(wrong("too much is made of variables")) }
     }
 
     /// Appends the value of a variable: of `set`, a capture, or one of the configuration's. False when there is none.

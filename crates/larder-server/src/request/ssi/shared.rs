@@ -19,6 +19,8 @@ pub struct Shared {
     pub inside: Cell<usize>,
     /// How many includes there have been, on all levels.
     pub(super) includes: Cell<usize>,
+    /// The bytes of all texts that were made of variables, and of all blocks.
+    made_bytes: Cell<usize>,
 }
 
 impl Shared {
@@ -35,6 +37,12 @@ impl Shared {
         let Some((_, value)) = variables.iter().find(|(known, _)| known == name) else { return false };
         out.extend_from_slice(value);
         true
+    }
+
+    /// Counts what was made of variables, or is kept as a block; false beyond what a request may make.
+    pub(super) fn may_make(&self, bytes: usize) -> bool {
+        self.made_bytes.set(self.made_bytes.get().saturating_add(bytes));
+        self.made_bytes.get() <= MADE_BYTES_MAX
     }
 
     /// Sets a variable.
@@ -54,6 +62,9 @@ impl Shared {
         Some(Bytes::copy_from_slice(block))
     }
 }
+
+/// How much a request may make, with all that is inside it: each command makes its texts anew.
+const MADE_BYTES_MAX: usize = 32 << 20;
 
 #[cfg(test)]
 mod tests {

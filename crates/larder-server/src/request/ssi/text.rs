@@ -21,12 +21,18 @@ pub fn value(text: &[u8], mut append: impl FnMut(&[u8], &mut Vec<u8>) -> bool) -
                 let name;
                 (name, rest) = variable(rest, text)?;
                 append(name, &mut out);
+                if out.len() > VALUE_BYTES_MAX {
+                    return Err(format!("a value of more than {VALUE_BYTES_MAX} bytes"));
+                }
             }
             byte => out.push(byte),
         }
     }
     Ok(out)
 }
+
+/// How long a text may become: one that is twice itself, again and again, would grow for ever.
+const VALUE_BYTES_MAX: usize = 256 * 1024;
 
 /// The name at the beginning of `rest`, and what follows it.
 fn variable<'a>(rest: &'a [u8], text: &[u8]) -> Result<(&'a [u8], &'a [u8]), String> {
@@ -89,6 +95,20 @@ mod tests {
             let found = found.map(|found| String::from_utf8(found).expect("it is text"));
             assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_value_that_grows_has_an_end() {
+        let mut value = vec![b'x'; 1000];
+        let grown = std::iter::from_fn(|| {
+            value = super::value(b"$a$a", |_, out| {
+                out.extend_from_slice(&value);
+                true
+            })
+            .ok()?;
+            Some(value.len())
+        });
+        assert_eq!(grown.take(100).last(), Some(256_000));
     }
 
     #[test]
