@@ -79,11 +79,8 @@ impl Response {
             buffer.advance(consumed);
             match head.status {
                 101 if self.upgrade => self.stage = Stage::Tunnel,
-                // Nobody asked for it. As with nginx, it is an answer of which nothing follows.
-                101 => {
-                    buffer.clear();
-                    self.stage = Stage::Length(0);
-                }
+                // Whoever is in front would take the connection for a tunnel.
+                101 => return Err(protocol("upstream switched protocols unasked")),
                 100..=199 if self.interim < INTERIM_MAX => {
                     self.interim += 1;
                     if head.status == 103 {

@@ -460,11 +460,13 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
     ex.out.reason.extend_from_slice(&answer.head.reason);
     response_fields::lay_out(&fields, policy, ex, cx);
     if ex.out.status == 101 {
-        // There is no other protocol to switch to on a stream of HTTP/2 (RFC 9113 §8.6).
-        if ex.head.version == Version::Http2 {
+        ex.upgraded = answer.upgraded.take();
+        // Nobody asked for it, as a script that says so itself; and there is no other protocol to switch to on a stream of
+        // HTTP/2 (RFC 9113 §8.6).
+        if ex.upgraded.is_none() || ex.head.version == Version::Http2 {
+            ex.upgraded = None;
             return Step::Synth(Synth::Status(502));
         }
-        ex.upgraded = answer.upgraded.take();
         ex.keep_alive = false;
         return Step::Deliver(Response::own(Content::Nothing));
     }
