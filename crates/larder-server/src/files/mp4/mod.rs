@@ -134,7 +134,7 @@ const FTYP_BYTES_MAX: u64 = 1024;
 /// How large a `moov` may be whatever the configuration says: its tables count in 32 bits.
 const MOOV_BYTES_MAX: u64 = 1 << 30;
 /// How many atoms may lie beside each other in the file. Recorders that write in pieces make some thousands.
-const ATOMS_MAX: usize = 100_000;
+const ATOMS_MAX: usize = 20_000;
 
 /// Looks for `ftyp`, `moov` and `mdat`. `None`: the whole is wanted, and `moov` comes first in it already.
 fn scan(file: &impl ReadAt, len: u64, wanted: &Wanted) -> Result<Option<Places>, Mp4Error> {
