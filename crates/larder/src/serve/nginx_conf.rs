@@ -103,6 +103,13 @@ fn write_cache(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(2, "default \"\";");
     line(2, &format!("\"~*^[^?]*/(?:{})(?:[/?.]|$)\" 1;", PERSONAL_PATHS.join("|")));
     line(2, &format!("\"~*[?&](?:{})=\" 1;", PERSONAL_ARGUMENTS.join("|")));
+    // Only who wants to be misread escapes what needs no escape (RFC 3986, section 2.3).
+    line(2, &format!("\"~*^[^?]*%(?:{NEEDLESS_ESCAPES})\" 1;"));
+    line(2, &format!("\"~*[?&][^=&]*%(?:{NEEDLESS_ESCAPES})\" 1;"));
+    line(1, "}");
+    line(1, "map $http_accept $larder_other_form {");
+    line(2, "default \"\";");
+    line(2, "\"~*json|^application/(?!xhtml)\" 1;");
     line(1, "}");
 }
 
@@ -155,9 +162,9 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(3, "fastcgi_cache_use_stale updating error timeout invalid_header http_500 http_503;");
     line(3, "fastcgi_cache_background_update on;");
     line(3, "fastcgi_cache_lock on;");
-    let personal = "$larder_personal_cookie $larder_personal_page $http_authorization";
-    line(3, &format!("fastcgi_cache_bypass {personal};"));
-    line(3, &format!("fastcgi_no_cache {personal};"));
+    let own = OF_THIS_REQUEST.join(" ");
+    line(3, &format!("fastcgi_cache_bypass {own};"));
+    line(3, &format!("fastcgi_no_cache {own};"));
     line(2, "}");
     // Behind the place of PHP, as a script may make a file of any name: `/download.php/dump.sql`. What is PHP by another name, or in
     // capitals, php-fpm does not run, and its source is nobody's business.
@@ -172,6 +179,28 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(3, "try_files $uri/ /index.php?$args;");
     line(2, "}");
 }
+
+/// What a page may be made of, or for, beside its address: where one of these says something, the page is for this request.
+const OF_THIS_REQUEST: &[&str] = &[
+    "$larder_personal_cookie",
+    "$larder_personal_page",
+    "$larder_other_form",
+    "$http_authorization",
+    "$http_x_authorization",
+    "$http_proxy_authorization",
+    "$http_x_wp_nonce",
+    "$http_x_requested_with",
+    "$http_hx_request",
+    "$http_x_pjax",
+    "$http_origin",
+    // A body, or a word of one, where none belongs.
+    "$content_type",
+    "$content_length",
+    "$http_transfer_encoding",
+];
+
+/// Letters, digits and what else stands for itself, as `%` would write them.
+const NEEDLESS_ESCAPES: &str = "2[de]|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9ae]";
 
 /// What gets smaller, beside text/html.
 const COMPRESSIBLE_TYPES: &[&str] = &[
@@ -202,19 +231,21 @@ const PRIVATE_FILES: &[&str] = &[
     // Copies that editors and people make.
     "~",
     "/#[^/]*#",
-    "\\.(?:bak|bkp|backup|old|orig|save|sav|rej|dist|sw[nop]|sample)[0-9]?",
-    "\\.(?:php[0-9]*|phtml)[._-][^/]*",
+    "\\.(?:bak|bkp|backup|old|orig|save|sav|rej|dist|sw[nop]|sample)[0-9]*",
+    "\\.(?:php|phtml)[^/]+",
     "/wp-config\\.(?!php)[^/]*",
     // Parts of programs, and what they are told.
-    "\\.(?:in[ci]|conf|cnf|env|htaccess|htpasswd)",
+    "\\.(?:inc|conf|cnf|htaccess|htpasswd|tpl|twig|module|install|theme|engine|profile)",
+    "\\.(?:env|ini)(?:[._-][^/]*)?",
+    "/config\\.ya?ml",
     "/(?:composer\\.json|package-lock\\.json|npm-shrinkwrap\\.json|pnpm-lock\\.ya?ml|auth\\.json)",
     "/(?:(?:docker-)?compose[^/]*\\.ya?ml|dockerfile|vagrantfile|gemfile|phpunit\\.xml|web\\.config|wp-cli\\.ya?ml)",
     "/vendor/composer/installed\\.json",
     "\\.lock",
     // What they have written.
-    "\\.log",
-    "/(?:php_?)?error_?log",
-    "\\.(?:sql|sqlite[0-9]?|db[0-9]?|mdb|dump|rdb)(?:\\.(?:gz|zip|bz2|xz|zst|7z))?",
+    "(?:\\.log|/(?:php_?)?error_?log)(?:[.-][0-9]+)*(?:\\.(?:gz|zip|bz2|xz|zst|7z))?",
+    "/nohup\\.out",
+    "\\.(?:sql|sqlite[0-9]?|db[0-9]?|mdb|dump|rdb)(?:-(?:wal|shm|journal))?(?:\\.tar)?(?:\\.(?:gz|zip|bz2|xz|zst|7z))?",
     "\\.(?:p12|pfx|jks|kdbx|pem|ppk)",
     "/id_(?:rsa|dsa|ecdsa|ed25519)",
 ];
@@ -310,6 +341,25 @@ const UNTOLD: &[&str] = &[
     "X_FORWARDED_PATH",
     "X_FORWARDED_SCHEME",
     "X_FORWARDED_SSL",
+    "X_FORWARDED_PROTOCOL",
+    "X_FORWARDED_HTTPS",
+    "X_FORWARDED_URI",
+    "X_FORWARDED_SCRIPT_NAME",
+    "X_FORWARDED_ROOT",
+    "X_FORWARDED_CONTEXT",
+    "X_FORWARDED_BASE",
+    "X_FORWARDED_METHOD",
+    "X_HTTPS",
+    "X_ARR_SSL",
+    "CF_VISITOR",
+    "CLOUDFRONT_FORWARDED_PROTO",
+    "X_ORIGINAL_URI",
+    "X_ORIGINAL_PATH",
+    "X_ORIGINAL_METHOD",
+    "X_ENVOY_ORIGINAL_PATH",
+    "X_SCRIPT_NAME",
+    "X_BASE_URL",
+    "X_URL",
     "X_HOST",
     "X_ORIGINAL_HOST",
     "X_ORIGINAL_URL",

@@ -202,6 +202,22 @@ const PRIVATE: &[&str] = &[
     "vendor/composer/installed.json",
     "site.pfx",
     "site.pem",
+    "x.sql.tar.gz",
+    "x.log.1",
+    "x.log-20261101.gz",
+    "error_log.1",
+    "x.sqlite3-wal",
+    "x.db-journal",
+    "index.phpold",
+    "index.php copy",
+    "x.phpt",
+    "x.bak22",
+    "php.ini-production",
+    "b.env.local",
+    "config.yml",
+    "nohup.out",
+    "page.tpl",
+    "x.module",
     "backup/id_rsa",
 ];
 
@@ -243,7 +259,7 @@ fn what_is_left_lying_about_is_not_served() {
     for (files, has_php) in [(with_php, true), (without, false)] {
         let serve = Serve::start(&files);
         for name in PRIVATE.iter().chain(&["vendor/phpunit/eval.php"]) {
-            let response = serve.get(&format!("/{}", name.replace('#', "%23")));
+            let response = serve.get(&format!("/{}", name.replace('#', "%23").replace(' ', "%20")));
             assert!(response.status == 404 && !text(&response).contains("secret"), "{name}: {}", response.status);
         }
         for name in PUBLIC {
@@ -278,6 +294,12 @@ fn no_visitor_chooses_the_address_that_others_get_in_their_pages() {
         "GET /{} HTTP/1.1\r\nHost: site.test\r\nX-HTTP-Method-Override: evil.test\r\n",
         "GET /{} HTTP/1.1\r\nHost: site.test\r\nForwarded: host=evil.test\r\n",
         "GET /{} HTTP/1.1\r\nHost: site.test\r\nX-Forwarded-Proto: evil.test\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nCF-Visitor: evil.test\r\nX-Original-URI: evil.test\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nX-WP-Nonce: evil.test\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nX-Requested-With: evil.test\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nOrigin: evil.test\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nAccept: application/evil.test+json\r\n",
+        "GET /{} HTTP/1.1\r\nHost: site.test\r\nContent-Type: evil.test\r\n",
     ]
     .into_iter()
     .enumerate()
@@ -287,6 +309,33 @@ fn no_visitor_chooses_the_address_that_others_get_in_their_pages() {
         let next = send(&format!("GET /{target} HTTP/1.1\r\nHost: site.test\r\n"));
         assert!(next.contains("HTTP_HOST=site.test\n"), "{attack}: {next}");
         assert!(!next.contains("evil.test") && !next.contains("1337"), "{attack}: {next}");
+    }
+}
+
+#[test]
+fn a_body_and_a_needless_escape_are_for_one_request_alone() {
+    let echo = "<?php echo $_SERVER['CONTENT_TYPE'] ?? '', file_get_contents('php://input'), ' for you';";
+    let serve = Serve::start(&[("index.php", echo), ("admin/index.php", echo)]);
+    let status = |response: &Response| response.field("Cache-Status").unwrap_or_default().to_owned();
+    for (number, attack) in [
+        "Content-Length: 4\r\n\r\nevil",
+        "Transfer-Encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n",
+        "Content-Type: evil\r\n\r\n",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut client = Client::connect(serve.address).unwrap();
+        client.send(format!("GET /page{number} HTTP/1.1\r\nHost: a\r\n{attack}").as_bytes()).unwrap();
+        let own = client.read_response("GET").unwrap();
+        assert_eq!((text(&own), status(&own).starts_with("larder; fwd=bypass")), ("evil for you".into(), true));
+        assert_eq!(text(&serve.get(&format!("/page{number}"))), " for you");
+    }
+    for target in ["/%61dmin/", "/x?%70review=1", "/admin/", "/x?preview=1"] {
+        assert!(status(&serve.get(target)).starts_with("larder; fwd=bypass"), "{target}");
+    }
+    for target in ["/caf%C3%A9", "/x?a%5B%5D=1", "/x?q=%61"] {
+        assert!(status(&serve.get(target)).starts_with("larder; fwd=uri-miss"), "{target}");
     }
 }
 
