@@ -160,6 +160,8 @@ pub struct Exchange {
     pub cache_status: Option<CacheStatus>,
     /// Why, for `Cache-Status`.
     pub cache_detail: &'static str,
+    /// Until when the stored page is fresh that is delivered, for `Cache-Status`.
+    pub fresh_until: Option<Time>,
     /// The key that was looked up, for `Cache-Status` and logs.
     pub cache_key: Vec<u8>,
     /// What was tried at origins.
@@ -470,6 +472,7 @@ impl Exchange {
             error_status: None,
             cache_status: None,
             cache_detail: "",
+            fresh_until: None,
             cache_key: Vec::new(),
             attempts: Vec::new(),
             origin_fields: None,
@@ -551,6 +554,7 @@ impl Exchange {
         self.error_status = None;
         self.cache_status = None;
         self.cache_detail = "";
+        self.fresh_until = None;
         self.cache_key.clear();
         self.attempts.clear();
         self.origin_fields = None;
@@ -619,6 +623,7 @@ impl Exchange {
             error_status: _,
             cache_status: _,
             cache_detail: _,
+            fresh_until: _,
             cache_key,
             attempts: _,
             origin_fields: _,
@@ -746,6 +751,7 @@ impl Exchange {
         copy.error_status = self.error_status;
         copy.cache_status = self.cache_status;
         copy.cache_detail = self.cache_detail;
+        copy.fresh_until = self.fresh_until;
         copy.attempts.clone_from(&self.attempts);
         copy.origin_fields.clone_from(&self.origin_fields);
         copy.origin_status = self.origin_status;

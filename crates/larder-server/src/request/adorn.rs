@@ -182,21 +182,21 @@ pub fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
 
 /// `Cache-Status` (RFC 9211): hit or why it was forwarded, the time left, and the reason in nginx's word.
 ///
-/// `fresh_until` is that of the page, in whatever form it goes out; `None` where there is none.
-pub fn write_cache_status(fresh_until: Option<Time>, loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
+/// Of a page that was stored, in whatever form it goes out and wherever its body comes from.
+pub fn write_cache_status(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
     if !loc.settings.cache_status_header {
         return;
     }
     let Some(status) = ex.cache_status else { return };
     let mut value = ex.scratch.pop().unwrap_or_default();
     value.clear();
-    describe_cache_status(status, fresh_until, ex, cx, &mut value);
+    describe_cache_status(status, ex, cx, &mut value);
     head.field(b"Cache-Status", &value);
     value.clear();
     ex.scratch.push(value);
 }
 
-fn describe_cache_status(status: CacheStatus, fresh_until: Option<Time>, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
+fn describe_cache_status(status: CacheStatus, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
     out.extend_from_slice(b"larder");
     match status {
         CacheStatus::Hit => out.extend_from_slice(b"; hit"),
@@ -205,7 +205,7 @@ fn describe_cache_status(status: CacheStatus, fresh_until: Option<Time>, ex: &Ex
         CacheStatus::Bypass => out.extend_from_slice(b"; fwd=bypass"),
         CacheStatus::Expired | CacheStatus::Revalidated => out.extend_from_slice(b"; fwd=stale"),
     }
-    if let Some(fresh_until) = fresh_until {
+    if let Some(fresh_until) = ex.fresh_until {
         out.extend_from_slice(b"; ttl=");
         append_ttl(fresh_until, cx.now(), out);
     } else if let Some(status) = ex.origin_status {

@@ -224,7 +224,7 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
             head.field(name, value);
         }
     });
-    adorn::write_cache_status(Some(object.fresh_until), loc, ex, cx, &mut head);
+    adorn::write_cache_status(loc, ex, cx, &mut head);
     head.end();
     Some(match form {
         Some(_) if ex.is_head() => Quick::Page(0),
@@ -247,12 +247,6 @@ enum Quick {
 /// Any response: its fields are those of the exchange.
 fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
     let Response { mut content, last_modified, ranges: which, conditional } = response;
-    // Known before it becomes one of its forms, or nothing at all.
-    let fresh_until = match &content {
-        Content::Object(object) => Some(object.fresh_until),
-        Content::Slices(slices) => slices.object().map(|object| object.fresh_until),
-        _ => None,
-    };
     if let Some(status) = ex.error_status.take() {
         ex.out.status = status;
         ex.out.reason.clear();
@@ -383,7 +377,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     for (name, value) in ex.out.fields.iter() {
         head.field(name, value);
     }
-    adorn::write_cache_status(fresh_until, loc, ex, cx, &mut head);
+    adorn::write_cache_status(loc, ex, cx, &mut head);
     head.end();
     ex.out.head_bytes = (out.len() - before) as u64;
     if bodiless || ex.is_head() {

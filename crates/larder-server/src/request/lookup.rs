@@ -41,6 +41,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     // What an earlier location's cache said is not about this one.
     ex.cache_status = None;
     ex.cache_detail = "";
+    ex.fresh_until = None;
     ex.cache_key.clear();
     ex.origin_fields = None;
     let Some(cache) = &policy.cache else { return pass() };
@@ -81,6 +82,7 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
         Verdict::Hit(object) if object.body.whole().is_none() => on_disk(index, object.to_arc(), policy, ex, cx),
         Verdict::Hit(object) => {
             ex.cache_status = Some(CacheStatus::Hit);
+            ex.fresh_until = Some(object.fresh_until);
             cx.stats().hits.add(1);
             if let Some(step) = intercepted(object.status, policy, ex, cx) {
                 return step;
@@ -181,6 +183,7 @@ fn stale(
 
 /// Delivers a stored page from its object: its head is laid out anew.
 pub fn deliver_object(object: Arc<Object>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+    ex.fresh_until = Some(object.fresh_until);
     if let Some(step) = intercepted(object.status, policy, ex, cx) {
         return step;
     }

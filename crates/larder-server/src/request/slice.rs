@@ -316,14 +316,6 @@ impl Slices {
         self.total
     }
 
-    /// The first slice, where it is stored.
-    pub fn object(&self) -> Option<&Object> {
-        match &self.ready {
-            Some((SliceBody::Stored(object), _)) => Some(object),
-            Some((SliceBody::Passing(_), _)) | None => None,
-        }
-    }
-
     /// Chooses the part of the page that is sent for `ex`.
     pub fn want(&mut self, wanted: Range<u64>, ex: &Exchange) {
         let has_all = self.ready.as_ref().is_some_and(|(_, lies)| covers(lies, &wanted));

@@ -2,7 +2,7 @@
 
 use larder_testkit::{Answer, Client, FastCgiEnd, FastCgiOrigin, FastCgiReply, HandOrigin, Origin, Then};
 
-use crate::site::{Setup, Site, cached, eventually, get, get_on, text};
+use crate::site::{Setup, Site, asked, cached, eventually, get, get_on, text};
 
 /// A site in front of `{ORIGIN}` by HTTP, and of `{FCGI}` by FastCGI under `/f/`; `more` goes into the server.
 const SITE: &str = "
@@ -388,6 +388,29 @@ fn cache_status_says_why() {
     let cookie = status("/cookie");
     assert!(cookie.contains("fwd=uri-miss") && cookie.to_lowercase().contains("set-cookie"), "{cookie}");
     assert!(site.get("/p").field("Age").is_none(), "nginx sends none");
+}
+
+#[test]
+fn a_hit_says_how_long_it_is_fresh_while_it_arrives_and_when_it_is_put_together() {
+    let mut origin = HandOrigin::start().unwrap();
+    let site = site_by_hand(&origin, &format!("larder_cache_status on; ssi on; ssi_types text/x-parts; {LOCK}"));
+    for media_type in ["text/plain", "text/x-parts"] {
+        let target = format!("/{media_type}");
+        let (mut first, mut fetch) = asked(&site, &mut origin, &target);
+        fetch.send(format!("HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nContent-Length: 4\r\n\r\npa")).unwrap();
+        let mut second = site.client();
+        second.send(get(&target).as_bytes()).unwrap();
+        let mut hit = second.read_head().unwrap();
+        fetch.send("ge").unwrap();
+        assert_eq!(text(&first.read_response("GET").unwrap()), "page");
+        second.read_body(&mut hit).unwrap();
+        assert_eq!(text(&hit), "page");
+        let whole = site.get_until(&target, "the page", |response| cached(response) == "HIT");
+        for hit in [hit, whole] {
+            let said = hit.field("Cache-Status").unwrap_or_default();
+            assert!(said.starts_with("larder; hit; ttl=3"), "{target}: {said}");
+        }
+    }
 }
 
 #[test]

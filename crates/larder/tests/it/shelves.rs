@@ -153,6 +153,63 @@ fn a_big_page_is_served_from_disk_in_full_and_in_parts() {
     }
 }
 
+/// Pages of which some are sent from memory and some from the disk's file.
+const SIZES: [usize; 3] = [100 << 10, 300 << 10, 1 << 20];
+
+#[test]
+fn every_hit_says_how_long_it_is_fresh_wherever_its_body_comes_from() {
+    let origin = Origin::start().unwrap();
+    let site = setup(&origin, "", "larder_cache_status on;").start(SITE);
+    for size in SIZES {
+        let path = format!("/{size}");
+        let page = Answer::ok(vec![b'a'; size]).field("ETag", "\"one\"").field("Accept-Ranges", "bytes");
+        origin.answer(path.as_str(), page);
+        site.get(&path);
+    }
+    let site = site.restart();
+    eventually("the shelf to be open", || site.count_in_log("3 pages") == 1);
+    for size in SIZES {
+        let path = format!("/{size}");
+        for (method, fields, status) in [
+            ("GET", "", 200),
+            ("HEAD", "", 200),
+            ("GET", "Range: bytes=5-9\r\n", 206),
+            ("GET", "If-None-Match: \"one\"\r\n", 304),
+            ("GET", "If-Match: \"two\"\r\n", 412),
+            ("GET", "Range: bytes=9000000-\r\n", 416),
+        ] {
+            let answer = site.ask(method, &path, fields);
+            let said = answer.field("Cache-Status").unwrap_or_default();
+            assert!(
+                answer.status == status && said.starts_with("larder; hit; ttl=3"),
+                "{path} {fields}: {} {said}",
+                answer.status
+            );
+        }
+    }
+    assert_eq!(origin.count(), SIZES.len());
+}
+
+#[test]
+fn a_stale_page_says_since_when_wherever_its_body_comes_from() {
+    let origin = Origin::start().unwrap();
+    let more = "larder_cache_status on; proxy_cache_use_stale http_500;";
+    let site = setup(&origin, "", more).start(&SITE.replace("200 1h", "200 1s"));
+    for size in SIZES {
+        let path = format!("/{size}");
+        origin.answer(path.as_str(), Answer::ok(vec![b'a'; size]));
+        origin.answer_then(path.as_str(), Answer::status("500 Internal Server Error"));
+        site.get(&path);
+    }
+    let site = site.restart();
+    eventually("the shelf to be open", || site.count_in_log("3 pages") == 1);
+    for size in SIZES {
+        let stale = site.get_until(&format!("/{size}"), "it to be stale", |response| cached(response) == "STALE");
+        let said = stale.field("Cache-Status").unwrap_or_default();
+        assert!(said.starts_with("larder; hit; ttl=") && !said.contains("fwd-status"), "{size}: {said}");
+    }
+}
+
 #[test]
 fn a_big_stale_page_that_the_disk_let_go_of_is_fetched_and_never_cut() {
     let origin = Origin::start().unwrap();
