@@ -5,6 +5,7 @@
 
 mod page;
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -158,10 +159,15 @@ fn say_debt(inspect: &Inspect, out: &mut impl Write) -> Result<(), CacheError> {
 /// All about each page that `wanted` may mean; false when there is none.
 fn stat(folder: &Path, wanted: &str, out: &mut impl Write) -> Result<bool, CacheError> {
     let mut found = false;
+    let mut example = Example::None;
     let mut written = Ok(());
     let inspect = open(folder)?;
     inspect.records(|record| {
-        if !record.live || written.is_err() || !page::is_meant(record.key, wanted) {
+        if !record.live || written.is_err() {
+            return;
+        }
+        if !page::is_meant(record.key, wanted) {
+            example.see(record.key, wanted);
             return;
         }
         found = true;
@@ -169,10 +175,43 @@ fn stat(folder: &Path, wanted: &str, out: &mut impl Write) -> Result<bool, Cache
     })?;
     written?;
     if !found {
-        writeln!(out, "{}: no page of \"{wanted}\"", folder.display())?;
+        writeln!(out, "{}: no page of \"{wanted}\"; {example}", folder.display())?;
     }
     say_debt(&inspect, out)?;
     Ok(found)
+}
+
+/// A key of the folder, for whoever wrote another.
+enum Example {
+    /// There is no page.
+    None,
+    /// Any.
+    Any(Vec<u8>),
+    /// One that ends as it should.
+    Alike(Vec<u8>),
+}
+
+impl Example {
+    /// Keeps `key` if it is a better one.
+    fn see(&mut self, key: &[u8], wanted: &str) {
+        match self {
+            Self::None | Self::Any(_) if page::is_alike(key, wanted) => *self = Self::Alike(key.to_vec()),
+            Self::None => *self = Self::Any(key.to_vec()),
+            Self::Any(_) | Self::Alike(_) => {}
+        }
+    }
+}
+
+impl fmt::Display for Example {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => write!(f, "it holds no page"),
+            Self::Any(key) | Self::Alike(key) => {
+                let key = page::printable(key);
+                write!(f, "its keys are like \"{key}\", and \"larder cache ls\" lists them")
+            }
+        }
+    }
 }
 
 /// Reads everything; false when something is damaged.

@@ -57,14 +57,7 @@ pub fn is_meant(key: &[u8], wanted: &str) -> bool {
     if key == wanted.as_bytes() {
         return true;
     }
-    let (host, target) = match wanted.split_once("://") {
-        Some((_, rest)) => match rest.find(['/', '?']) {
-            Some(at) => (Some(&rest[..at]), &rest[at..]),
-            None => (Some(rest), "/"),
-        },
-        None if wanted.starts_with('/') => (None, wanted),
-        None => return false,
-    };
+    let Some((host, target)) = split(wanted) else { return false };
     let Some(before) = key.strip_suffix(target.as_bytes()) else { return false };
     let before = String::from_utf8_lossy(before);
     let names = before.split_once("://").map_or(&*before, |(_, rest)| rest);
@@ -72,26 +65,49 @@ pub fn is_meant(key: &[u8], wanted: &str) -> bool {
     if names.contains('/') {
         return false;
     }
-    // Most keys have the host as it is (`$http_host`), or in small letters and without the port (`$host`), or the name of
-    // the origins in its place.
-    host.is_none_or(|host| !names.contains('.') || names.contains(host) || has_name(names, host))
+    // Most keys have the host as it is (`$http_host`), or in small letters (`$host`), with the port or without, or the
+    // name of the origins in its place.
+    host.is_none_or(|host| !names.contains('.') || has_host(names, host))
 }
 
-/// Whether the name of a host is in there, of one with a port: in small letters, and not with another port.
-fn has_name(names: &str, host: &str) -> bool {
-    let name = without_port(host).to_ascii_lowercase();
-    names.match_indices(&name).any(|(at, _)| !names[at + name.len()..].starts_with(':'))
+/// Whether a key ends in the path and query of what the operator wrote, be that a URL without its scheme, or another key.
+pub fn is_alike(key: &[u8], wanted: &str) -> bool {
+    let rest = wanted.split_once("://").map_or(wanted, |(_, rest)| rest);
+    rest.find('/').is_some_and(|at| key.ends_with(&rest.as_bytes()[at..]))
 }
 
-fn without_port(host: &str) -> &str {
+/// The host of a URL, if it has one, and its path and query. `None` for a key that is no URL.
+fn split(wanted: &str) -> Option<(Option<&str>, &str)> {
+    match wanted.split_once("://") {
+        Some((_, rest)) => Some(match rest.find(['/', '?']) {
+            Some(at) => (Some(&rest[..at]), &rest[at..]),
+            None => (Some(rest), "/"),
+        }),
+        None => wanted.starts_with('/').then_some((None, wanted)),
+    }
+}
+
+/// Whether a host is in there, in whatever letters, and not with another port.
+fn has_host(names: &str, host: &str) -> bool {
+    let (name, port) = split_port(host);
+    let (names, name) = (names.to_ascii_lowercase(), name.to_ascii_lowercase());
+    names.match_indices(&name).any(|(at, _)| {
+        let behind = names[at + name.len()..].strip_prefix(':').unwrap_or_default();
+        let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+        port.is_empty() || digits == 0 || &behind[..digits] == port
+    })
+}
+
+/// A host's name, and its port, which may be empty.
+fn split_port(host: &str) -> (&str, &str) {
     match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (name, port),
+        _ => (host, ""),
     }
 }
 
 /// Text that does no harm to a terminal.
-fn printable(bytes: &[u8]) -> String {
+pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
         match byte {
@@ -129,11 +145,34 @@ mod tests {
             ("http://127.0.0.1:8081/a", "http://127.0.0.1:8080/a", false),
             ("http://127.0.0.1/a", "http://127.0.0.2:8080/a", false),
             ("httpsGETexample.org/a", "https://Example.ORG:8443/a", true),
+            ("httpshop.test:8080/p2", "http://shop.test:8080/p2", true),
+            ("httpshop.test:8080/p2", "http://Shop.Test:8080/p2", true),
+            ("httpshop.test:8080/p2", "http://SHOP.test/p2", true),
+            ("httpshop.test:8080/p2", "http://SHOP.test:8081/p2", false),
+            ("httpshop.test:8080/p2", "http://shop.test:80/p2", false),
+            ("httpshop.test:8080/p2", "http://other.test:8080/p2", false),
+            ("httpShop.Test:8080/p2", "http://shop.test:8080/p2", true),
+            ("shop.test:GET/p2", "http://shop.test:8080/p2", true),
             ("http://[::1]/a", "http://[::1]:8080/a", true),
+            ("http://[::1]:8080/a", "http://[::1]:8080/a", true),
+            ("http://[::1.2.3.4]:8081/a", "http://[::1.2.3.4]:8080/a", false),
             ("any key", "any key", true),
             ("any key", "key", false),
         ] {
             assert_eq!(is_meant(key.as_bytes(), wanted), meant, "{key} {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_alike_that_ends_in_the_same_path() {
+        for (key, wanted, alike) in [
+            ("http://10.0.0.1/a?b=1", "https://shop.test/a?b=1", true),
+            ("http://10.0.0.1/a?b=1", "shop.test/a?b=1", true),
+            ("http://10.0.0.1/a?b=1", "GET|shop.test/a", false),
+            ("http://10.0.0.1/", "https://shop.test/", true),
+            ("http://10.0.0.1/", "shop.test", false),
+        ] {
+            assert_eq!(is_alike(key.as_bytes(), wanted), alike, "{key} {wanted}");
         }
     }
 

@@ -23,7 +23,12 @@ const SITE: &str = "
 
 /// A running site with three pages in `pages` and one in `other`, all of them on disk.
 fn site(origin: &Origin) -> Site {
-    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(SITE);
+    start(origin, SITE)
+}
+
+/// The same under another configuration.
+fn start(origin: &Origin, configuration: &str) -> Site {
+    let site = Setup::new().one_worker().name("ORIGIN", origin.address()).start(configuration);
     for number in 0..3 {
         let path = format!("/page/{number}");
         origin.answer(path.as_str(), Answer::ok(format!("page {number}")).field("X-From", "the origin"));
@@ -100,6 +105,28 @@ fn pages_are_listed_and_described_while_larder_runs_and_after() {
     };
     check(site.setup());
     check(&site.stop());
+}
+
+#[test]
+fn who_finds_no_page_is_told_what_keys_are_like() {
+    let origin = Origin::start().unwrap();
+    // Without a `proxy_cache_key`, that is by the address of the origin.
+    let by_origin = SITE.replace("proxy_cache_key http://$host$request_uri;", "");
+    let site = start(&origin, &by_origin);
+    let visited = cache(site.setup(), &["stat", "http://site.test/page/1", "pages"]);
+    let key = format!("http://{}/page/1", origin.address());
+    let told = format!(
+        "no page of \"http://site.test/page/1\"; its keys are like \"{key}\", and \"larder cache ls\" lists them\n"
+    );
+    assert!(visited.code == Some(1) && visited.out.ends_with(&told), "{}", visited.out);
+    assert_eq!(cache(site.setup(), &["stat", &key, "pages"]).code, Some(0));
+    // Where no key ends so, it is any.
+    let other = cache(site.setup(), &["stat", "none", "other"]);
+    let told = format!("no page of \"none\"; its keys are like \"http://{}/other/one\", and", origin.address());
+    assert!(other.out.contains(&told), "{}", other.out);
+    assert_eq!(cache(site.setup(), &["clear", "other"]).code, Some(0));
+    let none = cache(site.setup(), &["stat", "none", "other"]);
+    assert!(none.out.contains("no page of \"none\"; it holds no page\n"), "{}", none.out);
 }
 
 #[test]
