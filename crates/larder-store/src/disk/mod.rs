@@ -36,6 +36,7 @@ mod space;
 mod stats;
 mod superblock;
 mod units;
+mod user;
 mod writer;
 
 pub use body::{DiskBody, PinnedBody, Ready};

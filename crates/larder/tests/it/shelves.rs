@@ -301,6 +301,40 @@ fn a_folder_that_is_emptied_or_deleted_by_hand_takes_the_pages_in_memory_with_it
 }
 
 #[test]
+fn a_folder_that_larder_may_not_make_or_open_says_what_to_do() {
+    if !rustix::process::geteuid().is_root() {
+        // Then larder runs as we do, and may do what we may.
+        return;
+    }
+    let origin = Origin::start().unwrap();
+    let setup = setup(&origin, "", "");
+    let around = setup.path("around");
+    fs::create_dir(&around).unwrap();
+    let mut site = setup.start(&SITE.replace("{DIR}/pages", "{DIR}/around/pages"));
+    fetch_many(&site, &origin, 1);
+    let pages = around.join("pages");
+    eventually("the page to be written", || is_on_disk(&pages, "page 0, whole"));
+    fs::remove_dir_all(&pages).unwrap();
+    let again = "; it is left out and tried again every 10 s";
+    site.wait_for_log(&format!(
+        "it cannot be made (Permission denied (os error 13)); make it for larder's user \"nobody\", or make its parent \
+         writable for that user, or, where larder was started as root, reload{again}"
+    ));
+    site.reload();
+    site.wait_for_log("works again");
+    assert_eq!(cached(&site.get("/page/0")), "MISS");
+    eventually("the page to be written", || is_on_disk(&pages, "page 0, whole"));
+    let setup = site.stop();
+    // As a copy that root made.
+    std::os::unix::fs::chown(pages.join("larder.shelf"), Some(0), Some(0)).unwrap();
+    fs::set_permissions(pages.join("larder.shelf"), fs::Permissions::from_mode(0o600)).unwrap();
+    site = setup.start_as_written();
+    site.wait_for_log(&format!(
+        "it cannot be opened (Permission denied (os error 13)); give it and its files to larder's user \"nobody\"{again}"
+    ));
+}
+
+#[test]
 fn a_segment_that_is_deleted_by_hand_takes_its_pages_in_memory_with_it() {
     let origin = Origin::start().unwrap();
     let site = setup(&origin, "", "").start(&SITE.replace("max_size=64m", "max_size=8m"));

@@ -17,6 +17,7 @@ use crate::disk::record::Kind;
 use crate::disk::segment::{Segment, sequence_in};
 use crate::disk::space::{charged_for, segment_bytes};
 use crate::disk::superblock::{SUPERBLOCK_BYTES, Superblock};
+use crate::disk::user;
 
 /// The file that says what the shelf is.
 pub(in crate::disk) const SHELF_FILE: &str = "larder.shelf";
@@ -42,8 +43,24 @@ enum NotOpen {
 
 impl From<io::Error> for NotOpen {
     fn from(error: io::Error) -> Self {
-        Self::Failed(format!("it cannot be opened ({error}); it is left out and tried again every 10 s"))
+        let mend = match error.kind() {
+            io::ErrorKind::PermissionDenied => format!("; give it and its files to larder's user {}", user::own()),
+            _ => String::new(),
+        };
+        Self::Failed(format!("it cannot be opened ({error}){mend}{TRIED_AGAIN}"))
     }
+}
+
+/// Why the folder is not there.
+fn not_made(error: io::Error) -> NotOpen {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return error.into();
+    }
+    NotOpen::Failed(format!(
+        "it cannot be made ({error}); make it for larder's user {}, or make its parent writable for that user, or, \
+         where larder was started as root, reload{TRIED_AGAIN}",
+        user::own()
+    ))
 }
 
 /// What is in the folder.
@@ -99,7 +116,7 @@ impl Writer {
     fn try_open(&mut self) -> Result<(u64, usize), NotOpen> {
         let shared = Arc::clone(&self.shared);
         self.leave_if_out();
-        shared.files.make_dir(&shared.dir)?;
+        shared.files.make_dir(&shared.dir).map_err(not_made)?;
         let disk_bytes = shared.files.room(&shared.dir)?.total;
         let told = segment_bytes(shared.limits().bytes_max, disk_bytes, None).unwrap_or(0);
         let (lock, superblock) = self.acquire(told)?;
@@ -369,6 +386,8 @@ fn read_start(files: &dyn Files, path: &Path) -> io::Result<Vec<u8>> {
     block.truncate(read);
     Ok(block)
 }
+
+const TRIED_AGAIN: &str = "; it is left out and tried again every 10 s";
 
 /// With more segments than this, their files are opened when they are first read.
 const OPEN_MAX: usize = 4096;
