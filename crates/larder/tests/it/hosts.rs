@@ -216,7 +216,7 @@ fn early_errors() -> [(String, &'static str); 9] {
         (format!("GET /a HTTP/1.1\r\nX: {}\r\n{host}\r\n", "x".repeat(9000)), "first|first.test|/a|"),
         (format!("GET /a HTTP/1.1\r\n{host}\r\nContent-Length: 1\r\nContent-Length: 1\r\n"), "asked|asked.test|/a|"),
         (format!("GET /a HTTP/1.1\r\n{host}\r\nX: a\0b\r\n"), "asked|asked.test|/a|"),
-        (format!("GET http://asked.test/a HTTP/1.1\r\nX: a\0b\r\nHost: first.test\r\n"), "asked|asked.test|/a|"),
+        ("GET http://asked.test/a HTTP/1.1\r\nX: a\0b\r\nHost: first.test\r\n".to_owned(), "asked|asked.test|/a|"),
     ]
 }
 
