@@ -30,8 +30,7 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
     let site = cx.site();
     let limits = limits(&site.servers[listener.default].client);
     ex.started = now;
-    ex.server = listener.default;
-    ex.location = site.servers[listener.default].root;
+    enter(listener.default, ex, cx);
     match larder_http::parse_request(buf, &mut ex.head, &limits) {
         Ok(HeadStatus::Partial) => Received::Partial,
         Ok(HeadStatus::Complete { consumed }) => {
@@ -75,8 +74,7 @@ pub fn begin_stream(
     now: Time,
 ) -> Step {
     ex.started = now;
-    ex.server = listener.default;
-    ex.location = cx.site().servers[listener.default].root;
+    enter(listener.default, ex, cx);
     let begun = match refused {
         Some(error) => Err(error),
         None => begin(listener, ex, cx),
@@ -183,14 +181,19 @@ fn refuse(error: &HeadError, listener: &Listener, ex: &mut Exchange, cx: &Cx) ->
     };
     if !is_known {
         ex.host.clear();
-        ex.server = first_server(listener, ex, cx);
-        ex.location = cx.site().servers[ex.server].root;
+        enter(first_server(listener, ex, cx), ex, cx);
     }
     cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{error}"));
     ex.keep_alive = false;
     ex.head_is_bad = true;
     ex.method = if ex.head.method == Method::Head { Method::Head } else { Method::Get };
     Step::Synth(Synth::Status(error.status()))
+}
+
+/// Puts a request at the root of a server.
+fn enter(server: usize, ex: &mut Exchange, cx: &Cx) {
+    ex.server = server;
+    ex.location = cx.site().servers[server].root;
 }
 
 /// The server before a host is known: the one whose certificate was shown, or the default of the address.
@@ -210,8 +213,7 @@ fn choose_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), 
         let parts = larder_http::normalise_host(host, &mut ex.host)?;
         ex.host.truncate(parts.host.end);
     }
-    ex.server = server_for(listener, ex, cx);
-    ex.location = cx.site().servers[ex.server].root;
+    enter(server_for(listener, ex, cx), ex, cx);
     Ok(())
 }
 
