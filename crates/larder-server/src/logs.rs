@@ -172,23 +172,23 @@ impl Logs {
     }
 
     fn with_origin(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: Option<&str>, message: fmt::Arguments<'_>) {
-        let log = cx.site().locations[ex.location].texts.error_log;
+        let log = cx.site().locations[ex.request.location].texts.error_log;
         let Some(errors) = self.errors.get(log).filter(|errors| errors.wants(level)) else { return };
         let context = self.context(cx, ex, address.unwrap_or_default());
-        write(errors, level, cx.now(), &message, &context, ex.head.fields.get_known(Known::Referer));
+        write(errors, level, cx.now(), &message, &context, ex.asked.head.fields.get_known(Known::Referer));
     }
 
     /// What [`Logs::write`] needs to know of an exchange.
     pub fn context(&self, cx: &Cx, ex: &Exchange, origin: &str) -> Context {
         Context {
-            log: cx.site().locations[ex.location].texts.error_log,
-            connection: ex.client.id,
+            log: cx.site().locations[ex.request.location].texts.error_log,
+            connection: ex.asked.client.id,
             client: ex.remote_ip().map_or_else(|| b"unix:".to_vec(), |ip| ip.to_string().into_bytes()),
-            server: cx.site().servers[ex.server].name.to_vec(),
-            request: ex.head.line().to_vec(),
+            server: cx.site().servers[ex.request.server].name.to_vec(),
+            request: ex.asked.head.line().to_vec(),
             upstream: upstream_url(cx, ex, origin),
-            subrequest: ex.is_sub().then(|| ex.uri.clone()),
-            host: ex.head.fields.get_known(Known::Host).map(<[u8]>::to_vec),
+            subrequest: ex.is_sub().then(|| ex.request.uri.clone()),
+            host: ex.asked.head.fields.get_known(Known::Host).map(<[u8]>::to_vec),
         }
     }
 
@@ -208,20 +208,20 @@ impl Logs {
 
     /// Writes the access lines of a finished exchange.
     pub fn access(&self, ex: &mut Exchange, cx: &Cx) {
-        ex.is_logging = true;
+        ex.tally.is_logging = true;
         let site = cx.site();
-        for (index, condition) in &site.locations[ex.location].texts.access_logs {
+        for (index, condition) in &site.locations[ex.request.location].texts.access_logs {
             if condition.as_ref().is_some_and(|condition| !condition.is_true(ex, cx)) {
                 continue;
             }
             let log = &site.access_logs[*index];
-            let mut line = ex.scratch.pop().unwrap_or_default();
+            let mut line = ex.eval.scratch.pop().unwrap_or_default();
             for part in &log.format {
                 append_part(part, log.escape, ex, cx, &mut line);
             }
             self.append(*index, &line, ex, cx);
             line.clear();
-            ex.scratch.push(line);
+            ex.eval.scratch.push(line);
         }
     }
 
@@ -246,7 +246,7 @@ impl Logs {
                     self.error(cx, ex, LogLevel::Error, format_args!("testing \"{root}\" existence failed"));
                     return;
                 }
-                let cache = cx.site().locations[ex.location].settings.modules.log_file_cache;
+                let cache = cx.site().locations[ex.request.location].settings.modules.log_file_cache;
                 stamps = self.stamps.borrow_mut();
                 let mut named = self.by_name.borrow_mut();
                 match named.writer(name, cache, now) {
@@ -321,7 +321,7 @@ impl Logs {
 /// The document root, where its name has variables and it is no folder: whatever a client calls itself makes no log
 /// then, as in nginx.
 fn missing_root(ex: &mut Exchange, cx: &Cx) -> Option<String> {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     if loc.alias.is_some() || loc.texts.root.constant().is_some() {
         return None;
     }
@@ -340,11 +340,11 @@ fn append_part(part: &Part, how: model::LogEscape, ex: &mut Exchange, cx: &Cx, l
         Part::Literal(bytes) => line.extend_from_slice(bytes),
         Part::Capture(_) => {}
         Part::Var(var) => {
-            let mut value = ex.scratch.pop().unwrap_or_default();
+            let mut value = ex.eval.scratch.pop().unwrap_or_default();
             let found = vars::append(var, ex, cx, &mut value);
             escape::append_value(how, found.then_some(&value[..]), line);
             value.clear();
-            ex.scratch.push(value);
+            ex.eval.scratch.push(value);
         }
     }
 }
@@ -354,13 +354,15 @@ fn upstream_url(cx: &Cx, ex: &Exchange, origin: &str) -> Vec<u8> {
     if origin.is_empty() {
         return Vec::new();
     }
-    let Handler::Origin(policy) = &cx.site().locations[ex.location].handler else { return origin.as_bytes().to_vec() };
+    let Handler::Origin(policy) = &cx.site().locations[ex.request.location].handler else {
+        return origin.as_bytes().to_vec();
+    };
     match policy.protocol {
         Protocol::FastCgi(_) => format!("fastcgi://{origin}").into_bytes(),
         Protocol::Http(_) => {
             let separator: &[u8] = if origin.starts_with("unix:") { b":" } else { b"" };
             let scheme = crate::request::origin_request::scheme_of(policy).prefix();
-            [scheme, origin.as_bytes(), separator, ex.head.target()].concat()
+            [scheme, origin.as_bytes(), separator, ex.asked.head.target()].concat()
         }
     }
 }

@@ -70,10 +70,10 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
                     continue;
                 }
                 if let Some(location) = location {
-                    let had_origin = matches!(locations[ex.location].handler, Handler::Origin(_));
+                    let had_origin = matches!(locations[ex.request.location].handler, Handler::Origin(_));
                     let has_none = matches!(locations[*location].handler, Handler::Static);
                     so_far.is_orphaned = has_none && (had_origin || so_far.is_orphaned);
-                    ex.location = *location;
+                    ex.request.location = *location;
                 }
                 if let Some(ran) = run_from(inside, ex, cx, so_far) {
                     return Some(ran);
@@ -87,7 +87,7 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
             Op::Return(status, text) => return Some(Ran::Answer(answer(*status, text.as_ref(), ex, cx))),
             Op::Break => {
                 // What a `rewrite` before it has made of the URI is not the location's any more.
-                ex.path_is_the_locations &= !so_far.changed;
+                ex.request.way.path_is_the_locations &= !so_far.changed;
                 return Some(Ran::Stopped(false));
             }
         }
@@ -99,10 +99,10 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
 ///
 /// Where that cannot be found out the request is refused, and nothing else is matched for it.
 pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
-    if ex.evaluation.has_failed() {
+    if ex.eval.evaluation.has_failed() {
         return false;
     }
-    let mut captures = std::mem::take(&mut ex.captures);
+    let mut captures = std::mem::take(&mut ex.eval.captures);
     let found = regex.regex.matches(text, &mut captures);
     let matched = match &found {
         Ok(matched) => *matched,
@@ -111,13 +111,13 @@ pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> b
     if matched {
         for &(group, slot) in &regex.slots {
             let value = match captures.get(group) {
-                Some(value) => ex.keep(value),
-                None => ex.keep(b""),
+                Some(value) => ex.eval.keep(value),
+                None => ex.eval.keep(b""),
             };
-            ex.set_slot(slot, value);
+            ex.eval.set_slot(slot, value);
         }
     }
-    ex.captures = captures;
+    ex.eval.captures = captures;
     if let Err(error) = found {
         cannot_match(&error, text, ex, cx);
     }
@@ -126,7 +126,7 @@ pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> b
 
 /// Logs that a pattern gave no answer about `text`, and sees to it that the request is refused.
 pub fn cannot_match(error: &MatchError, text: &[u8], ex: &mut Exchange, cx: &Cx) {
-    ex.evaluation.fail();
+    ex.eval.evaluation.fail();
     let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES)]);
     cx.local.logs.error(cx, ex, LogLevel::Alert, format_args!("{error} on \"{shown}\", {} bytes", text.len()));
 }
@@ -135,7 +135,7 @@ pub fn cannot_match(error: &MatchError, text: &[u8], ex: &mut Exchange, cx: &Cx)
 fn captures_or_forgets(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
     let matched = matches(regex, text, ex, cx);
     if !matched {
-        ex.captures.clear();
+        ex.eval.captures.clear();
     }
     matched
 }
@@ -153,15 +153,15 @@ fn set(target: &SetTarget, value: &Text, escapes: bool, ex: &mut Exchange, cx: &
 pub fn assign(target: &SetTarget, value: &[u8], ex: &mut Exchange) {
     match target {
         SetTarget::Slot(slot) => {
-            let value = ex.keep(value);
-            ex.set_slot(*slot, if value == Slot::Unset { Slot::Absent } else { value });
+            let value = ex.eval.keep(value);
+            ex.eval.set_slot(*slot, if value == Slot::Unset { Slot::Absent } else { value });
         }
         SetTarget::Args => {
-            ex.args.clear();
-            ex.args.extend_from_slice(value);
-            ex.uri_changed = true;
+            ex.request.args.clear();
+            ex.request.args.extend_from_slice(value);
+            ex.request.way.uri_changed = true;
         }
-        SetTarget::LimitRate => ex.limit_rate = crate::limit::parse_rate(value),
+        SetTarget::LimitRate => ex.request.limits.rate = crate::limit::parse_rate(value),
     }
 }
 
@@ -172,11 +172,11 @@ fn holds(condition: &Condition, ex: &mut Exchange, cx: &Cx) -> bool {
             left.with(ex, cx, |ex, left| right.with(ex, cx, |_, right| left == right)) != *negate
         }
         Condition::Match(left, regex, negate) => {
-            let mut subject = ex.scratch.pop().unwrap_or_default();
+            let mut subject = ex.eval.scratch.pop().unwrap_or_default();
             left.append(ex, cx, &mut subject);
             let matched = captures_or_forgets(regex, &subject, ex, cx);
             subject.clear();
-            ex.scratch.push(subject);
+            ex.eval.scratch.push(subject);
             matched != *negate
         }
         Condition::File(test, path, negate) => path.with(ex, cx, |ex, path| file_is(*test, path, ex, cx)) != *negate,
@@ -207,9 +207,9 @@ fn answer(status: u16, text: Option<&Text>, ex: &mut Exchange, cx: &Cx) -> Answe
 }
 
 fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Option<Ran> {
-    let mut uri = std::mem::take(&mut ex.uri);
+    let mut uri = std::mem::take(&mut ex.request.uri);
     let matched = captures_or_forgets(&op.regex, &uri, ex, cx);
-    std::mem::swap(&mut ex.uri, &mut uri);
+    std::mem::swap(&mut ex.request.uri, &mut uri);
     if !matched {
         return None;
     }
@@ -222,9 +222,9 @@ fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Op
             url.push(b'?');
             url.extend_from_slice(args);
         }
-        if op.append_args && !ex.args.is_empty() {
+        if op.append_args && !ex.request.args.is_empty() {
             url.push(if args.is_some() { b'&' } else { b'?' });
-            url.extend_from_slice(&ex.args);
+            url.extend_from_slice(&ex.request.args);
         }
         let status = if op.flag == RewriteFlag::Permanent { 301 } else { 302 };
         return Some(Ran::Answer(Answer::Redirect(status, url)));
@@ -240,22 +240,22 @@ fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Op
     }
     match args {
         Some(mut args) => {
-            if op.append_args && !ex.args.is_empty() {
+            if op.append_args && !ex.request.args.is_empty() {
                 args.push(b'&');
-                args.extend_from_slice(&ex.args);
+                args.extend_from_slice(&ex.request.args);
             }
-            ex.args = args;
+            ex.request.args = args;
         }
-        None if !op.append_args => ex.args.clear(),
+        None if !op.append_args => ex.request.args.clear(),
         None => {}
     }
-    std::mem::swap(&mut ex.uri, &mut path);
-    ex.uri_changed = true;
-    ex.internal = true;
+    std::mem::swap(&mut ex.request.uri, &mut path);
+    ex.request.way.uri_changed = true;
+    ex.request.way.internal = true;
     match op.flag {
         RewriteFlag::Last => Some(Ran::Stopped(true)),
         RewriteFlag::Break => {
-            ex.path_is_the_locations = false;
+            ex.request.way.path_is_the_locations = false;
             Some(Ran::Stopped(false))
         }
         RewriteFlag::None | RewriteFlag::Redirect | RewriteFlag::Permanent => {
@@ -288,7 +288,7 @@ fn replacement(text: &Text, redirects: bool, ex: &mut Exchange, cx: &Cx) -> (Vec
             }
             Part::Capture(n) => {
                 let encode = was_encoded && (redirects || args.is_some());
-                let value = ex.captures.get(usize::from(*n)).unwrap_or(b"");
+                let value = ex.eval.captures.get(usize::from(*n)).unwrap_or(b"");
                 let out = args.as_mut().unwrap_or(&mut path);
                 if encode { escape_uri(value, Escape::Args, out) } else { out.extend_from_slice(value) }
             }
@@ -299,7 +299,7 @@ fn replacement(text: &Text, redirects: bool, ex: &mut Exchange, cx: &Cx) -> (Vec
 
 /// Whether the path of the request came with `%` or `+` in it, so that what is taken from it is escaped again.
 fn was_encoded(ex: &Exchange) -> bool {
-    let path = ex.head.target().split(|&byte| byte == b'?').next().unwrap_or_default();
+    let path = ex.asked.head.target().split(|&byte| byte == b'?').next().unwrap_or_default();
     path.iter().any(|byte| matches!(byte, b'%' | b'+'))
 }
 
@@ -317,7 +317,7 @@ fn with_escaped_captures(text: &Text, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
                 crate::vars::append(var, ex, cx, &mut out);
             }
             Part::Capture(n) => {
-                escape_uri(ex.captures.get(usize::from(*n)).unwrap_or(b""), Escape::Args, &mut out);
+                escape_uri(ex.eval.captures.get(usize::from(*n)).unwrap_or(b""), Escape::Args, &mut out);
             }
         }
     }

@@ -59,7 +59,7 @@ impl Text {
                 Part::Var(var) => {
                     vars::append(var, ex, cx, out);
                 }
-                Part::Capture(n) => out.extend_from_slice(ex.captures.get(usize::from(*n)).unwrap_or(b"")),
+                Part::Capture(n) => out.extend_from_slice(ex.eval.captures.get(usize::from(*n)).unwrap_or(b"")),
             }
         }
     }
@@ -76,11 +76,11 @@ impl Text {
         if let Some(constant) = self.constant() {
             return f(ex, constant);
         }
-        let mut buffer = ex.scratch.pop().unwrap_or_default();
+        let mut buffer = ex.eval.scratch.pop().unwrap_or_default();
         self.append(ex, cx, &mut buffer);
         let result = f(ex, &buffer);
         buffer.clear();
-        ex.scratch.push(buffer);
+        ex.eval.scratch.push(buffer);
         result
     }
 

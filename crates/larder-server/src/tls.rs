@@ -116,8 +116,8 @@ impl ByVariable {
         let virtual_server = &cx.site().servers[server];
         let client = client.with(Secured::tls(asked, virtual_server, virtual_server));
         let mut ex = Exchange::new(Rc::new(client));
-        ex.server = server;
-        ex.location = cx.site().servers[server].root;
+        ex.request.server = server;
+        ex.request.location = cx.site().servers[server].root;
         let certificate = self.certificate.value(&mut ex, cx);
         let key = self.key.value(&mut ex, cx);
         self.load(&certificate, &key)

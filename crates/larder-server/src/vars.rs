@@ -214,29 +214,29 @@ pub fn reads_fields(var: &Var) -> bool {
 pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match var {
         Var::Fixed(fixed) => append_fixed(*fixed, ex, cx, out),
-        Var::Http(name) => append_joined(named(&ex.head.fields, name), name, out),
+        Var::Http(name) => append_joined(named(&ex.asked.head.fields, name), name, out),
         Var::SentHttp(name) => append_sent(ex, cx, name, out),
-        Var::SentTrailer(name) => match &ex.by_modules.trailers {
+        Var::SentTrailer(name) => match &ex.reply.trailers {
             Some(fields) => append_joined(named(fields, name), name, out),
             None => false,
         },
-        Var::UpstreamHttp(name) => match &ex.origin_fields {
+        Var::UpstreamHttp(name) => match &ex.upstream.fields {
             Some(fields) => append_joined(named(fields, name), name, out),
             None => false,
         },
         Var::UpstreamCookie(name) => {
-            let fields = ex.origin_fields.as_ref();
+            let fields = ex.upstream.fields.as_ref();
             append_some(fields.and_then(|fields| set_cookie(fields.all_known(Known::SetCookie), name)), out)
         }
         Var::Cookie(name) => {
-            let value = larder_http::cookie(ex.head.fields.all_known(Known::Cookie), name.as_bytes());
+            let value = larder_http::cookie(ex.asked.head.fields.all_known(Known::Cookie), name.as_bytes());
             append_some(value, out)
         }
-        Var::Arg(name) => append_some(arg(&ex.args, name.as_bytes()).filter(|_| !name.is_empty()), out),
-        Var::Tls(var) => tls::append(*var, &ex.client, out),
+        Var::Arg(name) => append_some(arg(&ex.request.args, name.as_bytes()).filter(|_| !name.is_empty()), out),
+        Var::Tls(var) => tls::append(*var, &ex.asked.client, out),
         Var::ProxyProtocol(var) => append_proxy(*var, ex, out),
         Var::ProxyTlv(name) => {
-            append_some(ex.client.proxy.as_ref().and_then(|header| header.tlv(name)).as_deref(), out)
+            append_some(ex.asked.client.proxy.as_ref().and_then(|header| header.tlv(name)).as_deref(), out)
         }
         Var::Slot(slot) => append_slot(*slot, ex, cx, out),
     }
@@ -269,7 +269,7 @@ impl ProxyVar {
 }
 
 fn append_proxy(var: ProxyVar, ex: &Exchange, out: &mut Vec<u8>) -> bool {
-    let Some(header) = &ex.client.proxy else { return false };
+    let Some(header) = &ex.asked.client.proxy else { return false };
     let Addresses::Inet { source, destination } = &header.addresses else { return false };
     match var {
         ProxyVar::Addr => append_display(source.ip(), out),
@@ -311,20 +311,22 @@ fn append_joined<'a>(values: impl Iterator<Item = &'a [u8]>, name: &str, out: &m
 fn append_sent(ex: &Exchange, cx: &Cx, name: &str, out: &mut Vec<u8>) -> bool {
     match name {
         // By the time nginx logs, it has let go of the connection, and says so.
-        "connection" if ex.out.status == 101 => append_text("upgrade", out),
-        "connection" => append_text(if ex.keep_alive && !ex.is_logging { "keep-alive" } else { "close" }, out),
-        "keep-alive" => match cx.site().locations[ex.location].settings.keepalive_header {
-            Some(seconds) if ex.keep_alive => append_display(format_args!("timeout={seconds}"), out),
+        "connection" if ex.reply.status == 101 => append_text("upgrade", out),
+        "connection" => {
+            append_text(if ex.reply.framing.keep_alive && !ex.tally.is_logging { "keep-alive" } else { "close" }, out)
+        }
+        "keep-alive" => match cx.site().locations[ex.request.location].settings.keepalive_header {
+            Some(seconds) if ex.reply.framing.keep_alive => append_display(format_args!("timeout={seconds}"), out),
             _ => false,
         },
-        "content-length" => match ex.out.length {
+        "content-length" => match ex.reply.framing.length {
             Some(length) => append_display(length, out),
             None => false,
         },
-        "transfer-encoding" if ex.out.chunked => append_text("chunked", out),
+        "transfer-encoding" if ex.reply.framing.chunked => append_text("chunked", out),
         // `map $sent_http_content_type $expires` goes by the type as it is before `charset` adds to it.
-        "content-type" if !ex.out.bare_type.is_empty() => append_some(Some(&ex.out.bare_type), out),
-        _ => append_joined(named(&ex.out.fields, name), name, out),
+        "content-type" if !ex.reply.bare_type.is_empty() => append_some(Some(&ex.reply.bare_type), out),
+        _ => append_joined(named(&ex.reply.fields, name), name, out),
     }
 }
 
@@ -369,7 +371,7 @@ pub fn arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 
 fn append_slot(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let source = cx.site().user_vars[slot].source;
-    let known = ex.slot(slot);
+    let known = ex.eval.slot(slot);
     if known == Slot::Unset
         && source == UserVarSource::Set
         && let Some(field) = &cx.site().user_vars[slot].otherwise
@@ -383,44 +385,44 @@ fn append_slot(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
     };
     let value = if known != Slot::Unset && !(volatile && known == Slot::Absent) {
         known
-    } else if ex.depth >= DEPTH_MAX {
+    } else if ex.eval.depth >= DEPTH_MAX {
         cx.local.logs.error(
             cx,
             ex,
             larder_conf::model::LogLevel::Error,
             format_args!("cycle while evaluating variable \"{}\"", cx.site().user_vars[slot].name),
         );
-        ex.evaluation.fail();
+        ex.eval.evaluation.fail();
         return false;
     } else {
-        ex.depth += 1;
+        ex.eval.depth += 1;
         let value = match source {
             UserVarSource::Set => Slot::Absent,
             UserVarSource::Map(index) => map::map(index, ex, cx),
             UserVarSource::Geo(index) => map::geo(index, ex, cx),
             UserVarSource::Split(index) => map::split(index, ex, cx),
         };
-        ex.depth -= 1;
+        ex.eval.depth -= 1;
         // What nobody has set yet may still be set by a later `set`, a volatile map or geo is asked anew each time, and what could
         // not be evaluated is no value for a request inside this one.
-        if source != UserVarSource::Set && !volatile && !ex.evaluation.has_failed() {
-            ex.set_slot(slot, value);
+        if source != UserVarSource::Set && !volatile && !ex.eval.evaluation.has_failed() {
+            ex.eval.set_slot(slot, value);
         }
         value
     };
-    append_some(ex.values.borrow().bytes(value), out)
+    append_some(ex.eval.values.borrow().bytes(value), out)
 }
 
 /// The time in the form that a page has chosen.
 fn append_date(place: Place, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let format = ex.time_format.as_deref().map(String::from_utf8_lossy);
+    let format = ex.request.nested.time_format.as_deref().map(String::from_utf8_lossy);
     let date = date::date(cx.now(), place, format.as_deref().unwrap_or(date::DEFAULT_FORMAT));
     append_some(date.as_deref().map(str::as_bytes), out)
 }
 
 /// How much smaller a body went out than it was, as nginx has it: two decimals, and nothing for what was not compressed.
 fn append_ratio(coding: Coding, ex: &Exchange, out: &mut Vec<u8>) -> bool {
-    match (ex.choice, ex.squeezed) {
+    match (ex.reply.choice, ex.tally.squeezed) {
         (Choice::Compress(chosen), Some((before, after @ 1..))) if chosen == coding => {
             let hundredths = before.saturating_mul(100) / after;
             append_display(format_args!("{}.{:02}", hundredths / 100, hundredths % 100), out)
@@ -430,13 +432,13 @@ fn append_ratio(coding: Coding, ex: &Exchange, out: &mut Vec<u8>) -> bool {
 }
 
 fn location<'a>(ex: &Exchange, cx: &'a Cx) -> &'a Loc {
-    &cx.site().locations[ex.location]
+    &cx.site().locations[ex.request.location]
 }
 
 fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match fixed {
         Fixed::Args | Fixed::QueryString => {
-            append_some(Some(&ex.args).filter(|args| !args.is_empty()).map(Vec::as_slice), out)
+            append_some(Some(&ex.request.args).filter(|args| !args.is_empty()).map(Vec::as_slice), out)
         }
         Fixed::BinaryRemoteAddr => match ex.remote_ip() {
             Some(std::net::IpAddr::V4(ip)) => append_some(Some(&ip.octets()), out),
@@ -444,71 +446,76 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             None => append_text("unix:", out),
         },
         // Chunks are counted with their frames, as nginx counts: all that is not the head.
-        Fixed::BodyBytesSent if ex.out.chunked => append_display(ex.sent.0.saturating_sub(ex.out.head_bytes), out),
-        Fixed::BodyBytesSent => append_display(ex.sent.1, out),
-        Fixed::BytesSent => append_display(ex.sent.0, out),
-        Fixed::Connection => append_display(ex.client.id, out),
-        Fixed::ConnectionRequests => append_display(ex.number, out),
-        Fixed::ConnectionTime => append_millis(crate::worker::age(&ex.client, cx.now()).as_millis(), out),
-        Fixed::RequestTime => append_millis(cx.now().since(ex.started).as_millis(), out),
+        Fixed::BodyBytesSent if ex.reply.framing.chunked => {
+            append_display(ex.tally.sent.0.saturating_sub(ex.reply.framing.head_bytes), out)
+        }
+        Fixed::BodyBytesSent => append_display(ex.tally.sent.1, out),
+        Fixed::BytesSent => append_display(ex.tally.sent.0, out),
+        Fixed::Connection => append_display(ex.asked.client.id, out),
+        Fixed::ConnectionRequests => append_display(ex.asked.number, out),
+        Fixed::ConnectionTime => append_millis(crate::worker::age(&ex.asked.client, cx.now()).as_millis(), out),
+        Fixed::RequestTime => append_millis(cx.now().since(ex.asked.started).as_millis(), out),
         Fixed::ConnectionsActive => append_display(cx.worker.shared_stats().active, out),
         Fixed::ConnectionsReading => append_display(cx.worker.shared_stats().reading, out),
         Fixed::ConnectionsWriting => append_display(cx.worker.shared_stats().writing, out),
         Fixed::ConnectionsWaiting => append_display(cx.worker.shared_stats().waiting, out),
         Fixed::ContentLength => append_content_length(ex, out),
-        Fixed::ContentType => append_joined(ex.head.fields.all_known(Known::ContentType), "content-type", out),
+        Fixed::ContentType => append_joined(ex.asked.head.fields.all_known(Known::ContentType), "content-type", out),
         Fixed::DateGmt => append_date(Place::Gmt, ex, cx, out),
         Fixed::DateLocal => append_date(Place::Local, ex, cx, out),
         Fixed::DocumentRoot => path::append_document_root(ex, cx, out),
         Fixed::RealpathRoot => path::append_realpath_root(ex, cx, out),
         Fixed::RequestFilename => path::append_filename(ex, cx, out),
-        Fixed::DocumentUri | Fixed::Uri => append_some(Some(&ex.uri), out),
+        Fixed::DocumentUri | Fixed::Uri => append_some(Some(&ex.request.uri), out),
         Fixed::FastcgiScriptName => path::append_script_name(ex, cx, out),
         Fixed::FastcgiPathInfo => path::append_path_info(ex, cx, out),
         Fixed::Host => {
-            if ex.host.is_empty() {
-                return append_some(Some(&cx.site().servers[ex.server].name), out);
+            if ex.request.host.is_empty() {
+                return append_some(Some(&cx.site().servers[ex.request.server].name), out);
             }
-            append_some(Some(&ex.host), out)
+            append_some(Some(&ex.request.host), out)
         }
         Fixed::Hostname => append_text(&cx.site().hostname, out),
-        Fixed::Https => append_text(if ex.client.is_secure() { "on" } else { "" }, out),
-        Fixed::IsArgs => append_text(if ex.args.is_empty() { "" } else { "?" }, out),
-        Fixed::LimitRate => append_display(ex.limit_rate.unwrap_or(0), out),
+        Fixed::Https => append_text(if ex.asked.client.is_secure() { "on" } else { "" }, out),
+        Fixed::IsArgs => append_text(if ex.request.args.is_empty() { "" } else { "?" }, out),
+        Fixed::LimitRate => append_display(ex.request.limits.rate.unwrap_or(0), out),
         Fixed::Msec => append_millis(u128::from(cx.now().0), out),
         Fixed::NginxVersion => append_text(crate::NGINX_VERSION, out),
         Fixed::Pid => append_display(std::process::id(), out),
         Fixed::Pipe => append_text(if cx.worker.is_pipelined.get() { "p" } else { "." }, out),
         Fixed::ProxyAddXForwardedFor => {
-            if append_joined(ex.head.fields.all_known(Known::XForwardedFor), "x-forwarded-for", out) {
+            if append_joined(ex.asked.head.fields.all_known(Known::XForwardedFor), "x-forwarded-for", out) {
                 out.extend_from_slice(b", ");
             }
             append_remote_addr(ex, out)
         }
-        Fixed::ProxyHost => append_some(Some(&ex.proxy_host).filter(|host| !host.is_empty()).map(Vec::as_slice), out),
+        Fixed::ProxyHost => {
+            append_some(Some(&ex.visit.proxy_host).filter(|host| !host.is_empty()).map(Vec::as_slice), out)
+        }
         Fixed::ProxyPort => {
-            if ex.proxy_host.is_empty() {
+            if ex.visit.proxy_host.is_empty() {
                 return false;
             }
             let port = ex
+                .visit
                 .proxy_host
                 .rsplit(|&b| b == b':')
                 .next()
-                .filter(|port| port.iter().all(u8::is_ascii_digit) && port.len() < ex.proxy_host.len());
-            let is_tls = matches!(&cx.site().locations[ex.location].handler,
+                .filter(|port| port.iter().all(u8::is_ascii_digit) && port.len() < ex.visit.proxy_host.len());
+            let is_tls = matches!(&cx.site().locations[ex.request.location].handler,
                 Handler::Origin(policy) if scheme_of(policy) == Scheme::Https);
             append_some(Some(port.unwrap_or(if is_tls { b"443" } else { b"80" })), out)
         }
-        Fixed::RealipRemoteAddr => match ex.client.peer {
+        Fixed::RealipRemoteAddr => match ex.asked.client.peer {
             Some(peer) => append_display(peer.ip(), out),
             None => append_text("unix:", out),
         },
-        Fixed::RealipRemotePort => match ex.client.peer {
+        Fixed::RealipRemotePort => match ex.asked.client.peer {
             Some(peer) => append_display(peer.port(), out),
             None => true,
         },
         Fixed::RemoteAddr => append_remote_addr(ex, out),
-        Fixed::RemotePort => match (ex.real_ip, ex.client.peer) {
+        Fixed::RemotePort => match (ex.asked.real_ip, ex.asked.client.peer) {
             (Some((_, 0)), _) | (None, None) => true,
             (Some((_, port)), _) => append_display(port, out),
             (None, Some(peer)) => append_display(peer.port(), out),
@@ -517,32 +524,34 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             let user = crate::request::access::remote_user(ex);
             append_some(user.as_deref(), out)
         }
-        Fixed::Request => append_some(Some(ex.head.line()).filter(|line| !line.is_empty()), out),
-        Fixed::RequestBody => match &ex.body {
+        Fixed::Request => append_some(Some(ex.asked.head.line()).filter(|line| !line.is_empty()), out),
+        Fixed::RequestBody => match &ex.request.body {
             RequestBody::Memory(bytes) if !bytes.is_empty() => append_some(Some(bytes), out),
             _ => false,
         },
-        Fixed::RequestBodyFile => match &ex.body {
+        Fixed::RequestBodyFile => match &ex.request.body {
             RequestBody::File(temp, _) => append_some(temp.path().map(|path| path.as_os_str().as_bytes()), out),
             RequestBody::None | RequestBody::Unread(_) | RequestBody::Memory(_) | RequestBody::Passing(_) => false,
         },
-        Fixed::RequestCompletion => append_text(if ex.is_complete { "OK" } else { "" }, out),
+        Fixed::RequestCompletion => append_text(if ex.tally.is_complete { "OK" } else { "" }, out),
         Fixed::RequestId => {
-            let id = *ex.values.borrow_mut().request_id.get_or_insert_with(|| cx.worker.random_hex());
+            let id = *ex.eval.values.borrow_mut().request_id.get_or_insert_with(|| cx.worker.random_hex());
             append_some(Some(&id), out)
         }
-        Fixed::RequestLength => append_display(ex.head.bytes() as u64 + body_bytes(&ex.body) + framing_bytes(ex), out),
+        Fixed::RequestLength => {
+            append_display(ex.asked.head.bytes() as u64 + body_bytes(&ex.request.body) + framing_bytes(ex), out)
+        }
         // Of the client's request, also inside of it.
-        Fixed::RequestMethod if ex.is_sub() => append_some(Some(ex.head.method_name()), out),
+        Fixed::RequestMethod if ex.is_sub() => append_some(Some(ex.asked.head.method_name()), out),
         Fixed::RequestMethod => append_some(Some(method_name(ex)), out),
-        Fixed::RequestUri => append_some(Some(ex.head.target()).filter(|target| !target.is_empty()), out),
-        Fixed::Scheme => append_text(if ex.client.is_secure() { "https" } else { "http" }, out),
-        Fixed::ServerAddr => match ex.client.local {
+        Fixed::RequestUri => append_some(Some(ex.asked.head.target()).filter(|target| !target.is_empty()), out),
+        Fixed::Scheme => append_text(if ex.asked.client.is_secure() { "https" } else { "http" }, out),
+        Fixed::ServerAddr => match ex.asked.client.local {
             Some(local) => append_display(local.ip(), out),
             None => append_text("unix:", out),
         },
-        Fixed::ServerName => append_some(Some(&cx.site().servers[ex.server].name), out),
-        Fixed::ServerPort => match ex.client.local {
+        Fixed::ServerName => append_some(Some(&cx.site().servers[ex.request.server].name), out),
+        Fixed::ServerPort => match ex.asked.client.local {
             Some(local) => append_display(local.port(), out),
             None => true,
         },
@@ -551,10 +560,10 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             None => true,
         },
         Fixed::IsRequestPort => append_text(if request_port(ex).is_some() { ":" } else { "" }, out),
-        Fixed::ServerProtocol => append_text(ex.head.version.name(), out),
+        Fixed::ServerProtocol => append_text(ex.asked.head.version.name(), out),
         Fixed::SliceRange => crate::request::slice::append_range(ex, cx, out),
         Fixed::Status => {
-            let status = if ex.out.status == 0 { ex.error_status.unwrap_or(0) } else { ex.out.status };
+            let status = if ex.reply.status == 0 { ex.request.way.error_status.unwrap_or(0) } else { ex.reply.status };
             append_display(format_args!("{status:03}"), out)
         }
         Fixed::TimeIso8601 => cx.local.logs.stamp(cx.now(), |stamp| append_text(&stamp.iso8601, out)),
@@ -565,8 +574,8 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             None => append_text("-", out),
         }),
         Fixed::UpstreamResponseTime => {
-            let report = ex.report.clone();
-            let is_logging = ex.is_logging;
+            let report = ex.tally.report.clone();
+            let is_logging = ex.tally.is_logging;
             per_attempt(ex, out, |attempt, last, out| {
                 let report = report.as_ref().filter(|_| last);
                 let body = report.and_then(|report| report.total.get());
@@ -578,33 +587,37 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         Fixed::UpstreamConnectTime => per_attempt(ex, out, |attempt, _, out| append_duration(attempt.connect, out)),
         Fixed::UpstreamHeaderTime => per_attempt(ex, out, |attempt, _, out| append_duration(attempt.header, out)),
         Fixed::UpstreamResponseLength => {
-            let report = ex.report.clone();
+            let report = ex.tally.report.clone();
             per_attempt(ex, out, |_, last, out| {
                 append_display(report.as_ref().filter(|_| last).map_or(0, |report| report.body_bytes.get()), out)
             })
         }
         Fixed::UpstreamBytesReceived => {
-            let report = ex.report.clone();
+            let report = ex.tally.report.clone();
             per_attempt(ex, out, |attempt, last, out| {
                 let whole = report.as_ref().filter(|_| last).map_or(0, |report| report.received.get());
                 append_display(attempt.received_bytes.max(whole), out)
             })
         }
         Fixed::UpstreamBytesSent => {
-            let report = ex.report.clone();
+            let report = ex.tally.report.clone();
             per_attempt(ex, out, |attempt, last, out| {
                 let whole = report.as_ref().filter(|_| last).and_then(|report| report.sent.get());
                 append_display(attempt.sent_bytes.max(whole.unwrap_or(0)), out)
             })
         }
-        Fixed::UpstreamCacheStatus => append_some(ex.cache_status.map(|status| status.name().as_bytes()), out),
-        Fixed::CacheKey => append_some(Some(&ex.cache_key).filter(|key| !key.is_empty()).map(Vec::as_slice), out),
-        Fixed::CacheDetail => append_some(Some(ex.cache_detail.as_bytes()).filter(|detail| !detail.is_empty()), out),
-        Fixed::LimitReqStatus => append_some(ex.limit_req_status.map(str::as_bytes), out),
-        Fixed::LimitConnStatus => append_some(ex.limit_conn_status.map(str::as_bytes), out),
+        Fixed::UpstreamCacheStatus => append_some(ex.upstream.cache_status.map(|status| status.name().as_bytes()), out),
+        Fixed::CacheKey => {
+            append_some(Some(&ex.upstream.cache_key).filter(|key| !key.is_empty()).map(Vec::as_slice), out)
+        }
+        Fixed::CacheDetail => {
+            append_some(Some(ex.upstream.cache_detail.as_bytes()).filter(|detail| !detail.is_empty()), out)
+        }
+        Fixed::LimitReqStatus => append_some(ex.request.limits.req_status.map(str::as_bytes), out),
+        Fixed::LimitConnStatus => append_some(ex.request.limits.conn_status.map(str::as_bytes), out),
         Fixed::Http2 => {
-            let name = if ex.client.is_secure() { "h2" } else { "h2c" };
-            append_text(if ex.head.version == Version::Http2 { name } else { "" }, out)
+            let name = if ex.asked.client.is_secure() { "h2" } else { "h2c" };
+            append_text(if ex.asked.head.version == Version::Http2 { name } else { "" }, out)
         }
         Fixed::Http3 => true,
         Fixed::GzipRatio => append_ratio(Coding::Gzip, ex, out),
@@ -612,7 +625,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         Fixed::ZstdRatio => append_ratio(Coding::Zstd, ex, out),
         Fixed::InvalidReferer => {
             let referers = &location(ex, cx).texts.modules.referers;
-            let referer = ex.head.fields.get_known(Known::Referer);
+            let referer = ex.asked.head.fields.get_known(Known::Referer);
             match referers.as_ref().map_or(Ok(true), |referers| referers.are_valid(referer)) {
                 Ok(is_valid) => append_text(if is_valid { "" } else { "1" }, out),
                 Err(error) => {
@@ -627,7 +640,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         Fixed::ModernBrowser => append_browser(browser::Kind::Modern, ex, cx, out),
         Fixed::AncientBrowser => append_browser(browser::Kind::Ancient, ex, cx, out),
         Fixed::Msie => {
-            let is_msie = ex.head.fields.get_known(Known::UserAgent).is_some_and(browser::is_msie);
+            let is_msie = ex.asked.head.fields.get_known(Known::UserAgent).is_some_and(browser::is_msie);
             append_text(if is_msie { "1" } else { "" }, out)
         }
         Fixed::UidGot => userid::append_got(ex, cx, out),
@@ -639,14 +652,14 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
 
 /// The port that the client names in its `Host`.
 fn request_port(ex: &Exchange) -> Option<u16> {
-    let host = ex.head.fields.get_known(Known::Host)?;
+    let host = ex.asked.head.fields.get_known(Known::Host)?;
     larder_http::normalise_host(host, &mut Vec::new()).ok()?.port
 }
 
 /// The value of a kind of browser, where it is that of the client.
 fn append_browser(kind: browser::Kind, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let browsers = &location(ex, cx).settings.modules.browsers;
-    if browser::kind(browsers, ex.head.fields.get_known(Known::UserAgent)) != kind {
+    if browser::kind(browsers, ex.asked.head.fields.get_known(Known::UserAgent)) != kind {
         return true;
     }
     append_text(
@@ -678,11 +691,11 @@ fn append_duration(duration: Option<std::time::Duration>, out: &mut Vec<u8>) -> 
 }
 
 fn append_content_length(ex: &Exchange, out: &mut Vec<u8>) -> bool {
-    match &ex.body {
+    match &ex.request.body {
         RequestBody::Memory(bytes) => append_display(bytes.len(), out),
         RequestBody::File(_, len) => append_display(len, out),
         RequestBody::None | RequestBody::Unread(_) | RequestBody::Passing(_) => {
-            append_some(ex.head.fields.get_known(Known::ContentLength), out)
+            append_some(ex.asked.head.fields.get_known(Known::ContentLength), out)
         }
     }
 }
@@ -699,16 +712,18 @@ pub fn body_bytes(body: &RequestBody) -> u64 {
 
 /// How many bytes the framing of the request's body took.
 fn framing_bytes(ex: &Exchange) -> u64 {
-    match &ex.body {
+    match &ex.request.body {
         RequestBody::Passing(feed) => feed.framing_bytes(),
-        RequestBody::None | RequestBody::Unread(_) | RequestBody::Memory(_) | RequestBody::File(..) => ex.chunk_bytes,
+        RequestBody::None | RequestBody::Unread(_) | RequestBody::Memory(_) | RequestBody::File(..) => {
+            ex.request.chunk_bytes
+        }
     }
 }
 
 /// The name of the method that counts now.
 pub fn method_name(ex: &Exchange) -> &[u8] {
-    match (ex.method, ex.head.method) {
-        (now, sent) if now == sent => ex.head.method_name(),
+    match (ex.request.method, ex.asked.head.method) {
+        (now, sent) if now == sent => ex.asked.head.method_name(),
         (Method::Head, _) => b"HEAD",
         _ => b"GET",
     }
@@ -721,15 +736,15 @@ fn per_attempt(
     out: &mut Vec<u8>,
     mut one: impl FnMut(&larder_origin::Attempt, bool, &mut Vec<u8>) -> bool,
 ) -> bool {
-    for (n, attempt) in ex.attempts.iter().enumerate() {
+    for (n, attempt) in ex.tally.attempts.iter().enumerate() {
         match (n, attempt.begins) {
             (0, _) => {}
             (_, true) => out.extend_from_slice(b" : "),
             (_, false) => out.extend_from_slice(b", "),
         }
-        one(attempt, n + 1 == ex.attempts.len(), out);
+        one(attempt, n + 1 == ex.tally.attempts.len(), out);
     }
-    !ex.attempts.is_empty()
+    !ex.tally.attempts.is_empty()
 }
 
 /// `fastcgi_*` of the location, when it passes to FastCGI.

@@ -62,8 +62,8 @@ pub fn try_now(
     ex: &mut Exchange,
     worker: &Worker,
 ) -> io::Result<Option<Rest>> {
-    if !ex.guards.is_empty() && is_small(&outgoing) {
-        ex.guards.clear();
+    if !ex.tally.guards.is_empty() && is_small(&outgoing) {
+        ex.tally.guards.clear();
     }
     let head_len = head.len();
     let (wrote, body_len) = match &outgoing {
@@ -90,7 +90,7 @@ pub fn try_now(
     };
     let head_sent = wrote.min(head_len);
     let body_sent = (wrote - head_sent) as u64;
-    ex.sent = (wrote as u64, body_sent);
+    ex.tally.sent = (wrote as u64, body_sent);
     if body_len != u64::MAX && wrote as u64 == head_len as u64 + body_len && stream.is_flushed() {
         return Ok(None);
     }

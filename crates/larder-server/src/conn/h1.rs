@@ -258,7 +258,7 @@ impl Connection {
             let Some(listener) = self.client.listener(site) else { return Some(Turn::Close) };
             let began = *self.head_began.get_or_insert_with(clock::now);
             let mut exchange = self.worker.exchange(&self.client);
-            exchange.number = self.number + 1;
+            exchange.asked.number = self.number + 1;
             let (consumed, step) = match receive(&bytes[at..], listener, &mut exchange, &cx, began) {
                 Received::Partial => {
                     if !self.is_reading {
@@ -304,16 +304,18 @@ impl Connection {
                 return Answered::Over;
             }
             Stop::Slow(slow) => What::Steps(slow),
-            Stop::Deliver(response) if matches!(exchange.body, RequestBody::Unread(_)) => What::Respond(response),
+            Stop::Deliver(response) if matches!(exchange.request.body, RequestBody::Unread(_)) => {
+                What::Respond(response)
+            }
             Stop::Deliver(response) => match self.respond(response, &mut exchange, &cx) {
-                Ok(None) if exchange.keep_alive => {
+                Ok(None) if exchange.reply.framing.keep_alive => {
                     self.rest_until_next(&exchange, &cx);
                     finish(&mut exchange, &cx);
                     self.worker.recycle(exchange);
                     return Answered::Next;
                 }
                 // Closing at once would reset the connection under what the client is still sending.
-                Ok(None) if exchange.head_is_bad || has_more => What::End,
+                Ok(None) if exchange.asked.head_is_bad || has_more => What::End,
                 Ok(Some(rest)) => What::Send(rest),
                 Ok(None) | Err(_) => {
                     finish(&mut exchange, &cx);
@@ -328,19 +330,19 @@ impl Connection {
     fn respond(&self, response: Response, ex: &mut Exchange, cx: &Cx) -> std::io::Result<Option<Rest>> {
         let mut head = self.worker.write_buffer.borrow_mut();
         head.clear();
-        head.append(&mut ex.by_modules.hints);
+        head.append(&mut ex.reply.hints);
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
         if pace::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));
         }
         let rest = at_once::try_now(&self.io.stream, &mut head, outgoing, ex, &self.worker)?;
-        ex.is_complete = rest.is_none();
+        ex.tally.is_complete = rest.is_none();
         Ok(rest)
     }
 
     /// An idle connection has `keepalive_timeout`.
     fn rest_until_next(&mut self, ex: &Exchange, cx: &Cx) {
-        self.deadline = Instant::now() + cx.site().locations[ex.location].settings.keepalive_timeout;
+        self.deadline = Instant::now() + cx.site().locations[ex.request.location].settings.keepalive_timeout;
     }
 }
 
@@ -350,7 +352,7 @@ const MIN_READ_BYTES: usize = 16 * 1024;
 /// Writes the log lines of a finished exchange. Who sees its connection closed finds them in the log, as with nginx.
 fn finish(ex: &mut Exchange, cx: &Cx) {
     cx.local.logs.access(ex, cx);
-    if !ex.keep_alive {
+    if !ex.reply.framing.keep_alive {
         cx.local.logs.write_now(cx.site(), cx.now());
     }
 }
@@ -376,7 +378,7 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
         return false;
     };
     // What comes then is either the body or the next request, and nobody can tell which.
-    ex.keep_alive &= !body::waits_for_leave(&ex, &connection.io);
+    ex.reply.framing.keep_alive &= !body::waits_for_leave(&ex, &connection.io);
     match connection.respond(response, &mut ex, &cx) {
         Ok(None) => end(connection, ex, &cx).await,
         Ok(Some(rest)) => send_rest(connection, rest, ex, &cx).await,
@@ -389,9 +391,9 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
 
 /// The response to a request whose body nobody wants, unless what has come of that is no body.
 fn discardable(response: Response, ex: &mut Exchange, cx: &Cx, connection: &Connection) -> Option<Response> {
-    if matches!(ex.body, RequestBody::Unread(None)) && !feed::begins_in_chunks(&connection.io.pending) {
-        ex.out.fields.clear();
-        ex.choice = Choice::default();
+    if matches!(ex.request.body, RequestBody::Unread(None)) && !feed::begins_in_chunks(&connection.io.pending) {
+        ex.reply.fields.clear();
+        ex.reply.choice = Choice::default();
         return match request::advance(Refused::bad_chunks().step(ex, cx), ex, cx) {
             Stop::Deliver(response) => Some(response),
             Stop::Abort => None,
@@ -408,7 +410,7 @@ fn discardable(response: Response, ex: &mut Exchange, cx: &Cx, connection: &Conn
 /// What of the request's body has not been read; what was read beyond it is the next request's. `None` when there is
 /// nothing left.
 fn unread(ex: &mut Exchange, io: &mut Io) -> Option<feed::Rest> {
-    match std::mem::take(&mut ex.body) {
+    match std::mem::take(&mut ex.request.body) {
         RequestBody::Unread(Some(bytes)) => Some(feed::Rest::Length(bytes)),
         RequestBody::Unread(None) => Some(feed::Rest::Chunked(Box::default())),
         RequestBody::Passing(feed) => {
@@ -428,7 +430,7 @@ fn cut_off(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> bool 
 }
 
 async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange>, cx: &Cx) -> bool {
-    let mut feed = ex.body.take_feed();
+    let mut feed = ex.request.body.take_feed();
     let sending = send::rest(Sink::Connection(&connection.io.stream), rest, &mut ex, cx);
     let sending = async {
         match feed.as_deref_mut() {
@@ -438,14 +440,14 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
     };
     let Some(sent) = cx.local.while_valid(sending).await else { return cut_off(connection, ex, cx) };
     if let Some(feed) = feed {
-        ex.keep_alive &= !feed.is_broken();
-        ex.body = RequestBody::Passing(feed);
+        ex.reply.framing.keep_alive &= !feed.is_broken();
+        ex.request.body = RequestBody::Passing(feed);
     }
     if let Err(error) = sent {
         match &error {
             SendError::TimedOut => {
                 cx.local.logs.error(cx, &ex, LogLevel::Info, format_args!("client timed out while sending to client"));
-                if cx.site().locations[ex.location].settings.reset_timedout_connection {
+                if cx.site().locations[ex.request.location].settings.reset_timedout_connection {
                     connection.io.stream.reset_on_close();
                 }
             }
@@ -459,26 +461,26 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
         finish(&mut ex, cx);
         return false;
     }
-    ex.is_complete = true;
+    ex.tally.is_complete = true;
     end(connection, ex, cx).await
 }
 
 /// After a response that switches protocols: bytes both ways, until an end.
 async fn pass(connection: &mut Connection, origin: larder_origin::Upgraded, ex: &mut Exchange, cx: &Cx) {
-    let settings = &cx.site().locations[ex.location].settings;
+    let settings = &cx.site().locations[ex.request.location].settings;
     let model = &settings.proxy.origin;
     let limits =
         tunnel::Limits { silence: model.read_timeout, to_origin: model.send_timeout, to_client: settings.send_timeout };
     let early = origin.early_bytes();
     let passed = tunnel::run(&mut connection.io, origin, &limits).await;
-    ex.sent.0 += passed.to_client;
-    ex.sent.1 += passed.to_client;
+    ex.tally.sent.0 += passed.to_client;
+    ex.tally.sent.1 += passed.to_client;
     let who = match passed.end {
         tunnel::End::Closed => None,
         tunnel::End::OriginTimedOut => Some("upstream"),
         tunnel::End::ClientTimedOut => Some("client"),
     };
-    let address = ex.attempts.last_mut().map(|attempt| {
+    let address = ex.tally.attempts.last_mut().map(|attempt| {
         attempt.sent_bytes += passed.to_origin;
         attempt.received_bytes += passed.to_client.saturating_sub(early);
         attempt.note_end();
@@ -497,15 +499,15 @@ async fn pass(connection: &mut Connection, origin: larder_origin::Upgraded, ex: 
 
 /// After the response: the log, and what is left of the request's body.
 async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> bool {
-    if let Some(origin) = ex.upgraded.take() {
+    if let Some(origin) = ex.reply.upgraded.take() {
         let passing = pass(connection, origin, &mut ex, cx);
         if cx.local.while_valid(passing).await.is_none() {
             return cut_off(connection, ex, cx);
         }
     }
     finish(&mut ex, cx);
-    let settings = &cx.site().locations[ex.location].settings;
-    let mut keep = ex.keep_alive;
+    let settings = &cx.site().locations[ex.request.location].settings;
+    let mut keep = ex.reply.framing.keep_alive;
     let unread = unread(&mut ex, &mut connection.io);
     let is_unread = unread.is_some();
     if keep && let Some(rest) = unread {
@@ -519,7 +521,9 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> boo
     }
     let lingers = match settings.lingering_close {
         LingeringClose::Off => false,
-        LingeringClose::On => is_unread || ex.head_is_bad || ex.body_refused || connection.io.has_pending(),
+        LingeringClose::On => {
+            is_unread || ex.asked.head_is_bad || ex.request.body_refused || connection.io.has_pending()
+        }
         LingeringClose::Always => true,
     };
     if lingers {

@@ -17,8 +17,8 @@ pub struct Limit {
 impl Limit {
     /// That of a response; `None` where it has none.
     pub fn of(ex: &mut Exchange, cx: &Cx) -> Option<Self> {
-        let loc = &cx.site().locations[ex.location];
-        let rate = match ex.limit_rate {
+        let loc = &cx.site().locations[ex.request.location];
+        let rate = match ex.request.limits.rate {
             Some(rate) => rate,
             None => loc
                 .texts
@@ -60,7 +60,8 @@ impl Limit {
 
 /// Whether a location or the request slows responses down, so that nothing may be sent at once.
 pub fn is_limited(ex: &Exchange, cx: &Cx) -> bool {
-    ex.limit_rate.is_some_and(|rate| rate > 0) || cx.site().locations[ex.location].texts.limit_rate.is_some()
+    ex.request.limits.rate.is_some_and(|rate| rate > 0)
+        || cx.site().locations[ex.request.location].texts.limit_rate.is_some()
 }
 
 #[cfg(test)]

@@ -52,30 +52,30 @@ pub enum SendError {
 
 /// Sends the rest of a response, waiting for the client where it is slow.
 pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a Cx) -> Result<(), SendError> {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     let mut sender = Sender {
         sink,
         cx,
         timeout: loc.settings.send_timeout,
         limit: Limit::of(ex, cx),
         watches: watches(ex, cx),
-        composed: ex.composed.clone(),
+        composed: ex.reply.composed.clone(),
         recoding: None,
         head: rest.head,
-        sent: ex.sent,
+        sent: ex.tally.sent,
         // What has gone out at once was a turn's worth.
-        step_bytes: if ex.sent.0 < TRANSFER_STEP_BYTES as u64 { 0 } else { TRANSFER_STEP_BYTES },
+        step_bytes: if ex.tally.sent.0 < TRANSFER_STEP_BYTES as u64 { 0 } else { TRANSFER_STEP_BYTES },
         ex,
     };
     let mut result = sender.body(rest.outgoing, rest.body_sent).await;
     if result.is_ok() {
         result = sender.flush().await;
-        sender.ex.slicing = Slicing::Over;
+        sender.ex.visit.slicing = Slicing::Over;
     }
     let Sender { ex, sent, recoding, .. } = sender;
-    ex.sent = sent;
+    ex.tally.sent = sent;
     if let Some(recoding) = recoding {
-        ex.squeezed = Some((recoding.taken, recoding.made));
+        ex.tally.squeezed = Some((recoding.taken, recoding.made));
     }
     result
 }
@@ -83,11 +83,11 @@ pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a 
 /// Whether nobody but this client wants the response: it is not for the cache, and `*_ignore_client_abort` is off.
 fn watches(ex: &Exchange, cx: &Cx) -> bool {
     let policy = crate::request::lookup::policy(ex, cx);
-    if ex.composed.is_some() {
+    if ex.reply.composed.is_some() {
         // What is put together is put together for this client.
         return policy.is_none_or(|policy| !policy.settings.model.ignore_client_abort);
     }
-    ex.cache_status.is_none() && policy.is_some_and(|policy| !policy.settings.model.ignore_client_abort)
+    ex.upstream.cache_status.is_none() && policy.is_some_and(|policy| !policy.settings.model.ignore_client_abort)
 }
 
 struct Sender<'a> {
@@ -418,7 +418,7 @@ impl Sender<'_> {
             match piece {
                 Piece::Data(bytes) => {
                     if bytes.len() == left && left as u64 <= SMALL_BYTES_MAX {
-                        self.ex.guards.clear();
+                        self.ex.tally.guards.clear();
                     }
                     self.piece(&bytes, chunked).await?;
                 }
@@ -463,7 +463,7 @@ impl Sender<'_> {
             }
         }
         // Limits are let go before the client can see the end.
-        self.ex.guards.clear();
+        self.ex.tally.guards.clear();
         if !chunked {
             return self.memory(&[]).await;
         }
@@ -475,8 +475,8 @@ impl Sender<'_> {
 
     /// Trailers with the values of now.
     fn trailers(&mut self) -> Vec<u8> {
-        let loc = &self.cx.site().locations[self.ex.location];
-        adorn::trailers(loc, self.ex.out.status, Wire::Lines, self.ex, self.cx)
+        let loc = &self.cx.site().locations[self.ex.request.location];
+        adorn::trailers(loc, self.ex.reply.status, Wire::Lines, self.ex, self.cx)
     }
 
     /// Sends what was compressed and is held back.

@@ -108,11 +108,11 @@ fn from_utf8(map: &CharsetMap) -> Table {
 /// Decides on the charset of a response whose fields are laid out, and names it in its `Content-Type`. Returns what
 /// its body has to go through.
 pub fn settle(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
-    let forced = ex.by_modules.charset.take();
+    let forced = ex.reply.charset.take();
     if forced.is_none() && loc.texts.charset.is_none() {
         return None;
     }
-    let content_type = ex.out.fields.get_known(Known::ContentType)?;
+    let content_type = ex.reply.fields.get_known(Known::ContentType)?;
     let (bare, own) = split(content_type);
     let own = own.map(<[u8]>::to_vec);
     let charsets = &cx.site().charsets;
@@ -162,7 +162,7 @@ pub fn settle(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
         }
         (Some(_), None) | (None, Some(_) | None) => None,
     };
-    if table.is_some() && ex.out.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty()) {
+    if table.is_some() && ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty()) {
         return None;
     }
     let Some(table) = table else {
@@ -178,14 +178,14 @@ pub fn settle(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
 /// Names the charset of a type, in place of the one that it names.
 fn label(charset: &[u8], ex: &mut Exchange) {
     // As nginx: a browser may keep the charset of a redirect for the page it leads to.
-    if matches!(ex.out.status, 301 | 302) {
+    if matches!(ex.reply.status, 301 | 302) {
         return;
     }
-    let Some(content_type) = ex.out.fields.get_known(Known::ContentType) else { return };
-    ex.out.bare_type.clear();
-    ex.out.bare_type.extend_from_slice(content_type);
+    let Some(content_type) = ex.reply.fields.get_known(Known::ContentType) else { return };
+    ex.reply.bare_type.clear();
+    ex.reply.bare_type.extend_from_slice(content_type);
     let value = [up_to_charset(content_type), b"; charset=", charset].concat();
-    ex.out.fields.set("Content-Type", &value);
+    ex.reply.fields.set("Content-Type", &value);
 }
 
 /// The type alone, and the charset that a `Content-Type` names.

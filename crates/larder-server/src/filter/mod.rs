@@ -39,8 +39,8 @@ impl Filters {
         ex: &mut Exchange,
         cx: &Cx,
     ) -> Self {
-        let loc = &cx.site().locations[ex.location];
-        let came_encoded = ex.out.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty());
+        let loc = &cx.site().locations[ex.request.location];
+        let came_encoded = ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty());
         let is_encoded = came_encoded && !matches!(choice, Choice::Restore(_));
         let sub = match !is_encoded && substitutes(loc, ex, length) {
             true => loc.texts.modules.sub.as_ref().and_then(|rules| rules.begin(ex, cx)),
@@ -75,7 +75,7 @@ impl Filters {
 
 /// Whether `sub_filter` may change the response, by its type.
 pub fn substitutes(loc: &Loc, ex: &Exchange, length: Option<u64>) -> bool {
-    length != Some(0) && !matches!(ex.out.status, 204 | 304) && searches(loc, &ex.out.fields)
+    length != Some(0) && !matches!(ex.reply.status, 204 | 304) && searches(loc, &ex.reply.fields)
 }
 
 /// Whether a filter may change a page with these fields that goes out here, so that it is not kept compressed.

@@ -29,16 +29,3 @@ pub struct Parts {
     /// Whether a response has to be laid out anew each time, as its fields or its body may differ.
     pub changes_responses: bool,
 }
-
-/// What they remember of an exchange.
-#[derive(Clone, Debug, Default)]
-pub struct State {
-    /// The number of the visitor, once it has been asked for.
-    pub uid: Option<Box<userid::Uid>>,
-    /// The charset that the origin asks for.
-    pub charset: Option<Box<[u8]>>,
-    /// Early hints that are to go out, but for what the client has taken of them.
-    pub hints: Vec<u8>,
-    /// The trailers that have been made, for `$sent_trailer_NAME`.
-    pub trailers: Option<Box<larder_http::Fields>>,
-}

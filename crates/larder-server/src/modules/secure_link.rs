@@ -11,9 +11,9 @@ const ENCODED_BYTES_MAX: usize = 24;
 
 /// Appends the value of `$secure_link`; false when the link is not good.
 pub fn append(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     if let Some(secret) = &loc.settings.modules.secure_link.secret {
-        let Some(link) = by_secret(ex.head.target(), secret.as_bytes()) else { return false };
+        let Some(link) = by_secret(ex.asked.head.target(), secret.as_bytes()) else { return false };
         out.extend_from_slice(link);
         return true;
     }
@@ -31,7 +31,7 @@ pub fn append(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
 
 /// Appends the value of `$secure_link_expires`.
 pub fn append_expires(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let Some((link, _)) = &cx.site().locations[ex.location].texts.modules.secure_link else { return false };
+    let Some((link, _)) = &cx.site().locations[ex.request.location].texts.modules.secure_link else { return false };
     let link = link.value(ex, cx);
     match parts(&link).and_then(|link| link.expires) {
         Some((text, _)) => {

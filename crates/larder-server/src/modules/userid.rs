@@ -38,23 +38,23 @@ pub struct Uid {
 
 /// Appends `$uid_got`.
 pub fn append_got(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let settings = &cx.site().locations[ex.location].settings.modules.user_id;
+    let settings = &cx.site().locations[ex.request.location].settings.modules.user_id;
     if settings.mode == UserIdMode::Off {
         return false;
     }
     read(settings, ex, cx);
-    let got = ex.by_modules.uid.as_ref().and_then(|uid| uid.got);
+    let got = ex.request.uid.as_ref().and_then(|uid| uid.got);
     append(settings, got, out)
 }
 
 /// Appends `$uid_set`.
 pub fn append_set(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let settings = &cx.site().locations[ex.location].settings.modules.user_id;
+    let settings = &cx.site().locations[ex.request.location].settings.modules.user_id;
     if !gives(settings) {
         return false;
     }
     decide(settings, ex, cx);
-    let set = ex.by_modules.uid.as_ref().and_then(|uid| uid.set);
+    let set = ex.request.uid.as_ref().and_then(|uid| uid.set);
     append(settings, set, out)
 }
 
@@ -78,17 +78,17 @@ fn gives(settings: &UserId) -> bool {
 
 /// Adds the cookie to the response, when a number is given.
 pub fn add(ex: &mut Exchange, cx: &Cx) {
-    let settings = &cx.site().locations[ex.location].settings.modules.user_id;
+    let settings = &cx.site().locations[ex.request.location].settings.modules.user_id;
     if !gives(settings) {
         return;
     }
     decide(settings, ex, cx);
-    let Some(uid) = &ex.by_modules.uid else { return };
+    let Some(uid) = &ex.request.uid else { return };
     let Some(set) = &uid.set else { return };
     let cookie = cookie(settings, uid, set, cx.now().secs());
-    ex.out.fields.push(b"Set-Cookie", &cookie);
+    ex.reply.fields.push(b"Set-Cookie", &cookie);
     if !settings.p3p.is_empty() {
-        ex.out.fields.push(b"P3P", settings.p3p.as_bytes());
+        ex.reply.fields.push(b"P3P", settings.p3p.as_bytes());
     }
 }
 
@@ -150,11 +150,11 @@ fn cookie_time(secs: u64) -> Vec<u8> {
 
 /// Reads the cookie, once.
 fn read(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
-    if ex.by_modules.uid.is_some() {
+    if ex.request.uid.is_some() {
         return;
     }
     let mut uid = Box::new(Uid::default());
-    let lines = ex.head.fields.all_known(Known::Cookie);
+    let lines = ex.asked.head.fields.all_known(Known::Cookie);
     if let Some(value) = larder_http::cookie(lines, settings.name.as_bytes()) {
         uid.cookie = value.to_vec();
         let what = match uid.cookie.get(..ENCODED_BYTES).map(decode_base64) {
@@ -170,16 +170,16 @@ fn read(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("client sent {what} userid cookie \"{text}\""));
         }
     }
-    ex.by_modules.uid = Some(uid);
+    ex.request.uid = Some(uid);
 }
 
 /// Decides what number is given, once: none to who has one, unless `$uid_reset` or the mark say otherwise.
 fn decide(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
     read(settings, ex, cx);
-    let Some(mut uid) = ex.by_modules.uid.take_if(|uid| !uid.is_decided) else { return };
+    let Some(mut uid) = ex.request.uid.take_if(|uid| !uid.is_decided) else { return };
     uid.is_decided = true;
     if let Some(got) = uid.got {
-        let reset = cx.site().locations[ex.location].texts.modules.uid_reset.as_ref();
+        let reset = cx.site().locations[ex.request.location].texts.modules.uid_reset.as_ref();
         let reset = reset.map(|text| text.value(ex, cx)).unwrap_or_default();
         if reset.is_empty() || reset == b"0" {
             let is_marked = match settings.mark {
@@ -187,7 +187,7 @@ fn decide(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
                 Some(mark) => uid.cookie.get(ENCODED_BYTES..ENCODED_BYTES + 2) == Some(&[mark, b'=']),
             };
             uid.set = (!is_marked).then_some(got);
-            ex.by_modules.uid = Some(uid);
+            ex.request.uid = Some(uid);
             return;
         }
         uid.is_reset = true;
@@ -197,7 +197,7 @@ fn decide(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
         }
     }
     uid.set = Some(made(settings, ex, cx));
-    ex.by_modules.uid = Some(uid);
+    ex.request.uid = Some(uid);
 }
 
 /// A new number: who gives it, when, by which process, and a count.
@@ -210,7 +210,7 @@ fn made(settings: &UserId, ex: &Exchange, cx: &Cx) -> [u8; 16] {
         [settings.service.unwrap_or(0), now, start, count].map(u32::to_ne_bytes)
     } else {
         let count = SECOND.fetch_add(STEP, Ordering::Relaxed).max(SECOND_BEGINS);
-        let service = match (settings.service, ex.client.local.map(|local| local.ip())) {
+        let service = match (settings.service, ex.asked.client.local.map(|local| local.ip())) {
             (Some(service), _) => service.to_be_bytes(),
             (None, Some(IpAddr::V4(ip))) => ip.octets(),
             (None, Some(IpAddr::V6(ip))) => {

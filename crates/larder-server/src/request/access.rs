@@ -25,42 +25,42 @@ fn peer(ex: &Exchange) -> Peer {
 /// Takes the client's address from the field that `real_ip_header` names, when the peer is trusted.
 /// Asked at the server's level and, as in nginx, again at the location's; found once, it stays.
 pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
-    let settings = &cx.site().locations[ex.location].settings;
-    if settings.real_ip_from.is_empty() || ex.real_ip.is_some() {
+    let settings = &cx.site().locations[ex.request.location].settings;
+    if settings.real_ip_from.is_empty() || ex.asked.real_ip.is_some() {
         return;
     }
     let trusted = Trusted::new(&settings.real_ip_from);
     if settings.real_ip_proxy_protocol {
-        if let Some(header) = &ex.client.proxy
+        if let Some(header) = &ex.asked.client.proxy
             && let Addresses::Inet { source, .. } = header.addresses
             && trusted.contains(peer(ex))
         {
-            ex.real_ip = Some((source.ip(), source.port()));
+            ex.asked.real_ip = Some((source.ip(), source.port()));
         }
         return;
     }
     let name = &settings.real_ip_header;
     // Only X-Forwarded-For is a list over several lines; of any other field the first line counts.
     let lines = if name.eq_ignore_ascii_case("X-Forwarded-For") { usize::MAX } else { 1 };
-    let values: Vec<&[u8]> = ex.head.fields.get_all(name).take(lines).collect();
+    let values: Vec<&[u8]> = ex.asked.head.fields.get_all(name).take(lines).collect();
     let told = realip::forwarded(peer(ex), &trusted, values.into_iter(), settings.real_ip_recursive);
     if let Some(told) = told {
-        ex.real_ip = Some((told.ip, told.port.unwrap_or(0)));
+        ex.asked.real_ip = Some((told.ip, told.port.unwrap_or(0)));
     }
 }
 
 /// Asks `limit_req` and `limit_conn`, once a request. `None` lets it pass. One that is delayed holds no connection
 /// limit meanwhile, as in nginx.
 pub fn limits(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let texts = &cx.site().locations[ex.location].texts;
-    if !ex.limited.1 && !texts.limit_reqs.is_empty() {
-        ex.limited.1 = true;
+    let texts = &cx.site().locations[ex.request.location].texts;
+    if !ex.request.limits.req_asked && !texts.limit_reqs.is_empty() {
+        ex.request.limits.req_asked = true;
         if let Some(step) = limit_requests(ex, cx) {
             return Some(step);
         }
     }
-    if !ex.limited.0 && !texts.limit_conns.is_empty() {
-        ex.limited.0 = true;
+    if !ex.request.limits.conn_asked && !texts.limit_conns.is_empty() {
+        ex.request.limits.conn_asked = true;
         return limit_connections(ex, cx);
     }
     None
@@ -68,7 +68,7 @@ pub fn limits(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 
 fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let site = cx.site();
-    let loc = &site.locations[ex.location];
+    let loc = &site.locations[ex.request.location];
     let keys: Vec<Vec<u8>> =
         loc.texts.limit_conns.iter().map(|&(zone, _)| site.limit_conns[zone].key.value(ex, cx)).collect();
     for (&(zone, _), key) in loc.texts.limit_conns.iter().zip(&keys) {
@@ -83,9 +83,9 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     match limit_conn(limits) {
         Ok(guards) => {
             // Where no limit was about it, another location may ask again.
-            ex.limited.0 = !guards.is_empty();
-            ex.limit_conn_status = (!guards.is_empty()).then_some("PASSED");
-            ex.guards = guards;
+            ex.request.limits.conn_asked = !guards.is_empty();
+            ex.request.limits.conn_status = (!guards.is_empty()).then_some("PASSED");
+            ex.tally.guards = guards;
             None
         }
         Err((which, refusal)) => {
@@ -97,7 +97,7 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
                 loc.settings.limit_conn_log_level,
                 format_args!("{refusal}{dry} by zone \"{zone}\""),
             );
-            ex.limit_conn_status = Some(if dry.is_empty() { "REJECTED" } else { "REJECTED_DRY_RUN" });
+            ex.request.limits.conn_status = Some(if dry.is_empty() { "REJECTED" } else { "REJECTED_DRY_RUN" });
             (!loc.settings.limit_conn_dry_run).then_some(Step::Synth(Synth::Status(loc.settings.limit_conn_status)))
         }
     }
@@ -105,7 +105,7 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 
 fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let site = cx.site();
-    let loc = &site.locations[ex.location];
+    let loc = &site.locations[ex.request.location];
     let keys: Vec<Vec<u8>> =
         loc.texts.limit_reqs.iter().map(|&(zone, ..)| site.limit_reqs[zone].key.value(ex, cx)).collect();
     for (&(zone, ..), key) in loc.texts.limit_reqs.iter().zip(&keys) {
@@ -123,15 +123,15 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let name = |which: usize| &site.limit_reqs[loc.texts.limit_reqs[which].0].name;
     match limit_req(&limits, cx.now()) {
         ReqVerdict::Unlimited => {
-            ex.limited.1 = false;
+            ex.request.limits.req_asked = false;
             None
         }
         ReqVerdict::Pass => {
-            ex.limit_req_status = Some("PASSED");
+            ex.request.limits.req_status = Some("PASSED");
             None
         }
         ReqVerdict::Delay { wait, excess, limit } => {
-            ex.limit_req_status = Some(if dry { "DELAYED_DRY_RUN" } else { "DELAYED" });
+            ex.request.limits.req_status = Some(if dry { "DELAYED_DRY_RUN" } else { "DELAYED" });
             // nginx writes of delays one level below refusals.
             let level = one_less(loc.settings.limit_req_log_level);
             cx.local.logs.error(
@@ -143,7 +143,7 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
             (!dry).then_some(Step::Delay(wait))
         }
         ReqVerdict::Reject { excess, limit } => {
-            ex.limit_req_status = Some(if dry { "REJECTED_DRY_RUN" } else { "REJECTED" });
+            ex.request.limits.req_status = Some(if dry { "REJECTED_DRY_RUN" } else { "REJECTED" });
             let level = loc.settings.limit_req_log_level;
             cx.local.logs.error(
                 cx,
@@ -168,7 +168,7 @@ fn complain_of_length(key: &[u8], bytes_max: usize, zone: &str, ex: &Exchange, c
 /// The client has left while its request waited.
 pub fn left(ex: &mut Exchange, cx: &Cx) -> Step {
     cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection"));
-    ex.out.status = 499;
+    ex.reply.status = 499;
     Step::Abort
 }
 
@@ -184,9 +184,9 @@ fn one_less(level: LogLevel) -> LogLevel {
 
 /// `allow`, `deny`, `auth_basic` and `auth_request`, joined by `satisfy`. `None` lets the request pass.
 pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let loc = &cx.site().locations[ex.location];
-    let asks = loc.auth_request.is_some() && !ex.auth_asked;
-    if ex.authorized {
+    let loc = &cx.site().locations[ex.request.location];
+    let asks = loc.auth_request.is_some() && !ex.visit.auth_asked;
+    if ex.visit.authorized {
         return asks.then(|| Step::Ask(Box::new(Ask { refused: None })));
     }
     let by_address = check(&loc.settings.access, peer(ex));
@@ -216,7 +216,7 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 
 /// A 401 is given after `auth_delay`, so that how long it takes tells little of what was wrong.
 pub fn delayed(step: Step, ex: &Exchange, cx: &Cx) -> Step {
-    let delay = cx.site().locations[ex.location].settings.auth_delay;
+    let delay = cx.site().locations[ex.request.location].settings.auth_delay;
     if delay.is_zero() || !matches!(step, Step::Synth(Synth::Status(401))) {
         return step;
     }
@@ -236,14 +236,14 @@ fn forbidden(ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// Asks for a password; `None` where none is asked for.
 fn password(ex: &mut Exchange, cx: &Cx) -> Option<Asked> {
-    let (realm, file) = cx.site().locations[ex.location].texts.auth_basic.as_ref()?;
+    let (realm, file) = cx.site().locations[ex.request.location].texts.auth_basic.as_ref()?;
     let realm = realm.value(ex, cx);
     if realm == b"off" {
         return None;
     }
     let file = file.as_ref()?.value(ex, cx);
     let path = cx.site().conf_prefix.join(std::ffi::OsStr::from_bytes(&file));
-    Some(match auth::find(ex.head.fields.get_known(Known::Authorization), &path) {
+    Some(match auth::find(ex.asked.head.fields.get_known(Known::Authorization), &path) {
         Ok(claim) if claim.is_slow() => Asked::Not(Step::Verify(Box::new(Verification { claim, realm }))),
         Ok(claim) => match claim.verify() {
             Ok(_) => Asked::Granted,
@@ -264,15 +264,15 @@ pub async fn verify(verification: Verification, ex: &mut Exchange, cx: &Cx) -> S
     let Verification { claim, realm } = verification;
     match tokio::task::spawn_blocking(move || claim.verify()).await {
         Ok(Ok(_)) => {
-            ex.authorized = true;
+            ex.visit.authorized = true;
             // With `satisfy any` one is enough.
-            ex.auth_asked |= cx.site().locations[ex.location].settings.satisfy_any;
+            ex.visit.auth_asked |= cx.site().locations[ex.request.location].settings.satisfy_any;
             Step::Route(Entrance::Limits)
         }
         Ok(Err(error)) => {
             let step = refused(&error, &realm, ex, cx);
-            let loc = &cx.site().locations[ex.location];
-            match loc.settings.satisfy_any && loc.auth_request.is_some() && !ex.auth_asked {
+            let loc = &cx.site().locations[ex.request.location];
+            match loc.settings.satisfy_any && loc.auth_request.is_some() && !ex.visit.auth_asked {
                 true => Step::Ask(Box::new(Ask { refused: Some(step) })),
                 false => delayed(step, ex, cx),
             }
@@ -284,12 +284,13 @@ pub async fn verify(verification: Verification, ex: &mut Exchange, cx: &Cx) -> S
 fn refused(error: &AuthError, realm: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
     cx.local.logs.error(cx, ex, error.level(), format_args!("{error}"));
     if error.status() == 401 {
-        ex.out.fields.set("WWW-Authenticate", &auth::challenge(realm));
+        ex.reply.fields.set("WWW-Authenticate", &auth::challenge(realm));
     }
     Step::Synth(Synth::Status(error.status()))
 }
 
 /// `$remote_user`.
 pub fn remote_user(ex: &Exchange) -> Option<Vec<u8>> {
-    auth::credentials(ex.head.fields.get_known(Known::Authorization)).map(|credentials| credentials.user().to_vec())
+    auth::credentials(ex.asked.head.fields.get_known(Known::Authorization))
+        .map(|credentials| credentials.user().to_vec())
 }

@@ -43,7 +43,7 @@ pub fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
 pub fn add_validators(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<u64> {
     let mut last_modified = last_modified;
     for (name, text, always) in &loc.texts.add_headers {
-        if replaces(name) && (*always || is_adorned(ex.out.status)) {
+        if replaces(name) && (*always || is_adorned(ex.reply.status)) {
             let value = text.value(ex, cx);
             add_one(name, &value, ex);
             if name.eq_ignore_ascii_case(b"last-modified") {
@@ -59,11 +59,11 @@ fn add_one(name: &[u8], value: &[u8], ex: &mut Exchange) {
     // (ngx_http_headers_filter).
     match (replaces(name), value.is_empty()) {
         (true, true) => {
-            ex.out.fields.remove(&String::from_utf8_lossy(name));
+            ex.reply.fields.remove(&String::from_utf8_lossy(name));
         }
-        (true, false) => ex.out.fields.set(&String::from_utf8_lossy(name), value),
+        (true, false) => ex.reply.fields.set(&String::from_utf8_lossy(name), value),
         (false, true) => {}
-        (false, false) => ex.out.fields.push(name, value),
+        (false, false) => ex.reply.fields.push(name, value),
     }
 }
 
@@ -79,7 +79,7 @@ pub fn trailers(loc: &Loc, status: u16, wire: Wire, ex: &mut Exchange, cx: &Cx) 
         return Vec::new();
     }
     let mut out = Vec::new();
-    ex.by_modules.trailers = Some(Box::default());
+    ex.reply.trailers = Some(Box::default());
     for (name, text, always) in &loc.texts.add_trailers {
         if *always || is_adorned(status) {
             text.with(ex, cx, |ex, value| {
@@ -91,7 +91,7 @@ pub fn trailers(loc: &Loc, status: u16, wire: Wire, ex: &mut Exchange, cx: &Cx) 
                     Wire::Block => append_field(name, value, &mut out),
                 }
                 // What follows may refer to it.
-                if let Some(made) = &mut ex.by_modules.trailers {
+                if let Some(made) = &mut ex.reply.trailers {
                     made.push(name, value);
                 }
             });
@@ -103,7 +103,7 @@ pub fn trailers(loc: &Loc, status: u16, wire: Wire, ex: &mut Exchange, cx: &Cx) 
 /// `expires`: sets Expires and Cache-Control in place of what is there.
 pub fn add_expires(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx: &Cx) {
     let Some(configured) = &loc.settings.expires else { return };
-    if !is_adorned(ex.out.status) {
+    if !is_adorned(ex.reply.status) {
         return;
     }
     let parsed;
@@ -140,8 +140,8 @@ pub fn add_expires(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx:
         }
         Expires::Variable(..) => return,
     };
-    ex.out.fields.set("Expires", date.as_bytes());
-    ex.out.fields.set("Cache-Control", control.as_bytes());
+    ex.reply.fields.set("Expires", date.as_bytes());
+    ex.reply.fields.set("Cache-Control", control.as_bytes());
 }
 
 fn dated(now: u64, seconds: i64) -> (String, String) {
@@ -153,31 +153,31 @@ fn dated(now: u64, seconds: i64) -> (String, String) {
 /// A redirect to a path becomes one to a URL, unless `absolute_redirect off`.
 pub fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
     let settings = &loc.settings;
-    let Some(location) = ex.out.fields.get_known(Known::Location).filter(|location| location.first() == Some(&b'/'))
+    let Some(location) = ex.reply.fields.get_known(Known::Location).filter(|location| location.first() == Some(&b'/'))
     else {
         return;
     };
     // An origin's own relative redirect is passed as it is.
-    if !settings.absolute_redirect || !ex.out.location_is_ours {
+    if !settings.absolute_redirect || !ex.reply.location_is_ours {
         return;
     }
-    let secure = ex.client.is_secure();
+    let secure = ex.asked.client.is_secure();
     let mut url = if secure { b"https://".to_vec() } else { b"http://".to_vec() };
     let usual_port = if secure { 443 } else { 80 };
-    let name = &cx.site().servers[ex.server].name;
+    let name = &cx.site().servers[ex.request.server].name;
     if settings.server_name_in_redirect && !name.is_empty() {
         url.extend_from_slice(name);
-    } else if !ex.host.is_empty() {
-        url.extend_from_slice(&ex.host);
-    } else if let Some(local) = ex.client.local {
+    } else if !ex.request.host.is_empty() {
+        url.extend_from_slice(&ex.request.host);
+    } else if let Some(local) = ex.asked.client.local {
         url.extend_from_slice(local.ip().to_string().as_bytes());
     }
-    if let Some(local) = ex.client.local.filter(|local| settings.port_in_redirect && local.port() != usual_port) {
+    if let Some(local) = ex.asked.client.local.filter(|local| settings.port_in_redirect && local.port() != usual_port) {
         url.push(b':');
         append_decimal(u64::from(local.port()), &mut url);
     }
     url.extend_from_slice(location);
-    ex.out.fields.set("Location", &url);
+    ex.reply.fields.set("Location", &url);
 }
 
 /// `Cache-Status` (RFC 9211): hit or why it was forwarded, the time left, and the reason in nginx's word.
@@ -187,13 +187,13 @@ pub fn write_cache_status(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut Head
     if !loc.settings.cache_status_header {
         return;
     }
-    let Some(status) = ex.cache_status else { return };
-    let mut value = ex.scratch.pop().unwrap_or_default();
+    let Some(status) = ex.upstream.cache_status else { return };
+    let mut value = ex.eval.scratch.pop().unwrap_or_default();
     value.clear();
     describe_cache_status(status, ex, cx, &mut value);
     head.field(b"Cache-Status", &value);
     value.clear();
-    ex.scratch.push(value);
+    ex.eval.scratch.push(value);
 }
 
 fn describe_cache_status(status: CacheStatus, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
@@ -205,18 +205,18 @@ fn describe_cache_status(status: CacheStatus, ex: &Exchange, cx: &Cx, out: &mut 
         CacheStatus::Bypass => out.extend_from_slice(b"; fwd=bypass"),
         CacheStatus::Expired | CacheStatus::Revalidated => out.extend_from_slice(b"; fwd=stale"),
     }
-    if let Some(fresh_until) = ex.fresh_until {
+    if let Some(fresh_until) = ex.upstream.fresh_until {
         out.extend_from_slice(b"; ttl=");
         append_ttl(fresh_until, cx.now(), out);
-    } else if let Some(status) = ex.origin_status {
+    } else if let Some(status) = ex.upstream.status {
         out.extend_from_slice(b"; fwd-status=");
         append_decimal(u64::from(status), out);
     }
     out.extend_from_slice(b"; detail=\"");
     out.extend_from_slice(status.name().as_bytes());
-    if !ex.cache_detail.is_empty() {
+    if !ex.upstream.cache_detail.is_empty() {
         out.extend_from_slice(b": ");
-        out.extend_from_slice(ex.cache_detail.as_bytes());
+        out.extend_from_slice(ex.upstream.cache_detail.as_bytes());
     }
     out.push(b'"');
 }

@@ -54,10 +54,12 @@ pub fn is_far(page: &Arriving<'_>, policy: &OriginPolicy, ex: &Exchange, cx: &Cx
 /// Whether a request for a range, passed on, would bring just that.
 fn may_ask(page: &Fields, policy: &OriginPolicy, ex: &Exchange) -> bool {
     let serves_ranges = page.get_known(Known::AcceptRanges).is_some_and(|units| units.eq_ignore_ascii_case(b"bytes"));
-    let has_conditions = ex.head.fields.iter_known().any(|(known, _, _)| {
+    let has_conditions = ex.asked.head.fields.iter_known().any(|(known, _, _)| {
         matches!(known, Known::IfModifiedSince | Known::IfUnmodifiedSince | Known::IfNoneMatch | Known::IfMatch)
     });
-    let is_plain = ex.method == Method::Get && ex.error_status.is_none() && !matches!(ex.slicing, Slicing::At(_));
+    let is_plain = ex.request.method == Method::Get
+        && ex.request.way.error_status.is_none()
+        && !matches!(ex.visit.slicing, Slicing::At(_));
     serves_ranges && is_plain && !has_conditions && passes_ranges(policy)
 }
 
@@ -72,14 +74,14 @@ fn passes_ranges(policy: &OriginPolicy) -> bool {
 
 /// Where the one range begins that this response would have; `None` when it would be something else.
 fn start_of_range(page: &Arriving<'_>, ex: &Exchange, cx: &Cx) -> Option<u64> {
-    let settings = &cx.site().locations[ex.location].settings;
+    let settings = &cx.site().locations[ex.request.location].settings;
     if settings.max_ranges == Some(0) {
         return None;
     }
-    let asked = ex.head.fields.get_known(Known::Range)?;
+    let asked = ex.asked.head.fields.get_known(Known::Range)?;
     let total = fetch::announced(page.fields)?;
     let etag = page.fields.get_known(Known::Etag);
-    if !conditional::range_applies(&ex.head.fields, page.last_modified, etag) {
+    if !conditional::range_applies(&ex.asked.head.fields, page.last_modified, etag) {
         return None;
     }
     // One that is compressed goes out whole.

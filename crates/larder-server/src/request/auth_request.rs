@@ -20,16 +20,18 @@ pub struct Ask {
 
 /// Asks, and goes on or answers.
 pub async fn ask(ask: Ask, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
-    ex.auth_asked = true;
-    let Some(auth) = &cx.site().locations[ex.location].auth_request else { return Step::Route(Entrance::Limits) };
+    ex.visit.auth_asked = true;
+    let Some(auth) = &cx.site().locations[ex.request.location].auth_request else {
+        return Step::Route(Entrance::Limits);
+    };
     let Some(mut inner) = subrequest::begin(ex, &auth.uri, b"", cx) else { return Step::Synth(Synth::Status(500)) };
     // Who decides sees the fields only, also when the body has been read for somebody else.
-    inner.body = RequestBody::None;
-    if let Some(sub) = &mut inner.sub {
+    inner.request.body = RequestBody::None;
+    if let Some(sub) = &mut inner.request.nested.sub {
         sub.head_only = true;
     }
     let Some(response) = subrequest::run(&mut inner, cx, from.of_inside()).await else {
-        ex.out.status = inner.out.status;
+        ex.reply.status = inner.reply.status;
         return Step::Abort;
     };
     drop(response);
@@ -48,14 +50,14 @@ fn set_variables(auth: &AuthRequest, inner: &mut Exchange, ex: &mut Exchange, cx
 }
 
 fn decided(refused: Option<Step>, inner: &Exchange, ex: &mut Exchange, cx: &Cx) -> Step {
-    let any = cx.site().locations[ex.location].settings.satisfy_any;
-    let status = inner.out.status;
+    let any = cx.site().locations[ex.request.location].settings.satisfy_any;
+    let status = inner.reply.status;
     match status {
         200..300 => {
             if any {
-                ex.out.fields.remove("WWW-Authenticate");
+                ex.reply.fields.remove("WWW-Authenticate");
             }
-            ex.authorized = true;
+            ex.visit.authorized = true;
             Step::Route(Entrance::Limits)
         }
         // A 401 that was decided before stays one.
@@ -77,12 +79,12 @@ fn decided(refused: Option<Step>, inner: &Exchange, ex: &mut Exchange, cx: &Cx) 
 
 /// The challenges of the answer go to the client, those that are not passed on by the location too.
 fn challenge(inner: &Exchange, ex: &mut Exchange) {
-    ex.out.fields.remove("WWW-Authenticate");
-    let sent: Vec<_> = inner.out.fields.all_known(Known::WwwAuthenticate).collect();
-    let origin = inner.origin_fields.as_ref().filter(|_| sent.is_empty());
+    ex.reply.fields.remove("WWW-Authenticate");
+    let sent: Vec<_> = inner.reply.fields.all_known(Known::WwwAuthenticate).collect();
+    let origin = inner.upstream.fields.as_ref().filter(|_| sent.is_empty());
     let challenges =
         sent.into_iter().chain(origin.into_iter().flat_map(|fields| fields.all_known(Known::WwwAuthenticate)));
     for challenge in challenges {
-        ex.out.fields.push(b"WWW-Authenticate", challenge);
+        ex.reply.fields.push(b"WWW-Authenticate", challenge);
     }
 }

@@ -49,23 +49,23 @@ impl Steps {
 /// wants it in a file.
 pub fn is_read_though_empty(ex: &Exchange, cx: &Cx) -> bool {
     !ex.is_sub()
-        && ex.head.fields.contains_known(Known::ContentLength)
+        && ex.asked.head.fields.contains_known(Known::ContentLength)
         && (route::expects_continue(ex)
-            || cx.site().locations[ex.location].settings.client_body_in_file_only != BodyInFile::Off)
+            || cx.site().locations[ex.request.location].settings.client_body_in_file_only != BodyInFile::Off)
 }
 
 /// Whether the client holds its body back until it is told to send it, as far as we have seen. One that is answered
 /// without a word of that may send the body all the same, or its next request (RFC 9110, section 10.1.1).
 pub fn waits_for_leave(ex: &Exchange, io: &Io) -> bool {
-    matches!(ex.body, RequestBody::Unread(_))
-        && ex.head.version == Version::Http11
+    matches!(ex.request.body, RequestBody::Unread(_))
+        && ex.asked.head.version == Version::Http11
         && route::expects_continue(ex)
         && !io.has_pending()
 }
 
 /// Reads the body, then lets the handler answer.
 pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
-    let RequestBody::Unread(announced) = ex.body else { return Step::Handle };
+    let RequestBody::Unread(announced) = ex.request.body else { return Step::Handle };
     // As nginx, we send no 100 by HTTP/2, whose windows say already how much may be sent.
     if let Inbound::Connection(io) = from
         && waits_for_leave(ex, io)
@@ -79,7 +79,7 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
     };
     match result {
         Ok(body) => {
-            ex.body = body;
+            ex.request.body = body;
             Step::Handle
         }
         Err(refused) => refused.step(ex, cx),
@@ -89,7 +89,7 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
 /// Whether the body goes to the origin as it comes. An origin that is asked by HTTP/1.0 is told how long it is.
 fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
     let Some(policy) = lookup::policy(ex, cx) else { return false };
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     if !loc.mirrors.is_empty() && loc.settings.subrequests.mirror_body && !ex.is_sub() {
         // Copies are to have it too.
         return false;
@@ -104,11 +104,11 @@ fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
 
 /// Begins a body that is passed on. One that is here already, and would be kept in memory, is read.
 fn begin(announced: Option<u64>, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
-    let settings = &cx.site().locations[ex.location].settings;
+    let settings = &cx.site().locations[ex.request.location].settings;
     let mut feed = Feed::new(announced, from, settings.client_max_body_bytes, settings.client_body_timeout, cx);
     match feed.begin(from, settings.client_body_buffer_bytes)? {
         Some(whole) => {
-            ex.chunk_bytes = feed.framing_bytes();
+            ex.request.chunk_bytes = feed.framing_bytes();
             Ok(RequestBody::Memory(whole))
         }
         None => Ok(RequestBody::Passing(Box::new(feed))),
@@ -162,20 +162,20 @@ impl Refused {
         match self {
             Self::Status(status, level, why) => {
                 cx.local.logs.error(cx, ex, level, format_args!("{why}"));
-                ex.keep_alive = false;
-                ex.body_refused = true;
-                ex.body = RequestBody::None;
+                ex.reply.framing.keep_alive = false;
+                ex.request.body_refused = true;
+                ex.request.body = RequestBody::None;
                 Step::Synth(Synth::Status(status))
             }
             Self::Gone => {
                 cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection"));
-                ex.out.status = 400;
+                ex.reply.status = 400;
                 Step::Abort
             }
             Self::Unwanted => {
                 let what = "client prematurely closed connection, so upstream connection is closed too";
                 cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{what}"));
-                ex.out.status = 499;
+                ex.reply.status = 499;
                 Step::Abort
             }
         }
@@ -194,7 +194,7 @@ impl From<ReadError> for Refused {
 
 async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
-    let timeout = cx.site().locations[ex.location].settings.client_body_timeout;
+    let timeout = cx.site().locations[ex.request.location].settings.client_body_timeout;
     let (mut left, mut steps) = (bytes, Steps(0));
     while left > 0 {
         let piece = from.read_some(usize::try_from(left).unwrap_or(usize::MAX), timeout).await?;
@@ -207,7 +207,7 @@ async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<
 
 async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
-    let settings = &cx.site().locations[ex.location].settings;
+    let settings = &cx.site().locations[ex.request.location].settings;
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
     let (mut decoder, mut steps) = (ChunkedDecoder::new(), Steps(0));
     loop {
@@ -219,7 +219,7 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
             sink.check(limit, data, "chunked body")?;
             sink.append(data, ex, cx)?;
             at += decoded.consumed;
-            ex.chunk_bytes += (decoded.consumed - data.len()) as u64;
+            ex.request.chunk_bytes += (decoded.consumed - data.len()) as u64;
             if decoded.done {
                 io.unread(&piece[at..]);
                 return sink.finish();
@@ -238,7 +238,7 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
 /// A body of HTTP/2 whose length was not announced: it ends where its stream does.
 async fn read_to_end(ex: &mut Exchange, cx: &Cx, handle: &Handle) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
-    let settings = &cx.site().locations[ex.location].settings;
+    let settings = &cx.site().locations[ex.request.location].settings;
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
     let mut steps = Steps(0);
     while let Some(piece) = handle.read(timeout).await? {
@@ -250,7 +250,7 @@ async fn read_to_end(ex: &mut Exchange, cx: &Cx, handle: &Handle) -> Result<Requ
 }
 
 fn sink(ex: &mut Exchange, cx: &Cx) -> Result<Sink, Refused> {
-    let settings = &cx.site().locations[ex.location].settings;
+    let settings = &cx.site().locations[ex.request.location].settings;
     let mut sink =
         Sink { memory: Vec::new(), file: None, memory_bytes_max: settings.client_body_buffer_bytes, written: 0 };
     match settings.client_body_in_file_only {
@@ -268,7 +268,7 @@ fn open(temp: Temp) -> (Temp, BufWriter<Arc<File>>) {
 
 /// Where the files of this location are made.
 fn place(ex: &Exchange, cx: &Cx) -> Place {
-    let settings = &cx.site().locations[ex.location].settings;
+    let settings = &cx.site().locations[ex.request.location].settings;
     match &settings.client_body_temp_path {
         Some(dir) => Place { dir: dir.clone(), levels: settings.client_body_temp_levels },
         None => Place { dir: tempfile::SYSTEM_DIR.into(), levels: [0; 3] },

@@ -17,12 +17,12 @@ const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 /// word that it chose.
 pub fn answer(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let challenges = &cx.worker.challenges;
-    if challenges.is_empty() || !matches!(ex.method, Method::Get | Method::Head) {
+    if challenges.is_empty() || !matches!(ex.request.method, Method::Get | Method::Head) {
         return None;
     }
-    let token = ex.uri.strip_prefix(PREFIX)?;
+    let token = ex.request.uri.strip_prefix(PREFIX)?;
     let answer = challenges.http01(str::from_utf8(token).ok()?)?;
-    ex.out.status = 200;
-    ex.out.fields.set("Content-Type", b"application/octet-stream");
+    ex.reply.status = 200;
+    ex.reply.fields.set("Content-Type", b"application/octet-stream");
     Some(Step::Deliver(Response::own(Content::Bytes(Bytes::copy_from_slice(answer.as_bytes())))))
 }

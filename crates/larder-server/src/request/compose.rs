@@ -41,10 +41,10 @@ const INSIDE_MAX: usize = 256;
 
 /// Makes `response` the whole that its location asks for; another response goes on as it is.
 pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     let Some(composing) = &loc.composing else { return response };
     let is_sub = ex.is_sub();
-    if ex.sub.as_ref().is_some_and(|sub| sub.head_only) || matches!(response.content, Content::Nothing) {
+    if ex.request.nested.sub.as_ref().is_some_and(|sub| sub.head_only) || matches!(response.content, Content::Nothing) {
         return response;
     }
     let response = subrequest::laid_out(response, ex, cx);
@@ -55,18 +55,18 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     let settings = &loc.settings.subrequests;
     let mut last_modified = response.last_modified;
     if !is_sub {
-        ex.out.fields.remove("Accept-Ranges");
+        ex.reply.fields.remove("Accept-Ranges");
         if parses && !settings.ssi.last_modified {
-            ex.out.fields.remove("Last-Modified");
-            ex.out.fields.remove("ETag");
+            ex.reply.fields.remove("Last-Modified");
+            ex.reply.fields.remove("ETag");
             last_modified = None;
         } else {
-            compress::weaken_etag(&mut ex.out.fields);
+            compress::weaken_etag(&mut ex.reply.fields);
         }
     }
     let source = body_of(response.content, ex, cx);
     let composed = Rc::default();
-    ex.composed = Some(Rc::clone(&composed));
+    ex.reply.composed = Some(Rc::clone(&composed));
     let reader = if ex.is_head() {
         larder_store::Body::of(Bytes::new(), None).reader()
     } else {
@@ -85,12 +85,12 @@ struct Work {
 
 /// What of its location's work is for a response whose head is laid out: that depends on its type.
 fn work(content: &Content, ex: &Exchange, cx: &Cx) -> Work {
-    let loc = &cx.site().locations[ex.location];
-    let (Some(composing), Some(media_type)) = (&loc.composing, media_type(&ex.out.fields)) else {
+    let loc = &cx.site().locations[ex.request.location];
+    let (Some(composing), Some(media_type)) = (&loc.composing, media_type(&ex.reply.fields)) else {
         return Work { parses: false, adds: false };
     };
     let settings = &loc.settings.subrequests;
-    let status = ex.error_status.unwrap_or(ex.out.status);
+    let status = ex.request.way.error_status.unwrap_or(ex.reply.status);
     Work {
         parses: composing.ssi && !source::is_empty(content) && settings.ssi.types.contain(media_type),
         adds: !ex.is_sub() && status == 200 && composing.adds() && settings.addition_types.contain(media_type),
@@ -111,14 +111,14 @@ fn media_type(fields: &Fields) -> Option<&str> {
 /// The body of a response before it is put together with others: as its location changes it. That of a whole has been
 /// changed already, before it was put together.
 fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Source {
-    let facts = Facts { status: ex.out.status, fields: &ex.out.fields, length: deliver::length(&content) };
+    let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length: deliver::length(&content) };
     let choice = compress::restored_for_parts(&facts, ex, cx);
-    let recoder = if ex.composed.is_some() { None } else { recoder(choice, facts.length, ex, cx) };
+    let recoder = if ex.reply.composed.is_some() { None } else { recoder(choice, facts.length, ex, cx) };
     let source = Source::new(content, ex);
     match recoder {
         None => source,
         Some(recoder) => {
-            compress::adapt(&mut ex.out.fields, choice);
+            compress::adapt(&mut ex.reply.fields, choice);
             source.changed(recoder)
         }
     }
@@ -126,24 +126,24 @@ fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Source {
 
 /// What restores a body and changes what it says, if anything does.
 fn recoder(choice: Choice, length: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<Recoder> {
-    let charset = filter::charset::settle(&cx.site().locations[ex.location], ex, cx);
+    let charset = filter::charset::settle(&cx.site().locations[ex.request.location], ex, cx);
     let filters = Filters::choose(charset, length, choice, ex, cx);
     if filters.is_empty() {
         return Recoder::new(choice, ex, cx);
     }
-    filters.adapt(&cx.site().locations[ex.location], &mut ex.out.fields);
+    filters.adapt(&cx.site().locations[ex.request.location], &mut ex.reply.fields);
     Recoder::with(filters, choice, ex, cx)
 }
 
 /// Whether the client has the document already: that is asked before it is put together.
 fn is_unchanged(response: &Response, ex: &Exchange, cx: &Cx) -> bool {
-    if !response.conditional || ex.out.status != 200 || ex.error_status.is_some() {
+    if !response.conditional || ex.reply.status != 200 || ex.request.way.error_status.is_some() {
         return false;
     }
-    let settings = &cx.site().locations[ex.location].settings;
-    let etag = ex.out.fields.get_known(Known::Etag);
+    let settings = &cx.site().locations[ex.request.location].settings;
+    let etag = ex.reply.fields.get_known(Known::Etag);
     matches!(
-        conditional::decide(&ex.head.fields, response.last_modified, etag, settings.if_modified_since),
+        conditional::decide(&ex.asked.head.fields, response.last_modified, etag, settings.if_modified_since),
         Condition::NotModified
     )
 }
@@ -181,7 +181,7 @@ fn start(document: Source, parses: bool, around: Around, composed: Rc<Composed>,
     let (writer, body) = larder_store::body(None, Some(spill));
     let reader = body.reader();
     let mut copy = ex.for_page();
-    copy.ssi.get_or_insert_default();
+    copy.request.nested.ssi.get_or_insert_default();
     let cx = cx.clone();
     let running = cx.worker.exchange_begins();
     tokio::task::spawn_local(async move {
@@ -316,14 +316,14 @@ impl Page {
 
     /// Runs a request inside and returns what it brings: at most as much as its location allows. `None` for an error.
     pub async fn fetch(&mut self, mut inner: Box<Exchange>) -> Result<Option<Vec<u8>>, Unwanted> {
-        if let Some(sub) = &mut inner.sub {
+        if let Some(sub) = &mut inner.request.nested.sub {
             sub.in_memory = true;
         }
         let (answer, _) = self.ask(inner, None);
         let Ok(Some(Answer { mut ex, mut body, _counted })) = answer.await else {
             return Err(self.fail("a subrequest was closed".to_owned()).await);
         };
-        let bytes_max = self.cx.site().locations[ex.location].settings.subrequests.output_buffer_bytes;
+        let bytes_max = self.cx.site().locations[ex.request.location].settings.subrequests.output_buffer_bytes;
         let mut value = Vec::new();
         // A body that breaks off is taken as far as it goes.
         while let Ok(Some(piece)) = body.next(&self.cx).await {
@@ -335,19 +335,19 @@ impl Page {
             }
         }
         subrequest::log(&mut ex, &self.cx);
-        Ok((ex.out.status < 300).then_some(value))
+        Ok((ex.reply.status < 300).then_some(value))
     }
 
     /// Runs a request inside by a task of its own: who leaves the page takes no stored answer with him. Returns where
     /// the answer comes, and how many run now.
     fn ask(&mut self, mut inner: Box<Exchange>, stub: Option<Bytes>) -> (oneshot::Receiver<Option<Answer>>, usize) {
         plain(&mut inner);
-        if let Some(sub) = &mut inner.sub {
+        if let Some(sub) = &mut inner.request.nested.sub {
             sub.has_stub = stub.is_some();
         }
-        let counted = Counted::new(self.ex.ssi.get_or_insert_default());
+        let counted = Counted::new(self.ex.request.nested.ssi.get_or_insert_default());
         let inside = counted.0.inside.get();
-        let media_type = self.ex.out.fields.get("Content-Type").map(<[u8]>::to_vec);
+        let media_type = self.ex.reply.fields.get("Content-Type").map(<[u8]>::to_vec);
         let (answered, answer) = oneshot::channel();
         let (cx, leave) = (self.cx.clone(), self.leave.clone());
         let running = cx.worker.exchange_begins();
@@ -366,7 +366,7 @@ impl Page {
 
 /// Makes a request one for a whole answer in plain form, whatever part or form of the page the client asked for.
 fn plain(inner: &mut Exchange) {
-    inner.head.fields.retain(|known, _, _| {
+    inner.asked.head.fields.retain(|known, _, _| {
         !matches!(
             known,
             Known::Range
@@ -395,7 +395,7 @@ async fn with_stub(
         && body.is_empty(cx).await
     {
         if let Some(media_type) = media_type {
-            ex.out.fields.set("Content-Type", &media_type);
+            ex.reply.fields.set("Content-Type", &media_type);
         }
         let response = compose(Response::own(Content::Bytes(stub)), &mut ex, cx);
         body = Source::new(response.content, &ex);

@@ -70,7 +70,7 @@ pub struct Facts<'a> {
 
 /// Chooses the form of a response to `ex`.
 pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     let config = &*loc.settings.compression;
     if !loc.compresses {
         return Choice::AsItIs;
@@ -115,21 +115,21 @@ pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
 
 /// What the client accepts; `None` when it does not say.
 fn accepted(ex: &Exchange) -> Option<Accepted> {
-    let mut values = ex.head.fields.all_known(Known::AcceptEncoding).peekable();
+    let mut values = ex.asked.head.fields.all_known(Known::AcceptEncoding).peekable();
     values.peek()?;
     Some(Accepted::parse(values))
 }
 
 /// Whether the client takes a file that was compressed beforehand.
 pub fn takes(coding: Coding, ex: &Exchange, cx: &Cx) -> bool {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     accepted(ex).is_some_and(|accepted| accepted.accepts(coding).is_some())
-        && (coding != Coding::Gzip || gzip_allowed(&ex.out.fields, &loc.settings.compression, loc, ex))
+        && (coding != Coding::Gzip || gzip_allowed(&ex.reply.fields, &loc.settings.compression, loc, ex))
 }
 
 /// `gunzip` for a body that is put into another, or that others are put into: it is restored whatever the client takes.
 pub fn restored_for_parts(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
-    let config = &cx.site().locations[ex.location].settings.compression;
+    let config = &cx.site().locations[ex.request.location].settings.compression;
     let coded = facts.fields.get_known(Known::ContentEncoding).filter(|_| config.gunzip && facts.length != Some(0));
     coded.and_then(Coding::parse).map_or(Choice::AsItIs, Choice::Restore)
 }
@@ -149,16 +149,16 @@ fn restore(coded: &[u8], facts: &Facts<'_>, config: &Compression, loc: &Loc, ex:
 /// Whether this request may get gzip at all (ngx_http_gzip_ok), whatever it accepts.
 fn gzip_allowed(fields: &Fields, config: &Compression, loc: &Loc, ex: &Exchange) -> bool {
     let gzip = &config.gzip;
-    if ex.head.version == Version::Http10 && !gzip.http_1_0 {
+    if ex.asked.head.version == Version::Http10 && !gzip.http_1_0 {
         return false;
     }
-    if ex.head.fields.contains_known(Known::Via) && !proxied_allowed(fields, config, ex) {
+    if ex.asked.head.fields.contains_known(Known::Via) && !proxied_allowed(fields, config, ex) {
         return false;
     }
     if gzip.disable.is_empty() {
         return true;
     }
-    let Some(agent) = ex.head.fields.get_known(Known::UserAgent) else { return true };
+    let Some(agent) = ex.asked.head.fields.get_known(Known::UserAgent) else { return true };
     let is_old = gzip.disable.contains(&GzipDisable::Msie6) && is_msie6(agent);
     // A pattern that gives no answer counts as matching: every client can read what is not compressed.
     !is_old && !loc.texts.gzip_disable.iter().any(|pattern| pattern.is_match(agent).unwrap_or(true))
@@ -170,7 +170,7 @@ fn proxied_allowed(fields: &Fields, config: &Compression, ex: &Exchange) -> bool
     if proxied.off {
         return false;
     }
-    if proxied.any || proxied.auth && ex.head.fields.contains_known(Known::Authorization) {
+    if proxied.any || proxied.auth && ex.asked.head.fields.contains_known(Known::Authorization) {
         return true;
     }
     if let Some(expires) = fields.get_known(Known::Expires) {
@@ -208,10 +208,10 @@ fn is_msie6(agent: &[u8]) -> bool {
 /// could guess by its compressed length (BREACH).
 fn is_private(fields: &Fields, ex: &Exchange) -> bool {
     // A file is the same for everybody, and so is a page that is stored.
-    let is_made_for_this =
-        ex.origin_status.is_some() && matches!(ex.cache_status, None | Some(CacheStatus::Miss | CacheStatus::Bypass));
+    let is_made_for_this = ex.upstream.status.is_some()
+        && matches!(ex.upstream.cache_status, None | Some(CacheStatus::Miss | CacheStatus::Bypass));
     let asks_as_somebody =
-        ex.head.fields.contains_known(Known::Authorization) || ex.head.fields.contains_known(Known::Cookie);
+        ex.asked.head.fields.contains_known(Known::Authorization) || ex.asked.head.fields.contains_known(Known::Cookie);
     is_made_for_this && asks_as_somebody
         || fields.contains_known(Known::SetCookie)
         || fields
@@ -230,7 +230,7 @@ fn level(coding: Coding, config: &Compression) -> u32 {
 
 /// How a body is compressed that passes.
 pub fn params(coding: Coding, ex: &Exchange, cx: &Cx) -> Params {
-    let config = &cx.site().locations[ex.location].settings.compression;
+    let config = &cx.site().locations[ex.request.location].settings.compression;
     let mut params = Params::new(coding, level(coding, config));
     if coding == Coding::Brotli {
         params.window_bits = config.brotli.window_log;
@@ -248,8 +248,8 @@ pub struct Wait {
 ///
 /// Returns what to do instead of sending it now.
 pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
-    let loc = &cx.site().locations[ex.location];
-    if !loc.compresses || ex.error_status.is_some() {
+    let loc = &cx.site().locations[ex.request.location];
+    if !loc.compresses || ex.request.way.error_status.is_some() {
         return Ok(response);
     }
     let object: &Object = match &response.content {
@@ -262,9 +262,9 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
     }
     let Some(length) = object.body.whole().map(|whole| whole.len()) else { return Ok(response) };
     let facts = Facts { status: object.status, fields: &object.fields, length: Some(length) };
-    ex.choice = choose(&facts, ex, cx);
+    ex.reply.choice = choose(&facts, ex, cx);
     let kept = loc.settings.compression.stored && length <= FORM_BYTES_MAX;
-    let Some(shape) = ex.choice.shape().filter(|_| kept) else { return Ok(response) };
+    let Some(shape) = ex.reply.choice.shape().filter(|_| kept) else { return Ok(response) };
     let waiter = match object.form(shape) {
         FormState::Ready(form) => {
             if form.wants_hard()
@@ -304,8 +304,8 @@ pub async fn wait(wait: Wait) -> Step {
 
 /// What makes a form, on a thread of its own.
 fn job(permit: FormPermit, object: &Object, ex: &Exchange, cx: &Cx) -> crate::compressor::Job {
-    let config = &cx.site().locations[ex.location].settings.compression;
-    let choice = ex.choice;
+    let config = &cx.site().locations[ex.request.location].settings.compression;
+    let choice = ex.reply.choice;
     let effort = match (permit.made(), choice) {
         (Made::Quick, Choice::Compress(coding)) => Effort::Quick(level(coding, config)),
         _ => Effort::Hard,
@@ -342,7 +342,7 @@ fn head(object: &Object, choice: Choice, ex: &Exchange, cx: &Cx) -> (Option<Prep
     adapt(&mut fields, choice);
     let etag = fields.get_known(Known::Etag).map(Box::from);
     let policy = lookup::policy(ex, cx);
-    (policy.and_then(|policy| response_fields::prepare(&fields, policy, ex.location, cx)), etag)
+    (policy.and_then(|policy| response_fields::prepare(&fields, policy, ex.request.location, cx)), etag)
 }
 
 /// Makes the fields those of another form: no ranges, a weak validator, the coding.
@@ -381,7 +381,7 @@ fn weakened(etag: &[u8]) -> Option<Vec<u8>> {
 pub fn at_once(body: &[u8], choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Bytes> {
     let effort = match choice {
         Choice::Compress(coding) => {
-            Effort::Quick(level(coding, &cx.site().locations[ex.location].settings.compression))
+            Effort::Quick(level(coding, &cx.site().locations[ex.request.location].settings.compression))
         }
         Choice::AsItIs | Choice::AsItIsHere | Choice::Restore(_) => Effort::Hard,
     };

@@ -97,7 +97,7 @@ pub fn lay_out(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>
 
 /// Whether the request has conditions or asks for a range.
 fn asks_for_part(ex: &Exchange) -> bool {
-    ex.head.fields.iter_known().any(|(known, _, _)| {
+    ex.asked.head.fields.iter_known().any(|(known, _, _)| {
         matches!(
             known,
             Known::Range
@@ -128,32 +128,32 @@ pub fn from_object(object: &HitRef, ranges: Ranges, ex: &mut Exchange, cx: &Cx) 
 /// or by the `error_page` for them.
 pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
     let may_refuse = response.conditional || response.ranges != Ranges::No;
-    if !may_refuse || ex.error_status.is_some() || !asks_for_part(ex) {
+    if !may_refuse || ex.request.way.error_status.is_some() || !asks_for_part(ex) {
         return Ok(response);
     }
     let response = match &response.content {
         Content::Hit(object) => from_object(object, response.ranges, ex, cx),
         _ => response,
     };
-    if ex.out.status != 200 {
+    if ex.reply.status != 200 {
         return Ok(response);
     }
-    let settings = &cx.site().locations[ex.location].settings;
-    let etag = ex.out.fields.get_known(Known::Etag);
+    let settings = &cx.site().locations[ex.request.location].settings;
+    let etag = ex.reply.fields.get_known(Known::Etag);
     if response.conditional {
-        match conditional::decide(&ex.head.fields, response.last_modified, etag, settings.if_modified_since) {
+        match conditional::decide(&ex.asked.head.fields, response.last_modified, etag, settings.if_modified_since) {
             Condition::Go => {}
             Condition::NotModified => return Ok(response),
             Condition::PreconditionFailed => {
-                ex.out.fields.clear();
+                ex.reply.fields.clear();
                 return Err(Step::Synth(Synth::Status(412)));
             }
         }
     }
-    let asked = ex.head.fields.get_known(Known::Range).filter(|_| {
+    let asked = ex.asked.head.fields.get_known(Known::Range).filter(|_| {
         // A body that is compressed, rewritten or put together on its way goes whole, whatever part is asked for.
-        let facts = Facts { status: 200, fields: &ex.out.fields, length: length(&response.content) };
-        let loc = &cx.site().locations[ex.location];
+        let facts = Facts { status: 200, fields: &ex.reply.fields, length: length(&response.content) };
+        let loc = &cx.site().locations[ex.request.location];
         response.ranges != Ranges::No
             && compress::choose(&facts, ex, cx).shape().is_none()
             && !filter::substitutes(loc, ex, length(&response.content))
@@ -161,12 +161,12 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
     });
     if let (Some(asked), Some(total)) = (asked, length(&response.content))
         && settings.max_ranges != Some(0)
-        && conditional::range_applies(&ex.head.fields, response.last_modified, etag)
+        && conditional::range_applies(&ex.asked.head.fields, response.last_modified, etag)
         && larder_http::parse_ranges(asked, total, ranges_max(&response.content, settings))
             == larder_http::Ranges::Unsatisfiable
     {
-        ex.out.fields.clear();
-        ex.out.fields.set("Content-Range", format!("bytes */{total}").as_bytes());
+        ex.reply.fields.clear();
+        ex.reply.fields.set("Content-Range", format!("bytes */{total}").as_bytes());
         return Err(Step::Synth(Synth::Status(416)));
     }
     Ok(response)
@@ -174,16 +174,16 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
 
 /// A plain hit: the serialised fields of the page, and ours around them. `None` when this request asks for more.
 fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Option<Quick> {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     let policy = lookup::policy(ex, cx)?;
-    if !loc.texts.add_trailers.is_empty() || ex.accel_fields.is_some() || loc.texts.modules.changes_responses {
+    if !loc.texts.add_trailers.is_empty() || ex.reply.accel_fields.is_some() || loc.texts.modules.changes_responses {
         return None;
     }
-    let wire = Wire::of(ex.head.version);
-    let form = match ex.choice.shape().map(|shape| object.form(shape)) {
+    let wire = Wire::of(ex.asked.head.version);
+    let form = match ex.reply.choice.shape().map(|shape| object.form(shape)) {
         Some(FormState::Ready(form)) => Some(form),
         // It was not worth it: the page goes out as it is.
-        Some(FormState::Unwanted) if matches!(ex.choice, Choice::Compress(_)) => None,
+        Some(FormState::Unwanted) if matches!(ex.reply.choice, Choice::Compress(_)) => None,
         None => None,
         // A form that is not kept is made as it passes.
         Some(FormState::None | FormState::Making(_) | FormState::NoRoom | FormState::Unwanted) => return None,
@@ -195,7 +195,11 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
             // A page that was stored before HTTP/2 was spoken here has no block for it.
             prepared.policy == policy.id && (wire == Wire::Lines || !prepared.block.is_empty())
         })?;
-    if object.status != 200 || loc.texts.reads_fields || loc.settings.expires.is_some() || ex.error_status.is_some() {
+    if object.status != 200
+        || loc.texts.reads_fields
+        || loc.settings.expires.is_some()
+        || ex.request.way.error_status.is_some()
+    {
         return None;
     }
     let body_len = object.body.whole()?.len();
@@ -208,14 +212,14 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
     }
     // The stored answer to a HEAD has no body, and says how long it would be.
     let len = if ex.is_head() && len == 0 { super::fetch::announced(&object.fields).unwrap_or(0) } else { len };
-    ex.out.status = 200;
+    ex.reply.status = 200;
     settle_connection(ex, cx);
     let mut head = HeadWriter::new(out, wire);
     head.status(200, &object.reason);
     write_server_and_date(&loc.settings, ex, cx, &mut head);
     head.length(len);
-    head.connection(200, ex.keep_alive, false, &loc.settings);
-    if ex.choice.varies() && loc.settings.compression.vary {
+    head.connection(200, ex.reply.framing.keep_alive, false, &loc.settings);
+    if ex.reply.choice.varies() && loc.settings.compression.vary {
         head.field(b"Vary", b"Accept-Encoding");
     }
     head.ready(prepared);
@@ -229,7 +233,7 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
     Some(match form {
         Some(_) if ex.is_head() => Quick::Page(0),
         Some(form) => {
-            ex.squeezed = Some((body_len, len));
+            ex.tally.squeezed = Some((body_len, len));
             Quick::Form(form)
         }
         None => Quick::Page(if ex.is_head() { 0 } else { len }),
@@ -247,36 +251,36 @@ enum Quick {
 /// Any response: its fields are those of the exchange.
 fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
     let Response { mut content, last_modified, ranges: which, conditional } = response;
-    if let Some(status) = ex.error_status.take() {
-        ex.out.status = status;
-        ex.out.reason.clear();
+    if let Some(status) = ex.request.way.error_status.take() {
+        ex.reply.status = status;
+        ex.reply.reason.clear();
     }
-    let loc = &cx.site().locations[ex.location];
-    if ex.origin_status.is_none() && !matches!(ex.out.status, 200 | 206 | 304) {
+    let loc = &cx.site().locations[ex.request.location];
+    if ex.upstream.status.is_none() && !matches!(ex.reply.status, 200 | 206 | 304) {
         // The date of an error page says nothing about what was asked for.
-        ex.out.fields.remove("Last-Modified");
+        ex.reply.fields.remove("Last-Modified");
     }
-    let charset = match ex.composed {
+    let charset = match ex.reply.composed {
         // What was put together has been converted before.
         Some(_) => None,
         None => filter::charset::settle(loc, ex, cx),
     };
-    if conditional && ex.out.status == 200 {
+    if conditional && ex.reply.status == 200 {
         match conditional::decide(
-            &ex.head.fields,
+            &ex.asked.head.fields,
             last_modified,
-            ex.out.fields.get_known(Known::Etag),
+            ex.reply.fields.get_known(Known::Etag),
             loc.settings.if_modified_since,
         ) {
             // A precondition that fails has led elsewhere already (`settle`).
             Condition::Go | Condition::PreconditionFailed => {}
             Condition::NotModified => {
-                ex.out.status = 304;
-                ex.out.reason.clear();
-                ex.out.fields.remove("Content-Type");
-                ex.out.bare_type.clear();
-                ex.out.fields.remove("Accept-Ranges");
-                ex.out.fields.remove("Content-Encoding");
+                ex.reply.status = 304;
+                ex.reply.reason.clear();
+                ex.reply.fields.remove("Content-Type");
+                ex.reply.bare_type.clear();
+                ex.reply.fields.remove("Accept-Ranges");
+                ex.reply.fields.remove("Content-Encoding");
                 content = Content::Nothing;
             }
         }
@@ -286,7 +290,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     }
     let (mut content, recoding) = recode(content, charset, ex, cx);
     let keeps_length = matches!(recoding, Recoding::None | Recoding::InPlace(_));
-    let which = if ex.choice.shape().is_some() || !keeps_length { Ranges::No } else { which };
+    let which = if ex.reply.choice.shape().is_some() || !keeps_length { Ranges::No } else { which };
     let total = if keeps_length { length(&content) } else { None };
     let total = match &content {
         Content::Object(object) if total == Some(0) && ex.is_head() => {
@@ -296,46 +300,46 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     };
     let mut part = 0..total.unwrap_or(u64::MAX);
     let mut parts = None;
-    if ex.out.status == 200 && which != Ranges::No {
-        let asks = ex.head.fields.contains_known(Known::Range) && loc.settings.max_ranges != Some(0);
+    if ex.reply.status == 200 && which != Ranges::No {
+        let asks = ex.asked.head.fields.contains_known(Known::Range) && loc.settings.max_ranges != Some(0);
         let last_modified = if asks { adorn::add_validators(loc, last_modified, ex, cx) } else { last_modified };
-        let asked = ex.head.fields.get_known(Known::Range).filter(|_| asks);
-        let applies =
-            asks && conditional::range_applies(&ex.head.fields, last_modified, ex.out.fields.get_known(Known::Etag));
+        let asked = ex.asked.head.fields.get_known(Known::Range).filter(|_| asks);
+        let applies = asks
+            && conditional::range_applies(&ex.asked.head.fields, last_modified, ex.reply.fields.get_known(Known::Etag));
         let announces = which == Ranges::Announced;
         if announces && loc.settings.max_ranges != Some(0) {
-            ex.out.fields.set("Accept-Ranges", b"bytes");
+            ex.reply.fields.set("Accept-Ranges", b"bytes");
         }
         if let (Some(total), Some(asked), true) = (total, asked, applies) {
-            let content_type = ex.out.fields.get_known(Known::ContentType).map(<[u8]>::to_vec);
+            let content_type = ex.reply.fields.get_known(Known::ContentType).map(<[u8]>::to_vec);
             let asked = larder_http::parse_ranges(asked, total, ranges_max(&content, &loc.settings));
             match ranges::plan(&asked, total, content_type.as_deref().unwrap_or_default(), cx.worker.random()) {
                 RangePlan::Whole | RangePlan::Unsatisfiable { .. } => {}
                 RangePlan::Single { slice, content_range } => {
-                    ex.out.status = 206;
-                    ex.out.reason.clear();
-                    ex.out.fields.remove("Accept-Ranges");
-                    ex.out.fields.set("Content-Range", content_range.as_bytes());
+                    ex.reply.status = 206;
+                    ex.reply.reason.clear();
+                    ex.reply.fields.remove("Accept-Ranges");
+                    ex.reply.fields.set("Content-Range", content_range.as_bytes());
                     part = slice;
                 }
                 RangePlan::Multipart(multipart) => {
-                    ex.out.status = 206;
-                    ex.out.reason.clear();
-                    ex.out.fields.remove("Accept-Ranges");
-                    ex.out.fields.remove("Content-Range");
-                    ex.out.fields.set("Content-Type", multipart.content_type.as_bytes());
+                    ex.reply.status = 206;
+                    ex.reply.reason.clear();
+                    ex.reply.fields.remove("Accept-Ranges");
+                    ex.reply.fields.remove("Content-Range");
+                    ex.reply.fields.set("Content-Type", multipart.content_type.as_bytes());
                     part = 0..multipart.len;
                     parts = Some(multipart);
                 }
             }
         }
     }
-    let status = ex.out.status;
+    let status = ex.reply.status;
     let bodiless = status == 204 || status == 304 || status < 200;
     if status == 204 {
-        ex.out.fields.remove("Content-Type");
+        ex.reply.fields.remove("Content-Type");
     }
-    let wire = Wire::of(ex.head.version);
+    let wire = Wire::of(ex.asked.head.version);
     let is_trailed =
         adorn::has_trailers(loc, status) && total.is_some() && parts.is_none() && !bodiless && !ex.is_head();
     // In HTTP/1 trailers follow chunks, so they make a body of known length go in one.
@@ -357,29 +361,29 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     // The answer to a HEAD says nothing of chunks that do not follow.
     let chunked = needs_chunks && chunks_allowed(loc, ex) && !ex.is_head();
     if needs_chunks && !chunked && !ex.is_head() {
-        ex.keep_alive = false;
+        ex.reply.framing.keep_alive = false;
     }
-    ex.out.length = known;
-    ex.out.chunked = chunked || in_one_chunk;
+    ex.reply.framing.length = known;
+    ex.reply.framing.chunked = chunked || in_one_chunk;
     let before = out.len();
     let mut head = HeadWriter::new(out, wire);
-    head.status(status, &ex.out.reason);
+    head.status(status, &ex.reply.reason);
     write_server_and_date(&loc.settings, ex, cx, &mut head);
     if let Some(length) = known {
         head.length(length);
     }
-    head.connection(status, ex.keep_alive, ex.out.chunked, &loc.settings);
-    if (ex.choice.varies() || ex.has_packed) && loc.settings.compression.vary {
+    head.connection(status, ex.reply.framing.keep_alive, ex.reply.framing.chunked, &loc.settings);
+    if (ex.reply.choice.varies() || ex.reply.has_packed) && loc.settings.compression.vary {
         head.field(b"Vary", b"Accept-Encoding");
     }
     adorn::add_configured(loc, status, ex, cx);
-    ex.out.bare_type.clear();
-    for (name, value) in ex.out.fields.iter() {
+    ex.reply.bare_type.clear();
+    for (name, value) in ex.reply.fields.iter() {
         head.field(name, value);
     }
     adorn::write_cache_status(loc, ex, cx, &mut head);
     head.end();
-    ex.out.head_bytes = (out.len() - before) as u64;
+    ex.reply.framing.head_bytes = (out.len() - before) as u64;
     if bodiless || ex.is_head() {
         return Outgoing::Nothing;
     }
@@ -435,74 +439,78 @@ const AT_ONCE_BYTES_MAX: usize = 64 * 1024;
 /// are those of that form from then on.
 fn recode(content: Content, charset: Option<Arc<Table>>, ex: &mut Exchange, cx: &Cx) -> (Content, Recoding) {
     let length = length(&content);
-    let facts = Facts { status: ex.out.status, fields: &ex.out.fields, length };
-    ex.choice = compress::choose(&facts, ex, cx);
-    let filters = match ex.composed {
+    let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length };
+    ex.reply.choice = compress::choose(&facts, ex, cx);
+    let filters = match ex.reply.composed {
         // What was put together has been changed before, part by part.
         Some(_) => Filters::default(),
-        None => Filters::choose(charset, length, ex.choice, ex, cx),
+        None => Filters::choose(charset, length, ex.reply.choice, ex, cx),
     };
     if !filters.is_empty() {
         return filtered(content, filters, ex, cx);
     }
-    let Some(shape) = ex.choice.shape() else { return (content, Recoding::None) };
+    let Some(shape) = ex.reply.choice.shape() else { return (content, Recoding::None) };
     let made = match &content {
         Content::Object(object) if object.body.whole().is_some() => match object.form(shape) {
             FormState::Ready(form) => {
                 let lengths = object.body.whole().zip(form.body.whole());
-                ex.squeezed = lengths.map(|(before, after)| (before.len(), after.len()));
+                ex.tally.squeezed = lengths.map(|(before, after)| (before.len(), after.len()));
                 Some(Content::Form(form.to_arc()))
             }
-            FormState::Unwanted if matches!(ex.choice, Choice::Compress(_)) => {
-                ex.choice = Choice::AsItIsHere;
+            FormState::Unwanted if matches!(ex.reply.choice, Choice::Compress(_)) => {
+                ex.reply.choice = Choice::AsItIsHere;
                 return (content, Recoding::None);
             }
             FormState::None | FormState::Making(_) | FormState::NoRoom | FormState::Unwanted => None,
         },
         Content::Bytes(bytes) if bytes.len() <= AT_ONCE_BYTES_MAX => {
-            let made = compress::at_once(bytes, ex.choice, ex, cx);
-            ex.squeezed = made.as_ref().map(|made| (bytes.len() as u64, made.len() as u64));
+            let made = compress::at_once(bytes, ex.reply.choice, ex, cx);
+            ex.tally.squeezed = made.as_ref().map(|made| (bytes.len() as u64, made.len() as u64));
             made.map(Content::Bytes)
         }
         _ => None,
     };
     let (content, recoding) = match made {
         Some(made) => (made, Recoding::None),
-        None => match Recoder::new(ex.choice, ex, cx) {
+        None => match Recoder::new(ex.reply.choice, ex, cx) {
             Some(recoder) => (content, Recoding::Anew(recoder)),
             // Without memory for it the body goes as it is.
             None => {
-                ex.choice = Choice::AsItIsHere;
+                ex.reply.choice = Choice::AsItIsHere;
                 return (content, Recoding::None);
             }
         },
     };
-    compress::adapt(&mut ex.out.fields, ex.choice);
+    compress::adapt(&mut ex.reply.fields, ex.reply.choice);
     (content, recoding)
 }
 
 /// The same for a body that filters change: it is restored before them and compressed after them, as it passes.
 fn filtered(content: Content, filters: Filters, ex: &mut Exchange, cx: &Cx) -> (Content, Recoding) {
     let keeps_length = filters.keeps_length();
-    filters.adapt(&cx.site().locations[ex.location], &mut ex.out.fields);
-    if !keeps_length && !matches!(ex.choice, Choice::Restore(_)) {
+    filters.adapt(&cx.site().locations[ex.request.location], &mut ex.reply.fields);
+    if !keeps_length && !matches!(ex.reply.choice, Choice::Restore(_)) {
         // Whether it is worth compressing does not depend on a length that is not known.
-        ex.choice = compress::choose(&Facts { status: ex.out.status, fields: &ex.out.fields, length: None }, ex, cx);
+        ex.reply.choice =
+            compress::choose(&Facts { status: ex.reply.status, fields: &ex.reply.fields, length: None }, ex, cx);
     }
-    let Some(recoder) = Recoder::with(filters, ex.choice, ex, cx) else {
+    let Some(recoder) = Recoder::with(filters, ex.reply.choice, ex, cx) else {
         // Without memory for it the body goes as it is.
-        ex.choice = Choice::AsItIsHere;
+        ex.reply.choice = Choice::AsItIsHere;
         return (content, Recoding::None);
     };
-    compress::adapt(&mut ex.out.fields, ex.choice);
-    let recoding =
-        if keeps_length && ex.choice.shape().is_none() { Recoding::InPlace(recoder) } else { Recoding::Anew(recoder) };
+    compress::adapt(&mut ex.reply.fields, ex.reply.choice);
+    let recoding = if keeps_length && ex.reply.choice.shape().is_none() {
+        Recoding::InPlace(recoder)
+    } else {
+        Recoding::Anew(recoder)
+    };
     (content, recoding)
 }
 
 /// Whether this response may go in chunks.
 fn chunks_allowed(loc: &Loc, ex: &Exchange) -> bool {
-    ex.head.version == Version::Http11 && loc.settings.chunked_transfer_encoding
+    ex.asked.head.version == Version::Http11 && loc.settings.chunked_transfer_encoding
 }
 
 fn append_hex(number: u64, out: &mut Vec<u8>) {
@@ -576,26 +584,27 @@ fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
 
 /// Decides whether the connection is kept after this response.
 fn settle_connection(ex: &mut Exchange, cx: &Cx) {
-    if ex.keep_alive {
-        let settings = &cx.site().locations[ex.location].settings;
-        ex.keep_alive = !settings.keepalive_timeout.is_zero()
+    if ex.reply.framing.keep_alive {
+        let settings = &cx.site().locations[ex.request.location].settings;
+        ex.reply.framing.keep_alive = !settings.keepalive_timeout.is_zero()
             && !is_last(ex, cx)
             && !old_browsers::is_better_closed(settings.keepalive_disable, ex)
-            && !cx.worker.is_last(ex.client.began);
+            && !cx.worker.is_last(ex.asked.client.began);
     }
 }
 
 /// Whether its connection has served long enough: `keepalive_requests`, `keepalive_time`.
 pub fn is_last(ex: &Exchange, cx: &Cx) -> bool {
-    let settings = &cx.site().locations[ex.location].settings;
-    ex.number >= settings.keepalive_requests || crate::worker::age(&ex.client, cx.now()) > settings.keepalive_time
+    let settings = &cx.site().locations[ex.request.location].settings;
+    ex.asked.number >= settings.keepalive_requests
+        || crate::worker::age(&ex.asked.client, cx.now()) > settings.keepalive_time
 }
 
 fn write_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
-    if !ex.out.silent.server && !ex.out.fields.contains("Server") {
+    if !ex.reply.silent.server && !ex.reply.fields.contains("Server") {
         head.server(settings.server_tokens);
     }
-    if !ex.out.silent.date && !ex.out.fields.contains("Date") {
+    if !ex.reply.silent.date && !ex.reply.fields.contains("Date") {
         head.date(cx.now());
     }
 }

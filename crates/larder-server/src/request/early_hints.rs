@@ -34,7 +34,7 @@ pub fn begin<'a>(
     cx: &Cx,
     from: Option<&Inbound<'_>>,
 ) -> (Option<Hinting<'a>>, Option<UnboundedSender<Fields>>) {
-    let texts = &cx.site().locations[ex.location].texts.modules.early_hints;
+    let texts = &cx.site().locations[ex.request.location].texts.modules.early_hints;
     let is_reachable = match from {
         Some(Inbound::Connection(_) | Inbound::Stream(_)) => true,
         Some(Inbound::Watched(_) | Inbound::Inside(_) | Inbound::Nobody) | None => false,
@@ -42,14 +42,14 @@ pub fn begin<'a>(
     let may = !texts.is_empty()
         && is_reachable
         && !ex.is_sub()
-        && ex.head.version != Version::Http10
+        && ex.asked.head.version != Version::Http10
         && matches!(policy.protocol, Protocol::Http(_))
         && any_true(texts, ex, cx);
     if !may {
         return (None, None);
     }
     let (hints, incoming) = unbounded_channel();
-    (Some(Hinting { policy, wire: Wire::of(ex.head.version), incoming, rest: Vec::new() }), Some(hints))
+    (Some(Hinting { policy, wire: Wire::of(ex.asked.head.version), incoming, rest: Vec::new() }), Some(hints))
 }
 
 /// Passes hints on as they come, for as long as the fetch takes. A client that does not take them, or is gone, keeps
@@ -71,7 +71,7 @@ impl Hinting<'_> {
         while let Ok(fields) = self.incoming.try_recv() {
             self.lay_out(&fields, from);
         }
-        ex.by_modules.hints.append(&mut self.rest);
+        ex.reply.hints.append(&mut self.rest);
     }
 
     fn lay_out(&mut self, fields: &Fields, from: &Inbound<'_>) {

@@ -10,39 +10,39 @@ use crate::site::{Edit, EditChange, Loc};
 
 /// Changes the fields of the request, once the rewrites of its location are done.
 pub fn request(ex: &mut Exchange, cx: &Cx) {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     for edit in &loc.texts.edits.request {
-        if !edit.is_for_type(ex.head.fields.get_known(Known::ContentType)) {
+        if !edit.is_for_type(ex.asked.head.fields.get_known(Known::ContentType)) {
             continue;
         }
         let value = edit.value(ex, cx);
         if edit.name.eq_ignore_ascii_case("host")
             && let Some(value) = &value
         {
-            ex.host.clone_from(value);
+            ex.request.host.clone_from(value);
         }
-        edit.apply(value, &mut ex.head.fields);
+        edit.apply(value, &mut ex.asked.head.fields);
     }
 }
 
 /// Changes the fields of the response, before `expires` and `add_header` add theirs.
 pub fn response(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
     for edit in &loc.texts.edits.response {
-        let is_for_status = edit.statuses.is_empty() || edit.statuses.contains(&ex.out.status);
-        if !is_for_status || !edit.is_for_type(ex.out.fields.get_known(Known::ContentType)) {
+        let is_for_status = edit.statuses.is_empty() || edit.statuses.contains(&ex.reply.status);
+        if !is_for_status || !edit.is_for_type(ex.reply.fields.get_known(Known::ContentType)) {
             continue;
         }
         let value = edit.value(ex, cx);
         let is_set = value.is_some();
-        edit.apply(value, &mut ex.out.fields);
+        edit.apply(value, &mut ex.reply.fields);
         match Known::of(edit.name.as_bytes()) {
             // Deliver writes these two where they are not among the fields.
-            Known::Server => ex.out.silent.server = !is_set,
-            Known::Date => ex.out.silent.date = !is_set,
-            Known::Location => ex.out.location_is_ours = true,
+            Known::Server => ex.reply.silent.server = !is_set,
+            Known::Date => ex.reply.silent.date = !is_set,
+            Known::Location => ex.reply.location_is_ours = true,
             // Whether the body is converted has been decided; the new type still says in what it goes out.
             Known::ContentType => {
-                ex.out.bare_type.clear();
+                ex.reply.bare_type.clear();
                 if is_set {
                     drop(charset::settle(loc, ex, cx));
                 }

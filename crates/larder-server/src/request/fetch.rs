@@ -66,7 +66,7 @@ impl Storing {
         match self.right {
             Right::Permit(permit) => Some(permit),
             Right::Unasked => {
-                let key = larder_cache::KeyRef::new(&ex.cache_key);
+                let key = larder_cache::KeyRef::new(&ex.upstream.cache_key);
                 let zone = lookup::zone_of(self.zone, cx);
                 zone.permit(&mut cx.local.fronts[self.zone].borrow_mut(), &key, &rules(policy, ex, cx.now()), cx.now())
             }
@@ -90,7 +90,7 @@ pub fn rules(policy: &OriginPolicy, ex: &Exchange, now: Time) -> Rules {
         lock: model.cache_lock,
         lock_age: model.cache_lock_age,
         // One who has waited before waits no longer than what is left.
-        lock_timeout: ex.lock_until.map_or(model.cache_lock_timeout, |until| until.since(now)),
+        lock_timeout: ex.upstream.lock_until.map_or(model.cache_lock_timeout, |until| until.since(now)),
         ignore_vary: model.ignore_headers.vary,
         ..Rules::default()
     }
@@ -116,17 +116,17 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inb
     };
     let validators = validators(&plan, policy);
     // A page that may be stored is fetched whole, whatever part of it this request wants.
-    let asked = ex.method;
+    let asked = ex.request.method;
     let is_storing = plan.storing.is_some();
     if is_storing && asked == Method::Head && converts_head(policy) {
         if is_passed(policy, ex, cx) {
             plan.storing = None;
         } else {
-            ex.method = Method::Get;
+            ex.request.method = Method::Get;
         }
     }
     let request = origin_request::build(policy, resolved, is_storing, &validators, ex, cx);
-    ex.method = asked;
+    ex.request.method = asked;
     let request = match request {
         Ok(request) => request,
         Err(step) => return step,
@@ -136,7 +136,7 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inb
     let fetching = larder_origin::fetch_hinting(request, &unfinished, hints);
     // It may have been found out that the answer is not for the cache.
     let abortable = may_abort(&plan);
-    let mut feed = ex.body.take_feed();
+    let mut feed = ex.request.body.take_feed();
     let outcome = match from.filter(|_| abortable || feed.is_some() || hinting.is_some()) {
         None => Ok(fetching.await),
         Some(from) => tokio::select! {
@@ -157,7 +157,7 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inb
         }
     };
     if let Some(feed) = feed {
-        ex.body = RequestBody::Passing(feed);
+        ex.request.body = RequestBody::Passing(feed);
     }
     note_attempts(outcome.attempts, ex, cx);
     match outcome.result {
@@ -200,7 +200,7 @@ pub fn converts_head(policy: &OriginPolicy) -> bool {
 /// making the page.
 fn is_passed(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> bool {
     matches!(policy.protocol, Protocol::FastCgi(_))
-        && ex.cache_status == Some(CacheStatus::Bypass)
+        && ex.upstream.cache_status == Some(CacheStatus::Bypass)
         && policy.cache.as_ref().is_some_and(|cache| origin_request::any_true(&cache.no_cache, ex, cx))
 }
 
@@ -220,7 +220,7 @@ fn note_attempts(attempts: Vec<larder_origin::Attempt>, ex: &mut Exchange, cx: &
     for attempt in attempts {
         let (error, stderr) = (attempt.error.clone(), attempt.stderr.clone());
         let address = attempt.address.clone();
-        ex.attempts.push(attempt);
+        ex.tally.attempts.push(attempt);
         for line in stderr {
             cx.local.logs.origin_error(
                 cx,
@@ -261,8 +261,8 @@ fn failed(error: &FetchError, plan: Plan, policy: &OriginPolicy, ex: &mut Exchan
 /// The stale page in place of a failed or unwelcome answer. Dropping the right to store wakes whoever waits for it.
 fn instead(object: Arc<Object>, storing: Option<Storing>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
     drop(storing);
-    ex.cache_status = Some(CacheStatus::Stale);
-    ex.cache_detail = "the origin failed";
+    ex.upstream.cache_status = Some(CacheStatus::Stale);
+    ex.upstream.cache_detail = "the origin failed";
     cx.stats().stale.add(1);
     lookup::deliver_object(object, policy, ex, cx)
 }
@@ -289,7 +289,7 @@ fn answered(
     cx: &Cx,
 ) -> Step {
     let status = answer.head.status;
-    let address = ex.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
+    let address = ex.tally.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
     for line in answer.body.stderr() {
         cx.local.logs.origin_error(
             cx,
@@ -300,8 +300,8 @@ fn answered(
         );
     }
     ignore_duplicates(&mut answer.head.fields, &address, ex, cx);
-    ex.origin_status = Some(status);
-    ex.origin_fields = Some(answer.head.fields.clone());
+    ex.upstream.status = Some(status);
+    ex.upstream.fields = Some(answer.head.fields.clone());
     let asked_for_304 = validators.etag.is_some() || validators.last_modified.is_some();
     if status == 304
         && asked_for_304
@@ -330,7 +330,7 @@ fn answered(
             answer.head.fields.all_known(Known::WwwAuthenticate).map(<[u8]>::to_vec).collect();
         store_and_pump(answer, plan.storing, policy, ex, cx);
         for challenge in challenges {
-            ex.out.fields.push(b"WWW-Authenticate", &challenge);
+            ex.reply.fields.push(b"WWW-Authenticate", &challenge);
         }
         return step;
     }
@@ -399,7 +399,7 @@ fn revalidated(
         Some(permit) => permit.freshen(object, fresh),
         None => Arc::clone(object),
     };
-    ex.cache_status = Some(CacheStatus::Revalidated);
+    ex.upstream.cache_status = Some(CacheStatus::Revalidated);
     lookup::deliver_object(delivered, policy, ex, cx)
 }
 
@@ -426,7 +426,7 @@ fn redirected(to: Vec<u8>, fields: &Fields, policy: &OriginPolicy, ex: &mut Exch
         cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("unsafe URI \"{shown}\" was detected"));
         return Step::Synth(Synth::Status(404));
     }
-    ex.out.fields.clear();
+    ex.reply.fields.clear();
     let mut brought = Fields::new();
     for (known, name, value) in fields.iter_known() {
         if matches!(
@@ -438,13 +438,13 @@ fn redirected(to: Vec<u8>, fields: &Fields, policy: &OriginPolicy, ex: &mut Exch
                 | Known::ContentType
                 | Known::AcceptRanges
         ) {
-            ex.out.fields.push(name, value);
+            ex.reply.fields.push(name, value);
             brought.push(name, value);
         }
     }
-    ex.accel_fields = Some(brought).filter(|fields| !fields.is_empty());
-    if ex.method != Method::Head {
-        ex.method = Method::Get;
+    ex.reply.accel_fields = Some(brought).filter(|fields| !fields.is_empty());
+    if ex.request.method != Method::Head {
+        ex.request.method = Method::Get;
     }
     Step::Redirect(match to.first() {
         Some(b'@') => Internal::Named(to.into()),
@@ -455,24 +455,24 @@ fn redirected(to: Vec<u8>, fields: &Fields, policy: &OriginPolicy, ex: &mut Exch
 /// Lays the answer out as the response, and starts taking its body.
 fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
     let fields = answer.head.fields.clone();
-    ex.out.status = answer.head.status;
-    ex.out.reason.clear();
-    ex.out.reason.extend_from_slice(&answer.head.reason);
+    ex.reply.status = answer.head.status;
+    ex.reply.reason.clear();
+    ex.reply.reason.extend_from_slice(&answer.head.reason);
     response_fields::lay_out(&fields, policy, ex, cx);
-    if ex.out.status == 101 {
-        ex.upgraded = answer.upgraded.take();
+    if ex.reply.status == 101 {
+        ex.reply.upgraded = answer.upgraded.take();
         // Nobody asked for it, as a script that says so itself; and there is no other protocol to switch to on a stream of
         // HTTP/2 (RFC 9113 §8.6).
-        if ex.upgraded.is_none() || ex.head.version == Version::Http2 {
-            ex.upgraded = None;
+        if ex.reply.upgraded.is_none() || ex.asked.head.version == Version::Http2 {
+            ex.reply.upgraded = None;
             return Step::Synth(Synth::Status(502));
         }
-        ex.keep_alive = false;
+        ex.reply.framing.keep_alive = false;
         return Step::Deliver(Response::own(Content::Nothing));
     }
     let conditional = storing.is_some();
     let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);
-    let length = match ex.method {
+    let length = match ex.request.method {
         // The origin's word, as there is no body to count.
         Method::Head => announced(&fields),
         _ => answer.body.content_length(),
@@ -484,7 +484,7 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
     let status = answer.head.status;
     let Passed { body, reader, stored } = store_and_pump(answer, storing, policy, ex, cx);
     if stored && ahead::is_far(&Arriving { status, fields: &fields, last_modified, body: &body }, policy, ex, cx) {
-        ex.cache_detail = ahead::DETAIL;
+        ex.upstream.cache_detail = ahead::DETAIL;
         return Step::Fetch(Box::new(Plan { storing: None, stale: None }));
     }
     let ranges = match stored {
@@ -527,7 +527,7 @@ fn store_and_pump(
         None => larder_store::body(None, Some(spill(policy, &answer.head.fields))),
         Some(storing) => match store::keeping(answer.head.status, &answer.head.fields, policy, ex, cx) {
             Keeping::No(why) => {
-                ex.cache_detail = why;
+                ex.upstream.cache_detail = why;
                 // A failure is no reason for everyone who waits to ask at once: the next one tries.
                 if answer.head.status < 500 {
                     storing.uncacheable(cx);
@@ -536,7 +536,8 @@ fn store_and_pump(
             }
             keeping => {
                 let zone = Arc::clone(lookup::zone_of(storing.zone, cx));
-                let (mut writer, body) = zone.body(&ex.cache_key, length, Some(spill(policy, &answer.head.fields)));
+                let (mut writer, body) =
+                    zone.body(&ex.upstream.cache_key, length, Some(spill(policy, &answer.head.fields)));
                 if let Some(mut right) = storing.permit(policy, ex, cx) {
                     match store::object(&answer, body.clone(), keeping, policy, ex, cx) {
                         Some(object) => {
@@ -555,7 +556,7 @@ fn store_and_pump(
         },
     };
     let report = Rc::new(Report::default());
-    ex.report = Some(Rc::clone(&report));
+    ex.tally.report = Some(Rc::clone(&report));
     let stored = permit.is_some();
     let wanted = Wanted { permit, kept, pace: pace(policy, is_buffered, ex, cx) };
     let reader = body.reader();
@@ -571,7 +572,7 @@ fn pace(policy: &OriginPolicy, is_buffered: bool, ex: &mut Exchange, cx: &Cx) ->
 }
 
 fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, wanted: Wanted, ex: &Exchange, cx: &Cx) {
-    let address = ex.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
+    let address = ex.tally.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
     let complaint = pump::Complaint { logs: cx.clone(), context: cx.local.logs.context(cx, ex, &address) };
     let running = cx.worker.exchange_begins();
     let is_wanted = wanted.permit.is_some() && writer.is_stored();

@@ -17,16 +17,16 @@ use super::{Content, Internal, Ranges, Response, Step, Synth};
 
 /// Serves the file that the URI names.
 pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
-    if ex.uri.last() == Some(&b'/') {
+    if ex.request.uri.last() == Some(&b'/') {
         return index(ex, cx);
     }
-    if !matches!(ex.method, Method::Get | Method::Head | Method::Post) {
+    if !matches!(ex.request.method, Method::Get | Method::Head | Method::Post) {
         return Step::Synth(Synth::Status(405));
     }
     let path = filename(ex, cx);
     if let Some((packed, coding)) = packed(&path, ex, cx) {
         let step = respond(Body::of(&packed), packed.mtime, ex, cx);
-        ex.out.fields.set("Content-Encoding", coding.name().as_bytes());
+        ex.reply.fields.set("Content-Encoding", coding.name().as_bytes());
         return step;
     }
     let opened = match open(&path, ex, cx) {
@@ -34,12 +34,12 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
         Err(error) => return failed(&error, &path, ex, cx),
     };
     if opened.is_dir {
-        let mut url = Vec::with_capacity(ex.uri.len() + 1);
-        escape_uri(&ex.uri, Escape::Uri, &mut url);
+        let mut url = Vec::with_capacity(ex.request.uri.len() + 1);
+        escape_uri(&ex.request.uri, Escape::Uri, &mut url);
         url.push(b'/');
-        if !ex.args.is_empty() {
+        if !ex.request.args.is_empty() {
             url.push(b'?');
-            url.extend_from_slice(&ex.args);
+            url.extend_from_slice(&ex.request.args);
         }
         return Step::Synth(Synth::Redirect(301, url));
     }
@@ -48,7 +48,7 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
         cx.local.logs.error(cx, ex, LogLevel::Crit, format_args!("\"{path}\" is not a regular file"));
         return Step::Synth(Synth::Status(404));
     }
-    if ex.method == Method::Post {
+    if ex.request.method == Method::Post {
         return Step::Synth(Synth::Status(405));
     }
     respond(Body::of(&opened), opened.mtime, ex, cx)
@@ -68,8 +68,8 @@ const PACKED: [(Coding, &[u8]); 3] = [(Coding::Brotli, b".br"), (Coding::Zstd, b
 
 /// The file that lies compressed beside the one at `path`, when this client gets it (ngx_http_gzip_static_handler).
 fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Opened, Coding)> {
-    let config = &cx.site().locations[ex.location].settings.compression;
-    if ex.method == Method::Post {
+    let config = &cx.site().locations[ex.request.location].settings.compression;
+    if ex.request.method == Method::Post {
         return None;
     }
     for (coding, extension) in PACKED {
@@ -88,7 +88,7 @@ fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Opened, Coding)> {
             continue;
         }
         let Ok(opened) = open(&[path, extension].concat(), ex, cx) else { continue };
-        ex.has_packed |= mode == StaticForms::On;
+        ex.reply.has_packed |= mode == StaticForms::On;
         if takes && opened.is_regular {
             return Some((opened, coding));
         }
@@ -115,16 +115,16 @@ impl Body {
 
 /// The response of a file that was last changed at `mtime`. Its head is laid out.
 pub fn respond(body: Body, mtime: u64, ex: &mut Exchange, cx: &Cx) -> Step {
-    let settings = &cx.site().locations[ex.location].settings;
-    ex.out.status = 200;
+    let settings = &cx.site().locations[ex.request.location].settings;
+    ex.reply.status = 200;
     // X-Accel-Redirect brings the origin's type along.
     let content_type = content_type(ex, cx);
-    if !content_type.is_empty() && !ex.out.fields.contains("Content-Type") {
-        ex.out.fields.set("Content-Type", content_type.as_bytes());
+    if !content_type.is_empty() && !ex.reply.fields.contains("Content-Type") {
+        ex.reply.fields.set("Content-Type", content_type.as_bytes());
     }
-    ex.out.fields.set("Last-Modified", &larder_http::format_date(mtime));
+    ex.reply.fields.set("Last-Modified", &larder_http::format_date(mtime));
     if settings.etag {
-        ex.out.fields.set("ETag", &files::etag::etag(mtime, body.len));
+        ex.reply.fields.set("ETag", &files::etag::etag(mtime, body.len));
     }
     Step::Deliver(Response {
         content: body.content,
@@ -136,8 +136,8 @@ pub fn respond(body: Body, mtime: u64, ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// The media type of the URI's extension.
 pub fn content_type<'a>(ex: &Exchange, cx: &'a Cx) -> &'a str {
-    let settings = &cx.site().locations[ex.location].settings;
-    let name = ex.uri.rsplit(|&byte| byte == b'/').next().unwrap_or(b"");
+    let settings = &cx.site().locations[ex.request.location].settings;
+    let name = ex.request.uri.rsplit(|&byte| byte == b'/').next().unwrap_or(b"");
     let extension = match name.iter().rposition(|&byte| byte == b'.') {
         Some(dot) => &name[dot + 1..],
         None => return &settings.default_type,
@@ -160,7 +160,7 @@ fn filename(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
 
 fn open(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Opened, OpenError> {
     let links = &links(path, ex, cx);
-    let settings = &cx.site().locations[ex.location].settings;
+    let settings = &cx.site().locations[ex.request.location].settings;
     let Some((max, inactive)) = settings.open_file_cache else { return files::open(path, links) };
     let mut caches = cx.local.files.borrow_mut();
     let cache = caches.entry((max, inactive.as_secs())).or_insert_with(|| files::cache::FileCache::new(max, inactive));
@@ -203,14 +203,14 @@ pub fn facts(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<files::Facts> {
 }
 
 fn links(path: &[u8], ex: &mut Exchange, cx: &Cx) -> LinkPolicy {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     let from = loc.texts.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
     LinkPolicy::new(&loc.settings.disable_symlinks, &from, path)
 }
 
 fn failed(error: &OpenError, path: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
     let status = error.status();
-    let settings = &cx.site().locations[ex.location].settings;
+    let settings = &cx.site().locations[ex.request.location].settings;
     if status != 404 || settings.log_not_found {
         let level = if status == 500 { LogLevel::Crit } else { LogLevel::Error };
         cx.local.logs.error(cx, ex, level, format_args!("{}", error.log_text(path)));
@@ -220,10 +220,10 @@ fn failed(error: &OpenError, path: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// A URI that ends in `/`: the first index file that is there, else a list of the folder, else 403.
 fn index(ex: &mut Exchange, cx: &Cx) -> Step {
-    if !matches!(ex.method, Method::Get | Method::Head | Method::Post) {
+    if !matches!(ex.request.method, Method::Get | Method::Head | Method::Post) {
         return Step::Synth(Synth::Status(405));
     }
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     let folder = filename(ex, cx);
     if loc.settings.modules.random_index
         && let Some(step) = random_index(&folder, ex, cx)
@@ -238,7 +238,7 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
         let path = [&folder[..], &name].concat();
         let error = match seen(&path, ex, cx) {
             // A folder too: the request for it leads to one with a slash.
-            Ok(_) => return Step::Redirect(Internal::Path([&ex.uri[..], &name].concat())),
+            Ok(_) => return Step::Redirect(Internal::Path([&ex.request.uri[..], &name].concat())),
             Err(error) => error,
         };
         match error {
@@ -254,7 +254,7 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
             OpenError::NameTooLong(_) | OpenError::Other(_) => return failed(&error, &path, ex, cx),
         }
     }
-    match loc.settings.autoindex.filter(|_| matches!(ex.method, Method::Get | Method::Head)) {
+    match loc.settings.autoindex.filter(|_| matches!(ex.request.method, Method::Get | Method::Head)) {
         // An `alias` without a slash at its end, below a location with one: what is in that folder has no names here.
         Some(_) if folder.last() != Some(&b'/') => failed_index(&folder, 404, ex, cx),
         Some(form) => autoindex(&folder, form, ex, cx),
@@ -265,7 +265,7 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
 /// `random_index`: any file of the folder; `None` when it has none.
 fn random_index(folder: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let error = match crate::modules::random_index::choose(folder, cx.worker.random()) {
-        Ok(name) => return name.map(|name| Step::Redirect(Internal::Path([&ex.uri[..], &name].concat()))),
+        Ok(name) => return name.map(|name| Step::Redirect(Internal::Path([&ex.request.uri[..], &name].concat()))),
         Err(error) => error,
     };
     let (status, level) = match error.kind() {
@@ -288,7 +288,7 @@ fn exists(folder: &[u8]) -> bool {
 fn failed_index(folder: &[u8], status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     let folder = String::from_utf8_lossy(folder).into_owned();
     match status {
-        404 if !cx.site().locations[ex.location].settings.log_not_found => {}
+        404 if !cx.site().locations[ex.request.location].settings.log_not_found => {}
         404 => cx.local.logs.error(
             cx,
             ex,
@@ -308,7 +308,7 @@ fn autoindex(folder: &[u8], form: larder_conf::model::Autoindex, ex: &mut Exchan
             return Step::Synth(Synth::Status(error.status()));
         }
     };
-    let argument = crate::vars::arg(&ex.args, b"callback").map(<[u8]>::to_vec);
+    let argument = crate::vars::arg(&ex.request.args, b"callback").map(<[u8]>::to_vec);
     let callback = match files::autoindex::check_callback(argument.as_deref()) {
         Ok(callback) => callback.filter(|_| form.format == AutoindexFormat::Jsonp),
         Err(_) if form.format != AutoindexFormat::Jsonp => None,
@@ -317,9 +317,9 @@ fn autoindex(folder: &[u8], form: larder_conf::model::Autoindex, ex: &mut Exchan
             return Step::Synth(Synth::Status(400));
         }
     };
-    let charset = cx.site().locations[ex.location].texts.charset.as_ref().map(|text| text.value(ex, cx));
+    let charset = cx.site().locations[ex.request.location].texts.charset.as_ref().map(|text| text.value(ex, cx));
     let listing = files::autoindex::Listing {
-        uri: &ex.uri,
+        uri: &ex.request.uri,
         format: form.format,
         exact_size: form.exact_size,
         offset_secs: if form.localtime { cx.local.logs.stamp(cx.now(), |stamp| stamp.offset_secs) } else { 0 },
@@ -328,7 +328,7 @@ fn autoindex(folder: &[u8], form: larder_conf::model::Autoindex, ex: &mut Exchan
     };
     let body = files::autoindex::render(&listing, entries);
     let content_type = listing.content_type();
-    ex.out.status = 200;
-    ex.out.fields.set("Content-Type", content_type.as_bytes());
+    ex.reply.status = 200;
+    ex.reply.fields.set("Content-Type", content_type.as_bytes());
     Step::Deliver(Response::own(Content::Bytes(Bytes::from(body))))
 }

@@ -36,10 +36,10 @@ pub fn mp4(ex: &mut Exchange, cx: &Cx) -> Step {
         Ok(found) => found,
         Err(step) => return step,
     };
-    let time = |name: &[u8]| vars::arg(&ex.args, name).and_then(mp4::milliseconds);
+    let time = |name: &[u8]| vars::arg(&ex.request.args, name).and_then(mp4::milliseconds);
     let (start, end) = (time(b"start"), time(b"end").filter(|end| *end > 0));
     let Some(start_ms) = start.or(end.map(|_| 0)) else { return whole(opened, ex, cx) };
-    let settings = cx.site().locations[ex.location].settings.modules.mp4;
+    let settings = cx.site().locations[ex.request.location].settings.modules.mp4;
     let wanted = Wanted {
         start_ms,
         length_ms: end.map_or(0, |end| end.saturating_sub(start_ms)),
@@ -82,7 +82,7 @@ pub fn flv(ex: &mut Exchange, cx: &Cx) -> Step {
         Ok(found) => found,
         Err(step) => return step,
     };
-    let start = vars::arg(&ex.args, b"start").and_then(number).unwrap_or(0);
+    let start = vars::arg(&ex.request.args, b"start").and_then(number).unwrap_or(0);
     if start == 0 || start >= opened.len {
         return whole(opened, ex, cx);
     }
@@ -98,10 +98,10 @@ fn number(text: &[u8]) -> Option<u64> {
 
 /// The file that the URI names; what is no file is for [`files::serve`].
 fn open(ex: &mut Exchange, cx: &Cx) -> Result<(Vec<u8>, Opened), Step> {
-    if !matches!(ex.method, Method::Get | Method::Head) {
+    if !matches!(ex.request.method, Method::Get | Method::Head) {
         return Err(Step::Synth(Synth::Status(405)));
     }
-    if ex.uri.last() == Some(&b'/') {
+    if ex.request.uri.last() == Some(&b'/') {
         return Err(files::serve(ex, cx));
     }
     let (path, opened) = files::find(ex, cx)?;

@@ -19,7 +19,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     if let Some(step) = mirror::mirror(ex, cx) {
         return step;
     }
-    match &cx.site().locations[ex.location].handler {
+    match &cx.site().locations[ex.request.location].handler {
         Handler::Static => files::serve(ex, cx),
         Handler::Mp4 => film::mp4(ex, cx),
         Handler::Flv => film::flv(ex, cx),
@@ -30,10 +30,10 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         {
             step
         }
-        Handler::Origin(_) => match ex.body {
+        Handler::Origin(_) => match ex.request.body {
             RequestBody::Unread(_) => Step::ReadBody,
             RequestBody::None if body::is_read_though_empty(ex, cx) => {
-                ex.body = RequestBody::Unread(Some(0));
+                ex.request.body = RequestBody::Unread(Some(0));
                 Step::ReadBody
             }
             RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..) | RequestBody::Passing(_) => {
@@ -43,14 +43,14 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         Handler::StubStatus => counters(stub_status(cx), "text/plain", ex),
         Handler::Metrics => counters(metrics::page(cx), metrics::CONTENT_TYPE, ex),
         Handler::EmptyGif => {
-            if !matches!(ex.method, Method::Get | Method::Head) {
+            if !matches!(ex.request.method, Method::Get | Method::Head) {
                 return Step::Synth(Synth::Status(405));
             }
-            ex.out.status = 200;
-            ex.out.fields.set("Content-Type", b"image/gif");
+            ex.reply.status = 200;
+            ex.reply.fields.set("Content-Type", b"image/gif");
             // The date that nginx gives its picture.
             let last_modified = 23_349_600;
-            ex.out.fields.set("Last-Modified", &larder_http::format_date(last_modified));
+            ex.reply.fields.set("Last-Modified", &larder_http::format_date(last_modified));
             Step::Deliver(Response {
                 content: Content::Bytes(Bytes::from_static(EMPTY_GIF)),
                 last_modified: Some(last_modified),
@@ -72,10 +72,10 @@ fn stub_status(cx: &Cx) -> String {
 
 /// A page of counters.
 fn counters(text: String, content_type: &str, ex: &mut Exchange) -> Step {
-    if !matches!(ex.method, Method::Get | Method::Head) {
+    if !matches!(ex.request.method, Method::Get | Method::Head) {
         return Step::Synth(Synth::Status(405));
     }
-    ex.out.status = 200;
-    ex.out.fields.set("Content-Type", content_type.as_bytes());
+    ex.reply.status = 200;
+    ex.reply.fields.set("Content-Type", content_type.as_bytes());
     Step::Deliver(Response::own(Content::Bytes(Bytes::from(text))))
 }

@@ -39,7 +39,7 @@ pub fn target(
     cx: &Cx,
 ) -> Option<Target> {
     let store = policy.store.as_ref()?;
-    if status != 200 || ex.method == Method::Head || !is_buffered {
+    if status != 200 || ex.request.method == Method::Head || !is_buffered {
         return None;
     }
     let mut path = Vec::new();
@@ -49,7 +49,7 @@ pub fn target(
         }
         StorePath::Text(text) => text.append(ex, cx, &mut path),
     }
-    if path.is_empty() || ex.evaluation.has_failed() {
+    if path.is_empty() || ex.eval.evaluation.has_failed() {
         return None;
     }
     let path = cx.site().prefix.join(PathBuf::from(std::ffi::OsString::from_vec(path)));

@@ -32,21 +32,17 @@ pub struct LoadingOf {
 
 /// The policy of the location, which has an origin.
 pub fn policy<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a OriginPolicy> {
-    cx.site().locations[ex.location].handler.origin()
+    cx.site().locations[ex.request.location].handler.origin()
 }
 
 /// Asks the cache, if it may be asked.
 pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(policy) = policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
     // What an earlier location's cache said is not about this one.
-    ex.cache_status = None;
-    ex.cache_detail = "";
-    ex.fresh_until = None;
-    ex.cache_key.clear();
-    ex.origin_fields = None;
+    ex.upstream.reset();
     let Some(cache) = &policy.cache else { return pass() };
     if !caches_method(policy, ex) {
-        ex.cache_detail = "method";
+        ex.upstream.cache_detail = "method";
         return pass();
     }
     let index = match zone(cache, ex, cx) {
@@ -60,8 +56,8 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     super::origin_request::note_proxy_host(policy, ex, cx);
     make_key(policy, cache, ex, cx);
     if super::origin_request::any_true(&cache.bypass, ex, cx) {
-        ex.cache_status = Some(CacheStatus::Bypass);
-        ex.cache_detail = "bypass";
+        ex.upstream.cache_status = Some(CacheStatus::Bypass);
+        ex.upstream.cache_detail = "bypass";
         // Told not to look; what comes may still be stored, in place of what is there.
         let storing = Storing::unasked(index);
         return Step::Fetch(Box::new(Plan { storing: Some(storing), stale: None }));
@@ -73,16 +69,16 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
     let zone = &cx.site().zones[index];
     let model = &policy.settings.model;
     let rules = super::fetch::rules(policy, ex, cx.now());
-    let key = KeyRef::new(&ex.cache_key);
+    let key = KeyRef::new(&ex.upstream.cache_key);
     let verdict = {
-        let request = larder_cache::selecting(&ex.head.fields);
+        let request = larder_cache::selecting(&ex.asked.head.fields);
         zone.lookup(&mut cx.local.fronts[index].borrow_mut(), &key, &request, &rules, cx.now())
     };
     match verdict {
         Verdict::Hit(object) if object.body.whole().is_none() => on_disk(index, object.to_arc(), policy, ex, cx),
         Verdict::Hit(object) => {
-            ex.cache_status = Some(CacheStatus::Hit);
-            ex.fresh_until = Some(object.fresh_until);
+            ex.upstream.cache_status = Some(CacheStatus::Hit);
+            ex.upstream.fresh_until = Some(object.fresh_until);
             cx.stats().hits.add(1);
             if let Some(step) = intercepted(object.status, policy, ex, cx) {
                 return step;
@@ -103,14 +99,14 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
             stale(index, object.to_arc(), permit, policy, ex, cx)
         }
         Verdict::Miss(None) => {
-            ex.cache_status = Some(CacheStatus::Miss);
-            ex.cache_detail = "no room";
+            ex.upstream.cache_status = Some(CacheStatus::Miss);
+            ex.upstream.cache_detail = "no room";
             cx.stats().misses.add(1);
             pass()
         }
         Verdict::Miss(Some(permit)) => {
-            ex.cache_status = Some(CacheStatus::Miss);
-            ex.cache_detail = "not stored yet";
+            ex.upstream.cache_status = Some(CacheStatus::Miss);
+            ex.upstream.cache_detail = "not stored yet";
             cx.stats().misses.add(1);
             let storing = Storing::new(permit, index);
             Step::Fetch(Box::new(Plan {
@@ -119,14 +115,14 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
             }))
         }
         Verdict::Wait(waiter) => {
-            ex.cache_status = Some(CacheStatus::Miss);
-            ex.lock_until.get_or_insert(cx.now().plus(model.cache_lock_timeout));
+            ex.upstream.cache_status = Some(CacheStatus::Miss);
+            ex.upstream.lock_until.get_or_insert(cx.now().plus(model.cache_lock_timeout));
             Step::Wait(Box::new(Waiting { waiter, zone: index }))
         }
         Verdict::Load(loading) => Step::Load(Box::new(LoadingOf { loading, zone: index })),
         Verdict::Scarce => {
-            ex.cache_status = Some(CacheStatus::Miss);
-            ex.cache_detail = "asked for too seldom";
+            ex.upstream.cache_status = Some(CacheStatus::Miss);
+            ex.upstream.cache_detail = "asked for too seldom";
             cx.stats().misses.add(1);
             pass()
         }
@@ -139,7 +135,7 @@ fn on_disk(index: usize, object: Arc<Object>, policy: &OriginPolicy, ex: &mut Ex
         cx.site().zones[index].lost(&object, cx.now());
         return verdict(index, policy, ex, cx);
     }
-    ex.cache_status = Some(CacheStatus::Hit);
+    ex.upstream.cache_status = Some(CacheStatus::Hit);
     cx.stats().hits.add(1);
     deliver_object(object, policy, ex, cx)
 }
@@ -157,20 +153,20 @@ fn stale(
     let may_be_stale = model.cache_use_stale.updating || object.may_serve_while_revalidating(cx.now());
     match permit {
         None if may_be_stale => {
-            ex.cache_status = Some(CacheStatus::Updating);
+            ex.upstream.cache_status = Some(CacheStatus::Updating);
             cx.stats().stale.add(1);
             deliver_object(object, policy, ex, cx)
         }
         Some(permit) if may_be_stale && model.cache_background_update => {
-            ex.cache_status = Some(CacheStatus::Stale);
+            ex.upstream.cache_status = Some(CacheStatus::Stale);
             cx.stats().stale.add(1);
             let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
             refetch::spawn(plan, ex, cx);
             deliver_object(object, policy, ex, cx)
         }
         permit => {
-            ex.cache_status = Some(CacheStatus::Expired);
-            ex.cache_detail = "stale";
+            ex.upstream.cache_status = Some(CacheStatus::Expired);
+            ex.upstream.cache_detail = "stale";
             cx.stats().misses.add(1);
             let storing = match permit {
                 Some(permit) => Storing::new(permit, index),
@@ -183,7 +179,7 @@ fn stale(
 
 /// Delivers a stored page from its object: its head is laid out anew.
 pub fn deliver_object(object: Arc<Object>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
-    ex.fresh_until = Some(object.fresh_until);
+    ex.upstream.fresh_until = Some(object.fresh_until);
     if let Some(step) = intercepted(object.status, policy, ex, cx) {
         return step;
     }
@@ -201,7 +197,7 @@ pub fn deliver_object(object: Arc<Object>, policy: &OriginPolicy, ex: &mut Excha
 /// Serialises the fields of a page that came from a disk, where that has not been done.
 pub fn prepare(object: &Object, policy: &OriginPolicy, ex: &Exchange, cx: &Cx) {
     // Another worker may be faster; the two are the same, or made for two policies.
-    object.prepared.get_or_init(|| super::response_fields::prepare(&object.fields, policy, ex.location, cx));
+    object.prepared.get_or_init(|| super::response_fields::prepare(&object.fields, policy, ex.request.location, cx));
 }
 
 /// Waits for a disk, and asks again.
@@ -216,7 +212,7 @@ pub fn intercepted(status: u16, policy: &OriginPolicy, ex: &mut Exchange, cx: &C
     if status < 300 || !policy.settings.model.intercept_errors {
         return None;
     }
-    let pages = &cx.site().locations[ex.location].texts.error_pages;
+    let pages = &cx.site().locations[ex.request.location].texts.error_pages;
     pages.iter().any(|(statuses, _, _)| statuses.contains(&status)).then_some(Step::Synth(Synth::Status(status)))
 }
 
@@ -229,13 +225,13 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
             verdict(waiting.zone, policy, ex, cx)
         }
         Woken::Filling { object, .. } if ahead::is_far(&Arriving::of(&object), policy, ex, cx) => {
-            ex.cache_status = Some(CacheStatus::Miss);
-            ex.cache_detail = ahead::DETAIL;
+            ex.upstream.cache_status = Some(CacheStatus::Miss);
+            ex.upstream.cache_detail = ahead::DETAIL;
             cx.stats().misses.add(1);
             pass()
         }
         Woken::Filling { object, reader } => {
-            ex.cache_status = Some(CacheStatus::Hit);
+            ex.upstream.cache_status = Some(CacheStatus::Hit);
             cx.stats().hits.add(1);
             match deliver_object(object, policy, ex, cx) {
                 // The reader was there before any byte of a body that is not kept could be freed.
@@ -248,10 +244,12 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
                 step => step,
             }
         }
-        Woken::Ready if ex.lock_until.is_some_and(|until| until > cx.now()) => verdict(waiting.zone, policy, ex, cx),
+        Woken::Ready if ex.upstream.lock_until.is_some_and(|until| until > cx.now()) => {
+            verdict(waiting.zone, policy, ex, cx)
+        }
         Woken::Ready => pass(),
         Woken::Uncacheable | Woken::GaveUp => {
-            ex.cache_status = Some(CacheStatus::Miss);
+            ex.upstream.cache_status = Some(CacheStatus::Miss);
             cx.stats().misses.add(1);
             pass()
         }
@@ -262,7 +260,7 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
 /// he may get that one's instead, which he could not with a part of the first on his hands.
 fn is_held(object: &Object, policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> bool {
     let is_impatient = policy.settings.model.cache_lock_age < HELD_MAX;
-    is_impatient && object.body.whole().is_none() && ex.lock_until.is_some_and(|until| until > cx.now())
+    is_impatient && object.body.whole().is_none() && ex.upstream.lock_until.is_some_and(|until| until > cx.now())
 }
 
 /// Waits until a page is whole, or its fetch has had its time.
@@ -285,7 +283,7 @@ fn pass() -> Step {
 }
 
 fn caches_method(policy: &OriginPolicy, ex: &Exchange) -> bool {
-    match ex.method {
+    match ex.request.method {
         Method::Get | Method::Head => true,
         _ => {
             let name = crate::vars::method_name(ex);
@@ -308,19 +306,19 @@ pub(super) fn zone(cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Result<Op
 }
 
 pub(super) fn make_key(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) {
-    let mut key = std::mem::take(&mut ex.cache_key);
+    let mut key = std::mem::take(&mut ex.upstream.cache_key);
     key.clear();
     match &cache.key {
         Some(text) => text.append(ex, cx, &mut key),
         None => super::origin_request::append_default_key(policy, ex, cx, &mut key),
     }
-    ex.cache_key = key;
+    ex.upstream.cache_key = key;
 }
 
 /// `*_cache_max_range_offset`: a range that begins beyond it is passed on and not stored.
 fn range_allows(limit: Option<u64>, ex: &Exchange) -> bool {
     let Some(limit) = limit else { return true };
-    let Some(range) = ex.head.fields.get_known(Known::Range) else { return true };
+    let Some(range) = ex.asked.head.fields.get_known(Known::Range) else { return true };
     let Some(range) = range.strip_prefix(b"bytes=") else { return true };
     let first = range.split(|&byte| byte == b',').next().unwrap_or(b"").trim_ascii();
     let start: &[u8] = first.split(|&byte| byte == b'-').next().unwrap_or(b"");

@@ -13,22 +13,22 @@ use super::{Step, subrequest};
 
 /// Sends the copies, once a location; first reads the body, where they are to have it.
 pub fn mirror(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let loc = &cx.site().locations[ex.location];
-    if loc.mirrors.is_empty() || ex.mirrored || ex.is_sub() {
+    let loc = &cx.site().locations[ex.request.location];
+    if loc.mirrors.is_empty() || ex.visit.mirrored || ex.is_sub() {
         return None;
     }
     let has_body = loc.settings.subrequests.mirror_body;
-    if has_body && matches!(ex.body, RequestBody::Unread(_)) {
+    if has_body && matches!(ex.request.body, RequestBody::Unread(_)) {
         return Some(Step::ReadBody);
     }
-    ex.mirrored = true;
+    ex.visit.mirrored = true;
     for uri in &loc.mirrors {
-        let Some(mut copy) = subrequest::begin(ex, uri, &ex.args, cx) else { continue };
-        copy.method = ex.method;
+        let Some(mut copy) = subrequest::begin(ex, uri, &ex.request.args, cx) else { continue };
+        copy.request.method = ex.request.method;
         if !has_body {
-            copy.body = RequestBody::None;
+            copy.request.body = RequestBody::None;
         }
-        if let Some(sub) = &mut copy.sub {
+        if let Some(sub) = &mut copy.request.nested.sub {
             sub.head_only = true;
         }
         send(copy, cx);

@@ -230,7 +230,7 @@ pub enum Stop {
 /// way to a 500.
 pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
     loop {
-        if let Some(refused) = ex.evaluation.refuse() {
+        if let Some(refused) = ex.eval.evaluation.refuse() {
             step = Step::Synth(refused);
         }
         step = match step {
@@ -311,32 +311,28 @@ fn redirect(to: Internal, ex: &mut Exchange, cx: &Cx) -> Step {
     if !route::may_change_uri(ex, cx) {
         return Step::Synth(Synth::Final(500));
     }
-    ex.internal = true;
-    ex.mirrored = false;
-    // What belonged to the handler of the location that is left: nginx forgets it too.
-    ex.proxy_host.clear();
-    ex.slicing = slice::Slicing::Unasked;
+    ex.leave();
     match to {
         Internal::Named(name) => return Step::Route(Entrance::Named(name)),
         Internal::Uri(uri) => {
             let (path, args) = crate::script::split_uri(&uri);
-            ex.uri = path;
-            ex.args = args;
+            ex.request.uri = path;
+            ex.request.args = args;
         }
         Internal::Literal(uri) => match uri.iter().position(|&byte| byte == b'?') {
             Some(at) => {
-                ex.args = uri[at + 1..].to_vec();
-                ex.uri = uri;
-                ex.uri.truncate(at);
+                ex.request.args = uri[at + 1..].to_vec();
+                ex.request.uri = uri;
+                ex.request.uri.truncate(at);
             }
             None => {
-                ex.uri = uri;
+                ex.request.uri = uri;
                 // Without a `?` of its own it loses the request's arguments, as in nginx.
-                ex.args.clear();
+                ex.request.args.clear();
             }
         },
-        Internal::Path(path) => ex.uri = path,
+        Internal::Path(path) => ex.request.uri = path,
     }
-    ex.uri_changed = true;
+    ex.request.way.uri_changed = true;
     Step::Route(Entrance::Server)
 }

@@ -10,11 +10,11 @@ use crate::exchange::Exchange;
 /// Old versions of Internet Explorer may wait after the answer to a POST; old versions of Safari may send a POST by a
 /// connection that is closed, and stall.
 pub fn is_better_closed(disable: KeepaliveDisable, ex: &Exchange) -> bool {
-    let msie6 = disable.msie6 && ex.head.method == Method::Post;
+    let msie6 = disable.msie6 && ex.asked.head.method == Method::Post;
     if !msie6 && !disable.safari {
         return false;
     }
-    let Some(agent) = ex.head.fields.get_known(Known::UserAgent) else { return false };
+    let Some(agent) = ex.asked.head.fields.get_known(Known::UserAgent) else { return false };
     match Browser::of(agent) {
         Browser::Msie6 => msie6,
         Browser::Safari => disable.safari,

@@ -65,7 +65,7 @@ pub fn build(
         Protocol::Http(parts) => http_request(parts, policy, caches, &place, validators, ex, cx),
     };
     let method_is_head = match &protocol {
-        Wire::FastCgi { .. } => ex.method == Method::Head,
+        Wire::FastCgi { .. } => ex.request.method == Method::Head,
         // The method that was sent, which `proxy_method` may have chosen, says whether a body follows the head.
         Wire::Http { head, .. } => head.get(..5).is_some_and(|method| method.eq_ignore_ascii_case(b"HEAD ")),
     };
@@ -106,7 +106,7 @@ pub fn build(
         }
     };
     // Nothing of a request that is to be refused reaches an origin.
-    if let Some(refused) = ex.evaluation.refuse() {
+    if let Some(refused) = ex.eval.evaluation.refuse() {
         return Err(Step::Synth(refused));
     }
     Ok(Fetch {
@@ -134,7 +134,7 @@ pub fn build(
             },
             tries: model.next_upstream_tries,
             timeout: model.next_upstream_timeout,
-            is_idempotent: !matches!(ex.method, Method::Post | Method::Lock | Method::Patch),
+            is_idempotent: !matches!(ex.request.method, Method::Post | Method::Lock | Method::Patch),
         },
         keep,
         method_is_head,
@@ -167,7 +167,7 @@ fn parse_local(value: &[u8]) -> Option<SocketAddr> {
 
 /// Sets `$proxy_host`, which a key may be made of, before anything asks for it.
 pub fn note_proxy_host(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
-    let mut host = std::mem::take(&mut ex.proxy_host);
+    let mut host = std::mem::take(&mut ex.visit.proxy_host);
     host.clear();
     match &policy.target {
         Target::Group { host: named, .. } => host.extend_from_slice(named),
@@ -177,7 +177,7 @@ pub fn note_proxy_host(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
             host.extend_from_slice(place);
         }
     }
-    ex.proxy_host = host;
+    ex.visit.proxy_host = host;
 }
 
 /// The key that nginx makes of a request to `proxy_pass` when no `proxy_cache_key` is given: scheme, host and URI
@@ -223,8 +223,8 @@ pub fn scheme_of(policy: &OriginPolicy) -> Scheme {
 fn place(policy: &OriginPolicy, resolved: Option<Arc<Group>>, ex: &mut Exchange, cx: &Cx) -> Result<Place, Step> {
     match &policy.target {
         Target::Group { group, host, uri } => {
-            ex.proxy_host.clear();
-            ex.proxy_host.extend_from_slice(host);
+            ex.visit.proxy_host.clear();
+            ex.visit.proxy_host.extend_from_slice(host);
             let mut whole = Vec::new();
             if matches!(policy.protocol, Protocol::Http(_)) {
                 append_origin_uri(uri.as_deref(), ex, cx, &mut whole);
@@ -258,8 +258,8 @@ fn variable_place(
             (Some(scheme), address, uri)
         }
     };
-    ex.proxy_host.clear();
-    ex.proxy_host.extend_from_slice(address);
+    ex.visit.proxy_host.clear();
+    ex.visit.proxy_host.extend_from_slice(address);
     let group = match resolved {
         Some(group) => group,
         None => named_group(address, scheme, ex, cx)?,
@@ -372,30 +372,30 @@ pub fn addresses(text: &str, port: Option<u16>) -> Vec<Address> {
 /// The path and arguments for the origin: what the client sent, unless something has changed them; with a URI in
 /// `proxy_pass`, that in place of the location's prefix.
 fn append_origin_uri(replacement: Option<&[u8]>, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     match replacement {
         // After `rewrite ... break` the URI is sent as it has become.
-        Some(_) if !ex.path_is_the_locations => append_path(&ex.uri, ex, out),
+        Some(_) if !ex.request.way.path_is_the_locations => append_path(&ex.request.uri, ex, out),
         Some(uri) => {
             out.extend_from_slice(uri);
-            let matched = if loc.by_regex || loc.named { 0 } else { loc.prefix.len().min(ex.uri.len()) };
-            append_path(&ex.uri[matched..], ex, out);
+            let matched = if loc.by_regex || loc.named { 0 } else { loc.prefix.len().min(ex.request.uri.len()) };
+            append_path(&ex.request.uri[matched..], ex, out);
         }
-        None if !ex.uri_changed => {
-            out.extend_from_slice(ex.head.target());
+        None if !ex.request.way.uri_changed => {
+            out.extend_from_slice(ex.asked.head.target());
             return;
         }
-        None => append_path(&ex.uri, ex, out),
+        None => append_path(&ex.request.uri, ex, out),
     }
-    if !ex.args.is_empty() {
+    if !ex.request.args.is_empty() {
         out.push(b'?');
-        out.extend_from_slice(&ex.args);
+        out.extend_from_slice(&ex.request.args);
     }
 }
 
 /// A decoded path, encoded again where the client had it encoded or where we made it.
 fn append_path(path: &[u8], ex: &Exchange, out: &mut Vec<u8>) {
-    if ex.internal || ex.head.target().contains(&b'%') {
+    if ex.request.way.internal || ex.asked.head.target().contains(&b'%') {
         escape_uri(path, Escape::Uri, out);
     } else {
         out.extend_from_slice(path);
@@ -451,10 +451,10 @@ fn fastcgi_request(
         }
     }
     if policy.settings.model.pass_request_headers {
-        push_fields(&mut params, &set, caches, &ex.head.fields);
+        push_fields(&mut params, &set, caches, &ex.asked.head.fields);
     }
     let body = if policy.settings.model.pass_request_body {
-        wire_body(&mut ex.body, false)
+        wire_body(&mut ex.request.body, false)
     } else {
         larder_origin::RequestBody::None
     };
@@ -511,12 +511,12 @@ fn http_request(
 ) -> (Wire, larder_origin::RequestBody) {
     let model = &policy.settings.model;
     let set_body = parts.body.as_ref().map(|text| Bytes::from(text.value(ex, cx)));
-    let body_bytes = match (&set_body, &ex.body) {
+    let body_bytes = match (&set_body, &ex.request.body) {
         (Some(body), _) => Some(body.len() as u64),
         (None, _) if !model.pass_request_body => None,
         (None, RequestBody::None | RequestBody::Unread(_)) => {
-            let announced = ex.head.fields.contains_known(Known::ContentLength)
-                || ex.head.fields.contains_known(Known::TransferEncoding);
+            let announced = ex.asked.head.fields.contains_known(Known::ContentLength)
+                || ex.asked.head.fields.contains_known(Known::TransferEncoding);
             announced.then_some(0)
         }
         (None, RequestBody::Passing(feed)) => match feed.is_fresh() {
@@ -526,7 +526,7 @@ fn http_request(
         (None, body) => Some(crate::vars::body_bytes(body)),
     };
     let is_set = |name: &str| parts.headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name.as_bytes()));
-    let is_passing = model.pass_request_body && matches!(ex.body, RequestBody::Passing(_));
+    let is_passing = model.pass_request_body && matches!(ex.request.body, RequestBody::Passing(_));
     let in_chunks = is_passing && body_bytes.is_none() && set_body.is_none();
     let mut head = Vec::with_capacity(512);
     match &parts.method {
@@ -544,15 +544,15 @@ fn http_request(
         let value = value.value(ex, cx);
         if !value.is_empty() {
             has_host |= name.eq_ignore_ascii_case(b"host");
-            upgrade |= name.eq_ignore_ascii_case(b"upgrade") && ex.head.fields.contains_known(Known::Upgrade);
+            upgrade |= name.eq_ignore_ascii_case(b"upgrade") && ex.asked.head.fields.contains_known(Known::Upgrade);
             push_line(&mut head, name, &value);
         }
     }
     // HTTP/1.1 demands one, also where `proxy_set_header` has none to give, as for a client that sent none.
     if !has_host && (!is_set("Host") || parts.http_1_1 || in_chunks) {
-        let host = std::mem::take(&mut ex.proxy_host);
+        let host = std::mem::take(&mut ex.visit.proxy_host);
         push_line(&mut head, b"Host", if host.starts_with(b"unix:") { b"localhost" } else { &host });
-        ex.proxy_host = host;
+        ex.visit.proxy_host = host;
     }
     if let Some(bytes) = body_bytes.filter(|_| !is_set("Content-Length")) {
         push_line(&mut head, b"Content-Length", bytes.to_string().as_bytes());
@@ -569,7 +569,7 @@ fn http_request(
         }
     }
     if model.pass_request_headers {
-        for (known, name, value) in ex.head.fields.iter_known() {
+        for (known, name, value) in ex.asked.head.fields.iter_known() {
             let own = matches!(
                 known,
                 Known::Host
@@ -592,7 +592,7 @@ fn http_request(
     let body = match set_body {
         Some(body) if body.is_empty() => larder_origin::RequestBody::None,
         Some(body) => larder_origin::RequestBody::Memory(body),
-        None if model.pass_request_body => wire_body(&mut ex.body, true),
+        None if model.pass_request_body => wire_body(&mut ex.request.body, true),
         None => larder_origin::RequestBody::None,
     };
     (Wire::Http { head: Bytes::from(head), upgrade }, body)

@@ -79,7 +79,7 @@ pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: 
     };
     origin_request::note_proxy_host(policy, ex, cx);
     as_of_a_get(ex, |ex| lookup::make_key(policy, cache, ex, cx));
-    Some(Step::Purge(Box::new(Purge { zone, key: ex.cache_key.clone(), drops, answer })))
+    Some(Step::Purge(Box::new(Purge { zone, key: ex.upstream.cache_key.clone(), drops, answer })))
 }
 
 /// What a request is where a method purges.
@@ -106,9 +106,9 @@ fn standing(by: &MethodPurge, ex: &Exchange) -> Standing {
 
 /// A key with the method in it means the page that a GET has made.
 fn as_of_a_get<T>(ex: &mut Exchange, make: impl FnOnce(&mut Exchange) -> T) -> T {
-    let sent = std::mem::replace(&mut ex.method, Method::Get);
+    let sent = std::mem::replace(&mut ex.request.method, Method::Get);
     let made = make(ex);
-    ex.method = sent;
+    ex.request.method = sent;
     made
 }
 
@@ -135,13 +135,13 @@ pub async fn purge(purge: Purge, ex: &mut Exchange, cx: &Cx) -> Step {
     }
     match answer {
         Answer::NoContent => {
-            ex.out.status = 204;
+            ex.reply.status = 204;
             Step::Deliver(Response::own(Content::Empty))
         }
         Answer::Page => {
-            ex.out.status = 200;
-            ex.out.fields.set("Content-Type", b"text/html");
-            let server = synth::server_name(cx.site().locations[ex.location].settings.server_tokens);
+            ex.reply.status = 200;
+            ex.reply.fields.set("Content-Type", b"text/html");
+            let server = synth::server_name(cx.site().locations[ex.request.location].settings.server_tokens);
             Step::Deliver(Response::own(Content::Bytes(Bytes::from(page(&key, server)))))
         }
     }

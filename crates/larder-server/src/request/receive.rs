@@ -29,12 +29,12 @@ pub enum Received {
 pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now: Time) -> Received {
     let site = cx.site();
     let limits = limits(&site.servers[listener.default].client);
-    ex.started = now;
+    ex.asked.started = now;
     enter(listener.default, ex, cx);
-    match larder_http::parse_request(buf, &mut ex.head, &limits) {
+    match larder_http::parse_request(buf, &mut ex.asked.head, &limits) {
         Ok(HeadStatus::Partial) => Received::Partial,
         Ok(HeadStatus::Complete { consumed }) => {
-            for (name, _) in ex.head.ignored().iter() {
+            for (name, _) in ex.asked.head.ignored().iter() {
                 let name = String::from_utf8_lossy(name);
                 cx.local.logs.error(
                     cx,
@@ -73,21 +73,21 @@ pub fn begin_stream(
     cx: &Cx,
     now: Time,
 ) -> Step {
-    ex.started = now;
+    ex.asked.started = now;
     enter(listener.default, ex, cx);
     let begun = match refused {
         Some(error) => Err(error),
         None => begin(listener, ex, cx),
     };
     if ends {
-        ex.body = RequestBody::None;
-    } else if matches!(ex.body, RequestBody::None) {
+        ex.request.body = RequestBody::None;
+    } else if matches!(ex.request.body, RequestBody::None) {
         // Whatever was announced, its end is still to come.
-        let announced = ex.head.fields.contains_known(larder_http::Known::ContentLength);
-        ex.body = RequestBody::Unread(announced.then_some(0));
+        let announced = ex.asked.head.fields.contains_known(larder_http::Known::ContentLength);
+        ex.request.body = RequestBody::Unread(announced.then_some(0));
     }
-    ex.keep_alive = true;
-    if begun.is_ok() && !listener.http2 && !cx.site().servers[ex.server].http2.enabled {
+    ex.reply.framing.keep_alive = true;
+    if begun.is_ok() && !listener.http2 && !cx.site().servers[ex.request.server].http2.enabled {
         let why = "client attempted to request the server name for which the negotiated protocol is disabled";
         cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{why} while reading client request headers"));
         return Step::Synth(Synth::Status(421));
@@ -98,8 +98,8 @@ pub fn begin_stream(
 fn first_step(begun: Result<(), HeadError>, listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Step {
     match begun {
         // TRACE echoes what the client may not see, CONNECT is for other proxies: nginx refuses both.
-        Ok(()) if matches!(ex.method, Method::Trace | Method::Connect) => {
-            ex.keep_alive = false;
+        Ok(()) if matches!(ex.request.method, Method::Trace | Method::Connect) => {
+            ex.reply.framing.keep_alive = false;
             Step::Synth(Synth::Status(if is_well_formed(ex) { 405 } else { 400 }))
         }
         Ok(()) => match unwelcome(ex, cx) {
@@ -115,9 +115,9 @@ fn first_step(begun: Result<(), HeadError>, listener: &Listener, ex: &mut Exchan
 
 /// Whether a TRACE names a path, and a CONNECT a host and a port (RFC 9112, section 3.2.3).
 fn is_well_formed(ex: &Exchange) -> bool {
-    let target = ex.head.line().split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+    let target = ex.asked.head.line().split(|&byte| byte == b' ').nth(1).unwrap_or_default();
     let is_path = target.starts_with(b"/");
-    match ex.method {
+    match ex.request.method {
         Method::Connect => {
             !is_path && target.rsplit(|&byte| byte == b':').next().is_some_and(is_port) && target.contains(&b':')
         }
@@ -133,12 +133,12 @@ fn is_port(text: &[u8]) -> bool {
 /// server wants, or by a connection whose certificate was checked for another server (ngx_http_process_request), or by
 /// another's authorities.
 fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
-    let tls = match &ex.client.secured {
+    let tls = match &ex.asked.client.secured {
         Secured::Not => return None,
         Secured::PlainOnTls => return Some((497, "client sent plain HTTP request to HTTPS port".to_owned())),
         Secured::Tls(tls) => tls,
     };
-    let server = &cx.site().servers[ex.server];
+    let server = &cx.site().servers[ex.request.server];
     let mode = server.verify;
     if mode == VerifyMode::Off {
         return None;
@@ -165,40 +165,41 @@ fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
 
 /// Answers a bad head by the rules of the server that is known by then, as nginx does.
 fn refuse(error: &HeadError, listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Step {
-    ex.host.clear();
+    ex.request.host.clear();
     let is_known = match error.place() {
         HeadPlace::Line => {
             // What cannot be read is put into no redirect.
-            ex.head.forget_target();
-            ex.uri.clear();
+            ex.asked.head.forget_target();
+            ex.request.uri.clear();
             false
         }
         HeadPlace::Host => false,
         HeadPlace::Fields => {
-            let says_host = ex.head.target_host().is_some() || ex.head.fields.contains_known(larder_http::Known::Host);
+            let says_host =
+                ex.asked.head.target_host().is_some() || ex.asked.head.fields.contains_known(larder_http::Known::Host);
             says_host && choose_server(listener, ex, cx).is_ok()
         }
     };
     if !is_known {
-        ex.host.clear();
+        ex.request.host.clear();
         enter(first_server(listener, ex, cx), ex, cx);
     }
     cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{error}"));
-    ex.keep_alive = false;
-    ex.head_is_bad = true;
-    ex.method = if ex.head.method == Method::Head { Method::Head } else { Method::Get };
+    ex.reply.framing.keep_alive = false;
+    ex.asked.head_is_bad = true;
+    ex.request.method = if ex.asked.head.method == Method::Head { Method::Head } else { Method::Get };
     Step::Synth(Synth::Status(error.status()))
 }
 
 /// Puts a request at the root of a server.
 fn enter(server: usize, ex: &mut Exchange, cx: &Cx) {
-    ex.server = server;
-    ex.location = cx.site().servers[server].root;
+    ex.request.server = server;
+    ex.request.location = cx.site().servers[server].root;
 }
 
 /// The server before a host is known: the one whose certificate was shown, or the default of the address.
 fn first_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
-    let name = match &ex.client.secured {
+    let name = match &ex.asked.client.secured {
         Secured::Not | Secured::PlainOnTls => None,
         Secured::Tls(tls) => tls.session.borrow().server_name().map(|name| name.as_bytes().to_vec()),
     };
@@ -208,41 +209,42 @@ fn first_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
 
 /// Finds out whose host is asked for, and the server for it.
 fn choose_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
-    larder_http::settle_host(&mut ex.head);
-    if let Some(host) = ex.head.fields.get_known(larder_http::Known::Host) {
-        let parts = larder_http::normalise_host(host, &mut ex.host)?;
-        ex.host.truncate(parts.host.end);
+    larder_http::settle_host(&mut ex.asked.head);
+    if let Some(host) = ex.asked.head.fields.get_known(larder_http::Known::Host) {
+        let parts = larder_http::normalise_host(host, &mut ex.request.host)?;
+        ex.request.host.truncate(parts.host.end);
     }
     enter(server_for(listener, ex, cx), ex, cx);
     Ok(())
 }
 
 fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
-    ex.method = ex.head.method;
-    larder_http::check_host(&ex.head)?;
+    ex.request.method = ex.asked.head.method;
+    larder_http::check_host(&ex.asked.head)?;
     choose_server(listener, ex, cx)?;
-    let framing = larder_http::body_framing(&ex.head)?;
-    ex.body = match framing {
+    let framing = larder_http::body_framing(&ex.asked.head)?;
+    ex.request.body = match framing {
         Framing::None | Framing::Length(0) => RequestBody::None,
         Framing::Length(bytes) => RequestBody::Unread(Some(bytes)),
         Framing::Chunked => RequestBody::Unread(None),
     };
-    ex.keep_alive = larder_http::keep_alive_wanted(&ex.head);
-    let merge = cx.site().servers[ex.server].client.merge_slashes;
-    let parts = larder_http::normalise(ex.head.target(), merge, &mut ex.uri).map_err(|_| HeadError::InvalidRequest)?;
+    ex.reply.framing.keep_alive = larder_http::keep_alive_wanted(&ex.asked.head);
+    let merge = cx.site().servers[ex.request.server].client.merge_slashes;
+    let parts = larder_http::normalise(ex.asked.head.target(), merge, &mut ex.request.uri)
+        .map_err(|_| HeadError::InvalidRequest)?;
     if let Some(args) = parts.args {
-        ex.args.extend_from_slice(&ex.head.target()[args]);
+        ex.request.args.extend_from_slice(&ex.asked.head.target()[args]);
     }
     Ok(())
 }
 
 /// The virtual server for the host that is asked for (nginx: server names).
 fn server_for(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
-    if ex.host.is_empty() {
+    if ex.request.host.is_empty() {
         return listener.names.exact.get(&b""[..]).copied().unwrap_or(listener.default);
     }
-    let host = std::mem::take(&mut ex.host);
+    let host = std::mem::take(&mut ex.request.host);
     let found = listener.names.find(&host, |regex| script::matches(regex, &host, ex, cx));
-    ex.host = host;
+    ex.request.host = host;
     found.unwrap_or(listener.default)
 }

@@ -8,8 +8,8 @@ use super::fetch::{self, Plan};
 /// Starts the fetch that `plan` describes, on this worker, for the request in `ex`. Nobody waits for it.
 pub fn spawn(plan: Plan, ex: &Exchange, cx: &Cx) {
     let mut copy = ex.for_refetch();
-    copy.cache_status = Some(CacheStatus::Expired);
-    copy.slicing = copy.slicing.for_refetch();
+    copy.upstream.cache_status = Some(CacheStatus::Expired);
+    copy.visit.slicing = copy.visit.slicing.for_refetch();
     let cx = cx.clone();
     let running = cx.worker.exchange_begins();
     tokio::task::spawn_local(async move {

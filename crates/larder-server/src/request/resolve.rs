@@ -38,7 +38,7 @@ pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Resul
         return Ok(None);
     }
     let site = cx.site();
-    let loc = &site.locations[ex.location];
+    let loc = &site.locations[ex.request.location];
     if literal_address(&name, port).is_none()
         && let Some(resolver) = &loc.texts.resolver
         && let Some((host, port)) = host_and_port(&name, port)

@@ -13,26 +13,26 @@ use super::origin_request::scheme_of;
 
 /// Lays the fields of an answer out as the response of `ex`.
 pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
-    ex.out.fields.clear();
-    ex.out.location_is_ours = false;
-    ex.out.silent = silence(policy);
+    ex.reply.fields.clear();
+    ex.reply.location_is_ours = false;
+    ex.reply.silent = silence(policy);
     bring(fields, ex);
     for (known, name, value) in fields.iter_known() {
         if is_own(known) || is_hidden(name, policy) {
             continue;
         }
         // HTTP/2 has no upgrades (RFC 9113 §8.2.2).
-        if known == Known::Upgrade && ex.head.version == Version::Http2 {
+        if known == Known::Upgrade && ex.asked.head.version == Version::Http2 {
             continue;
         }
         // nginx writes this name its own way.
         let name: &[u8] = if known == Known::ContentType { b"Content-Type" } else { name };
         match rewritten(known, value, policy, ex, cx) {
             Some(value) => {
-                ex.out.location_is_ours |= known == Known::Location;
-                ex.out.fields.push(name, &value);
+                ex.reply.location_is_ours |= known == Known::Location;
+                ex.reply.fields.push(name, &value);
             }
-            None => ex.out.fields.push(name, value),
+            None => ex.reply.fields.push(name, value),
         }
     }
     obey(fields, policy, ex, cx);
@@ -50,10 +50,10 @@ fn is_hop(name: &[u8]) -> bool {
 
 /// Fields that X-Accel-Redirect brought along stand before those of the response it led to; a type gives way to it.
 fn bring(fields: &Fields, ex: &mut Exchange) {
-    let Some(brought) = &ex.accel_fields else { return };
+    let Some(brought) = &ex.reply.accel_fields else { return };
     for (known, name, value) in brought.iter_known() {
         if known != Known::ContentType || !fields.contains_known(Known::ContentType) {
-            ex.out.fields.push(name, value);
+            ex.reply.fields.push(name, value);
         }
     }
 }
@@ -64,24 +64,24 @@ pub fn obey(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) 
     if !ignored.x_accel_limit_rate
         && let Some(rate) = fields.get_known(Known::XAccelLimitRate)
     {
-        ex.limit_rate = crate::limit::parse_rate(rate);
+        ex.request.limits.rate = crate::limit::parse_rate(rate);
     }
     if cx.site().has_charsets
         && !ignored.x_accel_charset
         && let Some(charset) = fields.get_known(Known::XAccelCharset)
     {
-        ex.by_modules.charset = (!charset.is_empty()).then(|| charset.into());
+        ex.reply.charset = (!charset.is_empty()).then(|| charset.into());
     }
 }
 
 /// Lays the head of a stored page out as the response of `ex`.
 pub fn lay_out_object(object: &Object, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
-    ex.out.status = object.status;
-    ex.out.reason.clear();
-    ex.out.reason.extend_from_slice(&object.reason);
-    let reads_fields = cx.site().locations[ex.location].texts.reads_fields;
+    ex.reply.status = object.status;
+    ex.reply.reason.clear();
+    ex.reply.reason.extend_from_slice(&object.reason);
+    let reads_fields = cx.site().locations[ex.request.location].texts.reads_fields;
     if reads_fields {
-        ex.origin_fields = Some(object.fields.clone());
+        ex.upstream.fields = Some(object.fields.clone());
     }
     lay_out(&object.fields, policy, ex, cx);
 }
@@ -180,7 +180,7 @@ fn redirect(url: &[u8], rules: &[Redirect], policy: &OriginPolicy, ex: &mut Exch
 /// `proxy_redirect default`: the URL of `proxy_pass` becomes the prefix of the location.
 fn default_redirect(url: &[u8], policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> Option<Vec<u8>> {
     let Target::Group { host, uri, .. } = &policy.target else { return None };
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     let from = [scheme_of(policy).prefix(), &host[..], uri.as_deref().unwrap_or(b"/")].concat();
     let to: &[u8] = if uri.is_some() { &loc.prefix } else { b"/" };
     let rest = url.strip_prefix(&from[..])?;

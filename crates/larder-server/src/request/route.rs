@@ -7,7 +7,7 @@ use larder_conf::model::LogLevel;
 use larder_http::{Known, Method};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, RequestBody};
+use crate::exchange::{Exchange, RequestBody, URI_CHANGES_MAX};
 use crate::script::{self, Answer, Ran};
 use crate::site::{Loc, Tree, TryFallback};
 
@@ -28,20 +28,18 @@ pub enum Entrance {
 pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
     match entrance {
         Entrance::Server => {
-            ex.location = cx.site().servers[ex.server].root;
-            if !ex.internal {
+            ex.request.location = cx.site().servers[ex.request.server].root;
+            if !ex.request.way.internal {
                 access::find_real_ip(ex, cx);
             }
-            match script::run(&cx.site().locations[ex.location].script, ex, cx) {
+            match script::run(&cx.site().locations[ex.request.location].script, ex, cx) {
                 Ran::Answer(answer) => answered(answer),
                 Ran::Through(_) | Ran::Stopped(_) => find_and_enter(ex, cx),
             }
         }
         Entrance::Named(name) => {
-            ex.authorized = false;
-            ex.auth_asked = false;
-            ex.location = cx.site().servers[ex.server].root;
-            let Some(&location) = cx.site().servers[ex.server].named.get(&name) else {
+            ex.request.location = cx.site().servers[ex.request.server].root;
+            let Some(&location) = cx.site().servers[ex.request.server].named.get(&name) else {
                 cx.local.logs.error(
                     cx,
                     ex,
@@ -50,7 +48,7 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
                 );
                 return Step::Synth(Synth::Status(500));
             };
-            ex.location = location;
+            ex.request.location = location;
             enter(ex, cx)
         }
         Entrance::Limits => guard(ex, cx),
@@ -60,30 +58,28 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
 /// Looks for the location of the URI, and enters it.
 pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
     let site = cx.site();
-    let root = site.servers[ex.server].root;
+    let root = site.servers[ex.request.server].root;
     match find(&site.locations[root].inside, root, ex, cx) {
-        Found::At(location) => ex.location = location,
+        Found::At(location) => ex.request.location = location,
         Found::Slash(location) => {
-            ex.location = location;
-            let mut url = Vec::with_capacity(ex.uri.len() + 1 + ex.args.len());
+            ex.request.location = location;
+            let mut url = Vec::with_capacity(ex.request.uri.len() + 1 + ex.request.args.len());
             larder_http::escape_uri(&site.locations[location].prefix, larder_http::Escape::Uri, &mut url);
-            if !ex.args.is_empty() {
+            if !ex.request.args.is_empty() {
                 url.push(b'?');
-                url.extend_from_slice(&ex.args);
+                url.extend_from_slice(&ex.request.args);
             }
             return Step::Synth(Synth::Redirect(301, url));
         }
     }
-    ex.authorized = false;
-    ex.auth_asked = false;
-    let loc = &site.locations[ex.location];
-    if loc.internal && !ex.internal {
+    let loc = &site.locations[ex.request.location];
+    if loc.internal && !ex.request.way.internal {
         return Step::Synth(Synth::Status(404));
     }
-    ex.path_is_the_locations = true;
+    ex.request.way.path_is_the_locations = true;
     if let Some(limit) = loc.settings.client_max_body_bytes
-        && !ex.body_refused
-        && let RequestBody::Unread(Some(bytes)) = ex.body
+        && !ex.request.body_refused
+        && let RequestBody::Unread(Some(bytes)) = ex.request.body
         && bytes > limit
     {
         cx.local.logs.error(
@@ -92,7 +88,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
             LogLevel::Error,
             format_args!("client intended to send too large body: {bytes} bytes"),
         );
-        ex.body_refused = true;
+        ex.request.body_refused = true;
         return Step::Synth(Synth::Status(413));
     }
     enter(ex, cx)
@@ -100,7 +96,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// Runs the location's rewrites; goes on to the limits, or back to the search.
 fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
-    match script::run(&cx.site().locations[ex.location].script, ex, cx) {
+    match script::run(&cx.site().locations[ex.request.location].script, ex, cx) {
         Ran::Answer(answer) => answered(answer),
         Ran::Through(false) | Ran::Stopped(false) => {
             edits::request(ex, cx);
@@ -117,19 +113,19 @@ fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// Counts one more change of the URI; false when that was one too many.
 pub fn may_change_uri(ex: &mut Exchange, cx: &Cx) -> bool {
-    if ex.changes_left == 0 {
+    if ex.request.way.uri_changes >= URI_CHANGES_MAX {
         cx.local.logs.error(
             cx,
             ex,
             LogLevel::Error,
             format_args!(
                 "rewrite or internal redirection cycle while processing \"{}\"",
-                String::from_utf8_lossy(&ex.uri)
+                String::from_utf8_lossy(&ex.request.uri)
             ),
         );
         return false;
     }
-    ex.changes_left -= 1;
+    ex.request.way.uri_changes += 1;
     true
 }
 
@@ -144,20 +140,20 @@ fn answered(answer: Answer) -> Step {
 /// Limits, access rules, passwords, `try_files`.
 fn guard(ex: &mut Exchange, cx: &Cx) -> Step {
     let site = cx.site();
-    if let Some((methods, location)) = &site.locations[ex.location].limit_except
+    if let Some((methods, location)) = &site.locations[ex.request.location].limit_except
         && !methods.iter().any(|method| allows(method, ex))
     {
-        ex.location = *location;
+        ex.request.location = *location;
     }
     access::find_real_ip(ex, cx);
     if let Some(step) = access::limits(ex, cx) {
         return step;
     }
-    let is_allowed = ex.is_sub() || ex.authorized && ex.auth_asked;
+    let is_allowed = ex.is_sub() || ex.visit.authorized && ex.visit.auth_asked;
     if !is_allowed && let Some(step) = access::access(ex, cx) {
         return access::delayed(step, ex, cx);
     }
-    match &site.locations[ex.location].try_files {
+    match &site.locations[ex.request.location].try_files {
         Some(_) => try_files(ex, cx),
         None => Step::Handle,
     }
@@ -166,17 +162,17 @@ fn guard(ex: &mut Exchange, cx: &Cx) -> Step {
 /// Whether `limit_except METHOD` leaves this request alone; GET stands for HEAD too.
 fn allows(method: &str, ex: &Exchange) -> bool {
     let name = crate::vars::method_name(ex);
-    method.as_bytes() == name || (method == "GET" && ex.method == Method::Head)
+    method.as_bytes() == name || (method == "GET" && ex.request.method == Method::Head)
 }
 
 fn try_files(ex: &mut Exchange, cx: &Cx) -> Step {
-    let loc = &cx.site().locations[ex.location];
+    let loc = &cx.site().locations[ex.request.location];
     let Some(tries) = &loc.try_files else { return Step::Handle };
     for (file, wants_directory) in &tries.files {
         let mut path = crate::vars::document_root(ex, cx);
         let root_bytes = path.len();
         let name = file.value(ex, cx);
-        path.extend_from_slice(strip_alias(loc, &name, &ex.uri));
+        path.extend_from_slice(strip_alias(loc, &name, &ex.request.uri));
         let Some(is_dir) = crate::request::files::look(&path, ex, cx) else { continue };
         if is_dir != *wants_directory {
             continue;
@@ -205,15 +201,15 @@ fn strip_alias<'a>(loc: &Loc, name: &'a [u8], uri: &[u8]) -> &'a [u8] {
 /// Makes what was found below the root or the alias the URI.
 fn take_found(loc: &Loc, found: &[u8], is_dir: bool, ex: &mut Exchange) {
     match (&loc.alias, loc.alias_replaces) {
-        (None, _) => ex.uri = found.to_vec(),
+        (None, _) => ex.request.uri = found.to_vec(),
         (Some(_), Some(bytes)) => {
-            ex.uri.truncate(bytes);
-            ex.uri.extend_from_slice(found);
+            ex.request.uri.truncate(bytes);
+            ex.request.uri.extend_from_slice(found);
         }
         (Some(_), None) if is_dir => {}
         (Some(_), None) => {
-            ex.uri = found.to_vec();
-            ex.alias_takes_uri = true;
+            ex.request.uri = found.to_vec();
+            ex.request.way.alias_takes_uri = true;
         }
     }
 }
@@ -228,21 +224,21 @@ enum Found {
 /// first regular expression, unless the prefix says `^~`; else the prefix.
 fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
     let locations = &cx.site().locations;
-    if let Some(&exact) = tree.exact.get(&ex.uri[..]) {
+    if let Some(&exact) = tree.exact.get(&ex.request.uri[..]) {
         return Found::At(exact);
     }
-    let lacks_slash = |path: &[u8]| path.len() == ex.uri.len() + 1 && path.starts_with(&ex.uri);
+    let lacks_slash = |path: &[u8]| path.len() == ex.request.uri.len() + 1 && path.starts_with(&ex.request.uri);
     let mut slash = tree.slashes.iter().find(|(path, _)| lacks_slash(path)).map(|(_, location)| *location);
     let mut best = outside;
     let mut regex_stops = false;
     let mut inside = None;
     for (prefix, location) in &tree.prefixes {
-        if ex.uri.starts_with(prefix) {
+        if ex.request.uri.starts_with(prefix) {
             best = *location;
             regex_stops = locations[best].regex_stops;
             inside = Some(&locations[best].inside);
             // A location of just this URI needs no redirect to the one with the slash.
-            slash = slash.filter(|_| prefix.len() != ex.uri.len());
+            slash = slash.filter(|_| prefix.len() != ex.request.uri.len());
             break;
         }
         if locations[*location].auto_redirect && lacks_slash(prefix) {
@@ -268,9 +264,9 @@ fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
     }
     if !regex_stops {
         for (regex, location) in &tree.regexes {
-            let uri = std::mem::take(&mut ex.uri);
+            let uri = std::mem::take(&mut ex.request.uri);
             let matched = script::matches(regex, &uri, ex, cx);
-            ex.uri = uri;
+            ex.request.uri = uri;
             if matched {
                 return match &locations[*location].inside {
                     inside if inside.is_empty() => Found::At(*location),
@@ -291,5 +287,5 @@ impl Tree {
 
 /// Whether the client waits for leave to send its body.
 pub fn expects_continue(ex: &Exchange) -> bool {
-    ex.head.fields.get_known(Known::Expect).is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"))
+    ex.asked.head.fields.get_known(Known::Expect).is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"))
 }

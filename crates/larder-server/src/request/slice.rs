@@ -131,17 +131,17 @@ impl Slice {
 /// Appends `$slice_range`: the slice that is asked for. Who asks first, asks for that in which the client's range
 /// begins; once the response has its head it is too late.
 pub fn append_range(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    if ex.slicing == Slicing::Unasked {
-        let settings = &cx.site().locations[ex.location].settings;
+    if ex.visit.slicing == Slicing::Unasked {
+        let settings = &cx.site().locations[ex.request.location].settings;
         let bytes = settings.slice_bytes;
-        if bytes == 0 || ex.is_logging {
+        if bytes == 0 || ex.tally.is_logging {
             return false;
         }
         // A range that is not looked at must not choose where the page begins.
-        let start = if settings.max_ranges == Some(0) { 0 } else { first_byte(&ex.head.fields) };
-        ex.slicing = Slicing::At(Slice { start: start / bytes * bytes, bytes, turn: Turn::First });
+        let start = if settings.max_ranges == Some(0) { 0 } else { first_byte(&ex.asked.head.fields) };
+        ex.visit.slicing = Slicing::At(Slice { start: start / bytes * bytes, bytes, turn: Turn::First });
     }
-    let Slicing::At(Slice { start, bytes, .. }) = &ex.slicing else { return false };
+    let Slicing::At(Slice { start, bytes, .. }) = &ex.visit.slicing else { return false };
     out.extend_from_slice(format!("bytes={start}-{}", start.saturating_add(bytes - 1)).as_bytes());
     true
 }
@@ -193,13 +193,13 @@ fn number(text: &mut &[u8]) -> Option<u64> {
 /// Whether an answer whose fields are laid out in `ex` cannot be the slice that was asked for; says so in the log.
 /// It must not be stored then.
 pub fn is_wrong(length: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
-    let Slicing::At(slice) = &ex.slicing else { return false };
+    let Slicing::At(slice) = &ex.visit.slicing else { return false };
     // An error page is passed on whatever it is.
-    if ex.error_status.is_some() {
+    if ex.request.way.error_status.is_some() {
         return false;
     }
     let length = length.filter(|_| !ex.is_head());
-    match slice.place(ex.out.status, &ex.out.fields, length) {
+    match slice.place(ex.reply.status, &ex.reply.fields, length) {
         Ok(_) => false,
         Err(error) => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{error}"));
@@ -210,21 +210,23 @@ pub fn is_wrong(length: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
 
 /// Makes the whole page of its first slice. Another response goes on as it is.
 pub fn assemble(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
-    let Slicing::At(slice) = &ex.slicing else {
-        ex.slicing = Slicing::Over;
+    let Slicing::At(slice) = &ex.visit.slicing else {
+        ex.visit.slicing = Slicing::Over;
         return Ok(response);
     };
     let (slice, bytes) = (slice.clone(), slice.bytes);
-    if matches!(&response.content, Content::Hit(object) if object.status != 206) || ex.error_status.is_some() {
-        ex.slicing = Slicing::Over;
+    if matches!(&response.content, Content::Hit(object) if object.status != 206)
+        || ex.request.way.error_status.is_some()
+    {
+        ex.visit.slicing = Slicing::Over;
         return Ok(response);
     }
     let response = laid_out(response, ex, cx);
     let length = deliver::length(&response.content).filter(|_| !ex.is_head());
-    let place = match slice.place(ex.out.status, &ex.out.fields, length) {
+    let place = match slice.place(ex.reply.status, &ex.reply.fields, length) {
         Ok(Some(place)) => place,
         Ok(None) => {
-            ex.slicing = Slicing::Over;
+            ex.visit.slicing = Slicing::Over;
             return Ok(response);
         }
         Err(error) => {
@@ -237,15 +239,15 @@ pub fn assemble(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respon
     let slices = Slices {
         total: place.total,
         bytes,
-        etag: ex.out.fields.get_known(Known::Etag).map(Box::from),
+        etag: ex.reply.fields.get_known(Known::Etag).map(Box::from),
         ready: Some((body, place.lies)),
         wanted: 0..place.total,
         template: None,
     };
-    ex.out.status = 200;
-    ex.out.reason.clear();
-    ex.out.fields.remove("Content-Range");
-    ex.out.fields.remove("Accept-Ranges");
+    ex.reply.status = 200;
+    ex.reply.reason.clear();
+    ex.reply.fields.remove("Content-Range");
+    ex.reply.fields.remove("Accept-Ranges");
     Ok(Response { content: Content::Slices(Box::new(slices)), last_modified, ranges: Ranges::Announced, conditional })
 }
 
@@ -354,7 +356,7 @@ impl Slices {
         let mut ex = self.template.as_ref()?.for_refetch();
         let start = self.wanted.start / self.bytes * self.bytes;
         let slice = Slice { start, bytes: self.bytes, turn: Turn::Next(self.etag.clone()) };
-        ex.slicing = Slicing::At(slice.clone());
+        ex.visit.slicing = Slicing::At(slice.clone());
         // Big, and needed by few responses.
         let found = match Box::pin(answer(&mut ex, cx)).await {
             Ok(response) => self.found(response, &slice, &ex),
@@ -375,13 +377,13 @@ impl Slices {
         ex: &Exchange,
     ) -> Result<(SliceBody, Range<u64>), SliceError> {
         let length = deliver::length(&response.content);
-        let place = slice.place(ex.out.status, &ex.out.fields, length)?.ok_or(SliceError::Missing)?;
+        let place = slice.place(ex.reply.status, &ex.reply.fields, length)?.ok_or(SliceError::Missing)?;
         // A page without a tag may have become shorter in between.
         if !place.lies.contains(&self.wanted.start) {
             return Err(SliceError::Missing);
         }
         let body = SliceBody::of(response.content).ok_or(SliceError::Missing)?;
-        if let Some(etag) = ex.out.fields.get_known(Known::Etag) {
+        if let Some(etag) = ex.reply.fields.get_known(Known::Etag) {
             self.etag = Some(etag.into());
         }
         Ok((body, place.lies))

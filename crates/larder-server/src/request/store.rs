@@ -40,7 +40,7 @@ pub fn keeping(status: u16, fields: &Fields, policy: &OriginPolicy, ex: &mut Exc
     if origin_request::any_true(&cache.no_cache, ex, cx) {
         return Keeping::No("no_cache");
     }
-    if ex.evaluation.has_failed() {
+    if ex.eval.evaluation.has_failed() {
         return Keeping::No("a rule could not be evaluated");
     }
     let model = &policy.settings.model;
@@ -116,12 +116,12 @@ pub fn object(
     let vary = if policy.settings.model.ignore_headers.vary {
         VaryKey::none()
     } else {
-        VaryKey::of(&fields, &selecting(&ex.head.fields))?
+        VaryKey::of(&fields, &selecting(&ex.asked.head.fields))?
     };
     let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);
     let etag = fields.get_known(Known::Etag).map(Box::from);
-    let prepared = OnceLock::from(response_fields::prepare(&fields, policy, ex.location, cx));
-    let header = ex.attempts.last().and_then(|attempt| attempt.header).unwrap_or_default();
+    let prepared = OnceLock::from(response_fields::prepare(&fields, policy, ex.request.location, cx));
+    let header = ex.tally.attempts.last().and_then(|attempt| attempt.header).unwrap_or_default();
     Some(Object {
         status: answer.head.status,
         reason: answer.head.reason.as_slice().into(),

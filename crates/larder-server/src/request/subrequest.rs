@@ -17,7 +17,7 @@ use super::{Content, Response, Step, Stop, advance, compose, deliver, finish};
 
 /// A request for `uri` inside `outer`. `None` when too many lie in each other already, which the log says.
 pub fn begin(outer: &Exchange, uri: &[u8], args: &[u8], cx: &Cx) -> Option<Box<Exchange>> {
-    if outer.nesting_left() == 0 {
+    if outer.request.nested.left() == 0 {
         cx.local.logs.error(
             cx,
             outer,
@@ -26,13 +26,13 @@ pub fn begin(outer: &Exchange, uri: &[u8], args: &[u8], cx: &Cx) -> Option<Box<E
         );
         return None;
     }
-    if outer.sub.as_ref().is_some_and(|sub| sub.in_memory) {
+    if outer.request.nested.sub.as_ref().is_some_and(|sub| sub.in_memory) {
         let uri = String::from_utf8_lossy(uri);
         cx.local.logs.error(cx, outer, LogLevel::Error, format_args!("nested in-memory subrequest \"{uri}\""));
         return None;
     }
     let mut inner = outer.inside(uri.to_vec(), args.to_vec());
-    inner.started = cx.now();
+    inner.asked.started = cx.now();
     Some(inner)
 }
 
@@ -56,9 +56,9 @@ pub fn run<'a>(
 /// The last step of one: the response with its head in `ex`, put together where the location says so.
 pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     let response = laid_out(response, ex, cx);
-    if let Some(status) = ex.error_status.take() {
-        ex.out.status = status;
-        ex.out.reason.clear();
+    if let Some(status) = ex.request.way.error_status.take() {
+        ex.reply.status = status;
+        ex.reply.reason.clear();
     }
     compose::compose(response, ex, cx)
 }
@@ -73,8 +73,8 @@ pub fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 
 /// Writes its log line, where its location asks for one.
 pub fn log(ex: &mut Exchange, cx: &Cx) {
-    if cx.site().locations[ex.location].settings.log_subrequest {
-        ex.is_complete = true;
+    if cx.site().locations[ex.request.location].settings.log_subrequest {
+        ex.tally.is_complete = true;
         cx.local.logs.access(ex, cx);
     }
 }

@@ -16,32 +16,32 @@ const CLOSING: [u16; 7] = [400, 413, 414, 495, 496, 497, 500];
 /// Turns an answer of our own into a response, or into what an `error_page` says.
 pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
     let is_error = synth.status() >= 300 && synth.status() != 444 && !matches!(synth, Synth::Text(..));
-    if is_error && ex.sub.as_ref().is_some_and(|sub| sub.has_stub) {
+    if is_error && ex.request.nested.sub.as_ref().is_some_and(|sub| sub.has_stub) {
         // A block of the page stands in for the error, and no `error_page`.
-        ex.out.status = 200;
-        ex.out.fields.clear();
+        ex.reply.status = 200;
+        ex.reply.fields.clear();
         return Step::Deliver(Response::own(Content::Empty));
     }
-    ex.out.silent = Silent::default();
+    ex.reply.silent = Silent::default();
     match synth {
         // Whom we do not answer, who was too slow and who is gone get nothing, also by `return`; logs have the status.
         Synth::Status(status @ (408 | 444 | 499)) | Synth::Final(status @ (408 | 444 | 499)) => {
-            ex.out.status = status;
+            ex.reply.status = status;
             Step::Abort
         }
         Synth::Status(status) => special(status, ex, cx),
         Synth::Final(status) => page(status, ex, cx),
         Synth::Redirect(status, url) => {
-            ex.out.fields.set("Location", &url);
-            ex.out.location_is_ours = true;
+            ex.reply.fields.set("Location", &url);
+            ex.reply.location_is_ours = true;
             special(status, ex, cx)
         }
         Synth::Text(status, text) => {
-            ex.out.status = status;
+            ex.reply.status = status;
             let content_type = super::files::content_type(ex, cx);
             // X-Accel-Redirect brings the origin's type along.
-            if !content_type.is_empty() && !ex.out.fields.contains("Content-Type") {
-                ex.out.fields.set("Content-Type", content_type.as_bytes());
+            if !content_type.is_empty() && !ex.reply.fields.contains("Content-Type") {
+                ex.reply.fields.set("Content-Type", content_type.as_bytes());
             }
             Step::Deliver(Response::own(Content::Bytes(Bytes::from(text))))
         }
@@ -51,10 +51,10 @@ pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
 /// ngx_http_special_response_handler.
 fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     if CLOSING.contains(&status) || status == 501 {
-        ex.keep_alive = false;
+        ex.reply.framing.keep_alive = false;
     }
-    let loc = &cx.site().locations[ex.location];
-    if ex.error_page && !loc.settings.recursive_error_pages {
+    let loc = &cx.site().locations[ex.request.location];
+    if ex.request.way.error_page && !loc.settings.recursive_error_pages {
         return page(status, ex, cx);
     }
     let Some((_, answer, target)) = loc.texts.error_pages.iter().find(|(statuses, _, _)| statuses.contains(&status))
@@ -62,7 +62,7 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
         return page(status, ex, cx);
     };
     let target = target.value(ex, cx);
-    ex.error_page = true;
+    ex.request.way.error_page = true;
     let kept = match answer {
         // Those that only nginx knows leave as 400 (ngx_http_core_error_page).
         ErrorPageStatus::Keep => Some(if (494..=497).contains(&status) { 400 } else { status }),
@@ -71,25 +71,25 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     };
     match target.first() {
         Some(b'/') => {
-            ex.error_status = kept;
+            ex.request.way.error_status = kept;
             forget_response(status, ex);
             // The page of an error is fetched by GET whatever the request was.
-            if ex.method != Method::Head {
-                ex.method = Method::Get;
+            if ex.request.method != Method::Head {
+                ex.request.method = Method::Get;
             }
             Step::Redirect(Internal::Literal(target))
         }
         Some(b'@') => {
-            ex.error_status = kept;
+            ex.request.way.error_status = kept;
             forget_response(status, ex);
             Step::Redirect(Internal::Named(target.into()))
         }
         _ => {
             // A URL: the client is sent there.
             let status = kept.filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)).unwrap_or(302);
-            ex.out.fields.set("Location", &target);
-            ex.out.location_is_ours = true;
-            ex.error_status = None;
+            ex.reply.fields.set("Location", &target);
+            ex.reply.location_is_ours = true;
+            ex.request.way.error_status = None;
             page(status, ex, cx)
         }
     }
@@ -104,26 +104,26 @@ fn forget_response(status: u16, ex: &mut Exchange) {
         416 => known == Known::ContentRange,
         _ => false,
     };
-    ex.out.fields.retain(|known, _, _| belongs(known));
-    ex.out.reason.clear();
-    ex.origin_status = None;
+    ex.reply.fields.retain(|known, _, _| belongs(known));
+    ex.reply.reason.clear();
+    ex.upstream.status = None;
 }
 
 /// The built-in page of a status, as nginx writes it.
 fn page(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     if CLOSING.contains(&status) || status == 501 {
-        ex.keep_alive = false;
+        ex.reply.framing.keep_alive = false;
     }
     // nginx's own codes for bad requests and TLS mishaps are told to the client as 400.
-    ex.out.status = sent_status(status);
-    ex.out.reason.clear();
-    ex.error_status = None;
+    ex.reply.status = sent_status(status);
+    ex.reply.reason.clear();
+    ex.request.way.error_status = None;
     let has_page = status >= 400 || (300..309).contains(&status) && status != 304;
     let Some(title) = error_title(status).filter(|_| has_page) else {
         return Step::Deliver(Response::own(Content::Empty));
     };
-    ex.out.fields.set("Content-Type", b"text/html");
-    let tokens = cx.site().locations[ex.location].settings.server_tokens;
+    ex.reply.fields.set("Content-Type", b"text/html");
+    let tokens = cx.site().locations[ex.request.location].settings.server_tokens;
     Step::Deliver(Response::own(Content::Bytes(Bytes::from(html(title, status, tokens)))))
 }
 

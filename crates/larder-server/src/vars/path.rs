@@ -47,20 +47,20 @@ pub fn append_filename(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     append_document_root(ex, cx, out);
     match (&loc.alias, loc.alias_replaces) {
         // The alias of a regular expression is the whole path, unless `try_files` found something below it.
-        (Some(_), None) if ex.alias_takes_uri => out.extend_from_slice(&ex.uri),
+        (Some(_), None) if ex.request.way.alias_takes_uri => out.extend_from_slice(&ex.request.uri),
         (Some(_), None) => {}
-        (Some(_), Some(bytes)) => out.extend_from_slice(ex.uri.get(bytes..).unwrap_or_default()),
-        (None, _) => out.extend_from_slice(&ex.uri),
+        (Some(_), Some(bytes)) => out.extend_from_slice(ex.request.uri.get(bytes..).unwrap_or_default()),
+        (None, _) => out.extend_from_slice(&ex.request.uri),
     }
     true
 }
 
 /// `$fastcgi_script_name`: the URI, without what `fastcgi_split_path_info` cuts off, with `fastcgi_index` after a `/`.
 pub fn append_script_name(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let Some(parts) = fastcgi(ex, cx) else { return append_some(Some(&ex.uri), out) };
+    let Some(parts) = fastcgi(ex, cx) else { return append_some(Some(&ex.request.uri), out) };
     let mut captures = Captures::default();
     let is_split = parts.split.as_ref().is_some_and(|split| splits(split, &mut captures, ex, cx));
-    let name = if is_split { captures.get(1).unwrap_or(b"") } else { &ex.uri };
+    let name = if is_split { captures.get(1).unwrap_or(b"") } else { &ex.request.uri };
     out.extend_from_slice(name);
     if name.last() == Some(&b'/')
         && let Some(index) = &parts.index
@@ -82,8 +82,8 @@ pub fn append_path_info(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
 
 /// Whether `fastcgi_split_path_info` takes the URI apart.
 fn splits(split: &Regex, captures: &mut Captures, ex: &mut Exchange, cx: &Cx) -> bool {
-    split.matches(&ex.uri, captures).unwrap_or_else(|error| {
-        let uri = ex.uri.clone();
+    split.matches(&ex.request.uri, captures).unwrap_or_else(|error| {
+        let uri = ex.request.uri.clone();
         script::cannot_match(&error, &uri, ex, cx);
         false
     })

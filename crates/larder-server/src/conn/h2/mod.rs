@@ -240,7 +240,7 @@ impl Connection {
         let mut input = bytes;
         let mut exchange = self.worker.exchange(&self.client);
         loop {
-            match self.shared.next(&mut input, &mut exchange.head, now) {
+            match self.shared.next(&mut input, &mut exchange.asked.head, now) {
                 Ok(None) => break,
                 Ok(Some(Event::Head { stream, ends, refused })) => {
                     self.request(stream, ends, refused, exchange);
@@ -280,7 +280,7 @@ impl Connection {
         };
         self.number += 1;
         self.worker.stats.requests.add(1);
-        ex.number = self.number;
+        ex.asked.number = self.number;
         let step = begin_stream(listener, refused, ends, &mut ex, &cx, clock::now());
         self.worker.at_once.set(true);
         let stop = request::advance(step, &mut ex, &cx);
@@ -319,14 +319,14 @@ impl Connection {
         let mut head = self.worker.write_buffer.borrow_mut();
         head.clear();
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
-        let chunk_bytes = cx.site().locations[ex.location].settings.http2_chunk_bytes;
+        let chunk_bytes = cx.site().locations[ex.request.location].settings.http2_chunk_bytes;
         let body = memory::in_memory(&outgoing).filter(|body| body.bytes() <= AT_ONCE_BYTES_MAX);
         if let Some(body) = body
             && !pace::is_limited(ex, cx)
             && let Some(sent) = self.shared.send_whole(stream, &head, &body, chunk_bytes)
         {
-            ex.sent = sent;
-            ex.is_complete = sent.1 == body.bytes();
+            ex.tally.sent = sent;
+            ex.tally.is_complete = sent.1 == body.bytes();
             return None;
         }
         Some(What::Send(head.clone(), outgoing))
@@ -337,7 +337,7 @@ impl Connection {
         if deliver::is_last(ex, cx) {
             self.shared.go_away();
         }
-        self.patience = cx.site().locations[ex.location].settings.keepalive_timeout;
+        self.patience = cx.site().locations[ex.request.location].settings.keepalive_timeout;
         self.deadline = Instant::now() + self.patience;
     }
 

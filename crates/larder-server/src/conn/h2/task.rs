@@ -44,11 +44,11 @@ pub async fn run(work: Work, mut handle: Handle) {
     };
     // One that is cut off is reset, as it has not been finished.
     let _ = cx.local.while_valid(answer(what, &mut ex, &cx, &mut handle)).await;
-    if let RequestBody::Passing(feed) = &mut ex.body
+    if let RequestBody::Passing(feed) = &mut ex.request.body
         && feed.lacks_only_its_end()
     {
         // The client has sent all and is about to say so; a reset would tell it that something was wrong.
-        let patience = cx.site().locations[ex.location].settings.lingering_timeout;
+        let patience = cx.site().locations[ex.request.location].settings.lingering_timeout;
         let _ = tokio::time::timeout(patience, feed.run(Source::Stream(&handle))).await;
     }
     drop(handle);
@@ -74,31 +74,31 @@ async fn answer(what: What, ex: &mut Exchange, cx: &Cx, handle: &mut Handle) {
 async fn send_response(head: &[u8], outgoing: Outgoing, ex: &mut Exchange, cx: &Cx, handle: &mut Handle) {
     let outgoing = match outgoing {
         Outgoing::Nothing => {
-            ex.sent.0 += handle.send_head(head, true);
-            ex.is_complete = true;
+            ex.tally.sent.0 += handle.send_head(head, true);
+            ex.tally.is_complete = true;
             return handle.finished();
         }
         Outgoing::Trailed(inner) => *inner,
         other => other,
     };
-    handle.set_chunk(cx.site().locations[ex.location].settings.http2_chunk_bytes);
-    ex.sent.0 += handle.send_head(head, false);
+    handle.set_chunk(cx.site().locations[ex.request.location].settings.http2_chunk_bytes);
+    ex.tally.sent.0 += handle.send_head(head, false);
     let rest = Rest::unsent(&[], outgoing);
-    let mut feed = ex.body.take_feed();
+    let mut feed = ex.request.body.take_feed();
     let sending = send::rest(Sink::Stream(handle), rest, ex, cx);
     let sent = match feed.as_deref_mut() {
         None => sending.await,
         Some(feed) => feed::beside(feed, Source::Stream(handle), sending).await,
     };
     if let Some(feed) = feed {
-        ex.body = RequestBody::Passing(feed);
+        ex.request.body = RequestBody::Passing(feed);
     }
     match sent {
         Ok(()) => {
-            let loc = &cx.site().locations[ex.location];
-            let trailers = adorn::trailers(loc, ex.out.status, Wire::Block, ex, cx);
+            let loc = &cx.site().locations[ex.request.location];
+            let trailers = adorn::trailers(loc, ex.reply.status, Wire::Block, ex, cx);
             handle.finish(&trailers);
-            ex.is_complete = true;
+            ex.tally.is_complete = true;
         }
         Err(SendError::TimedOut) => {
             handle.timed_out();

@@ -93,8 +93,8 @@ impl Joiner<'_> {
             };
             match next {
                 Ok(Some(bytes)) => {
-                    ex.sent.0 += bytes.len() as u64;
-                    ex.sent.1 += bytes.len() as u64;
+                    ex.tally.sent.0 += bytes.len() as u64;
+                    ex.tally.sent.1 += bytes.len() as u64;
                     self.append(bytes).await?;
                 }
                 // One that breaks off is in the log; the page goes on behind it.

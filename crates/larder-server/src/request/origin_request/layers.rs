@@ -76,7 +76,7 @@ impl OriginTls {
             }
         };
         let name = match &self.name {
-            Name::Host => String::from_utf8_lossy(&ex.proxy_host).into(),
+            Name::Host => String::from_utf8_lossy(&ex.visit.proxy_host).into(),
             Name::Fixed(name) => Arc::clone(name),
             Name::Variable(text) => String::from_utf8_lossy(&text.value(ex, cx)).into(),
         };
@@ -124,8 +124,8 @@ pub fn preface(version: ProxyProtocol, ex: &Exchange) -> Option<Bytes> {
         ProxyProtocol::V1 => write_v1,
         ProxyProtocol::V2 => write_v2,
     };
-    let source = ex.real_ip.map(|(ip, port)| SocketAddr::new(ip, port)).or(ex.client.peer);
-    let addresses = match (source, ex.client.local) {
+    let source = ex.asked.real_ip.map(|(ip, port)| SocketAddr::new(ip, port)).or(ex.asked.client.peer);
+    let addresses = match (source, ex.asked.client.local) {
         (Some(source), Some(destination)) => Addresses::inet(source, destination),
         (None, _) | (_, None) => Addresses::Unknown,
     };

@@ -66,7 +66,7 @@ const REQUEST_INCLUDES_MAX: usize = 10_000;
 
 fn beyond(count: usize, max: usize, of: &str, page: &Page) -> Failure {
     let is_first = count == max + 1;
-    let uri = shown(&page.ex.uri);
+    let uri = shown(&page.ex.request.uri);
     Failure::Wrong(is_first.then(|| format!("more than {max} includes in {of} while processing \"{uri}\"")))
 }
 
@@ -114,8 +114,8 @@ fn beside(target: Vec<u8>, ex: &Exchange) -> Vec<u8> {
     if target.starts_with(b"/") {
         return target;
     }
-    let folder = ex.uri.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-    [&ex.uri[..folder], &target].concat()
+    let folder = ex.request.uri.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+    [&ex.request.uri[..folder], &target].concat()
 }
 
 #[cfg(test)]

@@ -32,10 +32,10 @@ const NO_VALUE: &[u8] = b"(none)";
 
 /// Reads `source` to its end, and does what its commands say.
 pub async fn run(page: &mut Page, mut source: Source) -> Result<(), Unwanted> {
-    let settings = &page.cx.site().locations[page.ex.location].settings.subrequests.ssi;
+    let settings = &page.cx.site().locations[page.ex.request.location].settings.subrequests.ssi;
     let mut parser = Parser::new(settings.value_bytes);
     let mut document = Document {
-        shared: page.ex.ssi.get_or_insert_default().clone(),
+        shared: page.ex.request.nested.ssi.get_or_insert_default().clone(),
         output: Output::Sent,
         condition: Condition::Outside,
         was_chosen: false,
@@ -219,7 +219,7 @@ impl Document {
             }
             b"config" => {
                 if let Some(format) = param(b"timefmt") {
-                    page.ex.time_format = Some(format.into());
+                    page.ex.request.nested.time_format = Some(format.into());
                 }
                 if let Some(text) = param(b"errmsg") {
                     self.error_text = Bytes::copy_from_slice(text);

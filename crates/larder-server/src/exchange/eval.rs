@@ -1,0 +1,154 @@
+//! What evaluating texts and variables needs and leaves behind.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::regex::Captures;
+use crate::request::Synth;
+
+use super::KEPT_BYTES_MAX;
+
+/// Values of variables, and room to work.
+#[derive(Default)]
+pub struct Eval {
+    /// Values of variables, shared with the requests inside this one.
+    pub values: Rc<RefCell<Values>>,
+    /// What the groups of the last regular expression took.
+    pub captures: Captures,
+    /// How deep variables ask for each other.
+    pub depth: u8,
+    /// Whether every pattern and variable so far could be evaluated.
+    pub evaluation: Evaluation,
+    /// Buffers to borrow.
+    pub scratch: Vec<Vec<u8>>,
+}
+
+impl Eval {
+    /// Forgets the request. Buffers keep their room, unless they have grown large.
+    pub(super) fn reset(&mut self) {
+        let Self { values, captures, depth, evaluation, scratch } = self;
+        match Rc::get_mut(values) {
+            Some(values) => values.get_mut().clear(),
+            // A request inside the last one still runs.
+            None => *values = Rc::default(),
+        }
+        captures.clear();
+        *depth = 0;
+        *evaluation = Evaluation::default();
+        scratch.retain(|buffer| buffer.capacity() <= KEPT_BYTES_MAX);
+    }
+
+    /// The same values, for a request that may change them for itself.
+    pub(super) fn again(&self) -> Self {
+        Self { values: Rc::new(self.values.as_ref().clone()), captures: self.captures.clone(), ..Self::default() }
+    }
+
+    /// Stores a value and returns its place.
+    pub fn keep(&mut self, value: &[u8]) -> Slot {
+        let mut values = self.values.borrow_mut();
+        let start = values.arena.len();
+        values.arena.extend_from_slice(value);
+        match (u32::try_from(start), u32::try_from(values.arena.len())) {
+            (Ok(start), Ok(end)) => Slot::Value(start, end),
+            _ => Slot::Absent,
+        }
+    }
+
+    /// Sets the variable in `slot`.
+    pub fn set_slot(&mut self, slot: usize, value: Slot) {
+        let mut values = self.values.borrow_mut();
+        if values.slots.len() <= slot {
+            values.slots.resize(slot + 1, Slot::Unset);
+        }
+        values.slots[slot] = value;
+    }
+
+    /// The variable in `slot`.
+    pub fn slot(&self, slot: usize) -> Slot {
+        self.values.borrow().slots.get(slot).copied().unwrap_or_default()
+    }
+}
+
+/// Values of variables with a slot, and of those that are made once a request.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    slots: Vec<Slot>,
+    /// Where the values are.
+    arena: Vec<u8>,
+    /// What `$request_id` is, once somebody asked.
+    pub request_id: Option<[u8; 32]>,
+}
+
+impl Values {
+    /// Forgets them, and keeps the room.
+    fn clear(&mut self) {
+        self.slots.clear();
+        self.arena.clear();
+        self.arena.shrink_to(KEPT_BYTES_MAX);
+        self.request_id = None;
+    }
+
+    /// The bytes of a value.
+    pub fn bytes(&self, slot: Slot) -> Option<&[u8]> {
+        match slot {
+            Slot::Value(start, end) => self.arena.get(start as usize..end as usize),
+            Slot::Unset | Slot::Absent => None,
+        }
+    }
+}
+
+/// The value of a variable with a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Slot {
+    /// Nobody has asked yet.
+    #[default]
+    Unset,
+    /// There is none.
+    Absent,
+    /// Bytes `start` to `end` of the arena.
+    Value(u32, u32),
+}
+
+/// Whether what decides about a request could be evaluated: a pattern that reaches its limit and a variable that asks for
+/// itself say nothing, and a request that they should have judged is refused instead of let through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Evaluation {
+    /// It could.
+    #[default]
+    Sound,
+    /// Something could not, and the request has yet to be refused.
+    Failed,
+    /// It has been refused; an `error_page` may be on its way.
+    Refused,
+    /// The same on the way to the `error_page`.
+    FailedAgain,
+    /// It has been refused for good, and only fields of the error page can still fail.
+    Over,
+}
+
+impl Evaluation {
+    /// Notes that something could not be evaluated.
+    pub fn fail(&mut self) {
+        *self = match *self {
+            Self::Sound | Self::Failed => Self::Failed,
+            Self::Refused | Self::FailedAgain => Self::FailedAgain,
+            Self::Over => Self::Over,
+        };
+    }
+
+    /// Whether the request has yet to be refused.
+    pub fn has_failed(self) -> bool {
+        matches!(self, Self::Failed | Self::FailedAgain)
+    }
+
+    /// The answer to a request that has yet to be refused; its `error_page` is asked for once.
+    pub fn refuse(&mut self) -> Option<Synth> {
+        let (next, answer) = match *self {
+            Self::Failed => (Self::Refused, Synth::Status(500)),
+            Self::FailedAgain => (Self::Over, Synth::Final(500)),
+            Self::Sound | Self::Refused | Self::Over => return None,
+        };
+        *self = next;
+        Some(answer)
+    }
+}

@@ -1,0 +1,248 @@
+//! One request and its response, from the head to the log line: all that the steps share, by how long it holds.
+//!
+//! | part         | what it is                                | new request | redirect | restart, subrequest, refetch |
+//! | ------------ | ----------------------------------------- | ----------- | -------- | ---------------------------- |
+//! | [`Asked`]    | what came with it                         | forgotten   | kept     | kept                         |
+//! | [`Request`]  | what is asked for now                     | forgotten   | changed  | kept, or another URI         |
+//! | [`Visit`]    | what one visit to a location knows        | forgotten   | begun    | begun; kept by a refetch     |
+//! | [`Upstream`] | what the cache and the origin said        | forgotten   | kept until another location asks | forgotten |
+//! | [`Reply`]    | the response that is being built          | forgotten   | what belongs to the redirect | forgotten |
+//! | [`Tally`]    | counts and guards, for limits and logs    | forgotten   | kept     | its own                      |
+//! | [`Eval`]     | values of variables, captures, buffers    | forgotten   | kept     | shared or copied             |
+//!
+//! Exchanges are pooled by their worker, so that a hit reuses the buffers of the one before.
+
+mod asked;
+mod client;
+mod eval;
+mod reply;
+mod request;
+mod tally;
+mod upstream;
+mod visit;
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use larder_http::Method;
+
+pub use asked::Asked;
+pub use client::{Client, ClientJudge, Secured, Tls};
+pub use eval::{Eval, Evaluation, Slot, Values};
+pub use reply::{Framing, Reply, Silent};
+pub use request::{Limits, Nested, Request, RequestBody, Sub, Way};
+pub use tally::Tally;
+pub use upstream::{CacheStatus, Upstream};
+pub use visit::Visit;
+
+/// How many times a URI may change in one exchange, as in nginx.
+pub const URI_CHANGES_MAX: u8 = 10;
+/// How many requests may lie in each other, as in nginx.
+pub const SUBREQUESTS_MAX: u8 = 51;
+/// A pooled buffer larger than this is let go.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// One request and its response.
+pub struct Exchange {
+    /// What came with the request.
+    pub asked: Asked,
+    /// What is asked for now.
+    pub request: Request,
+    /// What this visit to a location knows.
+    pub visit: Visit,
+    /// What the cache and the origin have said.
+    pub upstream: Upstream,
+    /// The response.
+    pub reply: Reply,
+    /// Counts and guards.
+    pub tally: Tally,
+    /// Values of variables, and room to work.
+    pub eval: Eval,
+}
+
+impl Exchange {
+    /// A new one.
+    pub fn new(client: Rc<Client>) -> Box<Self> {
+        Self::of(Asked::new(client), Request::default())
+    }
+
+    fn of(asked: Asked, request: Request) -> Box<Self> {
+        Box::new(Self {
+            asked,
+            request,
+            visit: Visit::default(),
+            upstream: Upstream::default(),
+            reply: Reply::default(),
+            tally: Tally::default(),
+            eval: Eval::default(),
+        })
+    }
+
+    /// Makes it ready for the next request of `client`; buffers keep their room.
+    pub fn reset(&mut self, client: &Rc<Client>) {
+        let Self { asked, request, visit, upstream, reply, tally, eval } = self;
+        asked.reset(client);
+        request.reset();
+        visit.reset();
+        upstream.reset();
+        reply.reset();
+        tally.reset();
+        eval.reset();
+    }
+
+    /// Lets go of what others may wait for: limits, files, fields of the origin. Buffers keep their room.
+    pub fn release(&mut self) {
+        self.request.body = RequestBody::None;
+        self.tally.guards.clear();
+        self.tally.report = None;
+        self.tally.attempts.clear();
+        self.reply.upgraded = None;
+        self.upstream.fields = None;
+    }
+
+    /// Leaves the location for another one, by an internal redirect.
+    pub fn leave(&mut self) {
+        self.request.way.internal = true;
+        self.visit.reset();
+    }
+
+    /// A copy for a refetch in the background: the same request, at the same place, with nobody waiting.
+    pub fn for_refetch(&self) -> Box<Self> {
+        let mut copy = Self::of(self.asked.clone(), self.request.again());
+        copy.visit = self.visit.clone();
+        copy.upstream.cache_key.clone_from(&self.upstream.cache_key);
+        copy.eval = self.eval.again();
+        copy
+    }
+
+    /// A copy for the one who puts the page together while the response is sent: the request, and what is known of the
+    /// response so far.
+    pub fn for_page(&self) -> Box<Self> {
+        let mut copy = self.for_refetch();
+        copy.upstream = self.upstream.clone();
+        copy.tally.attempts.clone_from(&self.tally.attempts);
+        copy.tally.report.clone_from(&self.tally.report);
+        copy.reply.status = self.reply.status;
+        copy.reply.fields.clone_from(&self.reply.fields);
+        copy.eval.values = Rc::clone(&self.eval.values);
+        copy
+    }
+
+    /// A request inside this one: a GET of `uri` from the same client with the same fields, at the beginning of its way
+    /// (ngx_http_subrequest).
+    ///
+    /// It knows the body as far as that has been read, and shares the variables.
+    pub fn inside(&self, uri: Vec<u8>, args: Vec<u8>) -> Box<Self> {
+        let mut inner = Self::of(self.asked.clone(), self.request.inside(uri, args));
+        inner.eval.values = Rc::clone(&self.eval.values);
+        inner
+    }
+
+    /// Whether it is a request inside another one.
+    pub fn is_sub(&self) -> bool {
+        self.request.nested.sub.is_some()
+    }
+
+    /// The client's address: the peer's, or what `real_ip_header` made of it.
+    pub fn remote_ip(&self) -> Option<IpAddr> {
+        self.asked.remote_ip()
+    }
+
+    /// Whether only a head is asked for.
+    pub fn is_head(&self) -> bool {
+        self.request.method == Method::Head
+    }
+}
+
+/// A list without what was in it, which keeps its room.
+fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
+    let mut list = std::mem::take(list);
+    list.clear();
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_conf::model::ListenAddress;
+    use larder_http::Time;
+
+    use super::*;
+
+    fn client() -> Rc<Client> {
+        Rc::new(Client {
+            id: 1,
+            peer: None,
+            local: None,
+            bound: ListenAddress::Unix("/run/a.sock".into()),
+            began: Time(0),
+            proxy: None,
+            secured: Secured::Not,
+        })
+    }
+
+    /// One in the middle of its way: something stands in every part.
+    fn busy(client: &Rc<Client>) -> Box<Exchange> {
+        let mut ex = Exchange::new(Rc::clone(client));
+        ex.asked.number = 3;
+        ex.request.uri.extend_from_slice(b"/a");
+        ex.request.way.error_page = true;
+        ex.request.limits.conn_asked = true;
+        ex.request.body = RequestBody::Memory("a=b".into());
+        ex.visit.authorized = true;
+        ex.visit.proxy_host.extend_from_slice(b"origin");
+        ex.upstream.cache_status = Some(CacheStatus::Hit);
+        ex.upstream.cache_key.extend_from_slice(b"key");
+        ex.reply.status = 200;
+        ex.reply.fields.push(b"X", b"1");
+        ex.tally.sent = (10, 5);
+        let value = ex.eval.keep(b"value");
+        ex.eval.set_slot(0, value);
+        ex
+    }
+
+    /// What of it stands where: number, URI, body, authorized, cache status, status, bytes sent, variable.
+    fn shown(ex: &Exchange) -> String {
+        format!(
+            "{} {} {} {} {:?} {} {} {:?}",
+            ex.asked.number,
+            String::from_utf8_lossy(&ex.request.uri),
+            matches!(ex.request.body, RequestBody::Memory(_)),
+            ex.visit.authorized,
+            ex.upstream.cache_status,
+            ex.reply.status,
+            ex.tally.sent.0,
+            ex.eval.slot(0),
+        )
+    }
+
+    #[test]
+    fn each_part_holds_as_long_as_it_says() {
+        let client = client();
+        let ex = busy(&client);
+        assert_eq!(shown(&ex), "3 /a true true Some(Hit) 200 10 Value(0, 5)");
+        let mut left = busy(&client);
+        left.leave();
+        assert_eq!(shown(&left), "3 /a true false Some(Hit) 200 10 Value(0, 5)");
+        assert!(left.request.way.internal && left.visit.proxy_host.is_empty());
+        assert_eq!(shown(&ex.for_refetch()), "3 /a true true None 0 0 Value(0, 5)");
+        assert_eq!(ex.for_refetch().upstream.cache_key, b"key");
+        assert_eq!(shown(&ex.for_page()), "3 /a true true Some(Hit) 200 0 Value(0, 5)");
+        let inner = ex.inside(b"/b".to_vec(), Vec::new());
+        assert_eq!(shown(&inner), "3 /b true false None 0 0 Value(0, 5)");
+        assert!(inner.is_sub() && inner.request.limits.conn_asked && !inner.request.way.error_page);
+        let mut again = busy(&client);
+        again.reset(&client);
+        assert_eq!(shown(&again), "0  false false None 0 0 Unset");
+        assert!(again.reply.fields.is_empty() && again.upstream.cache_key.capacity() > 0);
+    }
+
+    #[test]
+    fn a_refetch_has_variables_of_its_own_and_a_request_inside_shares_them() {
+        let ex = busy(&client());
+        let (mut refetch, mut inner) = (ex.for_refetch(), ex.inside(b"/b".to_vec(), Vec::new()));
+        refetch.eval.set_slot(0, Slot::Absent);
+        assert_eq!(ex.eval.slot(0), Slot::Value(0, 5));
+        inner.eval.set_slot(0, Slot::Absent);
+        assert_eq!(ex.eval.slot(0), Slot::Absent);
+    }
+}
