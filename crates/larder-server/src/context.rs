@@ -10,9 +10,10 @@ use larder_origin::Group;
 use tokio::sync::Notify;
 
 use crate::clock;
+use crate::exchange::Exchange;
 use crate::files::cache::FileCache;
 use crate::logs::Logs;
-use crate::site::Site;
+use crate::site::{Loc, Site, VirtualServer};
 use crate::stats::Stats;
 use crate::worker::Worker;
 
@@ -92,6 +93,16 @@ impl Cx {
     /// The configuration.
     pub fn site(&self) -> &Site {
         &self.local.site
+    }
+
+    /// The location that `ex` is at.
+    pub fn loc<'a>(&'a self, ex: &Exchange) -> &'a Loc {
+        &self.site().locations[ex.request.location]
+    }
+
+    /// The virtual server that `ex` is for.
+    pub fn server<'a>(&'a self, ex: &Exchange) -> &'a VirtualServer {
+        &self.site().servers[ex.request.server]
     }
 
     /// The time of day.

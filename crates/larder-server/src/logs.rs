@@ -172,7 +172,7 @@ impl Logs {
     }
 
     fn with_origin(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: Option<&str>, message: fmt::Arguments<'_>) {
-        let log = cx.site().locations[ex.request.location].texts.error_log;
+        let log = cx.loc(ex).texts.error_log;
         let Some(errors) = self.errors.get(log).filter(|errors| errors.wants(level)) else { return };
         let context = self.context(cx, ex, address.unwrap_or_default());
         write(errors, level, cx.now(), &message, &context, ex.asked.head.fields.get_known(Known::Referer));
@@ -181,10 +181,10 @@ impl Logs {
     /// What [`Logs::write`] needs to know of an exchange.
     pub fn context(&self, cx: &Cx, ex: &Exchange, origin: &str) -> Context {
         Context {
-            log: cx.site().locations[ex.request.location].texts.error_log,
+            log: cx.loc(ex).texts.error_log,
             connection: ex.asked.client.id,
             client: ex.remote_ip().map_or_else(|| b"unix:".to_vec(), |ip| ip.to_string().into_bytes()),
-            server: cx.site().servers[ex.request.server].name.to_vec(),
+            server: cx.server(ex).name.to_vec(),
             request: ex.asked.head.line().to_vec(),
             upstream: upstream_url(cx, ex, origin),
             subrequest: ex.is_sub().then(|| ex.request.uri.clone()),
@@ -210,7 +210,7 @@ impl Logs {
     pub fn access(&self, ex: &mut Exchange, cx: &Cx) {
         ex.tally.is_logging = true;
         let site = cx.site();
-        for (index, condition) in &site.locations[ex.request.location].texts.access_logs {
+        for (index, condition) in &cx.loc(ex).texts.access_logs {
             if condition.as_ref().is_some_and(|condition| !condition.is_true(ex, cx)) {
                 continue;
             }
@@ -246,7 +246,7 @@ impl Logs {
                     self.error(cx, ex, LogLevel::Error, format_args!("testing \"{root}\" existence failed"));
                     return;
                 }
-                let cache = cx.site().locations[ex.request.location].settings.modules.log_file_cache;
+                let cache = cx.loc(ex).settings.modules.log_file_cache;
                 stamps = self.stamps.borrow_mut();
                 let mut named = self.by_name.borrow_mut();
                 match named.writer(name, cache, now) {
@@ -321,7 +321,7 @@ impl Logs {
 /// The document root, where its name has variables and it is no folder: whatever a client calls itself makes no log
 /// then, as in nginx.
 fn missing_root(ex: &mut Exchange, cx: &Cx) -> Option<String> {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     if loc.alias.is_some() || loc.texts.root.constant().is_some() {
         return None;
     }
@@ -354,7 +354,7 @@ fn upstream_url(cx: &Cx, ex: &Exchange, origin: &str) -> Vec<u8> {
     if origin.is_empty() {
         return Vec::new();
     }
-    let Handler::Origin(policy) = &cx.site().locations[ex.request.location].handler else {
+    let Handler::Origin(policy) = &cx.loc(ex).handler else {
         return origin.as_bytes().to_vec();
     };
     match policy.protocol {

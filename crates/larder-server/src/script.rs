@@ -70,7 +70,7 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
                     continue;
                 }
                 if let Some(location) = location {
-                    let had_origin = matches!(locations[ex.request.location].handler, Handler::Origin(_));
+                    let had_origin = matches!(cx.loc(ex).handler, Handler::Origin(_));
                     let has_none = matches!(locations[*location].handler, Handler::Static);
                     so_far.is_orphaned = has_none && (had_origin || so_far.is_orphaned);
                     ex.request.location = *location;

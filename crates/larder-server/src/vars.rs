@@ -315,7 +315,7 @@ fn append_sent(ex: &Exchange, cx: &Cx, name: &str, out: &mut Vec<u8>) -> bool {
         "connection" => {
             append_text(if ex.reply.framing.keep_alive && !ex.tally.is_logging { "keep-alive" } else { "close" }, out)
         }
-        "keep-alive" => match cx.site().locations[ex.request.location].settings.keepalive_header {
+        "keep-alive" => match cx.loc(ex).settings.keepalive_header {
             Some(seconds) if ex.reply.framing.keep_alive => append_display(format_args!("timeout={seconds}"), out),
             _ => false,
         },
@@ -432,7 +432,7 @@ fn append_ratio(coding: Coding, ex: &Exchange, out: &mut Vec<u8>) -> bool {
 }
 
 fn location<'a>(ex: &Exchange, cx: &'a Cx) -> &'a Loc {
-    &cx.site().locations[ex.request.location]
+    cx.loc(ex)
 }
 
 fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
@@ -471,7 +471,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         Fixed::FastcgiPathInfo => path::append_path_info(ex, cx, out),
         Fixed::Host => {
             if ex.request.host.is_empty() {
-                return append_some(Some(&cx.site().servers[ex.request.server].name), out);
+                return append_some(Some(&cx.server(ex).name), out);
             }
             append_some(Some(&ex.request.host), out)
         }
@@ -502,7 +502,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
                 .rsplit(|&b| b == b':')
                 .next()
                 .filter(|port| port.iter().all(u8::is_ascii_digit) && port.len() < ex.visit.proxy_host.len());
-            let is_tls = matches!(&cx.site().locations[ex.request.location].handler,
+            let is_tls = matches!(&cx.loc(ex).handler,
                 Handler::Origin(policy) if scheme_of(policy) == Scheme::Https);
             append_some(Some(port.unwrap_or(if is_tls { b"443" } else { b"80" })), out)
         }
@@ -550,7 +550,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             Some(local) => append_display(local.ip(), out),
             None => append_text("unix:", out),
         },
-        Fixed::ServerName => append_some(Some(&cx.site().servers[ex.request.server].name), out),
+        Fixed::ServerName => append_some(Some(&cx.server(ex).name), out),
         Fixed::ServerPort => match ex.asked.client.local {
             Some(local) => append_display(local.port(), out),
             None => true,

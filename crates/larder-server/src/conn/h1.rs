@@ -342,7 +342,7 @@ impl Connection {
 
     /// An idle connection has `keepalive_timeout`.
     fn rest_until_next(&mut self, ex: &Exchange, cx: &Cx) {
-        self.deadline = Instant::now() + cx.site().locations[ex.request.location].settings.keepalive_timeout;
+        self.deadline = Instant::now() + cx.loc(ex).settings.keepalive_timeout;
     }
 }
 
@@ -447,7 +447,7 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
         match &error {
             SendError::TimedOut => {
                 cx.local.logs.error(cx, &ex, LogLevel::Info, format_args!("client timed out while sending to client"));
-                if cx.site().locations[ex.request.location].settings.reset_timedout_connection {
+                if cx.loc(&ex).settings.reset_timedout_connection {
                     connection.io.stream.reset_on_close();
                 }
             }
@@ -467,7 +467,7 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
 
 /// After a response that switches protocols: bytes both ways, until an end.
 async fn pass(connection: &mut Connection, origin: larder_origin::Upgraded, ex: &mut Exchange, cx: &Cx) {
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     let model = &settings.proxy.origin;
     let limits =
         tunnel::Limits { silence: model.read_timeout, to_origin: model.send_timeout, to_client: settings.send_timeout };
@@ -506,7 +506,7 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> boo
         }
     }
     finish(&mut ex, cx);
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(&ex).settings;
     let mut keep = ex.reply.framing.keep_alive;
     let unread = unread(&mut ex, &mut connection.io);
     let is_unread = unread.is_some();

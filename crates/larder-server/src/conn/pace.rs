@@ -17,7 +17,7 @@ pub struct Limit {
 impl Limit {
     /// That of a response; `None` where it has none.
     pub fn of(ex: &mut Exchange, cx: &Cx) -> Option<Self> {
-        let loc = &cx.site().locations[ex.request.location];
+        let loc = cx.loc(ex);
         let rate = match ex.request.limits.rate {
             Some(rate) => rate,
             None => loc
@@ -60,8 +60,7 @@ impl Limit {
 
 /// Whether a location or the request slows responses down, so that nothing may be sent at once.
 pub fn is_limited(ex: &Exchange, cx: &Cx) -> bool {
-    ex.request.limits.rate.is_some_and(|rate| rate > 0)
-        || cx.site().locations[ex.request.location].texts.limit_rate.is_some()
+    ex.request.limits.rate.is_some_and(|rate| rate > 0) || cx.loc(ex).texts.limit_rate.is_some()
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub enum SendError {
 
 /// Sends the rest of a response, waiting for the client where it is slow.
 pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a Cx) -> Result<(), SendError> {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     let mut sender = Sender {
         sink,
         cx,
@@ -475,7 +475,7 @@ impl Sender<'_> {
 
     /// Trailers with the values of now.
     fn trailers(&mut self) -> Vec<u8> {
-        let loc = &self.cx.site().locations[self.ex.request.location];
+        let loc = self.cx.loc(self.ex);
         adorn::trailers(loc, self.ex.reply.status, Wire::Lines, self.ex, self.cx)
     }
 

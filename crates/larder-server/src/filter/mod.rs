@@ -39,7 +39,7 @@ impl Filters {
         ex: &mut Exchange,
         cx: &Cx,
     ) -> Self {
-        let loc = &cx.site().locations[ex.request.location];
+        let loc = cx.loc(ex);
         let came_encoded = ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty());
         let is_encoded = came_encoded && !matches!(choice, Choice::Restore(_));
         let sub = match !is_encoded && substitutes(loc, ex, length) {

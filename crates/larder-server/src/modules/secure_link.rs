@@ -11,7 +11,7 @@ const ENCODED_BYTES_MAX: usize = 24;
 
 /// Appends the value of `$secure_link`; false when the link is not good.
 pub fn append(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     if let Some(secret) = &loc.settings.modules.secure_link.secret {
         let Some(link) = by_secret(ex.asked.head.target(), secret.as_bytes()) else { return false };
         out.extend_from_slice(link);
@@ -31,7 +31,7 @@ pub fn append(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
 
 /// Appends the value of `$secure_link_expires`.
 pub fn append_expires(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let Some((link, _)) = &cx.site().locations[ex.request.location].texts.modules.secure_link else { return false };
+    let Some((link, _)) = &cx.loc(ex).texts.modules.secure_link else { return false };
     let link = link.value(ex, cx);
     match parts(&link).and_then(|link| link.expires) {
         Some((text, _)) => {

@@ -38,7 +38,7 @@ pub struct Uid {
 
 /// Appends `$uid_got`.
 pub fn append_got(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let settings = &cx.site().locations[ex.request.location].settings.modules.user_id;
+    let settings = &cx.loc(ex).settings.modules.user_id;
     if settings.mode == UserIdMode::Off {
         return false;
     }
@@ -49,7 +49,7 @@ pub fn append_got(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
 
 /// Appends `$uid_set`.
 pub fn append_set(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let settings = &cx.site().locations[ex.request.location].settings.modules.user_id;
+    let settings = &cx.loc(ex).settings.modules.user_id;
     if !gives(settings) {
         return false;
     }
@@ -78,7 +78,7 @@ fn gives(settings: &UserId) -> bool {
 
 /// Adds the cookie to the response, when a number is given.
 pub fn add(ex: &mut Exchange, cx: &Cx) {
-    let settings = &cx.site().locations[ex.request.location].settings.modules.user_id;
+    let settings = &cx.loc(ex).settings.modules.user_id;
     if !gives(settings) {
         return;
     }
@@ -179,7 +179,7 @@ fn decide(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
     let Some(mut uid) = ex.request.uid.take_if(|uid| !uid.is_decided) else { return };
     uid.is_decided = true;
     if let Some(got) = uid.got {
-        let reset = cx.site().locations[ex.request.location].texts.modules.uid_reset.as_ref();
+        let reset = cx.loc(ex).texts.modules.uid_reset.as_ref();
         let reset = reset.map(|text| text.value(ex, cx)).unwrap_or_default();
         if reset.is_empty() || reset == b"0" {
             let is_marked = match settings.mark {

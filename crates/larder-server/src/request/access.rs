@@ -25,7 +25,7 @@ fn peer(ex: &Exchange) -> Peer {
 /// Takes the client's address from the field that `real_ip_header` names, when the peer is trusted.
 /// Asked at the server's level and, as in nginx, again at the location's; found once, it stays.
 pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     if settings.real_ip_from.is_empty() || ex.asked.real_ip.is_some() {
         return;
     }
@@ -52,7 +52,7 @@ pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
 /// Asks `limit_req` and `limit_conn`, once a request. `None` lets it pass. One that is delayed holds no connection
 /// limit meanwhile, as in nginx.
 pub fn limits(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let texts = &cx.site().locations[ex.request.location].texts;
+    let texts = &cx.loc(ex).texts;
     if !ex.request.limits.req_asked && !texts.limit_reqs.is_empty() {
         ex.request.limits.req_asked = true;
         if let Some(step) = limit_requests(ex, cx) {
@@ -68,7 +68,7 @@ pub fn limits(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 
 fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let site = cx.site();
-    let loc = &site.locations[ex.request.location];
+    let loc = cx.loc(ex);
     let keys: Vec<Vec<u8>> =
         loc.texts.limit_conns.iter().map(|&(zone, _)| site.limit_conns[zone].key.value(ex, cx)).collect();
     for (&(zone, _), key) in loc.texts.limit_conns.iter().zip(&keys) {
@@ -105,7 +105,7 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 
 fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let site = cx.site();
-    let loc = &site.locations[ex.request.location];
+    let loc = cx.loc(ex);
     let keys: Vec<Vec<u8>> =
         loc.texts.limit_reqs.iter().map(|&(zone, ..)| site.limit_reqs[zone].key.value(ex, cx)).collect();
     for (&(zone, ..), key) in loc.texts.limit_reqs.iter().zip(&keys) {
@@ -184,7 +184,7 @@ fn one_less(level: LogLevel) -> LogLevel {
 
 /// `allow`, `deny`, `auth_basic` and `auth_request`, joined by `satisfy`. `None` lets the request pass.
 pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     let asks = loc.auth_request.is_some() && !ex.visit.auth_asked;
     if ex.visit.authorized {
         return asks.then(|| Step::Ask(Box::new(Ask { refused: None })));
@@ -216,7 +216,7 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 
 /// A 401 is given after `auth_delay`, so that how long it takes tells little of what was wrong.
 pub fn delayed(step: Step, ex: &Exchange, cx: &Cx) -> Step {
-    let delay = cx.site().locations[ex.request.location].settings.auth_delay;
+    let delay = cx.loc(ex).settings.auth_delay;
     if delay.is_zero() || !matches!(step, Step::Synth(Synth::Status(401))) {
         return step;
     }
@@ -236,7 +236,7 @@ fn forbidden(ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// Asks for a password; `None` where none is asked for.
 fn password(ex: &mut Exchange, cx: &Cx) -> Option<Asked> {
-    let (realm, file) = cx.site().locations[ex.request.location].texts.auth_basic.as_ref()?;
+    let (realm, file) = cx.loc(ex).texts.auth_basic.as_ref()?;
     let realm = realm.value(ex, cx);
     if realm == b"off" {
         return None;
@@ -266,12 +266,12 @@ pub async fn verify(verification: Verification, ex: &mut Exchange, cx: &Cx) -> S
         Ok(Ok(_)) => {
             ex.visit.authorized = true;
             // With `satisfy any` one is enough.
-            ex.visit.auth_asked |= cx.site().locations[ex.request.location].settings.satisfy_any;
+            ex.visit.auth_asked |= cx.loc(ex).settings.satisfy_any;
             Step::Route(Entrance::Limits)
         }
         Ok(Err(error)) => {
             let step = refused(&error, &realm, ex, cx);
-            let loc = &cx.site().locations[ex.request.location];
+            let loc = cx.loc(ex);
             match loc.settings.satisfy_any && loc.auth_request.is_some() && !ex.visit.auth_asked {
                 true => Step::Ask(Box::new(Ask { refused: Some(step) })),
                 false => delayed(step, ex, cx),

@@ -164,7 +164,7 @@ pub fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
     let secure = ex.asked.client.is_secure();
     let mut url = if secure { b"https://".to_vec() } else { b"http://".to_vec() };
     let usual_port = if secure { 443 } else { 80 };
-    let name = &cx.site().servers[ex.request.server].name;
+    let name = &cx.server(ex).name;
     if settings.server_name_in_redirect && !name.is_empty() {
         url.extend_from_slice(name);
     } else if !ex.request.host.is_empty() {

@@ -74,7 +74,7 @@ fn passes_ranges(policy: &OriginPolicy) -> bool {
 
 /// Where the one range begins that this response would have; `None` when it would be something else.
 fn start_of_range(page: &Arriving<'_>, ex: &Exchange, cx: &Cx) -> Option<u64> {
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     if settings.max_ranges == Some(0) {
         return None;
     }

@@ -21,7 +21,7 @@ pub struct Ask {
 /// Asks, and goes on or answers.
 pub async fn ask(ask: Ask, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
     ex.visit.auth_asked = true;
-    let Some(auth) = &cx.site().locations[ex.request.location].auth_request else {
+    let Some(auth) = &cx.loc(ex).auth_request else {
         return Step::Route(Entrance::Limits);
     };
     let Some(mut inner) = subrequest::begin(ex, &auth.uri, b"", cx) else { return Step::Synth(Synth::Status(500)) };
@@ -50,7 +50,7 @@ fn set_variables(auth: &AuthRequest, inner: &mut Exchange, ex: &mut Exchange, cx
 }
 
 fn decided(refused: Option<Step>, inner: &Exchange, ex: &mut Exchange, cx: &Cx) -> Step {
-    let any = cx.site().locations[ex.request.location].settings.satisfy_any;
+    let any = cx.loc(ex).settings.satisfy_any;
     let status = inner.reply.status;
     match status {
         200..300 => {

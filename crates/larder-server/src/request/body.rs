@@ -50,8 +50,7 @@ impl Steps {
 pub fn is_read_though_empty(ex: &Exchange, cx: &Cx) -> bool {
     !ex.is_sub()
         && ex.asked.head.fields.contains_known(Known::ContentLength)
-        && (route::expects_continue(ex)
-            || cx.site().locations[ex.request.location].settings.client_body_in_file_only != BodyInFile::Off)
+        && (route::expects_continue(ex) || cx.loc(ex).settings.client_body_in_file_only != BodyInFile::Off)
 }
 
 /// Whether the client holds its body back until it is told to send it, as far as we have seen. One that is answered
@@ -89,7 +88,7 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
 /// Whether the body goes to the origin as it comes. An origin that is asked by HTTP/1.0 is told how long it is.
 fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
     let Some(policy) = lookup::policy(ex, cx) else { return false };
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     if !loc.mirrors.is_empty() && loc.settings.subrequests.mirror_body && !ex.is_sub() {
         // Copies are to have it too.
         return false;
@@ -104,7 +103,7 @@ fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
 
 /// Begins a body that is passed on. One that is here already, and would be kept in memory, is read.
 fn begin(announced: Option<u64>, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     let mut feed = Feed::new(announced, from, settings.client_max_body_bytes, settings.client_body_timeout, cx);
     match feed.begin(from, settings.client_body_buffer_bytes)? {
         Some(whole) => {
@@ -194,7 +193,7 @@ impl From<ReadError> for Refused {
 
 async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
-    let timeout = cx.site().locations[ex.request.location].settings.client_body_timeout;
+    let timeout = cx.loc(ex).settings.client_body_timeout;
     let (mut left, mut steps) = (bytes, Steps(0));
     while left > 0 {
         let piece = from.read_some(usize::try_from(left).unwrap_or(usize::MAX), timeout).await?;
@@ -207,7 +206,7 @@ async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<
 
 async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
     let (mut decoder, mut steps) = (ChunkedDecoder::new(), Steps(0));
     loop {
@@ -238,7 +237,7 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
 /// A body of HTTP/2 whose length was not announced: it ends where its stream does.
 async fn read_to_end(ex: &mut Exchange, cx: &Cx, handle: &Handle) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
     let mut steps = Steps(0);
     while let Some(piece) = handle.read(timeout).await? {
@@ -250,7 +249,7 @@ async fn read_to_end(ex: &mut Exchange, cx: &Cx, handle: &Handle) -> Result<Requ
 }
 
 fn sink(ex: &mut Exchange, cx: &Cx) -> Result<Sink, Refused> {
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     let mut sink =
         Sink { memory: Vec::new(), file: None, memory_bytes_max: settings.client_body_buffer_bytes, written: 0 };
     match settings.client_body_in_file_only {
@@ -268,7 +267,7 @@ fn open(temp: Temp) -> (Temp, BufWriter<Arc<File>>) {
 
 /// Where the files of this location are made.
 fn place(ex: &Exchange, cx: &Cx) -> Place {
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     match &settings.client_body_temp_path {
         Some(dir) => Place { dir: dir.clone(), levels: settings.client_body_temp_levels },
         None => Place { dir: tempfile::SYSTEM_DIR.into(), levels: [0; 3] },

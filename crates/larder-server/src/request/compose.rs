@@ -41,7 +41,7 @@ const INSIDE_MAX: usize = 256;
 
 /// Makes `response` the whole that its location asks for; another response goes on as it is.
 pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     let Some(composing) = &loc.composing else { return response };
     let is_sub = ex.is_sub();
     if ex.request.nested.sub.as_ref().is_some_and(|sub| sub.head_only) || matches!(response.content, Content::Nothing) {
@@ -85,7 +85,7 @@ struct Work {
 
 /// What of its location's work is for a response whose head is laid out: that depends on its type.
 fn work(content: &Content, ex: &Exchange, cx: &Cx) -> Work {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     let (Some(composing), Some(media_type)) = (&loc.composing, media_type(&ex.reply.fields)) else {
         return Work { parses: false, adds: false };
     };
@@ -126,12 +126,12 @@ fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Source {
 
 /// What restores a body and changes what it says, if anything does.
 fn recoder(choice: Choice, length: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<Recoder> {
-    let charset = filter::charset::settle(&cx.site().locations[ex.request.location], ex, cx);
+    let charset = filter::charset::settle(cx.loc(ex), ex, cx);
     let filters = Filters::choose(charset, length, choice, ex, cx);
     if filters.is_empty() {
         return Recoder::new(choice, ex, cx);
     }
-    filters.adapt(&cx.site().locations[ex.request.location], &mut ex.reply.fields);
+    filters.adapt(cx.loc(ex), &mut ex.reply.fields);
     Recoder::with(filters, choice, ex, cx)
 }
 
@@ -140,7 +140,7 @@ fn is_unchanged(response: &Response, ex: &Exchange, cx: &Cx) -> bool {
     if !response.conditional || ex.reply.status != 200 || ex.request.way.error_status.is_some() {
         return false;
     }
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     let etag = ex.reply.fields.get_known(Known::Etag);
     matches!(
         conditional::decide(&ex.asked.head.fields, response.last_modified, etag, settings.if_modified_since),
@@ -323,7 +323,7 @@ impl Page {
         let Ok(Some(Answer { mut ex, mut body, _counted })) = answer.await else {
             return Err(self.fail("a subrequest was closed".to_owned()).await);
         };
-        let bytes_max = self.cx.site().locations[ex.request.location].settings.subrequests.output_buffer_bytes;
+        let bytes_max = self.cx.loc(&ex).settings.subrequests.output_buffer_bytes;
         let mut value = Vec::new();
         // A body that breaks off is taken as far as it goes.
         while let Ok(Some(piece)) = body.next(&self.cx).await {

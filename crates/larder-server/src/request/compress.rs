@@ -70,7 +70,7 @@ pub struct Facts<'a> {
 
 /// Chooses the form of a response to `ex`.
 pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     let config = &*loc.settings.compression;
     if !loc.compresses {
         return Choice::AsItIs;
@@ -122,14 +122,14 @@ fn accepted(ex: &Exchange) -> Option<Accepted> {
 
 /// Whether the client takes a file that was compressed beforehand.
 pub fn takes(coding: Coding, ex: &Exchange, cx: &Cx) -> bool {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     accepted(ex).is_some_and(|accepted| accepted.accepts(coding).is_some())
         && (coding != Coding::Gzip || gzip_allowed(&ex.reply.fields, &loc.settings.compression, loc, ex))
 }
 
 /// `gunzip` for a body that is put into another, or that others are put into: it is restored whatever the client takes.
 pub fn restored_for_parts(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
-    let config = &cx.site().locations[ex.request.location].settings.compression;
+    let config = &cx.loc(ex).settings.compression;
     let coded = facts.fields.get_known(Known::ContentEncoding).filter(|_| config.gunzip && facts.length != Some(0));
     coded.and_then(Coding::parse).map_or(Choice::AsItIs, Choice::Restore)
 }
@@ -230,7 +230,7 @@ fn level(coding: Coding, config: &Compression) -> u32 {
 
 /// How a body is compressed that passes.
 pub fn params(coding: Coding, ex: &Exchange, cx: &Cx) -> Params {
-    let config = &cx.site().locations[ex.request.location].settings.compression;
+    let config = &cx.loc(ex).settings.compression;
     let mut params = Params::new(coding, level(coding, config));
     if coding == Coding::Brotli {
         params.window_bits = config.brotli.window_log;
@@ -248,7 +248,7 @@ pub struct Wait {
 ///
 /// Returns what to do instead of sending it now.
 pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     if !loc.compresses || ex.request.way.error_status.is_some() {
         return Ok(response);
     }
@@ -304,7 +304,7 @@ pub async fn wait(wait: Wait) -> Step {
 
 /// What makes a form, on a thread of its own.
 fn job(permit: FormPermit, object: &Object, ex: &Exchange, cx: &Cx) -> crate::compressor::Job {
-    let config = &cx.site().locations[ex.request.location].settings.compression;
+    let config = &cx.loc(ex).settings.compression;
     let choice = ex.reply.choice;
     let effort = match (permit.made(), choice) {
         (Made::Quick, Choice::Compress(coding)) => Effort::Quick(level(coding, config)),
@@ -380,9 +380,7 @@ fn weakened(etag: &[u8]) -> Option<Vec<u8>> {
 /// Compresses or restores a body that is short and in memory. `None` when that fails: it goes out as it is.
 pub fn at_once(body: &[u8], choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Bytes> {
     let effort = match choice {
-        Choice::Compress(coding) => {
-            Effort::Quick(level(coding, &cx.site().locations[ex.request.location].settings.compression))
-        }
+        Choice::Compress(coding) => Effort::Quick(level(coding, &cx.loc(ex).settings.compression)),
         Choice::AsItIs | Choice::AsItIsHere | Choice::Restore(_) => Effort::Hard,
     };
     recoded(std::iter::once(body), choice, effort).map(Bytes::from)

@@ -138,7 +138,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
     if ex.reply.status != 200 {
         return Ok(response);
     }
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     let etag = ex.reply.fields.get_known(Known::Etag);
     if response.conditional {
         match conditional::decide(&ex.asked.head.fields, response.last_modified, etag, settings.if_modified_since) {
@@ -153,7 +153,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
     let asked = ex.asked.head.fields.get_known(Known::Range).filter(|_| {
         // A body that is compressed, rewritten or put together on its way goes whole, whatever part is asked for.
         let facts = Facts { status: 200, fields: &ex.reply.fields, length: length(&response.content) };
-        let loc = &cx.site().locations[ex.request.location];
+        let loc = cx.loc(ex);
         response.ranges != Ranges::No
             && compress::choose(&facts, ex, cx).shape().is_none()
             && !filter::substitutes(loc, ex, length(&response.content))
@@ -174,7 +174,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
 
 /// A plain hit: the serialised fields of the page, and ours around them. `None` when this request asks for more.
 fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Option<Quick> {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     let policy = lookup::policy(ex, cx)?;
     if !loc.texts.add_trailers.is_empty() || ex.reply.accel_fields.is_some() || loc.texts.modules.changes_responses {
         return None;
@@ -255,7 +255,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         ex.reply.status = status;
         ex.reply.reason.clear();
     }
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     if ex.upstream.status.is_none() && !matches!(ex.reply.status, 200 | 206 | 304) {
         // The date of an error page says nothing about what was asked for.
         ex.reply.fields.remove("Last-Modified");
@@ -488,7 +488,7 @@ fn recode(content: Content, charset: Option<Arc<Table>>, ex: &mut Exchange, cx: 
 /// The same for a body that filters change: it is restored before them and compressed after them, as it passes.
 fn filtered(content: Content, filters: Filters, ex: &mut Exchange, cx: &Cx) -> (Content, Recoding) {
     let keeps_length = filters.keeps_length();
-    filters.adapt(&cx.site().locations[ex.request.location], &mut ex.reply.fields);
+    filters.adapt(cx.loc(ex), &mut ex.reply.fields);
     if !keeps_length && !matches!(ex.reply.choice, Choice::Restore(_)) {
         // Whether it is worth compressing does not depend on a length that is not known.
         ex.reply.choice =
@@ -585,7 +585,7 @@ fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
 /// Decides whether the connection is kept after this response.
 fn settle_connection(ex: &mut Exchange, cx: &Cx) {
     if ex.reply.framing.keep_alive {
-        let settings = &cx.site().locations[ex.request.location].settings;
+        let settings = &cx.loc(ex).settings;
         ex.reply.framing.keep_alive = !settings.keepalive_timeout.is_zero()
             && !is_last(ex, cx)
             && !old_browsers::is_better_closed(settings.keepalive_disable, ex)
@@ -595,7 +595,7 @@ fn settle_connection(ex: &mut Exchange, cx: &Cx) {
 
 /// Whether its connection has served long enough: `keepalive_requests`, `keepalive_time`.
 pub fn is_last(ex: &Exchange, cx: &Cx) -> bool {
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     ex.asked.number >= settings.keepalive_requests
         || crate::worker::age(&ex.asked.client, cx.now()) > settings.keepalive_time
 }

@@ -34,7 +34,7 @@ pub fn begin<'a>(
     cx: &Cx,
     from: Option<&Inbound<'_>>,
 ) -> (Option<Hinting<'a>>, Option<UnboundedSender<Fields>>) {
-    let texts = &cx.site().locations[ex.request.location].texts.modules.early_hints;
+    let texts = &cx.loc(ex).texts.modules.early_hints;
     let is_reachable = match from {
         Some(Inbound::Connection(_) | Inbound::Stream(_)) => true,
         Some(Inbound::Watched(_) | Inbound::Inside(_) | Inbound::Nobody) | None => false,

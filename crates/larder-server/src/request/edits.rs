@@ -10,7 +10,7 @@ use crate::site::{Edit, EditChange, Loc};
 
 /// Changes the fields of the request, once the rewrites of its location are done.
 pub fn request(ex: &mut Exchange, cx: &Cx) {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     for edit in &loc.texts.edits.request {
         if !edit.is_for_type(ex.asked.head.fields.get_known(Known::ContentType)) {
             continue;

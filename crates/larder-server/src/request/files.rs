@@ -68,7 +68,7 @@ const PACKED: [(Coding, &[u8]); 3] = [(Coding::Brotli, b".br"), (Coding::Zstd, b
 
 /// The file that lies compressed beside the one at `path`, when this client gets it (ngx_http_gzip_static_handler).
 fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Opened, Coding)> {
-    let config = &cx.site().locations[ex.request.location].settings.compression;
+    let config = &cx.loc(ex).settings.compression;
     if ex.request.method == Method::Post {
         return None;
     }
@@ -115,7 +115,7 @@ impl Body {
 
 /// The response of a file that was last changed at `mtime`. Its head is laid out.
 pub fn respond(body: Body, mtime: u64, ex: &mut Exchange, cx: &Cx) -> Step {
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     ex.reply.status = 200;
     // X-Accel-Redirect brings the origin's type along.
     let content_type = content_type(ex, cx);
@@ -136,7 +136,7 @@ pub fn respond(body: Body, mtime: u64, ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// The media type of the URI's extension.
 pub fn content_type<'a>(ex: &Exchange, cx: &'a Cx) -> &'a str {
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     let name = ex.request.uri.rsplit(|&byte| byte == b'/').next().unwrap_or(b"");
     let extension = match name.iter().rposition(|&byte| byte == b'.') {
         Some(dot) => &name[dot + 1..],
@@ -160,7 +160,7 @@ fn filename(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
 
 fn open(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Opened, OpenError> {
     let links = &links(path, ex, cx);
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     let Some((max, inactive)) = settings.open_file_cache else { return files::open(path, links) };
     let mut caches = cx.local.files.borrow_mut();
     let cache = caches.entry((max, inactive.as_secs())).or_insert_with(|| files::cache::FileCache::new(max, inactive));
@@ -203,14 +203,14 @@ pub fn facts(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<files::Facts> {
 }
 
 fn links(path: &[u8], ex: &mut Exchange, cx: &Cx) -> LinkPolicy {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     let from = loc.texts.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
     LinkPolicy::new(&loc.settings.disable_symlinks, &from, path)
 }
 
 fn failed(error: &OpenError, path: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
     let status = error.status();
-    let settings = &cx.site().locations[ex.request.location].settings;
+    let settings = &cx.loc(ex).settings;
     if status != 404 || settings.log_not_found {
         let level = if status == 500 { LogLevel::Crit } else { LogLevel::Error };
         cx.local.logs.error(cx, ex, level, format_args!("{}", error.log_text(path)));
@@ -223,7 +223,7 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
     if !matches!(ex.request.method, Method::Get | Method::Head | Method::Post) {
         return Step::Synth(Synth::Status(405));
     }
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     let folder = filename(ex, cx);
     if loc.settings.modules.random_index
         && let Some(step) = random_index(&folder, ex, cx)
@@ -288,7 +288,7 @@ fn exists(folder: &[u8]) -> bool {
 fn failed_index(folder: &[u8], status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     let folder = String::from_utf8_lossy(folder).into_owned();
     match status {
-        404 if !cx.site().locations[ex.request.location].settings.log_not_found => {}
+        404 if !cx.loc(ex).settings.log_not_found => {}
         404 => cx.local.logs.error(
             cx,
             ex,
@@ -317,7 +317,7 @@ fn autoindex(folder: &[u8], form: larder_conf::model::Autoindex, ex: &mut Exchan
             return Step::Synth(Synth::Status(400));
         }
     };
-    let charset = cx.site().locations[ex.request.location].texts.charset.as_ref().map(|text| text.value(ex, cx));
+    let charset = cx.loc(ex).texts.charset.as_ref().map(|text| text.value(ex, cx));
     let listing = files::autoindex::Listing {
         uri: &ex.request.uri,
         format: form.format,

@@ -39,7 +39,7 @@ pub fn mp4(ex: &mut Exchange, cx: &Cx) -> Step {
     let time = |name: &[u8]| vars::arg(&ex.request.args, name).and_then(mp4::milliseconds);
     let (start, end) = (time(b"start"), time(b"end").filter(|end| *end > 0));
     let Some(start_ms) = start.or(end.map(|_| 0)) else { return whole(opened, ex, cx) };
-    let settings = cx.site().locations[ex.request.location].settings.modules.mp4;
+    let settings = cx.loc(ex).settings.modules.mp4;
     let wanted = Wanted {
         start_ms,
         length_ms: end.map_or(0, |end| end.saturating_sub(start_ms)),

@@ -19,7 +19,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     if let Some(step) = mirror::mirror(ex, cx) {
         return step;
     }
-    match &cx.site().locations[ex.request.location].handler {
+    match &cx.loc(ex).handler {
         Handler::Static => files::serve(ex, cx),
         Handler::Mp4 => film::mp4(ex, cx),
         Handler::Flv => film::flv(ex, cx),

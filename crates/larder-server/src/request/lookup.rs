@@ -32,7 +32,7 @@ pub struct LoadingOf {
 
 /// The policy of the location, which has an origin.
 pub fn policy<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a OriginPolicy> {
-    cx.site().locations[ex.request.location].handler.origin()
+    cx.loc(ex).handler.origin()
 }
 
 /// Asks the cache, if it may be asked.
@@ -212,7 +212,7 @@ pub fn intercepted(status: u16, policy: &OriginPolicy, ex: &mut Exchange, cx: &C
     if status < 300 || !policy.settings.model.intercept_errors {
         return None;
     }
-    let pages = &cx.site().locations[ex.request.location].texts.error_pages;
+    let pages = &cx.loc(ex).texts.error_pages;
     pages.iter().any(|(statuses, _, _)| statuses.contains(&status)).then_some(Step::Synth(Synth::Status(status)))
 }
 

@@ -13,7 +13,7 @@ use super::{Step, subrequest};
 
 /// Sends the copies, once a location; first reads the body, where they are to have it.
 pub fn mirror(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     if loc.mirrors.is_empty() || ex.visit.mirrored || ex.is_sub() {
         return None;
     }

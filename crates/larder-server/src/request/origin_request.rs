@@ -372,7 +372,7 @@ pub fn addresses(text: &str, port: Option<u16>) -> Vec<Address> {
 /// The path and arguments for the origin: what the client sent, unless something has changed them; with a URI in
 /// `proxy_pass`, that in place of the location's prefix.
 fn append_origin_uri(replacement: Option<&[u8]>, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     match replacement {
         // After `rewrite ... break` the URI is sent as it has become.
         Some(_) if !ex.request.way.path_is_the_locations => append_path(&ex.request.uri, ex, out),

@@ -87,7 +87,7 @@ pub fn begin_stream(
         ex.request.body = RequestBody::Unread(announced.then_some(0));
     }
     ex.reply.framing.keep_alive = true;
-    if begun.is_ok() && !listener.http2 && !cx.site().servers[ex.request.server].http2.enabled {
+    if begun.is_ok() && !listener.http2 && !cx.server(ex).http2.enabled {
         let why = "client attempted to request the server name for which the negotiated protocol is disabled";
         cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{why} while reading client request headers"));
         return Step::Synth(Synth::Status(421));
@@ -138,7 +138,7 @@ fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
         Secured::PlainOnTls => return Some((497, "client sent plain HTTP request to HTTPS port".to_owned())),
         Secured::Tls(tls) => tls,
     };
-    let server = &cx.site().servers[ex.request.server];
+    let server = cx.server(ex);
     let mode = server.verify;
     if mode == VerifyMode::Off {
         return None;
@@ -229,7 +229,7 @@ fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadErro
         Framing::Chunked => RequestBody::Unread(None),
     };
     ex.reply.framing.keep_alive = larder_http::keep_alive_wanted(&ex.asked.head);
-    let merge = cx.site().servers[ex.request.server].client.merge_slashes;
+    let merge = cx.server(ex).client.merge_slashes;
     let parts = larder_http::normalise(ex.asked.head.target(), merge, &mut ex.request.uri)
         .map_err(|_| HeadError::InvalidRequest)?;
     if let Some(args) = parts.args {

@@ -37,8 +37,7 @@ pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Resul
     if cx.site().group_names.contains_key(&name) || fault(&name).is_some() {
         return Ok(None);
     }
-    let site = cx.site();
-    let loc = &site.locations[ex.request.location];
+    let loc = cx.loc(ex);
     if literal_address(&name, port).is_none()
         && let Some(resolver) = &loc.texts.resolver
         && let Some((host, port)) = host_and_port(&name, port)

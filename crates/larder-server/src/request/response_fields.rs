@@ -79,7 +79,7 @@ pub fn lay_out_object(object: &Object, policy: &OriginPolicy, ex: &mut Exchange,
     ex.reply.status = object.status;
     ex.reply.reason.clear();
     ex.reply.reason.extend_from_slice(&object.reason);
-    let reads_fields = cx.site().locations[ex.request.location].texts.reads_fields;
+    let reads_fields = cx.loc(ex).texts.reads_fields;
     if reads_fields {
         ex.upstream.fields = Some(object.fields.clone());
     }
@@ -180,7 +180,7 @@ fn redirect(url: &[u8], rules: &[Redirect], policy: &OriginPolicy, ex: &mut Exch
 /// `proxy_redirect default`: the URL of `proxy_pass` becomes the prefix of the location.
 fn default_redirect(url: &[u8], policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> Option<Vec<u8>> {
     let Target::Group { host, uri, .. } = &policy.target else { return None };
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     let from = [scheme_of(policy).prefix(), &host[..], uri.as_deref().unwrap_or(b"/")].concat();
     let to: &[u8] = if uri.is_some() { &loc.prefix } else { b"/" };
     let rest = url.strip_prefix(&from[..])?;

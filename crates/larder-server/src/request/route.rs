@@ -28,18 +28,18 @@ pub enum Entrance {
 pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
     match entrance {
         Entrance::Server => {
-            ex.request.location = cx.site().servers[ex.request.server].root;
+            ex.request.location = cx.server(ex).root;
             if !ex.request.way.internal {
                 access::find_real_ip(ex, cx);
             }
-            match script::run(&cx.site().locations[ex.request.location].script, ex, cx) {
+            match script::run(&cx.loc(ex).script, ex, cx) {
                 Ran::Answer(answer) => answered(answer),
                 Ran::Through(_) | Ran::Stopped(_) => find_and_enter(ex, cx),
             }
         }
         Entrance::Named(name) => {
-            ex.request.location = cx.site().servers[ex.request.server].root;
-            let Some(&location) = cx.site().servers[ex.request.server].named.get(&name) else {
+            ex.request.location = cx.server(ex).root;
+            let Some(&location) = cx.server(ex).named.get(&name) else {
                 cx.local.logs.error(
                     cx,
                     ex,
@@ -58,7 +58,7 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
 /// Looks for the location of the URI, and enters it.
 pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
     let site = cx.site();
-    let root = site.servers[ex.request.server].root;
+    let root = cx.server(ex).root;
     match find(&site.locations[root].inside, root, ex, cx) {
         Found::At(location) => ex.request.location = location,
         Found::Slash(location) => {
@@ -72,7 +72,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
             return Step::Synth(Synth::Redirect(301, url));
         }
     }
-    let loc = &site.locations[ex.request.location];
+    let loc = cx.loc(ex);
     if loc.internal && !ex.request.way.internal {
         return Step::Synth(Synth::Status(404));
     }
@@ -96,7 +96,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// Runs the location's rewrites; goes on to the limits, or back to the search.
 fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
-    match script::run(&cx.site().locations[ex.request.location].script, ex, cx) {
+    match script::run(&cx.loc(ex).script, ex, cx) {
         Ran::Answer(answer) => answered(answer),
         Ran::Through(false) | Ran::Stopped(false) => {
             edits::request(ex, cx);
@@ -139,8 +139,7 @@ fn answered(answer: Answer) -> Step {
 
 /// Limits, access rules, passwords, `try_files`.
 fn guard(ex: &mut Exchange, cx: &Cx) -> Step {
-    let site = cx.site();
-    if let Some((methods, location)) = &site.locations[ex.request.location].limit_except
+    if let Some((methods, location)) = &cx.loc(ex).limit_except
         && !methods.iter().any(|method| allows(method, ex))
     {
         ex.request.location = *location;
@@ -153,7 +152,7 @@ fn guard(ex: &mut Exchange, cx: &Cx) -> Step {
     if !is_allowed && let Some(step) = access::access(ex, cx) {
         return access::delayed(step, ex, cx);
     }
-    match &site.locations[ex.request.location].try_files {
+    match &cx.loc(ex).try_files {
         Some(_) => try_files(ex, cx),
         None => Step::Handle,
     }
@@ -166,7 +165,7 @@ fn allows(method: &str, ex: &Exchange) -> bool {
 }
 
 fn try_files(ex: &mut Exchange, cx: &Cx) -> Step {
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     let Some(tries) = &loc.try_files else { return Step::Handle };
     for (file, wants_directory) in &tries.files {
         let mut path = crate::vars::document_root(ex, cx);

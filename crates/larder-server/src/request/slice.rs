@@ -132,7 +132,7 @@ impl Slice {
 /// begins; once the response has its head it is too late.
 pub fn append_range(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     if ex.visit.slicing == Slicing::Unasked {
-        let settings = &cx.site().locations[ex.request.location].settings;
+        let settings = &cx.loc(ex).settings;
         let bytes = settings.slice_bytes;
         if bytes == 0 || ex.tally.is_logging {
             return false;

@@ -73,7 +73,7 @@ pub fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 
 /// Writes its log line, where its location asks for one.
 pub fn log(ex: &mut Exchange, cx: &Cx) {
-    if cx.site().locations[ex.request.location].settings.log_subrequest {
+    if cx.loc(ex).settings.log_subrequest {
         ex.tally.is_complete = true;
         cx.local.logs.access(ex, cx);
     }

@@ -53,7 +53,7 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     if CLOSING.contains(&status) || status == 501 {
         ex.reply.framing.keep_alive = false;
     }
-    let loc = &cx.site().locations[ex.request.location];
+    let loc = cx.loc(ex);
     if ex.request.way.error_page && !loc.settings.recursive_error_pages {
         return page(status, ex, cx);
     }
@@ -123,7 +123,7 @@ fn page(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
         return Step::Deliver(Response::own(Content::Empty));
     };
     ex.reply.fields.set("Content-Type", b"text/html");
-    let tokens = cx.site().locations[ex.request.location].settings.server_tokens;
+    let tokens = cx.loc(ex).settings.server_tokens;
     Step::Deliver(Response::own(Content::Bytes(Bytes::from(html(title, status, tokens)))))
 }
 

@@ -319,7 +319,7 @@ impl Connection {
         let mut head = self.worker.write_buffer.borrow_mut();
         head.clear();
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
-        let chunk_bytes = cx.site().locations[ex.request.location].settings.http2_chunk_bytes;
+        let chunk_bytes = cx.loc(ex).settings.http2_chunk_bytes;
         let body = memory::in_memory(&outgoing).filter(|body| body.bytes() <= AT_ONCE_BYTES_MAX);
         if let Some(body) = body
             && !pace::is_limited(ex, cx)
@@ -337,7 +337,7 @@ impl Connection {
         if deliver::is_last(ex, cx) {
             self.shared.go_away();
         }
-        self.patience = cx.site().locations[ex.request.location].settings.keepalive_timeout;
+        self.patience = cx.loc(ex).settings.keepalive_timeout;
         self.deadline = Instant::now() + self.patience;
     }
 

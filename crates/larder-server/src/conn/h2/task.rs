@@ -44,11 +44,11 @@ pub async fn run(work: Work, mut handle: Handle) {
     };
     // One that is cut off is reset, as it has not been finished.
     let _ = cx.local.while_valid(answer(what, &mut ex, &cx, &mut handle)).await;
+    let patience = cx.loc(&ex).settings.lingering_timeout;
     if let RequestBody::Passing(feed) = &mut ex.request.body
         && feed.lacks_only_its_end()
     {
         // The client has sent all and is about to say so; a reset would tell it that something was wrong.
-        let patience = cx.site().locations[ex.request.location].settings.lingering_timeout;
         let _ = tokio::time::timeout(patience, feed.run(Source::Stream(&handle))).await;
     }
     drop(handle);
@@ -81,7 +81,7 @@ async fn send_response(head: &[u8], outgoing: Outgoing, ex: &mut Exchange, cx: &
         Outgoing::Trailed(inner) => *inner,
         other => other,
     };
-    handle.set_chunk(cx.site().locations[ex.request.location].settings.http2_chunk_bytes);
+    handle.set_chunk(cx.loc(ex).settings.http2_chunk_bytes);
     ex.tally.sent.0 += handle.send_head(head, false);
     let rest = Rest::unsent(&[], outgoing);
     let mut feed = ex.request.body.take_feed();
@@ -95,7 +95,7 @@ async fn send_response(head: &[u8], outgoing: Outgoing, ex: &mut Exchange, cx: &
     }
     match sent {
         Ok(()) => {
-            let loc = &cx.site().locations[ex.request.location];
+            let loc = cx.loc(ex);
             let trailers = adorn::trailers(loc, ex.reply.status, Wire::Block, ex, cx);
             handle.finish(&trailers);
             ex.tally.is_complete = true;

@@ -32,7 +32,7 @@ const NO_VALUE: &[u8] = b"(none)";
 
 /// Reads `source` to its end, and does what its commands say.
 pub async fn run(page: &mut Page, mut source: Source) -> Result<(), Unwanted> {
-    let settings = &page.cx.site().locations[page.ex.request.location].settings.subrequests.ssi;
+    let settings = &page.cx.loc(&page.ex).settings.subrequests.ssi;
     let mut parser = Parser::new(settings.value_bytes);
     let mut document = Document {
         shared: page.ex.request.nested.ssi.get_or_insert_default().clone(),
