@@ -140,6 +140,7 @@ impl Request {
         Self {
             server: self.server,
             location: self.location,
+            method: Method::Get,
             host: self.host.clone(),
             uri,
             args,
