@@ -21,7 +21,7 @@ use crate::exchange::{Client, Exchange, RequestBody};
 use crate::request::body::{self, Refused};
 use crate::request::compress::Choice;
 use crate::request::receive::{Received, receive};
-use crate::request::{self, Response, Slow, Step, Stop, Synth, deliver, feed};
+use crate::request::{self, Response, Slow, Step, Stop, deliver, feed};
 use crate::worker::{Seat, Worker};
 
 use super::at_once::{self, Rest};
@@ -394,15 +394,8 @@ fn discardable(response: Response, ex: &mut Exchange, cx: &Cx, connection: &Conn
     if matches!(ex.request.body, RequestBody::Unread(None)) && !feed::begins_in_chunks(&connection.io.pending) {
         ex.reply.fields.clear();
         ex.reply.choice = Choice::default();
-        return match request::advance(Refused::bad_chunks().step(ex, cx), ex, cx) {
-            Stop::Deliver(response) => Some(response),
-            Stop::Abort => None,
-            // An error page that has to be waited for is not worth the wait here.
-            Stop::Slow(_) => match request::advance(Step::Synth(Synth::Final(400)), ex, cx) {
-                Stop::Deliver(response) => Some(response),
-                Stop::Slow(_) | Stop::Abort => None,
-            },
-        };
+        let refused = Refused::bad_chunks().step(ex, cx);
+        return request::answer_now(refused, ex, cx);
     }
     Some(response)
 }

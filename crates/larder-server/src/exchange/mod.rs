@@ -30,7 +30,7 @@ pub use asked::Asked;
 pub use client::{Client, ClientJudge, Secured, Tls};
 pub use eval::{Eval, Evaluation, Slot, Values};
 pub use reply::{Framing, Reply, Silent};
-pub use request::{Limits, Nested, Request, RequestBody, Sub, Way};
+pub use request::{Limits, Nested, Purpose, Request, RequestBody, Sub, Way};
 pub use tally::Tally;
 pub use upstream::{CacheStatus, Upstream};
 pub use visit::Visit;

@@ -82,12 +82,26 @@ pub struct Limits {
 /// Requests inside requests.
 #[derive(Clone, Debug, Default)]
 pub struct Nested {
+    /// What becomes of its answer.
+    pub purpose: Purpose,
     /// What makes it a request inside another one; `None` for one that a client sent.
     pub sub: Option<Box<Sub>>,
     /// What the SSI pages of a request and of those inside it share.
     pub ssi: Option<Rc<Shared>>,
     /// What `config timefmt` said in this page.
     pub time_format: Option<Rc<[u8]>>,
+}
+
+/// What becomes of the answer to a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// Somebody gets it.
+    #[default]
+    Answer,
+    /// It is a slice of a page that is being sent: anything else ends the page.
+    Slice,
+    /// It is only stored.
+    Refetch,
 }
 
 /// What makes a request one inside another.
@@ -156,7 +170,7 @@ impl Request {
                 req_asked: self.limits.req_asked,
                 ..Limits::default()
             },
-            nested: Nested { sub: Some(Box::new(sub)), ssi: self.nested.ssi.clone(), time_format: None },
+            nested: Nested { sub: Some(Box::new(sub)), ssi: self.nested.ssi.clone(), ..Nested::default() },
             ..Self::default()
         }
     }

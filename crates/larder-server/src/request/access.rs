@@ -15,7 +15,7 @@ use crate::realip::{self, Trusted};
 
 use super::auth_request::Ask;
 use super::route::Entrance;
-use super::{Step, Synth};
+use super::{Slow, Step, Synth};
 
 /// The client as access rules see it.
 fn peer(ex: &Exchange) -> Peer {
@@ -140,7 +140,7 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
                 level,
                 format_args!("delaying request{how}, excess: {}, by zone \"{}\"", excess_text(excess), name(limit)),
             );
-            (!dry).then_some(Step::Delay(wait))
+            (!dry).then_some(Slow::Delay(wait).into())
         }
         ReqVerdict::Reject { excess, limit } => {
             ex.request.limits.req_status = Some(if dry { "REJECTED_DRY_RUN" } else { "REJECTED" });
@@ -187,7 +187,7 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let loc = cx.loc(ex);
     let asks = loc.auth_request.is_some() && !ex.visit.auth_asked;
     if ex.visit.authorized {
-        return asks.then(|| Step::Ask(Box::new(Ask { refused: None })));
+        return asks.then(|| Slow::Ask(Box::new(Ask { refused: None })).into());
     }
     let by_address = check(&loc.settings.access, peer(ex));
     let any = loc.settings.satisfy_any;
@@ -200,7 +200,7 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let refused = match password(ex, cx) {
         Some(Asked::Granted) if any => return None,
         Some(Asked::Granted) => None,
-        Some(Asked::Not(step @ Step::Verify(_))) => return Some(step),
+        Some(Asked::Not(step @ Step::Slow(Slow::Verify(_)))) => return Some(step),
         Some(Asked::Not(step)) if !any => return Some(step),
         Some(Asked::Not(step)) => Some(step),
         // Whether it stays so is said by who is asked last.
@@ -209,7 +209,7 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         None => None,
     };
     match asks {
-        true => Some(Step::Ask(Box::new(Ask { refused }))),
+        true => Some(Slow::Ask(Box::new(Ask { refused })).into()),
         false => refused,
     }
 }
@@ -221,7 +221,7 @@ pub fn delayed(step: Step, ex: &Exchange, cx: &Cx) -> Step {
         return step;
     }
     cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("delaying unauthorized request"));
-    Step::Refuse(delay)
+    Slow::Refuse(delay).into()
 }
 
 enum Asked {
@@ -244,7 +244,7 @@ fn password(ex: &mut Exchange, cx: &Cx) -> Option<Asked> {
     let file = file.as_ref()?.value(ex, cx);
     let path = cx.site().conf_prefix.join(std::ffi::OsStr::from_bytes(&file));
     Some(match auth::find(ex.asked.head.fields.get_known(Known::Authorization), &path) {
-        Ok(claim) if claim.is_slow() => Asked::Not(Step::Verify(Box::new(Verification { claim, realm }))),
+        Ok(claim) if claim.is_slow() => Asked::Not(Slow::Verify(Box::new(Verification { claim, realm })).into()),
         Ok(claim) => match claim.verify() {
             Ok(_) => Asked::Granted,
             Err(error) => Asked::Not(refused(&error, &realm, ex, cx)),
@@ -273,7 +273,7 @@ pub async fn verify(verification: Verification, ex: &mut Exchange, cx: &Cx) -> S
             let step = refused(&error, &realm, ex, cx);
             let loc = cx.loc(ex);
             match loc.settings.satisfy_any && loc.auth_request.is_some() && !ex.visit.auth_asked {
-                true => Step::Ask(Box::new(Ask { refused: Some(step) })),
+                true => Slow::Ask(Box::new(Ask { refused: Some(step) })).into(),
                 false => delayed(step, ex, cx),
             }
         }

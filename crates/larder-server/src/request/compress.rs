@@ -17,7 +17,7 @@ use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
 use crate::site::Loc;
 
-use super::{Content, Response, Step, lookup, response_fields};
+use super::{Content, Response, Slow, Step, lookup, response_fields};
 
 /// A body that is longer goes out as it passes, and is not kept in another form: to make one would take seconds.
 const FORM_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -291,7 +291,7 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
         Content::Hit(object) => super::deliver::from_object(object, response.ranges, ex, cx),
         _ => response,
     };
-    Err(Step::Form(Box::new(Wait { waiter, response })))
+    Err(Slow::Form(Box::new(Wait { waiter, response })).into())
 }
 
 /// Waits for the form, then sends the response.

@@ -32,12 +32,12 @@ pub fn begin<'a>(
     policy: &'a OriginPolicy,
     ex: &mut Exchange,
     cx: &Cx,
-    from: Option<&Inbound<'_>>,
+    from: &Inbound<'_>,
 ) -> (Option<Hinting<'a>>, Option<UnboundedSender<Fields>>) {
     let texts = &cx.loc(ex).texts.modules.early_hints;
     let is_reachable = match from {
-        Some(Inbound::Connection(_) | Inbound::Stream(_)) => true,
-        Some(Inbound::Watched(_) | Inbound::Inside(_) | Inbound::Nobody) | None => false,
+        Inbound::Connection(_) | Inbound::Stream(_) => true,
+        Inbound::Watched(_) | Inbound::Inside(_) | Inbound::Nobody => false,
     };
     let may = !texts.is_empty()
         && is_reachable

@@ -28,7 +28,7 @@ use super::feed::Feed;
 use super::origin_request::{self, Validators};
 use super::store::{self, Keeping};
 use super::{
-    Content, Internal, Ranges, Response, Step, Synth, early_hints, keep, lookup, resolve, response_fields, slice,
+    Content, Internal, Ranges, Response, Slow, Step, Synth, early_hints, keep, lookup, resolve, response_fields, slice,
 };
 
 /// What a fetch is for.
@@ -96,15 +96,15 @@ pub fn rules(policy: &OriginPolicy, ex: &Exchange, now: Time) -> Rules {
     }
 }
 
-/// Fetches for `ex`. Without `from` nobody waits for the answer.
-pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inbound<'_>>) -> Step {
+/// Fetches for `ex`.
+pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
     let Some(policy) = lookup::policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
     let may_abort = |plan: &Plan| !is_kept(plan, policy) && !policy.settings.model.ignore_client_abort;
     let abortable = may_abort(&plan);
     let looking = resolve::look_up(policy, ex, cx);
-    let resolved = match from.filter(|_| abortable) {
-        None => looking.await,
-        Some(from) => tokio::select! {
+    let resolved = match abortable {
+        false => looking.await,
+        true => tokio::select! {
             biased;
             found = looking => found,
             () = from.gone() => return Refused::Unwanted.step(ex, cx),
@@ -137,16 +137,16 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: Option<&Inb
     // It may have been found out that the answer is not for the cache.
     let abortable = may_abort(&plan);
     let mut feed = ex.request.body.take_feed();
-    let outcome = match from.filter(|_| abortable || feed.is_some() || hinting.is_some()) {
-        None => Ok(fetching.await),
-        Some(from) => tokio::select! {
+    let outcome = match abortable || feed.is_some() || hinting.is_some() {
+        false => Ok(fetching.await),
+        true => tokio::select! {
             biased;
             outcome = fetching => Ok(outcome),
             refused = watch(feed.as_deref_mut(), from, abortable) => Err(refused),
             never = early_hints::pass(hinting.as_mut(), from) => match never {},
         },
     };
-    if let (Some(hinting), Some(from)) = (hinting, from) {
+    if let Some(hinting) = hinting {
         hinting.finish(from, ex);
     }
     let outcome = match outcome {
@@ -391,7 +391,7 @@ fn revalidated(
         if let Some(storing) = &storing {
             lookup::zone_of(storing.zone, cx).lost(object, cx.now());
         }
-        return Step::Fetch(Box::new(Plan { storing, stale: None }));
+        return Slow::Fetch(Box::new(Plan { storing, stale: None })).into();
     }
     let keeping = store::freshened(confirmation, object, policy, cx.now());
     let fresh = store::freshen(object, keeping, cx.now());
@@ -485,7 +485,7 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
     let Passed { body, reader, stored } = store_and_pump(answer, storing, policy, ex, cx);
     if stored && ahead::is_far(&Arriving { status, fields: &fields, last_modified, body: &body }, policy, ex, cx) {
         ex.upstream.cache_detail = ahead::DETAIL;
-        return Step::Fetch(Box::new(Plan { storing: None, stale: None }));
+        return Slow::Fetch(Box::new(Plan { storing: None, stale: None })).into();
     }
     let ranges = match stored {
         true => Ranges::Quiet,

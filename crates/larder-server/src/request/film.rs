@@ -15,7 +15,7 @@ use crate::files::mp4::{self, Cut, Mp4Error, Wanted};
 use crate::vars;
 
 use super::files::{self, Body};
-use super::{Content, Step, Synth};
+use super::{Content, Slow, Step, Synth};
 
 /// What a film of Flash begins with, wherever it is entered.
 const FLV_HEADER: &[u8] = b"FLV\x01\x05\0\0\0\x09\0\0\0\0";
@@ -46,7 +46,7 @@ pub fn mp4(ex: &mut Exchange, cx: &Cx) -> Step {
         from_key_frame: settings.start_key_frame,
         moov_bytes_max: settings.max_buffer_bytes.max(settings.buffer_bytes) as u64,
     };
-    Step::Film(Box::new(Film { opened, path, wanted }))
+    Slow::Film(Box::new(Film { opened, path, wanted })).into()
 }
 
 /// Cuts a film, on a thread made for that: its tables may be large, and its disk slow.

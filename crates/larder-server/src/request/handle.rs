@@ -8,7 +8,7 @@ use crate::exchange::{Exchange, RequestBody};
 use crate::metrics;
 use crate::site::Handler;
 
-use super::{Content, Response, Step, Synth, body, files, film, mirror, purge};
+use super::{Content, Response, Slow, Step, Synth, body, files, film, mirror, purge};
 
 /// A transparent picture of one pixel, as `empty_gif` sends it.
 const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\
@@ -31,10 +31,10 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
             step
         }
         Handler::Origin(_) => match ex.request.body {
-            RequestBody::Unread(_) => Step::ReadBody,
+            RequestBody::Unread(_) => Slow::ReadBody.into(),
             RequestBody::None if body::is_read_though_empty(ex, cx) => {
                 ex.request.body = RequestBody::Unread(Some(0));
-                Step::ReadBody
+                Slow::ReadBody.into()
             }
             RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..) | RequestBody::Passing(_) => {
                 Step::Lookup

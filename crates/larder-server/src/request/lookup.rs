@@ -16,7 +16,7 @@ use crate::site::{CachePolicy, OriginPolicy, ZoneChoice};
 
 use super::ahead::{self, Arriving};
 use super::fetch::{Plan, Storing};
-use super::{Content, Ranges, Response, Step, Synth, refetch};
+use super::{Content, Ranges, Response, Slow, Step, Synth, refetch};
 
 /// A request that waits for another's fetch.
 pub struct Waiting {
@@ -60,7 +60,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
         ex.upstream.cache_detail = "bypass";
         // Told not to look; what comes may still be stored, in place of what is there.
         let storing = Storing::unasked(index);
-        return Step::Fetch(Box::new(Plan { storing: Some(storing), stale: None }));
+        return Slow::Fetch(Box::new(Plan { storing: Some(storing), stale: None })).into();
     }
     verdict(index, policy, ex, cx)
 }
@@ -109,17 +109,18 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
             ex.upstream.cache_detail = "not stored yet";
             cx.stats().misses.add(1);
             let storing = Storing::new(permit, index);
-            Step::Fetch(Box::new(Plan {
+            Slow::Fetch(Box::new(Plan {
                 storing: range_allows(model.cache_max_range_offset, ex).then_some(storing),
                 stale: None,
             }))
+            .into()
         }
         Verdict::Wait(waiter) => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);
             ex.upstream.lock_until.get_or_insert(cx.now().plus(model.cache_lock_timeout));
-            Step::Wait(Box::new(Waiting { waiter, zone: index }))
+            Slow::Wait(Box::new(Waiting { waiter, zone: index })).into()
         }
-        Verdict::Load(loading) => Step::Load(Box::new(LoadingOf { loading, zone: index })),
+        Verdict::Load(loading) => Slow::Load(Box::new(LoadingOf { loading, zone: index })).into(),
         Verdict::Scarce => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);
             ex.upstream.cache_detail = "asked for too seldom";
@@ -172,7 +173,7 @@ fn stale(
                 Some(permit) => Storing::new(permit, index),
                 None => Storing::unasked(index),
             };
-            Step::Fetch(Box::new(Plan { storing: Some(storing), stale: Some(object) }))
+            Slow::Fetch(Box::new(Plan { storing: Some(storing), stale: Some(object) })).into()
         }
     }
 }
@@ -279,7 +280,7 @@ const HELD_MAX: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 fn pass() -> Step {
-    Step::Fetch(Box::new(Plan { storing: None, stale: None }))
+    Slow::Fetch(Box::new(Plan { storing: None, stale: None })).into()
 }
 
 fn caches_method(policy: &OriginPolicy, ex: &Exchange) -> bool {

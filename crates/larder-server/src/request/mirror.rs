@@ -9,7 +9,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::worker::Worker;
 
-use super::{Step, subrequest};
+use super::{Slow, Step, subrequest};
 
 /// Sends the copies, once a location; first reads the body, where they are to have it.
 pub fn mirror(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
@@ -19,7 +19,7 @@ pub fn mirror(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     }
     let has_body = loc.settings.subrequests.mirror_body;
     if has_body && matches!(ex.request.body, RequestBody::Unread(_)) {
-        return Some(Step::ReadBody);
+        return Some(Slow::ReadBody.into());
     }
     ex.visit.mirrored = true;
     for uri in &loc.mirrors {

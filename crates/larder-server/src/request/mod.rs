@@ -55,7 +55,7 @@ use larder_store::BodyReader;
 
 use crate::conn::Inbound;
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Purpose};
 use route::Entrance;
 
 /// What comes next.
@@ -64,6 +64,32 @@ pub enum Step {
     Route(Entrance),
     /// Look for a location again, after a rewrite.
     Find,
+    /// Go to another URI or location without telling the client.
+    Redirect(Internal),
+    /// Let the location's handler answer.
+    Handle,
+    /// Ask the cache.
+    Lookup,
+    /// Answer by ourselves.
+    Synth(Synth),
+    /// Send the response.
+    Deliver(Response),
+    /// Send a response of which everything is settled.
+    Send(Response),
+    /// Close the connection without a word.
+    Abort,
+    /// Do what may take a while.
+    Slow(Slow),
+}
+
+impl From<Slow> for Step {
+    fn from(slow: Slow) -> Self {
+        Self::Slow(slow)
+    }
+}
+
+/// A step that [`advance`] cannot take, as it waits or writes.
+pub enum Slow {
     /// Wait, as `limit_req` demands, then go on.
     Delay(Duration),
     /// Answer 401, after `auth_delay`.
@@ -72,14 +98,8 @@ pub enum Step {
     Verify(Box<access::Verification>),
     /// Ask somebody else whether the request is allowed.
     Ask(Box<auth_request::Ask>),
-    /// Go to another URI or location without telling the client.
-    Redirect(Internal),
-    /// Let the location's handler answer.
-    Handle,
     /// Read the body of the request, then let the handler answer.
     ReadBody,
-    /// Ask the cache.
-    Lookup,
     /// Wait for another request's fetch of the same page.
     Wait(Box<lookup::Waiting>),
     /// Wait for a disk.
@@ -90,16 +110,8 @@ pub enum Step {
     Film(Box<film::Film>),
     /// Ask the origin.
     Fetch(Box<fetch::Plan>),
-    /// Answer by ourselves.
-    Synth(Synth),
-    /// Send the response.
-    Deliver(Response),
     /// Wait until a page has been compressed, then send it.
     Form(Box<compress::Wait>),
-    /// Send a response of which everything is settled.
-    Send(Response),
-    /// Close the connection without a word.
-    Abort,
 }
 
 /// Where an internal redirect goes.
@@ -190,32 +202,6 @@ impl Response {
     }
 }
 
-/// A step that [`advance`] cannot take, as it waits or writes.
-pub enum Slow {
-    /// Wait, then route on.
-    Delay(Duration),
-    /// Wait, then answer 401.
-    Refuse(Duration),
-    /// Check a password.
-    Verify(Box<access::Verification>),
-    /// Ask whether the request is allowed.
-    Ask(Box<auth_request::Ask>),
-    /// Read the request's body.
-    ReadBody,
-    /// Wait for another's fetch.
-    Wait(Box<lookup::Waiting>),
-    /// Wait for a disk.
-    Load(Box<lookup::LoadingOf>),
-    /// Drop pages of a cache.
-    Purge(Box<purge::Purge>),
-    /// Cut a film.
-    Film(Box<film::Film>),
-    /// Ask an origin.
-    Fetch(Box<fetch::Plan>),
-    /// Wait for a form of the page.
-    Form(Box<compress::Wait>),
-}
-
 /// Where [`advance`] stopped.
 pub enum Stop {
     /// At a step that waits.
@@ -226,6 +212,18 @@ pub enum Stop {
     Abort,
 }
 
+/// Runs a request from `step` to a response of which nothing has been sent; `None` when there is none.
+///
+/// Everybody who answers a request goes this way: connections, which call [`advance`] first and do the rest in a task,
+/// subrequests, slices and refetches.
+pub async fn run(step: Step, ex: &mut Exchange, cx: &Cx, from: Inbound<'_>) -> Option<Response> {
+    match advance(step, ex, cx) {
+        Stop::Slow(slow) => finish(slow, ex, cx, from).await,
+        Stop::Deliver(response) => Some(response),
+        Stop::Abort => None,
+    }
+}
+
 /// Runs steps until one has to wait. Where a step could not evaluate a pattern or a variable, whatever it decided gives
 /// way to a 500.
 pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
@@ -233,6 +231,11 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
         if let Some(refused) = ex.eval.evaluation.refuse() {
             step = Step::Synth(refused);
         }
+        step = match ex.request.nested.purpose {
+            Purpose::Answer => step,
+            Purpose::Slice => slice::only_of_slices(step, ex, cx),
+            Purpose::Refetch => refetch::only_of_refetches(step),
+        };
         step = match step {
             Step::Route(entrance) => route::route(entrance, ex, cx),
             Step::Find => route::find_and_enter(ex, cx),
@@ -240,69 +243,73 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Handle => handle::handle(ex, cx),
             Step::Lookup => lookup::lookup(ex, cx),
             Step::Synth(synth) => synth::synth(synth, ex, cx),
-            Step::Delay(delay) => return Stop::Slow(Slow::Delay(delay)),
-            Step::Refuse(delay) => return Stop::Slow(Slow::Refuse(delay)),
-            Step::Verify(verification) => return Stop::Slow(Slow::Verify(verification)),
-            Step::Ask(ask) => return Stop::Slow(Slow::Ask(ask)),
-            Step::ReadBody => return Stop::Slow(Slow::ReadBody),
-            Step::Wait(waiting) => return Stop::Slow(Slow::Wait(waiting)),
-            Step::Load(loading) => return Stop::Slow(Slow::Load(loading)),
-            Step::Purge(purge) => return Stop::Slow(Slow::Purge(purge)),
-            Step::Film(film) => return Stop::Slow(Slow::Film(film)),
-            Step::Fetch(plan) => return Stop::Slow(Slow::Fetch(plan)),
-            Step::Deliver(response) if ex.is_sub() => match slice::assemble(response, ex, cx) {
-                Ok(response) => Step::Send(subrequest::settle(response, ex, cx)),
-                Err(step) => step,
-            },
-            Step::Deliver(response) => {
-                let settled = slice::assemble(response, ex, cx)
-                    .and_then(|response| deliver::settle(response, ex, cx))
-                    .map(|response| compose::compose(response, ex, cx))
-                    .and_then(|response| compress::make_form(response, ex, cx));
-                match settled {
-                    Ok(response) => Step::Send(response),
-                    Err(step) => step,
-                }
-            }
-            Step::Form(wait) => return Stop::Slow(Slow::Form(wait)),
+            Step::Deliver(response) => deliver(response, ex, cx).unwrap_or_else(|step| step),
             Step::Send(response) => return Stop::Deliver(response),
             Step::Abort => return Stop::Abort,
+            Step::Slow(slow) => return Stop::Slow(slow),
         };
     }
 }
 
+/// Settles a response: what of it the client wants, and in which form.
+fn deliver(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Step, Step> {
+    let response = slice::assemble(response, ex, cx)?;
+    if ex.is_sub() {
+        return Ok(Step::Send(subrequest::settle(response, ex, cx)));
+    }
+    let response = deliver::settle(response, ex, cx)?;
+    let response = compose::compose(response, ex, cx);
+    compress::make_form(response, ex, cx).map(Step::Send)
+}
+
+/// The response of our own to `synth`, unless its `error_page` has to be waited for: then the built-in page.
+pub fn answer_now(synth: Step, ex: &mut Exchange, cx: &Cx) -> Option<Response> {
+    let stop = match advance(synth, ex, cx) {
+        Stop::Slow(_) => advance(Step::Synth(Synth::Final(400)), ex, cx),
+        stop @ (Stop::Deliver(_) | Stop::Abort) => stop,
+    };
+    match stop {
+        Stop::Deliver(response) => Some(response),
+        Stop::Slow(_) | Stop::Abort => None,
+    }
+}
+
 /// Runs steps, waiting where they have to, until there is a response to send; `None` when there is none.
-pub async fn finish(slow: Slow, ex: &mut Exchange, cx: &Cx, mut from: Inbound<'_>) -> Option<Response> {
-    let mut slow = slow;
+pub async fn finish(mut slow: Slow, ex: &mut Exchange, cx: &Cx, mut from: Inbound<'_>) -> Option<Response> {
     loop {
-        let step = match slow {
-            Slow::Delay(delay) => {
-                tokio::select! {
-                    () = tokio::time::sleep(delay) => Step::Route(Entrance::Limits),
-                    () = from.gone() => access::left(ex, cx),
-                }
-            }
-            Slow::Refuse(delay) => {
-                tokio::select! {
-                    () = tokio::time::sleep(delay) => Step::Synth(Synth::Status(401)),
-                    () = from.gone() => access::left(ex, cx),
-                }
-            }
-            Slow::Verify(verification) => access::verify(*verification, ex, cx).await,
-            Slow::Ask(ask) => auth_request::ask(*ask, ex, cx, &from).await,
-            Slow::ReadBody => body::read(ex, cx, &mut from).await,
-            Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
-            Slow::Load(loading) => lookup::load(*loading, ex, cx).await,
-            Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
-            Slow::Film(film) => film::cut(*film, ex, cx).await,
-            Slow::Fetch(plan) => fetch::fetch(*plan, ex, cx, Some(&from)).await,
-            Slow::Form(wait) => compress::wait(*wait).await,
-        };
+        let step = wait(slow, ex, cx, &mut from).await;
         slow = match advance(step, ex, cx) {
             Stop::Slow(slow) => slow,
             Stop::Deliver(response) => return Some(response),
             Stop::Abort => return None,
         };
+    }
+}
+
+/// Does what may take a while.
+async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
+    match slow {
+        Slow::Delay(delay) => {
+            tokio::select! {
+                () = tokio::time::sleep(delay) => Step::Route(Entrance::Limits),
+                () = from.gone() => access::left(ex, cx),
+            }
+        }
+        Slow::Refuse(delay) => {
+            tokio::select! {
+                () = tokio::time::sleep(delay) => Step::Synth(Synth::Status(401)),
+                () = from.gone() => access::left(ex, cx),
+            }
+        }
+        Slow::Verify(verification) => access::verify(*verification, ex, cx).await,
+        Slow::Ask(ask) => auth_request::ask(*ask, ex, cx, from).await,
+        Slow::ReadBody => body::read(ex, cx, from).await,
+        Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
+        Slow::Load(loading) => lookup::load(*loading, ex, cx).await,
+        Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
+        Slow::Film(film) => film::cut(*film, ex, cx).await,
+        Slow::Fetch(plan) => fetch::fetch(*plan, ex, cx, from).await,
+        Slow::Form(wait) => compress::wait(*wait).await,
     }
 }
 

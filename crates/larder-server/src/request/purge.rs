@@ -14,7 +14,7 @@ use crate::exchange::Exchange;
 use crate::site::{CachePolicy, MethodPurge, OriginPolicy, PurgePolicy};
 use crate::text::Text;
 
-use super::{Content, Response, Step, Synth, lookup, origin_request, synth};
+use super::{Content, Response, Slow, Step, Synth, lookup, origin_request, synth};
 
 /// What is to be dropped.
 pub struct Purge {
@@ -46,7 +46,7 @@ pub fn without_origin(zone: usize, key: Option<&Text>, by: Option<&MethodPurge>,
         Some((_, Standing::Forbidden)) => return Step::Synth(Synth::Status(403)),
         Some((_, Standing::Asks)) => return Step::Synth(Synth::Status(404)),
     };
-    Step::Purge(Box::new(Purge { zone, key, drops, answer: Answer::Page }))
+    Slow::Purge(Box::new(Purge { zone, key, drops, answer: Answer::Page })).into()
 }
 
 /// Whether this request of a location with a cache is one that purges, and then what it leads to.
@@ -79,7 +79,7 @@ pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: 
     };
     origin_request::note_proxy_host(policy, ex, cx);
     as_of_a_get(ex, |ex| lookup::make_key(policy, cache, ex, cx));
-    Some(Step::Purge(Box::new(Purge { zone, key: ex.upstream.cache_key.clone(), drops, answer })))
+    Some(Slow::Purge(Box::new(Purge { zone, key: ex.upstream.cache_key.clone(), drops, answer })).into())
 }
 
 /// What a request is where a method purges.

@@ -1,20 +1,40 @@
 //! A fetch in the background: the visitor has the stale page already, and the new one is made once.
 
+use crate::conn::Inbound;
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange};
+use crate::exchange::{CacheStatus, Exchange, Purpose};
 
-use super::fetch::{self, Plan};
+use super::fetch::Plan;
+use super::{Slow, Step};
 
 /// Starts the fetch that `plan` describes, on this worker, for the request in `ex`. Nobody waits for it.
 pub fn spawn(plan: Plan, ex: &Exchange, cx: &Cx) {
     let mut copy = ex.for_refetch();
     copy.upstream.cache_status = Some(CacheStatus::Expired);
+    copy.request.nested.purpose = Purpose::Refetch;
     copy.visit.slicing = copy.visit.slicing.for_refetch();
     let cx = cx.clone();
     let running = cx.worker.exchange_begins();
     tokio::task::spawn_local(async move {
         let _running = running;
         // What it would deliver has no reader; the object is filled on its own.
-        let _ = fetch::fetch(plan, &mut copy, &cx, None).await;
+        drop(super::run(Slow::Fetch(Box::new(plan)).into(), &mut copy, &cx, Inbound::Nobody).await);
     });
+}
+
+/// `step`, if it is one of a fetch that is stored; nobody wants anything else of a refetch.
+pub fn only_of_refetches(step: Step) -> Step {
+    match step {
+        Step::Slow(Slow::Fetch(plan)) if plan.storing.is_some() => Slow::Fetch(plan).into(),
+        Step::Slow(_)
+        | Step::Route(_)
+        | Step::Find
+        | Step::Redirect(_)
+        | Step::Handle
+        | Step::Lookup
+        | Step::Synth(_)
+        | Step::Deliver(_)
+        | Step::Send(_)
+        | Step::Abort => Step::Abort,
+    }
 }

@@ -14,10 +14,11 @@ use larder_conf::model::LogLevel;
 use larder_http::{Fields, Known};
 use larder_store::BodyReader;
 
+use crate::conn::Inbound;
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Purpose};
 
-use super::{Content, Ranges, Response, Step, deliver, fetch, lookup};
+use super::{Content, Ranges, Response, Slow, Step, deliver};
 
 /// Where an exchange is with the slices of its page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -357,12 +358,10 @@ impl Slices {
         let start = self.wanted.start / self.bytes * self.bytes;
         let slice = Slice { start, bytes: self.bytes, turn: Turn::Next(self.etag.clone()) };
         ex.visit.slicing = Slicing::At(slice.clone());
+        ex.request.nested.purpose = Purpose::Slice;
         // Big, and needed by few responses.
-        let found = match Box::pin(answer(&mut ex, cx)).await {
-            Ok(response) => self.found(response, &slice, &ex),
-            Err(Failure::Refused) => return None,
-            Err(Failure::Untold(error)) => Err(error),
-        };
+        let response = Box::pin(super::run(Step::Lookup, &mut ex, cx, Inbound::Nobody)).await?;
+        let found = self.found(response, &slice, &ex);
         if let Err(error) = &found {
             cx.local.logs.error(cx, &ex, LogLevel::Error, format_args!("{error}"));
         }
@@ -390,45 +389,22 @@ impl Slices {
     }
 }
 
-/// Why there is no response to the request for a slice.
-enum Failure {
-    /// It was none, and the log says so.
-    Refused,
-    /// For this reason.
-    Untold(SliceError),
-}
-
 fn covers(outer: &Range<u64>, inner: &Range<u64>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// The response to the request for a slice, with its fields in `ex`.
-async fn answer(ex: &mut Exchange, cx: &Cx) -> Result<Response, Failure> {
-    let mut step = Step::Lookup;
-    loop {
-        step = match step {
-            Step::Lookup => lookup::lookup(ex, cx),
-            Step::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
-            Step::Load(loading) => lookup::load(*loading, ex, cx).await,
-            Step::Fetch(plan) => fetch::fetch(*plan, ex, cx, None).await,
-            Step::Deliver(response) => return Ok(laid_out(response, ex, cx)),
-            Step::Abort => return Err(Failure::Refused),
-            Step::Synth(synth) => return Err(Failure::Untold(SliceError::Status(synth.status()))),
-            Step::Route(_)
-            | Step::Find
-            | Step::Delay(_)
-            | Step::Refuse(_)
-            | Step::Verify(_)
-            | Step::Ask(_)
-            | Step::Redirect(_)
-            | Step::Handle
-            | Step::ReadBody
-            | Step::Purge(_)
-            | Step::Film(_)
-            | Step::Form(_)
-            | Step::Send(_) => return Err(Failure::Untold(SliceError::Missing)),
-        };
-    }
+/// `step`, if it may lead to a slice; else the log says what came in its place.
+pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
+    let error = match step {
+        Step::Lookup | Step::Send(_) | Step::Abort | Step::Slow(Slow::Wait(_) | Slow::Load(_) | Slow::Fetch(_)) => {
+            return step;
+        }
+        Step::Deliver(response) => return Step::Send(laid_out(response, ex, cx)),
+        Step::Synth(synth) => SliceError::Status(synth.status()),
+        Step::Route(_) | Step::Find | Step::Redirect(_) | Step::Handle | Step::Slow(_) => SliceError::Missing,
+    };
+    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{error}"));
+    Step::Abort
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 
 use super::route::Entrance;
-use super::{Content, Response, Step, Stop, advance, compose, deliver, finish};
+use super::{Content, Response, Step, compose, deliver};
 
 /// A request for `uri` inside `outer`. `None` when too many lie in each other already, which the log says.
 pub fn begin(outer: &Exchange, uri: &[u8], args: &[u8], cx: &Cx) -> Option<Box<Exchange>> {
@@ -44,13 +44,7 @@ pub fn run<'a>(
     cx: &'a Cx,
     from: Inbound<'a>,
 ) -> Pin<Box<dyn Future<Output = Option<Response>> + 'a>> {
-    Box::pin(async move {
-        match advance(Step::Route(Entrance::Server), ex, cx) {
-            Stop::Slow(slow) => finish(slow, ex, cx, from).await,
-            Stop::Deliver(response) => Some(response),
-            Stop::Abort => None,
-        }
-    })
+    Box::pin(super::run(Step::Route(Entrance::Server), ex, cx, from))
 }
 
 /// The last step of one: the response with its head in `ex`, put together where the location says so.
