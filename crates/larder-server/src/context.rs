@@ -13,7 +13,7 @@ use crate::clock;
 use crate::exchange::Exchange;
 use crate::files::cache::FileCache;
 use crate::logs::Logs;
-use crate::site::{Loc, Site, VirtualServer};
+use crate::site::{Loc, OriginPolicy, Site, VirtualServer};
 use crate::stats::Stats;
 use crate::worker::Worker;
 
@@ -98,6 +98,11 @@ impl Cx {
     /// The location that `ex` is at.
     pub fn loc<'a>(&'a self, ex: &Exchange) -> &'a Loc {
         &self.site().locations[ex.request.location]
+    }
+
+    /// The origin of that location, where one answers.
+    pub fn origin<'a>(&'a self, ex: &Exchange) -> Option<&'a OriginPolicy> {
+        self.loc(ex).handler.origin()
     }
 
     /// The virtual server that `ex` is for.

@@ -83,6 +83,11 @@ impl Fields {
         self.all_known(known).next()
     }
 
+    /// The number of bytes that `Content-Length` announces; `None` without one, or where it is no number.
+    pub fn content_length(&self) -> Option<u64> {
+        std::str::from_utf8(self.get_known(Known::ContentLength)?).ok()?.trim().parse().ok()
+    }
+
     /// The values of all fields of this name, in order.
     pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + Clone {
         let wanted = Wanted::of(name);
@@ -295,6 +300,15 @@ mod tests {
     fn shown(fields: &Fields) -> String {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         fields.iter().map(|(name, value)| text(name) + ": " + &text(value)).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn a_length_is_announced_by_digits_only() {
+        for (value, length) in [("12", Some(12)), (" 7 ", Some(7)), ("-1", None), ("1, 1", None), ("", None)] {
+            let fields: Fields = [("Content-Length", value)].into_iter().collect();
+            assert_eq!(fields.content_length(), length, "{value:?}");
+        }
+        assert_eq!(Fields::new().content_length(), None);
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a 
 
 /// Whether nobody but this client wants the response: it is not for the cache, and `*_ignore_client_abort` is off.
 fn watches(ex: &Exchange, cx: &Cx) -> bool {
-    let policy = crate::request::lookup::policy(ex, cx);
+    let policy = cx.origin(ex);
     if ex.reply.composed.is_some() {
         // What is put together is put together for this client.
         return policy.is_none_or(|policy| !policy.settings.model.ignore_client_abort);

@@ -16,6 +16,8 @@ pub struct Upstream {
     pub fresh_until: Option<Time>,
     /// The key that was looked up, for `Cache-Status` and logs.
     pub cache_key: Vec<u8>,
+    /// How many of its pages a disk has lost since it looked.
+    pub lost_pages: u8,
     /// When it stops waiting for another's fetch.
     pub lock_until: Option<Time>,
     /// Fields of the origin's answer, or of the object's.

@@ -14,7 +14,6 @@ use crate::files::conditional;
 use crate::site::{OriginPolicy, Protocol};
 
 use super::compress::{self, Facts};
-use super::fetch;
 use super::slice::Slicing;
 
 /// How far beyond what has arrived a range may begin and be waited for.
@@ -79,7 +78,7 @@ fn start_of_range(page: &Arriving<'_>, ex: &Exchange, cx: &Cx) -> Option<u64> {
         return None;
     }
     let asked = ex.asked.head.fields.get_known(Known::Range)?;
-    let total = fetch::announced(page.fields)?;
+    let total = page.fields.content_length()?;
     let etag = page.fields.get_known(Known::Etag);
     if !conditional::range_applies(&ex.asked.head.fields, page.last_modified, etag) {
         return None;

@@ -19,7 +19,7 @@ use crate::tempfile::{self, Place, Stay, Temp};
 use crate::worker::TRANSFER_STEP_BYTES;
 
 use super::feed::Feed;
-use super::{Step, Synth, lookup, route};
+use super::{Step, Synth, route};
 
 /// Where a body goes: memory until it is too large, then a file.
 struct Sink {
@@ -87,7 +87,7 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
 
 /// Whether the body goes to the origin as it comes. An origin that is asked by HTTP/1.0 is told how long it is.
 fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
-    let Some(policy) = lookup::policy(ex, cx) else { return false };
+    let Some(policy) = cx.origin(ex) else { return false };
     let loc = cx.loc(ex);
     if !loc.mirrors.is_empty() && loc.settings.subrequests.mirror_body && !ex.is_sub() {
         // Copies are to have it too.

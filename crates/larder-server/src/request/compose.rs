@@ -30,7 +30,7 @@ use crate::tempfile;
 use super::compress::{self, Choice, Facts};
 use super::recode::Recoder;
 use super::source::{self, Source};
-use super::{Content, Ranges, Response, deliver, ssi, subrequest};
+use super::{Content, Ranges, Response, page, ssi, subrequest};
 
 /// How many parts may wait for their turn; the page is read no further then.
 const PARTS_MAX: usize = 64;
@@ -47,7 +47,7 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     if ex.request.nested.sub.as_ref().is_some_and(|sub| sub.head_only) || matches!(response.content, Content::Nothing) {
         return response;
     }
-    let response = subrequest::laid_out(response, ex, cx);
+    let response = page::laid_out(response, ex, cx);
     let Work { parses, adds } = work(&response.content, ex, cx);
     if !parses && !adds || !is_sub && is_unchanged(&response, ex, cx) {
         return response;
@@ -111,7 +111,7 @@ fn media_type(fields: &Fields) -> Option<&str> {
 /// The body of a response before it is put together with others: as its location changes it. That of a whole has been
 /// changed already, before it was put together.
 fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Source {
-    let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length: deliver::length(&content) };
+    let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length: content.length() };
     let choice = compress::restored_for_parts(&facts, ex, cx);
     let recoder = if ex.reply.composed.is_some() { None } else { recoder(choice, facts.length, ex, cx) };
     let source = Source::new(content, ex);

@@ -17,7 +17,7 @@ use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
 use crate::site::Loc;
 
-use super::{Content, Response, Slow, Step, lookup, response_fields};
+use super::{Content, Response, Slow, Step, page, response_fields};
 
 /// A body that is longer goes out as it passes, and is not kept in another form: to make one would take seconds.
 const FORM_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -287,10 +287,7 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
         }
     };
     // A hit is held only for the moment; one that waits needs a page of its own.
-    let response = match &response.content {
-        Content::Hit(object) => super::deliver::from_object(object, response.ranges, ex, cx),
-        _ => response,
-    };
+    let response = page::laid_out(response, ex, cx);
     Err(Slow::Form(Box::new(Wait { waiter, response })).into())
 }
 
@@ -341,7 +338,7 @@ fn head(object: &Object, choice: Choice, ex: &Exchange, cx: &Cx) -> (Option<Prep
     let mut fields = object.fields.clone();
     adapt(&mut fields, choice);
     let etag = fields.get_known(Known::Etag).map(Box::from);
-    let policy = lookup::policy(ex, cx);
+    let policy = cx.origin(ex);
     (policy.and_then(|policy| response_fields::prepare(&fields, policy, ex.request.location, cx)), etag)
 }
 

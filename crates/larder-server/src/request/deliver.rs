@@ -24,7 +24,7 @@ use super::compress::{self, Choice, Facts};
 use super::recode::Recoder;
 use super::slice::Slices;
 use super::wire::{HeadWriter, Wire};
-use super::{Content, Ranges, Response, Step, Synth, adorn, compose, edits, lookup, old_browsers, response_fields};
+use super::{Content, Ranges, Response, Step, Synth, adorn, compose, edits, old_browsers, page};
 
 /// A response whose head has been serialised; this is what follows it.
 pub enum Outgoing {
@@ -87,7 +87,7 @@ pub fn lay_out(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>
             Some(Quick::Page(len)) => Outgoing::Hit(object, 0..len),
             Some(Quick::Form(form)) => Outgoing::HitForm(form),
             None => {
-                let response = from_object(&object, response.ranges, ex, cx);
+                let response = page::laid_out(Response { content: Content::Hit(object), ..response }, ex, cx);
                 full(response, ex, cx, out)
             }
         },
@@ -110,20 +110,6 @@ fn asks_for_part(ex: &Exchange) -> bool {
     })
 }
 
-/// The response of a page that lookup found, with its head laid out.
-pub fn from_object(object: &HitRef, ranges: Ranges, ex: &mut Exchange, cx: &Cx) -> Response {
-    if let Some(policy) = lookup::policy(ex, cx) {
-        lookup::prepare(object, policy, ex, cx);
-        response_fields::lay_out_object(object, policy, ex, cx);
-    }
-    Response {
-        last_modified: object.last_modified,
-        content: Content::Object(object.to_arc()),
-        ranges,
-        conditional: true,
-    }
-}
-
 /// Finds out whether the request's conditions or range forbid the response, which is then answered by 412 or 416,
 /// or by the `error_page` for them.
 pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
@@ -131,10 +117,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
     if !may_refuse || ex.request.way.error_status.is_some() || !asks_for_part(ex) {
         return Ok(response);
     }
-    let response = match &response.content {
-        Content::Hit(object) => from_object(object, response.ranges, ex, cx),
-        _ => response,
-    };
+    let response = page::laid_out(response, ex, cx);
     if ex.reply.status != 200 {
         return Ok(response);
     }
@@ -152,14 +135,14 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
     }
     let asked = ex.asked.head.fields.get_known(Known::Range).filter(|_| {
         // A body that is compressed, rewritten or put together on its way goes whole, whatever part is asked for.
-        let facts = Facts { status: 200, fields: &ex.reply.fields, length: length(&response.content) };
+        let facts = Facts { status: 200, fields: &ex.reply.fields, length: response.content.length() };
         let loc = cx.loc(ex);
         response.ranges != Ranges::No
             && compress::choose(&facts, ex, cx).shape().is_none()
-            && !filter::substitutes(loc, ex, length(&response.content))
+            && !filter::substitutes(loc, ex, response.content.length())
             && !compose::will_compose(&response.content, ex, cx)
     });
-    if let (Some(asked), Some(total)) = (asked, length(&response.content))
+    if let (Some(asked), Some(total)) = (asked, response.content.length())
         && settings.max_ranges != Some(0)
         && conditional::range_applies(&ex.asked.head.fields, response.last_modified, etag)
         && larder_http::parse_ranges(asked, total, ranges_max(&response.content, settings))
@@ -175,7 +158,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
 /// A plain hit: the serialised fields of the page, and ours around them. `None` when this request asks for more.
 fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Option<Quick> {
     let loc = cx.loc(ex);
-    let policy = lookup::policy(ex, cx)?;
+    let policy = cx.origin(ex)?;
     if !loc.texts.add_trailers.is_empty() || ex.reply.accel_fields.is_some() || loc.texts.modules.changes_responses {
         return None;
     }
@@ -211,7 +194,7 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
         return None;
     }
     // The stored answer to a HEAD has no body, and says how long it would be.
-    let len = if ex.is_head() && len == 0 { super::fetch::announced(&object.fields).unwrap_or(0) } else { len };
+    let len = if ex.is_head() && len == 0 { object.fields.content_length().unwrap_or(0) } else { len };
     ex.reply.status = 200;
     settle_connection(ex, cx);
     let mut head = HeadWriter::new(out, wire);
@@ -291,11 +274,9 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     let (mut content, recoding) = recode(content, charset, ex, cx);
     let keeps_length = matches!(recoding, Recoding::None | Recoding::InPlace(_));
     let which = if ex.reply.choice.shape().is_some() || !keeps_length { Ranges::No } else { which };
-    let total = if keeps_length { length(&content) } else { None };
+    let total = if keeps_length { content.length() } else { None };
     let total = match &content {
-        Content::Object(object) if total == Some(0) && ex.is_head() => {
-            super::fetch::announced(&object.fields).or(total)
-        }
+        Content::Object(object) if total == Some(0) && ex.is_head() => object.fields.content_length().or(total),
         _ => total,
     };
     let mut part = 0..total.unwrap_or(u64::MAX);
@@ -406,7 +387,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         Recoding::None => outgoing(content, part, parts, chunked),
         Recoding::InPlace(_) => changed(outgoing(content, part, parts, false), recoding, chunked),
         Recoding::Anew(_) => {
-            let all = 0..length(&content).unwrap_or(u64::MAX);
+            let all = 0..content.length().unwrap_or(u64::MAX);
             changed(outgoing(content, all, None, false), recoding, chunked)
         }
     }
@@ -438,7 +419,7 @@ const AT_ONCE_BYTES_MAX: usize = 64 * 1024;
 /// Chooses the form of the body, and takes the one that is there; else says what makes it as it passes. The fields
 /// are those of that form from then on.
 fn recode(content: Content, charset: Option<Arc<Table>>, ex: &mut Exchange, cx: &Cx) -> (Content, Recoding) {
-    let length = length(&content);
+    let length = content.length();
     let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length };
     ex.reply.choice = compress::choose(&facts, ex, cx);
     let filters = match ex.reply.composed {
@@ -546,23 +527,6 @@ fn spliced(bytes: &Bytes, file: Arc<std::fs::File>, rest: &Range<u64>, part: &Ra
     let of_file = |at: u64| rest.start + at.saturating_sub(before);
     let bytes = bytes.slice(part.start.min(before) as usize..part.end.min(before) as usize);
     Outgoing::Spliced(bytes, file, of_file(part.start)..of_file(part.end))
-}
-
-/// The length of a body, when it is known.
-pub fn length(content: &Content) -> Option<u64> {
-    match content {
-        Content::Empty | Content::Nothing => Some(0),
-        Content::Bytes(bytes) => Some(bytes.len() as u64),
-        Content::File(_, len) => Some(*len),
-        Content::Spliced(bytes, _, rest) => Some(bytes.len() as u64 + (rest.end - rest.start)),
-        Content::Hit(object) => object.body.whole().map(|whole| whole.len()),
-        Content::Form(form) => form.body.whole().map(|whole| whole.len()),
-        Content::Object(object) => {
-            object.body.whole().map(|whole| whole.len()).or_else(|| super::fetch::announced(&object.fields))
-        }
-        Content::Stream(_, len) => *len,
-        Content::Slices(slices) => Some(slices.total()),
-    }
 }
 
 /// How many ranges of a body may be asked for: one of a page that still arrives, as several would need what has not

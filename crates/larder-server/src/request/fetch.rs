@@ -26,6 +26,7 @@ use super::ahead::{self, Arriving};
 use super::body::Refused;
 use super::feed::Feed;
 use super::origin_request::{self, Validators};
+use super::page::{self, Page};
 use super::store::{self, Keeping};
 use super::{
     Content, Internal, Ranges, Response, Slow, Step, Synth, early_hints, keep, lookup, resolve, response_fields, slice,
@@ -98,7 +99,7 @@ pub fn rules(policy: &OriginPolicy, ex: &Exchange, now: Time) -> Rules {
 
 /// Fetches for `ex`.
 pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
-    let Some(policy) = lookup::policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
+    let Some(policy) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
     let may_abort = |plan: &Plan| !is_kept(plan, policy) && !policy.settings.model.ignore_client_abort;
     let abortable = may_abort(&plan);
     let looking = resolve::look_up(policy, ex, cx);
@@ -248,7 +249,7 @@ fn failed(error: &FetchError, plan: Plan, policy: &OriginPolicy, ex: &mut Exchan
     let usable = plan.stale.filter(|object| allowed || object.may_serve_if_error(cx.now()));
     let usable = usable.filter(|object| object.body.is_here());
     if let Some(object) = usable {
-        return instead(object, plan.storing, policy, ex, cx);
+        return instead(object, plan.storing, ex, cx);
     }
     let status = match (kind, error) {
         (_, FetchError::Body(_)) => 500,
@@ -259,12 +260,12 @@ fn failed(error: &FetchError, plan: Plan, policy: &OriginPolicy, ex: &mut Exchan
 }
 
 /// The stale page in place of a failed or unwelcome answer. Dropping the right to store wakes whoever waits for it.
-fn instead(object: Arc<Object>, storing: Option<Storing>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+fn instead(object: Arc<Object>, storing: Option<Storing>, ex: &mut Exchange, cx: &Cx) -> Step {
     drop(storing);
     ex.upstream.cache_status = Some(CacheStatus::Stale);
     ex.upstream.cache_detail = "the origin failed";
     cx.stats().stale.add(1);
-    lookup::deliver_object(object, policy, ex, cx)
+    Step::Page(Page::stored(object))
 }
 
 fn stale_covers(stale: UseStale, status: u16) -> bool {
@@ -315,7 +316,7 @@ fn answered(
         if (covered || failed)
             && let Some(object) = plan.stale.take().filter(|object| object.body.is_here())
         {
-            return instead(object, plan.storing.take(), policy, ex, cx);
+            return instead(object, plan.storing.take(), ex, cx);
         }
     }
     if let Some(to) = accel_redirect(&answer.head.fields, policy) {
@@ -324,7 +325,7 @@ fn answered(
         }
         return redirected(to, &answer.head.fields, policy, ex, cx);
     }
-    let intercepted = lookup::intercepted(status, policy, ex, cx);
+    let intercepted = page::intercepted(status, policy, ex, cx);
     if let Some(step) = intercepted {
         let challenges: Vec<Vec<u8>> =
             answer.head.fields.all_known(Known::WwwAuthenticate).map(<[u8]>::to_vec).collect();
@@ -400,7 +401,7 @@ fn revalidated(
         None => Arc::clone(object),
     };
     ex.upstream.cache_status = Some(CacheStatus::Revalidated);
-    lookup::deliver_object(delivered, policy, ex, cx)
+    Step::Page(Page::stored(delivered))
 }
 
 fn accel_redirect(fields: &Fields, policy: &OriginPolicy) -> Option<Vec<u8>> {
@@ -474,7 +475,7 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
     let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);
     let length = match ex.request.method {
         // The origin's word, as there is no body to count.
-        Method::Head => announced(&fields),
+        Method::Head => fields.content_length(),
         _ => answer.body.content_length(),
     };
     if slice::is_wrong(length, ex, cx) {
@@ -494,11 +495,6 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
     };
     let content = Content::Stream(reader, length);
     Step::Deliver(Response { content, last_modified, ranges, conditional })
-}
-
-/// The length that a head announces.
-pub fn announced(fields: &Fields) -> Option<u64> {
-    std::str::from_utf8(fields.get_known(Known::ContentLength)?).ok()?.trim().parse().ok()
 }
 
 /// A body that is on its way.
@@ -628,16 +624,6 @@ mod tests {
         ] {
             assert_eq!(climbs(uri.as_bytes()), climbing, "{uri}");
         }
-    }
-
-    #[test]
-    fn a_length_is_announced_by_digits_only() {
-        for (value, length) in [("12", Some(12)), (" 7 ", Some(7)), ("-1", None), ("1, 1", None), ("", None)] {
-            let mut fields = Fields::new();
-            fields.push(b"Content-Length", value.as_bytes());
-            assert_eq!(announced(&fields), length, "{value:?}");
-        }
-        assert_eq!(announced(&Fields::new()), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::site::{CachePolicy, OriginPolicy, ZoneChoice};
 
 use super::ahead::{self, Arriving};
 use super::fetch::{Plan, Storing};
+use super::page::{self, Page};
 use super::{Content, Ranges, Response, Slow, Step, Synth, refetch};
 
 /// A request that waits for another's fetch.
@@ -30,14 +31,9 @@ pub struct LoadingOf {
     zone: usize,
 }
 
-/// The policy of the location, which has an origin.
-pub fn policy<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a OriginPolicy> {
-    cx.loc(ex).handler.origin()
-}
-
 /// Asks the cache, if it may be asked.
 pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
-    let Some(policy) = policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
+    let Some(policy) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
     // What an earlier location's cache said is not about this one.
     ex.upstream.reset();
     let Some(cache) = &policy.cache else { return pass() };
@@ -62,10 +58,12 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
         let storing = Storing::unasked(index);
         return Slow::Fetch(Box::new(Plan { storing: Some(storing), stale: None })).into();
     }
-    verdict(index, policy, ex, cx)
+    Step::Look(index)
 }
 
-fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+/// Does what the zone says of the key.
+pub fn look(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
+    let Some(policy) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
     let zone = &cx.site().zones[index];
     let model = &policy.settings.model;
     let rules = super::fetch::rules(policy, ex, cx.now());
@@ -75,12 +73,19 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
         zone.lookup(&mut cx.local.fronts[index].borrow_mut(), &key, &request, &rules, cx.now())
     };
     match verdict {
-        Verdict::Hit(object) if object.body.whole().is_none() => on_disk(index, object.to_arc(), policy, ex, cx),
+        Verdict::Hit(object) if object.body.whole().is_none() && !object.body.is_here() => {
+            lost(index, &object.to_arc(), ex, cx)
+        }
+        Verdict::Hit(object) if object.body.whole().is_none() => {
+            ex.upstream.cache_status = Some(CacheStatus::Hit);
+            cx.stats().hits.add(1);
+            Step::Page(Page::stored(object.to_arc()))
+        }
         Verdict::Hit(object) => {
             ex.upstream.cache_status = Some(CacheStatus::Hit);
             ex.upstream.fresh_until = Some(object.fresh_until);
             cx.stats().hits.add(1);
-            if let Some(step) = intercepted(object.status, policy, ex, cx) {
+            if let Some(step) = page::intercepted(object.status, policy, ex, cx) {
                 return step;
             }
             Step::Deliver(Response {
@@ -93,8 +98,7 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
         Verdict::Stale { object, permit, .. } => {
             if object.body.whole().is_none() && !object.body.is_here() {
                 drop(permit);
-                zone.lost(&object.to_arc(), cx.now());
-                return self::verdict(index, policy, ex, cx);
+                return lost(index, &object.to_arc(), ex, cx);
             }
             stale(index, object.to_arc(), permit, policy, ex, cx)
         }
@@ -130,16 +134,21 @@ fn verdict(index: usize, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> S
     }
 }
 
-/// A fresh page whose body lies on disk, and may have left it since.
-fn on_disk(index: usize, object: Arc<Object>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
-    if !object.body.is_here() {
-        cx.site().zones[index].lost(&object, cx.now());
-        return verdict(index, policy, ex, cx);
+/// A page whose body lay on a disk and has left it since: the zone is asked again without it.
+fn lost(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step {
+    cx.site().zones[index].lost(object, cx.now());
+    ex.upstream.lost_pages += 1;
+    if ex.upstream.lost_pages > LOST_PAGES_MAX {
+        ex.upstream.cache_status = Some(CacheStatus::Miss);
+        ex.upstream.cache_detail = "lost by the disk";
+        cx.stats().misses.add(1);
+        return pass();
     }
-    ex.upstream.cache_status = Some(CacheStatus::Hit);
-    cx.stats().hits.add(1);
-    deliver_object(object, policy, ex, cx)
+    Step::Look(index)
 }
+
+/// How many pages of one key a disk may lose under a request before that is passed.
+const LOST_PAGES_MAX: u8 = 8;
 
 /// A page past its time: delivered while one fetch runs, or fetched for this request.
 fn stale(
@@ -156,14 +165,14 @@ fn stale(
         None if may_be_stale => {
             ex.upstream.cache_status = Some(CacheStatus::Updating);
             cx.stats().stale.add(1);
-            deliver_object(object, policy, ex, cx)
+            Step::Page(Page::stored(object))
         }
         Some(permit) if may_be_stale && model.cache_background_update => {
             ex.upstream.cache_status = Some(CacheStatus::Stale);
             cx.stats().stale.add(1);
             let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
             refetch::spawn(plan, ex, cx);
-            deliver_object(object, policy, ex, cx)
+            Step::Page(Page::stored(object))
         }
         permit => {
             ex.upstream.cache_status = Some(CacheStatus::Expired);
@@ -178,52 +187,19 @@ fn stale(
     }
 }
 
-/// Delivers a stored page from its object: its head is laid out anew.
-pub fn deliver_object(object: Arc<Object>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
-    ex.upstream.fresh_until = Some(object.fresh_until);
-    if let Some(step) = intercepted(object.status, policy, ex, cx) {
-        return step;
-    }
-    prepare(&object, policy, ex, cx);
-    super::response_fields::lay_out_object(&object, policy, ex, cx);
-    let last_modified = object.last_modified;
-    let content = match object.body.disk_len() {
-        // The reader holds on to what it is to read.
-        Some(len) => Content::Stream(object.body.reader(), Some(len)),
-        None => Content::Object(object),
-    };
-    Step::Deliver(Response { last_modified, content, ranges: Ranges::Quiet, conditional: true })
-}
-
-/// Serialises the fields of a page that came from a disk, where that has not been done.
-pub fn prepare(object: &Object, policy: &OriginPolicy, ex: &Exchange, cx: &Cx) {
-    // Another worker may be faster; the two are the same, or made for two policies.
-    object.prepared.get_or_init(|| super::response_fields::prepare(&object.fields, policy, ex.request.location, cx));
-}
-
 /// Waits for a disk, and asks again.
-pub async fn load(of: LoadingOf, ex: &mut Exchange, cx: &Cx) -> Step {
-    let Some(policy) = policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
+pub async fn load(of: LoadingOf) -> Step {
     of.loading.run().await;
-    verdict(of.zone, policy, ex, cx)
-}
-
-/// `*_intercept_errors`: the origin's status goes to our `error_page`, from the cache too.
-pub fn intercepted(status: u16, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    if status < 300 || !policy.settings.model.intercept_errors {
-        return None;
-    }
-    let pages = &cx.loc(ex).texts.error_pages;
-    pages.iter().any(|(statuses, _, _)| statuses.contains(&status)).then_some(Step::Synth(Synth::Status(status)))
+    Step::Look(of.zone)
 }
 
 /// Waits for another's fetch; the waiter knows not to wait longer than `*_cache_lock_timeout`.
 pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
-    let Some(policy) = policy(ex, cx) else { return Step::Synth(Synth::Final(500)) };
+    let Some(policy) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
     match waiting.waiter.wait().await {
         Woken::Filling { object, .. } if is_held(&object, policy, ex, cx) => {
             hold(&object, policy.settings.model.cache_lock_age).await;
-            verdict(waiting.zone, policy, ex, cx)
+            Step::Look(waiting.zone)
         }
         Woken::Filling { object, .. } if ahead::is_far(&Arriving::of(&object), policy, ex, cx) => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);
@@ -234,20 +210,9 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
         Woken::Filling { object, reader } => {
             ex.upstream.cache_status = Some(CacheStatus::Hit);
             cx.stats().hits.add(1);
-            match deliver_object(object, policy, ex, cx) {
-                // The reader was there before any byte of a body that is not kept could be freed.
-                Step::Deliver(Response { content: Content::Object(object), last_modified, ranges, conditional })
-                    if object.body.whole().is_none() =>
-                {
-                    let content = Content::Stream(reader, super::fetch::announced(&object.fields));
-                    Step::Deliver(Response { content, last_modified, ranges, conditional })
-                }
-                step => step,
-            }
+            Step::Page(Page::arriving(object, reader))
         }
-        Woken::Ready if ex.upstream.lock_until.is_some_and(|until| until > cx.now()) => {
-            verdict(waiting.zone, policy, ex, cx)
-        }
+        Woken::Ready if ex.upstream.lock_until.is_some_and(|until| until > cx.now()) => Step::Look(waiting.zone),
         Woken::Ready => pass(),
         Woken::Uncacheable | Woken::GaveUp => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);

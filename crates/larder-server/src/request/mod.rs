@@ -30,6 +30,7 @@ pub mod lookup;
 pub mod mirror;
 pub mod old_browsers;
 pub mod origin_request;
+pub mod page;
 pub mod purge;
 pub mod receive;
 pub mod recode;
@@ -51,7 +52,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use larder_cache::{Form, HitRef, Object};
-use larder_store::BodyReader;
+use larder_store::{BodyReader, Whole};
 
 use crate::conn::Inbound;
 use crate::context::Cx;
@@ -70,6 +71,10 @@ pub enum Step {
     Handle,
     /// Ask the cache.
     Lookup,
+    /// Ask a zone, under the key of the exchange.
+    Look(usize),
+    /// Deliver a stored page.
+    Page(page::Page),
     /// Answer by ourselves.
     Synth(Synth),
     /// Send the response.
@@ -195,6 +200,23 @@ pub enum Content {
     Slices(Box<slice::Slices>),
 }
 
+impl Content {
+    /// Its length, when that is known.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Self::Empty | Self::Nothing => Some(0),
+            Self::Bytes(bytes) => Some(bytes.len() as u64),
+            Self::File(_, len) => Some(*len),
+            Self::Spliced(bytes, _, rest) => Some(bytes.len() as u64 + (rest.end - rest.start)),
+            Self::Hit(object) => object.body.whole().map(Whole::len),
+            Self::Form(form) => form.body.whole().map(Whole::len),
+            Self::Object(object) => object.body.whole().map(Whole::len).or_else(|| object.fields.content_length()),
+            Self::Stream(_, len) => *len,
+            Self::Slices(slices) => Some(slices.total()),
+        }
+    }
+}
+
 impl Response {
     /// A response of bytes of our own, which is neither conditional nor sent in ranges.
     pub fn own(content: Content) -> Self {
@@ -242,6 +264,8 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Redirect(to) => redirect(to, ex, cx),
             Step::Handle => handle::handle(ex, cx),
             Step::Lookup => lookup::lookup(ex, cx),
+            Step::Look(zone) => lookup::look(zone, ex, cx),
+            Step::Page(page) => page::deliver(page, ex, cx),
             Step::Synth(synth) => synth::synth(synth, ex, cx),
             Step::Deliver(response) => deliver(response, ex, cx).unwrap_or_else(|step| step),
             Step::Send(response) => return Stop::Deliver(response),
@@ -305,7 +329,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::Ask(ask) => auth_request::ask(*ask, ex, cx, from).await,
         Slow::ReadBody => body::read(ex, cx, from).await,
         Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
-        Slow::Load(loading) => lookup::load(*loading, ex, cx).await,
+        Slow::Load(loading) => lookup::load(*loading).await,
         Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
         Slow::Film(film) => film::cut(*film, ex, cx).await,
         Slow::Fetch(plan) => fetch::fetch(*plan, ex, cx, from).await,

@@ -32,6 +32,8 @@ pub fn only_of_refetches(step: Step) -> Step {
         | Step::Redirect(_)
         | Step::Handle
         | Step::Lookup
+        | Step::Look(_)
+        | Step::Page(_)
         | Step::Synth(_)
         | Step::Deliver(_)
         | Step::Send(_)

@@ -1,6 +1,6 @@
 //! Fields of an origin's answer as the client gets them: hidden ones left out, redirects and cookies rewritten.
 
-use larder_cache::{Object, Prepared};
+use larder_cache::Prepared;
 use larder_http::h2::hpack;
 use larder_http::{Fields, Known, Version};
 
@@ -72,18 +72,6 @@ pub fn obey(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) 
     {
         ex.reply.charset = (!charset.is_empty()).then(|| charset.into());
     }
-}
-
-/// Lays the head of a stored page out as the response of `ex`.
-pub fn lay_out_object(object: &Object, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
-    ex.reply.status = object.status;
-    ex.reply.reason.clear();
-    ex.reply.reason.extend_from_slice(&object.reason);
-    let reads_fields = cx.loc(ex).texts.reads_fields;
-    if reads_fields {
-        ex.upstream.fields = Some(object.fields.clone());
-    }
-    lay_out(&object.fields, policy, ex, cx);
 }
 
 /// The fields of a page to be stored, serialised, when they are the same for every request; else `None`.

@@ -18,7 +18,7 @@ use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose};
 
-use super::{Content, Ranges, Response, Slow, Step, deliver};
+use super::{Content, Ranges, Response, Slow, Step, page};
 
 /// Where an exchange is with the slices of its page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -222,8 +222,8 @@ pub fn assemble(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respon
         ex.visit.slicing = Slicing::Over;
         return Ok(response);
     }
-    let response = laid_out(response, ex, cx);
-    let length = deliver::length(&response.content).filter(|_| !ex.is_head());
+    let response = page::laid_out(response, ex, cx);
+    let length = response.content.length().filter(|_| !ex.is_head());
     let place = match slice.place(ex.reply.status, &ex.reply.fields, length) {
         Ok(Some(place)) => place,
         Ok(None) => {
@@ -250,14 +250,6 @@ pub fn assemble(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respon
     ex.reply.fields.remove("Content-Range");
     ex.reply.fields.remove("Accept-Ranges");
     Ok(Response { content: Content::Slices(Box::new(slices)), last_modified, ranges: Ranges::Announced, conditional })
-}
-
-/// The response with its fields in the exchange, which those of a hit are not yet.
-fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
-    match &response.content {
-        Content::Hit(object) => deliver::from_object(object, response.ranges, ex, cx),
-        _ => response,
-    }
 }
 
 /// The body of a slice.
@@ -375,7 +367,7 @@ impl Slices {
         slice: &Slice,
         ex: &Exchange,
     ) -> Result<(SliceBody, Range<u64>), SliceError> {
-        let length = deliver::length(&response.content);
+        let length = response.content.length();
         let place = slice.place(ex.reply.status, &ex.reply.fields, length)?.ok_or(SliceError::Missing)?;
         // A page without a tag may have become shorter in between.
         if !place.lies.contains(&self.wanted.start) {
@@ -396,10 +388,15 @@ fn covers(outer: &Range<u64>, inner: &Range<u64>) -> bool {
 /// `step`, if it may lead to a slice; else the log says what came in its place.
 pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
     let error = match step {
-        Step::Lookup | Step::Send(_) | Step::Abort | Step::Slow(Slow::Wait(_) | Slow::Load(_) | Slow::Fetch(_)) => {
+        Step::Lookup
+        | Step::Look(_)
+        | Step::Page(_)
+        | Step::Send(_)
+        | Step::Abort
+        | Step::Slow(Slow::Wait(_) | Slow::Load(_) | Slow::Fetch(_)) => {
             return step;
         }
-        Step::Deliver(response) => return Step::Send(laid_out(response, ex, cx)),
+        Step::Deliver(response) => return Step::Send(page::laid_out(response, ex, cx)),
         Step::Synth(synth) => SliceError::Status(synth.status()),
         Step::Route(_) | Step::Find | Step::Redirect(_) | Step::Handle | Step::Slow(_) => SliceError::Missing,
     };

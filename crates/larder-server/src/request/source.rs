@@ -11,9 +11,9 @@ use larder_store::{BodyReader, Piece};
 use crate::context::Cx;
 use crate::exchange::Exchange;
 
+use super::Content;
 use super::recode::{Fed, Recoder, Recoding};
 use super::slice::Slices;
-use super::{Content, deliver};
 
 /// How much is read at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -224,5 +224,5 @@ fn read(file: &File, offset: u64, count: usize) -> io::Result<Bytes> {
 
 /// Whether a body is known to have nothing in it.
 pub fn is_empty(content: &Content) -> bool {
-    deliver::length(content) == Some(0)
+    content.length() == Some(0)
 }

@@ -13,7 +13,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 
 use super::route::Entrance;
-use super::{Content, Response, Step, compose, deliver};
+use super::{Response, Step, compose, page};
 
 /// A request for `uri` inside `outer`. `None` when too many lie in each other already, which the log says.
 pub fn begin(outer: &Exchange, uri: &[u8], args: &[u8], cx: &Cx) -> Option<Box<Exchange>> {
@@ -49,20 +49,12 @@ pub fn run<'a>(
 
 /// The last step of one: the response with its head in `ex`, put together where the location says so.
 pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
-    let response = laid_out(response, ex, cx);
+    let response = page::laid_out(response, ex, cx);
     if let Some(status) = ex.request.way.error_status.take() {
         ex.reply.status = status;
         ex.reply.reason.clear();
     }
     compose::compose(response, ex, cx)
-}
-
-/// The response with its fields in the exchange, which those of a hit are not yet.
-pub fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
-    match &response.content {
-        Content::Hit(object) => deliver::from_object(object, response.ranges, ex, cx),
-        _ => response,
-    }
 }
 
 /// Writes its log line, where its location asks for one.
