@@ -2,11 +2,18 @@
 //!
 //! Each rule reads text and returns findings; only this file walks the repository.
 
+mod circles;
 mod crates;
+mod imports;
+mod layers;
 mod links;
 mod rust_text;
 mod sources;
+mod tree;
 
+use rust_text::RustText;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -61,12 +68,19 @@ fn check(root: &Path) -> io::Result<(Vec<Finding>, usize)> {
     files.sort();
 
     let mut findings = Vec::new();
+    let mut programs: BTreeMap<PathBuf, Vec<(PathBuf, RustText)>> = BTreeMap::new();
     for file in &files {
         let Ok(text) = fs::read_to_string(root.join(file)) else {
             continue; // Not text: a corpus file of a parser may hold anything.
         };
         match file.extension().and_then(|extension| extension.to_str()) {
-            Some("rs") => findings.extend(sources::check(file, &text)),
+            Some("rs") => {
+                let split = RustText::of(&text);
+                findings.extend(sources::check(file, &text, &split));
+                if let Some(src) = source_folder(file) {
+                    programs.entry(src).or_default().push((file.clone(), split));
+                }
+            }
             Some("toml") if is_manifest(file) => findings.extend(crates::check(file, &text)),
             Some("md") => {
                 let read = |path: &Path| fs::read_to_string(root.join(path)).ok();
@@ -76,6 +90,9 @@ fn check(root: &Path) -> io::Result<(Vec<Finding>, usize)> {
             _ => {}
         }
     }
+    for (src, program) in &programs {
+        findings.extend(layers::check(src, program));
+    }
     findings.sort();
     Ok((findings, files.len()))
 }
@@ -83,6 +100,17 @@ fn check(root: &Path) -> io::Result<(Vec<Finding>, usize)> {
 /// Whether `file` is the manifest of a crate, not of the workspace.
 fn is_manifest(file: &Path) -> bool {
     file.ends_with("Cargo.toml") && file.components().count() > 1
+}
+
+/// The `src` that `file` lies in, of a crate in `crates/` or of `xtask`.
+fn source_folder(file: &Path) -> Option<PathBuf> {
+    let parts: Vec<&OsStr> = file.iter().collect();
+    let src = match parts.as_slice() {
+        [first, src, _, ..] if *first == "xtask" && *src == "src" => 2,
+        [first, _, src, _, ..] if *first == "crates" && *src == "src" => 3,
+        _ => return None,
+    };
+    Some(parts.into_iter().take(src).collect())
 }
 
 /// Collects the files below `root`/`below`, but nothing that is built, fetched or hidden.
@@ -122,6 +150,19 @@ mod tests {
             finding.to_string(),
             "crates/larder-http/src/lib.rs:3: `TcpStream` in larder-http\n    mend: pass the bytes in"
         );
+    }
+
+    #[test]
+    fn a_program_is_what_lies_in_the_src_of_a_crate() {
+        for (file, src) in [
+            ("crates/larder-http/src/h1/mod.rs", Some("crates/larder-http/src")),
+            ("crates/larder-http/tests/h1.rs", None),
+            ("crates/larder-http/src.rs", None),
+            ("xtask/src/main.rs", Some("xtask/src")),
+            ("fuzz/src/main.rs", None),
+        ] {
+            assert_eq!(source_folder(Path::new(file)).as_deref(), src.map(Path::new), "{file}");
+        }
     }
 
     #[test]

@@ -113,14 +113,13 @@ const BANS: &[Ban] = &[
     Ban { words: &["todo!", "unimplemented!", "dbg!"], mend: "finish it, or leave it out", crates: ALL, except: &[] },
 ];
 
-/// Checks the Rust file `file`.
-pub fn check(file: &Path, text: &str) -> Vec<Finding> {
+/// Checks the Rust file `file`, whose `text` is given as it is and split.
+pub fn check(file: &Path, text: &str, split: &RustText) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |line: usize, fact: String, mend: String| {
         findings.push(Finding { file: file.to_path_buf(), line, fact, mend });
     };
 
-    let split = RustText::of(text);
     let name = crate_of(file);
     if !is_test(file) {
         for ban in BANS.iter().filter(|ban| ban.applies(name, file)) {
@@ -214,7 +213,10 @@ mod tests {
     use super::*;
 
     fn facts(file: &str, text: &str) -> Vec<String> {
-        check(Path::new(file), text).into_iter().map(|finding| format!("{}: {}", finding.line, finding.fact)).collect()
+        check(Path::new(file), text, &RustText::of(text))
+            .into_iter()
+            .map(|finding| format!("{}: {}", finding.line, finding.fact))
+            .collect()
     }
 
     #[test]
