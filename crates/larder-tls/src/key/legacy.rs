@@ -4,7 +4,7 @@
 //! vector, with one round: weak, but what old installations have.
 
 use super::KeyError;
-use super::pem::{Block, sequence_length};
+use super::block::{Block, sequence_length};
 use aes::{Aes128, Aes192, Aes256};
 use cbc::cipher::block_padding::Pkcs7;
 use cbc::cipher::{BlockCipher, BlockDecryptMut, KeyInit, KeyIvInit};

@@ -1,5 +1,6 @@
 //! Certificates with their keys: PEM in, what a handshake needs out.
 
+mod block;
 mod legacy;
 mod pem;
 
