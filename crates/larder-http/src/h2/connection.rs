@@ -7,13 +7,12 @@ use crate::h1::request::RequestHead;
 use crate::time::Time;
 
 use super::allowance::Allowance;
+use super::block::Block;
 use super::config::{Config, Cost};
 use super::error::{ConnectionError, ErrorCode};
 use super::frame::{self, FRAME_BYTES_DEFAULT, Frame, PREFACE, WINDOW_DEFAULT, WINDOW_MAX, kind, setting};
-use super::headers::Block;
 use super::hpack::Decoder;
 use super::priority::Tree;
-use super::send::TableUpdate;
 use super::stream::{State, Stream, StreamId, Streams};
 
 /// The server side of an HTTP/2 connection.
@@ -63,6 +62,16 @@ enum Phase {
     First,
     Frames,
     Failed(ConnectionError),
+}
+
+/// Whether the client has been told that we keep no dynamic table (RFC 7541 §4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TableUpdate {
+    /// The client allows the table everybody may have, so that it need not know.
+    None,
+    /// The next field block says so.
+    Due,
+    Told,
 }
 
 /// What has happened.

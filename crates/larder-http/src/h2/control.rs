@@ -3,12 +3,11 @@
 use crate::time::Time;
 
 use super::config::Cost;
-use super::connection::{Connection, Event};
+use super::connection::{Connection, Event, TableUpdate};
 use super::error::{ConnectionError, ErrorCode};
 use super::frame::{self, FRAME_BYTES_DEFAULT, FRAME_BYTES_MAX, Frame, flag, kind, setting, u31};
 use super::hpack::TABLE_BYTES_MAX;
 use super::priority::{Dependency, Urgency};
-use super::send::TableUpdate;
 use super::stream::{State, Stream, StreamId};
 
 /// Urgencies are kept for so many streams that have not begun.

@@ -3,6 +3,7 @@
 use crate::h1::request::RequestHead;
 use crate::time::Time;
 
+use super::block::{Block, Section};
 use super::config::{BLOCK_FRAMES_MAX, EARNED_BY_REQUEST, LIST_FACTOR};
 use super::connection::{Connection, Event};
 use super::error::{ConnectionError, ErrorCode};
@@ -10,28 +11,6 @@ use super::frame::{self, FRAME_BYTES_DEFAULT, FRAME_HEAD_BYTES, Frame, WINDOW_DE
 use super::priority::{Dependency, Urgency};
 use super::request::{Malformed, Request, read_request, skip_fields};
 use super::stream::{State, Stream, StreamId};
-
-/// A field block of which more is to come.
-#[derive(Debug)]
-pub(super) struct Block {
-    section: Section,
-    bytes: Vec<u8>,
-    frames: u32,
-}
-
-impl Block {
-    pub fn heap_bytes(&self) -> usize {
-        size_of::<Block>() + self.bytes.capacity()
-    }
-}
-
-/// What a HEADERS frame says beside its fields.
-#[derive(Clone, Copy, Debug)]
-struct Section {
-    stream: u32,
-    ends: bool,
-    dependency: Option<Dependency>,
-}
 
 /// What a field section is for.
 #[derive(Clone, Copy)]

@@ -19,6 +19,7 @@
 //! sends has been read, because otherwise our last frames may be lost.
 
 mod allowance;
+mod block;
 mod body;
 mod config;
 mod connection;

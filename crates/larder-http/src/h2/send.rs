@@ -1,20 +1,10 @@
 //! What we send: field blocks, bodies, resets.
 
 use super::config::{EARNED_BY_FRAME, EARNED_BY_KIB, TINY_FRAME_BYTES};
-use super::connection::Connection;
+use super::connection::{Connection, TableUpdate};
 use super::error::ErrorCode;
 use super::frame::{self, flag, kind};
 use super::stream::{State, StreamId};
-
-/// Whether the client has been told that we keep no dynamic table (RFC 7541 §4.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TableUpdate {
-    /// The client allows the table everybody may have, so that it need not know.
-    None,
-    /// The next field block says so.
-    Due,
-    Told,
-}
 
 /// A table size update to 0.
 const NO_TABLE: u8 = 0x20;
