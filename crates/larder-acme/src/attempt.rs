@@ -13,8 +13,8 @@ use crate::failure::{Failure, finding, kind, leaves_order};
 use crate::order::{Challenge, Order};
 use crate::registration::Registration;
 use crate::responses::{ChallengeCertificate, Offer, Responses};
+use crate::shared::Shared;
 use crate::store::OrderUnderWay;
-use crate::thread::Shared;
 use instant_acme::{
     AuthorizationState, AuthorizationStatus, CertificateIdentifier, ChallengeHandle, ChallengeStatus, ChallengeType,
     Error, Identifier, NewOrder, OrderStatus, RetryPolicy,

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Next};
 use crate::log::Level;
 use crate::order::Order;
 use crate::schedule::{Window, ask_again_after, backoff, chance, kept_at_least, obeyed, renew_at, renew_in, said};
-use crate::thread::{Shared, Status};
+use crate::shared::{Shared, Status};
 use instant_acme::CertificateIdentifier;
 use std::sync::Arc;
 use std::time::Duration;

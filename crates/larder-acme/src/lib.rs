@@ -24,6 +24,7 @@ mod placeholder;
 mod registration;
 mod responses;
 mod schedule;
+mod shared;
 mod store;
 mod thread;
 
@@ -33,4 +34,5 @@ pub use order::{Challenge, Order, OrderError};
 pub use placeholder::{Placeholder, PlaceholderError, placeholder};
 pub use responses::{ChallengeCertificate, Responses};
 pub use schedule::Timing;
-pub use thread::{Handle, Hooks, OnCertificate, Status, spawn};
+pub use shared::{OnCertificate, Status};
+pub use thread::{Handle, Hooks, spawn};
