@@ -5,8 +5,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::configuration::NoEffect;
-
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -46,6 +44,15 @@ pub struct Test {
     pub no_effect: NoEffect,
     /// Where the configuration is.
     pub options: Options,
+}
+
+/// What is said of directives that are read, and of which nothing comes and nothing is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoEffect {
+    /// How many there are, in one line.
+    Counted,
+    /// Each, with its place.
+    Listed,
 }
 
 /// Where things are, as far as the command line says.

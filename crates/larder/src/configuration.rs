@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use larder_conf::model::{Config, ErrorLog, LogLevel, LogTarget, TlsFilePurpose};
 use larder_conf::{Diagnostic, Loader, MemoryLoader, Severity, Sources, render};
 
+use crate::cli::NoEffect;
+use crate::hostname::hostname;
 use crate::loader::{DiskLoader, Stamp};
 use crate::paths::{DefaultLog, PID_FILE, Paths};
 use crate::serving::{self, Material};
@@ -44,15 +46,6 @@ pub struct Configuration {
     pub notices: Vec<Diagnostic>,
     /// What the files looked like on the disk, as far as they came from there.
     stamps: HashMap<PathBuf, Stamp>,
-}
-
-/// What is said of directives that are read, and of which nothing comes and nothing is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoEffect {
-    /// How many there are, in one line.
-    Counted,
-    /// Each, with its place.
-    Listed,
 }
 
 /// A configuration that cannot be used, and why, ready to be printed.
@@ -229,11 +222,6 @@ fn fill_in(config: &mut Config, surroundings: &Surroundings) {
 
 fn pid_file(config: &Config) -> PathBuf {
     config.main.pid.clone().unwrap_or_else(|| Path::new(PID_FILE).to_owned())
-}
-
-/// The name of this machine.
-pub fn hostname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ fn send(syslog: &Syslog, level: LogLevel, message: &str) -> io::Result<()> {
     let severity = level as u8;
     let host = match syslog.nohostname {
         true => String::new(),
-        false => format!("{} ", crate::configuration::hostname()),
+        false => format!("{} ", crate::hostname::hostname()),
     };
     let packet = format!(
         "<{}>{} {host}{}: {}",

@@ -9,6 +9,7 @@ mod control;
 mod daemon;
 mod folders;
 mod generation;
+mod hostname;
 mod inherit;
 mod invocation;
 mod levels;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use larder_conf::model::LogLevel;
 
-use crate::cli::Options;
-use crate::configuration::{Configuration, NoEffect, Surroundings};
+use crate::cli::{NoEffect, Options};
+use crate::configuration::{Configuration, Surroundings};
 use crate::daemon::{self, Waiting};
 use crate::inherit::Inherited;
 use crate::invocation::Invocation;

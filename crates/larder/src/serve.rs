@@ -17,8 +17,9 @@ use larder_conf::model::LogLevel;
 use tokio::runtime::Builder;
 
 use crate::cli::Serve;
-use crate::configuration::{Configuration, Surroundings, hostname};
+use crate::configuration::{Configuration, Surroundings};
 use crate::generation::{self, Generation, StartError};
+use crate::hostname::hostname;
 use crate::limits;
 use crate::log::{Console, Log};
 use crate::oserror::CallFailed;

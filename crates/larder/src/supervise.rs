@@ -15,7 +15,8 @@ use larder_conf::model::LogLevel;
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-use crate::configuration::{Configuration, NoEffect};
+use crate::cli::NoEffect;
+use crate::configuration::Configuration;
 use crate::control::{ControlError, Message};
 use crate::daemon::Waiting;
 use crate::generation::{self, Generation, StartError};
