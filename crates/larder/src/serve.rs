@@ -138,7 +138,7 @@ impl Prepared {
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
         let options = ServingOptions { workers };
         let configuration = &generation.configuration;
-        let mut server = Server::start(configuration, descriptors, options)
+        let mut server = Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
             .map_err(|diagnostics| StartError::from(configuration.reject(&diagnostics)))?;
         self.greet(serve);
         loop {

@@ -4,11 +4,10 @@ use std::fs::File;
 use std::thread;
 
 use larder_conf::Diagnostic;
-use larder_conf::model::LogLevel;
+use larder_conf::model::{Config, LogLevel};
 use larder_server::{LogFiles, Serving};
 use tokio::sync::oneshot;
 
-use crate::configuration::Configuration;
 use crate::logs::OpenLog;
 
 pub use larder_server::{Descriptors, Material, NGINX_VERSION, ServingOptions, check};
@@ -31,20 +30,18 @@ pub enum Server {
 impl Server {
     /// Starts the workers.
     pub fn start(
-        configuration: &Configuration,
+        config: Config,
+        material: &Material,
         descriptors: Descriptors,
         options: ServingOptions,
     ) -> Result<Server, Vec<Diagnostic>> {
-        let (config, material) = (configuration.config.clone(), &configuration.material);
         Serving::start(config, material, descriptors, options).map(|serving| Server::Running(Box::new(serving)))
     }
 
     /// Serves another configuration from now on.
-    pub fn reload(&self, configuration: &Configuration, descriptors: Descriptors) -> Result<(), Vec<Diagnostic>> {
+    pub fn reload(&self, config: Config, material: &Material, descriptors: Descriptors) -> Result<(), Vec<Diagnostic>> {
         match self {
-            Server::Running(serving) => {
-                serving.reload(configuration.config.clone(), &configuration.material, descriptors)
-            }
+            Server::Running(serving) => serving.reload(config, material, descriptors),
             Server::Leaving(..) | Server::Gone => Ok(()),
         }
     }

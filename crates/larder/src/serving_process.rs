@@ -81,7 +81,8 @@ fn start(configure: Configure, descriptors: Vec<OwnedFd>) -> Result<Server, Stri
             .map_err(|error| one_line(CallFailed::on("chdir", folder.display(), error)))?;
     }
     let options = ServingOptions { workers };
-    Server::start(&configuration, descriptors, options).map_err(|diagnostics| configuration.render(&diagnostics))
+    Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
+        .map_err(|diagnostics| configuration.render(&diagnostics))
 }
 
 /// The configuration and the descriptors of a message.
@@ -168,7 +169,8 @@ impl Loop {
 
     fn reload(&self, configure: Configure, descriptors: Vec<OwnedFd>) -> Result<(), String> {
         let (configuration, descriptors) = unpack(configure, descriptors)?;
-        self.server.reload(&configuration, descriptors).map_err(|diagnostics| configuration.render(&diagnostics))
+        let reloaded = self.server.reload(configuration.config.clone(), &configuration.material, descriptors);
+        reloaded.map_err(|diagnostics| configuration.render(&diagnostics))
     }
 
     fn reopen(&self, logs: Vec<crate::logs::OpenLog>) {

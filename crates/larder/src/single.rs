@@ -86,7 +86,7 @@ impl Single {
         }
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
         let options = ServingOptions { workers };
-        let server = Server::start(configuration, descriptors, options)
+        let server = Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
             .map_err(|diagnostics| configuration.reject(&diagnostics))?;
         Ok(Single { log: Log::new(generation.sinks(), Console::Quiet), generation, server, workers, neighbours })
     }
@@ -121,7 +121,7 @@ impl Single {
         let generation = Generation::open(configuration, self.workers, &self.generation.listeners, &self.log).await?;
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
         let configuration = &generation.configuration;
-        let reloaded = self.server.reload(configuration, descriptors);
+        let reloaded = self.server.reload(configuration.config.clone(), &configuration.material, descriptors);
         reloaded.map_err(|diagnostics| {
             self.neighbours.remove_unix(&generation.listeners, &self.generation.listeners);
             configuration.reject(&diagnostics)
