@@ -18,10 +18,10 @@ use tokio::{
 
 use crate::{
     connection::Connection,
-    download::{Piece, Reuse},
     error::FetchError,
     exchange::Exchange,
     group::Pick,
+    piece::{Piece, Reuse},
     pool::Purpose,
 };
 

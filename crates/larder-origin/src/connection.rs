@@ -16,7 +16,7 @@ use tokio::{
 use crate::{
     address::Address,
     error::FetchError,
-    request::Limits,
+    limits::Limits,
     socket::{Came, ParkedSocket, Socket},
     tls::{Link, Tls, TlsError},
 };

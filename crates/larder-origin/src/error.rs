@@ -4,7 +4,7 @@ use std::io;
 
 use larder_http::ResponseError;
 
-use crate::{resolver::Unresolved, tls::TlsError};
+use crate::{io_error::nginx_error, resolver::Unresolved, tls::TlsError};
 
 /// Why a fetch failed. The words are those of nginx's error log, where it has them.
 #[derive(Debug, thiserror::Error)]
@@ -162,18 +162,6 @@ impl FetchError {
     /// Whether the origin is to blame, so that it counts against it and another may be tried.
     pub(crate) fn is_origins(&self) -> bool {
         !matches!(self, FetchError::Body(_) | FetchError::NoLiveOrigin | FetchError::Unresolved(_))
-    }
-}
-
-/// An error as nginx writes it: `111: Connection refused`.
-pub(crate) fn nginx_error(error: &io::Error) -> String {
-    let text = error.to_string();
-    match error.raw_os_error() {
-        Some(code) => {
-            let words = text.split(" (os error").next().unwrap_or_default();
-            format!("{code}: {words}")
-        }
-        None => text,
     }
 }
 

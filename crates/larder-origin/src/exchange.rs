@@ -184,7 +184,8 @@ mod tests {
         address::Address,
         connection::Layers,
         http,
-        request::{Limits, Protocol, RequestBody},
+        limits::Limits,
+        request::{Protocol, RequestBody},
     };
 
     #[tokio::test]

@@ -16,8 +16,9 @@ use crate::{
     fastcgi,
     group::{Pick, Turn},
     http,
+    limits::Limits,
     pool::{Purpose, Speaks},
-    request::{Fetch, Limits, Protocol, RequestBody, Retry},
+    request::{Fetch, Protocol, RequestBody, Retry},
     upload::Upload,
 };
 

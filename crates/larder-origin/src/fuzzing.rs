@@ -3,8 +3,9 @@
 use bytes::BytesMut;
 use larder_http::ResponseHead;
 
-use crate::download::{Download, Piece, Reuse};
+use crate::download::Download;
 use crate::error::FetchError;
+use crate::piece::{Piece, Reuse};
 use crate::{fastcgi, http};
 
 pub use crate::resolver::fuzzing::{dns_question, dns_reply};

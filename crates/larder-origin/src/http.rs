@@ -8,8 +8,8 @@ use larder_http::{
 use tokio::sync::mpsc;
 
 use crate::{
-    download::{Piece, Reuse, check_head_size, too_big},
     error::FetchError,
+    piece::{Piece, Reuse, check_head_size, too_big},
 };
 
 /// A response that is being read.

@@ -17,9 +17,31 @@ use tokio::time::{Instant, sleep};
 use crate::{
     address::Address,
     connection::{Connection, Layers, Parked},
-    group::Keepalive,
-    request::Bind,
+    limits::Bind,
 };
+
+/// Which connections of a group are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// `keepalive`: idle connections kept at most, 0 for none.
+    pub idle_max: usize,
+    /// `keepalive_requests`: requests a connection.
+    pub requests: u64,
+    /// `keepalive_timeout`: how long one may be idle.
+    pub timeout: Duration,
+    /// `keepalive_time`: how old one may be when it is put back.
+    pub time: Duration,
+}
+
+impl Keepalive {
+    /// Nothing is kept.
+    pub const NONE: Keepalive = Keepalive::of(0);
+
+    /// So many idle connections, and nginx's other defaults: 1000 requests, 60 s, 1 h.
+    pub const fn of(idle_max: usize) -> Keepalive {
+        Keepalive { idle_max, requests: 1000, timeout: Duration::from_secs(60), time: Duration::from_secs(3600) }
+    }
+}
 
 pub(crate) struct Pool {
     keepalive: Keepalive,

@@ -1,11 +1,11 @@
 //! What is asked of [`fetch`](crate::fetch).
 
-use std::{fs::File, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{fs::File, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use crate::{group::Group, tls::Tls};
+use crate::{group::Group, limits::Limits, tls::Tls};
 
 /// What to fetch. The request is already serialised in the terms of its protocol.
 #[derive(Debug)]
@@ -87,32 +87,6 @@ pub enum BodyPiece {
     Bytes(Bytes),
     /// That was all. Said outright, so that a sender that is dropped never makes a part look like the whole.
     End,
-}
-
-/// How long an origin may take, how much it may send, and from where it is asked.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// `*_connect_timeout`.
-    pub connect: Duration,
-    /// `*_send_timeout`, between two successive writes.
-    pub send: Duration,
-    /// `*_read_timeout`, between two successive reads.
-    pub read: Duration,
-    /// `*_buffer_size`: the head of the response must fit, bytes.
-    pub head_bytes_max: usize,
-    /// `*_bind`: our address.
-    pub bind: Option<Bind>,
-    /// `*_socket_keepalive`.
-    pub tcp_keepalive: bool,
-}
-
-/// The end of ours that a connection begins at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bind {
-    /// The address; a port of 0 is left to the system.
-    pub address: SocketAddr,
-    /// `transparent`: the address need not be one of ours.
-    pub transparent: bool,
 }
 
 /// When another origin is asked after one failed.

@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     address::Address,
-    request::{Bind, Limits},
+    limits::{Bind, Limits},
 };
 
 /// A socket that belongs to the runtime of this thread.

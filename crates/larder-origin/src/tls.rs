@@ -10,7 +10,7 @@ use std::{
 use larder_tls::{ClientConfig, ClientSession, SessionError, State};
 
 use crate::{
-    error::nginx_error,
+    io_error::nginx_error,
     socket::{Came, ParkedSocket, Socket},
 };
 

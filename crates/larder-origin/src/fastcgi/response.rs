@@ -5,8 +5,8 @@ use larder_http::{HeadStatus, Method, ResponseFraming, ResponseHead, parse_cgi, 
 
 use super::records::{Part, Records};
 use crate::{
-    download::{Piece, Reuse, check_head_size, too_big},
     error::FetchError,
+    piece::{Piece, Reuse, check_head_size, too_big},
 };
 
 /// A response that is being read.

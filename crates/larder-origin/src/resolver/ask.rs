@@ -20,7 +20,7 @@ use super::{
     Report,
     wire::{self, Kind, NOT_FOUND, Reply, Service},
 };
-use crate::error::nginx_error;
+use crate::io_error::nginx_error;
 
 /// What was found under a name, both families together.
 #[derive(Debug, Default)]
