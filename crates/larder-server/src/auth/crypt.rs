@@ -19,10 +19,8 @@ use sha1::Sha1;
 use subtle::ConstantTimeEq;
 use yescrypt::Yescrypt;
 
-use super::des;
+use super::des::{self, DIGITS};
 
-/// The digits crypt(3) writes numbers with.
-pub(super) const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// The digits of RFC 4648 §4.
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const SHA1_BYTES: usize = 20;

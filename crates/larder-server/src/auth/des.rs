@@ -2,8 +2,8 @@
 //!
 //! Bit by bit after FIPS 46-3, for no other use than old user files; a tenth of a millisecond.
 
-use super::crypt::DIGITS;
-
+/// The digits crypt(3) writes numbers with.
+pub(super) const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Two characters of salt and eleven of the result.
 pub(super) const HASH_BYTES: usize = 13;
 const ROUNDS: usize = 16;

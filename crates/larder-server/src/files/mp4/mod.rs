@@ -10,6 +10,7 @@
 mod atom;
 mod movie;
 mod table;
+mod times;
 mod track;
 
 #[cfg(test)]

@@ -11,8 +11,8 @@
 use std::ops::Range;
 
 use super::atom::{self, Seen, each_in};
-use super::movie::{Times, shortened, ticks};
 use super::table::{self, Table, cut_runs};
+use super::times::{Times, shortened, ticks};
 use super::{Mp4Error, Wanted};
 
 /// What is kept of a track.
