@@ -2,7 +2,7 @@
 //!
 //! A [`Zone`] is one cache: [`Memory`] in front of [`Shelves`] on disk. [`Zone::lookup`] is the decision: hit, stale,
 //! miss, wait, load or scarce. A miss comes with a [`Permit`] to fill, a wait with a [`Waiter`], a page on disk with a
-//! [`Loading`]. The rules of HTTP beside that are pure functions: [`storable`], [`freshness`], [`age`] and [`vary`].
+//! [`Loading`]. The rules of HTTP beside that are pure functions: [`storable`], [`freshness`] and [`vary`].
 //!
 //! A stored body may have other [`Form`]s, made once for all: [`Object::form`], [`Object::claim_form`].
 //!
@@ -10,7 +10,6 @@
 //! shelf is taken while an entry is locked: making room there locks other entries.
 #![forbid(unsafe_code)]
 
-pub mod age;
 mod entry;
 mod flight;
 mod form;
