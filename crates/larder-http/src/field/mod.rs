@@ -1,7 +1,6 @@
 //! Header fields in the order they came, and what is written in some of them.
 
 pub mod accept_encoding;
-pub mod cache_control;
 pub mod cookie;
 pub mod etag;
 pub mod known;
