@@ -29,7 +29,7 @@ pub use field::accept_encoding::{Accepted, Coding, Weight, nginx_accepts_gzip};
 pub use field::cookie::cookie;
 pub use field::known::Known;
 pub use field::range::{ByteRange, Ranges, parse_ranges};
-pub use field::{Fields, etag, list, range, vary};
+pub use field::{Fields, list, range, vary};
 pub use h1::Version;
 pub use h1::chunked::{ChunkError, ChunkedDecoder, Decoded, LAST_CHUNK, chunk_head};
 pub use h1::error::{HeadError, HeadPlace};

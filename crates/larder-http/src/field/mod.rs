@@ -2,7 +2,6 @@
 
 pub mod accept_encoding;
 pub mod cookie;
-pub mod etag;
 pub mod known;
 pub mod list;
 pub mod range;
