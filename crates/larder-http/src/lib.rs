@@ -25,7 +25,7 @@ pub mod time;
 pub mod uri;
 
 pub use date::{format_date, format_date_dashed, parse_date};
-pub use field::accept_encoding::{Accepted, Coding, Weight, nginx_accepts_gzip};
+pub use field::accept_encoding::{Accepted, Coding, Weight};
 pub use field::cookie::cookie;
 pub use field::known::Known;
 pub use field::range::{ByteRange, Ranges, parse_ranges};

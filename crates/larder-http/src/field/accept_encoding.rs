@@ -1,8 +1,7 @@
 //! `Accept-Encoding`: which codings a client can undo (RFC 9110 §12.5.3).
 //!
-//! [`Accepted`] reads the field as the RFC has it, and is what a response is chosen by, gzip included.
-//! [`nginx_accepts_gzip`] is nginx's own reading, for comparison: the two agree on what clients send, and the
-//! tests list where they do not.
+//! [`Accepted`] reads the field as the RFC has it, and is what a response is chosen by, gzip included. nginx reads
+//! it its own way: the two agree on what clients send, and the tests list where they do not.
 
 use std::fmt;
 
@@ -95,7 +94,6 @@ impl Weight {
 pub struct Accepted {
     /// By [`Coding::index`]: what the field says of each by name.
     codings: [Option<Weight>; 3],
-    identity: Option<Weight>,
     /// `*`: all that is not named.
     others: Option<Weight>,
 }
@@ -122,34 +120,10 @@ impl Accepted {
         self.codings[coding.index()].or(self.others).filter(|weight| weight.0 > 0)
     }
 
-    /// The one of `offered` that is wanted most. Of equals the first one offered: put what the server likes best
-    /// first. That identity may be wanted more is no reason against a coding, as in nginx.
-    #[inline]
-    pub fn best(&self, offered: &[Coding]) -> Option<Coding> {
-        let mut best: Option<(Weight, Coding)> = None;
-        for &coding in offered {
-            if let Some(weight) = self.accepts(coding)
-                && best.is_none_or(|(most, _)| weight > most)
-            {
-                best = Some((weight, coding));
-            }
-        }
-        best.map(|(_, coding)| coding)
-    }
-
-    /// Whether the body may be sent as it is: always, unless `identity;q=0` or `*;q=0` says no.
-    #[inline]
-    pub fn accepts_identity(&self) -> bool {
-        self.identity.or(self.others).is_none_or(|weight| weight.0 > 0)
-    }
-
     /// Where it is kept what the field says of `name`; `None` for what we do not know.
     fn said_of(&mut self, name: &[u8]) -> Option<&mut Option<Weight>> {
         if name == b"*" {
             return Some(&mut self.others);
-        }
-        if name.eq_ignore_ascii_case(b"identity") {
-            return Some(&mut self.identity);
         }
         Coding::parse(name).map(|coding| &mut self.codings[coding.index()])
     }
@@ -168,73 +142,6 @@ fn member(member: &[u8]) -> Option<(&[u8], Weight)> {
     Some((trim(name), weight))
 }
 
-/// Whether nginx's `gzip` would take this value of the first `Accept-Encoding` line for a yes.
-///
-/// nginx looks for the first `gzip` in any case that begins the value, or stands after a comma or a space, and
-/// reads a weight after it; it knows neither `*` nor `x-gzip`, and adds up the digits of a weight.
-pub fn nginx_accepts_gzip(value: &[u8]) -> bool {
-    let Some(mut rest) = after_gzip(value) else {
-        return false;
-    };
-    loop {
-        match rest {
-            [] | [b',', ..] => return true,
-            [b' ', after @ ..] => rest = after,
-            [b';', after @ ..] => {
-                rest = after;
-                break;
-            }
-            _ => return false,
-        }
-    }
-    loop {
-        match rest {
-            [] => return true,
-            [b' ', after @ ..] => rest = after,
-            [b'q' | b'Q', b'=', weight @ ..] => return is_nginx_weight(weight),
-            _ => return false,
-        }
-    }
-}
-
-/// What comes after the `gzip` that nginx finds.
-fn after_gzip(value: &[u8]) -> Option<&[u8]> {
-    // The search goes on behind each one that it passed over, and takes that place for a beginning.
-    let mut start = 0;
-    loop {
-        let from = value.get(start..)?;
-        let at = start + from.windows(4).position(|four| four.eq_ignore_ascii_case(b"gzip"))?;
-        let before = at.checked_sub(1).and_then(|at| value.get(at));
-        if at == start || matches!(before, Some(b',' | b' ')) {
-            return value.get(at + 4..);
-        }
-        start = at + 4;
-    }
-}
-
-/// Whether nginx takes a weight for more than zero.
-fn is_nginx_weight(text: &[u8]) -> bool {
-    let (mut sum, rest) = match text {
-        [whole @ (b'0' | b'1'), rest @ ..] => (u32::from(whole - b'0') * 100, rest),
-        _ => return false,
-    };
-    let decimals = match rest {
-        [] | [b',' | b' ', ..] => return sum > 0,
-        [b'.', decimals @ ..] => decimals,
-        _ => return false,
-    };
-    let mut digits = 0;
-    for &byte in decimals {
-        match byte {
-            b',' | b' ' => break,
-            // Four are too many already, and a value is shorter than what a sum could overflow with.
-            b'0'..=b'9' => (sum, digits) = (sum + u32::from(byte - b'0'), digits + 1),
-            _ => return false,
-        }
-    }
-    sum > 0 && sum <= 100 && digits <= 3
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,34 +152,33 @@ mod tests {
 
     #[test]
     fn codings_have_the_weight_of_their_name_or_of_the_star() {
-        for (lines, gzip, br, zstd, identity) in [
-            (&[][..], None, None, None, true),
-            (&[""], None, None, None, true),
-            (&["gzip, deflate, br, zstd"], Some(1000), Some(1000), Some(1000), true),
-            (&["gzip", "BR;q=0.5"], Some(1000), Some(500), None, true),
-            (&["x-gzip"], Some(1000), None, None, true),
-            (&["x-gzip;q=0.2, gzip"], Some(200), None, None, true),
-            (&["*"], Some(1000), Some(1000), Some(1000), true),
-            (&["*;q=0.1, br"], Some(100), Some(1000), Some(100), true),
-            (&["*;q=0"], None, None, None, false),
-            (&["gzip, *;q=0"], Some(1000), None, None, false),
-            (&["gzip, *;q=0, identity;q=0.001"], Some(1000), None, None, true),
-            (&["identity;q=0"], None, None, None, false),
-            (&["identity"], None, None, None, true),
-            (&["gzip;q=0, *"], None, Some(1000), Some(1000), true),
-            (&["gzip ; q=0.25 ,\tbr;\tQ=1.000"], Some(250), Some(1000), None, true),
-            (&["gzip;q=0.001"], Some(1), None, None, true),
-            (&["gzip;q=0.000"], None, None, None, true),
+        for (lines, gzip, br, zstd) in [
+            (&[][..], None, None, None),
+            (&[""], None, None, None),
+            (&["gzip, deflate, br, zstd"], Some(1000), Some(1000), Some(1000)),
+            (&["gzip", "BR;q=0.5"], Some(1000), Some(500), None),
+            (&["x-gzip"], Some(1000), None, None),
+            (&["x-gzip;q=0.2, gzip"], Some(200), None, None),
+            (&["*"], Some(1000), Some(1000), Some(1000)),
+            (&["*;q=0.1, br"], Some(100), Some(1000), Some(100)),
+            (&["*;q=0"], None, None, None),
+            (&["gzip, *;q=0"], Some(1000), None, None),
+            (&["gzip, *;q=0, identity;q=0.001"], Some(1000), None, None),
+            (&["identity;q=0"], None, None, None),
+            (&["identity"], None, None, None),
+            (&["gzip;q=0, *"], None, Some(1000), Some(1000)),
+            (&["gzip ; q=0.25 ,\tbr;\tQ=1.000"], Some(250), Some(1000), None),
+            (&["gzip;q=0.001"], Some(1), None, None),
+            (&["gzip;q=0.000"], None, None, None),
             // Of two the first counts, also over several lines.
-            (&["gzip;q=0, gzip"], None, None, None, true),
-            (&["gzip;q=0.3", "gzip"], Some(300), None, None, true),
+            (&["gzip;q=0, gzip"], None, None, None),
+            (&["gzip;q=0.3", "gzip"], Some(300), None, None),
         ] {
             let accepted = accepted(lines);
             let thousandths = |coding| accepted.accepts(coding).map(Weight::thousandths);
             assert_eq!(thousandths(Coding::Gzip), gzip, "gzip of {lines:?}");
             assert_eq!(thousandths(Coding::Brotli), br, "br of {lines:?}");
             assert_eq!(thousandths(Coding::Zstd), zstd, "zstd of {lines:?}");
-            assert_eq!(accepted.accepts_identity(), identity, "identity of {lines:?}");
         }
     }
 
@@ -304,26 +210,6 @@ mod tests {
             let accepted = accepted(&[broken, "br"]);
             assert_eq!(accepted.accepts(Coding::Gzip), None, "{broken}");
             assert_eq!(accepted.accepts(Coding::Brotli), Some(Weight::FULL), "{broken}");
-            assert!(accepted.accepts_identity(), "{broken}");
-        }
-    }
-
-    #[test]
-    fn the_heaviest_wins_and_of_equals_the_first_offered() {
-        use Coding::*;
-        for (line, offered, best) in [
-            ("gzip, br, zstd", &[Brotli, Zstd, Gzip][..], Some(Brotli)),
-            ("gzip, br, zstd", &[Zstd, Brotli, Gzip], Some(Zstd)),
-            ("gzip, br;q=0.9", &[Brotli, Gzip], Some(Gzip)),
-            ("gzip;q=0.5, br;q=0.501", &[Gzip, Brotli], Some(Brotli)),
-            ("gzip", &[Brotli], None),
-            ("*", &[Brotli, Gzip], Some(Brotli)),
-            ("*, br;q=0", &[Brotli, Gzip], Some(Gzip)),
-            ("gzip;q=0.5, identity", &[Gzip], Some(Gzip)),
-            ("gzip", &[], None),
-            ("", &[Gzip], None),
-        ] {
-            assert_eq!(accepted(&[line]).best(offered), best, "{line}");
         }
     }
 
@@ -400,5 +286,72 @@ mod tests {
             assert_eq!(nginx_accepts_gzip(line.as_bytes()), nginx, "nginx: {line}");
             assert_eq!(accepted(&[line]).accepts(Coding::Gzip).is_some(), rfc, "RFC: {line}");
         }
+    }
+
+    /// Whether nginx's `gzip` would take this value of the first `Accept-Encoding` line for a yes.
+    ///
+    /// nginx looks for the first `gzip` in any case that begins the value, or stands after a comma or a space, and
+    /// reads a weight after it; it knows neither `*` nor `x-gzip`, and adds up the digits of a weight.
+    fn nginx_accepts_gzip(value: &[u8]) -> bool {
+        let Some(mut rest) = after_gzip(value) else {
+            return false;
+        };
+        loop {
+            match rest {
+                [] | [b',', ..] => return true,
+                [b' ', after @ ..] => rest = after,
+                [b';', after @ ..] => {
+                    rest = after;
+                    break;
+                }
+                _ => return false,
+            }
+        }
+        loop {
+            match rest {
+                [] => return true,
+                [b' ', after @ ..] => rest = after,
+                [b'q' | b'Q', b'=', weight @ ..] => return is_nginx_weight(weight),
+                _ => return false,
+            }
+        }
+    }
+
+    /// What comes after the `gzip` that nginx finds.
+    fn after_gzip(value: &[u8]) -> Option<&[u8]> {
+        // The search goes on behind each one that it passed over, and takes that place for a beginning.
+        let mut start = 0;
+        loop {
+            let from = value.get(start..)?;
+            let at = start + from.windows(4).position(|four| four.eq_ignore_ascii_case(b"gzip"))?;
+            let before = at.checked_sub(1).and_then(|at| value.get(at));
+            if at == start || matches!(before, Some(b',' | b' ')) {
+                return value.get(at + 4..);
+            }
+            start = at + 4;
+        }
+    }
+
+    /// Whether nginx takes a weight for more than zero.
+    fn is_nginx_weight(text: &[u8]) -> bool {
+        let (mut sum, rest) = match text {
+            [whole @ (b'0' | b'1'), rest @ ..] => (u32::from(whole - b'0') * 100, rest),
+            _ => return false,
+        };
+        let decimals = match rest {
+            [] | [b',' | b' ', ..] => return sum > 0,
+            [b'.', decimals @ ..] => decimals,
+            _ => return false,
+        };
+        let mut digits = 0;
+        for &byte in decimals {
+            match byte {
+                b',' | b' ' => break,
+                // Four are too many already, and a value is shorter than what a sum could overflow with.
+                b'0'..=b'9' => (sum, digits) = (sum + u32::from(byte - b'0'), digits + 1),
+                _ => return false,
+            }
+        }
+        sum > 0 && sum <= 100 && digits <= 3
     }
 }
