@@ -316,13 +316,6 @@ impl Connection {
         self.tree.rank(a.0).order(self.tree.rank(b.0))
     }
 
-    /// Gives back memory that is not in use; for connections that are idle for a while.
-    pub fn shrink(&mut self) {
-        self.streams.shrink();
-        self.tree.shrink();
-        self.early_urgencies = Vec::new();
-    }
-
     /// The memory the connection holds beside itself.
     pub fn heap_bytes(&self) -> usize {
         let block = self.block.as_ref().map_or(0, |block| block.heap_bytes());

@@ -37,5 +37,4 @@ pub use config::{BLOCK_FRAMES_MAX, Config, Cost, LIST_FACTOR, Rate};
 pub use connection::{Connection, Event};
 pub use error::{ConnectionError, ErrorCode};
 pub use frame::{FRAME_HEAD_BYTES, PREFACE};
-pub use request::{BodyLength, body_length};
 pub use stream::StreamId;

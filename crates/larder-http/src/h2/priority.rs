@@ -156,13 +156,6 @@ impl Tree {
         self.nodes.is_empty()
     }
 
-    /// Gives back the memory that is not in use.
-    pub fn shrink(&mut self) {
-        if self.nodes.iter().all(|node| !node.is_open) {
-            *self = Tree::default();
-        }
-    }
-
     pub fn heap_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>()
     }

@@ -13,27 +13,6 @@ use super::config::LIST_FACTOR;
 use super::error::ConnectionError;
 use super::hpack::{Class, Decoded, Decoder, is_of_connection};
 
-/// How long the body of a request is; there is no `Transfer-Encoding` in HTTP/2.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BodyLength {
-    /// There is none.
-    None,
-    /// As the client said. A body that is longer or shorter never ends: the stream is reset.
-    Known(u64),
-    /// It ends when the stream does.
-    Unknown,
-}
-
-/// How long the body is of a request that was not refused; `ends` as in [`Event::Head`](super::Event::Head).
-pub fn body_length(head: &RequestHead, ends: bool) -> BodyLength {
-    match head.fields.get_known(Known::ContentLength).and_then(crate::decimal) {
-        _ if ends => BodyLength::None,
-        Some(0) => BodyLength::None,
-        Some(bytes) => BodyLength::Known(bytes),
-        None => BodyLength::Unknown,
-    }
-}
-
 /// A request that was read.
 #[derive(Default, Debug)]
 pub(super) struct Request {

@@ -120,11 +120,6 @@ impl Streams {
         Some(stream)
     }
 
-    /// Gives back the memory that is not in use.
-    pub fn shrink(&mut self) {
-        self.list.shrink_to_fit();
-    }
-
     pub fn heap_bytes(&self) -> usize {
         self.list.capacity() * size_of::<Stream>()
     }
