@@ -9,9 +9,6 @@ const SECS_PER_DAY: u64 = 86_400;
 /// The last second that four digits of a year can name, 9999-12-31 23:59:59.
 const LAST_SECS: u64 = 253_402_300_799;
 
-/// The last year that cookie dates write with two digits, as nginx does for the oldest browsers.
-const LAST_SHORT_YEAR: u64 = 2037;
-
 /// Reads a date in one of the three forms, into seconds since 1970; earlier dates read as 0.
 ///
 /// The forms are `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` and
@@ -129,15 +126,6 @@ pub fn format_date(secs: u64) -> [u8; 29] {
     out
 }
 
-/// `secs` after 1970 as cookies have it, `Thu, 31-Dec-37 23:55:55 GMT`; from 2038 on with all four digits.
-pub fn format_date_dashed(secs: u64) -> String {
-    let Civil { year, month, day, day_name, hour, minute, second } = Civil::of(secs);
-    let day_name = String::from_utf8_lossy(day_name);
-    let month = String::from_utf8_lossy(MONTH_NAMES[month]);
-    let year = if year > LAST_SHORT_YEAR { format!("{year}") } else { format!("{:02}", year % 100) };
-    format!("{day_name}, {day:02}-{month}-{year} {hour:02}:{minute:02}:{second:02} GMT")
-}
-
 /// Writes the two digits of `value`, which is below 100, at `at`.
 fn put_two(out: &mut [u8; 29], at: usize, value: u64) {
     out[at] = b'0' + (value / 10) as u8;
@@ -246,17 +234,16 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_written_in_both_forms() {
-        for (secs, date, dashed) in [
-            (0, "Thu, 01 Jan 1970 00:00:00 GMT", "Thu, 01-Jan-70 00:00:00 GMT"),
-            (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06-Nov-94 08:49:37 GMT"),
-            (1_709_164_800, "Thu, 29 Feb 2024 00:00:00 GMT", "Thu, 29-Feb-24 00:00:00 GMT"),
-            (2_145_916_555, "Thu, 31 Dec 2037 23:55:55 GMT", "Thu, 31-Dec-37 23:55:55 GMT"),
-            (2_145_917_000, "Fri, 01 Jan 2038 00:03:20 GMT", "Fri, 01-Jan-2038 00:03:20 GMT"),
-            (u64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31-Dec-9999 23:59:59 GMT"),
+    fn dates_are_written_in_one_form() {
+        for (secs, date) in [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (1_709_164_800, "Thu, 29 Feb 2024 00:00:00 GMT"),
+            (2_145_916_555, "Thu, 31 Dec 2037 23:55:55 GMT"),
+            (2_145_917_000, "Fri, 01 Jan 2038 00:03:20 GMT"),
+            (u64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
         ] {
             assert_eq!(std::str::from_utf8(&format_date(secs)), Ok(date));
-            assert_eq!(format_date_dashed(secs), dashed);
         }
     }
 

@@ -24,7 +24,7 @@ pub mod status;
 pub mod time;
 pub mod uri;
 
-pub use date::{format_date, format_date_dashed, parse_date};
+pub use date::{format_date, parse_date};
 pub use field::accept_encoding::{Accepted, Coding, Weight};
 pub use field::cookie::cookie;
 pub use field::known::Known;

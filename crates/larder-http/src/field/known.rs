@@ -140,22 +140,6 @@ impl Known {
     pub fn name(self) -> &'static str {
         NAMES[self as usize]
     }
-
-    /// Whether the field is for the next connection only and is never passed on (RFC 9110 §7.6.1), besides
-    /// those that `Connection` names.
-    pub fn is_hop_by_hop(self) -> bool {
-        matches!(
-            self,
-            Known::Connection
-                | Known::KeepAlive
-                | Known::ProxyConnection
-                | Known::Te
-                | Known::Trailer
-                | Known::TransferEncoding
-                | Known::Upgrade
-                | Known::Http2Settings
-        )
-    }
 }
 
 /// A name's place in [`SLOTS`]. The factors were searched for until no two known names shared a place; the

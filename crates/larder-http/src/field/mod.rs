@@ -115,13 +115,6 @@ impl Fields {
         self.index.len() < before
     }
 
-    /// Removes all fields of this known name; whether there was one.
-    pub fn remove_known(&mut self, known: Known) -> bool {
-        let before = self.index.len();
-        self.index.retain(|field| field.known != known);
-        self.index.len() < before
-    }
-
     /// Keeps the fields for which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(Known, &[u8], &[u8]) -> bool) {
         let bytes = &self.bytes;
@@ -347,7 +340,7 @@ mod tests {
         let mut fields = some();
         assert!(fields.remove("x-one"));
         assert!(!fields.remove("x-one"));
-        assert!(fields.remove_known(Known::Host));
+        assert!(fields.remove("Host"));
         assert!(!fields.contains("Host") && !fields.contains_known(Known::Host));
         let clone = fields.clone();
         assert_eq!(shown(&clone), "cookie: a=1, COOKIE: b=2");

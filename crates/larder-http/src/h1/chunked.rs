@@ -181,11 +181,6 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Whether the body has ended.
-    pub fn is_done(&self) -> bool {
-        self.state == State::Done
-    }
-
     /// The trailers, once the body has ended. They are kept apart from the fields of the head, which they must
     /// not overrule.
     pub fn trailers(&self) -> &Fields {

@@ -16,8 +16,6 @@ pub enum Escape {
     UriComponent,
     /// A URI in an attribute of a page: `#`, `%` and `'`, but not `?`.
     Html,
-    /// A URI in a `Refresh`: `'`, but not `%`; nginx's table also has `~` in place of `}`.
-    Refresh,
 }
 
 /// Adds `text` to `out` with every byte that `kind` does not allow as `%XX`.
@@ -28,7 +26,6 @@ pub fn escape_uri(text: &[u8], kind: Escape, out: &mut Vec<u8>) {
         Escape::Args => &ARGS,
         Escape::UriComponent => &URI_COMPONENT,
         Escape::Html => &HTML,
-        Escape::Refresh => &REFRESH,
     };
     out.reserve(text.len());
     for &byte in text {
@@ -86,7 +83,6 @@ pub fn unescape(text: &[u8], out: &mut Vec<u8>) {
 static URI: [bool; 256] = table(b" \"#%<>?\\^`{|}");
 static ARGS: [bool; 256] = table(b" \"#%&+;<>?\\^`{|}");
 static HTML: [bool; 256] = table(b" \"#%'<>\\^`{|}");
-static REFRESH: [bool; 256] = table(b" \"'<>\\^`{|~");
 static URI_COMPONENT: [bool; 256] = {
     let mut table = [true; 256];
     let mut byte = 0;
@@ -125,7 +121,6 @@ mod tests {
             (Escape::Args, "!$'()*,-./:=@[]_~"),
             (Escape::UriComponent, "-._~"),
             (Escape::Html, "!$&()*+,-./:;=?@[]_~"),
-            (Escape::Refresh, "!#$%&()*+,-./:;=?@[]_}"),
         ] {
             let is_kept = |byte: &u8| {
                 let mut out = Vec::new();
