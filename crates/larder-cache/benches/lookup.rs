@@ -95,7 +95,7 @@ fn make_form(zone: &Arc<Zone>, key: &str) {
     if let Verdict::Hit(hit) = verdict
         && let Some(permit) = hit.claim_form(Coding::Gzip)
     {
-        permit.finish(NewForm { bytes: Bytes::from(vec![b'x'; 300]), prepared: None, etag: None });
+        permit.finish(NewForm { bytes: Bytes::from(vec![b'x'; 300]), prepared: None });
     }
 }
 

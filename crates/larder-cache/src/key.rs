@@ -35,34 +35,10 @@ impl<'a> KeyRef<'a> {
         self.bytes
     }
 
-    /// A copy that owns its bytes.
-    pub fn to_key(&self) -> Key {
-        Key { hash: self.hash, bytes: self.bytes.into() }
-    }
-
     /// The half of the hash that a shelf uses.
     #[inline]
     pub(crate) fn shelf_hash(&self) -> u64 {
         self.hash as u64
-    }
-}
-
-/// A key that owns its bytes, for work that outlives the request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    hash: u128,
-    bytes: Box<[u8]>,
-}
-
-impl Key {
-    /// The key of these bytes.
-    pub fn new(bytes: &[u8]) -> Self {
-        KeyRef::new(bytes).to_key()
-    }
-
-    /// The same key, borrowed.
-    pub fn borrow(&self) -> KeyRef<'_> {
-        KeyRef { hash: self.hash, bytes: &self.bytes }
     }
 }
 
@@ -78,9 +54,9 @@ mod tests {
 
     #[test]
     fn equal_bytes_make_equal_keys() {
-        let owned = Key::new(b"GET/a");
-        assert_eq!(owned.borrow(), KeyRef::new(b"GET/a"));
-        assert_ne!(owned.borrow().hash(), KeyRef::new(b"GET/b").hash());
+        let key = KeyRef::new(b"GET/a");
+        assert_eq!(key, KeyRef::new(b"GET/a"));
+        assert_ne!(key.hash(), KeyRef::new(b"GET/b").hash());
         assert_eq!(KeyRef::new(b"").bytes(), b"");
     }
 }

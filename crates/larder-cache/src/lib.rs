@@ -34,7 +34,7 @@ pub use flight::{Waiter, Woken};
 pub use form::{Finished, Form, FormPermit, FormRef, FormState, FormWaiter, Made, NewForm, Shape};
 pub use freshness::{OriginTtl, origin_ttl};
 pub use front::Front;
-pub use key::{Key, KeyRef};
+pub use key::KeyRef;
 pub use lookup::{HitRef, Rules, Verdict};
 pub use memory::Memory;
 pub use object::{Hold, Object, Prepared};

@@ -63,11 +63,6 @@ impl Permit {
         Self { zone: Arc::clone(zone), entry: Arc::clone(entry), role, uncacheable_for: rules.uncacheable_for }
     }
 
-    /// The zone it fills.
-    pub fn zone(&self) -> &Arc<Zone> {
-        &self.zone
-    }
-
     /// Publishes an object whose head is known and may be stored. Those who wait stream from its body, and
     /// when that is complete, it becomes a variant.
     ///

@@ -64,7 +64,7 @@ fn a_hit_allocates_nothing_with_a_form_or_without() {
         hits(100, len);
         assert_eq!(before.change().allocations, 0, "{len}");
         if let Some(permit) = object.claim_form(Coding::Gzip) {
-            permit.finish(NewForm { bytes: Bytes::from(vec![b'y'; 300]), prepared: None, etag: None });
+            permit.finish(NewForm { bytes: Bytes::from(vec![b'y'; 300]), prepared: None });
         }
     }
 }

@@ -69,8 +69,6 @@ pub struct Form {
     pub body: Body,
     /// The fields of the object, as they are sent with this body.
     pub prepared: Option<Prepared>,
-    /// The `ETag` that goes with it.
-    pub etag: Option<Box<[u8]>>,
     /// How it was made.
     pub made: Made,
     /// Uses of a quick one, saturating at [`USES_FOR_HARD`].

@@ -31,8 +31,6 @@ pub struct NewForm {
     pub bytes: Bytes,
     /// The fields of the object, as they are sent with this body.
     pub prepared: Option<Prepared>,
-    /// The `ETag` that goes with it: a weak one, as nginx's gzip makes of the object's.
-    pub etag: Option<Box<[u8]>>,
 }
 
 /// What became of the bytes that were made.
@@ -51,11 +49,6 @@ impl FormPermit {
     pub(super) fn new(object: &Object, forms: &Arc<Forms>, home: &Home, shape: Shape, made: Made) -> Self {
         let body = object.body.clone();
         Self { forms: Arc::clone(forms), home: home.clone(), body, shape, made, ended: false }
-    }
-
-    /// What is to be made.
-    pub fn shape(&self) -> Shape {
-        self.shape
     }
 
     /// How it is to be made.
@@ -125,14 +118,12 @@ impl FormPermit {
         let head_bytes = size_of::<Form>()
             + size_of::<Forms>()
             + ALLOCATIONS_BYTES
-            + new.prepared.as_ref().map_or(0, |prepared| prepared.heap_bytes())
-            + new.etag.as_ref().map_or(0, |tag| tag.len());
+            + new.prepared.as_ref().map_or(0, |prepared| prepared.heap_bytes());
         let Some(head) = zone.reserve(head_bytes) else { return Finished::NoRoom };
         let Some(room) = zone.reserve(new.bytes.len()) else { return Finished::NoRoom };
         let form = Form {
             body: Body::of(new.bytes, Some(room)),
             prepared: new.prepared,
-            etag: new.etag,
             made: self.made,
             uses: AtomicU8::new(match self.made {
                 Made::Quick => 0,

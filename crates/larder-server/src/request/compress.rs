@@ -307,7 +307,7 @@ fn job(permit: FormPermit, object: &Object, ex: &Exchange, cx: &Cx) -> crate::co
         (Made::Quick, Choice::Compress(coding)) => Effort::Quick(level(coding, config)),
         _ => Effort::Hard,
     };
-    let (prepared, etag) = head(object, choice, ex, cx);
+    let prepared = head(object, choice, ex, cx);
     Box::new(move || {
         if permit.made() == Made::Hard && permit.is_late() {
             return;
@@ -318,7 +318,7 @@ fn job(permit: FormPermit, object: &Object, ex: &Exchange, cx: &Cx) -> crate::co
             Place::File { .. } => recoded(std::iter::once(&whole.to_vec().ok()?[..]), choice, effort),
         });
         match made {
-            Some(bytes) => drop(permit.finish(NewForm { bytes: Bytes::from(bytes), prepared, etag })),
+            Some(bytes) => drop(permit.finish(NewForm { bytes: Bytes::from(bytes), prepared })),
             None => permit.unwanted(),
         }
     })
@@ -334,12 +334,10 @@ fn recoded<'a>(pieces: impl Iterator<Item = &'a [u8]> + Clone, choice: Choice, e
 }
 
 /// The fields of a page as they go with a form of it, where they are the same for every request.
-fn head(object: &Object, choice: Choice, ex: &Exchange, cx: &Cx) -> (Option<Prepared>, Option<Box<[u8]>>) {
+fn head(object: &Object, choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Prepared> {
     let mut fields = object.fields.clone();
     adapt(&mut fields, choice);
-    let etag = fields.get_known(Known::Etag).map(Box::from);
-    let policy = cx.origin(ex);
-    (policy.and_then(|policy| response_fields::prepare(&fields, policy, ex.request.location, cx)), etag)
+    response_fields::prepare(&fields, cx.origin(ex)?, ex.request.location, cx)
 }
 
 /// Makes the fields those of another form: no ranges, a weak validator, the coding.
