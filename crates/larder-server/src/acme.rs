@@ -16,7 +16,7 @@ use larder_tls::{CertifiedKey, KeyError};
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::logs::MainLog;
+use crate::log::main::MainLog;
 
 /// What a configuration wants to have issued.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,13 +22,14 @@ use crate::acme::AllIssued;
 use crate::filter::charset::Charsets;
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
+use crate::log::main::MainLog;
 use crate::map::{Map, MapError};
 use crate::material::Material;
 use crate::realip::Trusted;
 use crate::regex::Regex;
 use crate::request::adorn;
 use crate::request::compose::Around;
-use crate::resolvers::{Followed, ResolverLog};
+use crate::resolvers::Followed;
 use crate::site::*;
 use crate::split::Split;
 use crate::text::{Part, Text};
@@ -40,6 +41,8 @@ use crate::zones::ZonesKeeping;
 pub struct Keeping {
     /// Zones of caches.
     pub zones: ZonesKeeping,
+    /// The main error log.
+    pub main_log: MainLog,
     limit_reqs: HashMap<String, (u64, usize, Arc<LimitReqZone>)>,
     limit_conns: HashMap<String, (usize, Arc<LimitConnZone>)>,
     /// Groups by name, for the addresses that their servers have now.
@@ -57,14 +60,14 @@ impl Keeping {
 /// What is wrong with a configuration that has loaded, and what is worth knowing: errors, then notices.
 pub fn check(config: &Config, material: &Material) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
     let mut keeping = Keeping::default();
-    let mut builder = Builder::new(config);
+    let mut builder = Builder::new(config, keeping.main_log.clone());
     builder.build(config, material, &mut keeping);
     builder.diagnostics.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
 /// Makes the running parts; zones of the same name are taken from `keeping`, with what they hold.
 pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> Result<Site, Vec<Diagnostic>> {
-    let mut builder = Builder::new(config);
+    let mut builder = Builder::new(config, keeping.main_log.clone());
     builder.build(config, material, keeping);
     let errors: Vec<_> =
         builder.diagnostics.into_iter().filter(|diagnostic| diagnostic.severity == Severity::Error).collect();
@@ -92,7 +95,7 @@ struct Builder {
 type ErrorLogKey = (model::LogTarget, model::LogLevel);
 
 impl Builder {
-    fn new(config: &Config) -> Self {
+    fn new(config: &Config, main_log: MainLog) -> Self {
         let site = Site {
             servers: Vec::new(),
             locations: Vec::new(),
@@ -104,7 +107,7 @@ impl Builder {
             groups: Vec::new(),
             hash_keys: Vec::new(),
             followed: Vec::new(),
-            resolver_log: ResolverLog::default(),
+            main_log,
             group_names: HashMap::new(),
             zones: Vec::new(),
             zone_names: HashMap::new(),

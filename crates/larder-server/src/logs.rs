@@ -68,27 +68,6 @@ pub struct Logs {
     has_lines: Cell<bool>,
 }
 
-/// The main error log of the configuration that holds, for whoever is no worker.
-#[derive(Clone)]
-pub struct MainLog(Arc<Mutex<Logs>>);
-
-impl MainLog {
-    /// The first one.
-    pub fn new(logs: Logs) -> Self {
-        Self(Arc::new(Mutex::new(logs)))
-    }
-
-    /// Writes to this one from now on.
-    pub fn follow(&self, logs: Logs) {
-        *self.0.lock() = logs;
-    }
-
-    /// Writes a line.
-    pub fn write(&self, level: LogLevel, message: impl fmt::Display) {
-        self.0.lock().main(level, message);
-    }
-}
-
 /// The circumstances of an exchange that may be over when they are needed.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
@@ -197,6 +176,11 @@ impl Logs {
         if let Some(errors) = self.errors.get(context.log) {
             write(errors, level, clock::now(), &message, context, None);
         }
+    }
+
+    /// The main error log.
+    pub fn main_log(&self) -> Option<ErrorLog> {
+        self.errors.first().cloned()
     }
 
     /// Writes what is no exchange's to the main error log.

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::clock;
-use crate::context::Cx;
+use crate::log::main::MainLog;
 
 /// How long a responder may take for all of it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,18 +49,18 @@ impl ClientStatus {
     }
 
     /// Asks about the certificate of a client whose handshake is over. One that is revoked, or about which nobody can be
-    /// asked, is not good.
-    pub async fn check(&self, session: &Rc<std::cell::RefCell<Session>>, cx: &Cx) {
+    /// asked, is not good. `log` is told why.
+    pub async fn check(&self, session: &Rc<std::cell::RefCell<Session>>, log: &MainLog) {
         let questions = session.borrow().ocsp_questions(self.about == AskedAbout::Certificate);
         for (question, certificate) in questions {
-            if let Err(reason) = self.ask(&question, &certificate, cx).await {
+            if let Err(reason) = self.ask(&question, &certificate, log).await {
                 session.borrow_mut().refuse_client(reason);
                 return;
             }
         }
     }
 
-    async fn ask(&self, question: &OcspQuestion, certificate: &[u8], cx: &Cx) -> Asked {
+    async fn ask(&self, question: &OcspQuestion, certificate: &[u8], log: &MainLog) -> Asked {
         let now_secs = i64::try_from(clock::now().secs()).unwrap_or(i64::MAX);
         let name = question.to_der();
         if let Some(known) = &self.known
@@ -70,17 +70,17 @@ impl ClientStatus {
         }
         let named = || larder_tls::ocsp_responder(certificate).as_deref().and_then(Responder::of);
         let Some(responder) = self.responder.clone().or_else(named) else {
-            return failed("no OCSP responder URL in the certificate", cx);
+            return failed("no OCSP responder URL in the certificate", log);
         };
         let answer = match tokio::time::timeout(PATIENCE, responder.ask(question)).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return failed(&error.to_string(), cx),
-            Err(_) => return failed("OCSP responder timed out", cx),
+            Ok(Err(error)) => return failed(&error.to_string(), log),
+            Err(_) => return failed("OCSP responder timed out", log),
         };
         let (is_revoked, until) = match question.check(&answer, true, now_secs) {
             Ok(until) => (false, until),
             Err(error) if error.is_revoked() => (true, None),
-            Err(error) => return failed(&error.to_string(), cx),
+            Err(error) => return failed(&error.to_string(), log),
         };
         self.keep(name, is_revoked, until.unwrap_or(now_secs + KEPT_SECS));
         if is_revoked { Err(REVOKED) } else { Ok(()) }
@@ -96,8 +96,8 @@ impl ClientStatus {
     }
 }
 
-fn failed(why: &str, cx: &Cx) -> Asked {
-    cx.local.logs.main(LogLevel::Error, format_args!("{why} while requesting certificate status"));
+fn failed(why: &str, log: &MainLog) -> Asked {
+    log.write(LogLevel::Error, format_args!("{why} while requesting certificate status"));
     Err(FAILED)
 }
 

@@ -2,7 +2,7 @@
 //! that name servers are complained about in.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_conf::model::LogLevel;
@@ -12,31 +12,12 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::logs::MainLog;
-use crate::site::Site;
+use crate::log::main::MainLog;
 
-/// The main error log, for resolvers, which are made before it is open.
-#[derive(Clone, Default)]
-pub struct ResolverLog(Arc<OnceLock<MainLog>>);
-
-impl ResolverLog {
-    /// Writes there from now on.
-    pub fn begin(&self, log: &MainLog) {
-        // Resolvers of one configuration have one log; the first stays.
-        let _ = self.0.set(log.clone());
-    }
-
-    /// Where a resolver writes.
-    pub fn report(&self) -> Report {
-        let log = self.clone();
-        Arc::new(move |line| log.write(line))
-    }
-
-    fn write(&self, line: &str) {
-        if let Some(log) = self.0.get() {
-            log.write(LogLevel::Error, line);
-        }
-    }
+/// Where a resolver writes: to `log`, which is open by the time that anybody asks it.
+pub fn report(log: &MainLog) -> Report {
+    let log = log.clone();
+    Arc::new(move |line| log.write(LogLevel::Error, line))
 }
 
 /// A group some of whose servers are found by name, again whenever the answer runs out.
@@ -47,7 +28,7 @@ pub struct Followed {
     names: Vec<FollowedName>,
     resolver: Arc<Resolver>,
     timeout: Duration,
-    log: ResolverLog,
+    log: MainLog,
 }
 
 /// A `server NAME resolve`.
@@ -74,10 +55,10 @@ pub struct FoundServers {
 /// The least time between two questions about a name.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// Starts to follow all groups of `site` that have something to follow, on this worker.
-pub fn follow(site: &Site) -> Vec<AbortHandle> {
+/// Starts to follow `all` on this worker.
+pub fn follow(all: &[Arc<Followed>]) -> Vec<AbortHandle> {
     let mut tasks = Vec::new();
-    for followed in &site.followed {
+    for followed in all {
         for at in 0..followed.names.len() {
             let followed = Arc::clone(followed);
             tasks.push(tokio::task::spawn_local(async move { followed.run(at).await }).abort_handle());
@@ -93,7 +74,7 @@ impl Followed {
         fixed: Vec<Server>,
         names: Vec<FollowedName>,
         (resolver, timeout): (Arc<Resolver>, Duration),
-        log: ResolverLog,
+        log: MainLog,
         old: Option<&Followed>,
     ) -> Arc<Followed> {
         for name in &names {
@@ -142,20 +123,21 @@ impl Followed {
                     ((servers.collect(), found.until), None)
                 }
                 Err(failure) => {
-                    self.log.write(&failure.to_string());
+                    self.log.write(LogLevel::Error, &failure);
                     (none, Some(failure))
                 }
             },
             Some(service) => match self.resolver.resolve_service(service, &name.host, self.timeout).await {
                 Ok(found) => {
                     for missing in &found.missing {
-                        self.log.write(&format!("{missing} while resolving service {service} of {}", name.host));
+                        let text = format_args!("{missing} while resolving service {service} of {}", name.host);
+                        self.log.write(LogLevel::Error, text);
                     }
                     ((name.of_service(&found), found.until), None)
                 }
                 Err(failure) => {
                     let told = Unresolved { name: format!("service {service} of {}", name.host), ..failure.clone() };
-                    self.log.write(&told.to_string());
+                    self.log.write(LogLevel::Error, told);
                     (none, Some(failure))
                 }
             },

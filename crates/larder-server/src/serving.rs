@@ -25,7 +25,8 @@ use crate::clock;
 use crate::compressor::Compressor;
 use crate::context::{Cx, End, Local};
 use crate::listen;
-use crate::logs::{LogFiles, Logs, MainLog};
+use crate::log::main::MainLog;
+use crate::logs::{LogFiles, Logs};
 use crate::material::Material;
 use crate::pressure::Pressure;
 use crate::resolvers;
@@ -123,8 +124,8 @@ impl Serving {
         let shared = Shared::default();
         shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         let (logs, trouble) = Logs::new(&site, &shared.files);
-        let main_log = MainLog::new(logs);
-        site.resolver_log.begin(&main_log);
+        let main_log = keeping.main_log.clone();
+        main_log.follow(logs.main_log());
         for line in trouble {
             main_log.write(LogLevel::Alert, line);
         }
@@ -152,8 +153,7 @@ impl Serving {
         let mut last = self.last.lock();
         let site = Arc::new(assemble::assemble(&config, material, &mut last.keeping)?);
         self.shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
-        self.main_log.follow(Logs::new(&site, &self.shared.files).0);
-        site.resolver_log.begin(&self.main_log);
+        self.main_log.follow(Logs::new(&site, &self.shared.files).0.main_log());
         last.keeping.zones.open_disks(&config.http, &self.main_log, &self.shared.pressure);
         self.issuing.follow(site.acme.as_ref());
         let mut sockets = share(descriptors.listeners, self.workers.len());
@@ -299,7 +299,7 @@ async fn work(
     let mut listening: HashMap<ListenAddress, Vec<AbortHandle>> = HashMap::new();
     start_listening(sockets, &mut listening, &worker, &shared.ids);
     // One worker follows the names of groups for all.
-    let mut following = if number == 0 { resolvers::follow(&site) } else { Vec::new() };
+    let mut following = if number == 0 { resolvers::follow(&site.followed) } else { Vec::new() };
     // A reload ends it; nothing here keeps it.
     drop(site);
     let mut tick = tokio::time::interval(TICK);
@@ -334,7 +334,7 @@ async fn work(
                 worker.configure(local(&site, &shared.files));
                 if number == 0 {
                     following.drain(..).for_each(|task| task.abort());
-                    following = resolvers::follow(&site);
+                    following = resolvers::follow(&site.followed);
                 }
                 let wanted: Vec<&ListenAddress> = site.listeners.iter().map(|listener| &listener.address).collect();
                 listening.retain(|address, tasks| {

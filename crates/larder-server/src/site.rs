@@ -20,11 +20,12 @@ use crate::exchange::{Client, ClientJudge};
 use crate::filter::charset::Charsets;
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
+use crate::log::main::MainLog;
 use crate::map::Map;
 use crate::regex::Regex;
 use crate::request::compose::Around;
 use crate::request::origin_request::layers::OriginTls;
-use crate::resolvers::{Followed, ResolverLog};
+use crate::resolvers::Followed;
 use crate::split::Split;
 use crate::text::Text;
 use crate::tls::ServerTls;
@@ -54,8 +55,8 @@ pub struct Site {
     pub group_names: HashMap<String, usize>,
     /// Groups whose names are resolved again and again.
     pub followed: Vec<Arc<Followed>>,
-    /// Where name servers are complained about.
-    pub resolver_log: ResolverLog,
+    /// Where is told what no worker has to say, such as complaints about name servers.
+    pub main_log: MainLog,
     /// Cache zones.
     pub zones: Vec<Arc<Zone>>,
     /// Zones by name.

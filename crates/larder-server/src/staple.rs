@@ -8,7 +8,7 @@ use larder_conf::model::LogLevel;
 use larder_tls::{CertifiedKey, OcspQuestion};
 
 use crate::clock;
-use crate::context::Cx;
+use crate::log::main::MainLog;
 use crate::ocsp::{PATIENCE, Responder};
 
 /// An answer is asked for anew after this; one that is over sooner, so long before that.
@@ -35,19 +35,19 @@ impl Staple {
         Self { key, question, responder, is_strict, due: AtomicU64::new(0), until: AtomicU64::new(0) }
     }
 
-    /// Asks in the background if it is time to. Costs a load where it is not.
-    pub fn look(self: &Arc<Self>, cx: &Cx) {
+    /// Asks in the background if it is time to. Costs a load where it is not. `log` is told what goes wrong.
+    pub fn look(self: &Arc<Self>, log: &MainLog) {
         let now = clock::now().secs();
         let due = self.due.load(Ordering::Relaxed);
         if now < due || self.due.compare_exchange(due, now + PAUSE_SECS, Ordering::Relaxed, Ordering::Relaxed).is_err()
         {
             return;
         }
-        let (staple, cx) = (Arc::clone(self), cx.clone());
-        tokio::task::spawn_local(async move { staple.ask(&cx).await });
+        let (staple, log) = (Arc::clone(self), log.clone());
+        tokio::task::spawn_local(async move { staple.ask(&log).await });
     }
 
-    async fn ask(&self, cx: &Cx) {
+    async fn ask(&self, log: &MainLog) {
         let asked = tokio::time::timeout(PATIENCE, self.responder.ask(&self.question)).await;
         let answer = asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let now = clock::now().secs();
@@ -69,7 +69,7 @@ impl Staple {
                     self.key.staple(&[]);
                 }
                 let Responder { host, port, .. } = &self.responder;
-                cx.local.logs.main(
+                log.write(
                     LogLevel::Error,
                     format_args!("{why} while requesting certificate status, responder: {host}:{port}"),
                 );

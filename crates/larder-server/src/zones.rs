@@ -11,7 +11,7 @@ use larder_http::Time;
 use larder_store::{DiskEvent, DiskLimits, DiskOptions, DiskShelf};
 use parking_lot::Mutex;
 
-use crate::logs::MainLog;
+use crate::log::main::MainLog;
 use crate::pressure::{self, Pressure};
 
 /// What stays from one configuration to the next.

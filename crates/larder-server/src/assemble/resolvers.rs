@@ -10,7 +10,7 @@ use larder_origin::{Address, Group, Server};
 use parking_lot::Mutex;
 
 use crate::request::origin_request::addresses;
-use crate::resolvers::{Followed, FollowedName};
+use crate::resolvers::{Followed, FollowedName, report};
 use crate::site::Scheme;
 
 use super::{Builder, Keeping, origins};
@@ -58,7 +58,7 @@ impl Builder {
         }
         let (valid, ipv4, ipv6) = (wanted.valid, wanted.ipv4, wanted.ipv6);
         let options = ResolverOptions { servers, valid, ipv4, ipv6 };
-        (!options.servers.is_empty()).then(|| Resolver::new(options, self.site.resolver_log.report()))
+        (!options.servers.is_empty()).then(|| Resolver::new(options, report(&self.site.main_log)))
     }
 
     /// Has the names of a group followed that say `resolve`. Addresses known from before a reload are used at once.
@@ -78,7 +78,7 @@ impl Builder {
         let Some(wanted) = upstream.resolver.as_ref().or(http.settings.resolver.as_ref()) else { return };
         let Some(resolver) = self.resolver(wanted) else { return };
         let timeout = upstream.resolver_timeout.unwrap_or(http.settings.resolver_timeout);
-        let log = self.site.resolver_log.clone();
+        let log = self.site.main_log.clone();
         let old = keeping.followed.get(&upstream.name.value).cloned();
         let followed = Followed::new(Arc::clone(group), fixed, names, (resolver, timeout), log, old.as_deref());
         self.site.followed.push(followed);

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod error;
 pub mod escape;
+pub mod main;
 pub mod named;
 pub mod sink;
 pub mod stamp;

@@ -18,7 +18,7 @@ use larder_cache::Memory;
 use larder_conf::model::{LogLevel, MemoryTotal};
 use parking_lot::Mutex;
 
-use crate::logs::MainLog;
+use crate::log::main::MainLog;
 pub use decide::Stage;
 use decide::{Decision, Limit, Look};
 pub use gate::{Counts, Gate};

@@ -1,0 +1,28 @@
+//! The main error log of the configuration that holds, for whoever is no worker.
+
+use std::fmt;
+use std::sync::Arc;
+
+use larder_conf::model::LogLevel;
+use parking_lot::Mutex;
+
+use super::error::{Circumstances, ErrorLog};
+use crate::clock;
+
+/// The main error log. Who is made before it is open may hold it already: what it says until then is lost.
+#[derive(Clone, Default)]
+pub struct MainLog(Arc<Mutex<Option<ErrorLog>>>);
+
+impl MainLog {
+    /// Writes to `log` from now on.
+    pub fn follow(&self, log: Option<ErrorLog>) {
+        *self.0.lock() = log;
+    }
+
+    /// Writes a line.
+    pub fn write(&self, level: LogLevel, message: impl fmt::Display) {
+        if let Some(log) = &*self.0.lock() {
+            log.write(level, clock::now(), &Circumstances::default(), message);
+        }
+    }
+}
