@@ -33,7 +33,7 @@ use crate::resolvers::Followed;
 use crate::site::*;
 use crate::split::Split;
 use crate::text::{Part, Text};
-use crate::vars::{self, Var};
+use crate::variable::{self, Var};
 use crate::zones::ZonesKeeping;
 
 /// What stays from one configuration to the next.
@@ -262,7 +262,7 @@ impl Builder {
     /// A variable that `set` makes.
     fn declare_set(&mut self, name: &str) -> usize {
         let slot = self.declare(name, UserVarSource::Set);
-        self.site.user_vars[slot].otherwise = vars::built_in(&self.site.user_vars[slot].name);
+        self.site.user_vars[slot].otherwise = variable::built_in(&self.site.user_vars[slot].name);
         slot
     }
 
@@ -297,10 +297,11 @@ impl Builder {
         if let Some(&slot) = self.slots.get(name) {
             return Some(Var::Slot(slot));
         }
-        if let Some(var) = vars::built_in(name) {
+        if let Some(var) = variable::built_in(name) {
             return Some(var);
         }
-        let known = vars::NAMES.iter().chain(vars::TlsVar::NAMES).copied().chain(self.slots.keys().map(String::as_str));
+        let known =
+            variable::NAMES.iter().chain(variable::TlsVar::NAMES).copied().chain(self.slots.keys().map(String::as_str));
         let near = larder_conf::nearest(name, known);
         let mut diagnostic = Diagnostic::error(format!("unknown \"{name}\" variable")).at(span);
         if let Some(near) = near {
@@ -624,7 +625,7 @@ impl Builder {
         match name {
             "args" => Some(SetTarget::Args),
             "limit_rate" => Some(SetTarget::LimitRate),
-            _ if !vars::may_be_set(name) && !vars::is_changeable(name) && !self.is_made_by_blocks(name) => {
+            _ if !variable::may_be_set(name) && !variable::is_changeable(name) && !self.is_made_by_blocks(name) => {
                 self.error(format!("the duplicate \"{name}\" variable"), span);
                 None
             }
@@ -886,9 +887,9 @@ fn reads_fields(parts: &[Part], site: &Site) -> bool {
         // What `set` makes was made before the response.
         Part::Var(Var::Slot(slot)) => {
             let var = &site.user_vars[*slot];
-            var.source != UserVarSource::Set || var.otherwise.as_ref().is_some_and(vars::reads_fields)
+            var.source != UserVarSource::Set || var.otherwise.as_ref().is_some_and(variable::reads_fields)
         }
-        Part::Var(var) => vars::reads_fields(var),
+        Part::Var(var) => variable::reads_fields(var),
         Part::Literal(_) | Part::Capture(_) => false,
     })
 }

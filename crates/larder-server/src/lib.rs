@@ -44,6 +44,7 @@ pub mod tempfile;
 pub mod text;
 pub mod tls;
 pub mod turns;
+pub mod variable;
 pub mod vars;
 pub mod worker;
 mod zones;

@@ -29,7 +29,7 @@ use crate::resolvers::Followed;
 use crate::split::Split;
 use crate::text::Text;
 use crate::tls::ServerTls;
-use crate::vars::{self, Var};
+use crate::variable::{self, Var};
 
 /// All that one configuration makes.
 pub struct Site {
@@ -91,7 +91,7 @@ impl Site {
     /// The variable of a name that comes at run time. A page that asks for many is rare enough for a search.
     pub fn variable(&self, name: &str) -> Option<Var> {
         let slot = self.user_vars.iter().position(|var| var.name == name);
-        slot.map(Var::Slot).or_else(|| vars::built_in(name))
+        slot.map(Var::Slot).or_else(|| variable::built_in(name))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::filter::sub::{Needles, Rules};
 use crate::modules::Parts;
 use crate::modules::referer::Referers;
 use crate::text::{Part, Text};
-use crate::vars::Var;
+use crate::variable::Var;
 
 use super::Builder;
 

@@ -17,7 +17,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::site::{FastCgiParts, HttpParts, OriginPolicy, Protocol, Scheme, Target};
 use crate::text::{Part, Text};
-use crate::vars::{Fixed, Var};
+use crate::variable::{Fixed, Var};
 
 use super::{Step, Synth};
 

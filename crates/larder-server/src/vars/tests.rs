@@ -1,46 +1,6 @@
 use super::*;
 
 #[test]
-fn names_are_understood() {
-    for (name, var) in [
-        ("uri", Some(Var::Fixed(Fixed::Uri))),
-        ("http_x_forwarded_for", Some(Var::Http("x-forwarded-for".into()))),
-        ("sent_http_etag", Some(Var::SentHttp("etag".into()))),
-        ("upstream_http_x_a", Some(Var::UpstreamHttp("x-a".into()))),
-        ("upstream_cookie_sid", Some(Var::UpstreamCookie("sid".into()))),
-        ("cookie_wp_x", Some(Var::Cookie("wp_x".into()))),
-        ("arg_page", Some(Var::Arg("page".into()))),
-        ("http_", None),
-        ("arg_", Some(Var::Arg("".into()))),
-        ("sent_trailer_x_a", Some(Var::SentTrailer("x-a".into()))),
-        ("nonsense", None),
-    ] {
-        assert_eq!(built_in(name), var, "{name}");
-    }
-    for name in NAMES {
-        assert!(built_in(name).is_some(), "{name}");
-    }
-}
-
-#[test]
-fn what_is_only_named_like_a_field_may_be_set() {
-    for (name, may_be) in [
-        ("mine", true),
-        ("http_host_with_default", true),
-        ("cookie_kind", true),
-        ("arg_page_number", true),
-        ("upstream_http_x", true),
-        ("http_host", false),
-        ("sent_http_location", false),
-        ("uri", false),
-        ("ssl_protocol", false),
-        ("proxy_protocol_addr", false),
-    ] {
-        assert_eq!(may_be_set(name), may_be, "{name}");
-    }
-}
-
-#[test]
 fn an_argument_is_the_first_of_its_name() {
     for (args, name, value) in [
         ("a=1&b=2", "b", Some("2")),

@@ -4,38 +4,9 @@ use larder_tls::CertificateFacts;
 
 use crate::clock;
 use crate::exchange::{Client, Secured, Tls};
+use crate::variable::TlsVar;
 
 use super::{append_display, append_some, append_text};
-
-macro_rules! tls {
-    ($($variant:ident $name:literal),* $(,)?) => {
-        /// Variables about TLS.
-        #[allow(missing_docs)]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum TlsVar { $($variant),* }
-
-        impl TlsVar {
-            /// Their names, for suggestions.
-            pub const NAMES: &[&str] = &[$($name),*];
-
-            /// The one of this name.
-            pub fn of(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-tls! {
-    AlpnProtocol "ssl_alpn_protocol", Cipher "ssl_cipher", Ciphers "ssl_ciphers", ClientCert "ssl_client_cert",
-    ClientEscapedCert "ssl_client_escaped_cert", ClientFingerprint "ssl_client_fingerprint",
-    ClientIssuer "ssl_client_i_dn", ClientIssuerLegacy "ssl_client_i_dn_legacy",
-    ClientRawCert "ssl_client_raw_cert", ClientSubject "ssl_client_s_dn",
-    ClientSubjectLegacy "ssl_client_s_dn_legacy", ClientSerial "ssl_client_serial", ClientEnd "ssl_client_v_end",
-    ClientRemain "ssl_client_v_remain", ClientStart "ssl_client_v_start", ClientVerify "ssl_client_verify",
-    Curve "ssl_curve", Curves "ssl_curves", EarlyData "ssl_early_data", Protocol "ssl_protocol",
-    ServerName "ssl_server_name", SessionId "ssl_session_id", SessionReused "ssl_session_reused",
-}
 
 /// Appends the value; false when there is none, as for a client without TLS.
 pub fn append(var: TlsVar, client: &Client, out: &mut Vec<u8>) -> bool {

@@ -1,0 +1,285 @@
+//! The variables of nginx, by name. What they say of a request is in [`crate::vars`].
+//!
+//! Source: the alphabetical index of variables in nginx's documentation.
+
+/// A variable whose name has been understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Var {
+    /// One of a fixed name.
+    Fixed(Fixed),
+    /// `$http_NAME`, by the name of the field.
+    Http(Box<str>),
+    /// `$sent_http_NAME`.
+    SentHttp(Box<str>),
+    /// `$sent_trailer_NAME`.
+    SentTrailer(Box<str>),
+    /// `$upstream_http_NAME`.
+    UpstreamHttp(Box<str>),
+    /// `$upstream_cookie_NAME`.
+    UpstreamCookie(Box<str>),
+    /// `$cookie_NAME`.
+    Cookie(Box<str>),
+    /// `$arg_NAME`.
+    Arg(Box<str>),
+    /// One of `$ssl_*`.
+    Tls(TlsVar),
+    /// `$proxy_protocol_*`, as the PROXY protocol told it.
+    ProxyProtocol(ProxyVar),
+    /// `$proxy_protocol_tlv_NAME`.
+    ProxyTlv(Box<str>),
+    /// One that `set`, `map`, `geo`, `split_clients` or a named group makes.
+    Slot(usize),
+}
+
+macro_rules! fixed {
+    ($($variant:ident $name:literal),* $(,)?) => {
+        /// Variables of a fixed name.
+        #[allow(missing_docs)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Fixed { $($variant),* }
+
+        /// Every fixed name, for suggestions.
+        pub const NAMES: &[&str] = &[$($name),*];
+
+        fn fixed(name: &str) -> Option<Fixed> {
+            match name { $($name => Some(Fixed::$variant),)* _ => None }
+        }
+    };
+}
+
+fixed! {
+    Args "args", BinaryRemoteAddr "binary_remote_addr", BodyBytesSent "body_bytes_sent", BytesSent "bytes_sent",
+    Connection "connection", ConnectionRequests "connection_requests", ConnectionTime "connection_time",
+    ConnectionsActive "connections_active", ConnectionsReading "connections_reading",
+    ConnectionsWaiting "connections_waiting", ConnectionsWriting "connections_writing",
+    ContentLength "content_length", ContentType "content_type", DateGmt "date_gmt", DateLocal "date_local", DocumentRoot "document_root",
+    DocumentUri "document_uri", FastcgiPathInfo "fastcgi_path_info", FastcgiScriptName "fastcgi_script_name",
+    Host "host", Hostname "hostname", Https "https", Http2 "http2", Http3 "http3", IsArgs "is_args",
+    IsRequestPort "is_request_port", RequestPort "request_port",
+    LimitConnStatus "limit_conn_status", LimitRate "limit_rate", LimitReqStatus "limit_req_status", Msec "msec",
+    NginxVersion "nginx_version", Pid "pid", Pipe "pipe", ProxyAddXForwardedFor "proxy_add_x_forwarded_for",
+    ProxyHost "proxy_host", ProxyPort "proxy_port", QueryString "query_string",
+    RealipRemoteAddr "realip_remote_addr", RealipRemotePort "realip_remote_port", RealpathRoot "realpath_root",
+    RemoteAddr "remote_addr", RemotePort "remote_port", RemoteUser "remote_user", Request "request",
+    RequestBody "request_body", RequestBodyFile "request_body_file", RequestCompletion "request_completion",
+    RequestFilename "request_filename", RequestId "request_id", RequestLength "request_length",
+    RequestMethod "request_method", RequestTime "request_time", RequestUri "request_uri", Scheme "scheme",
+    ServerAddr "server_addr", ServerName "server_name", ServerPort "server_port",
+    ServerProtocol "server_protocol", SliceRange "slice_range", Status "status", TcpinfoRtt "tcpinfo_rtt", TcpinfoRttvar "tcpinfo_rttvar",
+    TcpinfoSndCwnd "tcpinfo_snd_cwnd", TcpinfoRcvSpace "tcpinfo_rcv_space", TimeIso8601 "time_iso8601",
+    TimeLocal "time_local", UpstreamAddr "upstream_addr", UpstreamBytesReceived "upstream_bytes_received",
+    UpstreamBytesSent "upstream_bytes_sent", UpstreamCacheStatus "upstream_cache_status",
+    UpstreamConnectTime "upstream_connect_time", UpstreamHeaderTime "upstream_header_time",
+    UpstreamResponseLength "upstream_response_length", UpstreamResponseTime "upstream_response_time",
+    UpstreamStatus "upstream_status", Uri "uri", GzipRatio "gzip_ratio",
+    BrotliRatio "brotli_ratio", ZstdRatio "zstd_ratio",
+    InvalidReferer "invalid_referer", SecureLink "secure_link", SecureLinkExpires "secure_link_expires",
+    ModernBrowser "modern_browser", AncientBrowser "ancient_browser", Msie "msie", UidGot "uid_got",
+    UidSet "uid_set", UidReset "uid_reset", CacheKey "larder_cache_key", CacheDetail "larder_cache_detail",
+}
+
+/// Understands a name that no `set` or `map` has made. `None` when there is no such variable.
+pub fn built_in(name: &str) -> Option<Var> {
+    if let Some(fixed) = fixed(name) {
+        return Some(Var::Fixed(fixed));
+    }
+    if let Some(var) = TlsVar::of(name) {
+        return Some(Var::Tls(var));
+    }
+    if let Some(rest) = name.strip_prefix("proxy_protocol_") {
+        return match rest.strip_prefix("tlv_") {
+            Some(tlv) => Some(Var::ProxyTlv(tlv.into())),
+            None => ProxyVar::of(rest).map(Var::ProxyProtocol),
+        };
+    }
+    prefixed(name)
+}
+
+/// Understands the names of which only the beginning is fixed.
+fn prefixed(name: &str) -> Option<Var> {
+    // nginx compares what `_` stands for, and finds no field where an `if` asks for a name with a dash.
+    let field = |rest: &str| match rest.contains('-') {
+        true => Box::default(),
+        false => rest.replace('_', "-").into_boxed_str(),
+    };
+    let prefixed = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
+    if let Some(rest) = prefixed("sent_http_") {
+        return Some(Var::SentHttp(field(rest)));
+    }
+    if let Some(rest) = prefixed("sent_trailer_") {
+        return Some(Var::SentTrailer(field(rest)));
+    }
+    if let Some(rest) = prefixed("upstream_http_") {
+        return Some(Var::UpstreamHttp(field(rest)));
+    }
+    if let Some(rest) = prefixed("upstream_cookie_") {
+        return Some(Var::UpstreamCookie(rest.into()));
+    }
+    if let Some(rest) = prefixed("http_") {
+        return Some(Var::Http(field(rest)));
+    }
+    if let Some(rest) = prefixed("cookie_") {
+        return Some(Var::Cookie(rest.into()));
+    }
+    // nginx takes all of these without a name too, and finds nothing.
+    name.strip_prefix("arg_").map(|rest| Var::Arg(rest.into()))
+}
+
+/// Whether `set` may change a variable that is there without it.
+pub fn is_changeable(name: &str) -> bool {
+    matches!(name, "uid_reset" | "invalid_referer" | "modern_browser" | "ancient_browser" | "msie")
+}
+
+/// Those of the families `$http_*` and `$sent_http_*` that nginx has by name (ngx_http_core_variables).
+const NAMED_FIELDS: [&str; 15] = [
+    "http_cookie",
+    "http_host",
+    "http_referer",
+    "http_user_agent",
+    "http_via",
+    "http_x_forwarded_for",
+    "sent_http_cache_control",
+    "sent_http_connection",
+    "sent_http_content_length",
+    "sent_http_content_type",
+    "sent_http_keep_alive",
+    "sent_http_last_modified",
+    "sent_http_link",
+    "sent_http_location",
+    "sent_http_transfer_encoding",
+];
+
+/// Whether `set` may make a variable of this name. One whose name only begins like those of a family may be made, and is
+/// then no field, cookie or argument any more.
+pub fn may_be_set(name: &str) -> bool {
+    match built_in(name) {
+        None => true,
+        Some(
+            Var::Http(_)
+            | Var::SentHttp(_)
+            | Var::SentTrailer(_)
+            | Var::UpstreamHttp(_)
+            | Var::UpstreamCookie(_)
+            | Var::Cookie(_)
+            | Var::Arg(_),
+        ) => !NAMED_FIELDS.contains(&name),
+        Some(Var::Fixed(_) | Var::Tls(_) | Var::ProxyProtocol(_) | Var::ProxyTlv(_) | Var::Slot(_)) => false,
+    }
+}
+
+/// Whether a `Text` with this variable reads fields of the response or of the origin.
+pub fn reads_fields(var: &Var) -> bool {
+    match var {
+        Var::SentHttp(_) | Var::SentTrailer(_) | Var::UpstreamHttp(_) | Var::UpstreamCookie(_) => true,
+        Var::Fixed(_)
+        | Var::Http(_)
+        | Var::Cookie(_)
+        | Var::Arg(_)
+        | Var::Tls(_)
+        | Var::ProxyProtocol(_)
+        | Var::ProxyTlv(_) => false,
+        // A map may read anything.
+        Var::Slot(_) => true,
+    }
+}
+
+/// What the PROXY protocol tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyVar {
+    /// Whom the connection is from.
+    Addr,
+    /// By which port.
+    Port,
+    /// Where it went to.
+    ServerAddr,
+    /// To which port.
+    ServerPort,
+}
+
+impl ProxyVar {
+    /// The one of this name, after `proxy_protocol_`.
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            "addr" => Some(Self::Addr),
+            "port" => Some(Self::Port),
+            "server_addr" => Some(Self::ServerAddr),
+            "server_port" => Some(Self::ServerPort),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! tls {
+    ($($variant:ident $name:literal),* $(,)?) => {
+        /// Variables about TLS.
+        #[allow(missing_docs)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum TlsVar { $($variant),* }
+
+        impl TlsVar {
+            /// Their names, for suggestions.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// The one of this name.
+            pub fn of(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+tls! {
+    AlpnProtocol "ssl_alpn_protocol", Cipher "ssl_cipher", Ciphers "ssl_ciphers", ClientCert "ssl_client_cert",
+    ClientEscapedCert "ssl_client_escaped_cert", ClientFingerprint "ssl_client_fingerprint",
+    ClientIssuer "ssl_client_i_dn", ClientIssuerLegacy "ssl_client_i_dn_legacy",
+    ClientRawCert "ssl_client_raw_cert", ClientSubject "ssl_client_s_dn",
+    ClientSubjectLegacy "ssl_client_s_dn_legacy", ClientSerial "ssl_client_serial", ClientEnd "ssl_client_v_end",
+    ClientRemain "ssl_client_v_remain", ClientStart "ssl_client_v_start", ClientVerify "ssl_client_verify",
+    Curve "ssl_curve", Curves "ssl_curves", EarlyData "ssl_early_data", Protocol "ssl_protocol",
+    ServerName "ssl_server_name", SessionId "ssl_session_id", SessionReused "ssl_session_reused",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_understood() {
+        for (name, var) in [
+            ("uri", Some(Var::Fixed(Fixed::Uri))),
+            ("http_x_forwarded_for", Some(Var::Http("x-forwarded-for".into()))),
+            ("sent_http_etag", Some(Var::SentHttp("etag".into()))),
+            ("upstream_http_x_a", Some(Var::UpstreamHttp("x-a".into()))),
+            ("upstream_cookie_sid", Some(Var::UpstreamCookie("sid".into()))),
+            ("cookie_wp_x", Some(Var::Cookie("wp_x".into()))),
+            ("arg_page", Some(Var::Arg("page".into()))),
+            ("http_", None),
+            ("arg_", Some(Var::Arg("".into()))),
+            ("sent_trailer_x_a", Some(Var::SentTrailer("x-a".into()))),
+            ("nonsense", None),
+        ] {
+            assert_eq!(built_in(name), var, "{name}");
+        }
+        for name in NAMES {
+            assert!(built_in(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_named_like_a_field_may_be_set() {
+        for (name, may_be) in [
+            ("mine", true),
+            ("http_host_with_default", true),
+            ("cookie_kind", true),
+            ("arg_page_number", true),
+            ("upstream_http_x", true),
+            ("http_host", false),
+            ("sent_http_location", false),
+            ("uri", false),
+            ("ssl_protocol", false),
+            ("proxy_protocol_addr", false),
+        ] {
+            assert_eq!(may_be_set(name), may_be, "{name}");
+        }
+    }
+}
