@@ -345,7 +345,7 @@ fn upstream_url(cx: &Cx, ex: &Exchange, origin: &str) -> Vec<u8> {
         Protocol::FastCgi(_) => format!("fastcgi://{origin}").into_bytes(),
         Protocol::Http(_) => {
             let separator: &[u8] = if origin.starts_with("unix:") { b":" } else { b"" };
-            let scheme = crate::request::origin_request::scheme_of(policy).prefix();
+            let scheme = policy.scheme().prefix();
             [scheme, origin.as_bytes(), separator, ex.asked.head.target()].concat()
         }
     }

@@ -7,12 +7,9 @@ use larder_http::{Escape, escape_uri, unescape};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
-use crate::regex::MatchError;
 use crate::site::{Condition, Handler, NamedRegex, Op, RewriteOp, SetTarget};
 use crate::text::{Part, Text};
-
-/// How much of a text that cannot be matched the log shows.
-const SHOWN_BYTES: usize = 200;
+use crate::vars::{self, pattern};
 
 /// How a run of directives ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,45 +92,9 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
     None
 }
 
-/// Whether `regex` matches; then its captures are the request's, and its named groups are set.
-///
-/// Where that cannot be found out the request is refused, and nothing else is matched for it.
-pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
-    if ex.eval.evaluation.has_failed() {
-        return false;
-    }
-    let mut captures = std::mem::take(&mut ex.eval.captures);
-    let found = regex.regex.matches(text, &mut captures);
-    let matched = match &found {
-        Ok(matched) => *matched,
-        Err(_) => false,
-    };
-    if matched {
-        for &(group, slot) in &regex.slots {
-            let value = match captures.get(group) {
-                Some(value) => ex.eval.keep(value),
-                None => ex.eval.keep(b""),
-            };
-            ex.eval.set_slot(slot, value);
-        }
-    }
-    ex.eval.captures = captures;
-    if let Err(error) = found {
-        cannot_match(&error, text, ex, cx);
-    }
-    matched
-}
-
-/// Logs that a pattern gave no answer about `text`, and sees to it that the request is refused.
-pub fn cannot_match(error: &MatchError, text: &[u8], ex: &mut Exchange, cx: &Cx) {
-    ex.eval.evaluation.fail();
-    let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES)]);
-    cx.local.logs.error(cx, ex, LogLevel::Alert, format_args!("{error} on \"{shown}\", {} bytes", text.len()));
-}
-
-/// The same for `if` and `rewrite`, after which an expression that does not match has left nothing to `$1`.
+/// Whether `regex` matches, for `if` and `rewrite`, after which an expression that does not match has left nothing to `$1`.
 fn captures_or_forgets(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
-    let matched = matches(regex, text, ex, cx);
+    let matched = pattern::matches(regex, text, ex, cx);
     if !matched {
         ex.eval.captures.clear();
     }
@@ -184,7 +145,7 @@ fn holds(condition: &Condition, ex: &mut Exchange, cx: &Cx) -> bool {
 }
 
 fn file_is(test: FileTest, path: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
-    let Some(found) = crate::request::files::facts(path, ex, cx) else { return false };
+    let Some(found) = vars::facts(path, ex, cx) else { return false };
     match test {
         FileTest::Exists => true,
         FileTest::File => found.is_regular,
@@ -284,7 +245,7 @@ fn replacement(text: &Text, redirects: bool, ex: &mut Exchange, cx: &Cx) -> (Vec
                 (None, None) => path.extend_from_slice(bytes),
             },
             Part::Var(var) => {
-                crate::vars::append(var, ex, cx, args.as_mut().unwrap_or(&mut path));
+                vars::append(var, ex, cx, args.as_mut().unwrap_or(&mut path));
             }
             Part::Capture(n) => {
                 let encode = was_encoded && (redirects || args.is_some());
@@ -314,7 +275,7 @@ fn with_escaped_captures(text: &Text, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
         match part {
             Part::Literal(bytes) => out.extend_from_slice(bytes),
             Part::Var(var) => {
-                crate::vars::append(var, ex, cx, &mut out);
+                vars::append(var, ex, cx, &mut out);
             }
             Part::Capture(n) => {
                 escape_uri(ex.eval.captures.get(usize::from(*n)).unwrap_or(b""), Escape::Args, &mut out);

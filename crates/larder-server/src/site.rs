@@ -27,7 +27,7 @@ use crate::request::compose::Around;
 use crate::request::origin_request::layers::OriginTls;
 use crate::resolvers::Followed;
 use crate::split::Split;
-use crate::text::Text;
+use crate::text::{Part, Text};
 use crate::tls::ServerTls;
 use crate::variable::{self, Var};
 
@@ -407,6 +407,20 @@ pub struct OriginPolicy {
     pub store: Option<StorePath>,
 }
 
+impl OriginPolicy {
+    /// The scheme of the target, as far as it is written out.
+    pub fn scheme(&self) -> Scheme {
+        match (&self.protocol, &self.target) {
+            (Protocol::Http(parts), Target::Group { .. }) => parts.scheme,
+            (Protocol::Http(_), Target::Variable(text)) => match text.parts().first() {
+                Some(Part::Literal(start)) => Scheme::split(start).0,
+                Some(Part::Var(_) | Part::Capture(_)) | None => Scheme::Http,
+            },
+            (Protocol::FastCgi(_), _) => Scheme::Http,
+        }
+    }
+}
+
 /// Where answers are kept as files.
 pub enum StorePath {
     /// Where the file of the URI would be.
@@ -464,6 +478,11 @@ impl Scheme {
             _ if starts_ignoring_case(url, https) => Some((Self::Https, &url[https.len()..])),
             _ => None,
         }
+    }
+
+    /// The scheme of a URL that came from variables, and what follows it. One without is logged when it is asked.
+    pub fn split(url: &[u8]) -> (Self, &[u8]) {
+        Self::of(url).unwrap_or((Self::Http, url))
     }
 
     /// `http://` or `https://`.

@@ -5,24 +5,25 @@ use std::os::unix::ffi::OsStrExt as _;
 use larder_http::proxy_protocol::Addresses;
 use larder_http::{Coding, Known, Method, Version};
 
+use crate::auth;
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Slot};
 use crate::modules::{browser, secure_link, userid};
 use crate::request::compress::Choice;
-use crate::request::origin_request::scheme_of;
-use crate::request::ssi::date::{self, Place};
-use crate::script;
 use crate::site::{Handler, Loc, Protocol, Scheme, UserVarSource};
 use crate::variable::{Fixed, ProxyVar, Var};
 
+mod date;
 mod map;
 mod path;
+pub mod pattern;
 #[cfg(test)]
 mod tests;
 mod text;
 mod tls;
 
-pub use path::{append_filename, document_root};
+use date::Place;
+pub use path::{append_filename, document_root, facts, links};
 
 /// How deep variables may ask for each other before it counts as a cycle.
 const DEPTH_MAX: u8 = 100;
@@ -294,7 +295,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
                 .next()
                 .filter(|port| port.iter().all(u8::is_ascii_digit) && port.len() < ex.visit.proxy_host.len());
             let is_tls = matches!(&cx.loc(ex).handler,
-                Handler::Origin(policy) if scheme_of(policy) == Scheme::Https);
+                Handler::Origin(policy) if policy.scheme() == Scheme::Https);
             append_some(Some(port.unwrap_or(if is_tls { b"443" } else { b"80" })), out)
         }
         Fixed::RealipRemoteAddr => match ex.asked.client.peer {
@@ -312,8 +313,8 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
             (None, Some(peer)) => append_display(peer.port(), out),
         },
         Fixed::RemoteUser => {
-            let user = crate::request::access::remote_user(ex);
-            append_some(user.as_deref(), out)
+            let credentials = auth::credentials(ex.asked.head.fields.get_known(Known::Authorization));
+            append_some(credentials.as_ref().map(|credentials| credentials.user()), out)
         }
         Fixed::Request => append_some(Some(ex.asked.head.line()).filter(|line| !line.is_empty()), out),
         Fixed::RequestBody => match &ex.request.body {
@@ -421,7 +422,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
                 Ok(is_valid) => append_text(if is_valid { "" } else { "1" }, out),
                 Err(error) => {
                     let referer = referer.unwrap_or_default().to_vec();
-                    script::cannot_match(&error, &referer, ex, cx);
+                    pattern::cannot_match(&error, &referer, ex, cx);
                     append_text("1", out)
                 }
             }

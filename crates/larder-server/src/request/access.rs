@@ -288,9 +288,3 @@ fn refused(error: &AuthError, realm: &[u8], ex: &mut Exchange, cx: &Cx) -> Step 
     }
     Step::Synth(Synth::Status(error.status()))
 }
-
-/// `$remote_user`.
-pub fn remote_user(ex: &Exchange) -> Option<Vec<u8>> {
-    auth::credentials(ex.asked.head.fields.get_known(Known::Authorization))
-        .map(|credentials| credentials.user().to_vec())
-}

@@ -183,7 +183,7 @@ impl Flags {
 /// The flags of the first rule that means the cookie; `None` when there are none.
 fn flags_for(name: &[u8], rules: &[(Find, Vec<Text>)], ex: &mut Exchange, cx: &Cx) -> Option<Flags> {
     let (_, words) = rules.iter().find(|(find, _)| match find {
-        Find::Regex(regex) => crate::script::matches(regex, name, ex, cx),
+        Find::Regex(regex) => crate::vars::pattern::matches(regex, name, ex, cx),
         Find::Text(text) => text.value(ex, cx).eq_ignore_ascii_case(name),
     })?;
     let mut flags = Flags::default();
@@ -195,7 +195,7 @@ fn flags_for(name: &[u8], rules: &[(Find, Vec<Text>)], ex: &mut Exchange, cx: &C
 
 fn replaced(value: &[u8], rules: &[(Find, Text)], is_domain: bool, ex: &mut Exchange, cx: &Cx) -> Option<Vec<u8>> {
     rules.iter().find_map(|(find, to)| match find {
-        Find::Regex(regex) => crate::script::matches(regex, value, ex, cx).then(|| to.value(ex, cx)),
+        Find::Regex(regex) => crate::vars::pattern::matches(regex, value, ex, cx).then(|| to.value(ex, cx)),
         Find::Text(from) if is_domain => {
             let from = from.value(ex, cx);
             let bare = value.strip_prefix(b".").unwrap_or(value);

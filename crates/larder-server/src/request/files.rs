@@ -10,7 +10,7 @@ use larder_http::{Coding, Escape, Method, escape_uri};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::files::{self, LinkPolicy, OpenError, Opened};
+use crate::files::{self, OpenError, Opened};
 use crate::request::compress;
 use crate::variable::{Fixed, Var};
 
@@ -160,7 +160,7 @@ fn filename(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
 }
 
 fn open(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Opened, OpenError> {
-    let links = &links(path, ex, cx);
+    let links = &crate::vars::links(path, ex, cx);
     let settings = &cx.loc(ex).settings;
     let Some((max, inactive)) = settings.open_file_cache else { return files::open(path, links) };
     let mut caches = cx.local.files.borrow_mut();
@@ -192,21 +192,9 @@ pub fn look(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<bool> {
 fn seen(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<bool, OpenError> {
     match open(path, ex, cx) {
         Ok(opened) => Ok(opened.is_dir),
-        Err(error @ OpenError::Forbidden(_)) => facts(path, ex, cx).map(|facts| facts.is_dir).ok_or(error),
+        Err(error @ OpenError::Forbidden(_)) => crate::vars::facts(path, ex, cx).map(|facts| facts.is_dir).ok_or(error),
         Err(error) => Err(error),
     }
-}
-
-/// What is known of the file at `path`, for `if (-f ...)`, as far as `disable_symlinks` lets it be seen.
-pub fn facts(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<files::Facts> {
-    let links = links(path, ex, cx);
-    files::stat(path, &links).ok()
-}
-
-fn links(path: &[u8], ex: &mut Exchange, cx: &Cx) -> LinkPolicy {
-    let loc = cx.loc(ex);
-    let from = loc.texts.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
-    LinkPolicy::new(&loc.settings.disable_symlinks, &from, path)
 }
 
 fn failed(error: &OpenError, path: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {

@@ -16,7 +16,7 @@ use larder_origin::{Address, Bind, Fetch, Group, Limits, Protocol as Wire, Retry
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::site::{FastCgiParts, HttpParts, OriginPolicy, Protocol, Scheme, Target};
-use crate::text::{Part, Text};
+use crate::text::Text;
 use crate::variable::{Fixed, Var};
 
 use super::{Step, Synth};
@@ -173,7 +173,7 @@ pub fn note_proxy_host(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
         Target::Group { host: named, .. } => host.extend_from_slice(named),
         Target::Variable(text) => {
             let url = text.value(ex, cx);
-            let (place, _) = split_authority(split_scheme(&url).1);
+            let (place, _) = split_authority(Scheme::split(&url).1);
             host.extend_from_slice(place);
         }
     }
@@ -185,13 +185,13 @@ pub fn note_proxy_host(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
 pub fn append_default_key(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
     match &policy.target {
         Target::Group { host, uri, .. } => {
-            out.extend_from_slice(scheme_of(policy).prefix());
+            out.extend_from_slice(policy.scheme().prefix());
             out.extend_from_slice(host);
             append_origin_uri(uri.as_deref(), ex, cx, out);
         }
         Target::Variable(text) => {
             let url = text.value(ex, cx);
-            let (scheme, rest) = split_scheme(&url);
+            let (scheme, rest) = Scheme::split(&url);
             let (place, uri) = split_authority(rest);
             out.extend_from_slice(scheme.prefix());
             out.extend_from_slice(place);
@@ -200,23 +200,6 @@ pub fn append_default_key(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx, out
                 None => append_origin_uri(None, ex, cx, out),
             }
         }
-    }
-}
-
-/// The scheme of a URL that came from variables, and what follows it. One without is logged when it is asked.
-pub fn split_scheme(url: &[u8]) -> (Scheme, &[u8]) {
-    Scheme::of(url).unwrap_or((Scheme::Http, url))
-}
-
-/// The scheme of the target, as far as it is written out.
-pub fn scheme_of(policy: &OriginPolicy) -> Scheme {
-    match (&policy.protocol, &policy.target) {
-        (Protocol::Http(parts), Target::Group { .. }) => parts.scheme,
-        (Protocol::Http(_), Target::Variable(text)) => match text.parts().first() {
-            Some(Part::Literal(start)) => split_scheme(start).0,
-            Some(Part::Var(_) | Part::Capture(_)) | None => Scheme::Http,
-        },
-        (Protocol::FastCgi(_), _) => Scheme::Http,
     }
 }
 
@@ -229,7 +212,7 @@ fn place(policy: &OriginPolicy, resolved: Option<Arc<Group>>, ex: &mut Exchange,
             if matches!(policy.protocol, Protocol::Http(_)) {
                 append_origin_uri(uri.as_deref(), ex, cx, &mut whole);
             }
-            Ok(Place { group: Arc::clone(&cx.site().groups[*group]), uri: whole, scheme: scheme_of(policy) })
+            Ok(Place { group: Arc::clone(&cx.site().groups[*group]), uri: whole, scheme: policy.scheme() })
         }
         Target::Variable(text) => {
             let value = text.value(ex, cx);

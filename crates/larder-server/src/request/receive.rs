@@ -6,8 +6,8 @@ use larder_tls::{ClientVerdict, Refusal, VerifyMode};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Secured};
-use crate::script;
 use crate::site::Listener;
+use crate::vars::pattern;
 
 use super::route::Entrance;
 use super::{Step, Synth, challenge};
@@ -203,7 +203,7 @@ fn first_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
         Secured::Not | Secured::PlainOnTls => None,
         Secured::Tls(tls) => tls.session.borrow().server_name().map(|name| name.as_bytes().to_vec()),
     };
-    let found = name.and_then(|name| listener.names.find(&name, |regex| script::matches(regex, &name, ex, cx)));
+    let found = name.and_then(|name| listener.names.find(&name, |regex| pattern::matches(regex, &name, ex, cx)));
     found.unwrap_or(listener.default)
 }
 
@@ -244,7 +244,7 @@ fn server_for(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
         return listener.names.exact.get(&b""[..]).copied().unwrap_or(listener.default);
     }
     let host = std::mem::take(&mut ex.request.host);
-    let found = listener.names.find(&host, |regex| script::matches(regex, &host, ex, cx));
+    let found = listener.names.find(&host, |regex| pattern::matches(regex, &host, ex, cx));
     ex.request.host = host;
     found.unwrap_or(listener.default)
 }

@@ -13,7 +13,7 @@ use crate::context::{Cx, KnownGroup, VARIABLE_GROUPS_MAX};
 use crate::exchange::Exchange;
 use crate::site::{OriginPolicy, Protocol, Scheme, Target};
 
-use super::origin_request::{addresses, fault, known_as, literal_address, split_authority, split_scheme};
+use super::origin_request::{addresses, fault, known_as, literal_address, split_authority};
 
 /// How long the address of a name is used; the system's resolver does not tell.
 const NAME_KEPT: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Resul
     let value = text.value(ex, cx);
     let (scheme, address) = match &policy.protocol {
         Protocol::Http(_) => {
-            let (scheme, rest) = split_scheme(&value);
+            let (scheme, rest) = Scheme::split(&value);
             (Some(scheme), split_authority(rest).0)
         }
         Protocol::FastCgi(_) => (None, &value[..]),

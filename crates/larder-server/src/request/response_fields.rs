@@ -9,7 +9,6 @@ use crate::exchange::{Exchange, Silent};
 use crate::site::{Find, OriginPolicy, Protocol, Redirect, Target};
 
 use super::cookies;
-use super::origin_request::scheme_of;
 
 /// Lays the fields of an answer out as the response of `ex`.
 pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
@@ -160,7 +159,7 @@ fn redirect(url: &[u8], rules: &[Redirect], policy: &OriginPolicy, ex: &mut Exch
             Some([&to.value(ex, cx)[..], rest].concat())
         }
         Redirect::Replace(Find::Regex(regex), to) => {
-            crate::script::matches(regex, url, ex, cx).then(|| to.value(ex, cx))
+            crate::vars::pattern::matches(regex, url, ex, cx).then(|| to.value(ex, cx))
         }
     })
 }
@@ -169,7 +168,7 @@ fn redirect(url: &[u8], rules: &[Redirect], policy: &OriginPolicy, ex: &mut Exch
 fn default_redirect(url: &[u8], policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> Option<Vec<u8>> {
     let Target::Group { host, uri, .. } = &policy.target else { return None };
     let loc = cx.loc(ex);
-    let from = [scheme_of(policy).prefix(), &host[..], uri.as_deref().unwrap_or(b"/")].concat();
+    let from = [policy.scheme().prefix(), &host[..], uri.as_deref().unwrap_or(b"/")].concat();
     let to: &[u8] = if uri.is_some() { &loc.prefix } else { b"/" };
     let rest = url.strip_prefix(&from[..])?;
     Some([to, rest].concat())

@@ -10,6 +10,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, URI_CHANGES_MAX};
 use crate::script::{self, Answer, Ran};
 use crate::site::{Loc, Tree, TryFallback};
+use crate::vars::pattern;
 
 use super::{Step, Synth, access, edits};
 
@@ -264,7 +265,7 @@ fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
     if !regex_stops {
         for (regex, location) in &tree.regexes {
             let uri = std::mem::take(&mut ex.request.uri);
-            let matched = script::matches(regex, &uri, ex, cx);
+            let matched = pattern::matches(regex, &uri, ex, cx);
             ex.request.uri = uri;
             if matched {
                 return match &locations[*location].inside {

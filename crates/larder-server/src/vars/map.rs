@@ -4,14 +4,15 @@ use crate::access::Peer;
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
 use crate::realip;
-use crate::script;
+
+use super::pattern;
 
 /// The value that a `map` gives.
 pub fn map(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
     let map = &cx.site().maps[index];
     let mut subject = ex.eval.scratch.pop().unwrap_or_default();
     map.source.append(ex, cx, &mut subject);
-    let entry = map.table.find(&subject, |regex, text| script::matches(&map.regexes[regex], text, ex, cx));
+    let entry = map.table.find(&subject, |regex, text| pattern::matches(&map.regexes[regex], text, ex, cx));
     let value = entry.map_or(&map.default, |entry| &map.values[entry]);
     let slot = value.with(ex, cx, |ex, value| ex.eval.keep(value));
     subject.clear();

@@ -4,10 +4,10 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::files::{self, LinkPolicy};
 use crate::regex::{Captures, Regex};
-use crate::script;
 
-use super::{append_some, fastcgi, location};
+use super::{append_some, fastcgi, location, pattern};
 
 /// The folder that holds the location's files: `root`, or `alias`.
 pub fn document_root(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
@@ -84,7 +84,20 @@ pub fn append_path_info(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
 fn splits(split: &Regex, captures: &mut Captures, ex: &mut Exchange, cx: &Cx) -> bool {
     split.matches(&ex.request.uri, captures).unwrap_or_else(|error| {
         let uri = ex.request.uri.clone();
-        script::cannot_match(&error, &uri, ex, cx);
+        pattern::cannot_match(&error, &uri, ex, cx);
         false
     })
+}
+
+/// What is known of the file at `path`, for `if (-f ...)`, as far as `disable_symlinks` lets it be seen.
+pub fn facts(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<files::Facts> {
+    let links = links(path, ex, cx);
+    files::stat(path, &links).ok()
+}
+
+/// Which symbolic links on the way to `path` are followed.
+pub fn links(path: &[u8], ex: &mut Exchange, cx: &Cx) -> LinkPolicy {
+    let loc = cx.loc(ex);
+    let from = loc.texts.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
+    LinkPolicy::new(&loc.settings.disable_symlinks, &from, path)
 }

@@ -3,7 +3,6 @@
 //! `parse.rs` finds them, `text.rs` knows variables, and here is what each does. What `set`, `block` and regular
 //! expressions leave behind is shared by a page and all that it includes; the rest belongs to one page.
 
-pub mod date;
 mod include;
 pub(crate) mod parse;
 mod shared;
