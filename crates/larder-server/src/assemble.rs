@@ -28,7 +28,6 @@ use crate::material::Material;
 use crate::realip::Trusted;
 use crate::regex::Regex;
 use crate::request::adorn;
-use crate::request::compose::Around;
 use crate::resolvers::Followed;
 use crate::site::*;
 use crate::split::Split;

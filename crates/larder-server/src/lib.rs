@@ -18,6 +18,7 @@ pub mod filter;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod geo;
+mod handshake;
 pub mod limit;
 pub mod listen;
 pub mod log;

@@ -1,22 +1,19 @@
-//! How a `server` block speaks TLS: which configuration a handshake runs under, and with which certificate.
+//! How a `server` block speaks TLS: which configuration a handshake runs under, and with which certificate. What a
+//! client gets of that is in `handshake.rs`.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use larder_acme::ChallengeCertificate;
-use larder_conf::model::CertificateCache;
+use larder_conf::model::{AskedAbout, CertificateCache};
 use larder_http::Time;
 use larder_tls::{CertifiedKey, Hello, ServerConfig, Session};
 use parking_lot::Mutex;
 
 use crate::acme::Issued;
 use crate::clock;
-use crate::context::Cx;
-use crate::exchange::{Client, Exchange, Secured};
 use crate::ocsp::ClientStatus;
 use crate::staple::Staple;
 use crate::text::Text;
@@ -35,6 +32,21 @@ pub struct ServerTls {
     pub staples: Vec<Arc<Staple>>,
     /// `ssl_ocsp`.
     pub ocsp: Option<ClientStatus>,
+}
+
+/// By what the certificates of clients are judged. Two that say the same judge alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientJudge {
+    /// `ssl_client_certificate`.
+    pub authorities: Option<PathBuf>,
+    /// `ssl_trusted_certificate`.
+    pub trusted: Option<PathBuf>,
+    /// `ssl_crl`.
+    pub revoked: Option<PathBuf>,
+    /// `ssl_verify_depth`.
+    pub depth: u32,
+    /// `ssl_ocsp`.
+    pub asks: Option<AskedAbout>,
 }
 
 /// Which certificate a server shows.
@@ -80,27 +92,6 @@ type Stamp = (SystemTime, u64);
 const KNOWN_MAX: usize = 1024;
 
 impl ServerTls {
-    /// A session for the client that sent `hello` by the connection that `client` describes.
-    pub fn session(
-        &self,
-        hello: Hello,
-        http2: bool,
-        client: &Client,
-        server: usize,
-        cx: &Cx,
-    ) -> Result<Session, String> {
-        let config = if http2 { &self.with_http2 } else { &self.without_http2 };
-        let key = match &self.certificate {
-            Certificate::Configured => return Ok(Session::accept(config, hello)),
-            Certificate::ByVariable(by_variable) => {
-                let asked = Session::accept(config, hello.clone());
-                by_variable.find(asked, client, server, cx)?
-            }
-            Certificate::Issued(issued) => issued.current(),
-        };
-        Ok(Session::accept_with(config, hello, &key))
-    }
-
     /// A session for a certificate authority that checks by tls-alpn-01 whether a name is ours (RFC 8737).
     pub fn challenge_session(&self, hello: Hello, answer: &ChallengeCertificate) -> Result<Session, String> {
         let key = CertifiedKey::from_der(vec![answer.cert_der.clone()], &answer.key_der);
@@ -110,19 +101,6 @@ impl ServerTls {
 }
 
 impl ByVariable {
-    /// The certificate for what `asked` says of the client.
-    fn find(&self, asked: Session, client: &Client, server: usize, cx: &Cx) -> Result<CertifiedKey, String> {
-        let asked = Rc::new(RefCell::new(asked));
-        let virtual_server = &cx.site().servers[server];
-        let client = client.with(Secured::tls(asked, virtual_server, virtual_server));
-        let mut ex = Exchange::new(Rc::new(client));
-        ex.request.server = server;
-        ex.request.location = cx.site().servers[server].root;
-        let certificate = self.certificate.value(&mut ex, cx);
-        let key = self.key.value(&mut ex, cx);
-        self.load(&certificate, &key)
-    }
-
     /// The certificate and key as the variables name them: a path or `data:` and PEM.
     pub fn load(&self, certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
         match (certificate.strip_prefix(b"data:"), key.strip_prefix(b"data:")) {

@@ -1,4 +1,4 @@
-//! The variables of nginx, by name. What they say of a request is in [`crate::vars`].
+//! The variables of nginx, by name. What they say of a request is in `vars.rs`.
 //!
 //! Source: the alphabetical index of variables in nginx's documentation.
 

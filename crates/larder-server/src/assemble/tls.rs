@@ -15,11 +15,10 @@ use parking_lot::Mutex;
 
 use crate::acme::AllIssued;
 use crate::clock;
-use crate::exchange::ClientJudge;
 use crate::material::Material;
 use crate::ocsp::{ClientStatus, Responder};
 use crate::staple::Staple;
-use crate::tls::{ByVariable, Certificate, ServerTls};
+use crate::tls::{ByVariable, Certificate, ClientJudge, ServerTls};
 
 use super::Builder;
 

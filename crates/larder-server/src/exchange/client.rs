@@ -2,15 +2,15 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use larder_conf::model::{AskedAbout, ListenAddress};
+use larder_conf::model::ListenAddress;
 use larder_http::{Time, proxy_protocol};
 use larder_tls::Session;
 
 use crate::site::{Listener, Site, VirtualServer, listener_for};
+use crate::tls::ClientJudge;
 
 /// What one connection's exchanges have in common.
 pub struct Client {
@@ -50,21 +50,6 @@ pub struct Tls {
     pub judge: Arc<ClientJudge>,
 }
 
-/// By what the certificates of clients are judged. Two that say the same judge alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientJudge {
-    /// `ssl_client_certificate`.
-    pub authorities: Option<PathBuf>,
-    /// `ssl_trusted_certificate`.
-    pub trusted: Option<PathBuf>,
-    /// `ssl_crl`.
-    pub revoked: Option<PathBuf>,
-    /// `ssl_verify_depth`.
-    pub depth: u32,
-    /// `ssl_ocsp`.
-    pub asks: Option<AskedAbout>,
-}
-
 impl Secured {
     /// By this session with `server`, whose handshake was that of `shown`.
     pub fn tls(session: Rc<RefCell<Session>>, server: &VirtualServer, shown: &VirtualServer) -> Self {
@@ -82,6 +67,15 @@ impl Client {
     /// Where the connection was accepted, in the configuration of now; `None` when it listens there no more.
     pub fn listener<'a>(&self, site: &'a Site) -> Option<&'a Listener> {
         listener_for(&site.listeners, &self.bound, self.local).map(|place| &site.listeners[place])
+    }
+
+    /// Whether the first thing that it says is a request of HTTP/1. One that came by an address that is listened at no
+    /// more is told so there.
+    pub fn begins_plainly(&self, site: &Site) -> bool {
+        self.listener(site).is_none_or(|listener| {
+            let http2 = listener.http2 || site.servers[listener.default].http2.enabled;
+            !listener.tls && !http2 && !listener.proxy_protocol
+        })
     }
 
     /// Whether what is said cannot be overheard.

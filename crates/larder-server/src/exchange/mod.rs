@@ -27,7 +27,7 @@ use std::rc::Rc;
 use larder_http::Method;
 
 pub use asked::Asked;
-pub use client::{Client, ClientJudge, Secured, Tls};
+pub use client::{Client, Secured, Tls};
 pub use eval::{Eval, Evaluation, Slot, Values};
 pub use reply::{Framing, Reply, Silent};
 pub use request::{Limits, Nested, Purpose, Request, RequestBody, Sub, Way};

@@ -24,7 +24,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::files::conditional::{self, Condition};
 use crate::filter::{self, Filters};
-use crate::site::Composing;
+use crate::site::{Around, Composing};
 use crate::tempfile;
 
 use super::compress::{self, Choice, Facts};
@@ -154,15 +154,6 @@ pub struct Composed {
     /// Whether it is not whole because the document is not: then what there is of the response goes out, be it the head
     /// alone.
     pub is_cut_off: Cell<bool>,
-}
-
-/// What is put around the document.
-#[derive(Clone, Debug, Default)]
-pub struct Around {
-    /// The path of what goes before it.
-    pub before: Option<Box<[u8]>>,
-    /// The path of what goes behind it.
-    pub after: Option<Box<[u8]>>,
 }
 
 impl Composing {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::assemble::Builder;
 use crate::assemble::tls::{authorities, certificate, clock, passwords, protocols, revocation_lists, variable};
 use crate::material::Material;
-use crate::request::origin_request::layers::{ByCertificate, Name, OriginTls, OriginTlsConfig};
+use crate::site::origin_tls::{ByCertificate, Name, OriginTls, OriginTlsConfig};
 
 /// What is used while origins are assembled.
 #[derive(Default)]

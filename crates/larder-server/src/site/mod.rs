@@ -16,20 +16,19 @@ use larder_origin::resolver::Resolver;
 use larder_tls::VerifyMode;
 
 use crate::acme::Plan;
-use crate::exchange::{Client, ClientJudge};
 use crate::filter::charset::Charsets;
 use crate::geo::Geo;
 use crate::limit::{LimitConnZone, LimitReqZone};
 use crate::log::main::MainLog;
 use crate::map::Map;
 use crate::regex::Regex;
-use crate::request::compose::Around;
-use crate::request::origin_request::layers::OriginTls;
 use crate::resolvers::Followed;
 use crate::split::Split;
 use crate::text::{Part, Text};
-use crate::tls::ServerTls;
+use crate::tls::{ClientJudge, ServerTls};
 use crate::variable::{self, Var};
+
+pub mod origin_tls;
 
 /// All that one configuration makes.
 pub struct Site {
@@ -103,17 +102,6 @@ pub struct LimitPart<T> {
     pub key: Text,
     /// The counts.
     pub state: Arc<T>,
-}
-
-impl Site {
-    /// Whether the first thing that a client says is a request of HTTP/1. One that listens nowhere any more is told so
-    /// there.
-    pub fn begins_plainly(&self, client: &Client) -> bool {
-        client.listener(self).is_none_or(|listener| {
-            let http2 = listener.http2 || self.servers[listener.default].http2.enabled;
-            !listener.tls && !http2 && !listener.proxy_protocol
-        })
-    }
 }
 
 /// An address that is listened at, and the servers behind it.
@@ -242,6 +230,15 @@ pub struct Composing {
     pub ssi: bool,
     /// What goes around them.
     pub around: Around,
+}
+
+/// What is put around the document.
+#[derive(Clone, Debug, Default)]
+pub struct Around {
+    /// The path of what goes before it.
+    pub before: Option<Box<[u8]>>,
+    /// The path of what goes behind it.
+    pub after: Option<Box<[u8]>>,
 }
 
 /// `auth_request`.
@@ -533,7 +530,7 @@ pub struct HttpParts {
     /// Of a target that is written out; one from variables says it itself.
     pub scheme: Scheme,
     /// `proxy_ssl_*`, where it may be wanted.
-    pub tls: Option<OriginTls>,
+    pub tls: Option<origin_tls::OriginTls>,
     /// `larder_proxy_protocol`.
     pub proxy_protocol: model::ProxyProtocol,
     /// `proxy_redirect`.
