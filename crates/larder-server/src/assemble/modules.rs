@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use larder_conf::model::{self, ServerName, Settings, Template, TemplatePart, UserIdMode};
 
-use crate::filter::sub::{Needles, Rules};
-use crate::modules::Parts;
+use crate::filter::needles::Needles;
 use crate::modules::referer::Referers;
+use crate::site::{Modules, SubFilter};
 use crate::text::{Part, Text};
 use crate::variable::Var;
 
 use super::Builder;
 
 /// What the smaller modules are told in a location of a server with these names.
-pub fn parts(builder: &mut Builder, settings: &Settings) -> Parts {
+pub fn parts(builder: &mut Builder, settings: &Settings) -> Modules {
     let modules = &settings.modules;
     for charset in [settings.charset.as_ref(), modules.source_charset.as_ref()].into_iter().flatten() {
         if let Some(name) = literal(charset) {
@@ -24,7 +24,7 @@ pub fn parts(builder: &mut Builder, settings: &Settings) -> Parts {
     let gives_ids = matches!(modules.user_id.mode, UserIdMode::V1 | UserIdMode::On);
     let slot = builder.slots.get("uid_reset").copied().filter(|_| gives_ids);
     let link = &modules.secure_link;
-    Parts {
+    Modules {
         changes_responses: sub.is_some() || gives_ids,
         sub,
         early_hints: builder.texts(&modules.early_hints),
@@ -46,7 +46,7 @@ fn literal(template: &Template) -> Option<&str> {
     }
 }
 
-fn sub_filter(builder: &mut Builder, sub_filter: &model::SubFilter) -> Option<Rules> {
+fn sub_filter(builder: &mut Builder, sub_filter: &model::SubFilter) -> Option<SubFilter> {
     let first = sub_filter.pairs.first()?;
     let pairs: Vec<_> =
         sub_filter.pairs.iter().map(|(word, value)| (builder.text(word), builder.text(value))).collect();
@@ -55,7 +55,7 @@ fn sub_filter(builder: &mut Builder, sub_filter: &model::SubFilter) -> Option<Ru
     if fixed.is_none() && pairs.iter().all(|(word, _)| word.constant().is_some()) {
         builder.error("the texts of \"sub_filter\" are too many or too long to be looked for at once", first.0.span);
     }
-    Some(Rules { pairs, fixed, once: sub_filter.once })
+    Some(SubFilter { pairs, fixed, once: sub_filter.once })
 }
 
 fn referers(builder: &mut Builder, valid: &model::ValidReferers) -> Referers {

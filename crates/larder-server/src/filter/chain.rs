@@ -119,7 +119,8 @@ mod tests {
     use larder_compress::{Decoder, Effort, Encoder, Params, compress, restore};
     use larder_http::Coding;
 
-    use crate::filter::sub::{Needles, Substitution};
+    use crate::filter::needles::Needles;
+    use crate::filter::sub::Substitution;
 
     use super::*;
 

@@ -1,14 +1,9 @@
-//! Charsets: the label in `Content-Type`, and bodies made from one into another (ngx_http_charset_filter).
+//! Charsets, and bodies made from one into another (ngx_http_charset_filter).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use larder_conf::model::{CharsetMap, LogLevel};
-use larder_http::Known;
-
-use crate::context::Cx;
-use crate::exchange::Exchange;
-use crate::site::Loc;
+use larder_conf::model::CharsetMap;
 
 /// The longest sequence of UTF-8.
 const SEQUENCE_BYTES_MAX: usize = 4;
@@ -64,12 +59,23 @@ impl Charsets {
         })
     }
 
+    /// A name as it was first written.
+    pub fn name(&self, place: usize) -> Option<&[u8]> {
+        self.names.get(place).map(|name| &**name)
+    }
+
+    /// What makes the charset at one place into that at another.
+    pub fn table(&self, from: usize, to: usize) -> Option<&Arc<Table>> {
+        self.tables.get(&(from, to))
+    }
+
     /// Whether anything is made into anything.
     pub fn has_tables(&self) -> bool {
         !self.tables.is_empty()
     }
 
-    fn find(&self, name: &[u8]) -> Option<usize> {
+    /// The place of a name.
+    pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.names.iter().position(|known| known.eq_ignore_ascii_case(name))
     }
 }
@@ -103,110 +109,6 @@ fn from_utf8(map: &CharsetMap) -> Table {
     let character = |to: &[u8]| std::str::from_utf8(to).ok()?.chars().next().map(u32::from);
     let entries = map.entries.iter().filter_map(|(from, to)| Some((u16::try_from(character(to)?).ok()?, *from)));
     Table::FromUtf8(entries.collect())
-}
-
-/// Decides on the charset of a response whose fields are laid out, and names it in its `Content-Type`. Returns what
-/// its body has to go through.
-pub fn settle(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
-    let forced = ex.reply.charset.take();
-    if forced.is_none() && loc.texts.charset.is_none() {
-        return None;
-    }
-    let content_type = ex.reply.fields.get_known(Known::ContentType)?;
-    let (bare, own) = split(content_type);
-    let own = own.map(<[u8]>::to_vec);
-    let charsets = &cx.site().charsets;
-    let wanted = match forced {
-        Some(forced) => {
-            if charsets.find(&forced).is_none() {
-                let name = String::from_utf8_lossy(&forced);
-                let message = format_args!("unknown charset \"{name}\" to override");
-                cx.local.logs.error(cx, ex, LogLevel::Error, message);
-                return None;
-            }
-            forced
-        }
-        None => {
-            let types = &loc.settings.charset_types;
-            let is_listed = types.iter().any(|listed| listed == "*" || listed.as_bytes().eq_ignore_ascii_case(bare));
-            let applies = if own.is_some() { loc.settings.override_charset } else { is_listed };
-            let text = loc.texts.charset.as_ref().filter(|_| applies)?;
-            let wanted = text.value(ex, cx).into_boxed_slice();
-            if wanted.is_empty() || &*wanted == b"off" {
-                return None;
-            }
-            // nginx spells a charset as it was first written.
-            let known = charsets.find(&wanted).filter(|_| text.constant().is_some());
-            known.and_then(|known| charsets.names.get(known).cloned()).unwrap_or(wanted)
-        }
-    };
-    let source = match own {
-        Some(own) => own,
-        None => match &loc.texts.modules.source_charset {
-            Some(source) => source.value(ex, cx),
-            None => {
-                label(&wanted, ex);
-                return None;
-            }
-        },
-    };
-    let table = match (charsets.find(&source), charsets.find(&wanted)) {
-        (Some(from), Some(to)) if from != to => charsets.tables.get(&(from, to)),
-        (Some(_), Some(_)) => {
-            label(&wanted, ex);
-            return None;
-        }
-        (None, None) if source.eq_ignore_ascii_case(&wanted) => {
-            label(&wanted, ex);
-            return None;
-        }
-        (Some(_), None) | (None, Some(_) | None) => None,
-    };
-    if table.is_some() && ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty()) {
-        return None;
-    }
-    let Some(table) = table else {
-        let (source, wanted) = (String::from_utf8_lossy(&source), String::from_utf8_lossy(&wanted));
-        let message = format_args!("no \"charset_map\" between the charsets \"{source}\" and \"{wanted}\"");
-        cx.local.logs.error(cx, ex, LogLevel::Error, message);
-        return None;
-    };
-    label(&wanted, ex);
-    Some(Arc::clone(table))
-}
-
-/// Names the charset of a type, in place of the one that it names.
-fn label(charset: &[u8], ex: &mut Exchange) {
-    // As nginx: a browser may keep the charset of a redirect for the page it leads to.
-    if matches!(ex.reply.status, 301 | 302) {
-        return;
-    }
-    let Some(content_type) = ex.reply.fields.get_known(Known::ContentType) else { return };
-    ex.reply.bare_type.clear();
-    ex.reply.bare_type.extend_from_slice(content_type);
-    let value = [up_to_charset(content_type), b"; charset=", charset].concat();
-    ex.reply.fields.set("Content-Type", &value);
-}
-
-/// The type alone, and the charset that a `Content-Type` names.
-fn split(content_type: &[u8]) -> (&[u8], Option<&[u8]>) {
-    let bare = content_type.split(|&byte| byte == b';').next().unwrap_or(b"").trim_ascii();
-    let rest = &content_type[up_to_charset(content_type).len()..];
-    let named = rest.iter().position(|&byte| byte == b'=').map(|at| &rest[at + 1..]);
-    let named = named.map(|name| name.strip_prefix(b"\"").unwrap_or(name));
-    let named = named.map(|name| name.strip_suffix(b"\"").unwrap_or(name));
-    (bare, named.filter(|name| !name.is_empty()))
-}
-
-/// What stands before the parameter `charset`, without the `;`.
-fn up_to_charset(content_type: &[u8]) -> &[u8] {
-    const NAME: &[u8] = b"charset=";
-    let begins = |at: &usize| {
-        let rest = content_type[at + 1..].trim_ascii_start();
-        rest.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
-    };
-    let at = memchr::memchr_iter(b';', content_type).find(begins);
-    &content_type[..at.unwrap_or(content_type.len())]
 }
 
 /// A body on its way from one charset to another.
@@ -366,20 +268,6 @@ mod tests {
         }
         assert_eq!(converted(&charsets, "utf-8", "koi8-r", b"\xd0a\xffb", 9), b"??b");
         assert_eq!(converted(&charsets, "utf-8", "koi8-r", b"a\xd0", 9), b"a?");
-    }
-
-    #[test]
-    fn a_content_type_names_its_charset() {
-        for (value, bare, charset) in [
-            ("text/html", "text/html", None),
-            ("text/html; charset=utf-8", "text/html", Some("utf-8")),
-            ("text/html;Charset=\"utf-8\"", "text/html", Some("utf-8")),
-            ("text/html; level=1; charset=a", "text/html", Some("a")),
-            ("text/html; charset=", "text/html", None),
-            ("text/html; xcharset=a", "text/html", None),
-        ] {
-            assert_eq!(split(value.as_bytes()), (bare.as_bytes(), charset.map(str::as_bytes)), "{value}");
-        }
     }
 
     #[test]

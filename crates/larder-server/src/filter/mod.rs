@@ -5,6 +5,8 @@
 
 pub mod chain;
 pub mod charset;
+pub mod label;
+pub mod needles;
 pub mod sub;
 
 use std::sync::Arc;

@@ -5,26 +5,15 @@
 
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, Input, MatchKind};
-
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::request::recode::Fed;
-use crate::text::Text;
+use crate::site::SubFilter;
 
 use super::chain::MADE_BYTES;
+use super::needles::Needles;
 
-/// `sub_filter` of a location.
-pub struct Rules {
-    /// What is looked for, and what takes its place.
-    pub pairs: Vec<(Text, Text)>,
-    /// All that is looked for, where none of it has variables.
-    pub fixed: Option<Arc<Needles>>,
-    /// `sub_filter_once`.
-    pub once: bool,
-}
-
-impl Rules {
+impl SubFilter {
     /// What is done to the body of one response; `None` when there is nothing to look for.
     pub fn begin(&self, ex: &mut Exchange, cx: &Cx) -> Option<Substitution> {
         if let Some(needles) = &self.fixed {
@@ -40,55 +29,6 @@ impl Rules {
             }
         }
         Some(Substitution::new(Needles::new(words)?, values, self.once))
-    }
-}
-
-/// Texts that are looked for together.
-#[derive(Debug)]
-pub struct Needles {
-    /// In lower case, in the order of writing.
-    words: Vec<Box<[u8]>>,
-    search: AhoCorasick,
-    longest: usize,
-    /// Which bytes a text begins with.
-    begins: [bool; 256],
-}
-
-impl Needles {
-    /// A search for these; `None` when there are none, or none that can be searched for.
-    pub fn new(mut words: Vec<Box<[u8]>>) -> Option<Arc<Self>> {
-        let mut begins = [false; 256];
-        for word in &mut words {
-            word.make_ascii_lowercase();
-            let first = *word.first()?;
-            begins[usize::from(first)] = true;
-            begins[usize::from(first.to_ascii_uppercase())] = true;
-        }
-        let longest = words.iter().map(|word| word.len()).max()?;
-        let search = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::LeftmostFirst)
-            .build(&words)
-            .ok()?;
-        Some(Arc::new(Self { words, search, longest, begins }))
-    }
-
-    /// The first place from `from` on where the end of `text` is the beginning of a text that is looked for, and the
-    /// first of those.
-    fn partial(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
-        let first = from.max(text.len().saturating_sub(self.longest - 1));
-        (first..text.len()).filter(|&at| self.begins[usize::from(text[at])]).find_map(|at| {
-            let end = &text[at..];
-            let begins = |word: &[u8]| word.len() > end.len() && word[..end.len()].eq_ignore_ascii_case(end);
-            Some((at, self.words.iter().position(|word| begins(word))?))
-        })
-    }
-
-    /// The same without one of them; `None` when it was the last.
-    fn without(&self, index: usize) -> Option<Arc<Self>> {
-        let mut words = self.words.clone();
-        words.remove(index);
-        Self::new(words)
     }
 }
 
@@ -151,8 +91,7 @@ impl Substitution {
                 partial = if is_end { None } else { needles.partial(text, at) };
                 partial_is_known = true;
             }
-            let found = needles.search.find(Input::new(text).range(at..));
-            let found = found.map(|found| (found.start(), found.end(), found.pattern().as_usize()));
+            let found = needles.find(text, at);
             let found = found.filter(|(start, _, index)| partial.is_none_or(|partial| (*start, *index) < partial));
             let Some((start, end, index)) = found else {
                 let clear = partial.map_or(text.len(), |(place, _)| place);

@@ -126,7 +126,7 @@ fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Source {
 
 /// What restores a body and changes what it says, if anything does.
 fn recoder(choice: Choice, length: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<Recoder> {
-    let charset = filter::charset::settle(cx.loc(ex), ex, cx);
+    let charset = filter::label::settle(cx.loc(ex), ex, cx);
     let filters = Filters::choose(charset, length, choice, ex, cx);
     if filters.is_empty() {
         return Recoder::new(choice, ex, cx);

@@ -246,7 +246,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     let charset = match ex.reply.composed {
         // What was put together has been converted before.
         Some(_) => None,
-        None => filter::charset::settle(loc, ex, cx),
+        None => filter::label::settle(loc, ex, cx),
     };
     if conditional && ex.reply.status == 200 {
         match conditional::decide(

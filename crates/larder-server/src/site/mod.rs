@@ -28,7 +28,10 @@ use crate::text::{Part, Text};
 use crate::tls::{ClientJudge, ServerTls};
 use crate::variable::{self, Var};
 
+mod modules;
 pub mod origin_tls;
+
+pub use modules::{Modules, SubFilter};
 
 /// All that one configuration makes.
 pub struct Site {
@@ -303,7 +306,7 @@ pub struct LocTexts {
     /// Expressions of `gzip_disable`.
     pub gzip_disable: Vec<Regex>,
     /// What the smaller modules are told.
-    pub modules: crate::modules::Parts,
+    pub modules: Modules,
 }
 
 /// What `more_set_headers`, `more_set_input_headers` and their kin do.

@@ -1,0 +1,60 @@
+//! Several texts that are looked for at once, for `sub_filter`.
+
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, Input, MatchKind};
+
+/// Texts that are looked for together.
+#[derive(Debug)]
+pub struct Needles {
+    /// In lower case, in the order of writing.
+    words: Vec<Box<[u8]>>,
+    search: AhoCorasick,
+    longest: usize,
+    /// Which bytes a text begins with.
+    begins: [bool; 256],
+}
+
+impl Needles {
+    /// A search for these; `None` when there are none, or none that can be searched for.
+    pub fn new(mut words: Vec<Box<[u8]>>) -> Option<Arc<Self>> {
+        let mut begins = [false; 256];
+        for word in &mut words {
+            word.make_ascii_lowercase();
+            let first = *word.first()?;
+            begins[usize::from(first)] = true;
+            begins[usize::from(first.to_ascii_uppercase())] = true;
+        }
+        let longest = words.iter().map(|word| word.len()).max()?;
+        let search = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::LeftmostFirst)
+            .build(&words)
+            .ok()?;
+        Some(Arc::new(Self { words, search, longest, begins }))
+    }
+
+    /// The first of them in `text` from `from` on: where it begins and ends, and which it is.
+    pub fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize, usize)> {
+        let found = self.search.find(Input::new(text).range(from..));
+        found.map(|found| (found.start(), found.end(), found.pattern().as_usize()))
+    }
+
+    /// The first place from `from` on where the end of `text` is the beginning of a text that is looked for, and the
+    /// first of those.
+    pub fn partial(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
+        let first = from.max(text.len().saturating_sub(self.longest - 1));
+        (first..text.len()).filter(|&at| self.begins[usize::from(text[at])]).find_map(|at| {
+            let end = &text[at..];
+            let begins = |word: &[u8]| word.len() > end.len() && word[..end.len()].eq_ignore_ascii_case(end);
+            Some((at, self.words.iter().position(|word| begins(word))?))
+        })
+    }
+
+    /// The same without one of them; `None` when it was the last.
+    pub fn without(&self, index: usize) -> Option<Arc<Self>> {
+        let mut words = self.words.clone();
+        words.remove(index);
+        Self::new(words)
+    }
+}
