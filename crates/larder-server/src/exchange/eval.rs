@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::regex::Captures;
-use crate::request::Synth;
 
 use super::KEPT_BYTES_MAX;
 
@@ -126,6 +125,15 @@ pub enum Evaluation {
     Over,
 }
 
+/// The answer to a request of which something could not be evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// An `error_page` may take it.
+    First,
+    /// The `error_page` could not be evaluated either, and none is asked again.
+    Final,
+}
+
 impl Evaluation {
     /// Notes that something could not be evaluated.
     pub fn fail(&mut self) {
@@ -142,10 +150,10 @@ impl Evaluation {
     }
 
     /// The answer to a request that has yet to be refused; its `error_page` is asked for once.
-    pub fn refuse(&mut self) -> Option<Synth> {
+    pub fn refuse(&mut self) -> Option<Refusal> {
         let (next, answer) = match *self {
-            Self::Failed => (Self::Refused, Synth::Status(500)),
-            Self::FailedAgain => (Self::Over, Synth::Final(500)),
+            Self::Failed => (Self::Refused, Refusal::First),
+            Self::FailedAgain => (Self::Over, Refusal::Final),
             Self::Sound | Self::Refused | Self::Over => return None,
         };
         *self = next;

@@ -56,7 +56,7 @@ use larder_store::{BodyReader, Whole};
 
 use crate::conn::Inbound;
 use crate::context::Cx;
-use crate::exchange::{Exchange, Purpose};
+use crate::exchange::{Exchange, Purpose, Refusal};
 use route::Entrance;
 
 /// What comes next.
@@ -149,6 +149,15 @@ impl Synth {
     pub fn status(&self) -> u16 {
         match self {
             Self::Status(status) | Self::Final(status) | Self::Redirect(status, _) | Self::Text(status, _) => *status,
+        }
+    }
+}
+
+impl From<Refusal> for Synth {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::First => Self::Status(500),
+            Refusal::Final => Self::Final(500),
         }
     }
 }
@@ -250,8 +259,8 @@ pub async fn run(step: Step, ex: &mut Exchange, cx: &Cx, from: Inbound<'_>) -> O
 /// way to a 500.
 pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
     loop {
-        if let Some(refused) = ex.eval.evaluation.refuse() {
-            step = Step::Synth(refused);
+        if let Some(refusal) = ex.eval.evaluation.refuse() {
+            step = Step::Synth(refusal.into());
         }
         step = match ex.request.nested.purpose {
             Purpose::Answer => step,

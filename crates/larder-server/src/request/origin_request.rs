@@ -106,8 +106,8 @@ pub fn build(
         }
     };
     // Nothing of a request that is to be refused reaches an origin.
-    if let Some(refused) = ex.eval.evaluation.refuse() {
-        return Err(Step::Synth(refused));
+    if let Some(refusal) = ex.eval.evaluation.refuse() {
+        return Err(Step::Synth(refusal.into()));
     }
     Ok(Fetch {
         group: place.group,
