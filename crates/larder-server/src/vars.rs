@@ -7,9 +7,9 @@ use larder_http::{Coding, Known, Method, Version};
 
 use crate::auth;
 use crate::context::Cx;
-use crate::exchange::{Exchange, RequestBody, Slot};
+use crate::exchange::{Choice, Exchange, RequestBody, Slot};
 use crate::modules::{browser, secure_link, userid};
-use crate::request::compress::Choice;
+
 use crate::site::{Handler, Loc, Protocol, Scheme, UserVarSource};
 use crate::variable::{Fixed, ProxyVar, Var};
 

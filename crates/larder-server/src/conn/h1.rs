@@ -17,9 +17,8 @@ use tokio::time::{Instant, Sleep};
 
 use crate::clock;
 use crate::context::Cx;
-use crate::exchange::{Client, Exchange, RequestBody};
+use crate::exchange::{Choice, Client, Exchange, RequestBody};
 use crate::request::body::{self, Refused};
-use crate::request::compress::Choice;
 use crate::request::receive::{Received, receive};
 use crate::request::{self, Response, Slow, Step, Stop, deliver, feed};
 use crate::worker::{Seat, Worker};

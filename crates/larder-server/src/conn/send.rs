@@ -12,9 +12,8 @@ use larder_http::{LAST_CHUNK, chunk_head};
 use larder_store::{Body, Piece, Place, Whole};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Composed, Exchange};
 use crate::request::adorn;
-use crate::request::compose::Composed;
 use crate::request::deliver::{Outgoing, Source};
 use crate::request::recode::{Fed, Recoding};
 use crate::request::slice::{SliceBody, Slices, Slicing};

@@ -29,7 +29,7 @@ use larder_http::Method;
 pub use asked::Asked;
 pub use client::{Client, Secured, Tls};
 pub use eval::{Eval, Evaluation, Refusal, Slot, Values};
-pub use reply::{Framing, Reply, Silent};
+pub use reply::{Choice, Composed, Framing, Reply, Silent};
 pub use request::{Limits, Nested, Purpose, Request, RequestBody, Sub, Way};
 pub use tally::Tally;
 pub use upstream::{CacheStatus, Upstream};

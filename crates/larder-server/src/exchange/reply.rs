@@ -1,11 +1,10 @@
 //! The response that is being built.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
-use larder_http::Fields;
-
-use crate::request::compose::Composed;
-use crate::request::compress::Choice;
+use larder_cache::Shape;
+use larder_http::{Coding, Fields};
 
 use super::emptied;
 
@@ -64,6 +63,44 @@ pub struct Silent {
     pub server: bool,
     /// `Date`.
     pub date: bool,
+}
+
+/// What becomes of a body on its way out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// It goes as it is.
+    #[default]
+    AsItIs,
+    /// It goes as it is, and would not to another client: `Vary` says so.
+    AsItIsHere,
+    /// It is compressed.
+    Compress(Coding),
+    /// It came compressed and is restored.
+    Restore(Coding),
+}
+
+impl Choice {
+    /// Whether another client may get another form.
+    pub fn varies(self) -> bool {
+        self != Self::AsItIs
+    }
+
+    /// What is made of a stored body.
+    pub fn shape(self) -> Option<Shape> {
+        match self {
+            Self::AsItIs | Self::AsItIsHere => None,
+            Self::Compress(coding) => Some(Shape::Coded(coding)),
+            Self::Restore(_) => Some(Shape::Identity),
+        }
+    }
+}
+
+/// What is known of a body that is put together, to the one who sends it.
+#[derive(Debug, Default)]
+pub struct Composed {
+    /// Whether it is not whole because the document is not: then what there is of the response goes out, be it the head
+    /// alone.
+    pub is_cut_off: Cell<bool>,
 }
 
 impl Reply {

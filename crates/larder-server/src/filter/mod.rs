@@ -15,8 +15,7 @@ use larder_conf::model::MediaTypes;
 use larder_http::{Fields, Known};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
-use crate::request::compress::Choice;
+use crate::exchange::{Choice, Exchange};
 use crate::site::Loc;
 
 use charset::Table;

@@ -10,7 +10,6 @@
 
 mod join;
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -21,13 +20,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::conn::Inbound;
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Choice, Composed, Exchange};
 use crate::files::conditional::{self, Condition};
 use crate::filter::{self, Filters};
 use crate::site::{Around, Composing};
 use crate::tempfile;
 
-use super::compress::{self, Choice, Facts};
+use super::compress::{self, Facts};
 use super::recode::Recoder;
 use super::source::{self, Source};
 use super::{Content, Ranges, Response, page, ssi, subrequest};
@@ -146,14 +145,6 @@ fn is_unchanged(response: &Response, ex: &Exchange, cx: &Cx) -> bool {
         conditional::decide(&ex.asked.head.fields, response.last_modified, etag, settings.if_modified_since),
         Condition::NotModified
     )
-}
-
-/// What is known of a body that is put together, to the one who sends it.
-#[derive(Debug, Default)]
-pub struct Composed {
-    /// Whether it is not whole because the document is not: then what there is of the response goes out, be it the head
-    /// alone.
-    pub is_cut_off: Cell<bool>,
 }
 
 impl Composing {

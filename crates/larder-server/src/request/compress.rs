@@ -7,14 +7,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use larder_cache::{FormPermit, FormState, FormWaiter, Made, NewForm, Object, Prepared, Shape};
+use larder_cache::{FormPermit, FormState, FormWaiter, Made, NewForm, Object, Prepared};
 use larder_compress::{Effort, Params};
 use larder_conf::model::{Compression, GzipDisable, MediaTypes};
 use larder_http::{Accepted, Coding, Fields, Known, Version};
 use larder_store::Place;
 
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange};
+use crate::exchange::{CacheStatus, Choice, Exchange};
 use crate::site::Loc;
 
 use super::{Content, Response, Slow, Step, page, response_fields};
@@ -28,35 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const QUICK_BROTLI_MAX: u32 = 5;
 /// See [`QUICK_BROTLI_MAX`].
 const QUICK_ZSTD_MAX: u32 = 9;
-/// What becomes of a body on its way out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// It goes as it is.
-    #[default]
-    AsItIs,
-    /// It goes as it is, and would not to another client: `Vary` says so.
-    AsItIsHere,
-    /// It is compressed.
-    Compress(Coding),
-    /// It came compressed and is restored.
-    Restore(Coding),
-}
-
-impl Choice {
-    /// Whether another client may get another form.
-    pub fn varies(self) -> bool {
-        self != Self::AsItIs
-    }
-
-    /// What is made of a stored body.
-    pub fn shape(self) -> Option<Shape> {
-        match self {
-            Self::AsItIs | Self::AsItIsHere => None,
-            Self::Compress(coding) => Some(Shape::Coded(coding)),
-            Self::Restore(_) => Some(Shape::Identity),
-        }
-    }
-}
 
 /// What is known of a response whose form is to be chosen.
 pub struct Facts<'a> {

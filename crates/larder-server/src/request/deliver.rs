@@ -13,14 +13,14 @@ use larder_http::{Known, Version};
 use larder_store::BodyReader;
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Choice, Exchange};
 use crate::files::conditional::{self, Condition};
 use crate::files::ranges::{self, Multipart, Plan as RangePlan};
 use crate::filter::charset::Table;
 use crate::filter::{self, Filters};
 use crate::site::Loc;
 
-use super::compress::{self, Choice, Facts};
+use super::compress::{self, Facts};
 use super::recode::Recoder;
 use super::slice::Slices;
 use super::wire::{HeadWriter, Wire};

@@ -3,14 +3,14 @@
 use larder_compress::{Decoded, Decoder, Encoder};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Choice, Exchange};
 
 use crate::filter::Filters;
 use crate::filter::chain::Chain;
 use crate::filter::charset::Converter;
 use crate::filter::sub::Substitution;
 
-use super::compress::{self, Choice};
+use super::compress;
 
 /// How much a restored body may grow by between two looks at the client: a small one may be made to hold gigabytes.
 const RESTORED_BYTES: usize = 128 * 1024;
