@@ -1,6 +1,5 @@
 //! Taking a body off an origin as fast as it is made, whoever reads it and however slowly.
 
-use std::cell::Cell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,22 +10,10 @@ use larder_origin::Answer;
 use larder_store::BodyWriter;
 
 use crate::context::Cx;
+use crate::exchange::Report;
 use crate::logs::Context;
 use crate::request::keep::Keeping;
 use crate::worker::TRANSFER_STEP_BYTES;
-
-/// What a pump tells the log line of its exchange.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// From the choice of the origin to the end of its body.
-    pub total: Cell<Option<Duration>>,
-    /// Bytes of the body.
-    pub body_bytes: Cell<u64>,
-    /// All bytes received.
-    pub received: Cell<u64>,
-    /// All bytes sent, once no more are.
-    pub sent: Cell<Option<u64>>,
-}
 
 /// How fast a body is taken: `*_limit_rate`.
 #[derive(Clone, Copy, Debug)]

@@ -30,8 +30,8 @@ pub use asked::Asked;
 pub use client::{Client, Secured, Tls};
 pub use eval::{Eval, Evaluation, Refusal, Slot, Values};
 pub use reply::{Choice, Composed, Framing, Reply, Silent};
-pub use request::{Limits, Nested, Purpose, Request, RequestBody, Sub, Way};
-pub use tally::Tally;
+pub use request::{Limits, Nested, Purpose, Request, RequestBody, Sub, Uid, Way};
+pub use tally::{Report, Tally};
 pub use upstream::{CacheStatus, Upstream};
 pub use visit::Visit;
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_http::Method;
 
-use crate::modules::userid::Uid;
 use crate::request::feed::Feed;
 use crate::request::ssi::Shared;
 use crate::tempfile::Temp;
@@ -115,6 +114,21 @@ pub struct Sub {
     pub in_memory: bool,
     /// Whether nobody wants more than the head of the answer.
     pub head_only: bool,
+}
+
+/// `userid`: the number of a visitor, what came and what is given.
+#[derive(Clone, Debug, Default)]
+pub struct Uid {
+    /// The cookie as it came; empty for none.
+    pub cookie: Vec<u8>,
+    /// What it holds.
+    pub got: Option<[u8; 16]>,
+    /// What is given.
+    pub set: Option<[u8; 16]>,
+    /// Whether the number that came is replaced by another.
+    pub is_reset: bool,
+    /// Whether it has been decided what is given.
+    pub is_decided: bool,
 }
 
 impl Request {

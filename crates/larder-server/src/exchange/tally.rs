@@ -1,11 +1,12 @@
 //! What is counted and held while a request is answered, for limits and logs.
 
+use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use larder_origin::Attempt;
 
 use crate::limit::ConnGuard;
-use crate::pump::Report;
 
 use super::emptied;
 
@@ -26,6 +27,19 @@ pub struct Tally {
     pub is_complete: bool,
     /// Whether the log lines are being written.
     pub is_logging: bool,
+}
+
+/// What the task that takes the body from the origin has counted, for the log line.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// From the choice of the origin to the end of its body.
+    pub total: Cell<Option<Duration>>,
+    /// Bytes of the body.
+    pub body_bytes: Cell<u64>,
+    /// All bytes received.
+    pub received: Cell<u64>,
+    /// All bytes sent, once no more are.
+    pub sent: Cell<Option<u64>>,
 }
 
 impl Tally {

@@ -9,7 +9,7 @@ use larder_http::Known;
 
 use crate::auth::{decode_base64, encode_base64};
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Uid};
 
 /// How many characters of the cookie are the number; a mark may follow.
 const ENCODED_BYTES: usize = 22;
@@ -20,21 +20,6 @@ const SECOND_BEGINS: u32 = 0x0303_0302;
 
 static FIRST: AtomicU32 = AtomicU32::new(1);
 static SECOND: AtomicU32 = AtomicU32::new(SECOND_BEGINS);
-
-/// The number of a visitor: what came, and what is given.
-#[derive(Clone, Debug, Default)]
-pub struct Uid {
-    /// The cookie as it came; empty for none.
-    cookie: Vec<u8>,
-    /// What it holds.
-    got: Option<[u8; 16]>,
-    /// What is given.
-    set: Option<[u8; 16]>,
-    /// Whether the number that came is replaced by another.
-    is_reset: bool,
-    /// Whether it has been decided what is given.
-    is_decided: bool,
-}
 
 /// Appends `$uid_got`.
 pub fn append_got(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {

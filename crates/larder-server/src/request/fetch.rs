@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 
 use crate::conn::Inbound;
 use crate::context::Cx;
-use crate::exchange::{CacheStatus, Exchange, RequestBody};
-use crate::pump::{self, Report, Wanted};
+use crate::exchange::{CacheStatus, Exchange, Report, RequestBody};
+use crate::pump::{self, Wanted};
 use crate::site::{OriginPolicy, Protocol};
 use crate::tempfile;
 
