@@ -8,10 +8,9 @@ use bytes::Bytes;
 use larder_http::Method;
 
 use crate::request::feed::Feed;
-use crate::request::ssi::Shared;
 use crate::tempfile::Temp;
 
-use super::{SUBREQUESTS_MAX, emptied};
+use super::{SUBREQUESTS_MAX, SsiShared, emptied};
 
 /// What is asked for now.
 #[derive(Default)]
@@ -86,7 +85,7 @@ pub struct Nested {
     /// What makes it a request inside another one; `None` for one that a client sent.
     pub sub: Option<Box<Sub>>,
     /// What the SSI pages of a request and of those inside it share.
-    pub ssi: Option<Rc<Shared>>,
+    pub ssi: Option<Rc<SsiShared>>,
     /// What `config timefmt` said in this page.
     pub time_format: Option<Rc<[u8]>>,
 }

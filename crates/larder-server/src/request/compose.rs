@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::conn::Inbound;
 use crate::context::Cx;
-use crate::exchange::{Choice, Composed, Exchange};
+use crate::exchange::{Choice, Composed, Exchange, SsiShared};
 use crate::files::conditional::{self, Condition};
 use crate::filter::{self, Filters};
 use crate::site::{Around, Composing};
@@ -202,10 +202,10 @@ struct Answer {
 }
 
 /// Counts a request inside until its answer is through.
-struct Counted(Rc<ssi::Shared>);
+struct Counted(Rc<SsiShared>);
 
 impl Counted {
-    fn new(shared: &Rc<ssi::Shared>) -> Self {
+    fn new(shared: &Rc<SsiShared>) -> Self {
         shared.inside.set(shared.inside.get() + 1);
         Self(Rc::clone(shared))
     }

@@ -5,7 +5,6 @@
 
 mod include;
 pub(crate) mod parse;
-mod shared;
 mod text;
 
 use std::rc::Rc;
@@ -14,6 +13,7 @@ use bytes::Bytes;
 use larder_conf::model::LogLevel;
 use larder_http::{Escape, escape_html, escape_uri};
 
+use crate::exchange::SsiShared;
 use crate::regex::{Captures, Regex};
 
 use super::compose::{Page, Unwanted};
@@ -21,8 +21,6 @@ use super::source::Source;
 use super::{fetch, subrequest};
 use include::Include;
 use parse::{Command, Event, PARAMS_MAX, Parser, shown};
-
-pub use shared::Shared;
 
 /// What stands for an error, until `config errmsg` says otherwise.
 const ERROR_TEXT: &[u8] = b"[an error occurred while processing the directive]";
@@ -62,7 +60,7 @@ pub async fn run(page: &mut Page, mut source: Source) -> Result<(), Unwanted> {
 
 /// One page on its way.
 struct Document {
-    shared: Rc<Shared>,
+    shared: Rc<SsiShared>,
     output: Output,
     condition: Condition,
     /// Whether a branch of the `if` at hand has been chosen.

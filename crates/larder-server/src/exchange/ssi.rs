@@ -1,4 +1,4 @@
-//! What a page and all that it includes have in common.
+//! `ssi`: what a page and all that it includes have in common.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,24 +8,24 @@ use crate::regex::Captures;
 
 /// What a page and all that it includes have in common.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct SsiShared {
     /// What `set` has set, by names in lower case.
     variables: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
     /// Blocks by name, in order; the first of a name counts.
-    pub(super) blocks: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    pub blocks: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
     /// What the groups of the last regular expression took.
-    pub(super) captures: RefCell<Captures>,
+    pub captures: RefCell<Captures>,
     /// How many requests run inside.
     pub inside: Cell<usize>,
     /// How many includes there have been, on all levels.
-    pub(super) includes: Cell<usize>,
+    pub includes: Cell<usize>,
     /// The bytes of all texts that were made of variables, and of all blocks.
     made_bytes: Cell<usize>,
 }
 
-impl Shared {
+impl SsiShared {
     /// Appends the value of a variable of `set` or of a capture; false when there is none.
-    pub(super) fn append(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
+    pub fn append(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
         if let [digit @ b'0'..=b'9'] = name {
             let captures = self.captures.borrow();
             if let Some(group) = captures.get(usize::from(digit - b'0')) {
@@ -40,13 +40,13 @@ impl Shared {
     }
 
     /// Counts what was made of variables, or is kept as a block; false beyond what a request may make.
-    pub(super) fn may_make(&self, bytes: usize) -> bool {
+    pub fn may_make(&self, bytes: usize) -> bool {
         self.made_bytes.set(self.made_bytes.get().saturating_add(bytes));
         self.made_bytes.get() <= MADE_BYTES_MAX
     }
 
     /// Sets a variable.
-    pub(super) fn set(&self, name: &[u8], value: Vec<u8>) {
+    pub fn set(&self, name: &[u8], value: Vec<u8>) {
         let name = name.to_ascii_lowercase();
         let mut variables = self.variables.borrow_mut();
         match variables.iter_mut().find(|(known, _)| *known == name) {
@@ -56,7 +56,7 @@ impl Shared {
     }
 
     /// The text of a block.
-    pub(super) fn block(&self, name: &[u8]) -> Option<Bytes> {
+    pub fn block(&self, name: &[u8]) -> Option<Bytes> {
         let blocks = self.blocks.borrow();
         let (_, block) = blocks.iter().find(|(known, _)| known == name)?;
         Some(Bytes::copy_from_slice(block))
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_found_in_any_case_and_captures_come_first() {
-        let shared = Shared::default();
+        let shared = SsiShared::default();
         shared.set(b"Name", b"one".to_vec());
         shared.set(b"NAME", b"two".to_vec());
         shared.set(b"1", b"set".to_vec());
