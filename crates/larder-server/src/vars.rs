@@ -16,6 +16,7 @@ use crate::variable::{Fixed, ProxyVar, Var};
 mod date;
 mod map;
 mod path;
+mod slice;
 pub mod pattern;
 #[cfg(test)]
 mod tests;
@@ -353,7 +354,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
         },
         Fixed::IsRequestPort => append_text(if request_port(ex).is_some() { ":" } else { "" }, out),
         Fixed::ServerProtocol => append_text(ex.asked.head.version.name(), out),
-        Fixed::SliceRange => crate::request::slice::append_range(ex, cx, out),
+        Fixed::SliceRange => slice::append_range(ex, cx, out),
         Fixed::Status => {
             let status = if ex.reply.status == 0 { ex.request.way.error_status.unwrap_or(0) } else { ex.reply.status };
             append_display(format_args!("{status:03}"), out)

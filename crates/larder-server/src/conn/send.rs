@@ -12,11 +12,11 @@ use larder_http::{LAST_CHUNK, chunk_head};
 use larder_store::{Body, Piece, Place, Whole};
 
 use crate::context::Cx;
-use crate::exchange::{Composed, Exchange};
+use crate::exchange::{Composed, Exchange, Slicing};
 use crate::request::adorn;
 use crate::request::deliver::{Outgoing, Source};
 use crate::request::recode::{Fed, Recoding};
-use crate::request::slice::{SliceBody, Slices, Slicing};
+use crate::request::slice::{SliceBody, Slices};
 use crate::request::wire::Wire;
 use crate::worker::TRANSFER_STEP_BYTES;
 

@@ -1,8 +1,6 @@
 //! What is known of a request for as long as it stays at one place.
 
-use crate::request::slice::Slicing;
-
-use super::emptied;
+use super::{Slicing, emptied};
 
 /// What one visit to a location knows; an internal redirect begins another one.
 #[derive(Clone, Default)]

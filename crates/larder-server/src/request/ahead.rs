@@ -9,12 +9,12 @@ use larder_http::{Fields, Known, Method, Ranges};
 use larder_store::{Body, BodyState};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Slicing};
 use crate::files::conditional;
 use crate::site::{OriginPolicy, Protocol};
 
 use super::compress::{self, Facts};
-use super::slice::Slicing;
+
 
 /// How far beyond what has arrived a range may begin and be waited for.
 const WAIT_BYTES_MAX: u64 = 1024 * 1024;
