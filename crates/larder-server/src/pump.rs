@@ -13,7 +13,7 @@ use crate::context::Cx;
 use crate::exchange::Report;
 use crate::logs::Context;
 use crate::request::keep::Keeping;
-use crate::worker::TRANSFER_STEP_BYTES;
+use crate::turns::TRANSFER_STEP_BYTES;
 
 /// How fast a body is taken: `*_limit_rate`.
 #[derive(Clone, Copy, Debug)]

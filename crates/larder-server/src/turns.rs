@@ -1,7 +1,13 @@
 //! Turns that heavy work of a worker takes, so that light work waits for one piece of it and not for all.
 
+use std::rc::Rc;
+
 use tokio::sync::Semaphore;
 use tokio::task::{spawn_local, yield_now};
+
+/// How much of a body is taken from an origin or given to a client until others get a turn: about 20 µs of work where it
+/// is copied, beside which a turn of the loop costs little.
+pub const TRANSFER_STEP_BYTES: usize = 64 * 1024;
 
 /// One kind of heavy work. Of everyone who waits for a turn one gets it in a turn of the event loop, first come, first
 /// served; in between everything else that is ready runs.
@@ -42,12 +48,54 @@ impl Turns {
     }
 }
 
+/// A large transfer, which gives way to others after every [`TRANSFER_STEP_BYTES`].
+#[derive(Debug)]
+pub struct Transfer {
+    turns: Rc<Turns>,
+    /// What was moved since others had their turn.
+    bytes: usize,
+}
+
+impl Transfer {
+    /// One that begins, and takes these turns.
+    pub fn new(turns: &Rc<Turns>) -> Self {
+        Self { turns: Rc::clone(turns), bytes: 0 }
+    }
+
+    /// Counts bytes that were moved.
+    pub fn count(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Lets others go first when it is time.
+    pub async fn give_way(&mut self) {
+        if self.is_due() {
+            self.turns.next().await;
+        }
+    }
+
+    /// The same for who shares a task with others.
+    pub async fn give_way_beside_others(&mut self) {
+        if self.is_due() {
+            self.turns.next_beside_others().await;
+        }
+    }
+
+    /// Whether a step's worth was moved; what follows is counted anew then.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.bytes >= TRANSFER_STEP_BYTES;
+        if is_due {
+            self.bytes = 0;
+        }
+        is_due
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
     use std::future::poll_fn;
     use std::io::Write as _;
-    use std::rc::Rc;
     use std::task::Poll;
 
     use tokio::io::AsyncReadExt as _;

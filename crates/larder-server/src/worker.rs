@@ -22,9 +22,6 @@ use crate::turns::Turns;
 const POOLED_MAX: usize = 256;
 /// How much a worker reads at once, at least.
 const READ_BYTES: usize = 32 * 1024;
-/// How much of a body is taken from an origin or given to a client until others get a turn: about 20 µs of work where it is copied, beside
-/// which a turn of the loop costs little.
-pub const TRANSFER_STEP_BYTES: usize = 64 * 1024;
 /// How long a connection counts as one that has only just begun.
 const FRESH: Duration = Duration::from_millis(500);
 /// How many buffers for frames wait to be used again, and how large one may have grown.
@@ -57,8 +54,8 @@ pub struct Worker {
     pub gate: Rc<Gate>,
     /// What limits the process.
     pub pressure: Arc<Pressure>,
-    /// Large transfers likewise, with [`TRANSFER_STEP_BYTES`] each.
-    pub transfers: Turns,
+    /// Large transfers likewise ([`Transfer`](crate::turns::Transfer)).
+    pub transfers: Rc<Turns>,
     #[allow(clippy::vec_box, reason = "exchanges are large and move between steps as boxes")]
     pool: RefCell<Vec<Box<Exchange>>>,
     idle: RefCell<Vec<Option<Waker>>>,
@@ -116,7 +113,7 @@ impl Worker {
             handshakes: Turns::default(),
             gate: Gate::new(pressure.add_worker()),
             pressure,
-            transfers: Turns::default(),
+            transfers: Rc::default(),
             pool: RefCell::default(),
             idle: RefCell::default(),
             free: RefCell::default(),

@@ -16,7 +16,8 @@ use tokio::io::Interest;
 
 use crate::exchange::Exchange;
 use crate::request::deliver::Outgoing;
-use crate::worker::{TRANSFER_STEP_BYTES, Worker};
+use crate::turns::TRANSFER_STEP_BYTES;
+use crate::worker::Worker;
 
 use super::ensure;
 use super::memory::part;

@@ -18,7 +18,7 @@ use crate::request::deliver::{Outgoing, Source};
 use crate::request::recode::{Fed, Recoding};
 use crate::request::slice::{SliceBody, Slices};
 use crate::request::wire::Wire;
-use crate::worker::TRANSFER_STEP_BYTES;
+use crate::turns::{TRANSFER_STEP_BYTES, Transfer};
 
 use super::at_once::{COPY_BYTES, READ_TIMES, Rest, SENT_TIMES, send_file, send_more};
 use super::ensure;
@@ -62,10 +62,13 @@ pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a 
         recoding: None,
         head: rest.head,
         sent: ex.tally.sent,
-        // What has gone out at once was a turn's worth.
-        step_bytes: if ex.tally.sent.0 < TRANSFER_STEP_BYTES as u64 { 0 } else { TRANSFER_STEP_BYTES },
+        transfer: Transfer::new(&cx.worker.transfers),
         ex,
     };
+    if sender.sent.0 >= TRANSFER_STEP_BYTES as u64 {
+        // What has gone out at once was a turn's worth.
+        sender.transfer.count(TRANSFER_STEP_BYTES);
+    }
     let mut result = sender.body(rest.outgoing, rest.body_sent).await;
     if result.is_ok() {
         result = sender.flush().await;
@@ -104,8 +107,8 @@ struct Sender<'a> {
     /// What is left of the head; goes out before anything else.
     head: Vec<u8>,
     sent: (u64, u64),
-    /// Bytes since others had a turn.
-    step_bytes: usize,
+    /// What has gone out since others had a turn.
+    transfer: Transfer,
     /// Whose response it is, for trailers, which are made when the body has gone.
     ex: &'a mut Exchange,
 }
@@ -535,16 +538,13 @@ impl Sender<'_> {
     fn count(&mut self, all: usize, body: usize, times: usize) {
         self.sent.0 += all as u64;
         self.sent.1 += body as u64;
-        self.step_bytes += all / times;
+        self.transfer.count(all / times);
     }
 
     /// Lets others go first when it is time, and waits as long as the pace demands; returns how many bytes may go out
     /// then.
     async fn turn(&mut self, times: usize) -> Result<usize, SendError> {
-        if self.step_bytes >= TRANSFER_STEP_BYTES {
-            self.step_bytes = 0;
-            self.cx.worker.transfers.next().await;
-        }
+        self.transfer.give_way().await;
         Ok(self.pace().await?.min(TRANSFER_STEP_BYTES * times))
     }
 

@@ -16,7 +16,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::site::Protocol;
 use crate::tempfile::{self, Place, Stay, Temp};
-use crate::worker::TRANSFER_STEP_BYTES;
+use crate::turns::Transfer;
 
 use super::feed::Feed;
 use super::{Step, Synth, route};
@@ -31,19 +31,6 @@ struct Sink {
 
 /// What goes to a file is gathered up to this: a client may send chunks of a byte.
 const WRITE_BYTES: usize = 64 * 1024;
-
-/// Gives way to others after every so many bytes, framing included: a client may send much of that.
-struct Steps(usize);
-
-impl Steps {
-    async fn take(&mut self, bytes: usize, cx: &Cx) {
-        self.0 += bytes;
-        if self.0 >= TRANSFER_STEP_BYTES {
-            self.0 = 0;
-            cx.worker.transfers.next().await;
-        }
-    }
-}
 
 /// Whether a body of no bytes is read all the same: it was announced, and somebody waits for the word to send it, or
 /// wants it in a file.
@@ -104,7 +91,8 @@ fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
 /// Begins a body that is passed on. One that is here already, and would be kept in memory, is read.
 fn begin(announced: Option<u64>, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
     let settings = &cx.loc(ex).settings;
-    let mut feed = Feed::new(announced, from, settings.client_max_body_bytes, settings.client_body_timeout, cx);
+    let mut feed =
+        Feed::new(announced, from, settings.client_max_body_bytes, settings.client_body_timeout, &cx.worker.transfers);
     match feed.begin(from, settings.client_body_buffer_bytes)? {
         Some(whole) => {
             ex.request.chunk_bytes = feed.framing_bytes();
@@ -194,12 +182,13 @@ impl From<ReadError> for Refused {
 async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
     let timeout = cx.loc(ex).settings.client_body_timeout;
-    let (mut left, mut steps) = (bytes, Steps(0));
+    let (mut left, mut transfer) = (bytes, Transfer::new(&cx.worker.transfers));
     while left > 0 {
         let piece = from.read_some(usize::try_from(left).unwrap_or(usize::MAX), timeout).await?;
         left -= piece.len() as u64;
         sink.append(&piece, ex, cx)?;
-        steps.take(piece.len(), cx).await;
+        transfer.count(piece.len());
+        transfer.give_way().await;
     }
     sink.finish()
 }
@@ -208,7 +197,7 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
     let mut sink = sink(ex, cx)?;
     let settings = &cx.loc(ex).settings;
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
-    let (mut decoder, mut steps) = (ChunkedDecoder::new(), Steps(0));
+    let (mut decoder, mut transfer) = (ChunkedDecoder::new(), Transfer::new(&cx.worker.transfers));
     loop {
         let piece = io.read_some(usize::MAX, timeout).await?;
         let mut at = 0;
@@ -230,7 +219,9 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
         if at < piece.len() {
             io.unread(&piece[at..]);
         }
-        steps.take(at, cx).await;
+        // With its framing: a client may send much of that.
+        transfer.count(at);
+        transfer.give_way().await;
     }
 }
 
@@ -239,11 +230,12 @@ async fn read_to_end(ex: &mut Exchange, cx: &Cx, handle: &Handle) -> Result<Requ
     let mut sink = sink(ex, cx)?;
     let settings = &cx.loc(ex).settings;
     let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
-    let mut steps = Steps(0);
+    let mut transfer = Transfer::new(&cx.worker.transfers);
     while let Some(piece) = handle.read(timeout).await? {
         sink.check(limit, &piece, "chunked body")?;
         sink.append(&piece, ex, cx)?;
-        steps.take(piece.len(), cx).await;
+        transfer.count(piece.len());
+        transfer.give_way().await;
     }
     sink.finish()
 }

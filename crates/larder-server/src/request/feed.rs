@@ -16,8 +16,7 @@ use larder_origin::BodyPiece;
 use tokio::sync::mpsc;
 
 use crate::conn::{Inbound, ReadError, Source};
-use crate::context::Cx;
-use crate::worker::{TRANSFER_STEP_BYTES, Worker};
+use crate::turns::{Transfer, Turns};
 
 use super::body::Refused;
 
@@ -39,9 +38,7 @@ pub struct Feed {
     timeout: Duration,
     to: To,
     is_broken: bool,
-    worker: Rc<Worker>,
-    /// What was read since others had their turn, bytes.
-    step_bytes: usize,
+    transfer: Transfer,
 }
 
 /// What is still to come from the client.
@@ -68,7 +65,13 @@ enum To {
 impl Feed {
     /// A body of which nothing has been read. `announced` is how long it is; without, it comes in chunks, or by a
     /// stream of its own.
-    pub fn new(announced: Option<u64>, from: &Inbound<'_>, limit: Option<u64>, timeout: Duration, cx: &Cx) -> Self {
+    pub fn new(
+        announced: Option<u64>,
+        from: &Inbound<'_>,
+        limit: Option<u64>,
+        timeout: Duration,
+        turns: &Rc<Turns>,
+    ) -> Self {
         let rest = match (announced, from) {
             (_, Inbound::Stream(_)) => Rest::Stream,
             (Some(0), Inbound::Connection(_)) => Rest::Nothing,
@@ -87,8 +90,7 @@ impl Feed {
             timeout,
             to: To::Nobody,
             is_broken: false,
-            worker: Rc::clone(&cx.worker),
-            step_bytes: 0,
+            transfer: Transfer::new(turns),
         }
     }
 
@@ -163,10 +165,7 @@ impl Feed {
     /// Passes on what comes until all of it has, or nobody wants more. May be dropped and called again.
     pub async fn run(&mut self, from: Source<'_>) -> Result<(), Refused> {
         while !self.is_whole() {
-            if self.step_bytes >= TRANSFER_STEP_BYTES {
-                self.step_bytes = 0;
-                self.worker.transfers.next_beside_others().await;
-            }
+            self.transfer.give_way_beside_others().await;
             let To::Origin(tx) = &self.to else { return Ok(()) };
             let tx = tx.clone();
             let Ok(mut room) = tx.reserve_many(PIECES).await else {
@@ -179,7 +178,7 @@ impl Feed {
             };
             let piece = match from.read(self.wanted(), self.timeout).await? {
                 Some(raw) => {
-                    self.step_bytes += raw.len();
+                    self.transfer.count(raw.len());
                     self.understand(raw.into())?
                 }
                 None => {
