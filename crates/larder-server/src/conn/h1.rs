@@ -17,10 +17,11 @@ use tokio::time::{Instant, Sleep};
 
 use crate::clock;
 use crate::context::Cx;
+use crate::exchange::feed::{self, Refused};
 use crate::exchange::{Choice, Client, Exchange, RequestBody};
-use crate::request::body::{self, Refused};
+use crate::request::body;
 use crate::request::receive::{Received, receive};
-use crate::request::{self, Response, Slow, Step, Stop, deliver, feed};
+use crate::request::{Response, Slow, Step, Stop, deliver, self};
 use crate::worker::{Seat, Worker};
 
 use super::at_once::{self, Rest};

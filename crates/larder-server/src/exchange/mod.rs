@@ -15,6 +15,7 @@
 mod asked;
 mod client;
 mod eval;
+pub mod feed;
 mod reply;
 mod request;
 mod slicing;

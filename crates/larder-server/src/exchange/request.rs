@@ -7,9 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_http::Method;
 
-use crate::request::feed::Feed;
 use crate::tempfile::Temp;
 
+use super::feed::Feed;
 use super::{SUBREQUESTS_MAX, SsiShared, emptied};
 
 /// What is asked for now.

@@ -11,14 +11,14 @@ use larder_conf::model::{BodyInFile, LogLevel};
 use larder_http::{ChunkedDecoder, Known, Version};
 
 use crate::conn::h2::Handle;
-use crate::conn::{Inbound, Io, ReadError};
+use crate::conn::{Inbound, Io};
 use crate::context::Cx;
+use crate::exchange::feed::{Feed, Refused};
 use crate::exchange::{Exchange, RequestBody};
 use crate::site::Protocol;
 use crate::tempfile::{self, Place, Stay, Temp};
 use crate::turns::Transfer;
 
-use super::feed::Feed;
 use super::{Step, Synth, route};
 
 /// Where a body goes: memory until it is too large, then a file.
@@ -117,33 +117,7 @@ async fn read_whole(
     }
 }
 
-/// Why a body is not taken.
-pub enum Refused {
-    /// It gets an answer; the log is told why, at this level.
-    Status(u16, LogLevel, String),
-    /// The client has left.
-    Gone,
-    /// The client has left, and nobody else waits for the answer of the origin.
-    Unwanted,
-}
-
 impl Refused {
-    /// It is larger than `client_max_body_size`, though that was not announced.
-    pub fn too_large(what: &str, bytes: u64) -> Self {
-        let why = format!("client intended to send too large {what}: {bytes} bytes");
-        Self::Status(413, LogLevel::Error, why)
-    }
-
-    /// Its chunks are none.
-    pub fn bad_chunks() -> Self {
-        Self::Status(400, LogLevel::Error, "client sent invalid chunked body".to_owned())
-    }
-
-    /// It cannot be kept.
-    fn failed(what: &str, error: &std::io::Error) -> Self {
-        Self::Status(500, LogLevel::Error, format!("{what} ({error})"))
-    }
-
     /// Ends the request.
     pub fn step(self, ex: &mut Exchange, cx: &Cx) -> Step {
         match self {
@@ -165,16 +139,6 @@ impl Refused {
                 ex.reply.status = 499;
                 Step::Abort
             }
-        }
-    }
-}
-
-impl From<ReadError> for Refused {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::TimedOut => Self::Status(408, LogLevel::Info, "client timed out".to_owned()),
-            ReadError::WrongLength => Self::Status(400, LogLevel::Info, error.to_string()),
-            ReadError::Closed | ReadError::Io(_) => Self::Gone,
         }
     }
 }

@@ -17,14 +17,13 @@ use parking_lot::Mutex;
 
 use crate::conn::Inbound;
 use crate::context::Cx;
+use crate::exchange::feed::{Feed, Refused};
 use crate::exchange::{CacheStatus, Exchange, Report, RequestBody};
 use crate::pump::{self, Wanted};
 use crate::site::{OriginPolicy, Protocol};
 use crate::tempfile;
 
 use super::ahead::{self, Arriving};
-use super::body::Refused;
-use super::feed::Feed;
 use super::origin_request::{self, Validators};
 use super::page::{self, Page};
 use super::store::{self, Keeping};

@@ -20,7 +20,6 @@ pub mod cookies;
 pub mod deliver;
 pub mod early_hints;
 pub mod edits;
-pub mod feed;
 pub mod fetch;
 pub mod files;
 pub mod film;

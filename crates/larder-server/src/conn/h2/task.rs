@@ -7,10 +7,10 @@ use crate::conn::send::{self, SendError};
 use crate::conn::sink::Sink;
 use crate::conn::{Inbound, Source};
 use crate::context::Cx;
-use crate::exchange::{Exchange, RequestBody};
+use crate::exchange::{Exchange, RequestBody, feed};
 use crate::request::deliver::{self, Outgoing};
 use crate::request::wire::Wire;
-use crate::request::{self, Slow, adorn, feed};
+use crate::request::{self, Slow, adorn};
 
 use super::Handle;
 

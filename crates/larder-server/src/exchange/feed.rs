@@ -11,14 +11,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use larder_conf::model::LogLevel;
 use larder_http::ChunkedDecoder;
 use larder_origin::BodyPiece;
 use tokio::sync::mpsc;
 
 use crate::conn::{Inbound, ReadError, Source};
 use crate::turns::{Transfer, Turns};
-
-use super::body::Refused;
 
 /// Pieces between the client and the origin: one, and the end.
 const PIECES: usize = 2;
@@ -264,6 +263,44 @@ impl Feed {
                 Ok(())
             }
             Rest::Length(_) | Rest::Chunked(_) => Err(ReadError::Closed.into()),
+        }
+    }
+}
+
+/// Why a body is not taken.
+pub enum Refused {
+    /// It gets an answer; the log is told why, at this level.
+    Status(u16, LogLevel, String),
+    /// The client has left.
+    Gone,
+    /// The client has left, and nobody else waits for the answer of the origin.
+    Unwanted,
+}
+
+impl Refused {
+    /// It is larger than `client_max_body_size`, though that was not announced.
+    pub fn too_large(what: &str, bytes: u64) -> Self {
+        let why = format!("client intended to send too large {what}: {bytes} bytes");
+        Self::Status(413, LogLevel::Error, why)
+    }
+
+    /// Its chunks are none.
+    pub fn bad_chunks() -> Self {
+        Self::Status(400, LogLevel::Error, "client sent invalid chunked body".to_owned())
+    }
+
+    /// It cannot be kept.
+    pub fn failed(what: &str, error: &std::io::Error) -> Self {
+        Self::Status(500, LogLevel::Error, format!("{what} ({error})"))
+    }
+}
+
+impl From<ReadError> for Refused {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::TimedOut => Self::Status(408, LogLevel::Info, "client timed out".to_owned()),
+            ReadError::WrongLength => Self::Status(400, LogLevel::Info, error.to_string()),
+            ReadError::Closed | ReadError::Io(_) => Self::Gone,
         }
     }
 }
