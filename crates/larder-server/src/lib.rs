@@ -28,6 +28,7 @@ pub mod map;
 pub mod material;
 mod metrics;
 pub mod modules;
+pub mod net;
 pub mod ocsp;
 mod pressure;
 pub mod pump;

@@ -11,22 +11,17 @@ use larder_http::Time;
 use tokio::sync::Notify;
 
 use crate::compressor::Compressor;
-use crate::conn::tls;
 use crate::context::{Cx, Local};
 use crate::exchange::{Client, Exchange};
+use crate::net::Buffers;
 use crate::pressure::{Gate, Pressure};
 use crate::stats::{AllStats, Stats, Sums};
 use crate::turns::Turns;
 
 /// How many exchanges wait to be used again.
 const POOLED_MAX: usize = 256;
-/// How much a worker reads at once, at least.
-const READ_BYTES: usize = 32 * 1024;
 /// How long a connection counts as one that has only just begun.
 const FRESH: Duration = Duration::from_millis(500);
-/// How many buffers for frames wait to be used again, and how large one may have grown.
-const FRAME_BUFFERS_MAX: usize = 64;
-const FRAME_BYTES_KEPT: usize = 256 * 1024;
 
 /// What lives as long as the thread.
 pub struct Worker {
@@ -38,16 +33,8 @@ pub struct Worker {
     pub challenges: Arc<Responses>,
     all_stats: AllStats,
     current: RefCell<Rc<Local>>,
-    /// Lent to whichever connection has become readable, so that an idle one holds no buffer.
-    pub read_buffer: RefCell<Vec<u8>>,
-    /// Lent likewise for the head of a response.
-    pub write_buffer: RefCell<Vec<u8>>,
-    /// Lent for what is read of a file and does not go out by `sendfile`.
-    pub file_buffer: RefCell<Vec<u8>>,
-    /// Lent to the TLS connection at hand.
-    pub tls_buffers: RefCell<tls::Buffers>,
-    /// Buffers for frames of HTTP/2; a connection has one while it has something to say.
-    frames: RefCell<Vec<Vec<u8>>>,
+    /// Lent to whoever is at work.
+    pub buffers: Rc<Buffers>,
     /// Handshakes take turns: one signature a turn of the loop, so that nobody's page waits for a crowd of them.
     pub handshakes: Turns,
     /// Where requests wait that find no memory.
@@ -105,11 +92,7 @@ impl Worker {
             challenges,
             all_stats: all_stats.clone(),
             current: RefCell::new(local),
-            read_buffer: RefCell::new(vec![0; READ_BYTES]),
-            write_buffer: RefCell::new(Vec::with_capacity(READ_BYTES)),
-            file_buffer: RefCell::default(),
-            tls_buffers: RefCell::default(),
-            frames: RefCell::default(),
+            buffers: Rc::default(),
             handshakes: Turns::default(),
             gate: Gate::new(pressure.add_worker()),
             pressure,
@@ -159,20 +142,6 @@ impl Worker {
         let mut pool = self.pool.borrow_mut();
         if pool.len() < POOLED_MAX {
             pool.push(exchange);
-        }
-    }
-
-    /// An empty buffer for frames.
-    pub fn frames(&self) -> Vec<u8> {
-        self.frames.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
-    }
-
-    /// Takes such a buffer back.
-    pub fn take_frames(&self, mut buffer: Vec<u8>) {
-        let mut frames = self.frames.borrow_mut();
-        if frames.len() < FRAME_BUFFERS_MAX && buffer.capacity() <= FRAME_BYTES_KEPT {
-            buffer.clear();
-            frames.push(buffer);
         }
     }
 

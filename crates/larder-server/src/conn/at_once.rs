@@ -2,7 +2,7 @@
 //!
 //! Memory goes by one `writev` of head and body (small bodies are copied behind the head, as a copy is cheaper than
 //! a second buffer), files, those in memory too, go by `sendfile`. What has to be encrypted or put in frames is read
-//! from them through a buffer of the worker's.
+//! from them through a buffer that the worker lends.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -15,11 +15,10 @@ use larder_store::{Place, Whole};
 use tokio::io::Interest;
 
 use crate::exchange::Exchange;
+use crate::net::buffers::{Buffers, ensure};
 use crate::request::deliver::Outgoing;
 use crate::turns::TRANSFER_STEP_BYTES;
-use crate::worker::Worker;
 
-use super::ensure;
 use super::memory::part;
 use super::small::is_small;
 use super::socket::Socket;
@@ -61,7 +60,7 @@ pub fn try_now(
     head: &mut Vec<u8>,
     outgoing: Outgoing,
     ex: &mut Exchange,
-    worker: &Worker,
+    buffers: &Buffers,
 ) -> io::Result<Option<Rest>> {
     if !ex.tally.guards.is_empty() && is_small(&outgoing) {
         ex.tally.guards.clear();
@@ -71,15 +70,15 @@ pub fn try_now(
         Outgoing::Nothing => (retried(stream.try_write(head))?, 0),
         Outgoing::Bytes(bytes) => (write_two(stream, head, bytes)?, bytes.len() as u64),
         Outgoing::Hit(object, range) => match object.body.whole() {
-            Some(whole) => (write_whole(stream, head, whole, range, worker)?, range.end - range.start),
+            Some(whole) => (write_whole(stream, head, whole, range, buffers)?, range.end - range.start),
             None => (0, u64::MAX),
         },
         Outgoing::Stored(object, range) => match object.body.whole() {
-            Some(whole) => (write_whole(stream, head, whole, range, worker)?, range.end - range.start),
+            Some(whole) => (write_whole(stream, head, whole, range, buffers)?, range.end - range.start),
             None => (0, u64::MAX),
         },
-        Outgoing::HitForm(form) => write_form(stream, head, form, worker)?,
-        Outgoing::Form(form) => write_form(stream, head, form, worker)?,
+        Outgoing::HitForm(form) => write_form(stream, head, form, buffers)?,
+        Outgoing::Form(form) => write_form(stream, head, form, buffers)?,
         // These wait; their head goes out with the first piece, or with MSG_MORE before a file.
         Outgoing::File(..)
         | Outgoing::Spliced(..)
@@ -122,7 +121,7 @@ fn write_whole(
     head: &mut Vec<u8>,
     whole: &Whole,
     range: &Range<u64>,
-    worker: &Worker,
+    buffers: &Buffers,
 ) -> io::Result<usize> {
     let pieces = match whole.place() {
         Place::Pieces([piece]) => return write_two(stream, head, part(piece, range, 0)),
@@ -131,7 +130,7 @@ fn write_whole(
             let range = offset + range.start..offset + range.end;
             return match stream.plain() {
                 Some(socket) => write_file(socket, head, file, range),
-                None => write_copied(stream, head, file, range, worker),
+                None => write_copied(stream, head, file, range, buffers),
             };
         }
     };
@@ -162,8 +161,8 @@ fn write_file(socket: &Socket, head: &[u8], file: &File, range: Range<u64>) -> i
 }
 
 /// The same to a stream that encrypts.
-fn write_copied(stream: &Stream, head: &[u8], file: &File, range: Range<u64>, worker: &Worker) -> io::Result<usize> {
-    let mut buffer = worker.file_buffer.borrow_mut();
+fn write_copied(stream: &Stream, head: &[u8], file: &File, range: Range<u64>, buffers: &Buffers) -> io::Result<usize> {
+    let mut buffer = buffers.file.borrow_mut();
     ensure(&mut buffer, COPY_BYTES);
     let (mut at, mut wrote) = (range.start, 0);
     let end = range.end.min(at + (TRANSFER_STEP_BYTES * READ_TIMES) as u64);
@@ -200,9 +199,9 @@ pub(super) fn send_file(socket: &Socket, file: &File, offset: u64, count: usize)
 }
 
 /// Writes a form, which is always whole; returns what was written, and the length of the body.
-fn write_form(stream: &Stream, head: &mut Vec<u8>, form: &Form, worker: &Worker) -> io::Result<(usize, u64)> {
+fn write_form(stream: &Stream, head: &mut Vec<u8>, form: &Form, buffers: &Buffers) -> io::Result<(usize, u64)> {
     match form.body.whole() {
-        Some(whole) => Ok((write_whole(stream, head, whole, &(0..whole.len()), worker)?, whole.len())),
+        Some(whole) => Ok((write_whole(stream, head, whole, &(0..whole.len()), buffers)?, whole.len())),
         None => Ok((0, u64::MAX)),
     }
 }

@@ -19,6 +19,7 @@ use crate::clock;
 use crate::context::Cx;
 use crate::exchange::feed::{self, Refused};
 use crate::exchange::{Choice, Client, Exchange, RequestBody};
+use crate::net::buffers::ensure;
 use crate::request::body;
 use crate::request::receive::{Received, receive};
 use crate::request::{Response, Slow, Step, Stop, deliver, self};
@@ -29,7 +30,7 @@ use super::pace;
 use super::send::{self, SendError};
 use super::sink::Sink;
 use super::stream::Stream;
-use super::{Inbound, Io, ReadError, Source, ensure, linger, tunnel};
+use super::{Inbound, Io, ReadError, Source, linger, tunnel};
 
 /// The timer of a connection that has no limit: far away.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -162,7 +163,7 @@ impl Connection {
 
     fn poll(&mut self, task: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<Turn> {
         let worker = Rc::clone(&self.worker);
-        let mut buffer = worker.read_buffer.borrow_mut();
+        let mut buffer = worker.buffers.read.borrow_mut();
         loop {
             let held = self.io.pending.len();
             if held == 0 && self.number > 0 && worker.is_over(self.client.began) {
@@ -328,14 +329,14 @@ impl Connection {
 
     /// Lays a response out and sends what goes at once.
     fn respond(&self, response: Response, ex: &mut Exchange, cx: &Cx) -> std::io::Result<Option<Rest>> {
-        let mut head = self.worker.write_buffer.borrow_mut();
+        let mut head = self.worker.buffers.write.borrow_mut();
         head.clear();
         head.append(&mut ex.reply.hints);
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
         if pace::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));
         }
-        let rest = at_once::try_now(&self.io.stream, &mut head, outgoing, ex, &self.worker)?;
+        let rest = at_once::try_now(&self.io.stream, &mut head, outgoing, ex, &self.worker.buffers)?;
         ex.tally.is_complete = rest.is_none();
         Ok(rest)
     }

@@ -7,9 +7,8 @@ use std::os::unix::fs::FileExt as _;
 use larder_cache::Form;
 use larder_store::{Place, Whole};
 
+use crate::net::buffers::ensure;
 use crate::request::deliver::Outgoing;
-
-use super::ensure;
 
 /// The body of a response when all of it is in memory: its bytes can go out without waiting for anything but the client.
 pub fn in_memory(outgoing: &Outgoing) -> Option<InMemory<'_>> {

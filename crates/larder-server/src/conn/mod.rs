@@ -250,13 +250,6 @@ impl Io {
     }
 }
 
-/// Makes a lent buffer at least this long. It never gets shorter, so that nothing is cleared twice.
-fn ensure(buffer: &mut Vec<u8>, bytes: usize) {
-    if buffer.len() < bytes {
-        buffer.resize(bytes, 0);
-    }
-}
-
 /// Closes our side and reads what still comes, so that a client which is still sending gets to read the answer.
 async fn linger(stream: &mut Stream, total: Duration, each: Duration) {
     stream.shutdown_write();

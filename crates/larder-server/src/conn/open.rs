@@ -246,7 +246,7 @@ async fn handshake(
         let _ = socket.try_write(&larder_tls::internal_error_alert());
         Refused::Because(LogLevel::Error, format!("{why} while SSL handshaking"))
     })?;
-    let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker));
+    let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker.buffers));
     shake_hands(&stream, cx).await?;
     if let Some(ocsp) = &tls.ocsp {
         ocsp.check(&stream.session, &cx.site().main_log).await;
@@ -297,7 +297,7 @@ async fn answer_challenge(
         return Err(Refused::Because(LogLevel::Error, "no server here speaks TLS, where a challenge came".into()));
     };
     let session = tls.challenge_session(hello, answer).map_err(|why| Refused::Because(LogLevel::Error, why))?;
-    let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker));
+    let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker.buffers));
     shake_hands(&stream, cx).await?;
     stream.close();
     std::future::poll_fn(|task| stream.poll_flush(task)).await?;

@@ -13,6 +13,7 @@ use larder_store::{Body, Piece, Place, Whole};
 
 use crate::context::Cx;
 use crate::exchange::{Composed, Exchange, Slicing};
+use crate::net::buffers::ensure;
 use crate::request::adorn;
 use crate::request::deliver::{Outgoing, Source};
 use crate::request::recode::{Fed, Recoding};
@@ -21,7 +22,6 @@ use crate::request::wire::Wire;
 use crate::turns::{TRANSFER_STEP_BYTES, Transfer};
 
 use super::at_once::{COPY_BYTES, READ_TIMES, Rest, SENT_TIMES, send_file, send_more};
-use super::ensure;
 use super::memory::part;
 use super::pace::Limit;
 use super::sink::Sink;
@@ -282,7 +282,7 @@ impl Sender<'_> {
     /// Writes what is left of the head, and what fits of a file, through the worker's buffer. Returns how much that
     /// was, all and of the file.
     fn copy(&mut self, file: &File, offset: u64, count: usize) -> Result<(usize, usize), SendError> {
-        let mut buffer = self.cx.worker.file_buffer.borrow_mut();
+        let mut buffer = self.cx.worker.buffers.file.borrow_mut();
         ensure(&mut buffer, COPY_BYTES);
         let room = self.sink.room().min(COPY_BYTES);
         if room == 0 {

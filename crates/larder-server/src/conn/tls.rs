@@ -11,9 +11,8 @@ use std::task::{Context, Poll, ready};
 use larder_tls::{Session, State as Progress};
 use tokio::io::ReadBuf;
 
-use crate::worker::Worker;
+use crate::net::buffers::{Buffers, Records, ensure};
 
-use super::ensure;
 use super::socket::{Peeked, Socket};
 
 /// How much plaintext is encrypted at once, so that little is held for a client that does not read.
@@ -31,7 +30,7 @@ const PLAIN_BYTES_MAX: usize = 64 * 1024;
 pub struct Tls {
     /// The socket below.
     pub socket: Socket,
-    worker: Rc<Worker>,
+    buffers: Rc<Buffers>,
     /// The session, which variables ask too.
     pub session: Rc<RefCell<Session>>,
     state: RefCell<State>,
@@ -50,15 +49,7 @@ struct State {
     has_left: bool,
 }
 
-/// What a worker lends to the TLS connection at hand.
-#[derive(Default)]
-pub struct Buffers {
-    incoming: Vec<u8>,
-    plain: Vec<u8>,
-    outgoing: Vec<u8>,
-}
-
-impl Buffers {
+impl Records {
     /// Puts the beginning of a record in place, with room for a whole one behind it; returns its length.
     fn begin_with(&mut self, partial: &[u8]) -> usize {
         ensure(&mut self.incoming, partial.len() + RECORD_BYTES_MAX);
@@ -69,9 +60,9 @@ impl Buffers {
 
 impl Tls {
     /// A connection whose handshake has not begun; `first` is what the client has sent.
-    pub fn new(socket: Socket, session: Session, first: Vec<u8>, worker: Rc<Worker>) -> Self {
+    pub fn new(socket: Socket, session: Session, first: Vec<u8>, buffers: Rc<Buffers>) -> Self {
         let state = State { partial: first, plain: Vec::new(), unsent: Vec::new(), ended: false, has_left: false };
-        Self { socket, worker, session: Rc::new(RefCell::new(session)), state: RefCell::new(state) }
+        Self { socket, buffers, session: Rc::new(RefCell::new(session)), state: RefCell::new(state) }
     }
 
     /// Whether plaintext has come that nobody has read.
@@ -82,7 +73,7 @@ impl Tls {
     /// Works on what has come already, and says how the handshake stands. May take as long as a signature.
     pub fn advance(&self) -> io::Result<Progress> {
         let mut state = self.state.borrow_mut();
-        let mut lent = self.worker.tls_buffers.borrow_mut();
+        let mut lent = self.buffers.records.borrow_mut();
         let lent = &mut *lent;
         let held = lent.begin_with(&state.partial);
         state.partial = Vec::new();
@@ -131,7 +122,7 @@ impl Tls {
             if state.ended {
                 return Poll::Ready(Ok(()));
             }
-            let mut lent = self.worker.tls_buffers.borrow_mut();
+            let mut lent = self.buffers.records.borrow_mut();
             let lent = &mut *lent;
             state.check_partial()?;
             let held = lent.begin_with(&state.partial);
@@ -189,7 +180,7 @@ impl Tls {
         if self.session.borrow().queued_bytes() > 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let mut lent = self.worker.tls_buffers.borrow_mut();
+        let mut lent = self.buffers.records.borrow_mut();
         let out = &mut lent.outgoing;
         out.clear();
         let taken = if slices.iter().map(|slice| slice.len()).sum::<usize>() <= WRITE_BYTES {
@@ -255,7 +246,7 @@ impl Tls {
         if state.plain.len() > PLAIN_BYTES_MAX || state.unsent.len() > UNSENT_BYTES_MAX {
             return Peeked::Bytes;
         }
-        let mut lent = self.worker.tls_buffers.borrow_mut();
+        let mut lent = self.buffers.records.borrow_mut();
         let lent = &mut *lent;
         if state.check_partial().is_err() {
             return Peeked::Gone;
@@ -283,7 +274,7 @@ impl Tls {
     /// Tells the peer that nothing more comes (RFC 8446 §6.1).
     pub fn close(&self) {
         let mut state = self.state.borrow_mut();
-        let mut lent = self.worker.tls_buffers.borrow_mut();
+        let mut lent = self.buffers.records.borrow_mut();
         lent.outgoing.clear();
         self.session.borrow_mut().close(&mut lent.outgoing);
         // A peer that has left does not need to be told.
@@ -307,7 +298,7 @@ impl State {
     fn take(
         &mut self,
         len: usize,
-        lent: &mut Buffers,
+        lent: &mut Records,
         session: &RefCell<Session>,
         socket: &Socket,
     ) -> io::Result<Progress> {

@@ -23,12 +23,13 @@ use tokio::time::{Instant, Sleep};
 use crate::clock;
 use crate::context::Cx;
 use crate::exchange::{Client, Exchange};
+use crate::net::buffers::ensure;
 use crate::request::receive::begin_stream;
 use crate::request::{self, Response, Stop, deliver};
 use crate::worker::{Seat, Worker};
 
 use super::stream::Stream;
-use super::{ensure, linger, memory, pace};
+use super::{linger, memory, pace};
 
 pub use handle::Handle;
 use shared::{OUT_BYTES_MAX, Shared};
@@ -97,7 +98,7 @@ impl Connection {
         worker: Rc<Worker>,
         seat: Seat,
     ) -> Self {
-        let shared = Shared::new(config, &worker);
+        let shared = Shared::new(config, &worker.buffers);
         Self {
             stream,
             shared,
@@ -217,7 +218,7 @@ impl Connection {
     /// Reads once and works on what came.
     fn read(&mut self, task: &mut Context<'_>) -> Poll<Result<(), End>> {
         let worker = Rc::clone(&self.worker);
-        let mut buffer = worker.read_buffer.borrow_mut();
+        let mut buffer = worker.buffers.read.borrow_mut();
         let held = self.partial.len();
         ensure(&mut buffer, held + READ_BYTES);
         let mut read = ReadBuf::new(&mut buffer[held..]);
@@ -316,7 +317,7 @@ impl Connection {
 
     /// Sends a response whole, if that goes without waiting; returns what is left to do.
     fn respond(&self, stream: StreamId, response: Response, ex: &mut Exchange, cx: &Cx) -> Option<What> {
-        let mut head = self.worker.write_buffer.borrow_mut();
+        let mut head = self.worker.buffers.write.borrow_mut();
         head.clear();
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
         let chunk_bytes = cx.loc(ex).settings.http2_chunk_bytes;

@@ -11,7 +11,7 @@ use larder_http::{RequestHead, Time};
 
 use crate::conn::memory::InMemory;
 use crate::conn::stream::Stream;
-use crate::worker::Worker;
+use crate::net::Buffers;
 
 /// Frames that wait for the client; with more than this, nobody adds to them.
 pub const OUT_BYTES_MAX: usize = 128 * 1024;
@@ -32,7 +32,7 @@ pub struct Shared {
     state: RefCell<State>,
     /// Wakes the driver, which has to write.
     driver: Cell<Option<Waker>>,
-    worker: Rc<Worker>,
+    buffers: Rc<Buffers>,
 }
 
 struct State {
@@ -112,8 +112,8 @@ pub enum Tried<T> {
 
 impl Shared {
     /// The state of a new connection. Our settings are the first frame.
-    pub fn new(config: &Config, worker: &Rc<Worker>) -> Rc<Self> {
-        let mut out = worker.frames();
+    pub fn new(config: &Config, buffers: &Rc<Buffers>) -> Rc<Self> {
+        let mut out = buffers.frames();
         let codec = Codec::new(config, &mut out);
         Rc::new(Self {
             state: RefCell::new(State {
@@ -129,7 +129,7 @@ impl Shared {
                 is_over: false,
             }),
             driver: Cell::new(None),
-            worker: Rc::clone(worker),
+            buffers: Rc::clone(buffers),
         })
     }
 
@@ -154,7 +154,7 @@ impl Shared {
         now: Time,
     ) -> Result<Option<Event<'a>>, ConnectionError> {
         let state = &mut *self.state.borrow_mut();
-        state.lend(&self.worker);
+        state.lend(&self.buffers);
         state.codec.next(input, head, &mut state.out, now)
     }
 
@@ -172,14 +172,14 @@ impl Shared {
         if len > state.codec.capacity(stream) && len > 0 || state.unsent() + len > OUT_BYTES_MAX {
             return None;
         }
-        state.lend(&self.worker);
+        state.lend(&self.buffers);
         let before = state.out.len();
         if len > chunk_bytes {
             state.codec.set_chunk(stream, chunk_bytes);
         }
         state.codec.send_head(stream, head, len == 0, &mut state.out);
         let mut left = len;
-        let read = body.for_each(&mut self.worker.file_buffer.borrow_mut(), |piece| {
+        let read = body.for_each(&mut self.buffers.file.borrow_mut(), |piece| {
             left -= piece.len();
             if !piece.is_empty() {
                 state.codec.send_data(stream, piece, left == 0, &mut state.out);
@@ -204,7 +204,7 @@ impl Shared {
     /// Gives up the request whose head does not come to its end.
     pub fn expire_head(&self, rest: &[u8], now: Time) -> Result<(), ConnectionError> {
         let state = &mut *self.state.borrow_mut();
-        state.lend(&self.worker);
+        state.lend(&self.buffers);
         state.codec.expire_head(rest, &mut state.out, now)
     }
 
@@ -213,7 +213,7 @@ impl Shared {
         let state = &mut *self.state.borrow_mut();
         let Some(slot) = slot_of(&mut state.streams, stream) else {
             // Nobody wants it; the window of the connection is for the others.
-            state.lend(&self.worker);
+            state.lend(&self.buffers);
             state.codec.consumed(stream, data.len(), &mut state.out);
             return;
         };
@@ -251,7 +251,7 @@ impl Shared {
     /// Ends a stream before its time.
     pub fn reset(&self, stream: StreamId, code: ErrorCode) {
         let state = &mut *self.state.borrow_mut();
-        state.lend(&self.worker);
+        state.lend(&self.buffers);
         state.codec.reset(stream, code, &mut state.out);
         state.codec.release(stream);
     }
@@ -313,7 +313,7 @@ impl Shared {
             let mut state = self.state.borrow_mut();
             if state.out.capacity() > 0 {
                 let frames = std::mem::take(&mut state.out);
-                self.worker.take_frames(frames);
+                self.buffers.take_frames(frames);
             }
             drop(state);
             self.wake_blocked();
@@ -332,7 +332,7 @@ impl Shared {
     pub fn go_away(&self) {
         let state = &mut *self.state.borrow_mut();
         if !state.codec.is_draining() {
-            state.lend(&self.worker);
+            state.lend(&self.buffers);
             state.codec.go_away(&mut state.out);
         }
     }
@@ -380,7 +380,7 @@ impl Shared {
     /// A task is done with its stream. One that has not been ended is reset.
     pub fn close(&self, id: StreamId, code: ErrorCode) {
         let state = &mut *self.state.borrow_mut();
-        state.lend(&self.worker);
+        state.lend(&self.buffers);
         let mut is_wrong = false;
         if let Some(at) = state.streams.iter().position(|slot| slot.id == id) {
             let slot = state.streams.swap_remove(at);
@@ -399,7 +399,7 @@ impl Shared {
     /// Sends the head of a response.
     pub fn send_head(&self, id: StreamId, block: &[u8], ends: bool) -> u64 {
         let state = &mut *self.state.borrow_mut();
-        state.lend(&self.worker);
+        state.lend(&self.buffers);
         let before = state.out.len();
         state.codec.send_head(id, block, ends, &mut state.out);
         self.wake_driver();
@@ -425,7 +425,7 @@ impl Shared {
         if room == 0 && !data.is_empty() {
             return Tried::Wait;
         }
-        state.lend(&self.worker);
+        state.lend(&self.buffers);
         let before = state.out.len();
         let sent = state.codec.send_data(id, &data[..room], false, &mut state.out);
         state.last_data = last_frame(&state.out, before).map(|at| (id, at));
@@ -469,7 +469,7 @@ impl Shared {
         if state.is_gone(id) {
             return;
         }
-        state.lend(&self.worker);
+        state.lend(&self.buffers);
         if trailers.is_empty() {
             match state.last_data.take() {
                 // The last frame has not left, and nothing came behind it: it can say that it is the last.
@@ -500,7 +500,7 @@ impl Shared {
         let Some(slot) = slot_of(&mut state.streams, id) else { return Tried::Gone };
         if !slot.body.is_empty() {
             let piece = Bytes::from(std::mem::take(&mut slot.body));
-            state.lend(&self.worker);
+            state.lend(&self.buffers);
             state.codec.consumed(id, piece.len(), &mut state.out);
             self.wake_driver();
             return Tried::Done(Some(piece));
@@ -516,7 +516,7 @@ impl Shared {
         }
         slot.reader = Some(waker.clone());
         if !std::mem::replace(&mut slot.is_read, true) {
-            state.lend(&self.worker);
+            state.lend(&self.buffers);
             state.codec.widen(id, BODY_WINDOW_BYTES, &mut state.out);
             self.wake_driver();
         }
@@ -536,9 +536,9 @@ impl Shared {
 
 impl State {
     /// Borrows the worker's buffer for frames, if none is in use.
-    fn lend(&mut self, worker: &Worker) {
+    fn lend(&mut self, buffers: &Buffers) {
         if self.out.capacity() == 0 {
-            self.out = worker.frames();
+            self.out = buffers.frames();
         }
     }
 
