@@ -30,6 +30,7 @@ mod metrics;
 pub mod modules;
 pub mod net;
 pub mod ocsp;
+mod pace;
 mod pressure;
 pub mod pump;
 pub mod realip;

@@ -20,7 +20,7 @@ use crate::request::deliver::Outgoing;
 use crate::turns::TRANSFER_STEP_BYTES;
 
 use super::memory::part;
-use super::small::is_small;
+use super::ready::is_small;
 use super::socket::Socket;
 use super::stream::Stream;
 

@@ -26,7 +26,7 @@ use crate::request::{Response, Slow, Step, Stop, deliver, self};
 use crate::worker::{Seat, Worker};
 
 use super::at_once::{self, Rest};
-use super::pace;
+use super::limit_rate;
 use super::send::{self, SendError};
 use super::sink::Sink;
 use super::stream::Stream;
@@ -333,7 +333,7 @@ impl Connection {
         head.clear();
         head.append(&mut ex.reply.hints);
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
-        if pace::is_limited(ex, cx) {
+        if limit_rate::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));
         }
         let rest = at_once::try_now(&self.io.stream, &mut head, outgoing, ex, &self.worker.buffers)?;

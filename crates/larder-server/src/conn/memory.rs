@@ -4,36 +4,9 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-use larder_cache::Form;
 use larder_store::{Place, Whole};
 
 use crate::net::buffers::ensure;
-use crate::request::deliver::Outgoing;
-
-/// The body of a response when all of it is in memory: its bytes can go out without waiting for anything but the client.
-pub fn in_memory(outgoing: &Outgoing) -> Option<InMemory<'_>> {
-    let (whole, range) = match outgoing {
-        Outgoing::Nothing => return Some(InMemory::Bytes(&[])),
-        Outgoing::Bytes(bytes) => return Some(InMemory::Bytes(bytes)),
-        Outgoing::Hit(object, range) => (object.body.whole()?, range),
-        Outgoing::Stored(object, range) => (object.body.whole()?, range),
-        Outgoing::HitForm(form) => return all_of(form),
-        Outgoing::Form(form) => return all_of(form),
-        Outgoing::File(..)
-        | Outgoing::Spliced(..)
-        | Outgoing::Stream { .. }
-        | Outgoing::Recoded { .. }
-        | Outgoing::Trailed(..)
-        | Outgoing::Slices(_)
-        | Outgoing::Parts(..) => return None,
-    };
-    Some(InMemory::Stored(whole, range.clone()))
-}
-
-fn all_of(form: &Form) -> Option<InMemory<'_>> {
-    let whole = form.body.whole()?;
-    Some(InMemory::Stored(whole, 0..whole.len()))
-}
 
 /// A body that is in memory.
 pub enum InMemory<'a> {

@@ -14,6 +14,7 @@ use larder_store::{Body, Piece, Place, Whole};
 use crate::context::Cx;
 use crate::exchange::{Composed, Exchange, Slicing};
 use crate::net::buffers::ensure;
+use crate::pace::Limit;
 use crate::request::adorn;
 use crate::request::deliver::{Outgoing, Source};
 use crate::request::recode::{Fed, Recoding};
@@ -22,10 +23,10 @@ use crate::request::wire::Wire;
 use crate::turns::{TRANSFER_STEP_BYTES, Transfer};
 
 use super::at_once::{COPY_BYTES, READ_TIMES, Rest, SENT_TIMES, send_file, send_more};
+use super::limit_rate;
 use super::memory::part;
-use super::pace::Limit;
+use super::ready::SMALL_BYTES_MAX;
 use super::sink::Sink;
-use super::small::SMALL_BYTES_MAX;
 use super::socket::Socket;
 
 /// What fits into a packet; nginx's `postpone_output`.
@@ -56,7 +57,7 @@ pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a 
         sink,
         cx,
         timeout: loc.settings.send_timeout,
-        limit: Limit::of(ex, cx),
+        limit: limit_rate::of(ex, cx),
         watches: watches(ex, cx),
         composed: ex.reply.composed.clone(),
         recoding: None,

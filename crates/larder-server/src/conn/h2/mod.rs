@@ -29,7 +29,7 @@ use crate::request::{self, Response, Stop, deliver};
 use crate::worker::{Seat, Worker};
 
 use super::stream::Stream;
-use super::{linger, memory, pace};
+use super::{limit_rate, linger, ready};
 
 pub use handle::Handle;
 use shared::{OUT_BYTES_MAX, Shared};
@@ -321,9 +321,9 @@ impl Connection {
         head.clear();
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
         let chunk_bytes = cx.loc(ex).settings.http2_chunk_bytes;
-        let body = memory::in_memory(&outgoing).filter(|body| body.bytes() <= AT_ONCE_BYTES_MAX);
+        let body = ready::in_memory(&outgoing).filter(|body| body.bytes() <= AT_ONCE_BYTES_MAX);
         if let Some(body) = body
-            && !pace::is_limited(ex, cx)
+            && !limit_rate::is_limited(ex, cx)
             && let Some(sent) = self.shared.send_whole(stream, &head, &body, chunk_bytes)
         {
             ex.tally.sent = sent;

@@ -1,9 +1,6 @@
-//! `limit_rate` and `limit_rate_after`: how fast a response goes out.
+//! How fast a response goes out.
 
 use std::time::{Duration, Instant};
-
-use crate::context::Cx;
-use crate::exchange::Exchange;
 
 /// A pace.
 pub struct Limit {
@@ -15,23 +12,9 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// That of a response; `None` where it has none.
-    pub fn of(ex: &mut Exchange, cx: &Cx) -> Option<Self> {
-        let loc = cx.loc(ex);
-        let rate = match ex.request.limits.rate {
-            Some(rate) => rate,
-            None => loc
-                .texts
-                .limit_rate
-                .as_ref()
-                .and_then(|text| text.with(ex, cx, |_, value| crate::limit::parse_rate(value)))?,
-        };
-        let after = loc
-            .texts
-            .limit_rate_after
-            .as_ref()
-            .and_then(|text| text.with(ex, cx, |_, value| crate::limit::parse_rate(value)));
-        (rate > 0).then(|| Self { rate, after: after.unwrap_or(0), began: Instant::now() })
+    /// So many bytes a second, once `after` bytes are out; `None` for no limit.
+    pub fn new(rate: u64, after: u64) -> Option<Self> {
+        (rate > 0).then(|| Self { rate, after, began: Instant::now() })
     }
 
     /// How long to wait before the next byte, `sent` bytes after the beginning.
@@ -56,11 +39,6 @@ impl Limit {
         };
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
-}
-
-/// Whether a location or the request slows responses down, so that nothing may be sent at once.
-pub fn is_limited(ex: &Exchange, cx: &Cx) -> bool {
-    ex.request.limits.rate.is_some_and(|rate| rate > 0) || cx.loc(ex).texts.limit_rate.is_some()
 }
 
 #[cfg(test)]

@@ -1,0 +1,29 @@
+//! `limit_rate` and `limit_rate_after`: how fast a response goes out.
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::pace::Limit;
+
+/// The pace of a response; `None` where it has none.
+pub fn of(ex: &mut Exchange, cx: &Cx) -> Option<Limit> {
+    let loc = cx.loc(ex);
+    let rate = match ex.request.limits.rate {
+        Some(rate) => rate,
+        None => loc
+            .texts
+            .limit_rate
+            .as_ref()
+            .and_then(|text| text.with(ex, cx, |_, value| crate::limit::parse_rate(value)))?,
+    };
+    let after = loc
+        .texts
+        .limit_rate_after
+        .as_ref()
+        .and_then(|text| text.with(ex, cx, |_, value| crate::limit::parse_rate(value)));
+    Limit::new(rate, after.unwrap_or(0))
+}
+
+/// Whether a location or the request slows responses down, so that nothing may be sent at once.
+pub fn is_limited(ex: &Exchange, cx: &Cx) -> bool {
+    ex.request.limits.rate.is_some_and(|rate| rate > 0) || cx.loc(ex).texts.limit_rate.is_some()
+}
