@@ -13,9 +13,9 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::clock;
 use crate::conn::h1::Connection;
 use crate::conn::open;
-use crate::conn::socket::Socket;
-use crate::conn::stream::Stream;
 use crate::exchange::{Client, Secured};
+use crate::net::socket::Socket;
+use crate::net::stream::Stream;
 use crate::serving::ConnectionIds;
 use crate::worker::Worker;
 

@@ -16,8 +16,8 @@ use crate::variable::{Fixed, ProxyVar, Var};
 mod date;
 mod map;
 mod path;
-mod slice;
 pub mod pattern;
+mod slice;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -16,13 +16,13 @@ use tokio::io::Interest;
 
 use crate::exchange::Exchange;
 use crate::net::buffers::{Buffers, ensure};
+use crate::net::memory::part;
+use crate::net::socket::Socket;
+use crate::net::stream::Stream;
 use crate::request::deliver::Outgoing;
 use crate::turns::TRANSFER_STEP_BYTES;
 
-use super::memory::part;
 use super::ready::is_small;
-use super::socket::Socket;
-use super::stream::Stream;
 
 /// Bodies up to this size are copied behind the head: measured, `send` of one buffer costs 0.24 µs less than
 /// `writev` of two, and copying 8 KB less than that.

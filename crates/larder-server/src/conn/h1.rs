@@ -20,17 +20,19 @@ use crate::context::Cx;
 use crate::exchange::feed::{self, Refused};
 use crate::exchange::{Choice, Client, Exchange, RequestBody};
 use crate::net::buffers::ensure;
+use crate::net::io::linger;
+use crate::net::sink::Sink;
+use crate::net::stream::Stream;
+use crate::net::{Inbound, Io, ReadError, Source};
 use crate::request::body;
 use crate::request::receive::{Received, receive};
-use crate::request::{Response, Slow, Step, Stop, deliver, self};
+use crate::request::{self, Response, Slow, Step, Stop, deliver};
 use crate::worker::{Seat, Worker};
 
 use super::at_once::{self, Rest};
 use super::limit_rate;
 use super::send::{self, SendError};
-use super::sink::Sink;
-use super::stream::Stream;
-use super::{Inbound, Io, ReadError, Source, linger, tunnel};
+use super::tunnel;
 
 /// The timer of a connection that has no limit: far away.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);

@@ -14,13 +14,13 @@ use larder_tls::{ACME_TLS, Hello, HelloError, State};
 
 use crate::context::Cx;
 use crate::exchange::{Client, Secured};
+use crate::net::socket::Socket;
+use crate::net::stream::Stream;
+use crate::net::tls::Tls;
 use crate::request::receive;
 use crate::site::{Listener, NamedRegex};
 use crate::worker::{Seat, Worker};
 
-use super::socket::Socket;
-use super::stream::Stream;
-use super::tls::Tls;
 use super::{h1, h2 as h2_conn};
 
 /// How much is read at once before anything is known.

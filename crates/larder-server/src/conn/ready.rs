@@ -2,9 +2,8 @@
 
 use larder_cache::Form;
 
+use crate::net::memory::InMemory;
 use crate::request::deliver::Outgoing;
-
-use super::memory::InMemory;
 
 /// What a socket surely takes at once when nothing waits in it. Limits are let go before the end of a response is
 /// written, if it is within this: who has read it may ask for more by another connection before this thread goes on.

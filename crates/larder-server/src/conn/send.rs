@@ -14,6 +14,9 @@ use larder_store::{Body, Piece, Place, Whole};
 use crate::context::Cx;
 use crate::exchange::{Composed, Exchange, Slicing};
 use crate::net::buffers::ensure;
+use crate::net::memory::part;
+use crate::net::sink::Sink;
+use crate::net::socket::Socket;
 use crate::pace::Limit;
 use crate::request::adorn;
 use crate::request::deliver::{Outgoing, Source};
@@ -24,10 +27,7 @@ use crate::turns::{TRANSFER_STEP_BYTES, Transfer};
 
 use super::at_once::{COPY_BYTES, READ_TIMES, Rest, SENT_TIMES, send_file, send_more};
 use super::limit_rate;
-use super::memory::part;
 use super::ready::SMALL_BYTES_MAX;
-use super::sink::Sink;
-use super::socket::Socket;
 
 /// What fits into a packet; nginx's `postpone_output`.
 const PACKET_BYTES: u64 = 1460;

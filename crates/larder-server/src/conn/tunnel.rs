@@ -10,8 +10,8 @@ use larder_origin::Upgraded;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::Instant;
 
-use super::Io;
-use super::stream::Stream;
+use crate::net::Io;
+use crate::net::stream::Stream;
 
 /// How much is held in each direction.
 const BUFFER_BYTES: usize = 16 * 1024;

@@ -16,7 +16,7 @@ use larder_http::ChunkedDecoder;
 use larder_origin::BodyPiece;
 use tokio::sync::mpsc;
 
-use crate::conn::{Inbound, ReadError, Source};
+use crate::net::{Inbound, ReadError, Source};
 use crate::turns::{Transfer, Turns};
 
 /// Pieces between the client and the origin: one, and the end.

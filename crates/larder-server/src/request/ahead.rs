@@ -15,7 +15,6 @@ use crate::site::{OriginPolicy, Protocol};
 
 use super::compress::{self, Facts};
 
-
 /// How far beyond what has arrived a range may begin and be waited for.
 const WAIT_BYTES_MAX: u64 = 1024 * 1024;
 

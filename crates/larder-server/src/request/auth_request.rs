@@ -3,9 +3,9 @@
 use larder_conf::model::LogLevel;
 use larder_http::Known;
 
-use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
+use crate::net::Inbound;
 use crate::script;
 use crate::site::AuthRequest;
 

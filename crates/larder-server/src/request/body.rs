@@ -10,11 +10,11 @@ use bytes::Bytes;
 use larder_conf::model::{BodyInFile, LogLevel};
 use larder_http::{ChunkedDecoder, Known, Version};
 
-use crate::conn::h2::Handle;
-use crate::conn::{Inbound, Io};
 use crate::context::Cx;
 use crate::exchange::feed::{Feed, Refused};
 use crate::exchange::{Exchange, RequestBody};
+use crate::net::h2::Handle;
+use crate::net::{Inbound, Io};
 use crate::site::Protocol;
 use crate::tempfile::{self, Place, Stay, Temp};
 use crate::turns::Transfer;

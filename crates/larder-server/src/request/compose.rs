@@ -18,11 +18,11 @@ use larder_http::{Fields, Known};
 use larder_store::{BodyReader, Spill};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::{Choice, Composed, Exchange, SsiShared};
 use crate::files::conditional::{self, Condition};
 use crate::filter::{self, Filters};
+use crate::net::Inbound;
 use crate::site::{Around, Composing};
 use crate::tempfile;
 

@@ -7,9 +7,9 @@ use std::convert::Infallible;
 use larder_http::{Fields, Version};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::net::Inbound;
 use crate::site::{OriginPolicy, Protocol};
 
 use super::origin_request::any_true;

@@ -15,10 +15,10 @@ use larder_origin::{Answer, FailKind, FetchError};
 use larder_store::{Body, BodyReader, BodyWriter, Spill};
 use parking_lot::Mutex;
 
-use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::feed::{Feed, Refused};
 use crate::exchange::{CacheStatus, Exchange, Report, RequestBody};
+use crate::net::Inbound;
 use crate::pump::{self, Wanted};
 use crate::site::{OriginPolicy, Protocol};
 use crate::tempfile;

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use larder_conf::model::LogLevel;
 
-use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
+use crate::net::Inbound;
 use crate::worker::Worker;
 
 use super::{Slow, Step, subrequest};

@@ -53,9 +53,9 @@ use bytes::Bytes;
 use larder_cache::{Form, HitRef, Object};
 use larder_store::{BodyReader, Whole};
 
-use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose, Refusal};
+use crate::net::Inbound;
 use route::Entrance;
 
 /// What comes next.

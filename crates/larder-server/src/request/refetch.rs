@@ -1,8 +1,8 @@
 //! A fetch in the background: the visitor has the stale page already, and the new one is made once.
 
-use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange, Purpose};
+use crate::net::Inbound;
 
 use super::fetch::Plan;
 use super::{Slow, Step};

@@ -14,9 +14,9 @@ use larder_conf::model::LogLevel;
 use larder_http::Known;
 use larder_store::BodyReader;
 
-use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose, Slice, SliceError, Slicing};
+use crate::net::Inbound;
 
 use super::{Content, Ranges, Response, Slow, Step, page};
 

@@ -8,9 +8,9 @@ use std::pin::Pin;
 
 use larder_conf::model::LogLevel;
 
-use crate::conn::Inbound;
 use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::net::Inbound;
 
 use super::route::Entrance;
 use super::{Response, Step, compose, page};

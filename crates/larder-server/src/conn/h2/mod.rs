@@ -4,8 +4,6 @@
 //! the windows is answered right where its request is read; everything else becomes a task of its own, which lays its
 //! frames beside the others' through a [`Handle`].
 
-mod handle;
-mod shared;
 mod task;
 
 use std::future::Future as _;
@@ -24,15 +22,15 @@ use crate::clock;
 use crate::context::Cx;
 use crate::exchange::{Client, Exchange};
 use crate::net::buffers::ensure;
+use crate::net::h2::{Handle, OUT_BYTES_MAX, Shared};
+use crate::net::io::linger;
+use crate::net::stream::Stream;
 use crate::request::receive::begin_stream;
 use crate::request::{self, Response, Stop, deliver};
 use crate::worker::{Seat, Worker};
 
-use super::stream::Stream;
-use super::{limit_rate, linger, ready};
+use super::{limit_rate, ready};
 
-pub use handle::Handle;
-use shared::{OUT_BYTES_MAX, Shared};
 use task::{What, Work};
 
 /// A body up to this size is copied to the frames of its connection at once.

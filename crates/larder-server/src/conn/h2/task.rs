@@ -4,15 +4,14 @@ use larder_conf::model::LogLevel;
 
 use crate::conn::at_once::Rest;
 use crate::conn::send::{self, SendError};
-use crate::conn::sink::Sink;
-use crate::conn::{Inbound, Source};
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, feed};
+use crate::net::h2::Handle;
+use crate::net::sink::Sink;
+use crate::net::{Inbound, Source};
 use crate::request::deliver::{self, Outgoing};
 use crate::request::wire::Wire;
 use crate::request::{self, Slow, adorn};
-
-use super::Handle;
 
 /// An exchange that has to wait.
 pub struct Work {

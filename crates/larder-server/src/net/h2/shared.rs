@@ -9,9 +9,9 @@ use bytes::Bytes;
 use larder_http::h2::{Config, Connection as Codec, ConnectionError, ErrorCode, Event, FRAME_HEAD_BYTES, StreamId};
 use larder_http::{RequestHead, Time};
 
-use crate::conn::memory::InMemory;
-use crate::conn::stream::Stream;
-use crate::net::Buffers;
+use crate::net::buffers::Buffers;
+use crate::net::memory::InMemory;
+use crate::net::stream::Stream;
 
 /// Frames that wait for the client; with more than this, nobody adds to them.
 pub const OUT_BYTES_MAX: usize = 128 * 1024;

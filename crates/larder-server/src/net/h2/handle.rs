@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use larder_http::h2::{ErrorCode, StreamId};
 
-use crate::conn::io::ReadError;
+use crate::net::io::ReadError;
 
 use super::shared::{Shared, Tried};
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 
 use larder_store::{Place, Whole};
 
-use crate::net::buffers::ensure;
+use super::buffers::ensure;
 
 /// A body that is in memory.
 pub enum InMemory<'a> {

@@ -11,8 +11,7 @@ use std::task::{Context, Poll, ready};
 use larder_tls::{Session, State as Progress};
 use tokio::io::ReadBuf;
 
-use crate::net::buffers::{Buffers, Records, ensure};
-
+use super::buffers::{Buffers, Records, ensure};
 use super::socket::{Peeked, Socket};
 
 /// How much plaintext is encrypted at once, so that little is held for a client that does not read.
