@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use larder_cache::Front;
+use larder_cache::{Front, Zone};
 use larder_origin::Group;
 use tokio::sync::Notify;
 
@@ -103,6 +103,11 @@ impl Cx {
     /// The origin of that location, where one answers.
     pub fn origin<'a>(&'a self, ex: &Exchange) -> Option<&'a OriginPolicy> {
         self.loc(ex).handler.origin()
+    }
+
+    /// A cache zone, by its place in the site.
+    pub fn zone(&self, index: usize) -> &Arc<Zone> {
+        &self.site().zones[index]
     }
 
     /// The virtual server that `ex` is for.

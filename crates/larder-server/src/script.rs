@@ -318,9 +318,32 @@ pub fn split_uri(uri: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (decoded, args.to_vec())
 }
 
+/// Whether a URI leads out of its folder, or holds a NUL (ngx_http_parse_unsafe_uri).
+pub fn is_unsafe_uri(uri: &[u8]) -> bool {
+    let path = uri.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let mut decoded = Vec::new();
+    larder_http::unescape(path, &mut decoded);
+    decoded.contains(&0) || decoded.split(|&byte| byte == b'/').any(|segment| segment == b"..")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_uri_that_leaves_its_folder_is_unsafe() {
+        for (uri, unsafe_uri) in [
+            ("/protected/a.pdf", false),
+            ("/a..b/c", false),
+            ("/a/../b", true),
+            ("/..", true),
+            ("/%2e%2e/etc/passwd", true),
+            ("/a%00b", true),
+            ("/a?x=/../b", false),
+        ] {
+            assert_eq!(is_unsafe_uri(uri.as_bytes()), unsafe_uri, "{uri}");
+        }
+    }
 
     #[test]
     fn a_redirect_is_decoded_up_to_its_question_mark() {

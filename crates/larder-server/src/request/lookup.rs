@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_cache::{KeyRef, Loading, Object, Verdict, Waiter, Woken, Zone};
+use larder_cache::{KeyRef, Loading, Object, Verdict, Waiter, Woken};
 use larder_conf::model::LogLevel;
 use larder_http::{Known, Method};
 use larder_store::BodyState;
@@ -15,8 +15,8 @@ use crate::exchange::{CacheStatus, Exchange};
 use crate::site::{CachePolicy, OriginPolicy, ZoneChoice};
 
 use super::ahead::{self, Arriving};
-use super::fetch::{Plan, Storing};
 use super::page::{self, Page};
+use super::plan::{Plan, Storing};
 use super::{Content, Ranges, Response, Slow, Step, Synth, refetch};
 
 /// A request that waits for another's fetch.
@@ -64,9 +64,9 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
 /// Does what the zone says of the key.
 pub fn look(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(policy) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
-    let zone = &cx.site().zones[index];
+    let zone = cx.zone(index);
     let model = &policy.settings.model;
-    let rules = super::fetch::rules(policy, ex, cx.now());
+    let rules = super::plan::rules(policy, ex, cx.now());
     let key = KeyRef::new(&ex.upstream.cache_key);
     let verdict = {
         let request = larder_cache::selecting(&ex.asked.head.fields);
@@ -136,7 +136,7 @@ pub fn look(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// A page whose body lay on a disk and has left it since: the zone is asked again without it.
 fn lost(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step {
-    cx.site().zones[index].lost(object, cx.now());
+    cx.zone(index).lost(object, cx.now());
     ex.upstream.lost_pages += 1;
     if ex.upstream.lost_pages > LOST_PAGES_MAX {
         ex.upstream.cache_status = Some(CacheStatus::Miss);
@@ -293,9 +293,4 @@ fn range_allows(limit: Option<u64>, ex: &Exchange) -> bool {
         // A suffix range begins somewhere at the end.
         None => false,
     }
-}
-
-/// The zone that a plan stores in.
-pub fn zone_of(index: usize, cx: &Cx) -> &Arc<Zone> {
-    &cx.site().zones[index]
 }

@@ -11,6 +11,7 @@
 pub mod access;
 pub mod adorn;
 pub mod ahead;
+pub mod answer;
 pub mod auth_request;
 pub mod body;
 pub mod challenge;
@@ -22,6 +23,7 @@ pub mod early_hints;
 pub mod edits;
 pub mod fetch;
 pub mod files;
+pub mod fill;
 pub mod film;
 pub mod handle;
 pub mod keep;
@@ -30,6 +32,7 @@ pub mod mirror;
 pub mod old_browsers;
 pub mod origin_request;
 pub mod page;
+pub mod plan;
 pub mod purge;
 pub mod receive;
 pub mod recode;
@@ -113,7 +116,7 @@ pub enum Slow {
     /// Find out what is sent of a film.
     Film(Box<film::Film>),
     /// Ask the origin.
-    Fetch(Box<fetch::Plan>),
+    Fetch(Box<plan::Plan>),
     /// Wait until a page has been compressed, then send it.
     Form(Box<compress::Wait>),
 }

@@ -115,7 +115,7 @@ fn as_of_a_get<T>(ex: &mut Exchange, make: impl FnOnce(&mut Exchange) -> T) -> T
 /// Drops it, and says what came of it.
 pub async fn purge(purge: Purge, ex: &mut Exchange, cx: &Cx) -> Step {
     let Purge { zone, key, drops, answer } = purge;
-    let zone = Arc::clone(lookup::zone_of(zone, cx));
+    let zone = Arc::clone(cx.zone(zone));
     let now = cx.now();
     let prefix = match drops {
         // Every key begins with nothing.

@@ -4,7 +4,7 @@ use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange, Purpose};
 use crate::net::Inbound;
 
-use super::fetch::Plan;
+use super::plan::Plan;
 use super::{Slow, Step};
 
 /// Starts the fetch that `plan` describes, on this worker, for the request in `ex`. Nobody waits for it.

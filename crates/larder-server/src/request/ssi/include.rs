@@ -1,9 +1,10 @@
 //! `include`: a request inside the page.
 
 use crate::exchange::Exchange;
+use crate::script;
 
 use super::parse::shown;
-use super::{Document, Done, Failure, Page, fetch, subrequest, wrong};
+use super::{Document, Done, Failure, Page, subrequest, wrong};
 
 impl Document {
     /// Asks for what is to be included, and puts it into the page or a variable.
@@ -15,7 +16,7 @@ impl Document {
         if !(target.is_empty() && has_variables) {
             target = beside(target, &page.ex);
         }
-        if target.is_empty() || target.starts_with(b"?") || fetch::climbs(&target) {
+        if target.is_empty() || target.starts_with(b"?") || script::is_unsafe_uri(&target) {
             return Err(wrong(format!("unsafe URI \"{}\" was detected", shown(&target))));
         }
         let (uri, args) = crate::script::split_uri(&target);

@@ -18,7 +18,7 @@ use crate::regex::{Captures, Regex};
 
 use super::compose::{Page, Unwanted};
 use super::source::Source;
-use super::{fetch, subrequest};
+use super::subrequest;
 use include::Include;
 use parse::{Command, Event, PARAMS_MAX, Parser, shown};
 
