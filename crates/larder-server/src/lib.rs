@@ -43,6 +43,7 @@ pub mod site;
 pub mod split;
 mod staple;
 mod stats;
+mod target;
 pub mod tempfile;
 pub mod text;
 pub mod tls;

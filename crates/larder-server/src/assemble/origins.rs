@@ -8,8 +8,8 @@ use larder_conf::as_literal;
 use larder_conf::model::{self, Template};
 use larder_origin::{Address, Balance, Group, Keepalive, LeastTime, Server, Until};
 
-use crate::request::origin_request::{addresses, split_authority};
 use crate::site::*;
+use crate::target::{addresses, split_authority};
 use crate::text::Text;
 
 use super::{Builder, Keeping, next_policy};

@@ -9,9 +9,9 @@ use larder_origin::resolver::{Resolver, ResolverOptions};
 use larder_origin::{Address, Group, Server};
 use parking_lot::Mutex;
 
-use crate::request::origin_request::addresses;
 use crate::resolvers::{Followed, FollowedName, report};
 use crate::site::Scheme;
+use crate::target::addresses;
 
 use super::{Builder, Keeping, origins};
 

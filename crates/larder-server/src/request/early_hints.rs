@@ -11,8 +11,8 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::net::Inbound;
 use crate::site::{OriginPolicy, Protocol};
+use crate::text::Text;
 
-use super::origin_request::any_true;
 use super::response_fields;
 use super::wire::{HeadWriter, Wire};
 
@@ -44,7 +44,7 @@ pub fn begin<'a>(
         && !ex.is_sub()
         && ex.asked.head.version != Version::Http10
         && matches!(policy.protocol, Protocol::Http(_))
-        && any_true(texts, ex, cx);
+        && Text::any_true(texts, ex, cx);
     if !may {
         return (None, None);
     }

@@ -12,6 +12,7 @@ use crate::exchange::feed::{Feed, Refused};
 use crate::exchange::{CacheStatus, Exchange, RequestBody};
 use crate::net::Inbound;
 use crate::site::{OriginPolicy, Protocol};
+use crate::text::Text;
 
 use super::origin_request::{self, Validators};
 use super::plan::Plan;
@@ -122,7 +123,7 @@ pub fn converts_head(policy: &OriginPolicy) -> bool {
 fn is_passed(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> bool {
     matches!(policy.protocol, Protocol::FastCgi(_))
         && ex.upstream.cache_status == Some(CacheStatus::Bypass)
-        && policy.cache.as_ref().is_some_and(|cache| origin_request::any_true(&cache.no_cache, ex, cx))
+        && policy.cache.as_ref().is_some_and(|cache| Text::any_true(&cache.no_cache, ex, cx))
 }
 
 fn validators(plan: &Plan, policy: &OriginPolicy) -> Validators {

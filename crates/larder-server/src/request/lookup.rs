@@ -13,6 +13,8 @@ use larder_store::BodyState;
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
 use crate::site::{CachePolicy, OriginPolicy, ZoneChoice};
+use crate::target;
+use crate::text::Text;
 
 use super::ahead::{self, Arriving};
 use super::page::{self, Page};
@@ -49,9 +51,9 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
             return Step::Synth(Synth::Status(500));
         }
     };
-    super::origin_request::note_proxy_host(policy, ex, cx);
+    target::note_proxy_host(policy, ex, cx);
     make_key(policy, cache, ex, cx);
-    if super::origin_request::any_true(&cache.bypass, ex, cx) {
+    if Text::any_true(&cache.bypass, ex, cx) {
         ex.upstream.cache_status = Some(CacheStatus::Bypass);
         ex.upstream.cache_detail = "bypass";
         // Told not to look; what comes may still be stored, in place of what is there.
@@ -276,7 +278,7 @@ pub(super) fn make_key(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exch
     key.clear();
     match &cache.key {
         Some(text) => text.append(ex, cx, &mut key),
-        None => super::origin_request::append_default_key(policy, ex, cx, &mut key),
+        None => target::append_default_key(policy, ex, cx, &mut key),
     }
     ex.upstream.cache_key = key;
 }

@@ -12,9 +12,10 @@ use larder_http::Method;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::site::{CachePolicy, MethodPurge, OriginPolicy, PurgePolicy};
+use crate::target;
 use crate::text::Text;
 
-use super::{Content, Response, Slow, Step, Synth, lookup, origin_request, synth};
+use super::{Content, Response, Slow, Step, Synth, lookup, synth};
 
 /// What is to be dropped.
 pub struct Purge {
@@ -63,7 +64,7 @@ pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: 
             Standing::Purges => (by.drops, Answer::Page),
         },
         PurgePolicy::When(conditions) => {
-            if !origin_request::any_true(conditions, ex, cx) {
+            if !Text::any_true(conditions, ex, cx) {
                 return None;
             }
             (Drops::Page, Answer::NoContent)
@@ -77,7 +78,7 @@ pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: 
             return Some(Step::Synth(Synth::Status(500)));
         }
     };
-    origin_request::note_proxy_host(policy, ex, cx);
+    target::note_proxy_host(policy, ex, cx);
     as_of_a_get(ex, |ex| lookup::make_key(policy, cache, ex, cx));
     Some(Slow::Purge(Box::new(Purge { zone, key: ex.upstream.cache_key.clone(), drops, answer })).into())
 }

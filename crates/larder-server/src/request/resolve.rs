@@ -13,7 +13,7 @@ use crate::context::{Cx, KnownGroup, VARIABLE_GROUPS_MAX};
 use crate::exchange::Exchange;
 use crate::site::{OriginPolicy, Protocol, Scheme, Target};
 
-use super::origin_request::{addresses, fault, known_as, literal_address, split_authority};
+use crate::target::{addresses, fault, known_as, literal_address, split_authority};
 
 /// How long the address of a name is used; the system's resolver does not tell.
 const NAME_KEPT: Duration = Duration::from_secs(30);

@@ -12,8 +12,9 @@ use larder_store::Body;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::site::OriginPolicy;
+use crate::text::Text;
 
-use super::{origin_request, response_fields};
+use super::response_fields;
 
 /// How long an answer may be used, or why it may not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub enum Keeping {
 /// `*_cache_valid` of the configuration; `*_no_cache` and X-Accel-Buffering can forbid it.
 pub fn keeping(status: u16, fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Keeping {
     let Some(cache) = &policy.cache else { return Keeping::No("no cache") };
-    if origin_request::any_true(&cache.no_cache, ex, cx) {
+    if Text::any_true(&cache.no_cache, ex, cx) {
         return Keeping::No("no_cache");
     }
     if ex.eval.evaluation.has_failed() {

@@ -42,4 +42,9 @@ impl Text {
     pub fn is_true(&self, ex: &mut Exchange, cx: &Cx) -> bool {
         self.with(ex, cx, |_, value| !value.is_empty() && value != b"0")
     }
+
+    /// Whether one of `texts` comes out true.
+    pub fn any_true(texts: &[Self], ex: &mut Exchange, cx: &Cx) -> bool {
+        texts.iter().any(|text| text.is_true(ex, cx))
+    }
 }
