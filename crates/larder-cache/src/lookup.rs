@@ -29,8 +29,6 @@ pub struct Rules {
     pub lock_age: Duration,
     /// `lock_timeout`: how long one waits before fetching without storing. Zero: not at all.
     pub lock_timeout: Duration,
-    /// How long a response that was not to be stored keeps others from waiting for the next.
-    pub uncacheable_for: Duration,
     /// Every variant answers every request.
     pub ignore_vary: bool,
 }
@@ -42,7 +40,6 @@ impl Default for Rules {
             lock: false,
             lock_age: Duration::from_secs(5),
             lock_timeout: Duration::from_secs(5),
-            uncacheable_for: Duration::from_secs(10),
             ignore_vary: false,
         }
     }
@@ -120,7 +117,7 @@ impl Zone {
                 continue;
             }
             if let Some(object) = found {
-                match self.refetch(entry, object, rules) {
+                match self.refetch(entry, object) {
                     Some(verdict) => return verdict,
                     None => continue,
                 }
@@ -133,9 +130,9 @@ impl Zone {
             match entry.fetch_or_wait(request, rules, now) {
                 Next::Again => {}
                 Next::Scarce => return Verdict::Scarce,
-                Next::Plain => return Verdict::Miss(Some(Permit::plain(self, entry, rules))),
+                Next::Plain => return Verdict::Miss(Some(Permit::plain(self, entry))),
                 Next::Lead(flight) => {
-                    return Verdict::Miss(Some(Permit::lead(self, entry, flight, rules)));
+                    return Verdict::Miss(Some(Permit::lead(self, entry, flight)));
                 }
                 Next::Wait(waiter) => return Verdict::Wait(waiter),
                 Next::Unstored => return Verdict::Miss(None),
@@ -147,7 +144,7 @@ impl Zone {
 
     /// A stale object, with the permit for the first who asks. `None` when a refetch has replaced it: a mark that is
     /// set after the one who refetched took his away finds the new object in its place.
-    fn refetch(self: &Arc<Self>, entry: &Arc<Entry>, object: HitRef, rules: &Rules) -> Option<Verdict> {
+    fn refetch(self: &Arc<Self>, entry: &Arc<Entry>, object: HitRef) -> Option<Verdict> {
         if !object.start_updating() {
             return Some(Verdict::being_updated(object));
         }
@@ -155,7 +152,7 @@ impl Zone {
             object.stop_updating();
             return None;
         }
-        let permit = Permit::refetch(self, entry, object.to_arc(), rules);
+        let permit = Permit::refetch(self, entry, object.to_arc());
         Some(Verdict::Stale { object, updating: false, permit: Some(permit) })
     }
 

@@ -9,7 +9,6 @@ use larder_http::Time;
 
 use crate::entry::Entry;
 use crate::flight::{Flight, Outcome};
-use crate::lookup::Rules;
 use crate::object::Object;
 use crate::zone::Zone;
 
@@ -27,7 +26,6 @@ pub struct Permit {
     zone: Arc<Zone>,
     entry: Arc<Entry>,
     role: Role,
-    uncacheable_for: Duration,
 }
 
 /// What the permit is for, and what that leaves to be done when it ends.
@@ -45,22 +43,22 @@ enum Role {
 }
 
 impl Permit {
-    pub(crate) fn plain(zone: &Arc<Zone>, entry: &Arc<Entry>, rules: &Rules) -> Self {
-        Self::new(zone, entry, Role::Plain, rules)
+    pub(crate) fn plain(zone: &Arc<Zone>, entry: &Arc<Entry>) -> Self {
+        Self::new(zone, entry, Role::Plain)
     }
 
-    pub(crate) fn lead(zone: &Arc<Zone>, entry: &Arc<Entry>, flight: Arc<Flight>, rules: &Rules) -> Self {
-        Self::new(zone, entry, Role::Lead(flight), rules)
+    pub(crate) fn lead(zone: &Arc<Zone>, entry: &Arc<Entry>, flight: Arc<Flight>) -> Self {
+        Self::new(zone, entry, Role::Lead(flight))
     }
 
     /// For one who has just set the mark on `stale`.
-    pub(crate) fn refetch(zone: &Arc<Zone>, entry: &Arc<Entry>, stale: Arc<Object>, rules: &Rules) -> Self {
-        Self::new(zone, entry, Role::Refetch(stale), rules)
+    pub(crate) fn refetch(zone: &Arc<Zone>, entry: &Arc<Entry>, stale: Arc<Object>) -> Self {
+        Self::new(zone, entry, Role::Refetch(stale))
     }
 
-    fn new(zone: &Arc<Zone>, entry: &Arc<Entry>, role: Role, rules: &Rules) -> Self {
+    fn new(zone: &Arc<Zone>, entry: &Arc<Entry>, role: Role) -> Self {
         entry.add_permit();
-        Self { zone: Arc::clone(zone), entry: Arc::clone(entry), role, uncacheable_for: rules.uncacheable_for }
+        Self { zone: Arc::clone(zone), entry: Arc::clone(entry), role }
     }
 
     /// Publishes an object whose head is known and may be stored. Those who wait stream from its body, and
@@ -107,10 +105,10 @@ impl Permit {
     }
 
     /// The response is not to be stored: all who wait fetch for themselves at once, and so does everyone who
-    /// comes within the time that the rules give.
-    pub fn uncacheable(mut self, now: Time) {
+    /// comes within this time.
+    pub fn uncacheable(mut self, time: Duration, now: Time) {
         self.zone.counts.uncacheable.fetch_add(1, Ordering::Relaxed);
-        let until = now.plus(self.uncacheable_for);
+        let until = now.plus(time);
         self.entry.set_uncacheable_until(until);
         self.give_up(Outcome::Uncacheable);
     }

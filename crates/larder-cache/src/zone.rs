@@ -14,7 +14,6 @@ use crate::entry::Entry;
 use crate::form::Home;
 use crate::front::Front;
 use crate::key::KeyRef;
-use crate::lookup::Rules;
 use crate::memory::Memory;
 use crate::object::Object;
 use crate::permit::Permit;
@@ -110,9 +109,9 @@ impl Zone {
     /// A permit to store one response under `key` without a lookup, as for a bypassed cache.
     ///
     /// Nobody waits for it, and the last response to be complete wins. `None` when the zone has no room.
-    pub fn permit(self: &Arc<Self>, front: &mut Front, key: &KeyRef<'_>, rules: &Rules, now: Time) -> Option<Permit> {
+    pub fn permit(self: &Arc<Self>, front: &mut Front, key: &KeyRef<'_>, now: Time) -> Option<Permit> {
         let entry = front.entry(self.era(), key, || self.entry(key, now))?;
-        Some(Permit::plain(self, entry, rules))
+        Some(Permit::plain(self, entry))
     }
 
     /// Takes `bytes` of its room for a body, letting others go if need be.

@@ -894,7 +894,7 @@ fn reads_fields(parts: &[Part], site: &Site) -> bool {
 }
 
 /// Numbers policies, so that an object knows under which it was prepared.
-fn next_policy() -> u64 {
+fn next_backend() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

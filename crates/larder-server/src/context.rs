@@ -13,7 +13,7 @@ use crate::clock;
 use crate::exchange::Exchange;
 use crate::files::cache::FileCache;
 use crate::logs::Logs;
-use crate::site::{Loc, OriginPolicy, Site, VirtualServer};
+use crate::site::{Loc, Origin, Site, VirtualServer};
 use crate::stats::Stats;
 use crate::worker::Worker;
 
@@ -101,7 +101,7 @@ impl Cx {
     }
 
     /// The origin of that location, where one answers.
-    pub fn origin<'a>(&'a self, ex: &Exchange) -> Option<&'a OriginPolicy> {
+    pub fn origin<'a>(&'a self, ex: &Exchange) -> Option<&'a Origin> {
         self.loc(ex).handler.origin()
     }
 

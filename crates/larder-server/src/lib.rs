@@ -31,6 +31,7 @@ pub mod modules;
 pub mod net;
 pub mod ocsp;
 mod pace;
+mod policy;
 mod pressure;
 pub mod pump;
 pub mod realip;

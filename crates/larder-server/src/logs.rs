@@ -338,14 +338,14 @@ fn upstream_url(cx: &Cx, ex: &Exchange, origin: &str) -> Vec<u8> {
     if origin.is_empty() {
         return Vec::new();
     }
-    let Handler::Origin(policy) = &cx.loc(ex).handler else {
+    let Handler::Origin(asked) = &cx.loc(ex).handler else {
         return origin.as_bytes().to_vec();
     };
-    match policy.protocol {
+    match asked.backend.protocol {
         Protocol::FastCgi(_) => format!("fastcgi://{origin}").into_bytes(),
         Protocol::Http(_) => {
             let separator: &[u8] = if origin.starts_with("unix:") { b":" } else { b"" };
-            let scheme = policy.scheme().prefix();
+            let scheme = asked.backend.scheme().prefix();
             [scheme, origin.as_bytes(), separator, ex.asked.head.target()].concat()
         }
     }

@@ -8,13 +8,13 @@ use larder_origin::Address;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::site::{OriginPolicy, Scheme, Target};
+use crate::site::{Backend, Scheme, Target};
 
 /// Sets `$proxy_host`, which a key may be made of, before anything asks for it.
-pub fn note_proxy_host(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
+pub fn note_proxy_host(backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     let mut host = std::mem::take(&mut ex.visit.proxy_host);
     host.clear();
-    match &policy.target {
+    match &backend.target {
         Target::Group { host: named, .. } => host.extend_from_slice(named),
         Target::Variable(text) => {
             let url = text.value(ex, cx);
@@ -27,10 +27,10 @@ pub fn note_proxy_host(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
 
 /// The key that nginx makes of a request to `proxy_pass` when no `proxy_cache_key` is given: scheme, host and URI
 /// as the origin gets them.
-pub fn append_default_key(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
-    match &policy.target {
+pub fn append_default_key(backend: &Backend, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    match &backend.target {
         Target::Group { host, uri, .. } => {
-            out.extend_from_slice(policy.scheme().prefix());
+            out.extend_from_slice(backend.scheme().prefix());
             out.extend_from_slice(host);
             append_origin_uri(uri.as_deref(), ex, cx, out);
         }

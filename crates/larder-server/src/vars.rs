@@ -296,7 +296,7 @@ fn append_fixed(fixed: Fixed, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
                 .next()
                 .filter(|port| port.iter().all(u8::is_ascii_digit) && port.len() < ex.visit.proxy_host.len());
             let is_tls = matches!(&cx.loc(ex).handler,
-                Handler::Origin(policy) if policy.scheme() == Scheme::Https);
+                Handler::Origin(origin) if origin.backend.scheme() == Scheme::Https);
             append_some(Some(port.unwrap_or(if is_tls { b"443" } else { b"80" })), out)
         }
         Fixed::RealipRemoteAddr => match ex.asked.client.peer {
@@ -542,7 +542,7 @@ fn per_attempt(
 
 /// `fastcgi_*` of the location, when it passes to FastCGI.
 fn fastcgi<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a crate::site::FastCgiParts> {
-    match &location(ex, cx).handler.origin()?.protocol {
+    match &location(ex, cx).handler.origin()?.backend.protocol {
         Protocol::FastCgi(parts) => Some(parts),
         Protocol::Http(_) => None,
     }

@@ -93,7 +93,7 @@ fn put(worker: &mut Worker, lines: &[(&str, &str)], vary: &str, text: &str, now:
 fn put_under(key: &[u8], worker: &mut Worker, lines: &[(&str, &str)], vary: &str, text: &str, now: u64) {
     let key = KeyRef::new(key);
     let zone = Arc::clone(&worker.zone);
-    let mut permit = zone.permit(&mut worker.front, &key, &Rules::default(), at(now)).expect("there is room");
+    let mut permit = zone.permit(&mut worker.front, &key, at(now)).expect("there is room");
     let (mut writer, body) = zone.body(key.bytes(), None, None);
     permit.begin(varied(body, lines, vary, now));
     writer.append(Bytes::copy_from_slice(text.as_bytes())).expect("it is stored");
@@ -467,7 +467,7 @@ fn a_page_that_was_removed_or_replaced_elsewhere_does_not_come_back_with_its_pla
 fn put_roomless(worker: &mut Worker, now: u64) {
     let zone = Arc::clone(&worker.zone);
     let mut permit =
-        zone.permit(&mut worker.front, &KeyRef::new(KEY), &Rules::default(), at(now)).expect("it is small");
+        zone.permit(&mut worker.front, &KeyRef::new(KEY), at(now)).expect("it is small");
     let (mut writer, body) = zone.body(KEY, None, None);
     let _most = zone.reserve(15 << 20).expect("there is nothing else in memory");
     permit.begin(varied(body, &[], "", now));

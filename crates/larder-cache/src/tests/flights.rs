@@ -160,7 +160,7 @@ fn what_is_not_to_be_stored_is_fetched_by_all_at_once() {
     let mut worker = Worker::new(&zone);
     let permit = worker.permit(KEY, &lock(), 0);
     let waiters: Vec<_> = (0..3).map(|_| waiter_of(worker.ask(KEY, &lock(), 0))).collect();
-    permit.uncacheable(at(1));
+    permit.uncacheable(Duration::from_secs(10), at(1));
     for waiter in waiters {
         assert!(matches!(run(waiter.wait()), Woken::Uncacheable));
     }
@@ -170,7 +170,7 @@ fn what_is_not_to_be_stored_is_fetched_by_all_at_once() {
     assert_eq!(told(&worker.ask(KEY, &lock(), 11)), "wait", "the memory of it is over");
     drop(permit);
     // Meanwhile it became storable: the first to store ends the memory too.
-    worker.permit(KEY, &lock(), 20).uncacheable(at(20));
+    worker.permit(KEY, &lock(), 20).uncacheable(Duration::from_secs(10), at(20));
     worker.store(KEY, "one", 21);
     assert_eq!(told(&worker.ask(KEY, &lock(), 22)), "hit one");
 }

@@ -246,7 +246,7 @@ fn a_bypassed_cache_is_filled_by_a_permit_of_its_own() {
     let mut worker = Worker::new(&zone);
     worker.store(KEY, "old", 0);
     let key = KeyRef::new(KEY);
-    let permit = zone.permit(&mut worker.front, &key, &Rules::default(), at(1));
+    let permit = zone.permit(&mut worker.front, &key, at(1));
     let mut permit = permit.expect("there is room");
     permit.begin(page(Body::of(Bytes::from_static(b"new"), zone.reserve(3)), 1));
     drop(permit);

@@ -192,7 +192,7 @@ async fn hammer(zone: Arc<Zone>, number: u64) {
 async fn fill(zone: &Arc<Zone>, mut permit: Permit, text: &str, now: u64, fate: u64, len: usize) {
     match fate {
         0 => return permit.failed(),
-        1 => return permit.uncacheable(at(now)),
+        1 => return permit.uncacheable(Duration::from_secs(10), at(now)),
         _ => {}
     }
     let (mut writer, body) = zone.body(KEY, (fate == 2).then_some(len as u64), None);

@@ -12,7 +12,7 @@ use crate::site::*;
 use crate::target::{addresses, split_authority};
 use crate::text::Text;
 
-use super::{Builder, Keeping, next_policy};
+use super::{Builder, Keeping, next_backend};
 
 pub use tls::Making;
 
@@ -183,20 +183,22 @@ impl Builder {
             .chain(model.hide_headers.iter().map(|name| Box::from(name.as_bytes())))
             .collect();
         let cache = model.cache.as_ref().and_then(|zone| self.cache(zone, model, http));
-        Handler::Origin(Box::new(OriginPolicy {
-            id: next_policy(),
+        let settings = Arc::new(OriginShared { model: model.clone(), hidden });
+        let backend = Backend {
+            id: next_backend(),
             target,
             protocol,
             bind: self.maybe(model.bind.as_ref()),
             limit_rate: self.maybe(model.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
-            settings: Arc::new(OriginShared { model: model.clone(), hidden }),
-            cache,
-            store: match &model.store {
-                model::Store::Off => None,
-                model::Store::Root => Some(StorePath::Root),
-                model::Store::Path(path) => Some(StorePath::Text(self.text(path))),
-            },
-        }))
+            settings: Arc::clone(&settings),
+        };
+        let store = match &model.store {
+            model::Store::Off => None,
+            model::Store::Root => Some(StorePath::Root),
+            model::Store::Path(path) => Some(StorePath::Text(self.text(path))),
+        };
+        let policy = Policy::Directives(Directives { settings, cache, store });
+        Handler::Origin(Box::new(Origin { backend, policy }))
     }
 
     fn cache(&mut self, zone: &Template, model: &model::OriginSettings, _http: &model::Http) -> Option<CachePolicy> {

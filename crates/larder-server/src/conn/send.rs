@@ -85,12 +85,13 @@ pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a 
 
 /// Whether nobody but this client wants the response: it is not for the cache, and `*_ignore_client_abort` is off.
 fn watches(ex: &Exchange, cx: &Cx) -> bool {
-    let policy = cx.origin(ex);
+    let origin = cx.origin(ex);
     if ex.reply.composed.is_some() {
         // What is put together is put together for this client.
-        return policy.is_none_or(|policy| !policy.settings.model.ignore_client_abort);
+        return origin.is_none_or(|origin| !origin.backend.settings.model.ignore_client_abort);
     }
-    ex.upstream.cache_status.is_none() && policy.is_some_and(|policy| !policy.settings.model.ignore_client_abort)
+    ex.upstream.cache_status.is_none()
+        && origin.is_some_and(|origin| !origin.backend.settings.model.ignore_client_abort)
 }
 
 struct Sender<'a> {

@@ -11,7 +11,7 @@ use larder_store::{Body, BodyState};
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slicing};
 use crate::files::conditional;
-use crate::site::{OriginPolicy, Protocol};
+use crate::site::{Backend, Protocol};
 
 use super::compress::{self, Facts};
 
@@ -42,15 +42,15 @@ impl<'a> Arriving<'a> {
 }
 
 /// Whether the range that is asked for begins far beyond what has come of `page`, and may be asked of the origin.
-pub fn is_far(page: &Arriving<'_>, policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> bool {
+pub fn is_far(page: &Arriving<'_>, backend: &Backend, ex: &Exchange, cx: &Cx) -> bool {
     let BodyState::Filling { so_far } = page.body.state() else { return false };
     page.status == 200
-        && may_ask(page.fields, policy, ex)
+        && may_ask(page.fields, backend, ex)
         && start_of_range(page, ex, cx).is_some_and(|start| start > so_far.saturating_add(WAIT_BYTES_MAX))
 }
 
 /// Whether a request for a range, passed on, would bring just that.
-fn may_ask(page: &Fields, policy: &OriginPolicy, ex: &Exchange) -> bool {
+fn may_ask(page: &Fields, backend: &Backend, ex: &Exchange) -> bool {
     let serves_ranges = page.get_known(Known::AcceptRanges).is_some_and(|units| units.eq_ignore_ascii_case(b"bytes"));
     let has_conditions = ex.asked.head.fields.iter_known().any(|(known, _, _)| {
         matches!(known, Known::IfModifiedSince | Known::IfUnmodifiedSince | Known::IfNoneMatch | Known::IfMatch)
@@ -58,16 +58,16 @@ fn may_ask(page: &Fields, policy: &OriginPolicy, ex: &Exchange) -> bool {
     let is_plain = ex.request.method == Method::Get
         && ex.request.way.error_status.is_none()
         && !matches!(ex.visit.slicing, Slicing::At(_));
-    serves_ranges && is_plain && !has_conditions && passes_ranges(policy)
+    serves_ranges && is_plain && !has_conditions && passes_ranges(backend)
 }
 
 /// Whether the origin gets the client's `Range` as it is.
-fn passes_ranges(policy: &OriginPolicy) -> bool {
-    let sets = match &policy.protocol {
+fn passes_ranges(backend: &Backend) -> bool {
+    let sets = match &backend.protocol {
         Protocol::Http(parts) => parts.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"range")),
         Protocol::FastCgi(parts) => parts.params.iter().any(|(name, ..)| &name[..] == b"HTTP_RANGE"),
     };
-    policy.settings.model.pass_request_headers && !sets
+    backend.settings.model.pass_request_headers && !sets
 }
 
 /// Where the one range begins that this response would have; `None` when it would be something else.

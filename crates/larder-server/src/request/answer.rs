@@ -4,36 +4,30 @@
 //! for its status, X-Accel-Redirect, `intercept_errors`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder_cache::Object;
-use larder_conf::model::{LogLevel, UseStale};
+use larder_conf::model::LogLevel;
 use larder_http::{Fields, Known, Method, Version};
 use larder_origin::{Answer, FailKind, FetchError};
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
+use crate::policy::{self, Judgement, Validators, Why};
 use crate::script;
-use crate::site::OriginPolicy;
+use crate::site::{Backend, Origin};
 
 use super::ahead::{self, Arriving};
 use super::fill::{self, Passed};
-use super::origin_request::Validators;
-use super::page::{self, Page};
+use super::page::Page;
 use super::plan::{Plan, Storing};
-use super::{Content, Internal, Ranges, Response, Slow, Step, Synth, response_fields, slice, store};
+use super::{Content, Internal, Ranges, Response, Step, Synth, response_fields, slice, store};
 
-/// The origin gave no answer: the stale page, if the directives allow it, else 502 or 504.
-pub fn failed(error: &FetchError, plan: Plan, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+/// The origin gave no answer: the stale page, if the policy allows it, else 502 or 504.
+pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
     let kind = error.kind();
-    let stale = policy.settings.model.cache_use_stale;
-    let allowed = match kind {
-        FailKind::Error => stale.error,
-        FailKind::Timeout => stale.timeout,
-        FailKind::InvalidHeader => stale.invalid_header,
-    };
-    let usable = plan.stale.filter(|object| allowed || object.may_serve_if_error(cx.now()));
-    let usable = usable.filter(|object| object.body.is_here());
-    if let Some(object) = usable {
+    let allowed = |object: &Arc<Object>| policy::may_be_stale(origin, object, Why::Failed(kind), cx.now());
+    if let Some(object) = plan.stale.filter(allowed).filter(|object| object.body.is_here()) {
         return instead(object, plan.storing, ex, cx);
     }
     let status = match (kind, error) {
@@ -53,24 +47,11 @@ fn instead(object: Arc<Object>, storing: Option<Storing>, ex: &mut Exchange, cx:
     Step::Page(Page::stored(object))
 }
 
-fn stale_covers(stale: UseStale, status: u16) -> bool {
-    match status {
-        500 => stale.http_500,
-        502 => stale.http_502,
-        503 => stale.http_503,
-        504 => stale.http_504,
-        403 => stale.http_403,
-        404 => stale.http_404,
-        429 => stale.http_429,
-        _ => false,
-    }
-}
-
 /// The origin answered.
 pub fn answered(
     mut answer: Answer,
-    mut plan: Plan,
-    policy: &OriginPolicy,
+    plan: Plan,
+    origin: &Origin,
     validators: &Validators,
     ex: &mut Exchange,
     cx: &Cx,
@@ -89,40 +70,32 @@ pub fn answered(
     ignore_duplicates(&mut answer.head.fields, &address, ex, cx);
     ex.upstream.status = Some(status);
     ex.upstream.fields = Some(answer.head.fields.clone());
-    let asked_for_304 = validators.etag.is_some() || validators.last_modified.is_some();
-    if status == 304
-        && asked_for_304
-        && let Some(object) = plan.stale.take()
-    {
-        return revalidated(&answer.head.fields, &object, plan.storing, policy, ex, cx);
-    }
-    if plan.stale.is_some() {
-        let covered = stale_covers(policy.settings.model.cache_use_stale, status);
-        let failed = status >= 500 && plan.stale.as_ref().is_some_and(|object| object.may_serve_if_error(cx.now()));
-        if (covered || failed)
-            && let Some(object) = plan.stale.take().filter(|object| object.body.is_here())
-        {
-            return instead(object, plan.storing.take(), ex, cx);
+    match (policy::judge(origin, &answer.head, plan.stale.as_deref(), validators, ex, cx), plan.stale) {
+        (Judgement::Confirmed, Some(object)) => revalidated(&answer.head.fields, &object, plan.storing, origin, ex, cx),
+        (Judgement::Stale, Some(object)) => instead(object, plan.storing, ex, cx),
+        (Judgement::Redirect(to), _) => {
+            if let Some(storing) = plan.storing {
+                storing.uncacheable(UNSHARED_FOR, cx);
+            }
+            redirected(to, &answer.head.fields, &origin.backend, ex, cx)
+        }
+        (Judgement::ErrorPage, _) => {
+            let challenges: Vec<Vec<u8>> =
+                answer.head.fields.all_known(Known::WwwAuthenticate).map(<[u8]>::to_vec).collect();
+            fill::fill(answer, plan.storing, origin, ex, cx);
+            for challenge in challenges {
+                ex.reply.fields.push(b"WWW-Authenticate", &challenge);
+            }
+            Step::Synth(Synth::Status(status))
+        }
+        (Judgement::Response | Judgement::Confirmed | Judgement::Stale, _) => {
+            respond(answer, plan.storing, origin, ex, cx)
         }
     }
-    if let Some(to) = accel_redirect(&answer.head.fields, policy) {
-        if let Some(storing) = plan.storing {
-            storing.uncacheable(cx);
-        }
-        return redirected(to, &answer.head.fields, policy, ex, cx);
-    }
-    let intercepted = page::intercepted(status, policy, ex, cx);
-    if let Some(step) = intercepted {
-        let challenges: Vec<Vec<u8>> =
-            answer.head.fields.all_known(Known::WwwAuthenticate).map(<[u8]>::to_vec).collect();
-        fill::fill(answer, plan.storing, policy, ex, cx);
-        for challenge in challenges {
-            ex.reply.fields.push(b"WWW-Authenticate", &challenge);
-        }
-        return step;
-    }
-    respond(answer, plan.storing, policy, ex, cx)
 }
+
+/// How long nobody waits for an answer that led to another URI.
+const UNSHARED_FOR: Duration = Duration::from_secs(10);
 
 /// Fields that come once: of a second line nginx takes no notice.
 const SINGLE: [Known; 11] = [
@@ -169,7 +142,7 @@ fn revalidated(
     confirmation: &Fields,
     object: &Arc<Object>,
     storing: Option<Storing>,
-    policy: &OriginPolicy,
+    origin: &Origin,
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Step {
@@ -178,11 +151,11 @@ fn revalidated(
         if let Some(storing) = &storing {
             cx.zone(storing.zone()).lost(object, cx.now());
         }
-        return Slow::Fetch(Box::new(Plan { storing, stale: None })).into();
+        return Plan { storing, stale: None }.into();
     }
-    let keeping = store::freshened(confirmation, object, policy, cx.now());
-    let fresh = store::freshen(object, keeping, cx.now());
-    let delivered = match storing.and_then(|storing| storing.permit(policy, ex, cx)) {
+    let lifetime = policy::confirmed(origin, confirmation, object, cx.now());
+    let fresh = store::freshen(object, lifetime, cx.now());
+    let delivered = match storing.and_then(|storing| storing.permit(ex, cx)) {
         Some(permit) => permit.freshen(object, fresh),
         None => Arc::clone(object),
     };
@@ -190,16 +163,9 @@ fn revalidated(
     Step::Page(Page::stored(delivered))
 }
 
-fn accel_redirect(fields: &Fields, policy: &OriginPolicy) -> Option<Vec<u8>> {
-    if policy.settings.model.ignore_headers.x_accel_redirect {
-        return None;
-    }
-    fields.get_known(Known::XAccelRedirect).filter(|uri| !uri.is_empty()).map(<[u8]>::to_vec)
-}
-
 /// X-Accel-Redirect: go where it says, with the few fields of the answer that go along.
-fn redirected(to: Vec<u8>, fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
-    response_fields::obey(fields, policy, ex, cx);
+fn redirected(to: Vec<u8>, fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Step {
+    response_fields::obey(fields, backend, ex, cx);
     if script::is_unsafe_uri(&to) {
         let shown = String::from_utf8_lossy(&to).into_owned();
         cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("unsafe URI \"{shown}\" was detected"));
@@ -232,12 +198,12 @@ fn redirected(to: Vec<u8>, fields: &Fields, policy: &OriginPolicy, ex: &mut Exch
 }
 
 /// Lays the answer out as the response, and starts taking its body.
-fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Step {
+fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
     let fields = answer.head.fields.clone();
     ex.reply.status = answer.head.status;
     ex.reply.reason.clear();
     ex.reply.reason.extend_from_slice(&answer.head.reason);
-    response_fields::lay_out(&fields, policy, ex, cx);
+    response_fields::lay_out(&fields, &origin.backend, ex, cx);
     if ex.reply.status == 101 {
         ex.reply.upgraded = answer.upgraded.take();
         // Nobody asked for it, as a script that says so itself; and there is no other protocol to switch to on a stream of
@@ -261,29 +227,18 @@ fn respond(mut answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, 
         return Step::Abort;
     }
     let status = answer.head.status;
-    let Passed { body, reader, stored } = fill::fill(answer, storing, policy, ex, cx);
-    if stored && ahead::is_far(&Arriving { status, fields: &fields, last_modified, body: &body }, policy, ex, cx) {
+    let Passed { body, reader, stored } = fill::fill(answer, storing, origin, ex, cx);
+    if stored
+        && ahead::is_far(&Arriving { status, fields: &fields, last_modified, body: &body }, &origin.backend, ex, cx)
+    {
         ex.upstream.cache_detail = ahead::DETAIL;
-        return Slow::Fetch(Box::new(Plan { storing: None, stale: None })).into();
+        return Plan::pass().into();
     }
     let ranges = match stored {
         true => Ranges::Quiet,
-        false if policy.settings.model.force_ranges => Ranges::Announced,
+        false if origin.backend.settings.model.force_ranges => Ranges::Announced,
         false => Ranges::No,
     };
     let content = Content::Stream(reader, length);
     Step::Deliver(Response { content, last_modified, ranges, conditional })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn use_stale_covers_the_statuses_it_names() {
-        let stale = UseStale { http_500: true, http_404: true, error: true, ..UseStale::default() };
-        for (status, covered) in [(500, true), (404, true), (502, false), (503, false), (200, false), (418, false)] {
-            assert_eq!(stale_covers(stale, status), covered, "{status}");
-        }
-    }
 }

@@ -74,14 +74,14 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
 
 /// Whether the body goes to the origin as it comes. An origin that is asked by HTTP/1.0 is told how long it is.
 fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
-    let Some(policy) = cx.origin(ex) else { return false };
+    let Some(origin) = cx.origin(ex) else { return false };
     let loc = cx.loc(ex);
     if !loc.mirrors.is_empty() && loc.settings.subrequests.mirror_body && !ex.is_sub() {
         // Copies are to have it too.
         return false;
     }
-    let model = &policy.settings.model;
-    let takes = match &policy.protocol {
+    let model = &origin.backend.settings.model;
+    let takes = match &origin.backend.protocol {
         Protocol::FastCgi(_) => true,
         Protocol::Http(parts) => parts.body.is_none() && (announced.is_some() || parts.http_1_1),
     };

@@ -308,7 +308,7 @@ fn recoded<'a>(pieces: impl Iterator<Item = &'a [u8]> + Clone, choice: Choice, e
 fn head(object: &Object, choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Prepared> {
     let mut fields = object.fields.clone();
     adapt(&mut fields, choice);
-    response_fields::prepare(&fields, cx.origin(ex)?, ex.request.location, cx)
+    response_fields::prepare(&fields, &cx.origin(ex)?.backend, ex.request.location, cx)
 }
 
 /// Makes the fields those of another form: no ranges, a weak validator, the coding.

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::net::Inbound;
-use crate::site::{OriginPolicy, Protocol};
+use crate::site::{Backend, Protocol};
 use crate::text::Text;
 
 use super::response_fields;
@@ -18,7 +18,7 @@ use super::wire::{HeadWriter, Wire};
 
 /// Hints on their way to the client.
 pub struct Hinting<'a> {
-    policy: &'a OriginPolicy,
+    backend: &'a Backend,
     wire: Wire,
     incoming: UnboundedReceiver<Fields>,
     /// What the client has not taken yet.
@@ -29,7 +29,7 @@ pub struct Hinting<'a> {
 ///
 /// There are few: an origin sends 32 of them at most, which together are no larger than a head may be.
 pub fn begin<'a>(
-    policy: &'a OriginPolicy,
+    backend: &'a Backend,
     ex: &mut Exchange,
     cx: &Cx,
     from: &Inbound<'_>,
@@ -43,13 +43,13 @@ pub fn begin<'a>(
         && is_reachable
         && !ex.is_sub()
         && ex.asked.head.version != Version::Http10
-        && matches!(policy.protocol, Protocol::Http(_))
+        && matches!(backend.protocol, Protocol::Http(_))
         && Text::any_true(texts, ex, cx);
     if !may {
         return (None, None);
     }
     let (hints, incoming) = unbounded_channel();
-    (Some(Hinting { policy, wire: Wire::of(ex.asked.head.version), incoming, rest: Vec::new() }), Some(hints))
+    (Some(Hinting { backend, wire: Wire::of(ex.asked.head.version), incoming, rest: Vec::new() }), Some(hints))
 }
 
 /// Passes hints on as they come, for as long as the fetch takes. A client that does not take them, or is gone, keeps
@@ -80,7 +80,7 @@ impl Hinting<'_> {
         head.status(103, b"Early Hints");
         let mut has_any = false;
         for (known, name, value) in fields.iter_known() {
-            if response_fields::is_hint(known, name, self.policy) {
+            if response_fields::is_hint(known, name, self.backend) {
                 head.field(name, value);
                 has_any = true;
             }

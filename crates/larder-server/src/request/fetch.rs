@@ -1,29 +1,25 @@
 //! Asking the origin: its address, the request, the body of the request beside it, and who leaves meanwhile.
 
-use std::sync::Arc;
-
-use larder_cache::Object;
 use larder_conf::model::LogLevel;
-use larder_http::{Known, Method};
+use larder_http::Method;
 use parking_lot::Mutex;
 
 use crate::context::Cx;
 use crate::exchange::feed::{Feed, Refused};
-use crate::exchange::{CacheStatus, Exchange, RequestBody};
+use crate::exchange::{Exchange, RequestBody};
 use crate::net::Inbound;
-use crate::site::{OriginPolicy, Protocol};
-use crate::text::Text;
+use crate::policy::{self, Question};
+use crate::site::Origin;
 
-use super::origin_request::{self, Validators};
 use super::plan::Plan;
-use super::{Step, Synth, answer, early_hints, resolve};
+use super::{Step, Synth, answer, early_hints, origin_request, resolve};
 
 /// Fetches for `ex`.
 pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
-    let Some(policy) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
-    let may_abort = |plan: &Plan| !is_kept(plan, policy) && !policy.settings.model.ignore_client_abort;
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
+    let may_abort = |plan: &Plan| !is_kept(plan, origin) && !origin.backend.settings.model.ignore_client_abort;
     let abortable = may_abort(&plan);
-    let looking = resolve::look_up(policy, ex, cx);
+    let looking = resolve::look_up(&origin.backend, ex, cx);
     let resolved = match abortable {
         false => looking.await,
         true => tokio::select! {
@@ -34,26 +30,26 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_
     };
     let resolved = match resolved {
         Ok(resolved) => resolved,
-        Err(error) => return answer::failed(&error, plan, policy, ex, cx),
+        Err(error) => return answer::failed(&error, plan, origin, ex, cx),
     };
-    let validators = validators(&plan, policy);
     // A page that may be stored is fetched whole, whatever part of it this request wants.
-    let asked = ex.request.method;
-    let is_storing = plan.storing.is_some();
-    if is_storing && asked == Method::Head && converts_head(policy) {
-        if is_passed(policy, ex, cx) {
-            plan.storing = None;
-        } else {
-            ex.request.method = Method::Get;
-        }
+    let fetches_whole = plan.storing.is_some();
+    let Question { stores, as_get, validators } =
+        policy::question(origin, plan.stale.as_deref(), fetches_whole, ex, cx);
+    if !stores {
+        plan.storing = None;
     }
-    let request = origin_request::build(policy, resolved, is_storing, &validators, ex, cx);
+    let asked = ex.request.method;
+    if as_get {
+        ex.request.method = Method::Get;
+    }
+    let request = origin_request::build(&origin.backend, resolved, fetches_whole, &validators, ex, cx);
     ex.request.method = asked;
     let request = match request {
         Ok(request) => request,
         Err(step) => return step,
     };
-    let (mut hinting, hints) = early_hints::begin(policy, ex, cx, from);
+    let (mut hinting, hints) = early_hints::begin(&origin.backend, ex, cx, from);
     let unfinished = Mutex::default();
     let fetching = larder_origin::fetch_hinting(request, &unfinished, hints);
     // It may have been found out that the answer is not for the cache.
@@ -83,14 +79,14 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_
     }
     note_attempts(outcome.attempts, ex, cx);
     match outcome.result {
-        Ok(answer) => answer::answered(answer, plan, policy, &validators, ex, cx),
-        Err(error) => answer::failed(&error, plan, policy, ex, cx),
+        Ok(answer) => answer::answered(answer, plan, origin, &validators, ex, cx),
+        Err(error) => answer::failed(&error, plan, origin, ex, cx),
     }
 }
 
 /// Whether the answer is wanted even if the client leaves.
-fn is_kept(plan: &Plan, policy: &OriginPolicy) -> bool {
-    plan.storing.is_some() || policy.store.is_some()
+fn is_kept(plan: &Plan, origin: &Origin) -> bool {
+    plan.storing.is_some() || origin.policy.stores_files()
 }
 
 /// Passes on the body of the request, then waits for the client to leave, if anybody minds; why it ends the fetch.
@@ -105,37 +101,6 @@ async fn watch(feed: Option<&mut Feed>, from: &Inbound<'_>, minds: bool) -> Refu
     }
     from.gone().await;
     Refused::Unwanted
-}
-
-/// Whether a HEAD is fetched as a GET, so that what is stored has its body.
-///
-/// nginx has a directive for `proxy_pass` only; with FastCGI it would store the empty answer to a HEAD. Where it is off
-/// that is stored for `proxy_pass` too, so that the key has to tell HEAD from GET.
-pub fn converts_head(policy: &OriginPolicy) -> bool {
-    match policy.protocol {
-        Protocol::Http(_) => policy.settings.model.cache_convert_head,
-        Protocol::FastCgi(_) => true,
-    }
-}
-
-/// Whether a FastCGI answer is neither looked for nor stored, so that a HEAD may stay one: applications answer it without
-/// making the page.
-fn is_passed(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> bool {
-    matches!(policy.protocol, Protocol::FastCgi(_))
-        && ex.upstream.cache_status == Some(CacheStatus::Bypass)
-        && policy.cache.as_ref().is_some_and(|cache| Text::any_true(&cache.no_cache, ex, cx))
-}
-
-fn validators(plan: &Plan, policy: &OriginPolicy) -> Validators {
-    // Other statuses are no pages that a 304 could confirm.
-    let is_page = |object: &&Arc<Object>| matches!(object.status, 200 | 206);
-    let Some(object) = plan.stale.as_ref().filter(is_page).filter(|_| policy.settings.model.cache_revalidate) else {
-        return Validators::default();
-    };
-    Validators {
-        last_modified: object.fields.get_known(Known::LastModified).map(<[u8]>::to_vec),
-        etag: object.fields.get_known(Known::Etag).map(<[u8]>::to_vec),
-    }
 }
 
 fn note_attempts(attempts: Vec<larder_origin::Attempt>, ex: &mut Exchange, cx: &Cx) {

@@ -4,7 +4,6 @@
 //! that leaves takes nobody's page.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use larder_http::{Fields, Known};
@@ -13,13 +12,13 @@ use larder_store::{Body, BodyReader, BodyWriter, Spill};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Report};
+use crate::policy::{self, Keep};
 use crate::pump::{self, Wanted};
-use crate::site::OriginPolicy;
+use crate::site::{Backend, Origin};
 use crate::tempfile;
 
-use super::keep;
 use super::plan::Storing;
-use super::store::{self, Keeping};
+use super::{keep, store};
 
 /// A body that is on its way.
 pub struct Passed {
@@ -32,56 +31,47 @@ pub struct Passed {
 }
 
 /// Decides about storing, and starts the task that takes the body.
-pub fn fill(answer: Answer, storing: Option<Storing>, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Passed {
+pub fn fill(answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Passed {
     let length = answer.body.content_length();
-    let is_buffered = is_buffered(policy, &answer.head.fields);
-    let kept =
-        keep::target(answer.head.status, &answer.head.fields, is_buffered, policy, ex, cx).map(keep::Keeping::new);
+    let backend = &origin.backend;
+    let is_buffered = is_buffered(backend, &answer.head.fields);
+    let file =
+        keep::target(answer.head.status, &answer.head.fields, is_buffered, origin, ex, cx).map(keep::Keeping::new);
     let mut permit = None;
-    let (writer, body) = match storing {
-        None => larder_store::body(None, Some(spill(policy, &answer.head.fields))),
-        Some(storing) => match store::keeping(answer.head.status, &answer.head.fields, policy, ex, cx) {
-            Keeping::No(why) => {
-                ex.upstream.cache_detail = why;
-                // A failure is no reason for everyone who waits to ask at once: the next one tries.
-                if answer.head.status < 500 {
-                    storing.uncacheable(cx);
-                }
-                larder_store::body(None, Some(spill(policy, &answer.head.fields)))
+    let spill = Some(spill(backend, &answer.head.fields));
+    let (writer, body) = match storing.map(|storing| (policy::keep(origin, &answer.head, ex, cx), storing)) {
+        None => larder_store::body(None, spill),
+        Some((Keep::Not { why, uncacheable_for }, storing)) => {
+            ex.upstream.cache_detail = why;
+            if let Some(time) = uncacheable_for {
+                storing.uncacheable(time, cx);
             }
-            keeping => {
-                let zone = Arc::clone(cx.zone(storing.zone()));
-                let (mut writer, body) =
-                    zone.body(&ex.upstream.cache_key, length, Some(spill(policy, &answer.head.fields)));
-                if let Some(mut right) = storing.permit(policy, ex, cx) {
-                    match store::object(&answer, body.clone(), keeping, policy, ex, cx) {
-                        Some(object) => {
-                            right.begin(object);
-                            permit = Some(right);
-                        }
-                        None => right.uncacheable(cx.now()),
-                    }
-                }
-                if permit.is_none() {
-                    // No disk is to be filled with it.
-                    writer.unstore();
-                }
-                (writer, body)
+            larder_store::body(None, spill)
+        }
+        Some((Keep::Until(kept), storing)) => {
+            let (mut writer, body) = cx.zone(storing.zone()).body(&ex.upstream.cache_key, length, spill);
+            if let Some(mut right) = storing.permit(ex, cx) {
+                right.begin(store::object(&answer, body.clone(), kept, backend, ex, cx));
+                permit = Some(right);
+            } else {
+                // No disk is to be filled with it.
+                writer.unstore();
             }
-        },
+            (writer, body)
+        }
     };
     let report = Rc::new(Report::default());
     ex.tally.report = Some(Rc::clone(&report));
     let stored = permit.is_some();
-    let wanted = Wanted { permit, kept, pace: pace(policy, is_buffered, ex, cx) };
+    let wanted = Wanted { permit, kept: file, pace: pace(backend, is_buffered, ex, cx) };
     let reader = body.reader();
     start(answer, writer, report, wanted, ex, cx);
     Passed { body, reader, stored }
 }
 
 /// How fast the body may be taken: `*_limit_rate`, which nginx keeps to where it buffers.
-fn pace(policy: &OriginPolicy, is_buffered: bool, ex: &mut Exchange, cx: &Cx) -> Option<pump::Pace> {
-    let text = policy.limit_rate.as_ref().filter(|_| is_buffered)?;
+fn pace(backend: &Backend, is_buffered: bool, ex: &mut Exchange, cx: &Cx) -> Option<pump::Pace> {
+    let text = backend.limit_rate.as_ref().filter(|_| is_buffered)?;
     let rate = text.with(ex, cx, |_, value| crate::limit::parse_rate(value))?;
     pump::Pace::new(rate)
 }
@@ -103,8 +93,8 @@ fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, wanted: Wanted,
 }
 
 /// Whether an answer is buffered: as its origin says, or else the directive.
-fn is_buffered(policy: &OriginPolicy, fields: &Fields) -> bool {
-    let model = &policy.settings.model;
+fn is_buffered(backend: &Backend, fields: &Fields) -> bool {
+    let model = &backend.settings.model;
     let told = fields.get_known(Known::XAccelBuffering).filter(|_| !model.ignore_headers.x_accel_buffering);
     match told {
         Some(value) if value.eq_ignore_ascii_case(b"no") => false,
@@ -115,9 +105,9 @@ fn is_buffered(policy: &OriginPolicy, fields: &Fields) -> bool {
 
 /// Where the body waits when the client is slower than the origin: memory for `*_buffers`, then a file, unless
 /// buffering is off or the origin says so.
-fn spill(policy: &OriginPolicy, fields: &Fields) -> Spill {
-    let model = &policy.settings.model;
-    let buffering = is_buffered(policy, fields);
+fn spill(backend: &Backend, fields: &Fields) -> Spill {
+    let model = &backend.settings.model;
+    let buffering = is_buffered(backend, fields);
     let memory = model.buffers.0.saturating_mul(model.buffers.1).max(model.buffer_bytes);
     Spill {
         dir: model.temp_path.clone().filter(|dir| dir.is_dir()).unwrap_or_else(|| tempfile::SYSTEM_DIR.into()),

@@ -24,12 +24,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         Handler::Mp4 => film::mp4(ex, cx),
         Handler::Flv => film::flv(ex, cx),
         Handler::Purge { zone, key, by } => purge::without_origin(*zone, key.as_ref(), by.as_ref(), ex, cx),
-        Handler::Origin(policy)
-            if let Some(cache) = &policy.cache
-                && let Some(step) = purge::asked(policy, cache, ex, cx) =>
-        {
-            step
-        }
+        Handler::Origin(origin) if let Some(step) = purge::asked(origin, ex, cx) => step,
         Handler::Origin(_) => match ex.request.body {
             RequestBody::Unread(_) => Slow::ReadBody.into(),
             RequestBody::None if body::is_read_though_empty(ex, cx) => {

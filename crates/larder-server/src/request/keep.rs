@@ -16,7 +16,7 @@ use larder_http::{Fields, Known, Method, parse_date};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::site::{OriginPolicy, StorePath};
+use crate::site::{Origin, Policy, StorePath};
 
 /// Where an answer goes, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +34,11 @@ pub fn target(
     status: u16,
     fields: &Fields,
     is_buffered: bool,
-    policy: &OriginPolicy,
+    origin: &Origin,
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Option<Target> {
+    let Policy::Directives(policy) = &origin.policy;
     let store = policy.store.as_ref()?;
     if status != 200 || ex.request.method == Method::Head || !is_buffered {
         return None;

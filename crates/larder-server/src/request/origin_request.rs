@@ -15,7 +15,8 @@ use larder_origin::{Bind, Fetch, Group, Limits, Protocol as Wire, Retry, RetryRu
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
-use crate::site::{FastCgiParts, HttpParts, OriginPolicy, Protocol, Scheme, Target};
+use crate::policy::Validators;
+use crate::site::{Backend, FastCgiParts, HttpParts, Protocol, Scheme, Target};
 use crate::target;
 use crate::variable::{Fixed, Var};
 
@@ -32,15 +33,6 @@ const CONDITIONAL: [Known; 6] = [
     Known::IfRange,
 ];
 
-/// What a stored page is revalidated by.
-#[derive(Clone, Debug, Default)]
-pub struct Validators {
-    /// `If-Modified-Since`.
-    pub last_modified: Option<Vec<u8>>,
-    /// `If-None-Match`.
-    pub etag: Option<Vec<u8>>,
-}
-
 /// Where the request goes, with the URI as the origin sees it (for HTTP).
 struct Place {
     group: Arc<Group>,
@@ -48,28 +40,28 @@ struct Place {
     scheme: Scheme,
 }
 
-/// Serialises the request of `ex` for the origin of `policy`. With `caches` the answer may be stored, so the whole
+/// Serialises the request of `ex` for the origin of `backend`. With `caches` the answer may be stored, so the whole
 /// page is asked for. `resolved` are the origins that a name from variables was found to be.
 pub fn build(
-    policy: &OriginPolicy,
+    backend: &Backend,
     resolved: Option<Arc<Group>>,
     caches: bool,
     validators: &Validators,
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Result<Fetch, Step> {
-    let place = place(policy, resolved, ex, cx)?;
-    let model = &policy.settings.model;
-    let (protocol, body) = match &policy.protocol {
-        Protocol::FastCgi(parts) => fastcgi_request(parts, policy, caches, validators, ex, cx),
-        Protocol::Http(parts) => http_request(parts, policy, caches, &place, validators, ex, cx),
+    let place = place(backend, resolved, ex, cx)?;
+    let model = &backend.settings.model;
+    let (protocol, body) = match &backend.protocol {
+        Protocol::FastCgi(parts) => fastcgi_request(parts, backend, caches, validators, ex, cx),
+        Protocol::Http(parts) => http_request(parts, backend, caches, &place, validators, ex, cx),
     };
     let method_is_head = match &protocol {
         Wire::FastCgi { .. } => ex.request.method == Method::Head,
         // The method that was sent, which `proxy_method` may have chosen, says whether a body follows the head.
         Wire::Http { head, .. } => head.get(..5).is_some_and(|method| method.eq_ignore_ascii_case(b"HEAD ")),
     };
-    let keep = match &policy.protocol {
+    let keep = match &backend.protocol {
         Protocol::FastCgi(parts) => parts.keep,
         Protocol::Http(_) => true,
     };
@@ -89,13 +81,13 @@ pub fn build(
         Some(IpAddr::V6(ip)) => ip.octets().to_vec(),
         None => Vec::new(),
     };
-    if let Target::Group { group, .. } = policy.target
+    if let Target::Group { group, .. } = backend.target
         && let Some(text) = &cx.site().hash_keys[group]
     {
         hash_key = text.value(ex, cx);
     }
-    let bind = local_address(policy, ex, cx);
-    let (tls, preface) = match &policy.protocol {
+    let bind = local_address(backend, ex, cx);
+    let (tls, preface) = match &backend.protocol {
         Protocol::FastCgi(_) => (None, None),
         Protocol::Http(parts) => {
             let tls = match (&parts.tls, place.scheme) {
@@ -142,9 +134,9 @@ pub fn build(
 }
 
 /// The end of ours that the origin is asked from. One that is none is logged, and the system chooses, as in nginx.
-fn local_address(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Bind> {
-    let transparent = policy.settings.model.bind_transparent;
-    policy.bind.as_ref()?.with(ex, cx, |ex, value| {
+fn local_address(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Option<Bind> {
+    let transparent = backend.settings.model.bind_transparent;
+    backend.bind.as_ref()?.with(ex, cx, |ex, value| {
         if matches!(value, b"" | b"off") {
             return None;
         }
@@ -165,33 +157,33 @@ fn parse_local(value: &[u8]) -> Option<SocketAddr> {
     bare.parse().map(|ip: IpAddr| SocketAddr::new(ip, 0)).ok().or_else(address)
 }
 
-fn place(policy: &OriginPolicy, resolved: Option<Arc<Group>>, ex: &mut Exchange, cx: &Cx) -> Result<Place, Step> {
-    match &policy.target {
+fn place(backend: &Backend, resolved: Option<Arc<Group>>, ex: &mut Exchange, cx: &Cx) -> Result<Place, Step> {
+    match &backend.target {
         Target::Group { group, host, uri } => {
             ex.visit.proxy_host.clear();
             ex.visit.proxy_host.extend_from_slice(host);
             let mut whole = Vec::new();
-            if matches!(policy.protocol, Protocol::Http(_)) {
+            if matches!(backend.protocol, Protocol::Http(_)) {
                 target::append_origin_uri(uri.as_deref(), ex, cx, &mut whole);
             }
-            Ok(Place { group: Arc::clone(&cx.site().groups[*group]), uri: whole, scheme: policy.scheme() })
+            Ok(Place { group: Arc::clone(&cx.site().groups[*group]), uri: whole, scheme: backend.scheme() })
         }
         Target::Variable(text) => {
             let value = text.value(ex, cx);
-            variable_place(policy, &value, resolved, ex, cx)
+            variable_place(backend, &value, resolved, ex, cx)
         }
     }
 }
 
 /// A target that came from variables: `unix:/path`, `host:port`, the name of a group, or for `proxy_pass` a URL.
 fn variable_place(
-    policy: &OriginPolicy,
+    backend: &Backend,
     value: &[u8],
     resolved: Option<Arc<Group>>,
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Result<Place, Step> {
-    let (scheme, address, uri) = match &policy.protocol {
+    let (scheme, address, uri) = match &backend.protocol {
         Protocol::FastCgi(_) => (None, value, None),
         Protocol::Http(_) => {
             let Some((scheme, rest)) = Scheme::of(value) else {
@@ -251,7 +243,7 @@ fn wire_body(body: &mut RequestBody, announced: bool) -> larder_origin::RequestB
 
 fn fastcgi_request(
     parts: &FastCgiParts,
-    policy: &OriginPolicy,
+    backend: &Backend,
     caches: bool,
     validators: &Validators,
     ex: &mut Exchange,
@@ -287,10 +279,10 @@ fn fastcgi_request(
             fastcgi::push_param(&mut params, b"HTTP_IF_NONE_MATCH", value);
         }
     }
-    if policy.settings.model.pass_request_headers {
+    if backend.settings.model.pass_request_headers {
         push_fields(&mut params, &set, caches, &ex.asked.head.fields);
     }
-    let body = if policy.settings.model.pass_request_body {
+    let body = if backend.settings.model.pass_request_body {
         wire_body(&mut ex.request.body, false)
     } else {
         larder_origin::RequestBody::None
@@ -339,14 +331,14 @@ fn push_fields(params: &mut BytesMut, set: &[&[u8]], caches: bool, fields: &Fiel
 
 fn http_request(
     parts: &HttpParts,
-    policy: &OriginPolicy,
+    backend: &Backend,
     caches: bool,
     place: &Place,
     validators: &Validators,
     ex: &mut Exchange,
     cx: &Cx,
 ) -> (Wire, larder_origin::RequestBody) {
-    let model = &policy.settings.model;
+    let model = &backend.settings.model;
     let set_body = parts.body.as_ref().map(|text| Bytes::from(text.value(ex, cx)));
     let body_bytes = match (&set_body, &ex.request.body) {
         (Some(body), _) => Some(body.len() as u64),

@@ -7,7 +7,8 @@ use larder_store::BodyReader;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::site::OriginPolicy;
+use crate::policy;
+use crate::site::Backend;
 
 use super::{Content, Ranges, Response, Step, Synth, response_fields};
 
@@ -33,13 +34,13 @@ impl Page {
 
 /// Delivers a stored page.
 pub fn deliver(page: Page, ex: &mut Exchange, cx: &Cx) -> Step {
-    let Some(policy) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
     let Page { object, reader } = page;
     ex.upstream.fresh_until = Some(object.fresh_until);
-    if let Some(step) = intercepted(object.status, policy, ex, cx) {
-        return step;
+    if policy::intercepts(origin, object.status, ex, cx) {
+        return Step::Synth(Synth::Status(object.status));
     }
-    lay_out(&object, policy, ex, cx);
+    lay_out(&object, &origin.backend, ex, cx);
     let last_modified = object.last_modified;
     let content = match (object.body.disk_len(), reader) {
         // The reader holds on to what it is to read.
@@ -52,20 +53,11 @@ pub fn deliver(page: Page, ex: &mut Exchange, cx: &Cx) -> Step {
     Step::Deliver(Response { last_modified, content, ranges: Ranges::Quiet, conditional: true })
 }
 
-/// `*_intercept_errors`: the origin's status goes to our `error_page`, from the cache too.
-pub fn intercepted(status: u16, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    if status < 300 || !policy.settings.model.intercept_errors {
-        return None;
-    }
-    let pages = &cx.loc(ex).texts.error_pages;
-    pages.iter().any(|(statuses, _, _)| statuses.contains(&status)).then_some(Step::Synth(Synth::Status(status)))
-}
-
 /// `response` with its head in the exchange, where that of a hit is not yet.
 pub fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     let Content::Hit(object) = &response.content else { return response };
-    if let Some(policy) = cx.origin(ex) {
-        lay_out(object, policy, ex, cx);
+    if let Some(origin) = cx.origin(ex) {
+        lay_out(object, &origin.backend, ex, cx);
     }
     Response {
         last_modified: object.last_modified,
@@ -76,15 +68,15 @@ pub fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 }
 
 /// Lays the head of a stored page out as the response of `ex`.
-fn lay_out(object: &Object, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
+fn lay_out(object: &Object, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     // A page that came from a disk is serialised at its first use. Another worker may be faster; the two are the same, or
-    // made for two policies.
-    object.prepared.get_or_init(|| response_fields::prepare(&object.fields, policy, ex.request.location, cx));
+    // made for two backends.
+    object.prepared.get_or_init(|| response_fields::prepare(&object.fields, backend, ex.request.location, cx));
     ex.reply.status = object.status;
     ex.reply.reason.clear();
     ex.reply.reason.extend_from_slice(&object.reason);
     if cx.loc(ex).texts.reads_fields {
         ex.upstream.fields = Some(object.fields.clone());
     }
-    response_fields::lay_out(&object.fields, policy, ex, cx);
+    response_fields::lay_out(&object.fields, backend, ex, cx);
 }

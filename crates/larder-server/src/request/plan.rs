@@ -1,13 +1,14 @@
 //! What a fetch is for, and the right to store what it brings.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use larder_cache::{Object, Permit, Rules};
-use larder_http::Time;
+use larder_cache::{Object, Permit};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::site::OriginPolicy;
+
+use super::{Slow, Step};
 
 /// What a fetch is for.
 pub struct Plan {
@@ -15,6 +16,19 @@ pub struct Plan {
     pub storing: Option<Storing>,
     /// The stale page that is there, to be revalidated or delivered when the origin fails.
     pub stale: Option<Arc<Object>>,
+}
+
+impl Plan {
+    /// Nothing is known of the page, and nothing will be.
+    pub fn pass() -> Self {
+        Self { storing: None, stale: None }
+    }
+}
+
+impl From<Plan> for Step {
+    fn from(plan: Plan) -> Self {
+        Self::Slow(Slow::Fetch(Box::new(plan)))
+    }
 }
 
 /// The right to store the answer.
@@ -46,36 +60,21 @@ impl Storing {
     }
 
     /// The permit; asked for now where there is none yet. `None` when the zone gives none.
-    pub fn permit(self, policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> Option<Permit> {
+    pub fn permit(self, ex: &Exchange, cx: &Cx) -> Option<Permit> {
         match self.right {
             Right::Permit(permit) => Some(permit),
             Right::Unasked => {
                 let key = larder_cache::KeyRef::new(&ex.upstream.cache_key);
-                let zone = cx.zone(self.zone);
-                zone.permit(&mut cx.local.fronts[self.zone].borrow_mut(), &key, &rules(policy, ex, cx.now()), cx.now())
+                cx.zone(self.zone).permit(&mut cx.local.fronts[self.zone].borrow_mut(), &key, cx.now())
             }
         }
     }
 
-    /// Tells those who wait that there will be nothing to share.
-    pub fn uncacheable(self, cx: &Cx) {
+    /// Tells those who wait that there will be nothing to share, and those who come within a time not to wait.
+    pub fn uncacheable(self, time: Duration, cx: &Cx) {
         match self.right {
-            Right::Permit(permit) => permit.uncacheable(cx.now()),
+            Right::Permit(permit) => permit.uncacheable(time, cx.now()),
             Right::Unasked => {}
         }
-    }
-}
-
-/// The rules of lookup in this location.
-pub fn rules(policy: &OriginPolicy, ex: &Exchange, now: Time) -> Rules {
-    let model = &policy.settings.model;
-    Rules {
-        min_uses: model.cache_min_uses,
-        lock: model.cache_lock,
-        lock_age: model.cache_lock_age,
-        // One who has waited before waits no longer than what is left.
-        lock_timeout: ex.upstream.lock_until.map_or(model.cache_lock_timeout, |until| until.since(now)),
-        ignore_vary: model.ignore_headers.vary,
-        ..Rules::default()
     }
 }

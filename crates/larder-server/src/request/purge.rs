@@ -11,11 +11,12 @@ use larder_http::Method;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::site::{CachePolicy, MethodPurge, OriginPolicy, PurgePolicy};
+use crate::policy::directives;
+use crate::site::{Directives, MethodPurge, Origin, Policy, PurgePolicy};
 use crate::target;
 use crate::text::Text;
 
-use super::{Content, Response, Slow, Step, Synth, lookup, synth};
+use super::{Content, Response, Slow, Step, Synth, synth};
 
 /// What is to be dropped.
 pub struct Purge {
@@ -51,7 +52,8 @@ pub fn without_origin(zone: usize, key: Option<&Text>, by: Option<&MethodPurge>,
 }
 
 /// Whether this request of a location with a cache is one that purges, and then what it leads to.
-pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+pub fn asked(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
+    let Policy::Directives(Directives { cache: Some(cache), .. }) = &origin.policy else { return None };
     if ex.is_sub() {
         // It has the method of its client, who asked for something else: one that asks whether a request is allowed must
         // not purge in its place.
@@ -70,7 +72,7 @@ pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: 
             (Drops::Page, Answer::NoContent)
         }
     };
-    let zone = match lookup::zone(cache, ex, cx) {
+    let zone = match directives::zone(cache, ex, cx) {
         Ok(Some(zone)) => zone,
         Ok(None) => return None,
         Err(name) => {
@@ -78,8 +80,8 @@ pub fn asked(policy: &OriginPolicy, cache: &CachePolicy, ex: &mut Exchange, cx: 
             return Some(Step::Synth(Synth::Status(500)));
         }
     };
-    target::note_proxy_host(policy, ex, cx);
-    as_of_a_get(ex, |ex| lookup::make_key(policy, cache, ex, cx));
+    target::note_proxy_host(&origin.backend, ex, cx);
+    as_of_a_get(ex, |ex| directives::make_key(cache, &origin.backend, ex, cx));
     Some(Slow::Purge(Box::new(Purge { zone, key: ex.upstream.cache_key.clone(), drops, answer })).into())
 }
 

@@ -18,7 +18,7 @@ pub fn spawn(plan: Plan, ex: &Exchange, cx: &Cx) {
     tokio::task::spawn_local(async move {
         let _running = running;
         // What it would deliver has no reader; the object is filled on its own.
-        drop(super::run(Slow::Fetch(Box::new(plan)).into(), &mut copy, &cx, Inbound::Nobody).await);
+        drop(super::run(plan.into(), &mut copy, &cx, Inbound::Nobody).await);
     });
 }
 

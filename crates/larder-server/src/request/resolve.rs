@@ -11,7 +11,7 @@ use larder_origin::{Address, Balance, FetchError, Group, Keepalive, Server};
 
 use crate::context::{Cx, KnownGroup, VARIABLE_GROUPS_MAX};
 use crate::exchange::Exchange;
-use crate::site::{OriginPolicy, Protocol, Scheme, Target};
+use crate::site::{Backend, Protocol, Scheme, Target};
 
 use crate::target::{addresses, fault, known_as, literal_address, split_authority};
 
@@ -22,10 +22,10 @@ const FAILURE_KEPT: Duration = Duration::from_secs(5);
 
 /// Finds the origins whose name a target from variables holds. `None` where there is nothing to find, or where it is
 /// found among what the worker knows.
-pub async fn look_up(policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Result<Option<Arc<Group>>, FetchError> {
-    let Target::Variable(text) = &policy.target else { return Ok(None) };
+pub async fn look_up(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Result<Option<Arc<Group>>, FetchError> {
+    let Target::Variable(text) = &backend.target else { return Ok(None) };
     let value = text.value(ex, cx);
-    let (scheme, address) = match &policy.protocol {
+    let (scheme, address) = match &backend.protocol {
         Protocol::Http(_) => {
             let (scheme, rest) = Scheme::split(&value);
             (Some(scheme), split_authority(rest).0)

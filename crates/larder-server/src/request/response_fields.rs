@@ -6,18 +6,18 @@ use larder_http::{Fields, Known, Version};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Silent};
-use crate::site::{Find, OriginPolicy, Protocol, Redirect, Target};
+use crate::site::{Backend, Find, Protocol, Redirect, Target};
 
 use super::cookies;
 
 /// Lays the fields of an answer out as the response of `ex`.
-pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
+pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     ex.reply.fields.clear();
     ex.reply.location_is_ours = false;
-    ex.reply.silent = silence(policy);
+    ex.reply.silent = silence(backend);
     bring(fields, ex);
     for (known, name, value) in fields.iter_known() {
-        if is_own(known) || is_hidden(name, policy) {
+        if is_own(known) || is_hidden(name, backend) {
             continue;
         }
         // HTTP/2 has no upgrades (RFC 9113 §8.2.2).
@@ -26,7 +26,7 @@ pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &C
         }
         // nginx writes this name its own way.
         let name: &[u8] = if known == Known::ContentType { b"Content-Type" } else { name };
-        match rewritten(known, value, policy, ex, cx) {
+        match rewritten(known, value, backend, ex, cx) {
             Some(value) => {
                 ex.reply.location_is_ours |= known == Known::Location;
                 ex.reply.fields.push(name, &value);
@@ -34,13 +34,13 @@ pub fn lay_out(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &C
             None => ex.reply.fields.push(name, value),
         }
     }
-    obey(fields, policy, ex, cx);
+    obey(fields, backend, ex, cx);
 }
 
 /// Whether a field of early hints goes on to the client: what is not hidden, and says nothing of how a message ends or
 /// what a connection does.
-pub fn is_hint(known: Known, name: &[u8], policy: &OriginPolicy) -> bool {
-    !is_own(known) && !is_hop(name) && !is_hidden(name, policy)
+pub fn is_hint(known: Known, name: &[u8], backend: &Backend) -> bool {
+    !is_own(known) && !is_hop(name) && !is_hidden(name, backend)
 }
 
 fn is_hop(name: &[u8]) -> bool {
@@ -58,8 +58,8 @@ fn bring(fields: &Fields, ex: &mut Exchange) {
 }
 
 /// What an origin asks of larder for this response: a pace, a charset.
-pub fn obey(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) {
-    let ignored = policy.settings.model.ignore_headers;
+pub fn obey(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
+    let ignored = backend.settings.model.ignore_headers;
     if !ignored.x_accel_limit_rate
         && let Some(rate) = fields.get_known(Known::XAccelLimitRate)
     {
@@ -74,8 +74,8 @@ pub fn obey(fields: &Fields, policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) 
 }
 
 /// The fields of a page to be stored, serialised, when they are the same for every request; else `None`.
-pub fn prepare(fields: &Fields, policy: &OriginPolicy, location: usize, cx: &Cx) -> Option<Prepared> {
-    let rewrites = match &policy.protocol {
+pub fn prepare(fields: &Fields, backend: &Backend, location: usize, cx: &Cx) -> Option<Prepared> {
+    let rewrites = match &backend.protocol {
         Protocol::Http(parts) => cookies::are_rewritten(parts),
         Protocol::FastCgi(_) => false,
     };
@@ -86,7 +86,7 @@ pub fn prepare(fields: &Fields, policy: &OriginPolicy, location: usize, cx: &Cx)
         if matches!(known, Known::XAccelLimitRate | Known::XAccelCharset) {
             return None;
         }
-        if is_own(known) || is_hidden(name, policy) {
+        if is_own(known) || is_hidden(name, backend) {
             continue;
         }
         // A redirect may name the host that this visitor asked for; a date or name of the origin's own takes the
@@ -104,20 +104,20 @@ pub fn prepare(fields: &Fields, policy: &OriginPolicy, location: usize, cx: &Cx)
             hpack::encode_field(name, value, &mut block);
         }
     }
-    if silence(policy) != Silent::default() {
+    if silence(backend) != Silent::default() {
         return None;
     }
     // A charset that is added to the type is added on every delivery.
     if cx.site().locations[location].texts.charset.is_some() {
         return None;
     }
-    Some(Prepared { policy: policy.id, lines: lines.into(), block: block.into() })
+    Some(Prepared { policy: backend.id, lines: lines.into(), block: block.into() })
 }
 
 /// What `proxy_pass_header` leaves to the origin. For FastCGI these two are never hidden, and ours where it has none.
-fn silence(policy: &OriginPolicy) -> Silent {
-    match policy.protocol {
-        Protocol::Http(_) => Silent { server: !is_hidden(b"server", policy), date: !is_hidden(b"date", policy) },
+fn silence(backend: &Backend) -> Silent {
+    match backend.protocol {
+        Protocol::Http(_) => Silent { server: !is_hidden(b"server", backend), date: !is_hidden(b"date", backend) },
         Protocol::FastCgi(_) => Silent::default(),
     }
 }
@@ -127,17 +127,17 @@ fn is_own(known: Known) -> bool {
     matches!(known, Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::ContentLength)
 }
 
-fn is_hidden(name: &[u8], policy: &OriginPolicy) -> bool {
-    policy.settings.hidden.iter().any(|hidden| hidden.eq_ignore_ascii_case(name))
+fn is_hidden(name: &[u8], backend: &Backend) -> bool {
+    backend.settings.hidden.iter().any(|hidden| hidden.eq_ignore_ascii_case(name))
 }
 
-fn rewritten(known: Known, value: &[u8], policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Vec<u8>> {
-    let Protocol::Http(parts) = &policy.protocol else { return None };
+fn rewritten(known: Known, value: &[u8], backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Option<Vec<u8>> {
+    let Protocol::Http(parts) = &backend.protocol else { return None };
     match known {
-        Known::Location => redirect(value, &parts.redirects, policy, ex, cx),
+        Known::Location => redirect(value, &parts.redirects, backend, ex, cx),
         Known::Refresh => {
             let at = find_ignore_case(value, b"url=")? + 4;
-            let url = redirect(&value[at..], &parts.redirects, policy, ex, cx)?;
+            let url = redirect(&value[at..], &parts.redirects, backend, ex, cx)?;
             Some([&value[..at], &url].concat())
         }
         Known::SetCookie if cookies::are_rewritten(parts) => cookies::rewritten(value, parts, ex, cx),
@@ -150,9 +150,9 @@ fn find_ignore_case(text: &[u8], what: &[u8]) -> Option<usize> {
 }
 
 /// `proxy_redirect`: the first rule that matches.
-fn redirect(url: &[u8], rules: &[Redirect], policy: &OriginPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Vec<u8>> {
+fn redirect(url: &[u8], rules: &[Redirect], backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Option<Vec<u8>> {
     rules.iter().find_map(|rule| match rule {
-        Redirect::Default => default_redirect(url, policy, ex, cx),
+        Redirect::Default => default_redirect(url, backend, ex, cx),
         Redirect::Replace(Find::Text(from), to) => {
             let from = from.value(ex, cx);
             let rest = url.strip_prefix(&from[..])?;
@@ -165,10 +165,10 @@ fn redirect(url: &[u8], rules: &[Redirect], policy: &OriginPolicy, ex: &mut Exch
 }
 
 /// `proxy_redirect default`: the URL of `proxy_pass` becomes the prefix of the location.
-fn default_redirect(url: &[u8], policy: &OriginPolicy, ex: &Exchange, cx: &Cx) -> Option<Vec<u8>> {
-    let Target::Group { host, uri, .. } = &policy.target else { return None };
+fn default_redirect(url: &[u8], backend: &Backend, ex: &Exchange, cx: &Cx) -> Option<Vec<u8>> {
+    let Target::Group { host, uri, .. } = &backend.target else { return None };
     let loc = cx.loc(ex);
-    let from = [policy.scheme().prefix(), &host[..], uri.as_deref().unwrap_or(b"/")].concat();
+    let from = [backend.scheme().prefix(), &host[..], uri.as_deref().unwrap_or(b"/")].concat();
     let to: &[u8] = if uri.is_some() { &loc.prefix } else { b"/" };
     let rest = url.strip_prefix(&from[..])?;
     Some([to, rest].concat())

@@ -353,7 +353,7 @@ pub enum Handler {
     /// `flv`.
     Flv,
     /// An origin.
-    Origin(Box<OriginPolicy>),
+    Origin(Box<Origin>),
     /// `stub_status`.
     StubStatus,
     /// `larder_metrics`.
@@ -373,7 +373,7 @@ pub enum Handler {
 
 impl Handler {
     /// The policy, if it is an origin that answers.
-    pub fn origin(&self) -> Option<&OriginPolicy> {
+    pub fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Origin(policy) => Some(policy),
             Self::Static
@@ -387,9 +387,17 @@ impl Handler {
     }
 }
 
-/// How an origin is asked and its answers kept.
-pub struct OriginPolicy {
-    /// Tells the policies of a process apart: an object prepared under one is not delivered as it is under another.
+/// An origin that answers, and what is decided about its answers.
+pub struct Origin {
+    /// Where it is, and how it is asked.
+    pub backend: Backend,
+    /// What is looked up, stored, and delivered though it is stale.
+    pub policy: Policy,
+}
+
+/// Where an origin is, and how it is asked.
+pub struct Backend {
+    /// Tells the backends of a process apart: an object prepared for one is not delivered as it is for another.
     pub id: u64,
     /// Where.
     pub target: Target,
@@ -401,13 +409,35 @@ pub struct OriginPolicy {
     pub limit_rate: Option<Text>,
     /// What the protocols have in common.
     pub settings: Arc<OriginShared>,
+}
+
+/// Who decides about a request that an origin may answer, and about its answer. The answers of each are in
+/// [`policy`](crate::policy).
+pub enum Policy {
+    /// nginx's directives.
+    Directives(Directives),
+}
+
+impl Policy {
+    /// Whether answers are kept as files too: `*_store`.
+    pub fn stores_files(&self) -> bool {
+        match self {
+            Self::Directives(policy) => policy.store.is_some(),
+        }
+    }
+}
+
+/// The directives of nginx that say what is kept, and how.
+pub struct Directives {
+    /// As they were read.
+    pub settings: Arc<OriginShared>,
     /// The cache, where there is one.
     pub cache: Option<CachePolicy>,
     /// `*_store`.
     pub store: Option<StorePath>,
 }
 
-impl OriginPolicy {
+impl Backend {
     /// The scheme of the target, as far as it is written out.
     pub fn scheme(&self) -> Scheme {
         match (&self.protocol, &self.target) {

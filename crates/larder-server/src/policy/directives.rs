@@ -1,0 +1,428 @@
+//! What nginx's directives decide, as ngx_http_upstream and ngx_http_file_cache do.
+
+use std::time::Duration;
+
+use larder_cache::{Ignore, Object, OriginTtl, Rules, VaryKey, origin_ttl, selecting};
+use larder_conf::model::{LogLevel, OriginSettings, UseStale};
+use larder_http::ResponseHead;
+use larder_http::{Fields, Known, Method, Time};
+use larder_origin::FailKind;
+
+use crate::context::Cx;
+use crate::exchange::{CacheStatus, Exchange};
+use crate::site::{Backend, CachePolicy, Directives, Protocol, ZoneChoice};
+use crate::target;
+use crate::text::Text;
+
+use super::{Ask, Judgement, Keep, Kept, Lifetime, OnStale, Question, Validators, Why};
+
+/// How long nobody waits for an answer that was not to be shared.
+const UNCACHEABLE_FOR: Duration = Duration::from_secs(10);
+
+/// Method, zone, key, bypass: the order of ngx_http_upstream_cache.
+pub fn ask(policy: &Directives, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Ask {
+    let Some(cache) = &policy.cache else { return Ask::Pass("") };
+    if !caches_method(policy, ex) {
+        return Ask::Pass("method");
+    }
+    let zone = match zone(cache, ex, cx) {
+        Ok(Some(zone)) => zone,
+        Ok(None) => return Ask::Pass(""),
+        Err(name) => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("cache \"{name}\" not found"));
+            return Ask::Refuse;
+        }
+    };
+    target::note_proxy_host(backend, ex, cx);
+    make_key(cache, backend, ex, cx);
+    match Text::any_true(&cache.bypass, ex, cx) {
+        true => Ask::Refresh(zone),
+        false => Ask::Look(zone),
+    }
+}
+
+fn caches_method(policy: &Directives, ex: &Exchange) -> bool {
+    match ex.request.method {
+        Method::Get | Method::Head => true,
+        _ => {
+            let name = crate::vars::method_name(ex);
+            policy.settings.model.cache_methods.iter().any(|method| method.as_bytes() == name)
+        }
+    }
+}
+
+/// The zone of a request; `None` for `off`, and the name of one that there is not.
+pub fn zone(cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Result<Option<usize>, String> {
+    match &cache.zone {
+        ZoneChoice::Fixed(index) => Ok(Some(*index)),
+        ZoneChoice::Variable(text) => text.with(ex, cx, |_, name| {
+            if name.is_empty() || name == b"off" {
+                return Ok(None);
+            }
+            let name = String::from_utf8_lossy(name);
+            cx.site().zone_names.get(&*name).copied().map(Some).ok_or_else(|| name.into_owned())
+        }),
+    }
+}
+
+/// Writes the key of a request to `ex.upstream.cache_key`.
+pub fn make_key(cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
+    let mut key = std::mem::take(&mut ex.upstream.cache_key);
+    key.clear();
+    match &cache.key {
+        Some(text) => text.append(ex, cx, &mut key),
+        None => target::append_default_key(backend, ex, cx, &mut key),
+    }
+    ex.upstream.cache_key = key;
+}
+
+/// `*_cache_min_uses`, `*_cache_lock` and its times.
+pub fn rules(policy: &Directives, ex: &Exchange, now: Time) -> Rules {
+    let model = &policy.settings.model;
+    Rules {
+        min_uses: model.cache_min_uses,
+        lock: model.cache_lock,
+        lock_age: model.cache_lock_age,
+        // One who has waited before waits no longer than what is left.
+        lock_timeout: ex.upstream.lock_until.map_or(model.cache_lock_timeout, |until| until.since(now)),
+        ignore_vary: model.ignore_headers.vary,
+    }
+}
+
+/// `*_cache_max_range_offset`: a range that begins beyond it is passed on and not stored.
+pub fn stores(policy: &Directives, ex: &Exchange) -> bool {
+    let Some(limit) = policy.settings.model.cache_max_range_offset else { return true };
+    let Some(range) = ex.asked.head.fields.get_known(Known::Range) else { return true };
+    let Some(range) = range.strip_prefix(b"bytes=") else { return true };
+    let first = range.split(|&byte| byte == b',').next().unwrap_or(b"").trim_ascii();
+    let start: &[u8] = first.split(|&byte| byte == b'-').next().unwrap_or(b"");
+    match std::str::from_utf8(start).ok().and_then(|start| start.parse::<u64>().ok()) {
+        Some(start) => start < limit,
+        // A suffix range begins somewhere at the end.
+        None => false,
+    }
+}
+
+/// `*_cache_background_update`.
+pub fn on_stale(policy: &Directives, object: &Object, is_updating: bool, now: Time) -> OnStale {
+    match may_be_stale(policy, object, Why::Updating, now) {
+        true if is_updating => OnStale::Deliver,
+        true if policy.settings.model.cache_background_update => OnStale::DeliverAndRefetch,
+        true | false => OnStale::Fetch,
+    }
+}
+
+/// `*_cache_use_stale`, and what the page itself said when it was stored (RFC 5861).
+pub fn may_be_stale(policy: &Directives, object: &Object, why: Why, now: Time) -> bool {
+    allows_stale(policy.settings.model.cache_use_stale, Says::of(object, now), why)
+}
+
+/// What a page that is stale now says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Says {
+    while_revalidating: bool,
+    if_error: bool,
+}
+
+impl Says {
+    fn of(object: &Object, now: Time) -> Self {
+        Self { while_revalidating: object.may_serve_while_revalidating(now), if_error: object.may_serve_if_error(now) }
+    }
+}
+
+fn allows_stale(directive: UseStale, says: Says, why: Why) -> bool {
+    match why {
+        Why::Updating => directive.updating || says.while_revalidating,
+        Why::Failed(FailKind::Error) => directive.error || says.if_error,
+        Why::Failed(FailKind::Timeout) => directive.timeout || says.if_error,
+        Why::Failed(FailKind::InvalidHeader) => directive.invalid_header || says.if_error,
+        Why::Status(500) => directive.http_500 || says.if_error,
+        Why::Status(502) => directive.http_502 || says.if_error,
+        Why::Status(503) => directive.http_503 || says.if_error,
+        Why::Status(504) => directive.http_504 || says.if_error,
+        Why::Status(403) => directive.http_403,
+        Why::Status(404) => directive.http_404,
+        Why::Status(429) => directive.http_429,
+        Why::Status(status) => status >= 500 && says.if_error,
+    }
+}
+
+/// `*_cache_revalidate` and `proxy_cache_convert_head`.
+pub fn question(
+    policy: &Directives,
+    backend: &Backend,
+    stale: Option<&Object>,
+    stores: bool,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Question {
+    let asks_head = stores && ex.request.method == Method::Head && converts_head(backend);
+    let is_passed = asks_head && is_passed(policy, backend, ex, cx);
+    Question { stores: stores && !is_passed, as_get: asks_head && !is_passed, validators: validators(policy, stale) }
+}
+
+/// Whether a HEAD is fetched as a GET, so that what is stored has its body.
+///
+/// nginx has a directive for `proxy_pass` only; with FastCGI it would store the empty answer to a HEAD. Where it is off
+/// that is stored for `proxy_pass` too, so that the key has to tell HEAD from GET.
+fn converts_head(backend: &Backend) -> bool {
+    match backend.protocol {
+        Protocol::Http(_) => backend.settings.model.cache_convert_head,
+        Protocol::FastCgi(_) => true,
+    }
+}
+
+/// Whether a FastCGI answer is neither looked for nor stored, so that a HEAD may stay one: applications answer it without
+/// making the page.
+fn is_passed(policy: &Directives, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> bool {
+    matches!(backend.protocol, Protocol::FastCgi(_))
+        && ex.upstream.cache_status == Some(CacheStatus::Bypass)
+        && policy.cache.as_ref().is_some_and(|cache| Text::any_true(&cache.no_cache, ex, cx))
+}
+
+fn validators(policy: &Directives, stale: Option<&Object>) -> Validators {
+    // Other statuses are no pages that a 304 could confirm.
+    let is_page = |object: &&Object| matches!(object.status, 200 | 206);
+    let Some(object) = stale.filter(is_page).filter(|_| policy.settings.model.cache_revalidate) else {
+        return Validators::default();
+    };
+    Validators {
+        last_modified: object.fields.get_known(Known::LastModified).map(<[u8]>::to_vec),
+        etag: object.fields.get_known(Known::Etag).map(<[u8]>::to_vec),
+    }
+}
+
+/// What the origin answered, and what there is in its place.
+pub fn judge(
+    policy: &Directives,
+    answer: &ResponseHead,
+    stale: Option<&Object>,
+    validators: &Validators,
+    ex: &Exchange,
+    cx: &Cx,
+) -> Judgement {
+    let facts = Facts {
+        status: answer.status,
+        asked_whether: !validators.is_empty(),
+        stale: stale.map(|object| Says::of(object, cx.now())),
+        is_here: stale.is_some_and(|object| object.body.is_here()),
+        use_stale: policy.settings.model.cache_use_stale,
+        redirect: accel_redirect(&answer.fields, policy),
+        has_error_page: intercepts(policy, answer.status, ex, cx),
+    };
+    facts.judge()
+}
+
+/// What an answer is judged by.
+struct Facts<'a> {
+    status: u16,
+    /// Whether the origin was asked to confirm the stale page.
+    asked_whether: bool,
+    stale: Option<Says>,
+    /// Whether a disk still has the stale page.
+    is_here: bool,
+    use_stale: UseStale,
+    redirect: Option<&'a [u8]>,
+    has_error_page: bool,
+}
+
+impl Facts<'_> {
+    /// In the order of ngx_http_upstream.
+    fn judge(&self) -> Judgement {
+        match (self.stale, self.redirect) {
+            (Some(_), _) if self.status == 304 && self.asked_whether => Judgement::Confirmed,
+            (Some(says), _) if self.is_here && allows_stale(self.use_stale, says, Why::Status(self.status)) => {
+                Judgement::Stale
+            }
+            (_, Some(to)) => Judgement::Redirect(to.to_vec()),
+            (_, None) if self.has_error_page => Judgement::ErrorPage,
+            (_, None) => Judgement::Response,
+        }
+    }
+}
+
+fn accel_redirect<'a>(fields: &'a Fields, policy: &Directives) -> Option<&'a [u8]> {
+    if policy.settings.model.ignore_headers.x_accel_redirect {
+        return None;
+    }
+    fields.get_known(Known::XAccelRedirect).filter(|uri| !uri.is_empty())
+}
+
+/// `*_intercept_errors`: from the cache too.
+pub fn intercepts(policy: &Directives, status: u16, ex: &Exchange, cx: &Cx) -> bool {
+    let pages = &cx.loc(ex).texts.error_pages;
+    status >= 300
+        && policy.settings.model.intercept_errors
+        && pages.iter().any(|(statuses, _, _)| statuses.contains(&status))
+}
+
+/// `*_no_cache`, X-Accel-Buffering, then the time: what the origin says (X-Accel-Expires, Cache-Control, Expires), and
+/// only when it says nothing, `*_cache_valid`.
+pub fn keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Keep {
+    match kept(policy, answer, ex, cx) {
+        Ok(kept) => Keep::Until(kept),
+        // A failure is no reason for everyone who waits to ask at once: the next one tries.
+        Err(why) => Keep::Not { why, uncacheable_for: (answer.status < 500).then_some(UNCACHEABLE_FOR) },
+    }
+}
+
+fn kept(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Kept, &'static str> {
+    let lifetime = lifetime(policy, answer, ex, cx)?;
+    let model = &policy.settings.model;
+    let fields = stored_fields(&answer.fields, model);
+    let vary = match model.ignore_headers.vary {
+        true => VaryKey::none(),
+        false => VaryKey::of(&fields, &selecting(&ex.asked.head.fields)).ok_or("vary")?,
+    };
+    Ok(Kept { lifetime, fields, vary })
+}
+
+fn lifetime(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Lifetime, &'static str> {
+    let Some(cache) = &policy.cache else { return Err("no cache") };
+    if Text::any_true(&cache.no_cache, ex, cx) {
+        return Err("no_cache");
+    }
+    if ex.eval.evaluation.has_failed() {
+        return Err("a rule could not be evaluated");
+    }
+    let model = &policy.settings.model;
+    if !model.ignore_headers.x_accel_buffering
+        && answer.fields.get_known(Known::XAccelBuffering).is_some_and(|value| value.eq_ignore_ascii_case(b"no"))
+    {
+        return Err("x-accel-buffering");
+    }
+    if !model.buffering {
+        return Err("buffering is off");
+    }
+    by_time(answer.status, &answer.fields, model, cx.now())
+}
+
+fn by_time(status: u16, fields: &Fields, model: &OriginSettings, now: Time) -> Result<Lifetime, &'static str> {
+    let ignored = model.ignore_headers;
+    let ignore = Ignore {
+        x_accel_expires: ignored.x_accel_expires,
+        expires: ignored.expires,
+        cache_control: ignored.cache_control,
+        set_cookie: ignored.set_cookie,
+        vary: ignored.vary,
+    };
+    match origin_ttl(fields, &ignore, now) {
+        OriginTtl::NotCacheable(why) => Err(why),
+        OriginTtl::Ttl { fresh_until, stale_while_revalidate, stale_if_error } => {
+            Ok(Lifetime { fresh_until, stale_while_revalidate, stale_if_error })
+        }
+        OriginTtl::Unset { stale_while_revalidate, stale_if_error } => match configured(status, model) {
+            Some(ttl) => Ok(Lifetime { fresh_until: now.plus(ttl), stale_while_revalidate, stale_if_error }),
+            None => Err("no lifetime"),
+        },
+    }
+}
+
+/// The `*_cache_valid` for a status: the first that names it or `any`.
+fn configured(status: u16, model: &OriginSettings) -> Option<Duration> {
+    let valid = model.cache_valid.iter().find(|valid| valid.status.is_none_or(|named| named == status))?;
+    Some(valid.ttl).filter(|ttl| !ttl.is_zero())
+}
+
+/// The time that a 304 gives to the stored page: its own, else that of the page's head counted anew. Confirmed, and
+/// forbidden to keep: good for this answer only.
+pub fn confirmed(policy: &Directives, confirmation: &Fields, object: &Object, now: Time) -> Lifetime {
+    let model = &policy.settings.model;
+    let ignored = model.ignore_headers;
+    let ignore = Ignore {
+        x_accel_expires: ignored.x_accel_expires,
+        expires: ignored.expires,
+        cache_control: ignored.cache_control,
+        set_cookie: true,
+        vary: true,
+    };
+    let lifetime = match origin_ttl(confirmation, &ignore, now) {
+        OriginTtl::Unset { .. } => by_time(object.status, &object.fields, model, now),
+        OriginTtl::Ttl { fresh_until, stale_while_revalidate, stale_if_error } => {
+            Ok(Lifetime { fresh_until, stale_while_revalidate, stale_if_error })
+        }
+        OriginTtl::NotCacheable(why) => Err(why),
+    };
+    lifetime.unwrap_or(Lifetime {
+        fresh_until: now,
+        stale_while_revalidate: Duration::ZERO,
+        stale_if_error: Duration::ZERO,
+    })
+}
+
+/// The fields that are stored: what concerns this connection alone is left out, and a cookie, which belongs to one
+/// visitor, unless `*_pass_header Set-Cookie` asks for it.
+fn stored_fields(fields: &Fields, model: &OriginSettings) -> Fields {
+    let keeps_cookies = model.pass_headers.iter().any(|name| name == "set-cookie");
+    let mut stored = Fields::new();
+    for (known, name, value) in fields.iter_known() {
+        let dropped = match known {
+            Known::Connection
+            | Known::KeepAlive
+            | Known::TransferEncoding
+            | Known::Upgrade
+            | Known::Te
+            | Known::Trailer => true,
+            Known::SetCookie => !keeps_cookies,
+            _ => false,
+        };
+        if !dropped {
+            stored.push(name, value);
+        }
+    }
+    stored
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Says = Says { while_revalidating: false, if_error: false };
+
+    #[test]
+    fn a_stale_page_does_where_the_directive_or_the_page_itself_allows_it() {
+        let directive = UseStale { http_500: true, http_404: true, error: true, ..UseStale::default() };
+        let page = Says { if_error: true, ..NOTHING };
+        let updating = Says { while_revalidating: true, ..NOTHING };
+        for (why, by_directive, by_page) in [
+            (Why::Status(500), true, true),
+            (Why::Status(404), true, false),
+            (Why::Status(502), false, true),
+            (Why::Status(501), false, true),
+            (Why::Status(200), false, false),
+            (Why::Status(418), false, false),
+            (Why::Failed(FailKind::Error), true, true),
+            (Why::Failed(FailKind::Timeout), false, true),
+            (Why::Failed(FailKind::InvalidHeader), false, true),
+            (Why::Updating, false, false),
+        ] {
+            assert_eq!(allows_stale(directive, NOTHING, why), by_directive, "{why:?}");
+            assert_eq!(allows_stale(UseStale::default(), page, why), by_page, "{why:?}");
+            assert_eq!(allows_stale(UseStale::default(), updating, why), why == Why::Updating, "{why:?}");
+        }
+        assert!(allows_stale(UseStale { updating: true, ..UseStale::default() }, NOTHING, Why::Updating));
+    }
+
+    #[test]
+    fn an_answer_is_judged_in_the_order_of_nginx() {
+        let to = || Judgement::Redirect(b"/a".to_vec());
+        for (status, asked_whether, stale, redirect, has_error_page, judgement) in [
+            (200, false, None, None, false, Judgement::Response),
+            (304, true, Some(NOTHING), Some(&b"/a"[..]), true, Judgement::Confirmed),
+            (304, false, Some(NOTHING), None, false, Judgement::Response),
+            (304, true, None, None, false, Judgement::Response),
+            (503, true, Some(NOTHING), Some(&b"/a"[..]), true, Judgement::Stale),
+            (503, true, None, Some(&b"/a"[..]), true, to()),
+            (502, false, Some(NOTHING), Some(&b"/a"[..]), true, to()),
+            (502, false, Some(NOTHING), None, true, Judgement::ErrorPage),
+            (502, false, Some(Says { if_error: true, ..NOTHING }), None, true, Judgement::Stale),
+            (404, false, Some(Says { if_error: true, ..NOTHING }), None, false, Judgement::Response),
+        ] {
+            let use_stale = UseStale { http_503: true, ..UseStale::default() };
+            let mut facts = Facts { status, asked_whether, stale, is_here: true, use_stale, redirect, has_error_page };
+            assert_eq!(facts.judge(), judgement, "{status} {asked_whether} {stale:?}");
+            facts.is_here = false;
+            assert_ne!(facts.judge(), Judgement::Stale, "its disk has let go of it");
+        }
+    }
+}
