@@ -12,7 +12,7 @@ use larder_store::BodyWriter;
 use crate::context::Cx;
 use crate::exchange::Report;
 use crate::logs::Context;
-use crate::request::keep::Keeping;
+use crate::request::proxy_store::StoredFile;
 use crate::turns::TRANSFER_STEP_BYTES;
 
 /// How fast a body is taken: `*_limit_rate`.
@@ -86,7 +86,7 @@ pub struct Wanted {
     /// The cache. The permit to store it is held to its end.
     pub permit: Option<Permit>,
     /// A file.
-    pub kept: Option<Keeping>,
+    pub kept: Option<StoredFile>,
     /// How fast it is taken off the origin; `None` for as fast as it is made.
     pub pace: Option<Pace>,
 }
@@ -193,7 +193,7 @@ pub async fn pump(mut answer: Answer, mut writer: BodyWriter, report: &Report, w
 }
 
 /// Gives the file its place.
-async fn finish(kept: Option<Keeping>, complaint: &Complaint) {
+async fn finish(kept: Option<StoredFile>, complaint: &Complaint) {
     let Some(kept) = kept else { return };
     let path = kept.path().to_owned();
     if let Err(error) = kept.finish().await {

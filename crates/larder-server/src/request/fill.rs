@@ -18,7 +18,8 @@ use crate::site::{Backend, Origin};
 use crate::tempfile;
 
 use super::plan::Storing;
-use super::{keep, store};
+use super::proxy_store::{self, StoredFile};
+use super::store;
 
 /// A body that is on its way.
 pub struct Passed {
@@ -36,7 +37,7 @@ pub fn fill(answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut 
     let backend = &origin.backend;
     let is_buffered = is_buffered(backend, &answer.head.fields);
     let file =
-        keep::target(answer.head.status, &answer.head.fields, is_buffered, origin, ex, cx).map(keep::Keeping::new);
+        proxy_store::target(answer.head.status, &answer.head.fields, is_buffered, origin, ex, cx).map(StoredFile::new);
     let mut permit = None;
     let spill = Some(spill(backend, &answer.head.fields));
     let (writer, body) = match storing.map(|storing| (policy::keep(origin, &answer.head, ex, cx), storing)) {

@@ -66,7 +66,7 @@ pub fn target(
 }
 
 /// A file that is being written. Dropped before it has its place, it is gone.
-pub struct Keeping {
+pub struct StoredFile {
     target: Target,
     open: Option<Unnamed>,
 }
@@ -86,7 +86,7 @@ impl Drop for TempName {
     }
 }
 
-impl Keeping {
+impl StoredFile {
     /// Nothing is made before the first bytes, or the end.
     pub fn new(target: Target) -> Self {
         Self { target, open: None }
@@ -198,11 +198,11 @@ mod tests {
         let dir = ::tempfile::tempdir().expect("a temp dir can be made");
         fs::create_dir(dir.path().join("temp")).expect("made");
         for (path, mode, body) in [("a/b/page", 0o644, "text"), ("empty", 0o600, ""), ("a/b/page", 0o644, "again")] {
-            let mut keeping = Keeping::new(target(dir.path(), path, mode));
+            let mut file = StoredFile::new(target(dir.path(), path, mode));
             for piece in body.as_bytes().chunks(2) {
-                keeping.append(Bytes::copy_from_slice(piece)).await.expect("written");
+                file.append(Bytes::copy_from_slice(piece)).await.expect("written");
             }
-            keeping.finish().await.expect("placed");
+            file.finish().await.expect("placed");
             let at = dir.path().join(path);
             let facts = fs::metadata(&at).expect("it is there");
             assert_eq!(fs::read_to_string(&at).expect("read"), body, "{path}");
@@ -217,10 +217,10 @@ mod tests {
     async fn what_does_not_become_whole_leaves_nothing() {
         let dir = ::tempfile::tempdir().expect("a temp dir can be made");
         fs::create_dir(dir.path().join("temp")).expect("made");
-        let mut keeping = Keeping::new(target(dir.path(), "page", 0o600));
-        keeping.append(Bytes::from_static(b"half")).await.expect("written");
+        let mut file = StoredFile::new(target(dir.path(), "page", 0o600));
+        file.append(Bytes::from_static(b"half")).await.expect("written");
         assert_eq!(fs::read_dir(dir.path().join("temp")).expect("there").count(), 1);
-        drop(keeping);
+        drop(file);
         assert_eq!(fs::read_dir(dir.path().join("temp")).expect("there").count(), 0);
         assert!(!dir.path().join("page").exists());
     }
