@@ -33,7 +33,6 @@ pub mod ocsp;
 mod pace;
 mod policy;
 mod pressure;
-pub mod pump;
 pub mod realip;
 pub mod regex;
 pub mod request;

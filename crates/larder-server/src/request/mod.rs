@@ -33,6 +33,7 @@ pub mod origin_request;
 pub mod page;
 pub mod plan;
 pub mod proxy_store;
+pub mod pump;
 pub mod purge;
 pub mod receive;
 pub mod recode;

@@ -12,8 +12,9 @@ use larder_store::BodyWriter;
 use crate::context::Cx;
 use crate::exchange::Report;
 use crate::logs::Context;
-use crate::request::proxy_store::StoredFile;
 use crate::turns::TRANSFER_STEP_BYTES;
+
+use super::proxy_store::StoredFile;
 
 /// How fast a body is taken: `*_limit_rate`.
 #[derive(Clone, Copy, Debug)]
