@@ -466,8 +466,7 @@ fn a_page_that_was_removed_or_replaced_elsewhere_does_not_come_back_with_its_pla
 /// Fetches a page for which there is no room, under [`KEY`], with nobody to read it.
 fn put_roomless(worker: &mut Worker, now: u64) {
     let zone = Arc::clone(&worker.zone);
-    let mut permit =
-        zone.permit(&mut worker.front, &KeyRef::new(KEY), at(now)).expect("it is small");
+    let mut permit = zone.permit(&mut worker.front, &KeyRef::new(KEY), at(now)).expect("it is small");
     let (mut writer, body) = zone.body(KEY, None, None);
     let _most = zone.reserve(15 << 20).expect("there is nothing else in memory");
     permit.begin(varied(body, &[], "", now));

@@ -13,6 +13,7 @@ use larder_store::{Body, Piece, Place, Whole};
 
 use crate::context::Cx;
 use crate::exchange::{Composed, Exchange, Slicing};
+use crate::filter::change::Fed;
 use crate::net::buffers::ensure;
 use crate::net::memory::part;
 use crate::net::sink::Sink;
@@ -20,7 +21,7 @@ use crate::net::socket::Socket;
 use crate::pace::Limit;
 use crate::request::adorn;
 use crate::request::deliver::{Outgoing, Source};
-use crate::request::recode::{Fed, Recoding};
+use crate::request::recode::Recoding;
 use crate::request::slice::{SliceBody, Slices};
 use crate::request::wire::Wire;
 use crate::turns::{TRANSFER_STEP_BYTES, Transfer};

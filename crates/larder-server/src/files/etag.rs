@@ -1,8 +1,11 @@
-//! The entity tag of a file: its last change and its length in hexadecimal, as nginx writes them.
+//! Entity tags: that of a file is its last change and its length in hexadecimal, as nginx writes them; that of a body
+//! which was changed is weak.
 
 use std::fmt;
 use std::io::Write;
 use std::ops::Deref;
+
+use larder_http::{Fields, Known};
 
 /// Two quotes, a dash, and two numbers of 16 digits.
 const BYTES_MAX: usize = 3 + 2 * 16;
@@ -37,6 +40,27 @@ impl fmt::Debug for EtagText {
     }
 }
 
+/// Makes the entity tag weak, as of a body that is not the same byte for byte.
+pub fn weaken_etag(fields: &mut Fields) {
+    if let Some(weak) = fields.get_known(Known::Etag).and_then(weakened) {
+        if weak.is_empty() {
+            fields.remove("ETag");
+        } else {
+            fields.set("ETag", &weak);
+        }
+    }
+}
+
+/// The weak form of an entity tag; empty for one that is none and has to go, `None` for one that is weak already
+/// (ngx_http_weak_etag).
+fn weakened(etag: &[u8]) -> Option<Vec<u8>> {
+    match etag {
+        [b'W', b'/', ..] => None,
+        [b'"', ..] => Some([b"W/", etag].concat()),
+        _ => Some(Vec::new()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,6 +73,13 @@ mod tests {
             (u64::MAX, u64::MAX, "\"ffffffffffffffff-ffffffffffffffff\""),
         ] {
             assert_eq!(&*etag(mtime, len), tag.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_validator_of_another_form_is_weak() {
+        for (etag, weak) in [("\"a\"", Some("W/\"a\"")), ("W/\"a\"", None), ("a", Some(""))] {
+            assert_eq!(weakened(etag.as_bytes()), weak.map(|weak| weak.as_bytes().to_vec()), "{etag}");
         }
     }
 }

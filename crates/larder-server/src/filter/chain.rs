@@ -1,28 +1,25 @@
 //! Several changes to a body, one after the other.
 
-use crate::request::recode::{Fed, Recoder};
-
-/// How much may come out of the chain between two looks at the client.
-pub const MADE_BYTES: usize = 128 * 1024;
+use super::change::{Change, Fed, MADE_BYTES};
 
 /// Changes in the order in which they are made.
-pub struct Chain {
-    links: Vec<Link>,
+pub struct Chain<C> {
+    links: Vec<Link<C>>,
     /// Whether the first holds more than it has given: the only one that restores, which can make much of nothing.
     first_has_more: bool,
 }
 
-struct Link {
-    change: Recoder,
+struct Link<C> {
+    change: C,
     /// What came out of it and has not gone into the next.
     made: Vec<u8>,
     /// How much of that has.
     at: usize,
 }
 
-impl Chain {
+impl<C: Change> Chain<C> {
     /// A chain of these. Only the first may be one that restores.
-    pub fn new(changes: Vec<Recoder>) -> Self {
+    pub fn new(changes: Vec<C>) -> Self {
         let links = changes.into_iter().map(|change| Link { change, made: Vec::new(), at: 0 }).collect();
         Self { links, first_has_more: false }
     }
@@ -123,13 +120,14 @@ mod tests {
     use crate::filter::sub::Substitution;
 
     use super::*;
+    use crate::request::recode::Recoder;
 
     fn substitution(from: &str, to: &str) -> Recoder {
         let needles = Needles::new(vec![from.as_bytes().into()]).expect("one text to look for");
         Recoder::Substitute(Box::new(Substitution::new(needles, vec![to.into()], false)))
     }
 
-    fn through(mut chain: Chain, body: &[u8], piece: usize) -> Vec<u8> {
+    fn through(mut chain: Chain<Recoder>, body: &[u8], piece: usize) -> Vec<u8> {
         let (mut all, mut out) = (Vec::new(), Vec::new());
         for mut input in body.chunks(piece) {
             while chain.feed(&mut input, &mut out).expect("fed") == Fed::Some {

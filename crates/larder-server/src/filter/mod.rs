@@ -4,6 +4,7 @@
 //! come and holds back only what it has to.
 
 pub mod chain;
+pub mod change;
 pub mod charset;
 pub mod label;
 pub mod needles;
@@ -16,6 +17,7 @@ use larder_http::{Fields, Known};
 
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
+use crate::files::etag::weaken_etag;
 use crate::site::Loc;
 
 use charset::Table;
@@ -66,7 +68,7 @@ impl Filters {
             return;
         }
         if loc.settings.modules.sub_filter.last_modified {
-            crate::request::compress::weaken_etag(fields);
+            weaken_etag(fields);
         } else {
             fields.remove("Last-Modified");
             fields.remove("ETag");

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::request::recode::Fed;
 use crate::site::SubFilter;
 
-use super::chain::MADE_BYTES;
+use super::change::{Fed, MADE_BYTES};
 use super::needles::Needles;
 
 impl SubFilter {

@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::context::Cx;
 use crate::exchange::{Choice, Composed, Exchange, SsiShared};
 use crate::files::conditional::{self, Condition};
+use crate::files::etag::weaken_etag;
 use crate::filter::{self, Filters};
 use crate::net::Inbound;
 use crate::site::{Around, Composing};
@@ -60,7 +61,7 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
             ex.reply.fields.remove("ETag");
             last_modified = None;
         } else {
-            compress::weaken_etag(&mut ex.reply.fields);
+            weaken_etag(&mut ex.reply.fields);
         }
     }
     let source = body_of(response.content, ex, cx);

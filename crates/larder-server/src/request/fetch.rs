@@ -8,12 +8,11 @@ use crate::context::Cx;
 use crate::exchange::feed::{Feed, Refused};
 use crate::exchange::{Exchange, RequestBody};
 use crate::net::Inbound;
-use crate::policy::{Question, self};
+use crate::policy::{self, Question};
 use crate::site::Origin;
 
-use super::{Step, Synth, answer, early_hints, origin_request, resolve};
 use super::plan::Plan;
-use super::pump::{Wanted, self};
+use super::{Step, Synth, answer, early_hints, origin_request, resolve};
 
 /// Fetches for `ex`.
 pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {

@@ -10,10 +10,10 @@ use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::{Body, BodyReader, BodyWriter, Spill};
 
+use super::pump::{self, Wanted};
 use crate::context::Cx;
 use crate::exchange::{Exchange, Report};
 use crate::policy::{self, Keep};
-use crate::pump::{self, Wanted};
 use crate::site::{Backend, Origin};
 use crate::tempfile;
 

@@ -7,6 +7,7 @@ use crate::exchange::{Choice, Exchange};
 
 use crate::filter::Filters;
 use crate::filter::chain::Chain;
+use crate::filter::change::{Change, Fed};
 use crate::filter::charset::Converter;
 use crate::filter::sub::Substitution;
 
@@ -26,16 +27,7 @@ pub enum Recoder {
     /// It is converted to another charset.
     Convert(Converter),
     /// Several of these, one after the other.
-    Chain(Chain),
-}
-
-/// How far a piece of a body has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fed {
-    /// It is used up.
-    All,
-    /// There is more in it; what was made has to go out first.
-    Some,
+    Chain(Chain<Self>),
 }
 
 impl Recoder {
@@ -61,9 +53,10 @@ impl Recoder {
         }
         if changes.len() == 1 { changes.pop() } else { Some(Self::Chain(Chain::new(changes))) }
     }
+}
 
-    /// Takes of `input` and appends what comes of it to `out`.
-    pub fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Fed, String> {
+impl Change for Recoder {
+    fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Fed, String> {
         match self {
             Self::Encode(encoder) => {
                 encoder.encode(input, out).map_err(|error| error.to_string())?;
@@ -86,8 +79,7 @@ impl Recoder {
         }
     }
 
-    /// Appends what is held back, so that the client can use all that has come.
-    pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
         match self {
             Self::Encode(encoder) => encoder.flush(out).map_err(|error| error.to_string()),
             // What may become a match, or a character, waits for what follows.
@@ -96,8 +88,7 @@ impl Recoder {
         }
     }
 
-    /// Appends the end.
-    pub fn finish(self, out: &mut Vec<u8>) -> Result<(), String> {
+    fn finish(self, out: &mut Vec<u8>) -> Result<(), String> {
         match self {
             Self::Encode(encoder) => encoder.finish(out).map_err(|error| error.to_string()),
             Self::Decode(decoder) => decoder.finish().map_err(|error| error.to_string()),

@@ -10,9 +10,10 @@ use larder_store::{BodyReader, Piece};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::filter::change::Fed;
 
 use super::Content;
-use super::recode::{Fed, Recoder, Recoding};
+use super::recode::{Recoder, Recoding};
 use super::slice::Slices;
 
 /// How much is read at once.
