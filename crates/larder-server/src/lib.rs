@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod access_lines;
 pub mod acme;
 pub mod assemble;
 pub mod auth;
@@ -12,6 +13,7 @@ pub mod clock;
 pub mod compressor;
 pub mod conn;
 pub mod context;
+mod error_lines;
 pub mod exchange;
 pub mod files;
 pub mod filter;
@@ -21,6 +23,7 @@ pub mod geo;
 mod handshake;
 pub mod limit;
 pub mod listen;
+pub mod local;
 pub mod log;
 pub mod logs;
 mod lru;

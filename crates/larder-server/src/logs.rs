@@ -1,31 +1,26 @@
-//! The logs of one configuration as a worker writes them: access lines by their format, errors with the request.
+//! The logs of one configuration as a worker writes them. What is written of a request is in `error_lines.rs` and
+//! `access_lines.rs`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use larder_conf::model::{self, LogLevel, LogTarget};
-use larder_http::{Known, Time};
+use larder_conf::model::{LogFileCache, LogLevel, LogTarget};
+use larder_http::Time;
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::context::Cx;
-use crate::exchange::Exchange;
 use crate::log::access::{LogWriter, Target};
 use crate::log::error::{Circumstances, ErrorLog, ErrorTarget};
-use crate::log::escape;
-use crate::log::named::{NamedLogs, TURN_BYTES};
-use crate::log::sink::LogFile;
+use crate::log::named::{Name, NamedLogs, TURN_BYTES};
+use crate::log::sink::{LogFile, Trouble};
 use crate::log::stamp::Stamps;
 use crate::log::syslog::SyslogSender;
 use crate::site::{AccessLogTarget, Site};
-use crate::text::Part;
-use crate::vars;
 
 /// The open log files of a process, by path: one descriptor however many places write to it.
 #[derive(Clone, Debug, Default)]
@@ -71,14 +66,39 @@ pub struct Logs {
 /// The circumstances of an exchange that may be over when they are needed.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    log: usize,
-    connection: u64,
-    client: Vec<u8>,
-    server: Vec<u8>,
-    request: Vec<u8>,
-    upstream: Vec<u8>,
-    subrequest: Option<Vec<u8>>,
-    host: Option<Vec<u8>>,
+    /// Which of the site's error logs.
+    pub log: usize,
+    /// The number of the connection.
+    pub connection: u64,
+    /// Who asks.
+    pub client: Vec<u8>,
+    /// The first name of the server.
+    pub server: Vec<u8>,
+    /// The request line.
+    pub request: Vec<u8>,
+    /// The URL asked of the origin; empty for none.
+    pub upstream: Vec<u8>,
+    /// The URI of the subrequest.
+    pub subrequest: Option<Vec<u8>>,
+    /// The field `Host`.
+    pub host: Option<Vec<u8>>,
+}
+
+impl Context {
+    /// The same as a log takes it.
+    pub fn circumstances<'a>(&'a self, referrer: Option<&'a [u8]>) -> Circumstances<'a> {
+        Circumstances {
+            connection: Some(self.connection),
+            client: Some(&self.client),
+            server: Some(&self.server),
+            request: Some(&self.request[..]).filter(|request| !request.is_empty()),
+            upstream: Some(&self.upstream[..]).filter(|upstream| !upstream.is_empty()),
+            host: self.host.as_deref(),
+            referrer,
+            action: None,
+            subrequest: self.subrequest.as_deref(),
+        }
+    }
 }
 
 impl Logs {
@@ -140,41 +160,15 @@ impl Logs {
         (logs, trouble)
     }
 
-    /// Writes an error of an exchange.
-    pub fn error(&self, cx: &Cx, ex: &Exchange, level: LogLevel, message: fmt::Arguments<'_>) {
-        self.with_origin(cx, ex, level, None, message);
-    }
-
-    /// Writes an error that an origin at `address` is part of.
-    pub fn origin_error(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: &str, message: fmt::Arguments<'_>) {
-        self.with_origin(cx, ex, level, Some(address), message);
-    }
-
-    fn with_origin(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: Option<&str>, message: fmt::Arguments<'_>) {
-        let log = cx.loc(ex).texts.error_log;
-        let Some(errors) = self.errors.get(log).filter(|errors| errors.wants(level)) else { return };
-        let context = self.context(cx, ex, address.unwrap_or_default());
-        write(errors, level, cx.now(), &message, &context, ex.asked.head.fields.get_known(Known::Referer));
-    }
-
-    /// What [`Logs::write`] needs to know of an exchange.
-    pub fn context(&self, cx: &Cx, ex: &Exchange, origin: &str) -> Context {
-        Context {
-            log: cx.loc(ex).texts.error_log,
-            connection: ex.asked.client.id,
-            client: ex.remote_ip().map_or_else(|| b"unix:".to_vec(), |ip| ip.to_string().into_bytes()),
-            server: cx.server(ex).name.to_vec(),
-            request: ex.asked.head.line().to_vec(),
-            upstream: upstream_url(cx, ex, origin),
-            subrequest: ex.is_sub().then(|| ex.request.uri.clone()),
-            host: ex.asked.head.fields.get_known(Known::Host).map(<[u8]>::to_vec),
-        }
+    /// One of the site's error logs, where it takes lines of this level.
+    pub fn errors(&self, log: usize, level: LogLevel) -> Option<&ErrorLog> {
+        self.errors.get(log).filter(|errors| errors.wants(level))
     }
 
     /// Writes an error under circumstances kept from before.
     pub fn write(&self, level: LogLevel, message: &str, context: &Context) {
         if let Some(errors) = self.errors.get(context.log) {
-            write(errors, level, clock::now(), &message, context, None);
+            errors.write(level, clock::now(), &context.circumstances(None), message);
         }
     }
 
@@ -190,65 +184,35 @@ impl Logs {
         }
     }
 
-    /// Writes the access lines of a finished exchange.
-    pub fn access(&self, ex: &mut Exchange, cx: &Cx) {
-        ex.tally.is_logging = true;
-        let site = cx.site();
-        for (index, condition) in &cx.loc(ex).texts.access_logs {
-            if condition.as_ref().is_some_and(|condition| !condition.is_true(ex, cx)) {
-                continue;
-            }
-            let log = &site.access_logs[*index];
-            let mut line = ex.eval.scratch.pop().unwrap_or_default();
-            for part in &log.format {
-                append_part(part, log.escape, ex, cx, &mut line);
-            }
-            self.append(*index, &line, ex, cx);
-            line.clear();
-            ex.eval.scratch.push(line);
+    /// Notes that a line waits for the end of this turn of the loop; true for the first of them.
+    pub fn line_waits(&self) -> bool {
+        !self.has_lines.replace(true)
+    }
+
+    /// Adds a line to a log at a fixed place.
+    pub fn line(&self, log: usize, line: &[u8], now: Time) -> Result<(), Trouble> {
+        match &mut self.access.borrow_mut()[log] {
+            Some(writer) => writer.line(now, &mut self.stamps.borrow_mut(), |out| out.extend_from_slice(line)),
+            None => Ok(()),
         }
     }
 
-    fn append(&self, index: usize, line: &[u8], ex: &mut Exchange, cx: &Cx) {
-        let log = &cx.site().access_logs[index];
-        let now = cx.now();
-        if log.buffer.is_none() && !self.has_lines.replace(true) {
-            cx.worker.lines_wait(&cx.local);
-        }
-        let mut stamps = self.stamps.borrow_mut();
-        let result = match &log.target {
-            AccessLogTarget::Fixed(_) => match &mut self.access.borrow_mut()[index] {
-                Some(writer) => writer.line(now, &mut stamps, |out| out.extend_from_slice(line)),
-                None => Ok(()),
-            },
-            AccessLogTarget::Variable(name) => {
-                drop(stamps);
-                let path = name.value(ex, cx);
-                let name = (index, path);
-                let is_open = self.by_name.borrow().is_open(&name);
-                if !is_open && let Some(root) = missing_root(ex, cx) {
-                    self.error(cx, ex, LogLevel::Error, format_args!("testing \"{root}\" existence failed"));
-                    return;
-                }
-                let cache = cx.loc(ex).settings.modules.log_file_cache;
-                stamps = self.stamps.borrow_mut();
-                let mut named = self.by_name.borrow_mut();
-                match named.writer(name, cache, now) {
-                    Ok(writer) => writer.line(now, &mut stamps, |out| out.extend_from_slice(line)),
-                    Err((path, error)) => {
-                        drop((named, stamps));
-                        let path = String::from_utf8_lossy(&path).into_owned();
-                        let why = crate::log::io_error_text(&error);
-                        let message = format_args!("open() \"{path}\" failed{why} while logging request");
-                        self.error(cx, ex, LogLevel::Crit, message);
-                        return;
-                    }
-                }
-            }
-        };
-        if let Err(trouble) = result {
-            self.main(trouble.level(), trouble);
-        }
+    /// Whether a log whose name came out of variables is open.
+    pub fn is_open(&self, name: &Name) -> bool {
+        self.by_name.borrow().is_open(name)
+    }
+
+    /// Adds a line to a log whose name came out of variables; or the path back, and why it cannot be opened.
+    pub fn named_line(
+        &self,
+        name: Name,
+        cache: Option<LogFileCache>,
+        line: &[u8],
+        now: Time,
+    ) -> Result<Result<(), Trouble>, (Vec<u8>, std::io::Error)> {
+        let mut named = self.by_name.borrow_mut();
+        let writer = named.writer(name, cache, now)?;
+        Ok(writer.line(now, &mut self.stamps.borrow_mut(), |out| out.extend_from_slice(line)))
     }
 
     /// Writes buffers whose time has come, or all of them.
@@ -302,73 +266,7 @@ impl Logs {
     }
 }
 
-/// The document root, where its name has variables and it is no folder: whatever a client calls itself makes no log
-/// then, as in nginx.
-fn missing_root(ex: &mut Exchange, cx: &Cx) -> Option<String> {
-    let loc = cx.loc(ex);
-    if loc.alias.is_some() || loc.texts.root.constant().is_some() {
-        return None;
-    }
-    let root = crate::vars::document_root(ex, cx);
-    let is_folder = Path::new(std::ffi::OsStr::from_bytes(&root)).is_dir();
-    (!is_folder).then(|| String::from_utf8_lossy(&root).into_owned())
-}
-
 /// The bytes and the time of a log's buffer. Without `buffer=`, room for what one turn of the loop logs.
 fn buffer_of(log: &crate::site::AccessLog) -> (Option<usize>, Option<std::time::Duration>) {
     log.buffer.map_or((Some(TURN_BYTES), None), |(bytes, flush)| (Some(bytes), flush))
-}
-
-fn append_part(part: &Part, how: model::LogEscape, ex: &mut Exchange, cx: &Cx, line: &mut Vec<u8>) {
-    match part {
-        Part::Literal(bytes) => line.extend_from_slice(bytes),
-        Part::Capture(_) => {}
-        Part::Var(var) => {
-            let mut value = ex.eval.scratch.pop().unwrap_or_default();
-            let found = vars::append(var, ex, cx, &mut value);
-            escape::append_value(how, found.then_some(&value[..]), line);
-            value.clear();
-            ex.eval.scratch.push(value);
-        }
-    }
-}
-
-fn upstream_url(cx: &Cx, ex: &Exchange, origin: &str) -> Vec<u8> {
-    use crate::site::{Handler, Protocol};
-    if origin.is_empty() {
-        return Vec::new();
-    }
-    let Handler::Origin(asked) = &cx.loc(ex).handler else {
-        return origin.as_bytes().to_vec();
-    };
-    match asked.backend.protocol {
-        Protocol::FastCgi(_) => format!("fastcgi://{origin}").into_bytes(),
-        Protocol::Http(_) => {
-            let separator: &[u8] = if origin.starts_with("unix:") { b":" } else { b"" };
-            let scheme = asked.backend.scheme().prefix();
-            [scheme, origin.as_bytes(), separator, ex.asked.head.target()].concat()
-        }
-    }
-}
-
-fn write(
-    errors: &ErrorLog,
-    level: LogLevel,
-    now: Time,
-    message: &dyn fmt::Display,
-    context: &Context,
-    referrer: Option<&[u8]>,
-) {
-    let circumstances = Circumstances {
-        connection: Some(context.connection),
-        client: Some(&context.client),
-        server: Some(&context.server),
-        request: Some(&context.request[..]).filter(|request| !request.is_empty()),
-        upstream: Some(&context.upstream[..]).filter(|upstream| !upstream.is_empty()),
-        host: context.host.as_deref(),
-        referrer,
-        action: None,
-        subrequest: context.subrequest.as_deref(),
-    };
-    errors.write(level, now, &circumstances, message);
 }

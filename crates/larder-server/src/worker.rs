@@ -11,8 +11,9 @@ use larder_http::Time;
 use tokio::sync::Notify;
 
 use crate::compressor::Compressor;
-use crate::context::{Cx, Local};
+
 use crate::exchange::{Client, Exchange};
+use crate::local::Local;
 use crate::net::Buffers;
 use crate::pressure::{Gate, Pressure};
 use crate::stats::{AllStats, Stats, Sums};
@@ -115,8 +116,8 @@ impl Worker {
     }
 
     /// The configuration for a request that begins now.
-    pub fn cx(self: &Rc<Self>) -> Cx {
-        Cx { worker: Rc::clone(self), local: Rc::clone(&self.current.borrow()) }
+    pub fn local(&self) -> Rc<Local> {
+        Rc::clone(&self.current.borrow())
     }
 
     /// Requests that begin from now on run under `local`.

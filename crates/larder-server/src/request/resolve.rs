@@ -9,8 +9,9 @@ use larder_http::Time;
 use larder_origin::resolver::Resolver;
 use larder_origin::{Address, Balance, FetchError, Group, Keepalive, Server};
 
-use crate::context::{Cx, KnownGroup, VARIABLE_GROUPS_MAX};
+use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::local::{KnownGroup, VARIABLE_GROUPS_MAX};
 use crate::site::{Backend, Protocol, Scheme, Target};
 
 use crate::target::{addresses, fault, known_as, literal_address, split_authority};
