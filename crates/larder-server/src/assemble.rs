@@ -299,8 +299,7 @@ impl Builder {
         if let Some(var) = variable::built_in(name) {
             return Some(var);
         }
-        let known =
-            variable::NAMES.iter().chain(variable::TlsVar::NAMES).copied().chain(self.slots.keys().map(String::as_str));
+        let known = variable::names().chain(self.slots.keys().map(String::as_str));
         let near = larder_conf::nearest(name, known);
         let mut diagnostic = Diagnostic::error(format!("unknown \"{name}\" variable")).at(span);
         if let Some(near) = near {

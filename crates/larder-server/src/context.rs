@@ -1,8 +1,8 @@
 //! What the steps of an exchange have around them: the worker, and the configuration they run under.
 
+use larder_cache::Zone;
 use std::rc::Rc;
 use std::sync::Arc;
-use larder_cache::Zone;
 
 use crate::clock;
 use crate::exchange::Exchange;

@@ -5,8 +5,20 @@
 /// A variable whose name has been understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Var {
-    /// One of a fixed name.
-    Fixed(Fixed),
+    /// Of the client and its connection.
+    Client(ClientVar),
+    /// Of what is asked for.
+    Request(RequestVar),
+    /// Of files.
+    File(FileVar),
+    /// Of the cache and origins.
+    Upstream(UpstreamVar),
+    /// Of what is sent.
+    Response(ResponseVar),
+    /// Of this machine.
+    Server(ServerVar),
+    /// Of a smaller module.
+    Module(ModuleVar),
     /// `$http_NAME`, by the name of the field.
     Http(Box<str>),
     /// `$sent_http_NAME`.
@@ -31,68 +43,142 @@ pub enum Var {
     Slot(usize),
 }
 
-macro_rules! fixed {
-    ($($variant:ident $name:literal),* $(,)?) => {
-        /// Variables of a fixed name.
+macro_rules! variables {
+    ($(#[$doc:meta])* $group:ident: $($variant:ident $name:literal),* $(,)?) => {
+        $(#[$doc])*
         #[allow(missing_docs)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Fixed { $($variant),* }
+        pub enum $group { $($variant),* }
 
-        /// Every fixed name, for suggestions.
-        pub const NAMES: &[&str] = &[$($name),*];
+        impl $group {
+            /// Their names.
+            pub const NAMES: &[&str] = &[$($name),*];
 
-        fn fixed(name: &str) -> Option<Fixed> {
-            match name { $($name => Some(Fixed::$variant),)* _ => None }
+            /// The one of this name.
+            pub fn of(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)* _ => None }
+            }
         }
     };
 }
 
-fixed! {
-    Args "args", BinaryRemoteAddr "binary_remote_addr", BodyBytesSent "body_bytes_sent", BytesSent "bytes_sent",
-    Connection "connection", ConnectionRequests "connection_requests", ConnectionTime "connection_time",
-    ConnectionsActive "connections_active", ConnectionsReading "connections_reading",
-    ConnectionsWaiting "connections_waiting", ConnectionsWriting "connections_writing",
-    ContentLength "content_length", ContentType "content_type", DateGmt "date_gmt", DateLocal "date_local", DocumentRoot "document_root",
-    DocumentUri "document_uri", FastcgiPathInfo "fastcgi_path_info", FastcgiScriptName "fastcgi_script_name",
-    Host "host", Hostname "hostname", Https "https", Http2 "http2", Http3 "http3", IsArgs "is_args",
-    IsRequestPort "is_request_port", RequestPort "request_port",
-    LimitConnStatus "limit_conn_status", LimitRate "limit_rate", LimitReqStatus "limit_req_status", Msec "msec",
-    NginxVersion "nginx_version", Pid "pid", Pipe "pipe", ProxyAddXForwardedFor "proxy_add_x_forwarded_for",
-    ProxyHost "proxy_host", ProxyPort "proxy_port", QueryString "query_string",
-    RealipRemoteAddr "realip_remote_addr", RealipRemotePort "realip_remote_port", RealpathRoot "realpath_root",
-    RemoteAddr "remote_addr", RemotePort "remote_port", RemoteUser "remote_user", Request "request",
-    RequestBody "request_body", RequestBodyFile "request_body_file", RequestCompletion "request_completion",
-    RequestFilename "request_filename", RequestId "request_id", RequestLength "request_length",
-    RequestMethod "request_method", RequestTime "request_time", RequestUri "request_uri", Scheme "scheme",
-    ServerAddr "server_addr", ServerName "server_name", ServerPort "server_port",
-    ServerProtocol "server_protocol", SliceRange "slice_range", Status "status", TcpinfoRtt "tcpinfo_rtt", TcpinfoRttvar "tcpinfo_rttvar",
-    TcpinfoSndCwnd "tcpinfo_snd_cwnd", TcpinfoRcvSpace "tcpinfo_rcv_space", TimeIso8601 "time_iso8601",
-    TimeLocal "time_local", UpstreamAddr "upstream_addr", UpstreamBytesReceived "upstream_bytes_received",
+variables! {
+    /// Variables about the client and its connection.
+    ClientVar:
+    BinaryRemoteAddr "binary_remote_addr", Connection "connection", ConnectionRequests "connection_requests",
+    ConnectionTime "connection_time", Https "https", Pipe "pipe", ProxyAddXForwardedFor "proxy_add_x_forwarded_for",
+    RealipRemoteAddr "realip_remote_addr", RealipRemotePort "realip_remote_port", RemoteAddr "remote_addr",
+    RemotePort "remote_port", RemoteUser "remote_user", Scheme "scheme", ServerAddr "server_addr",
+    ServerPort "server_port", TcpinfoRtt "tcpinfo_rtt", TcpinfoRttvar "tcpinfo_rttvar",
+    TcpinfoSndCwnd "tcpinfo_snd_cwnd", TcpinfoRcvSpace "tcpinfo_rcv_space",
+}
+
+variables! {
+    /// Variables about what is asked for.
+    RequestVar:
+    Args "args", ContentLength "content_length", ContentType "content_type", DocumentUri "document_uri",
+    Host "host", Http2 "http2", Http3 "http3", IsArgs "is_args", IsRequestPort "is_request_port",
+    LimitConnStatus "limit_conn_status", LimitRate "limit_rate", LimitReqStatus "limit_req_status",
+    QueryString "query_string", Request "request", RequestBody "request_body", RequestBodyFile "request_body_file",
+    RequestId "request_id", RequestLength "request_length", RequestMethod "request_method",
+    RequestPort "request_port", RequestTime "request_time", RequestUri "request_uri", ServerName "server_name",
+    ServerProtocol "server_protocol", SliceRange "slice_range", Uri "uri",
+}
+
+variables! {
+    /// Variables about files: roots, names, and the parts of a script's path.
+    FileVar:
+    DocumentRoot "document_root", FastcgiPathInfo "fastcgi_path_info", FastcgiScriptName "fastcgi_script_name",
+    RealpathRoot "realpath_root", RequestFilename "request_filename",
+}
+
+variables! {
+    /// Variables about what the cache and origins said.
+    UpstreamVar:
+    CacheDetail "larder_cache_detail", CacheKey "larder_cache_key", ProxyHost "proxy_host", ProxyPort "proxy_port",
+    UpstreamAddr "upstream_addr", UpstreamBytesReceived "upstream_bytes_received",
     UpstreamBytesSent "upstream_bytes_sent", UpstreamCacheStatus "upstream_cache_status",
     UpstreamConnectTime "upstream_connect_time", UpstreamHeaderTime "upstream_header_time",
     UpstreamResponseLength "upstream_response_length", UpstreamResponseTime "upstream_response_time",
-    UpstreamStatus "upstream_status", Uri "uri", GzipRatio "gzip_ratio",
-    BrotliRatio "brotli_ratio", ZstdRatio "zstd_ratio",
-    InvalidReferer "invalid_referer", SecureLink "secure_link", SecureLinkExpires "secure_link_expires",
-    ModernBrowser "modern_browser", AncientBrowser "ancient_browser", Msie "msie", UidGot "uid_got",
-    UidSet "uid_set", UidReset "uid_reset", CacheKey "larder_cache_key", CacheDetail "larder_cache_detail",
+    UpstreamStatus "upstream_status",
+}
+
+variables! {
+    /// Variables about what is sent.
+    ResponseVar:
+    BodyBytesSent "body_bytes_sent", BrotliRatio "brotli_ratio", BytesSent "bytes_sent", GzipRatio "gzip_ratio",
+    RequestCompletion "request_completion", Status "status", ZstdRatio "zstd_ratio",
+}
+
+variables! {
+    /// Variables about this machine, its time and its counters.
+    ServerVar:
+    ConnectionsActive "connections_active", ConnectionsReading "connections_reading",
+    ConnectionsWaiting "connections_waiting", ConnectionsWriting "connections_writing", DateGmt "date_gmt",
+    DateLocal "date_local", Hostname "hostname", Msec "msec", NginxVersion "nginx_version", Pid "pid",
+    TimeIso8601 "time_iso8601", TimeLocal "time_local",
+}
+
+variables! {
+    /// Variables of the smaller modules.
+    ModuleVar:
+    AncientBrowser "ancient_browser", InvalidReferer "invalid_referer", ModernBrowser "modern_browser", Msie "msie",
+    SecureLink "secure_link", SecureLinkExpires "secure_link_expires", UidGot "uid_got", UidReset "uid_reset",
+    UidSet "uid_set",
+}
+
+variables! {
+    /// Variables about TLS.
+    TlsVar:
+    AlpnProtocol "ssl_alpn_protocol", Cipher "ssl_cipher", Ciphers "ssl_ciphers", ClientCert "ssl_client_cert",
+    ClientEscapedCert "ssl_client_escaped_cert", ClientFingerprint "ssl_client_fingerprint",
+    ClientIssuer "ssl_client_i_dn", ClientIssuerLegacy "ssl_client_i_dn_legacy",
+    ClientRawCert "ssl_client_raw_cert", ClientSubject "ssl_client_s_dn",
+    ClientSubjectLegacy "ssl_client_s_dn_legacy", ClientSerial "ssl_client_serial", ClientEnd "ssl_client_v_end",
+    ClientRemain "ssl_client_v_remain", ClientStart "ssl_client_v_start", ClientVerify "ssl_client_verify",
+    Curve "ssl_curve", Curves "ssl_curves", EarlyData "ssl_early_data", Protocol "ssl_protocol",
+    ServerName "ssl_server_name", SessionId "ssl_session_id", SessionReused "ssl_session_reused",
 }
 
 /// Understands a name that no `set` or `map` has made. `None` when there is no such variable.
 pub fn built_in(name: &str) -> Option<Var> {
-    if let Some(fixed) = fixed(name) {
-        return Some(Var::Fixed(fixed));
+    fixed(name).or_else(|| proxy_protocol(name)).or_else(|| prefixed(name))
+}
+
+/// Every fixed name, for suggestions.
+pub fn names<'a>() -> impl Iterator<Item = &'a str> {
+    let groups = [
+        ClientVar::NAMES,
+        RequestVar::NAMES,
+        FileVar::NAMES,
+        UpstreamVar::NAMES,
+        ResponseVar::NAMES,
+        ServerVar::NAMES,
+        ModuleVar::NAMES,
+        TlsVar::NAMES,
+    ];
+    groups.into_iter().flatten().copied()
+}
+
+fn fixed(name: &str) -> Option<Var> {
+    let client = || ClientVar::of(name).map(Var::Client);
+    let request = || RequestVar::of(name).map(Var::Request);
+    let file = || FileVar::of(name).map(Var::File);
+    let upstream = || UpstreamVar::of(name).map(Var::Upstream);
+    let response = || ResponseVar::of(name).map(Var::Response);
+    let server = || ServerVar::of(name).map(Var::Server);
+    let module = || ModuleVar::of(name).map(Var::Module);
+    let tls = || TlsVar::of(name).map(Var::Tls);
+    let of_request = client().or_else(request).or_else(file).or_else(tls);
+    of_request.or_else(upstream).or_else(response).or_else(server).or_else(module)
+}
+
+fn proxy_protocol(name: &str) -> Option<Var> {
+    let rest = name.strip_prefix("proxy_protocol_")?;
+    match rest.strip_prefix("tlv_") {
+        Some(tlv) => Some(Var::ProxyTlv(tlv.into())),
+        None => ProxyVar::of(rest).map(Var::ProxyProtocol),
     }
-    if let Some(var) = TlsVar::of(name) {
-        return Some(Var::Tls(var));
-    }
-    if let Some(rest) = name.strip_prefix("proxy_protocol_") {
-        return match rest.strip_prefix("tlv_") {
-            Some(tlv) => Some(Var::ProxyTlv(tlv.into())),
-            None => ProxyVar::of(rest).map(Var::ProxyProtocol),
-        };
-    }
-    prefixed(name)
 }
 
 /// Understands the names of which only the beginning is fixed.
@@ -163,7 +249,19 @@ pub fn may_be_set(name: &str) -> bool {
             | Var::Cookie(_)
             | Var::Arg(_),
         ) => !NAMED_FIELDS.contains(&name),
-        Some(Var::Fixed(_) | Var::Tls(_) | Var::ProxyProtocol(_) | Var::ProxyTlv(_) | Var::Slot(_)) => false,
+        Some(
+            Var::Client(_)
+            | Var::Request(_)
+            | Var::File(_)
+            | Var::Upstream(_)
+            | Var::Response(_)
+            | Var::Server(_)
+            | Var::Module(_)
+            | Var::Tls(_)
+            | Var::ProxyProtocol(_)
+            | Var::ProxyTlv(_)
+            | Var::Slot(_),
+        ) => false,
     }
 }
 
@@ -171,7 +269,13 @@ pub fn may_be_set(name: &str) -> bool {
 pub fn reads_fields(var: &Var) -> bool {
     match var {
         Var::SentHttp(_) | Var::SentTrailer(_) | Var::UpstreamHttp(_) | Var::UpstreamCookie(_) => true,
-        Var::Fixed(_)
+        Var::Client(_)
+        | Var::Request(_)
+        | Var::File(_)
+        | Var::Upstream(_)
+        | Var::Response(_)
+        | Var::Server(_)
+        | Var::Module(_)
         | Var::Http(_)
         | Var::Cookie(_)
         | Var::Arg(_)
@@ -209,36 +313,6 @@ impl ProxyVar {
     }
 }
 
-macro_rules! tls {
-    ($($variant:ident $name:literal),* $(,)?) => {
-        /// Variables about TLS.
-        #[allow(missing_docs)]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum TlsVar { $($variant),* }
-
-        impl TlsVar {
-            /// Their names, for suggestions.
-            pub const NAMES: &[&str] = &[$($name),*];
-
-            /// The one of this name.
-            pub fn of(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-tls! {
-    AlpnProtocol "ssl_alpn_protocol", Cipher "ssl_cipher", Ciphers "ssl_ciphers", ClientCert "ssl_client_cert",
-    ClientEscapedCert "ssl_client_escaped_cert", ClientFingerprint "ssl_client_fingerprint",
-    ClientIssuer "ssl_client_i_dn", ClientIssuerLegacy "ssl_client_i_dn_legacy",
-    ClientRawCert "ssl_client_raw_cert", ClientSubject "ssl_client_s_dn",
-    ClientSubjectLegacy "ssl_client_s_dn_legacy", ClientSerial "ssl_client_serial", ClientEnd "ssl_client_v_end",
-    ClientRemain "ssl_client_v_remain", ClientStart "ssl_client_v_start", ClientVerify "ssl_client_verify",
-    Curve "ssl_curve", Curves "ssl_curves", EarlyData "ssl_early_data", Protocol "ssl_protocol",
-    ServerName "ssl_server_name", SessionId "ssl_session_id", SessionReused "ssl_session_reused",
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,7 +320,7 @@ mod tests {
     #[test]
     fn names_are_understood() {
         for (name, var) in [
-            ("uri", Some(Var::Fixed(Fixed::Uri))),
+            ("uri", Some(Var::Request(RequestVar::Uri))),
             ("http_x_forwarded_for", Some(Var::Http("x-forwarded-for".into()))),
             ("sent_http_etag", Some(Var::SentHttp("etag".into()))),
             ("upstream_http_x_a", Some(Var::UpstreamHttp("x-a".into()))),
@@ -260,7 +334,7 @@ mod tests {
         ] {
             assert_eq!(built_in(name), var, "{name}");
         }
-        for name in NAMES {
+        for name in names() {
             assert!(built_in(name).is_some(), "{name}");
         }
     }

@@ -12,7 +12,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::files::{self, OpenError, Opened};
 use crate::request::compress;
-use crate::variable::{Fixed, Var};
+use crate::variable::{FileVar, Var};
 
 use super::{Content, Internal, Ranges, Response, Step, Synth};
 
@@ -155,7 +155,7 @@ pub fn content_type<'a>(ex: &Exchange, cx: &'a Cx) -> &'a str {
 
 fn filename(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
     let mut path = Vec::new();
-    crate::vars::append(&Var::Fixed(Fixed::RequestFilename), ex, cx, &mut path);
+    crate::vars::append(&Var::File(FileVar::RequestFilename), ex, cx, &mut path);
     path
 }
 

@@ -18,7 +18,7 @@ use crate::exchange::{Exchange, RequestBody};
 use crate::policy::Validators;
 use crate::site::{Backend, FastCgiParts, HttpParts, Protocol, Scheme, Target};
 use crate::target;
-use crate::variable::{Fixed, Var};
+use crate::variable::{RequestVar, Var};
 
 use super::{Step, Synth};
 
@@ -264,8 +264,8 @@ fn fastcgi_request(
     }
     if !set.contains(&&b"HOST"[..]) {
         let mut value = Vec::new();
-        for part in [Fixed::Host, Fixed::IsRequestPort, Fixed::RequestPort] {
-            crate::vars::append(&Var::Fixed(part), ex, cx, &mut value);
+        for part in [RequestVar::Host, RequestVar::IsRequestPort, RequestVar::RequestPort] {
+            crate::vars::append(&Var::Request(part), ex, cx, &mut value);
         }
         if !value.is_empty() {
             fastcgi::push_param(&mut params, b"HTTP_HOST", &value);

@@ -1,14 +1,66 @@
-//! Variables that `map`, `geo` and `split_clients` make.
+//! Variables with a slot: what `set` and named groups put there, and what `map`, `geo` and `split_clients` make.
+
+use larder_conf::model::LogLevel;
 
 use crate::access::Peer;
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
 use crate::realip;
+use crate::site::UserVarSource;
 
+use super::append::append_some;
 use super::pattern;
 
+/// How deep variables may ask for each other before it counts as a cycle.
+const DEPTH_MAX: u8 = 100;
+
+/// Appends the value; false when there is none.
+pub fn append(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    let source = cx.site().user_vars[slot].source;
+    let known = ex.eval.slot(slot);
+    if known == Slot::Unset
+        && source == UserVarSource::Set
+        && let Some(field) = &cx.site().user_vars[slot].otherwise
+    {
+        return super::append(field, ex, cx, out);
+    }
+    let volatile = match source {
+        UserVarSource::Map(map) => cx.site().maps[map].volatile,
+        UserVarSource::Geo(geo) => cx.site().geos[geo].volatile,
+        UserVarSource::Set | UserVarSource::Split(_) => false,
+    };
+    let value = if known != Slot::Unset && !(volatile && known == Slot::Absent) {
+        known
+    } else if ex.eval.depth >= DEPTH_MAX {
+        cx.local.logs.error(
+            cx,
+            ex,
+            LogLevel::Error,
+            format_args!("cycle while evaluating variable \"{}\"", cx.site().user_vars[slot].name),
+        );
+        ex.eval.evaluation.fail();
+        return false;
+    } else {
+        ex.eval.depth += 1;
+        let value = match source {
+            UserVarSource::Set => Slot::Absent,
+            UserVarSource::Map(index) => map(index, ex, cx),
+            UserVarSource::Geo(index) => geo(index, ex, cx),
+            UserVarSource::Split(index) => split(index, ex, cx),
+        };
+        ex.eval.depth -= 1;
+        // What nobody has set yet may still be set by a later `set`, a volatile map or geo is asked anew each time, and what could
+        // not be evaluated is no value for a request inside this one.
+        if source != UserVarSource::Set && !volatile && !ex.eval.evaluation.has_failed() {
+            ex.eval.set_slot(slot, value);
+        }
+        value
+    };
+    append_some(ex.eval.values.borrow().bytes(value), out)
+}
+
 /// The value that a `map` gives.
-pub fn map(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
+fn map(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
     let map = &cx.site().maps[index];
     let mut subject = ex.eval.scratch.pop().unwrap_or_default();
     map.source.append(ex, cx, &mut subject);
@@ -21,7 +73,7 @@ pub fn map(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
 }
 
 /// The value that a `geo` gives.
-pub fn geo(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
+fn geo(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
     let geo = &cx.site().geos[index];
     let mut ip = match &geo.source {
         Some(source) => source.with(ex, cx, |_, text| realip::parse_address(text)),
@@ -39,7 +91,7 @@ pub fn geo(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
 }
 
 /// The value that a `split_clients` gives.
-pub fn split(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
+fn split(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
     let split = &cx.site().splits[index];
     let share = split.source.with(ex, cx, |_, text| split.table.find(text));
     match share {

@@ -6,8 +6,22 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::files::{self, LinkPolicy};
 use crate::regex::{Captures, Regex};
+use crate::site::{FastCgiParts, Protocol};
+use crate::variable::FileVar;
 
-use super::{append_some, fastcgi, location, pattern};
+use super::append::append_some;
+use super::pattern;
+
+/// Appends the value; false when there is none.
+pub fn append(var: FileVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    match var {
+        FileVar::DocumentRoot => append_document_root(ex, cx, out),
+        FileVar::RealpathRoot => append_realpath_root(ex, cx, out),
+        FileVar::RequestFilename => append_filename(ex, cx, out),
+        FileVar::FastcgiScriptName => append_script_name(ex, cx, out),
+        FileVar::FastcgiPathInfo => append_path_info(ex, cx, out),
+    }
+}
 
 /// The folder that holds the location's files: `root`, or `alias`.
 pub fn document_root(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
@@ -18,7 +32,7 @@ pub fn document_root(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
 
 /// `$document_root`.
 pub fn append_document_root(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let loc = location(ex, cx);
+    let loc = cx.loc(ex);
     let start = out.len();
     match &loc.alias {
         Some(alias) => alias.append(ex, cx, out),
@@ -43,7 +57,7 @@ pub fn append_realpath_root(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
 /// With `alias` the part of the URI that the location's prefix matched is replaced; in a location given by a regular
 /// expression, all of it is (ngx_http_map_uri_to_path).
 pub fn append_filename(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let loc = location(ex, cx);
+    let loc = cx.loc(ex);
     append_document_root(ex, cx, out);
     match (&loc.alias, loc.alias_replaces) {
         // The alias of a regular expression is the whole path, unless `try_files` found something below it.
@@ -100,4 +114,12 @@ pub fn links(path: &[u8], ex: &mut Exchange, cx: &Cx) -> LinkPolicy {
     let loc = cx.loc(ex);
     let from = loc.texts.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
     LinkPolicy::new(&loc.settings.disable_symlinks, &from, path)
+}
+
+/// `fastcgi_*` of the location, when it passes to FastCGI.
+fn fastcgi<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a FastCgiParts> {
+    match &cx.loc(ex).handler.origin()?.backend.protocol {
+        Protocol::FastCgi(parts) => Some(parts),
+        Protocol::Http(_) => None,
+    }
 }

@@ -1,4 +1,6 @@
-use super::*;
+use super::append::named;
+use super::arg;
+use super::upstream::set_cookie;
 
 #[test]
 fn an_argument_is_the_first_of_its_name() {

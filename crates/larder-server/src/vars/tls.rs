@@ -6,7 +6,7 @@ use crate::clock;
 use crate::exchange::{Client, Secured, Tls};
 use crate::variable::TlsVar;
 
-use super::{append_display, append_some, append_text};
+use super::append::{append_display, append_some, append_text};
 
 /// Appends the value; false when there is none, as for a client without TLS.
 pub fn append(var: TlsVar, client: &Client, out: &mut Vec<u8>) -> bool {

@@ -1,0 +1,48 @@
+//! How values are written, and that there is one.
+
+/// Appends a value, if there is one.
+pub fn append_some(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+    let Some(value) = value else { return false };
+    out.extend_from_slice(value);
+    true
+}
+
+/// Appends a text.
+pub fn append_text(value: &str, out: &mut Vec<u8>) -> bool {
+    append_some(Some(value.as_bytes()), out)
+}
+
+/// Appends what a value looks like.
+pub fn append_display(value: impl std::fmt::Display, out: &mut Vec<u8>) -> bool {
+    use std::io::Write as _;
+    write!(out, "{value}").is_ok()
+}
+
+/// Fields of several lines become one value: joined with `; ` for cookies, with `, ` for others.
+pub fn append_joined<'a>(values: impl Iterator<Item = &'a [u8]>, name: &str, out: &mut Vec<u8>) -> bool {
+    let separator: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };
+    let mut found = false;
+    for value in values {
+        if found {
+            out.extend_from_slice(separator);
+        }
+        out.extend_from_slice(value);
+        found = true;
+    }
+    found
+}
+
+/// The values of the fields of a variable's name. `name` has hyphens; a field matches with underscores too, as nginx
+/// makes underscores of both.
+pub fn named<'a>(fields: &'a larder_http::Fields, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    let same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b) || (matches!(a, b'-' | b'_') && matches!(b, b'-' | b'_'));
+    fields
+        .iter()
+        .filter(move |(field, _)| field.len() == name.len() && field.iter().zip(name.bytes()).all(|(&a, b)| same(a, b)))
+        .map(|(_, value)| value)
+}
+
+/// Seconds with three digits after the dot.
+pub fn append_millis(millis: u128, out: &mut Vec<u8>) -> bool {
+    append_display(format_args!("{}.{:03}", millis / 1000, millis % 1000), out)
+}

@@ -1,0 +1,126 @@
+//! Variables about what the cache and origins said.
+
+use std::time::Duration;
+
+use larder_origin::Attempt;
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::site::{Handler, Scheme};
+use crate::variable::UpstreamVar;
+
+use super::append::{append_display, append_millis, append_some, append_text};
+
+/// Appends the value; false when there is none.
+pub fn append(var: UpstreamVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    match var {
+        UpstreamVar::ProxyHost => {
+            append_some(Some(&ex.visit.proxy_host).filter(|host| !host.is_empty()).map(Vec::as_slice), out)
+        }
+        UpstreamVar::ProxyPort => {
+            if ex.visit.proxy_host.is_empty() {
+                return false;
+            }
+            let port = ex
+                .visit
+                .proxy_host
+                .rsplit(|&b| b == b':')
+                .next()
+                .filter(|port| port.iter().all(u8::is_ascii_digit) && port.len() < ex.visit.proxy_host.len());
+            let is_tls = matches!(&cx.loc(ex).handler,
+                Handler::Origin(origin) if origin.backend.scheme() == Scheme::Https);
+            append_some(Some(port.unwrap_or(if is_tls { b"443" } else { b"80" })), out)
+        }
+        UpstreamVar::UpstreamAddr => per_attempt(ex, out, |attempt, _, out| append_text(&attempt.address, out)),
+        UpstreamVar::UpstreamStatus => per_attempt(ex, out, |attempt, _, out| match attempt.status {
+            Some(status) => append_display(status, out),
+            None => append_text("-", out),
+        }),
+        UpstreamVar::UpstreamResponseTime => {
+            let report = ex.tally.report.clone();
+            let is_logging = ex.tally.is_logging;
+            per_attempt(ex, out, |attempt, last, out| {
+                let report = report.as_ref().filter(|_| last);
+                let body = report.and_then(|report| report.total.get());
+                // Before the log is written, an answer that is still arriving has no time yet.
+                let is_over = report.is_none() || body.is_some() || is_logging;
+                append_duration(is_over.then(|| attempt.elapsed + body.unwrap_or_default()), out)
+            })
+        }
+        UpstreamVar::UpstreamConnectTime => {
+            per_attempt(ex, out, |attempt, _, out| append_duration(attempt.connect, out))
+        }
+        UpstreamVar::UpstreamHeaderTime => per_attempt(ex, out, |attempt, _, out| append_duration(attempt.header, out)),
+        UpstreamVar::UpstreamResponseLength => {
+            let report = ex.tally.report.clone();
+            per_attempt(ex, out, |_, last, out| {
+                append_display(report.as_ref().filter(|_| last).map_or(0, |report| report.body_bytes.get()), out)
+            })
+        }
+        UpstreamVar::UpstreamBytesReceived => {
+            let report = ex.tally.report.clone();
+            per_attempt(ex, out, |attempt, last, out| {
+                let whole = report.as_ref().filter(|_| last).map_or(0, |report| report.received.get());
+                append_display(attempt.received_bytes.max(whole), out)
+            })
+        }
+        UpstreamVar::UpstreamBytesSent => {
+            let report = ex.tally.report.clone();
+            per_attempt(ex, out, |attempt, last, out| {
+                let whole = report.as_ref().filter(|_| last).and_then(|report| report.sent.get());
+                append_display(attempt.sent_bytes.max(whole.unwrap_or(0)), out)
+            })
+        }
+        UpstreamVar::UpstreamCacheStatus => {
+            append_some(ex.upstream.cache_status.map(|status| status.name().as_bytes()), out)
+        }
+        UpstreamVar::CacheKey => {
+            append_some(Some(&ex.upstream.cache_key).filter(|key| !key.is_empty()).map(Vec::as_slice), out)
+        }
+        UpstreamVar::CacheDetail => {
+            append_some(Some(ex.upstream.cache_detail.as_bytes()).filter(|detail| !detail.is_empty()), out)
+        }
+    }
+}
+
+/// One value for each attempt, as `$upstream_addr` and its kin: `, ` between those of one fetch, ` : ` between the last
+/// of one and the first of another, to which an internal redirect led.
+fn per_attempt(ex: &Exchange, out: &mut Vec<u8>, mut one: impl FnMut(&Attempt, bool, &mut Vec<u8>) -> bool) -> bool {
+    for (n, attempt) in ex.tally.attempts.iter().enumerate() {
+        match (n, attempt.begins) {
+            (0, _) => {}
+            (_, true) => out.extend_from_slice(b" : "),
+            (_, false) => out.extend_from_slice(b", "),
+        }
+        one(attempt, n + 1 == ex.tally.attempts.len(), out);
+    }
+    !ex.tally.attempts.is_empty()
+}
+
+fn append_duration(duration: Option<Duration>, out: &mut Vec<u8>) -> bool {
+    match duration {
+        Some(duration) => append_millis(duration.as_millis(), out),
+        None => append_text("-", out),
+    }
+}
+
+/// The value of a cookie that a response sets.
+pub fn set_cookie<'a>(lines: impl Iterator<Item = &'a [u8]>, name: &str) -> Option<&'a [u8]> {
+    lines.into_iter().find_map(|line| {
+        let pair = line.split(|&byte| byte == b';').next()?;
+        let (before, rest) = pair.split_at_checked(name.len())?;
+        if !before.eq_ignore_ascii_case(name.as_bytes()) {
+            return None;
+        }
+        // nginx counts spaces alone: a name with a tab behind it is another one.
+        let value = after_spaces(rest).strip_prefix(b"=")?;
+        Some(after_spaces(value))
+    })
+}
+
+fn after_spaces(mut text: &[u8]) -> &[u8] {
+    while let [b' ', rest @ ..] = text {
+        text = rest;
+    }
+    text
+}
