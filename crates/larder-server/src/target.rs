@@ -198,20 +198,6 @@ mod tests {
     }
 
     #[test]
-    fn a_scheme_is_told_in_any_case() {
-        for (url, scheme, rest) in [
-            ("http://a/b", Some(Scheme::Http), "a/b"),
-            ("https://a", Some(Scheme::Https), "a"),
-            ("HTTPS://unix:/run/a.sock", Some(Scheme::Https), "unix:/run/a.sock"),
-            ("httpx://a", None, ""),
-            ("http:/a", None, ""),
-            ("", None, ""),
-        ] {
-            assert_eq!(Scheme::of(url.as_bytes()), scheme.map(|scheme| (scheme, rest.as_bytes())), "{url}");
-        }
-    }
-
-    #[test]
     fn an_address_is_literal_or_a_path() {
         for (text, port, address) in [
             ("127.0.0.1:9000", None, Some("127.0.0.1:9000")),
