@@ -5,6 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder_conf::model::{ListenAddress, LogLevel};
@@ -16,13 +18,23 @@ use crate::conn::open;
 use crate::exchange::{Client, Secured};
 use crate::net::socket::Socket;
 use crate::net::stream::Stream;
-use crate::serving::ConnectionIds;
 use crate::worker::Worker;
 
 /// How long accepting rests after an error, as when there are no descriptors left.
 const REST: Duration = Duration::from_millis(500);
 /// How many connections one listener accepts before others get a turn.
 const BURST: u32 = 64;
+
+/// Numbers connections of a process, for the logs.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionIds(Arc<AtomicU64>);
+
+impl ConnectionIds {
+    /// The next number.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
 
 enum Listener {
     Tcp(TcpListener),

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{self, Arc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,7 +23,7 @@ use crate::assemble::{self, Keeping};
 use crate::clock;
 use crate::compressor::Compressor;
 use crate::context::Cx;
-use crate::listen;
+use crate::listen::{self, ConnectionIds};
 use crate::local::{End, Local};
 use crate::log::main::MainLog;
 use crate::logs::{LogFiles, Logs};
@@ -92,17 +91,6 @@ struct Shared {
     compressor: Arc<Compressor>,
     challenges: Arc<Responses>,
     pressure: Arc<Pressure>,
-}
-
-/// Numbers connections of a process, for the logs.
-#[derive(Clone, Debug, Default)]
-pub struct ConnectionIds(Arc<AtomicU64>);
-
-impl ConnectionIds {
-    /// The next number.
-    pub fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed) + 1
-    }
 }
 
 enum Command {
