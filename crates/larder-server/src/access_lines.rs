@@ -22,7 +22,7 @@ impl Logs {
             if condition.as_ref().is_some_and(|condition| !condition.is_true(ex, cx)) {
                 continue;
             }
-            let log = &site.access_logs[*index];
+            let log = &site.logs.access[*index];
             let mut line = ex.eval.scratch.pop().unwrap_or_default();
             for part in &log.format {
                 append_part(part, log.escape, ex, cx, &mut line);
@@ -34,7 +34,7 @@ impl Logs {
     }
 
     fn append(&self, index: usize, line: &[u8], ex: &mut Exchange, cx: &Cx) {
-        let log = &cx.site().access_logs[index];
+        let log = &cx.site().logs.access[index];
         let now = cx.now();
         if log.buffer.is_none() && self.line_waits() {
             cx.worker.lines_wait(&cx.local);

@@ -74,7 +74,7 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
         return Err(errors);
     }
     let followed =
-        builder.site.followed.iter().map(|followed| (followed.group_name().to_owned(), Arc::clone(followed)));
+        builder.site.origins.followed.iter().map(|followed| (followed.group_name().to_owned(), Arc::clone(followed)));
     keeping.followed = followed.collect();
     Ok(builder.site)
 }
@@ -99,22 +99,11 @@ impl Builder {
             servers: Vec::new(),
             locations: Vec::new(),
             listeners: Vec::new(),
-            user_vars: Vec::new(),
-            maps: Vec::new(),
-            geos: Vec::new(),
-            splits: Vec::new(),
-            groups: Vec::new(),
-            hash_keys: Vec::new(),
-            followed: Vec::new(),
-            main_log,
-            group_names: HashMap::new(),
-            zones: Vec::new(),
-            zone_names: HashMap::new(),
-            limit_reqs: Vec::new(),
-            limit_conns: Vec::new(),
-            access_logs: Vec::new(),
-            error_logs: vec![config.main.error_log.clone()],
-            has_charsets: !config.http.charset_maps.is_empty(),
+            variables: Variables::default(),
+            origins: Origins::default(),
+            caches: Caches::default(),
+            limits: LimitZones::default(),
+            logs: SiteLogs { access: Vec::new(), error: vec![config.main.error_log.clone()], main: main_log },
             charsets: Charsets::new(&config.http.charset_maps),
             acme: None,
             speaks_http2: false,
@@ -261,7 +250,7 @@ impl Builder {
     /// A variable that `set` makes.
     fn declare_set(&mut self, name: &str) -> usize {
         let slot = self.declare(name, UserVarSource::Set);
-        self.site.user_vars[slot].otherwise = variable::built_in(&self.site.user_vars[slot].name);
+        self.site.variables.slots[slot].otherwise = variable::built_in(&self.site.variables.slots[slot].name);
         slot
     }
 
@@ -281,13 +270,13 @@ impl Builder {
         let name = name.to_ascii_lowercase();
         if let Some(&slot) = self.slots.get(&name) {
             // A `map` of the name wins over a `set`, which only overrides its value.
-            if self.site.user_vars[slot].source == UserVarSource::Set {
-                self.site.user_vars[slot].source = source;
+            if self.site.variables.slots[slot].source == UserVarSource::Set {
+                self.site.variables.slots[slot].source = source;
             }
             return slot;
         }
-        let slot = self.site.user_vars.len();
-        self.site.user_vars.push(UserVar { name: name.clone(), source, otherwise: None });
+        let slot = self.site.variables.slots.len();
+        self.site.variables.slots.push(UserVar { name: name.clone(), source, otherwise: None });
         self.slots.insert(name, slot);
         slot
     }
@@ -359,8 +348,8 @@ impl Builder {
 
     fn zones(&mut self, http: &model::Http, keeping: &mut Keeping) {
         for (name, zone) in keeping.zones.zones(http) {
-            self.site.zone_names.insert(name, self.site.zones.len());
-            self.site.zones.push(zone);
+            self.site.caches.names.insert(name, self.site.caches.zones.len());
+            self.site.caches.zones.push(zone);
         }
     }
 
@@ -373,7 +362,7 @@ impl Builder {
             };
             keeping.limit_reqs.insert(name.clone(), (zone.rate_milli, zone.bytes, Arc::clone(&state)));
             let key = self.text(&zone.key);
-            self.site.limit_reqs.push(LimitPart { name, key, state });
+            self.site.limits.requests.push(LimitPart { name, key, state });
         }
         for zone in &http.limit_conn_zones {
             let name = zone.name.value.clone();
@@ -383,7 +372,7 @@ impl Builder {
             };
             keeping.limit_conns.insert(name.clone(), (zone.bytes, Arc::clone(&state)));
             let key = self.text(&zone.key);
-            self.site.limit_conns.push(LimitPart { name, key, state });
+            self.site.limits.connections.push(LimitPart { name, key, state });
         }
     }
 
@@ -409,7 +398,7 @@ impl Builder {
                     Map::default()
                 }
             };
-            self.site.maps.push(MapPart { source, table, regexes, values, default, volatile: map.volatile });
+            self.site.variables.maps.push(MapPart { source, table, regexes, values, default, volatile: map.volatile });
         }
     }
 
@@ -418,7 +407,7 @@ impl Builder {
             let source = self.maybe(geo.source.as_ref());
             let values = geo.nets.iter().map(|(_, value)| value).chain(geo.ranges.iter().map(|(_, _, value)| value));
             let values = values.map(|value| value.as_bytes().into()).collect();
-            self.site.geos.push(GeoPart {
+            self.site.variables.geos.push(GeoPart {
                 source,
                 table: Geo::new(geo),
                 values,
@@ -434,7 +423,7 @@ impl Builder {
         for split in &http.splits {
             let source = self.text(&split.source);
             let values = split.parts.iter().map(|(_, value)| self.text(value)).collect();
-            self.site.splits.push(SplitPart {
+            self.site.variables.splits.push(SplitPart {
                 source,
                 table: Split::new(split.parts.iter().map(|(share, _)| *share)),
                 values,
@@ -552,7 +541,7 @@ impl Builder {
             model::Handler::StubStatus => Handler::StubStatus,
             model::Handler::Metrics => Handler::Metrics,
             model::Handler::EmptyGif => Handler::EmptyGif,
-            model::Handler::Purge { zone, key, by } => match self.site.zone_names.get(&zone.value) {
+            model::Handler::Purge { zone, key, by } => match self.site.caches.names.get(&zone.value) {
                 Some(&zone) => {
                     Handler::Purge { zone, key: self.maybe(key.as_ref()), by: by.as_ref().map(origins::method_purge) }
                 }
@@ -651,7 +640,7 @@ impl Builder {
     }
 
     fn is_made_by_blocks(&self, name: &str) -> bool {
-        self.slots.get(name).is_some_and(|&slot| self.site.user_vars[slot].source != UserVarSource::Set)
+        self.slots.get(name).is_some_and(|&slot| self.site.variables.slots[slot].source != UserVarSource::Set)
     }
 
     fn condition(&mut self, condition: &model::Condition) -> Option<Condition> {
@@ -689,7 +678,7 @@ impl Builder {
             || add_headers.iter().any(|(name, ..)| adorn::replaces(name))
             || add_headers.iter().any(|(_, text, _)| reads_fields(text.parts(), &self.site))
             || access_logs.iter().any(|(log, condition)| {
-                reads_fields(&self.site.access_logs[*log].format, &self.site)
+                reads_fields(&self.site.logs.access[*log].format, &self.site)
                     || condition.as_ref().is_some_and(|text| reads_fields(text.parts(), &self.site))
             });
         LocTexts {
@@ -697,7 +686,7 @@ impl Builder {
             index: self.texts(&settings.index),
             links_from: self.maybe(links),
             charset: {
-                self.site.has_charsets |= settings.charset.is_some();
+                self.site.charsets.are_used |= settings.charset.is_some();
                 self.maybe(settings.charset.as_ref())
             },
             limit_rate: self.maybe(settings.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
@@ -761,7 +750,7 @@ impl Builder {
     }
 
     fn limit_req(&mut self, zone: &model::At<String>) -> Option<usize> {
-        let found = self.site.limit_reqs.iter().position(|limit| limit.name == zone.value);
+        let found = self.site.limits.requests.iter().position(|limit| limit.name == zone.value);
         if found.is_none() {
             self.error(format!("zero size shared memory zone \"{}\"", zone.value), zone.span);
         }
@@ -769,7 +758,7 @@ impl Builder {
     }
 
     fn limit_conn(&mut self, zone: &model::At<String>) -> Option<usize> {
-        let found = self.site.limit_conns.iter().position(|limit| limit.name == zone.value);
+        let found = self.site.limits.connections.iter().position(|limit| limit.name == zone.value);
         if found.is_none() {
             self.error(format!("zero size shared memory zone \"{}\"", zone.value), zone.span);
         }
@@ -777,14 +766,14 @@ impl Builder {
     }
 
     fn error_log(&mut self, logs: &[model::ErrorLog]) -> usize {
-        if logs.is_empty() || logs == &self.site.error_logs[0][..] {
+        if logs.is_empty() || logs == &self.site.logs.error[0][..] {
             return 0;
         }
         let key: Vec<_> = logs.iter().map(|log| (log.target.clone(), log.level)).collect();
         let site = &mut self.site;
         *self.error_logs.entry(key).or_insert_with(|| {
-            site.error_logs.push(logs.to_vec());
-            site.error_logs.len() - 1
+            site.logs.error.push(logs.to_vec());
+            site.logs.error.len() - 1
         })
     }
 
@@ -824,7 +813,7 @@ impl Builder {
     ) -> usize {
         // Places that inherit one log share it, and its buffer.
         if let AccessLogTarget::Fixed(wanted) = &target {
-            let same = self.site.access_logs.iter().position(|log| {
+            let same = self.site.logs.access.iter().position(|log| {
                 matches!(&log.target, AccessLogTarget::Fixed(there) if there == wanted)
                     && log.format == format
                     && log.escape == escape
@@ -835,8 +824,8 @@ impl Builder {
                 return same;
             }
         }
-        self.site.access_logs.push(AccessLog { target, format, escape, buffer, gzip });
-        self.site.access_logs.len() - 1
+        self.site.logs.access.push(AccessLog { target, format, escape, buffer, gzip });
+        self.site.logs.access.len() - 1
     }
 
     fn check_named_locations(&mut self, http: &model::Http) {
@@ -884,7 +873,7 @@ fn reads_fields(parts: &[Part], site: &Site) -> bool {
     parts.iter().any(|part| match part {
         // What `set` makes was made before the response.
         Part::Var(Var::Slot(slot)) => {
-            let var = &site.user_vars[*slot];
+            let var = &site.variables.slots[*slot];
             var.source != UserVarSource::Set || var.otherwise.as_ref().is_some_and(variable::reads_fields)
         }
         Part::Var(var) => variable::reads_fields(var),

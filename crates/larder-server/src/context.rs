@@ -38,7 +38,7 @@ impl Cx {
 
     /// A cache zone, by its place in the site.
     pub fn zone(&self, index: usize) -> &Arc<Zone> {
-        &self.site().zones[index]
+        &self.site().caches.zones[index]
     }
 
     /// The virtual server that `ex` is for.

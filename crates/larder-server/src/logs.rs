@@ -124,7 +124,8 @@ impl Logs {
             },
         };
         let errors = site
-            .error_logs
+            .logs
+            .error
             .iter()
             .map(|logs| {
                 let targets = logs.iter().filter_map(|log| match &log.target {
@@ -135,7 +136,8 @@ impl Logs {
             })
             .collect();
         let access = site
-            .access_logs
+            .logs
+            .access
             .iter()
             .map(|log| match &log.target {
                 AccessLogTarget::Fixed(fixed) => {
@@ -238,7 +240,7 @@ impl Logs {
         let mut writers = self.access.borrow_mut();
         let mut by_name = self.by_name.borrow_mut();
         let fixed = writers.iter_mut().enumerate().filter_map(|(index, writer)| Some((index, writer.as_mut()?)));
-        let unbuffered = fixed.filter(|(index, _)| site.access_logs[*index].buffer.is_none());
+        let unbuffered = fixed.filter(|(index, _)| site.logs.access[*index].buffer.is_none());
         for writer in unbuffered.map(|(_, writer)| writer).chain(by_name.open_ones()) {
             if let Err(trouble) = writer.flush(now) {
                 self.main(trouble.level(), trouble);

@@ -46,7 +46,7 @@ impl<S> Metric<S> {
 pub fn page(cx: &Cx) -> String {
     let server = [(Vec::new(), cx.worker.shared_stats())];
     let (mut zones, mut disks) = (Vec::new(), Vec::new());
-    for zone in &cx.site().zones {
+    for zone in &cx.site().caches.zones {
         let name = label("zone", zone.name());
         for disk in zone.shelves().iter() {
             disks.push((vec![name.clone(), label("path", disk.dir().display())], disk.stats()));

@@ -232,7 +232,7 @@ fn local(site: &Arc<Site>, files: &LogFiles) -> Rc<Local> {
     }
     Rc::new(Local {
         site: Arc::clone(site),
-        fronts: site.zones.iter().map(|_| RefCell::new(Front::new())).collect(),
+        fronts: site.caches.zones.iter().map(|_| RefCell::new(Front::new())).collect(),
         logs,
         files: RefCell::default(),
         groups: RefCell::default(),
@@ -288,7 +288,7 @@ async fn work(
     let mut listening: HashMap<ListenAddress, Vec<AbortHandle>> = HashMap::new();
     start_listening(sockets, &mut listening, &worker, &shared.ids);
     // One worker follows the names of groups for all.
-    let mut following = if number == 0 { resolvers::follow(&site.followed) } else { Vec::new() };
+    let mut following = if number == 0 { resolvers::follow(&site.origins.followed) } else { Vec::new() };
     // A reload ends it; nothing here keeps it.
     drop(site);
     let mut tick = tokio::time::interval(TICK);
@@ -323,7 +323,7 @@ async fn work(
                 worker.configure(local(&site, &shared.files));
                 if number == 0 {
                     following.drain(..).for_each(|task| task.abort());
-                    following = resolvers::follow(&site.followed);
+                    following = resolvers::follow(&site.origins.followed);
                 }
                 let wanted: Vec<&ListenAddress> = site.listeners.iter().map(|listener| &listener.address).collect();
                 listening.retain(|address, tasks| {
@@ -439,6 +439,6 @@ fn keep_house(number: usize, ticks: u32, cx: &Cx) {
         front.borrow_mut().tidy();
     }
     if number == 0 {
-        zones::keep_house(&cx.site().zones, now);
+        zones::keep_house(&cx.site().caches.zones, now);
     }
 }

@@ -69,17 +69,17 @@ impl Builder {
                 timeout: upstream.keepalive_timeout,
                 time: upstream.keepalive_time,
             };
-            self.site.group_names.insert(upstream.name.value.clone(), self.site.groups.len());
+            self.site.origins.names.insert(upstream.name.value.clone(), self.site.origins.groups.len());
             let group = Group::new(upstream.name.value.clone(), servers.clone(), balance, keepalive);
             self.follow(&group, servers, upstream, http, keeping);
-            self.site.groups.push(group);
-            self.site.hash_keys.push(key);
+            self.site.origins.groups.push(group);
+            self.site.origins.hash_keys.push(key);
         }
     }
 
     /// The group at a place that is written out: an `upstream`, or a group of one address.
     fn group(&mut self, place: &str, port: Option<u16>, keep: bool, span: larder_conf::Span) -> usize {
-        if let Some(&group) = self.site.group_names.get(place) {
+        if let Some(&group) = self.site.origins.names.get(place) {
             return group;
         }
         let name = format!("{place} {port:?} {keep}");
@@ -93,9 +93,9 @@ impl Builder {
         let servers = found.into_iter().map(|address| Server { name: place.to_owned(), ..Server::new(address) });
         let servers = servers.collect();
         let keepalive = if keep { Keepalive::of(KEPT_MAX) } else { Keepalive::NONE };
-        let group = self.site.groups.len();
-        self.site.groups.push(Group::new(place.to_owned(), servers, Balance::RoundRobin, keepalive));
-        self.site.hash_keys.push(None);
+        let group = self.site.origins.groups.len();
+        self.site.origins.groups.push(Group::new(place.to_owned(), servers, Balance::RoundRobin, keepalive));
+        self.site.origins.hash_keys.push(None);
         self.groups_by_place.insert(name, group);
         group
     }
@@ -203,7 +203,7 @@ impl Builder {
 
     fn cache(&mut self, zone: &Template, model: &model::OriginSettings, _http: &model::Http) -> Option<CachePolicy> {
         let choice = match as_literal(zone) {
-            Some(name) => match self.site.zone_names.get(name) {
+            Some(name) => match self.site.caches.names.get(name) {
                 Some(&index) => ZoneChoice::Fixed(index),
                 None => {
                     self.error(

@@ -58,7 +58,7 @@ impl Builder {
         }
         let (valid, ipv4, ipv6) = (wanted.valid, wanted.ipv4, wanted.ipv6);
         let options = ResolverOptions { servers, valid, ipv4, ipv6 };
-        (!options.servers.is_empty()).then(|| Resolver::new(options, report(&self.site.main_log)))
+        (!options.servers.is_empty()).then(|| Resolver::new(options, report(&self.site.logs.main)))
     }
 
     /// Has the names of a group followed that say `resolve`. Addresses known from before a reload are used at once.
@@ -78,10 +78,10 @@ impl Builder {
         let Some(wanted) = upstream.resolver.as_ref().or(http.settings.resolver.as_ref()) else { return };
         let Some(resolver) = self.resolver(wanted) else { return };
         let timeout = upstream.resolver_timeout.unwrap_or(http.settings.resolver_timeout);
-        let log = self.site.main_log.clone();
+        let log = self.site.logs.main.clone();
         let old = keeping.followed.get(&upstream.name.value).cloned();
         let followed = Followed::new(Arc::clone(group), fixed, names, (resolver, timeout), log, old.as_deref());
-        self.site.followed.push(followed);
+        self.site.origins.followed.push(followed);
     }
 }
 

@@ -239,7 +239,7 @@ async fn handshake(
         let _ = socket.try_write(&larder_tls::unrecognized_name_alert());
         return Err(Refused::Because(LogLevel::Info, "handshake rejected while SSL handshaking".into()));
     };
-    tls.staples.iter().for_each(|staple| staple.look(&cx.site().main_log));
+    tls.staples.iter().for_each(|staple| staple.look(&cx.site().logs.main));
     let offers_http2 = listener.http2 || virtual_server.http2.enabled;
     let session = tls.session(hello, offers_http2, &client, server, cx);
     let session = session.map_err(|why| {
@@ -249,7 +249,7 @@ async fn handshake(
     let stream = Tls::new(socket, session, first, Rc::clone(&cx.worker.buffers));
     shake_hands(&stream, cx).await?;
     if let Some(ocsp) = &tls.ocsp {
-        ocsp.check(&stream.session, &cx.site().main_log).await;
+        ocsp.check(&stream.session, &cx.site().logs.main).await;
     }
     let is_h2 = stream.session.borrow().alpn() == Some(b"h2");
     let session = Rc::clone(&stream.session);

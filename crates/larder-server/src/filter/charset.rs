@@ -11,6 +11,8 @@ const SEQUENCE_BYTES_MAX: usize = 4;
 /// The charsets of a configuration, and what is made into what.
 #[derive(Default)]
 pub struct Charsets {
+    /// Whether `charset` is used anywhere; without it X-Accel-Charset does nothing, as in nginx.
+    pub are_used: bool,
     /// As they are first written.
     names: Vec<Box<[u8]>>,
     tables: HashMap<(usize, usize), Arc<Table>>,
@@ -37,7 +39,7 @@ pub struct Utf8 {
 impl Charsets {
     /// Those of the `charset_map` blocks.
     pub fn new(maps: &[CharsetMap]) -> Self {
-        let mut charsets = Self::default();
+        let mut charsets = Self { are_used: !maps.is_empty(), ..Self::default() };
         for map in maps {
             let from = charsets.add(map.from.value.as_bytes());
             let to = charsets.add(map.to.value.as_bytes());

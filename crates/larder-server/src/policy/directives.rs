@@ -60,7 +60,7 @@ pub fn zone(cache: &CachePolicy, ex: &mut Exchange, cx: &Cx) -> Result<Option<us
                 return Ok(None);
             }
             let name = String::from_utf8_lossy(name);
-            cx.site().zone_names.get(&*name).copied().map(Some).ok_or_else(|| name.into_owned())
+            cx.site().caches.names.get(&*name).copied().map(Some).ok_or_else(|| name.into_owned())
         }),
     }
 }

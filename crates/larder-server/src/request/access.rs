@@ -70,16 +70,16 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let site = cx.site();
     let loc = cx.loc(ex);
     let keys: Vec<Vec<u8>> =
-        loc.texts.limit_conns.iter().map(|&(zone, _)| site.limit_conns[zone].key.value(ex, cx)).collect();
+        loc.texts.limit_conns.iter().map(|&(zone, _)| site.limits.connections[zone].key.value(ex, cx)).collect();
     for (&(zone, _), key) in loc.texts.limit_conns.iter().zip(&keys) {
-        complain_of_length(key, CONN_KEY_BYTES_MAX, &site.limit_conns[zone].name, ex, cx);
+        complain_of_length(key, CONN_KEY_BYTES_MAX, &site.limits.connections[zone].name, ex, cx);
     }
     let limits = loc
         .texts
         .limit_conns
         .iter()
         .zip(&keys)
-        .map(|(&(zone, most), key)| (&site.limit_conns[zone].state, &key[..], most));
+        .map(|(&(zone, most), key)| (&site.limits.connections[zone].state, &key[..], most));
     match limit_conn(limits) {
         Ok(guards) => {
             // Where no limit was about it, another location may ask again.
@@ -89,7 +89,7 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
             None
         }
         Err((which, refusal)) => {
-            let zone = &site.limit_conns[loc.texts.limit_conns[which].0].name;
+            let zone = &site.limits.connections[loc.texts.limit_conns[which].0].name;
             let dry = if loc.settings.limit_conn_dry_run { ", dry run," } else { "" };
             cx.local.logs.error(
                 cx,
@@ -107,20 +107,20 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let site = cx.site();
     let loc = cx.loc(ex);
     let keys: Vec<Vec<u8>> =
-        loc.texts.limit_reqs.iter().map(|&(zone, ..)| site.limit_reqs[zone].key.value(ex, cx)).collect();
+        loc.texts.limit_reqs.iter().map(|&(zone, ..)| site.limits.requests[zone].key.value(ex, cx)).collect();
     for (&(zone, ..), key) in loc.texts.limit_reqs.iter().zip(&keys) {
-        complain_of_length(key, REQ_KEY_BYTES_MAX, &site.limit_reqs[zone].name, ex, cx);
+        complain_of_length(key, REQ_KEY_BYTES_MAX, &site.limits.requests[zone].name, ex, cx);
     }
     let limits: Vec<LimitReq<'_>> = loc
         .texts
         .limit_reqs
         .iter()
         .zip(&keys)
-        .map(|(&(zone, burst, delay), key)| LimitReq { zone: &site.limit_reqs[zone].state, key, burst, delay })
+        .map(|(&(zone, burst, delay), key)| LimitReq { zone: &site.limits.requests[zone].state, key, burst, delay })
         .collect();
     let dry = loc.settings.limit_req_dry_run;
     let how = if dry { ", dry run" } else { "" };
-    let name = |which: usize| &site.limit_reqs[loc.texts.limit_reqs[which].0].name;
+    let name = |which: usize| &site.limits.requests[loc.texts.limit_reqs[which].0].name;
     match limit_req(&limits, cx.now()) {
         ReqVerdict::Unlimited => {
             ex.request.limits.req_asked = false;

@@ -82,7 +82,7 @@ pub fn build(
         None => Vec::new(),
     };
     if let Target::Group { group, .. } = backend.target
-        && let Some(text) = &cx.site().hash_keys[group]
+        && let Some(text) = &cx.site().origins.hash_keys[group]
     {
         hash_key = text.value(ex, cx);
     }
@@ -166,7 +166,7 @@ fn place(backend: &Backend, resolved: Option<Arc<Group>>, ex: &mut Exchange, cx:
             if matches!(backend.protocol, Protocol::Http(_)) {
                 target::append_origin_uri(uri.as_deref(), ex, cx, &mut whole);
             }
-            Ok(Place { group: Arc::clone(&cx.site().groups[*group]), uri: whole, scheme: backend.scheme() })
+            Ok(Place { group: Arc::clone(&cx.site().origins.groups[*group]), uri: whole, scheme: backend.scheme() })
         }
         Target::Variable(text) => {
             let value = text.value(ex, cx);
@@ -214,8 +214,8 @@ fn variable_place(
 fn named_group(address: &[u8], scheme: Option<Scheme>, ex: &mut Exchange, cx: &Cx) -> Result<Arc<Group>, Step> {
     let site = cx.site();
     let text = String::from_utf8_lossy(address);
-    if let Some(&index) = site.group_names.get(&*text) {
-        return Ok(Arc::clone(&site.groups[index]));
+    if let Some(&index) = site.origins.names.get(&*text) {
+        return Ok(Arc::clone(&site.origins.groups[index]));
     }
     let known = cx.local.groups.borrow().get(&*target::known_as(address, scheme)).and_then(|known| known.group.clone());
     if let Some(group) = known {

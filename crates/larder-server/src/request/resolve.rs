@@ -35,7 +35,7 @@ pub async fn look_up(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Result<Op
     };
     let port = scheme.map(Scheme::port);
     let name = String::from_utf8_lossy(address).into_owned();
-    if cx.site().group_names.contains_key(&name) || fault(&name).is_some() {
+    if cx.site().origins.names.contains_key(&name) || fault(&name).is_some() {
         return Ok(None);
     }
     let loc = cx.loc(ex);

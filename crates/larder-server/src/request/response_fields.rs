@@ -65,7 +65,7 @@ pub fn obey(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     {
         ex.request.limits.rate = crate::limit::parse_rate(rate);
     }
-    if cx.site().has_charsets
+    if cx.site().charsets.are_used
         && !ignored.x_accel_charset
         && let Some(charset) = fields.get_known(Known::XAccelCharset)
     {

@@ -1,10 +1,21 @@
-//! Access logs.
+//! Where lines go.
 
 use std::time::Duration;
 
 use larder_conf::model;
 
+use crate::log::main::MainLog;
 use crate::text::{Part, Text};
+
+/// The logs of a configuration.
+pub struct SiteLogs {
+    /// Access logs, one for each file, format and buffer.
+    pub access: Vec<AccessLog>,
+    /// Error logs of the main context and every level that has its own.
+    pub error: Vec<Vec<model::ErrorLog>>,
+    /// Where is told what no worker has to say, such as complaints about name servers.
+    pub main: MainLog,
+}
 
 /// An access log and how its lines look.
 pub struct AccessLog {

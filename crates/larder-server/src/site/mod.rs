@@ -8,13 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::Zone;
-use larder_conf::model;
 use larder_origin::Group;
 
 use crate::acme::Plan;
 use crate::filter::charset::Charsets;
 use crate::limit::{LimitConnZone, LimitReqZone};
-use crate::log::main::MainLog;
 use crate::resolvers::Followed;
 use crate::text::Text;
 use crate::variable::{self, Var};
@@ -33,12 +31,12 @@ pub use listener::{Listener, NameTable, VirtualServer, listener_for};
 pub use location::{
     Around, AuthRequest, Composing, Edit, EditChange, Edits, Handler, Loc, LocTexts, Tree, TryFallback, TryFiles,
 };
-pub use log::{AccessLog, AccessLogTarget};
+pub use log::{AccessLog, AccessLogTarget, SiteLogs};
 pub use modules::{Modules, SubFilter};
 pub use origin::{Backend, FastCgiParts, Find, HttpParts, OriginShared, Protocol, Redirect, Scheme, Target};
 pub use policy::{CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePolicy, StorePath, ZoneChoice};
 pub use script::{Condition, Op, RewriteOp, SetTarget};
-pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource};
+pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource, Variables};
 
 /// All that one configuration makes.
 pub struct Site {
@@ -49,37 +47,15 @@ pub struct Site {
     /// One for each address that is listened at.
     pub listeners: Vec<Listener>,
     /// What the variables with a slot come from.
-    pub user_vars: Vec<UserVar>,
-    /// `map` blocks.
-    pub maps: Vec<MapPart>,
-    /// `geo` blocks.
-    pub geos: Vec<GeoPart>,
-    /// `split_clients` blocks.
-    pub splits: Vec<SplitPart>,
-    /// Groups of origins: `upstream` blocks and single addresses.
-    pub groups: Vec<Arc<Group>>,
-    /// The key of each group's `hash`, where it has one.
-    pub hash_keys: Vec<Option<Text>>,
-    /// Groups by name, for addresses that come from variables.
-    pub group_names: HashMap<String, usize>,
-    /// Groups whose names are resolved again and again.
-    pub followed: Vec<Arc<Followed>>,
-    /// Where is told what no worker has to say, such as complaints about name servers.
-    pub main_log: MainLog,
-    /// Cache zones.
-    pub zones: Vec<Arc<Zone>>,
-    /// Zones by name.
-    pub zone_names: HashMap<String, usize>,
-    /// `limit_req` zones.
-    pub limit_reqs: Vec<LimitPart<LimitReqZone>>,
-    /// `limit_conn` zones.
-    pub limit_conns: Vec<LimitPart<LimitConnZone>>,
-    /// Access logs, one for each file, format and buffer.
-    pub access_logs: Vec<AccessLog>,
-    /// Error logs of the main context and every level that has its own.
-    pub error_logs: Vec<Vec<model::ErrorLog>>,
-    /// Whether `charset` is used anywhere; without it X-Accel-Charset does nothing, as in nginx.
-    pub has_charsets: bool,
+    pub variables: Variables,
+    /// Who is asked.
+    pub origins: Origins,
+    /// Where pages are kept.
+    pub caches: Caches,
+    /// What limits requests and connections.
+    pub limits: LimitZones,
+    /// Where lines go.
+    pub logs: SiteLogs,
     /// Which certificates have to be issued.
     pub acme: Option<Plan>,
     /// Charsets by name, and what is made into what.
@@ -99,9 +75,40 @@ pub struct Site {
 impl Site {
     /// The variable of a name that comes at run time. A page that asks for many is rare enough for a search.
     pub fn variable(&self, name: &str) -> Option<Var> {
-        let slot = self.user_vars.iter().position(|var| var.name == name);
+        let slot = self.variables.slots.iter().position(|var| var.name == name);
         slot.map(Var::Slot).or_else(|| variable::built_in(name))
     }
+}
+
+/// Groups of origins.
+#[derive(Default)]
+pub struct Origins {
+    /// Groups of origins: `upstream` blocks and single addresses.
+    pub groups: Vec<Arc<Group>>,
+    /// The key of each group's `hash`, where it has one.
+    pub hash_keys: Vec<Option<Text>>,
+    /// Groups by name, for addresses that come from variables.
+    pub names: HashMap<String, usize>,
+    /// Groups whose names are resolved again and again.
+    pub followed: Vec<Arc<Followed>>,
+}
+
+/// Cache zones.
+#[derive(Default)]
+pub struct Caches {
+    /// All of them.
+    pub zones: Vec<Arc<Zone>>,
+    /// Their places, by name.
+    pub names: HashMap<String, usize>,
+}
+
+/// Zones of limits.
+#[derive(Default)]
+pub struct LimitZones {
+    /// `limit_req` zones.
+    pub requests: Vec<LimitPart<LimitReqZone>>,
+    /// `limit_conn` zones.
+    pub connections: Vec<LimitPart<LimitConnZone>>,
 }
 
 /// A zone of limits.

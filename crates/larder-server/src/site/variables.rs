@@ -8,6 +8,19 @@ use crate::split::Split;
 use crate::text::Text;
 use crate::variable::Var;
 
+/// What the variables with a slot come from.
+#[derive(Default)]
+pub struct Variables {
+    /// By slot.
+    pub slots: Vec<UserVar>,
+    /// `map` blocks.
+    pub maps: Vec<MapPart>,
+    /// `geo` blocks.
+    pub geos: Vec<GeoPart>,
+    /// `split_clients` blocks.
+    pub splits: Vec<SplitPart>,
+}
+
 /// A regular expression whose named groups set variables.
 #[derive(Debug)]
 pub struct NamedRegex {

@@ -16,17 +16,17 @@ const DEPTH_MAX: u8 = 100;
 
 /// Appends the value; false when there is none.
 pub fn append(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let source = cx.site().user_vars[slot].source;
+    let source = cx.site().variables.slots[slot].source;
     let known = ex.eval.slot(slot);
     if known == Slot::Unset
         && source == UserVarSource::Set
-        && let Some(field) = &cx.site().user_vars[slot].otherwise
+        && let Some(field) = &cx.site().variables.slots[slot].otherwise
     {
         return super::append(field, ex, cx, out);
     }
     let volatile = match source {
-        UserVarSource::Map(map) => cx.site().maps[map].volatile,
-        UserVarSource::Geo(geo) => cx.site().geos[geo].volatile,
+        UserVarSource::Map(map) => cx.site().variables.maps[map].volatile,
+        UserVarSource::Geo(geo) => cx.site().variables.geos[geo].volatile,
         UserVarSource::Set | UserVarSource::Split(_) => false,
     };
     let value = if known != Slot::Unset && !(volatile && known == Slot::Absent) {
@@ -36,7 +36,7 @@ pub fn append(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> boo
             cx,
             ex,
             LogLevel::Error,
-            format_args!("cycle while evaluating variable \"{}\"", cx.site().user_vars[slot].name),
+            format_args!("cycle while evaluating variable \"{}\"", cx.site().variables.slots[slot].name),
         );
         ex.eval.evaluation.fail();
         return false;
@@ -61,7 +61,7 @@ pub fn append(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> boo
 
 /// The value that a `map` gives.
 fn map(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
-    let map = &cx.site().maps[index];
+    let map = &cx.site().variables.maps[index];
     let mut subject = ex.eval.scratch.pop().unwrap_or_default();
     map.source.append(ex, cx, &mut subject);
     let entry = map.table.find(&subject, |regex, text| pattern::matches(&map.regexes[regex], text, ex, cx));
@@ -74,7 +74,7 @@ fn map(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
 
 /// The value that a `geo` gives.
 fn geo(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
-    let geo = &cx.site().geos[index];
+    let geo = &cx.site().variables.geos[index];
     let mut ip = match &geo.source {
         Some(source) => source.with(ex, cx, |_, text| realip::parse_address(text)),
         None => ex.remote_ip(),
@@ -92,7 +92,7 @@ fn geo(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
 
 /// The value that a `split_clients` gives.
 fn split(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
-    let split = &cx.site().splits[index];
+    let split = &cx.site().variables.splits[index];
     let share = split.source.with(ex, cx, |_, text| split.table.find(text));
     match share {
         Some(share) => split.values[share].with(ex, cx, |ex, value| ex.eval.keep(value)),
