@@ -18,7 +18,7 @@ impl Logs {
     pub fn access(&self, ex: &mut Exchange, cx: &Cx) {
         ex.tally.is_logging = true;
         let site = cx.site();
-        for (index, condition) in &cx.loc(ex).texts.access_logs {
+        for (index, condition) in &cx.loc(ex).logs.access {
             if condition.as_ref().is_some_and(|condition| !condition.is_true(ex, cx)) {
                 continue;
             }
@@ -72,7 +72,7 @@ impl Logs {
 /// then, as in nginx.
 fn missing_root(ex: &mut Exchange, cx: &Cx) -> Option<String> {
     let loc = cx.loc(ex);
-    if loc.alias.is_some() || loc.texts.root.constant().is_some() {
+    if loc.files.alias.is_some() || loc.files.root.constant().is_some() {
         return None;
     }
     let root = vars::document_root(ex, cx);

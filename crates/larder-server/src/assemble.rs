@@ -91,6 +91,19 @@ struct Builder {
     origins: origins::Making,
 }
 
+/// What a location inherits, compiled.
+struct Level {
+    files: FileParts,
+    access: AccessParts,
+    pace: Pace,
+    fields: FieldParts,
+    error_pages: Vec<(Vec<u16>, model::ErrorPageStatus, Text)>,
+    compression: CompressionParts,
+    logs: LocLogs,
+    resolver: Option<Arc<Resolver>>,
+    modules: Modules,
+}
+
 type ErrorLogKey = (model::LogTarget, model::LogLevel);
 
 impl Builder {
@@ -466,7 +479,7 @@ impl Builder {
         let name = around.unwrap_or(location);
         let script = self.script(&location.script, Some(name), http, named);
         let handler = self.handler(location, http);
-        let texts = self.loc_texts(&location.settings, http);
+        let level = self.level(&location.settings, http);
         let try_files = location.try_files.as_ref().map(|tries| self.try_files(tries));
         let alias = self.maybe(location.alias.as_ref());
         let auth_request = self.auth_request(&location.settings);
@@ -482,27 +495,37 @@ impl Builder {
             .limit_except
             .as_ref()
             .map(|except| (except.methods.clone(), self.location(&except.location, Some(name), http, named)));
-        let loc = Loc {
+        let matching = Matching {
             prefix: prefix.as_bytes().into(),
             regex_stops,
             exact,
+            by_regex: matches!(name.matcher, Matcher::Regex(_)),
             named: matches!(name.matcher, Matcher::Named(_)),
+            internal: location.internal,
             auto_redirect: (is_prefix || exact) && prefix.ends_with('/') && matches!(handler, Handler::Origin(_)),
-            compresses: compresses(&location.settings.compression),
+            inside: Tree::default(),
+        };
+        let Level { files, access, pace, fields, error_pages, compression, logs, resolver, modules } = level;
+        let loc = Loc {
+            matching,
             settings: Arc::clone(&location.settings),
-            texts,
             handler,
             script,
             try_files,
-            internal: location.internal,
-            alias,
-            alias_replaces: location.alias_replaces,
-            by_regex: matches!(name.matcher, Matcher::Regex(_)),
-            composing: Self::composing(&location.settings),
-            auth_request,
-            mirrors: location.settings.subrequests.mirrors.iter().map(|uri| uri.as_bytes().into()).collect(),
-            limit_except,
-            inside: Tree::default(),
+            files: FileParts { alias, alias_replaces: location.alias_replaces, ..files },
+            access: AccessParts { limit_except, ..access },
+            subrequests: Subrequests {
+                composing: Self::composing(&location.settings),
+                auth_request,
+                mirrors: location.settings.subrequests.mirrors.iter().map(|uri| uri.as_bytes().into()).collect(),
+            },
+            pace,
+            fields,
+            error_pages,
+            compression,
+            logs,
+            resolver,
+            modules,
         };
         let index = self.site.locations.len();
         self.site.locations.push(loc);
@@ -514,7 +537,7 @@ impl Builder {
             let place = self.location(inside, None, http, named);
             match &inside.matcher {
                 Matcher::Exact(path) => {
-                    if self.site.locations[place].auto_redirect {
+                    if self.site.locations[place].matching.auto_redirect {
                         tree.slashes.push((path.as_bytes().into(), place));
                     }
                     tree.exact.insert(path.as_bytes().into(), place);
@@ -529,7 +552,7 @@ impl Builder {
             }
         }
         tree.prefixes.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then(a.cmp(b)));
-        self.site.locations[index].inside = tree;
+        self.site.locations[index].matching.inside = tree;
         index
     }
 
@@ -656,11 +679,8 @@ impl Builder {
         })
     }
 
-    fn loc_texts(&mut self, settings: &Settings, http: &model::Http) -> LocTexts {
-        let links = match &settings.disable_symlinks {
-            model::DisableSymlinks::Off => None,
-            model::DisableSymlinks::On { from } | model::DisableSymlinks::IfNotOwner { from } => from.as_ref(),
-        };
+    /// The parts of a location's settings that a level inherits.
+    fn level(&mut self, settings: &Settings, http: &model::Http) -> Level {
         let expires = match &settings.expires {
             Some(model::Expires::Variable(text, _)) => Some(self.text(text)),
             _ => None,
@@ -671,62 +691,77 @@ impl Builder {
             .map(|realm| (self.text(realm), self.maybe(settings.auth_basic_user_file.as_ref())));
         let add_headers = self.added(&settings.add_headers);
         let access_logs: Vec<_> = settings.access_logs.iter().map(|log| self.access_log(log, http)).collect();
-        // A field that is replaced is not among the serialised ones.
         let edits =
             Edits { request: self.edits(&settings.edits.request), response: self.edits(&settings.edits.response) };
-        let reads_fields = !edits.response.is_empty()
+        let reads_fields = self.reads_fields(&edits, &add_headers, &access_logs);
+        let files = self.files(settings);
+        self.site.charsets.are_used |= settings.charset.is_some();
+        let charset = self.maybe(settings.charset.as_ref());
+        let pace = Pace {
+            limit_rate: self.maybe(settings.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
+            limit_rate_after: self.maybe(settings.limit_rate_after.as_ref()),
+        };
+        let resolver = settings.resolver.as_ref().and_then(|resolver| self.resolver(resolver));
+        let pages = settings.error_pages.iter();
+        let error_pages = pages.map(|page| (page.statuses.clone(), page.answer, self.text(&page.target))).collect();
+        let add_trailers = self.added(&settings.add_trailers);
+        let logs = LocLogs { access: access_logs, error: self.error_log(&settings.error_log) };
+        let limit_reqs = settings.limit_reqs.iter();
+        let limit_reqs =
+            limit_reqs.filter_map(|limit| Some((self.limit_req(&limit.zone)?, limit.burst, limit.delay))).collect();
+        let limit_conns = settings.limit_conns.iter();
+        let limit_conns = limit_conns.filter_map(|(zone, most)| Some((self.limit_conn(zone)?, *most))).collect();
+        Level {
+            files,
+            access: AccessParts { limit_except: None, auth_basic, limit_reqs, limit_conns },
+            pace,
+            fields: FieldParts { charset, add_headers, add_trailers, edits, expires, reads_fields },
+            error_pages,
+            compression: self.compression(&settings.compression),
+            logs,
+            resolver,
+            modules: modules::parts(self, settings),
+        }
+    }
+
+    fn files(&mut self, settings: &Settings) -> FileParts {
+        let links = match &settings.disable_symlinks {
+            model::DisableSymlinks::Off => None,
+            model::DisableSymlinks::On { from } | model::DisableSymlinks::IfNotOwner { from } => from.as_ref(),
+        };
+        FileParts {
+            root: self.text(&settings.root),
+            alias: None,
+            alias_replaces: None,
+            index: self.texts(&settings.index),
+            links_from: self.maybe(links),
+        }
+    }
+
+    fn compression(&mut self, config: &model::Compression) -> CompressionParts {
+        let disabled = config.gzip.disable.iter();
+        let gzip_disable = disabled.filter_map(|disable| match disable {
+            model::GzipDisable::Pattern(pattern) => Some(self.regex(pattern)?.regex),
+            model::GzipDisable::Msie6 => None,
+        });
+        CompressionParts { gzip_disable: gzip_disable.collect(), compresses: compresses(config) }
+    }
+
+    /// Whether headers or logs ask for fields of the response or of the origin.
+    fn reads_fields(
+        &self,
+        edits: &Edits,
+        add_headers: &[(Box<[u8]>, Text, bool)],
+        access_logs: &[(usize, Option<Text>)],
+    ) -> bool {
+        // A field that is replaced is not among the serialised ones.
+        !edits.response.is_empty()
             || add_headers.iter().any(|(name, ..)| adorn::replaces(name))
             || add_headers.iter().any(|(_, text, _)| reads_fields(text.parts(), &self.site))
             || access_logs.iter().any(|(log, condition)| {
                 reads_fields(&self.site.logs.access[*log].format, &self.site)
                     || condition.as_ref().is_some_and(|text| reads_fields(text.parts(), &self.site))
-            });
-        LocTexts {
-            root: self.text(&settings.root),
-            index: self.texts(&settings.index),
-            links_from: self.maybe(links),
-            charset: {
-                self.site.charsets.are_used |= settings.charset.is_some();
-                self.maybe(settings.charset.as_ref())
-            },
-            limit_rate: self.maybe(settings.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
-            limit_rate_after: self.maybe(settings.limit_rate_after.as_ref()),
-            resolver: settings.resolver.as_ref().and_then(|resolver| self.resolver(resolver)),
-            error_pages: settings
-                .error_pages
-                .iter()
-                .map(|page| (page.statuses.clone(), page.answer, self.text(&page.target)))
-                .collect(),
-            auth_basic,
-            add_headers,
-            edits,
-            add_trailers: self.added(&settings.add_trailers),
-            expires,
-            access_logs,
-            error_log: self.error_log(&settings.error_log),
-            limit_reqs: settings
-                .limit_reqs
-                .iter()
-                .filter_map(|limit| Some((self.limit_req(&limit.zone)?, limit.burst, limit.delay)))
-                .collect(),
-            limit_conns: settings
-                .limit_conns
-                .iter()
-                .filter_map(|(zone, most)| Some((self.limit_conn(zone)?, *most)))
-                .collect(),
-            reads_fields,
-            gzip_disable: settings
-                .compression
-                .gzip
-                .disable
-                .iter()
-                .filter_map(|disable| match disable {
-                    model::GzipDisable::Pattern(pattern) => Some(self.regex(pattern)?.regex),
-                    model::GzipDisable::Msie6 => None,
-                })
-                .collect(),
-            modules: modules::parts(self, settings),
-        }
+            })
     }
 
     fn added(&mut self, headers: &[model::AddHeader]) -> Vec<(Box<[u8]>, Text, bool)> {

@@ -22,7 +22,7 @@ impl Logs {
     }
 
     fn with_origin(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: Option<&str>, message: fmt::Arguments<'_>) {
-        let log = cx.loc(ex).texts.error_log;
+        let log = cx.loc(ex).logs.error;
         let Some(errors) = self.errors(log, level) else { return };
         let context = self.context(cx, ex, address.unwrap_or_default());
         let circumstances = context.circumstances(ex.asked.head.fields.get_known(Known::Referer));
@@ -32,7 +32,7 @@ impl Logs {
     /// What [`Logs::write`] needs to know of an exchange.
     pub fn context(&self, cx: &Cx, ex: &Exchange, origin: &str) -> Context {
         Context {
-            log: cx.loc(ex).texts.error_log,
+            log: cx.loc(ex).logs.error,
             connection: ex.asked.client.id,
             client: ex.remote_ip().map_or_else(|| b"unix:".to_vec(), |ip| ip.to_string().into_bytes()),
             server: cx.server(ex).name.to_vec(),

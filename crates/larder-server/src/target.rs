@@ -132,7 +132,11 @@ pub fn append_origin_uri(replacement: Option<&[u8]>, ex: &mut Exchange, cx: &Cx,
         Some(_) if !ex.request.way.path_is_the_locations => append_path(&ex.request.uri, ex, out),
         Some(uri) => {
             out.extend_from_slice(uri);
-            let matched = if loc.by_regex || loc.named { 0 } else { loc.prefix.len().min(ex.request.uri.len()) };
+            let matched = if loc.matching.by_regex || loc.matching.named {
+                0
+            } else {
+                loc.matching.prefix.len().min(ex.request.uri.len())
+            };
             append_path(&ex.request.uri[matched..], ex, out);
         }
         None if !ex.request.way.uri_changed => {

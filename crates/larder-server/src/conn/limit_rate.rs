@@ -10,13 +10,13 @@ pub fn of(ex: &mut Exchange, cx: &Cx) -> Option<Limit> {
     let rate = match ex.request.limits.rate {
         Some(rate) => rate,
         None => loc
-            .texts
+            .pace
             .limit_rate
             .as_ref()
             .and_then(|text| text.with(ex, cx, |_, value| crate::limit::parse_rate(value)))?,
     };
     let after = loc
-        .texts
+        .pace
         .limit_rate_after
         .as_ref()
         .and_then(|text| text.with(ex, cx, |_, value| crate::limit::parse_rate(value)));
@@ -25,5 +25,5 @@ pub fn of(ex: &mut Exchange, cx: &Cx) -> Option<Limit> {
 
 /// Whether a location or the request slows responses down, so that nothing may be sent at once.
 pub fn is_limited(ex: &Exchange, cx: &Cx) -> bool {
-    ex.request.limits.rate.is_some_and(|rate| rate > 0) || cx.loc(ex).texts.limit_rate.is_some()
+    ex.request.limits.rate.is_some_and(|rate| rate > 0) || cx.loc(ex).pace.limit_rate.is_some()
 }

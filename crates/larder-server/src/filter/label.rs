@@ -15,7 +15,7 @@ use super::charset::Table;
 /// its body has to go through.
 pub fn settle(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
     let forced = ex.reply.charset.take();
-    if forced.is_none() && loc.texts.charset.is_none() {
+    if forced.is_none() && loc.fields.charset.is_none() {
         return None;
     }
     let content_type = ex.reply.fields.get_known(Known::ContentType)?;
@@ -36,7 +36,7 @@ pub fn settle(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
             let types = &loc.settings.charset_types;
             let is_listed = types.iter().any(|listed| listed == "*" || listed.as_bytes().eq_ignore_ascii_case(bare));
             let applies = if own.is_some() { loc.settings.override_charset } else { is_listed };
-            let text = loc.texts.charset.as_ref().filter(|_| applies)?;
+            let text = loc.fields.charset.as_ref().filter(|_| applies)?;
             let wanted = text.value(ex, cx).into_boxed_slice();
             if wanted.is_empty() || &*wanted == b"off" {
                 return None;
@@ -48,7 +48,7 @@ pub fn settle(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
     };
     let source = match own {
         Some(own) => own,
-        None => match &loc.texts.modules.source_charset {
+        None => match &loc.modules.source_charset {
             Some(source) => source.value(ex, cx),
             None => {
                 label(&wanted, ex);

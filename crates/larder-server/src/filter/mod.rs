@@ -46,7 +46,7 @@ impl Filters {
         let came_encoded = ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| !coding.is_empty());
         let is_encoded = came_encoded && !matches!(choice, Choice::Restore(_));
         let sub = match !is_encoded && substitutes(loc, ex, length) {
-            true => loc.texts.modules.sub.as_ref().and_then(|rules| rules.begin(ex, cx)),
+            true => loc.modules.sub.as_ref().and_then(|rules| rules.begin(ex, cx)),
             false => None,
         };
         Self { sub, charset }
@@ -88,7 +88,7 @@ pub fn may_change(loc: &Loc, fields: &Fields, cx: &Cx) -> bool {
 
 /// Whether `sub_filter` is for bodies of this type.
 fn searches(loc: &Loc, fields: &Fields) -> bool {
-    if loc.texts.modules.sub.is_none() {
+    if loc.modules.sub.is_none() {
         return false;
     }
     match &loc.settings.modules.sub_filter.types {

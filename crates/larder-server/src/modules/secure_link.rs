@@ -17,7 +17,7 @@ pub fn append(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(link);
         return true;
     }
-    let Some((link, md5)) = &loc.texts.modules.secure_link else { return false };
+    let Some((link, md5)) = &loc.modules.secure_link else { return false };
     let link = link.value(ex, cx);
     let Some(Link { encoded, expires }) = parts(&link) else { return false };
     let Some(checksum) = checksum(encoded) else { return false };
@@ -31,7 +31,7 @@ pub fn append(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
 
 /// Appends the value of `$secure_link_expires`.
 pub fn append_expires(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
-    let Some((link, _)) = &cx.loc(ex).texts.modules.secure_link else { return false };
+    let Some((link, _)) = &cx.loc(ex).modules.secure_link else { return false };
     let link = link.value(ex, cx);
     match parts(&link).and_then(|link| link.expires) {
         Some((text, _)) => {

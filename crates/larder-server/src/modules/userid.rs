@@ -164,7 +164,7 @@ fn decide(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
     let Some(mut uid) = ex.request.uid.take_if(|uid| !uid.is_decided) else { return };
     uid.is_decided = true;
     if let Some(got) = uid.got {
-        let reset = cx.loc(ex).texts.modules.uid_reset.as_ref();
+        let reset = cx.loc(ex).modules.uid_reset.as_ref();
         let reset = reset.map(|text| text.value(ex, cx)).unwrap_or_default();
         if reset.is_empty() || reset == b"0" {
             let is_marked = match settings.mark {

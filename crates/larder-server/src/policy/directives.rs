@@ -250,7 +250,7 @@ fn accel_redirect<'a>(fields: &'a Fields, policy: &Directives) -> Option<&'a [u8
 
 /// `*_intercept_errors`: from the cache too.
 pub fn intercepts(policy: &Directives, status: u16, ex: &Exchange, cx: &Cx) -> bool {
-    let pages = &cx.loc(ex).texts.error_pages;
+    let pages = &cx.loc(ex).error_pages;
     status >= 300
         && policy.settings.model.intercept_errors
         && pages.iter().any(|(statuses, _, _)| statuses.contains(&status))

@@ -52,14 +52,14 @@ pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
 /// Asks `limit_req` and `limit_conn`, once a request. `None` lets it pass. One that is delayed holds no connection
 /// limit meanwhile, as in nginx.
 pub fn limits(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let texts = &cx.loc(ex).texts;
-    if !ex.request.limits.req_asked && !texts.limit_reqs.is_empty() {
+    let access = &cx.loc(ex).access;
+    if !ex.request.limits.req_asked && !access.limit_reqs.is_empty() {
         ex.request.limits.req_asked = true;
         if let Some(step) = limit_requests(ex, cx) {
             return Some(step);
         }
     }
-    if !ex.request.limits.conn_asked && !texts.limit_conns.is_empty() {
+    if !ex.request.limits.conn_asked && !access.limit_conns.is_empty() {
         ex.request.limits.conn_asked = true;
         return limit_connections(ex, cx);
     }
@@ -70,12 +70,12 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let site = cx.site();
     let loc = cx.loc(ex);
     let keys: Vec<Vec<u8>> =
-        loc.texts.limit_conns.iter().map(|&(zone, _)| site.limits.connections[zone].key.value(ex, cx)).collect();
-    for (&(zone, _), key) in loc.texts.limit_conns.iter().zip(&keys) {
+        loc.access.limit_conns.iter().map(|&(zone, _)| site.limits.connections[zone].key.value(ex, cx)).collect();
+    for (&(zone, _), key) in loc.access.limit_conns.iter().zip(&keys) {
         complain_of_length(key, CONN_KEY_BYTES_MAX, &site.limits.connections[zone].name, ex, cx);
     }
     let limits = loc
-        .texts
+        .access
         .limit_conns
         .iter()
         .zip(&keys)
@@ -89,7 +89,7 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
             None
         }
         Err((which, refusal)) => {
-            let zone = &site.limits.connections[loc.texts.limit_conns[which].0].name;
+            let zone = &site.limits.connections[loc.access.limit_conns[which].0].name;
             let dry = if loc.settings.limit_conn_dry_run { ", dry run," } else { "" };
             cx.local.logs.error(
                 cx,
@@ -107,12 +107,12 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let site = cx.site();
     let loc = cx.loc(ex);
     let keys: Vec<Vec<u8>> =
-        loc.texts.limit_reqs.iter().map(|&(zone, ..)| site.limits.requests[zone].key.value(ex, cx)).collect();
-    for (&(zone, ..), key) in loc.texts.limit_reqs.iter().zip(&keys) {
+        loc.access.limit_reqs.iter().map(|&(zone, ..)| site.limits.requests[zone].key.value(ex, cx)).collect();
+    for (&(zone, ..), key) in loc.access.limit_reqs.iter().zip(&keys) {
         complain_of_length(key, REQ_KEY_BYTES_MAX, &site.limits.requests[zone].name, ex, cx);
     }
     let limits: Vec<LimitReq<'_>> = loc
-        .texts
+        .access
         .limit_reqs
         .iter()
         .zip(&keys)
@@ -120,7 +120,7 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         .collect();
     let dry = loc.settings.limit_req_dry_run;
     let how = if dry { ", dry run" } else { "" };
-    let name = |which: usize| &site.limits.requests[loc.texts.limit_reqs[which].0].name;
+    let name = |which: usize| &site.limits.requests[loc.access.limit_reqs[which].0].name;
     match limit_req(&limits, cx.now()) {
         ReqVerdict::Unlimited => {
             ex.request.limits.req_asked = false;
@@ -185,7 +185,7 @@ fn one_less(level: LogLevel) -> LogLevel {
 /// `allow`, `deny`, `auth_basic` and `auth_request`, joined by `satisfy`. `None` lets the request pass.
 pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let loc = cx.loc(ex);
-    let asks = loc.auth_request.is_some() && !ex.visit.auth_asked;
+    let asks = loc.subrequests.auth_request.is_some() && !ex.visit.auth_asked;
     if ex.visit.authorized {
         return asks.then(|| Slow::Ask(Box::new(Ask { refused: None })).into());
     }
@@ -236,7 +236,7 @@ fn forbidden(ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// Asks for a password; `None` where none is asked for.
 fn password(ex: &mut Exchange, cx: &Cx) -> Option<Asked> {
-    let (realm, file) = cx.loc(ex).texts.auth_basic.as_ref()?;
+    let (realm, file) = cx.loc(ex).access.auth_basic.as_ref()?;
     let realm = realm.value(ex, cx);
     if realm == b"off" {
         return None;
@@ -272,7 +272,7 @@ pub async fn verify(verification: Verification, ex: &mut Exchange, cx: &Cx) -> S
         Ok(Err(error)) => {
             let step = refused(&error, &realm, ex, cx);
             let loc = cx.loc(ex);
-            match loc.settings.satisfy_any && loc.auth_request.is_some() && !ex.visit.auth_asked {
+            match loc.settings.satisfy_any && loc.subrequests.auth_request.is_some() && !ex.visit.auth_asked {
                 true => Slow::Ask(Box::new(Ask { refused: Some(step) })).into(),
                 false => delayed(step, ex, cx),
             }

@@ -17,7 +17,7 @@ fn is_adorned(status: u16) -> bool {
 
 /// Evaluates `add_header` and hands each field to `each`; one that comes out empty too.
 pub fn each_added(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx, mut each: impl FnMut(&[u8], &[u8])) {
-    for (name, text, always) in &loc.texts.add_headers {
+    for (name, text, always) in &loc.fields.add_headers {
         if *always || is_adorned(status) {
             text.with(ex, cx, |_, value| each(name, value));
         }
@@ -31,7 +31,7 @@ pub fn replaces(name: &[u8]) -> bool {
 
 /// `add_header`, in order: a value may refer to a field that has been added before it.
 pub fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
-    for (name, text, always) in &loc.texts.add_headers {
+    for (name, text, always) in &loc.fields.add_headers {
         if *always || is_adorned(status) {
             let value = text.value(ex, cx);
             add_one(name, &value, ex);
@@ -42,7 +42,7 @@ pub fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
 /// The dates and tags of `add_header` alone, where they take the place of those that conditions are about.
 pub fn add_validators(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<u64> {
     let mut last_modified = last_modified;
-    for (name, text, always) in &loc.texts.add_headers {
+    for (name, text, always) in &loc.fields.add_headers {
         if replaces(name) && (*always || is_adorned(ex.reply.status)) {
             let value = text.value(ex, cx);
             add_one(name, &value, ex);
@@ -70,7 +70,7 @@ fn add_one(name: &[u8], value: &[u8], ex: &mut Exchange) {
 /// Whether there are trailers for the status, so that a body is sent in chunks for their sake. They may turn out to be
 /// empty when it has gone.
 pub fn has_trailers(loc: &Loc, status: u16) -> bool {
-    loc.texts.add_trailers.iter().any(|(_, _, always)| *always || is_adorned(status))
+    loc.fields.add_trailers.iter().any(|(_, _, always)| *always || is_adorned(status))
 }
 
 /// `add_trailer`, as the client's protocol writes it, with the values of now.
@@ -80,7 +80,7 @@ pub fn trailers(loc: &Loc, status: u16, wire: Wire, ex: &mut Exchange, cx: &Cx) 
     }
     let mut out = Vec::new();
     ex.reply.trailers = Some(Box::default());
-    for (name, text, always) in &loc.texts.add_trailers {
+    for (name, text, always) in &loc.fields.add_trailers {
         if *always || is_adorned(status) {
             text.with(ex, cx, |ex, value| {
                 if value.is_empty() {
@@ -107,7 +107,7 @@ pub fn add_expires(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx:
         return;
     }
     let parsed;
-    let expires = match (configured, &loc.texts.expires) {
+    let expires = match (configured, &loc.fields.expires) {
         (Expires::Variable(_, modified), Some(text)) => {
             let value = text.value(ex, cx);
             match larder_conf::parse_expires(&String::from_utf8_lossy(&value), *modified) {

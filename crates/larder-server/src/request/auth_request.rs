@@ -21,7 +21,7 @@ pub struct Ask {
 /// Asks, and goes on or answers.
 pub async fn ask(ask: Ask, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
     ex.visit.auth_asked = true;
-    let Some(auth) = &cx.loc(ex).auth_request else {
+    let Some(auth) = &cx.loc(ex).subrequests.auth_request else {
         return Step::Route(Entrance::Limits);
     };
     let Some(mut inner) = subrequest::begin(ex, &auth.uri, b"", cx) else { return Step::Synth(Synth::Status(500)) };

@@ -76,7 +76,7 @@ pub async fn read(ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Step {
 fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
     let Some(origin) = cx.origin(ex) else { return false };
     let loc = cx.loc(ex);
-    if !loc.mirrors.is_empty() && loc.settings.subrequests.mirror_body && !ex.is_sub() {
+    if !loc.subrequests.mirrors.is_empty() && loc.settings.subrequests.mirror_body && !ex.is_sub() {
         // Copies are to have it too.
         return false;
     }

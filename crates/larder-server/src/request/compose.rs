@@ -42,7 +42,7 @@ const INSIDE_MAX: usize = 256;
 /// Makes `response` the whole that its location asks for; another response goes on as it is.
 pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     let loc = cx.loc(ex);
-    let Some(composing) = &loc.composing else { return response };
+    let Some(composing) = &loc.subrequests.composing else { return response };
     let is_sub = ex.is_sub();
     if ex.request.nested.sub.as_ref().is_some_and(|sub| sub.head_only) || matches!(response.content, Content::Nothing) {
         return response;
@@ -86,7 +86,7 @@ struct Work {
 /// What of its location's work is for a response whose head is laid out: that depends on its type.
 fn work(content: &Content, ex: &Exchange, cx: &Cx) -> Work {
     let loc = cx.loc(ex);
-    let (Some(composing), Some(media_type)) = (&loc.composing, media_type(&ex.reply.fields)) else {
+    let (Some(composing), Some(media_type)) = (&loc.subrequests.composing, media_type(&ex.reply.fields)) else {
         return Work { parses: false, adds: false };
     };
     let settings = &loc.settings.subrequests;

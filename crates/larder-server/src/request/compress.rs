@@ -44,7 +44,7 @@ pub struct Facts<'a> {
 pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
     let loc = cx.loc(ex);
     let config = &*loc.settings.compression;
-    if !loc.compresses {
+    if !loc.compression.compresses {
         return Choice::AsItIs;
     }
     if let Some(coded) = facts.fields.get_known(Known::ContentEncoding).filter(|value| !value.is_empty()) {
@@ -133,7 +133,7 @@ fn gzip_allowed(fields: &Fields, config: &Compression, loc: &Loc, ex: &Exchange)
     let Some(agent) = ex.asked.head.fields.get_known(Known::UserAgent) else { return true };
     let is_old = gzip.disable.contains(&GzipDisable::Msie6) && is_msie6(agent);
     // A pattern that gives no answer counts as matching: every client can read what is not compressed.
-    !is_old && !loc.texts.gzip_disable.iter().any(|pattern| pattern.is_match(agent).unwrap_or(true))
+    !is_old && !loc.compression.gzip_disable.iter().any(|pattern| pattern.is_match(agent).unwrap_or(true))
 }
 
 /// `gzip_proxied`, in the order of ngx_http_gzip_ok.
@@ -221,7 +221,7 @@ pub struct Wait {
 /// Returns what to do instead of sending it now.
 pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
     let loc = cx.loc(ex);
-    if !loc.compresses || ex.request.way.error_status.is_some() {
+    if !loc.compression.compresses || ex.request.way.error_status.is_some() {
         return Ok(response);
     }
     let object: &Object = match &response.content {

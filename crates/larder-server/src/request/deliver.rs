@@ -159,7 +159,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
 fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Option<Quick> {
     let loc = cx.loc(ex);
     let origin = cx.origin(ex)?;
-    if !loc.texts.add_trailers.is_empty() || ex.reply.accel_fields.is_some() || loc.texts.modules.changes_responses {
+    if !loc.fields.add_trailers.is_empty() || ex.reply.accel_fields.is_some() || loc.modules.changes_responses {
         return None;
     }
     let wire = Wire::of(ex.asked.head.version);
@@ -179,7 +179,7 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
             prepared.policy == origin.backend.id && (wire == Wire::Lines || !prepared.block.is_empty())
         })?;
     if object.status != 200
-        || loc.texts.reads_fields
+        || loc.fields.reads_fields
         || loc.settings.expires.is_some()
         || ex.request.way.error_status.is_some()
     {
@@ -268,7 +268,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
             }
         }
     }
-    if !loc.texts.edits.response.is_empty() {
+    if !loc.fields.edits.response.is_empty() {
         edits::response(loc, ex, cx);
     }
     let (mut content, recoding) = recode(content, charset, ex, cx);
@@ -332,7 +332,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         Some(_) => Some(part.end - part.start),
         None => None,
     };
-    if loc.texts.modules.changes_responses {
+    if loc.modules.changes_responses {
         crate::modules::userid::add(ex, cx);
     }
     adorn::add_expires(loc, last_modified, ex, cx);

@@ -34,7 +34,7 @@ pub fn begin<'a>(
     cx: &Cx,
     from: &Inbound<'_>,
 ) -> (Option<Hinting<'a>>, Option<UnboundedSender<Fields>>) {
-    let texts = &cx.loc(ex).texts.modules.early_hints;
+    let texts = &cx.loc(ex).modules.early_hints;
     let is_reachable = match from {
         Inbound::Connection(_) | Inbound::Stream(_) => true,
         Inbound::Watched(_) | Inbound::Inside(_) | Inbound::Nobody => false,

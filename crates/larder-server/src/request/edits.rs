@@ -11,7 +11,7 @@ use crate::site::{Edit, EditChange, Loc};
 /// Changes the fields of the request, once the rewrites of its location are done.
 pub fn request(ex: &mut Exchange, cx: &Cx) {
     let loc = cx.loc(ex);
-    for edit in &loc.texts.edits.request {
+    for edit in &loc.fields.edits.request {
         if !edit.is_for_type(ex.asked.head.fields.get_known(Known::ContentType)) {
             continue;
         }
@@ -27,7 +27,7 @@ pub fn request(ex: &mut Exchange, cx: &Cx) {
 
 /// Changes the fields of the response, before `expires` and `add_header` add theirs.
 pub fn response(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
-    for edit in &loc.texts.edits.response {
+    for edit in &loc.fields.edits.response {
         let is_for_status = edit.statuses.is_empty() || edit.statuses.contains(&ex.reply.status);
         if !is_for_status || !edit.is_for_type(ex.reply.fields.get_known(Known::ContentType)) {
             continue;

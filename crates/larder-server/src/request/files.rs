@@ -219,7 +219,7 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
     {
         return step;
     }
-    for name in &loc.texts.index {
+    for name in &loc.files.index {
         let name = name.value(ex, cx);
         if name.first() == Some(&b'/') {
             return Step::Redirect(Internal::Path(name));
@@ -306,7 +306,7 @@ fn autoindex(folder: &[u8], form: larder_conf::model::Autoindex, ex: &mut Exchan
             return Step::Synth(Synth::Status(400));
         }
     };
-    let charset = cx.loc(ex).texts.charset.as_ref().map(|text| text.value(ex, cx));
+    let charset = cx.loc(ex).fields.charset.as_ref().map(|text| text.value(ex, cx));
     let listing = files::autoindex::Listing {
         uri: &ex.request.uri,
         format: form.format,

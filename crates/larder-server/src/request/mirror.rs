@@ -14,7 +14,7 @@ use super::{Slow, Step, subrequest};
 /// Sends the copies, once a location; first reads the body, where they are to have it.
 pub fn mirror(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let loc = cx.loc(ex);
-    if loc.mirrors.is_empty() || ex.visit.mirrored || ex.is_sub() {
+    if loc.subrequests.mirrors.is_empty() || ex.visit.mirrored || ex.is_sub() {
         return None;
     }
     let has_body = loc.settings.subrequests.mirror_body;
@@ -22,7 +22,7 @@ pub fn mirror(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         return Some(Slow::ReadBody.into());
     }
     ex.visit.mirrored = true;
-    for uri in &loc.mirrors {
+    for uri in &loc.subrequests.mirrors {
         let Some(mut copy) = subrequest::begin(ex, uri, &ex.request.args, cx) else { continue };
         copy.request.method = ex.request.method;
         if !has_body {

@@ -40,7 +40,7 @@ pub async fn look_up(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Result<Op
     }
     let loc = cx.loc(ex);
     if literal_address(&name, port).is_none()
-        && let Some(resolver) = &loc.texts.resolver
+        && let Some(resolver) = &loc.resolver
         && let Some((host, port)) = host_and_port(&name, port)
     {
         let found = by_resolver(resolver, &name, host, port, loc.settings.resolver_timeout).await;

@@ -108,7 +108,7 @@ pub fn prepare(fields: &Fields, backend: &Backend, location: usize, cx: &Cx) -> 
         return None;
     }
     // A charset that is added to the type is added on every delivery.
-    if cx.site().locations[location].texts.charset.is_some() {
+    if cx.site().locations[location].fields.charset.is_some() {
         return None;
     }
     Some(Prepared { policy: backend.id, lines: lines.into(), block: block.into() })
@@ -169,7 +169,7 @@ fn default_redirect(url: &[u8], backend: &Backend, ex: &Exchange, cx: &Cx) -> Op
     let Target::Group { host, uri, .. } = &backend.target else { return None };
     let loc = cx.loc(ex);
     let from = [backend.scheme().prefix(), &host[..], uri.as_deref().unwrap_or(b"/")].concat();
-    let to: &[u8] = if uri.is_some() { &loc.prefix } else { b"/" };
+    let to: &[u8] = if uri.is_some() { &loc.matching.prefix } else { b"/" };
     let rest = url.strip_prefix(&from[..])?;
     Some([to, rest].concat())
 }

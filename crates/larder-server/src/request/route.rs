@@ -60,12 +60,12 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
 pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
     let site = cx.site();
     let root = cx.server(ex).root;
-    match find(&site.locations[root].inside, root, ex, cx) {
+    match find(&site.locations[root].matching.inside, root, ex, cx) {
         Found::At(location) => ex.request.location = location,
         Found::Slash(location) => {
             ex.request.location = location;
             let mut url = Vec::with_capacity(ex.request.uri.len() + 1 + ex.request.args.len());
-            larder_http::escape_uri(&site.locations[location].prefix, larder_http::Escape::Uri, &mut url);
+            larder_http::escape_uri(&site.locations[location].matching.prefix, larder_http::Escape::Uri, &mut url);
             if !ex.request.args.is_empty() {
                 url.push(b'?');
                 url.extend_from_slice(&ex.request.args);
@@ -74,7 +74,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
         }
     }
     let loc = cx.loc(ex);
-    if loc.internal && !ex.request.way.internal {
+    if loc.matching.internal && !ex.request.way.internal {
         return Step::Synth(Synth::Status(404));
     }
     ex.request.way.path_is_the_locations = true;
@@ -140,7 +140,7 @@ fn answered(answer: Answer) -> Step {
 
 /// Limits, access rules, passwords, `try_files`.
 fn guard(ex: &mut Exchange, cx: &Cx) -> Step {
-    if let Some((methods, location)) = &cx.loc(ex).limit_except
+    if let Some((methods, location)) = &cx.loc(ex).access.limit_except
         && !methods.iter().any(|method| allows(method, ex))
     {
         ex.request.location = *location;
@@ -192,7 +192,7 @@ fn try_files(ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// With `alias`, what `try_files` names may begin with the location's prefix, which the alias stands for.
 fn strip_alias<'a>(loc: &Loc, name: &'a [u8], uri: &[u8]) -> &'a [u8] {
-    match (&loc.alias, loc.alias_replaces) {
+    match (&loc.files.alias, loc.files.alias_replaces) {
         (Some(_), Some(bytes)) => uri.get(..bytes).and_then(|prefix| name.strip_prefix(prefix)).unwrap_or(name),
         _ => name,
     }
@@ -200,7 +200,7 @@ fn strip_alias<'a>(loc: &Loc, name: &'a [u8], uri: &[u8]) -> &'a [u8] {
 
 /// Makes what was found below the root or the alias the URI.
 fn take_found(loc: &Loc, found: &[u8], is_dir: bool, ex: &mut Exchange) {
-    match (&loc.alias, loc.alias_replaces) {
+    match (&loc.files.alias, loc.files.alias_replaces) {
         (None, _) => ex.request.uri = found.to_vec(),
         (Some(_), Some(bytes)) => {
             ex.request.uri.truncate(bytes);
@@ -235,13 +235,13 @@ fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
     for (prefix, location) in &tree.prefixes {
         if ex.request.uri.starts_with(prefix) {
             best = *location;
-            regex_stops = locations[best].regex_stops;
-            inside = Some(&locations[best].inside);
+            regex_stops = locations[best].matching.regex_stops;
+            inside = Some(&locations[best].matching.inside);
             // A location of just this URI needs no redirect to the one with the slash.
             slash = slash.filter(|_| prefix.len() != ex.request.uri.len());
             break;
         }
-        if locations[*location].auto_redirect && lacks_slash(prefix) {
+        if locations[*location].matching.auto_redirect && lacks_slash(prefix) {
             slash = slash.or(Some(*location));
         }
     }
@@ -253,7 +253,7 @@ fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
             Found::At(location) if location != best => {
                 // An exact or regular expression match inside is final; a longer prefix may still lose to an
                 // expression out here.
-                if locations[location].exact || locations[location].by_regex {
+                if locations[location].matching.exact || locations[location].matching.by_regex {
                     return Found::At(location);
                 }
                 best = location;
@@ -268,7 +268,7 @@ fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
             let matched = pattern::matches(regex, &uri, ex, cx);
             ex.request.uri = uri;
             if matched {
-                return match &locations[*location].inside {
+                return match &locations[*location].matching.inside {
                     inside if inside.is_empty() => Found::At(*location),
                     inside => find(inside, *location, ex, cx),
                 };

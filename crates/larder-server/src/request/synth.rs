@@ -57,8 +57,7 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     if ex.request.way.error_page && !loc.settings.recursive_error_pages {
         return page(status, ex, cx);
     }
-    let Some((_, answer, target)) = loc.texts.error_pages.iter().find(|(statuses, _, _)| statuses.contains(&status))
-    else {
+    let Some((_, answer, target)) = loc.error_pages.iter().find(|(statuses, _, _)| statuses.contains(&status)) else {
         return page(status, ex, cx);
     };
     let target = target.value(ex, cx);

@@ -23,17 +23,20 @@ mod log;
 mod modules;
 mod origin;
 pub mod origin_tls;
+mod parts;
 mod policy;
 mod script;
 mod variables;
 
 pub use listener::{Listener, NameTable, VirtualServer, listener_for};
-pub use location::{
-    Around, AuthRequest, Composing, Edit, EditChange, Edits, Handler, Loc, LocTexts, Tree, TryFallback, TryFiles,
-};
+pub use location::{Handler, Loc, Matching, Tree, TryFallback, TryFiles};
 pub use log::{AccessLog, AccessLogTarget, SiteLogs};
 pub use modules::{Modules, SubFilter};
 pub use origin::{Backend, FastCgiParts, Find, HttpParts, OriginShared, Protocol, Redirect, Scheme, Target};
+pub use parts::{
+    AccessParts, Around, AuthRequest, Composing, CompressionParts, Edit, EditChange, Edits, FieldParts, FileParts,
+    LocLogs, Pace, Subrequests,
+};
 pub use policy::{CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePolicy, StorePath, ZoneChoice};
 pub use script::{Condition, Op, RewriteOp, SetTarget};
 pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource, Variables};

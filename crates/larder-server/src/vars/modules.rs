@@ -14,7 +14,7 @@ use super::pattern;
 pub fn append(var: ModuleVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match var {
         ModuleVar::InvalidReferer => {
-            let referers = &cx.loc(ex).texts.modules.referers;
+            let referers = &cx.loc(ex).modules.referers;
             let referer = ex.asked.head.fields.get_known(Known::Referer);
             match referers.as_ref().map_or(Ok(true), |referers| referers.are_valid(referer)) {
                 Ok(is_valid) => append_text(if is_valid { "" } else { "1" }, out),

@@ -34,9 +34,9 @@ pub fn document_root(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
 pub fn append_document_root(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let loc = cx.loc(ex);
     let start = out.len();
-    match &loc.alias {
+    match &loc.files.alias {
         Some(alias) => alias.append(ex, cx, out),
-        None => loc.texts.root.append(ex, cx, out),
+        None => loc.files.root.append(ex, cx, out),
     }
     if out.get(start) != Some(&b'/') {
         let prefix = cx.site().prefix.join("");
@@ -59,7 +59,7 @@ pub fn append_realpath_root(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
 pub fn append_filename(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let loc = cx.loc(ex);
     append_document_root(ex, cx, out);
-    match (&loc.alias, loc.alias_replaces) {
+    match (&loc.files.alias, loc.files.alias_replaces) {
         // The alias of a regular expression is the whole path, unless `try_files` found something below it.
         (Some(_), None) if ex.request.way.alias_takes_uri => out.extend_from_slice(&ex.request.uri),
         (Some(_), None) => {}
@@ -112,7 +112,7 @@ pub fn facts(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<files::Facts> {
 /// Which symbolic links on the way to `path` are followed.
 pub fn links(path: &[u8], ex: &mut Exchange, cx: &Cx) -> LinkPolicy {
     let loc = cx.loc(ex);
-    let from = loc.texts.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
+    let from = loc.files.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
     LinkPolicy::new(&loc.settings.disable_symlinks, &from, path)
 }
 
