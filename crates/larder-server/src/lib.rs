@@ -41,6 +41,7 @@ pub mod regex;
 pub mod request;
 pub mod resolvers;
 pub mod script;
+pub mod seats;
 pub mod serving;
 pub mod site;
 pub mod split;

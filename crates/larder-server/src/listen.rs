@@ -121,7 +121,7 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
 
 /// Serves a connection by a task of its own. What begins with a request of HTTP/1 needs no opening.
 fn serve(socket: Socket, client: Client, worker: &Rc<Worker>) {
-    let (worker, seat) = (Rc::clone(worker), worker.sit());
+    let (worker, seat) = (Rc::clone(worker), worker.seats.sit());
     let begins_plainly = client.begins_plainly(worker.cx().site());
     if begins_plainly {
         let connection = Connection::new(Stream::Plain(socket), Vec::new(), Rc::new(client), worker, seat);

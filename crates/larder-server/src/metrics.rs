@@ -55,7 +55,7 @@ pub fn page(cx: &Cx) -> String {
     }
     let mut out = String::new();
     SERVER.iter().for_each(|metric| write_metric(&mut out, metric, &server));
-    let memory = [(Vec::new(), cx.worker.pressure.found())];
+    let memory = [(Vec::new(), cx.worker.shared.pressure.found())];
     MEMORY.iter().for_each(|metric| write_metric(&mut out, metric, &memory));
     ZONE.iter().for_each(|metric| write_metric(&mut out, metric, &zones));
     DISK.iter().for_each(|metric| write_metric(&mut out, metric, &disks));

@@ -10,7 +10,6 @@ use std::sync::{self, Arc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use larder_acme::Responses;
 use larder_cache::Front;
 use larder_conf::Diagnostic;
 use larder_conf::model::{Config, ListenAddress, LogLevel};
@@ -21,18 +20,15 @@ use tokio::task::AbortHandle;
 use crate::acme::Issuing;
 use crate::assemble::{self, Keeping};
 use crate::clock;
-use crate::compressor::Compressor;
 use crate::context::Cx;
 use crate::listen::{self, ConnectionIds};
 use crate::local::{End, Local};
 use crate::log::main::MainLog;
 use crate::logs::{LogFiles, Logs};
 use crate::material::Material;
-use crate::pressure::Pressure;
 use crate::resolvers;
 use crate::site::Site;
-use crate::stats::AllStats;
-use crate::worker::Worker;
+use crate::worker::{self, Worker};
 use crate::zones;
 
 /// How often a worker looks at its buffers, and the first of them at the cache.
@@ -85,12 +81,9 @@ struct Last {
 
 #[derive(Clone, Default)]
 struct Shared {
-    stats: AllStats,
+    workers: worker::Shared,
     files: LogFiles,
     ids: ConnectionIds,
-    compressor: Arc<Compressor>,
-    challenges: Arc<Responses>,
-    pressure: Arc<Pressure>,
 }
 
 enum Command {
@@ -118,10 +111,10 @@ impl Serving {
         for line in trouble {
             main_log.write(LogLevel::Alert, line);
         }
-        keeping.zones.open_disks(&config.http, &main_log, &shared.pressure);
-        shared.pressure.watch(main_log.clone());
+        keeping.zones.open_disks(&config.http, &main_log, &shared.workers.pressure);
+        shared.workers.pressure.watch(main_log.clone());
         // Before anybody connects, so that what was issued before is shown to the first.
-        let issuing = Issuing::new(Arc::clone(&shared.challenges), keeping.issued().clone(), main_log.clone());
+        let issuing = Issuing::new(Arc::clone(&shared.workers.challenges), keeping.issued().clone(), main_log.clone());
         issuing.follow(site.acme.as_ref());
         let count = options.workers.max(1);
         let mut workers = Vec::with_capacity(count);
@@ -143,7 +136,7 @@ impl Serving {
         let site = Arc::new(assemble::assemble(&config, material, &mut last.keeping)?);
         self.shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         self.main_log.follow(Logs::new(&site, &self.shared.files).0.main_log());
-        last.keeping.zones.open_disks(&config.http, &self.main_log, &self.shared.pressure);
+        last.keeping.zones.open_disks(&config.http, &self.main_log, &self.shared.workers.pressure);
         self.issuing.follow(site.acme.as_ref());
         let mut sockets = share(descriptors.listeners, self.workers.len());
         for ((sender, _), sockets) in self.workers.iter().zip(sockets.iter_mut()) {
@@ -271,13 +264,7 @@ async fn work(
     shared: Shared,
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) {
-    let worker = Worker::new(
-        local(&site, &shared.files),
-        &shared.stats,
-        Arc::clone(&shared.compressor),
-        Arc::clone(&shared.challenges),
-        Arc::clone(&shared.pressure),
-    );
+    let worker = Worker::new(local(&site, &shared.files), shared.workers.clone());
     let gate = Rc::clone(&worker.gate);
     tokio::task::spawn_local(async move {
         loop {
@@ -342,7 +329,7 @@ async fn work(
                 tokio::task::yield_now().await;
                 // A task of its own: who has only just connected gets a moment, and nobody waits for that alone.
                 let closing = Rc::clone(&worker);
-                tokio::task::spawn_local(async move { closing.close(clock::now()).await });
+                tokio::task::spawn_local(async move { closing.seats.close(clock::now()).await });
                 let timeout = worker.cx().site().shutdown_timeout;
                 let lines = async {
                     loop {
@@ -350,7 +337,7 @@ async fn work(
                         worker.write_lines(clock::now());
                     }
                 };
-                let ended = worker.all_ended();
+                let ended = worker.seats.all_ended();
                 let stopped = async {
                     while let Some(command) = commands.recv().await {
                         if matches!(command, Command::Stop) {
@@ -373,7 +360,7 @@ async fn work(
                         let current = worker.cx().local;
                         replaced.iter().filter_map(Weak::upgrade).chain([current]).for_each(|local| local.end.come());
                         // They have their log lines to write, and nothing to wait for.
-                        let _ = tokio::time::timeout(CUT_OFF_MAX, worker.all_ended()).await;
+                        let _ = tokio::time::timeout(CUT_OFF_MAX, worker.seats.all_ended()).await;
                     }
                 }
                 break;
@@ -392,7 +379,7 @@ fn end_in_time(worker: &Rc<Worker>) {
     let (worker, old, now) = (Rc::clone(worker), Rc::downgrade(&old), clock::now());
     tokio::task::spawn_local(async move {
         tokio::time::sleep(timeout).await;
-        worker.close_older(now);
+        worker.seats.close_older(now);
         if let Some(old) = old.upgrade() {
             old.end.come();
         }

@@ -27,7 +27,8 @@ use crate::net::{Inbound, Io, ReadError, Source};
 use crate::request::body;
 use crate::request::receive::{Received, receive};
 use crate::request::{self, Response, Slow, Step, Stop, deliver};
-use crate::worker::{Seat, Worker};
+use crate::seats::Seat;
+use crate::worker::Worker;
 
 use super::at_once::{self, Rest};
 use super::limit_rate;
@@ -168,7 +169,7 @@ impl Connection {
         let mut buffer = worker.buffers.read.borrow_mut();
         loop {
             let held = self.io.pending.len();
-            if held == 0 && self.number > 0 && worker.is_over(self.client.began) {
+            if held == 0 && self.number > 0 && worker.seats.is_over(self.client.began) {
                 return Poll::Ready(Turn::Close);
             }
             if !self.may_read && worker.gate.is_crowded() {
@@ -203,7 +204,9 @@ impl Connection {
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(Turn::Close),
                 // One that has sent nothing, such as a browser's connection in advance, is idle too.
-                Poll::Pending if held == 0 && worker.is_over(self.client.began) => return Poll::Ready(Turn::Close),
+                Poll::Pending if held == 0 && worker.seats.is_over(self.client.began) => {
+                    return Poll::Ready(Turn::Close);
+                }
                 Poll::Pending => {
                     if self.poll_deadline(task, sleep.as_mut()).is_ready() {
                         return Poll::Ready(self.timed_out());
@@ -363,7 +366,7 @@ fn finish(ex: &mut Exchange, cx: &Cx) {
 /// Finishes an exchange that has to wait; says whether the connection is kept.
 async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
     let Work { exchange: mut ex, cx, what } = *work;
-    let _running = cx.worker.exchange_begins();
+    let _running = cx.worker.seats.begin();
     let response = match what {
         What::Send(rest) => return send_rest(connection, rest, ex, &cx).await,
         What::End => return end(connection, ex, &cx).await,
@@ -511,7 +514,7 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> boo
     }
     if keep {
         connection.rest_until_next(&ex, cx);
-        let again = !connection.worker.is_over(connection.client.began);
+        let again = !connection.worker.seats.is_over(connection.client.began);
         connection.worker.recycle(ex);
         return again;
     }

@@ -18,8 +18,9 @@ use crate::net::socket::Socket;
 use crate::net::stream::Stream;
 use crate::net::tls::Tls;
 use crate::request::receive;
+use crate::seats::Seat;
 use crate::site::{Listener, NamedRegex};
-use crate::worker::{Seat, Worker};
+use crate::worker::Worker;
 
 use super::{h1, h2 as h2_conn};
 
@@ -139,7 +140,7 @@ async fn begin(
 async fn closing(worker: &Worker, seat: &Seat, began: Time) {
     std::future::poll_fn(|task| {
         seat.park(task.waker());
-        if worker.is_over(began) { Poll::Ready(()) } else { Poll::Pending }
+        if worker.seats.is_over(began) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
 }
@@ -279,7 +280,7 @@ async fn shake_hands(stream: &Tls, cx: &Cx) -> Result<(), Refused> {
 /// is everybody else, an authority whose challenge is not ours among them, which finds no protocol to agree on.
 fn challenged(hello: &Hello, cx: &Cx) -> Option<Arc<ChallengeCertificate>> {
     match &*hello.alpn {
-        [only] if **only == *ACME_TLS => cx.worker.challenges.tls_alpn01(hello.server_name.as_deref()?),
+        [only] if **only == *ACME_TLS => cx.worker.shared.challenges.tls_alpn01(hello.server_name.as_deref()?),
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 /// The host and the port do not matter: what leads the authority here may have redirected it, and a token is a random
 /// word that it chose.
 pub fn answer(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
-    let challenges = &cx.worker.challenges;
+    let challenges = &cx.worker.shared.challenges;
     if challenges.is_empty() || !matches!(ex.request.method, Method::Get | Method::Head) {
         return None;
     }

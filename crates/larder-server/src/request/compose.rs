@@ -166,7 +166,7 @@ fn start(document: Source, parses: bool, around: Around, composed: Rc<Composed>,
     let mut copy = ex.for_page();
     copy.request.nested.ssi.get_or_insert_default();
     let cx = cx.clone();
-    let running = cx.worker.exchange_begins();
+    let running = cx.worker.seats.begin();
     tokio::task::spawn_local(async move {
         let _running = running;
         let (parts, incoming) = mpsc::channel(PARTS_MAX);
@@ -333,7 +333,7 @@ impl Page {
         let media_type = self.ex.reply.fields.get("Content-Type").map(<[u8]>::to_vec);
         let (answered, answer) = oneshot::channel();
         let (cx, leave) = (self.cx.clone(), self.leave.clone());
-        let running = cx.worker.exchange_begins();
+        let running = cx.worker.seats.begin();
         tokio::task::spawn_local(async move {
             let _running = running;
             let answer = match subrequest::run(&mut inner, &cx, Inbound::Inside(&leave)).await {

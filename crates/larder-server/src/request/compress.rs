@@ -242,7 +242,7 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
             if form.wants_hard()
                 && let Some(permit) = object.claim_hard(shape)
             {
-                cx.worker.compressor.later(job(permit, object, ex, cx));
+                cx.worker.shared.compressor.later(job(permit, object, ex, cx));
             }
             return Ok(response);
         }
@@ -252,7 +252,7 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
             let Some(permit) = object.claim_form(shape) else { return Ok(response) };
             let waiter = permit.waiter();
             // A queue that is full drops the permit.
-            if !cx.worker.compressor.soon(job(permit, object, ex, cx)) {
+            if !cx.worker.shared.compressor.soon(job(permit, object, ex, cx)) {
                 return Ok(response);
             }
             waiter

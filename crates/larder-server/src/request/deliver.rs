@@ -553,7 +553,7 @@ fn settle_connection(ex: &mut Exchange, cx: &Cx) {
         ex.reply.framing.keep_alive = !settings.keepalive_timeout.is_zero()
             && !is_last(ex, cx)
             && !old_browsers::is_better_closed(settings.keepalive_disable, ex)
-            && !cx.worker.is_last(ex.asked.client.began);
+            && !cx.worker.seats.is_last(ex.asked.client.began);
     }
 }
 

@@ -80,7 +80,7 @@ fn pace(backend: &Backend, is_buffered: bool, ex: &mut Exchange, cx: &Cx) -> Opt
 fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, wanted: Wanted, ex: &Exchange, cx: &Cx) {
     let address = ex.tally.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
     let complaint = pump::Complaint { logs: cx.clone(), context: cx.local.logs.context(cx, ex, &address) };
-    let running = cx.worker.exchange_begins();
+    let running = cx.worker.seats.begin();
     let is_wanted = wanted.permit.is_some() && writer.is_stored();
     let mut pumping = Box::pin(async move {
         let _running = running;

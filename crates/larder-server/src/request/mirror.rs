@@ -43,7 +43,7 @@ fn send(mut copy: Box<Exchange>, cx: &Cx) {
         return cx.local.logs.error(cx, &copy, LogLevel::Error, why);
     };
     let cx = cx.clone();
-    let running = cx.worker.exchange_begins();
+    let running = cx.worker.seats.begin();
     tokio::task::spawn_local(async move {
         let (_running, _copied) = (running, copied);
         // Its body is not read.

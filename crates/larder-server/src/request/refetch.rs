@@ -14,7 +14,7 @@ pub fn spawn(plan: Plan, ex: &Exchange, cx: &Cx) {
     copy.request.nested.purpose = Purpose::Refetch;
     copy.visit.slicing = copy.visit.slicing.for_refetch();
     let cx = cx.clone();
-    let running = cx.worker.exchange_begins();
+    let running = cx.worker.seats.begin();
     tokio::task::spawn_local(async move {
         let _running = running;
         // What it would deliver has no reader; the object is filled on its own.

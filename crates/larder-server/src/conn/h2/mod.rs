@@ -27,7 +27,8 @@ use crate::net::io::linger;
 use crate::net::stream::Stream;
 use crate::request::receive::begin_stream;
 use crate::request::{self, Response, Stop, deliver};
-use crate::worker::{Seat, Worker};
+use crate::seats::Seat;
+use crate::worker::Worker;
 
 use super::{limit_rate, ready};
 
@@ -156,7 +157,7 @@ impl Connection {
                 Ok(()) => {}
                 Err(_) => return Poll::Ready(End::Close),
             }
-            if self.worker.is_over(self.client.began) {
+            if self.worker.seats.is_over(self.client.began) {
                 self.shared.go_away();
                 // The frame that says so goes out in this turn.
                 if self.write(task).is_err() {

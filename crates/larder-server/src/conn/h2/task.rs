@@ -34,7 +34,7 @@ pub enum What {
 /// Does it, to the log line.
 pub async fn run(work: Work, mut handle: Handle) {
     let Work { exchange: mut ex, cx, what } = work;
-    let _running = cx.worker.exchange_begins();
+    let _running = cx.worker.seats.begin();
     cx.worker.stats.writing.add(1);
     let _admission = match &what {
         What::Steps(_) => Some(cx.worker.gate.admit().await),
