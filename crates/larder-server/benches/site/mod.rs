@@ -4,61 +4,111 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
-use larder_conf::model::ListenAddress;
+use larder_conf::model::{Config, ListenAddress};
 use larder_conf::{MemoryLoader, Options};
 use larder_server::{Descriptors, Material, Serving, ServingOptions};
 use tempfile::TempDir;
 
-/// One worker that caches a page, made by a second server of the same configuration.
+/// One worker that caches a page, made by a third server of the same configuration.
 pub struct Site {
     serving: Option<Serving>,
-    port: u16,
+    ports: Ports,
+    bytes: usize,
     /// Its cache, which no other site finds pages in.
-    _cache: TempDir,
+    cache: TempDir,
+}
+
+#[derive(Clone, Copy)]
+struct Ports {
+    site: u16,
+    other: u16,
+    origin: u16,
+}
+
+/// What is added to the blocks of a configuration.
+#[derive(Clone, Copy, Default)]
+pub struct Blocks<'a> {
+    /// To `http`.
+    pub http: &'a str,
+    /// To the location of the site.
+    pub location: &'a str,
+    /// To the one of another site, which has the same pages in the same cache.
+    pub other: &'a str,
+    /// To the one of the origin.
+    pub origin: &'a str,
 }
 
 impl Site {
     /// Starts it with a page of `bytes`; `http` and `location` are added to those blocks.
     pub fn start(bytes: usize, http: &str, location: &str) -> Self {
-        let front = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let back = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let port_of = |socket: &TcpListener| socket.local_addr().expect("it is bound").port();
-        let (port, origin) = (port_of(&front), port_of(&back));
-        let body = "x".repeat(bytes);
+        Self::with(bytes, Blocks { http, location, ..Blocks::default() })
+    }
+
+    /// Starts it with a page of `bytes`.
+    pub fn with(bytes: usize, blocks: Blocks<'_>) -> Self {
+        let sockets = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port is free"));
+        let [site, other, origin] = [0, 1, 2].map(|at: usize| sockets[at].local_addr().expect("it is bound").port());
+        let ports = Ports { site, other, origin };
         let cache = TempDir::new().expect("the folder for temporary files takes another");
-        let cache_path = cache.path().display();
-        let text = format!(
-            "error_log stderr; events {{}} http {{ {http} default_type text/html; http2 on; keepalive_requests 1000000000; keepalive_time 100h; proxy_cache_path {cache_path} keys_zone=pages:10m;
-             server {{ listen 127.0.0.1:{port}; location / {{ {location}
-               proxy_pass http://127.0.0.1:{origin}; proxy_cache pages; proxy_cache_valid 200 1h;
-               proxy_cache_key \"$scheme$request_method$host$request_uri\"; }} }}
-             server {{ listen 127.0.0.1:{origin}; access_log off; location / {{ return 200 \"{body}\"; }} }} }}"
-        );
-        let mut loader = MemoryLoader::new();
-        loader.add("/site.conf", text.into_bytes());
-        let options = Options {
-            prefix: "/tmp".into(),
-            conf_prefix: "/tmp".into(),
-            globals: None,
-            is_root: false,
-            hostname: "localhost".to_owned(),
+        let config = config(bytes, ports, cache.path(), blocks);
+        let listener = |(socket, port): (TcpListener, u16)| {
+            (ListenAddress::Tcp(([127, 0, 0, 1], port).into()), vec![socket.into()])
         };
-        let loaded = match larder_conf::load(Path::new("/site.conf"), &options, &mut loader) {
-            Ok(loaded) => loaded,
-            Err(failed) => panic!("{}", larder_conf::render(&failed.diagnostics, &failed.sources)),
-        };
-        let listener =
-            |socket: TcpListener, port: u16| (ListenAddress::Tcp(([127, 0, 0, 1], port).into()), vec![socket.into()]);
-        let descriptors =
-            Descriptors { listeners: vec![listener(front, port), listener(back, origin)], logs: Vec::new() };
-        let serving = Serving::start(loaded.config, &Material::new(), descriptors, ServingOptions { workers: 1 });
+        let listeners = sockets.into_iter().zip([site, other, origin]).map(listener).collect();
+        let descriptors = Descriptors { listeners, logs: Vec::new() };
+        let serving = Serving::start(config, &Material::new(), descriptors, ServingOptions { workers: 1 });
         let serving = serving.unwrap_or_else(|errors| panic!("{errors:?}"));
-        Self { serving: Some(serving), port, _cache: cache }
+        Self { serving: Some(serving), ports, bytes, cache }
+    }
+
+    /// Has the worker serve by other blocks. It may take a moment until it does.
+    #[allow(dead_code, reason = "not everybody who measures reloads")]
+    pub fn reload(&self, blocks: Blocks<'_>) {
+        let config = config(self.bytes, self.ports, self.cache.path(), blocks);
+        let descriptors = Descriptors { listeners: Vec::new(), logs: Vec::new() };
+        let serving = self.serving.as_ref().expect("it runs until it is dropped");
+        serving.reload(config, &Material::new(), descriptors).unwrap_or_else(|errors| panic!("{errors:?}"));
     }
 
     /// Where it listens.
     pub fn port(&self) -> u16 {
-        self.port
+        self.ports.site
+    }
+
+    /// Where the other site listens.
+    #[allow(dead_code, reason = "not everybody who measures has two")]
+    pub fn other_port(&self) -> u16 {
+        self.ports.other
+    }
+}
+
+fn config(bytes: usize, ports: Ports, cache: &Path, blocks: Blocks<'_>) -> Config {
+    let Ports { site, other, origin } = ports;
+    let cache = cache.display();
+    let body = "x".repeat(bytes);
+    let pages = format!(
+        "proxy_pass http://127.0.0.1:{origin}; proxy_cache pages; proxy_cache_valid 200 1h;
+         proxy_cache_key \"$scheme$request_method$host$request_uri\";"
+    );
+    let text = format!(
+        "error_log stderr; events {{}} http {{ {} default_type text/html; http2 on; keepalive_requests 1000000000; keepalive_time 100h; proxy_cache_path {cache} keys_zone=pages:10m;
+         server {{ listen 127.0.0.1:{site}; location / {{ {} {pages} }} }}
+         server {{ listen 127.0.0.1:{other}; location / {{ {} {pages} }} }}
+         server {{ listen 127.0.0.1:{origin}; access_log off; location / {{ {} return 200 \"{body}\"; }} }} }}",
+        blocks.http, blocks.location, blocks.other, blocks.origin
+    );
+    let mut loader = MemoryLoader::new();
+    loader.add("/site.conf", text.into_bytes());
+    let options = Options {
+        prefix: "/tmp".into(),
+        conf_prefix: "/tmp".into(),
+        globals: None,
+        is_root: false,
+        hostname: "localhost".to_owned(),
+    };
+    match larder_conf::load(Path::new("/site.conf"), &options, &mut loader) {
+        Ok(loaded) => loaded.config,
+        Err(failed) => panic!("{}", larder_conf::render(&failed.diagnostics, &failed.sources)),
     }
 }
 
@@ -90,6 +140,15 @@ impl Keep {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the site listens");
         stream.set_nodelay(true).expect("a connected socket takes options");
         Self { stream, buffer: vec![0; 256 * 1024] }
+    }
+
+    /// Asks for the page; whether a line of the answer's head is `line`.
+    #[allow(dead_code, reason = "not everybody who measures looks at the answer")]
+    pub fn get_has(&mut self, line: &str) -> bool {
+        self.get(1);
+        let wanted = format!("\r\n{line}\r\n");
+        let head = self.buffer.windows(4).position(|window| window == b"\r\n\r\n").map_or(0, |at| at + 2);
+        self.buffer[..head].windows(wanted.len()).any(|window| window == wanted.as_bytes())
     }
 
     /// Asks for the page `count` times, one after the other.
