@@ -37,8 +37,12 @@ pub struct Object {
     pub vary: VaryKey,
     /// What its fetch cost: µs until the origin had answered; zero when that is not known.
     pub cost_micros: u32,
-    /// What the server made of the head for its own use. Of a page that comes from disk it is made at the first use.
-    /// `None` in it: it cannot be made beforehand.
+    /// The fields as the server sends them with a plain hit: made when the page is stored, or at the first use of one
+    /// that comes from disk. `None` in it: they are not the same for every request.
+    ///
+    /// There is room for one, and the first stays: for a location whose [rules](Prepared::rules) differ the fields are
+    /// laid out at every hit, until a fetch of that location makes the object anew. Room for two would have
+    /// to be reserved with every page, for sites that share pages and hide different fields of them.
     pub prepared: OnceLock<Option<Prepared>>,
     /// The cache's own part; `Hold::default()` for a new object.
     pub hold: Hold,
@@ -47,8 +51,8 @@ pub struct Object {
 /// Fields that are ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
-    /// The policy they were made for; of no use to another.
-    pub policy: u64,
+    /// A fingerprint of the rules they were made by; of no use under others.
+    pub rules: u64,
     /// As lines of HTTP/1.
     pub lines: Box<[u8]>,
     /// As a field block of HTTP/2; empty where that was not spoken when the page was stored.

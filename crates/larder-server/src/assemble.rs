@@ -12,7 +12,6 @@ mod tls;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_conf::model::{self, Config, Matcher, Pattern, Rewrite, Settings, Template, TemplatePart};
 use larder_conf::{Diagnostic, Severity, Span};
@@ -914,10 +913,4 @@ fn reads_fields(parts: &[Part], site: &Site) -> bool {
         Part::Var(var) => variable::reads_fields(var),
         Part::Literal(_) | Part::Capture(_) => false,
     })
-}
-
-/// Numbers policies, so that an object knows under which it was prepared.
-fn next_backend() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -35,6 +35,7 @@ pub mod net;
 pub mod ocsp;
 mod pace;
 mod policy;
+pub mod prepared;
 mod pressure;
 pub mod realip;
 pub mod regex;

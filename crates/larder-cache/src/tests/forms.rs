@@ -13,7 +13,7 @@ const GZIP: Shape = Shape::Coded(Coding::Gzip);
 fn new_form(text: &str) -> NewForm {
     NewForm {
         bytes: Bytes::copy_from_slice(text.as_bytes()),
-        prepared: Some(Prepared { policy: 1, lines: (*b"Content-Encoding: gzip\r\n").into(), block: Box::default() }),
+        prepared: Some(Prepared { rules: 1, lines: (*b"Content-Encoding: gzip\r\n").into(), block: Box::default() }),
     }
 }
 

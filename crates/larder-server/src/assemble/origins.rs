@@ -8,11 +8,12 @@ use larder_conf::as_literal;
 use larder_conf::model::{self, Template};
 use larder_origin::{Address, Balance, Group, Keepalive, LeastTime, Server, Until};
 
+use crate::request::response_fields;
 use crate::site::*;
 use crate::target::{addresses, split_authority};
 use crate::text::Text;
 
-use super::{Builder, Keeping, next_backend};
+use super::{Builder, Keeping};
 
 pub use tls::Making;
 
@@ -122,7 +123,7 @@ impl Builder {
             keep: fastcgi.keep_conn,
             catch_stderr: fastcgi.catch_stderr.iter().map(|text| text.clone().into_bytes()).collect(),
         });
-        self.origin(target, protocol, &fastcgi.origin, &[], http)
+        self.origin(target, protocol, &fastcgi.origin, &[], settings.charset.is_some(), http)
     }
 
     pub(super) fn proxy(&mut self, pass: &Template, location: &model::Location, http: &model::Http) -> Handler {
@@ -164,7 +165,8 @@ impl Builder {
                 .filter_map(|(find, flags)| Some((self.find(find)?, self.texts(flags))))
                 .collect(),
         });
-        self.origin(target, protocol, &proxy.origin, &HIDDEN_OF_HTTP, http)
+        let adds_charset = location.settings.charset.is_some();
+        self.origin(target, protocol, &proxy.origin, &HIDDEN_OF_HTTP, adds_charset, http)
     }
 
     fn origin(
@@ -173,6 +175,7 @@ impl Builder {
         protocol: Protocol,
         model: &model::OriginSettings,
         hidden: &[&str],
+        adds_charset: bool,
         http: &model::Http,
     ) -> Handler {
         let hidden = ALWAYS_HIDDEN
@@ -184,14 +187,15 @@ impl Builder {
             .collect();
         let cache = model.cache.as_ref().and_then(|zone| self.cache(zone, model, http));
         let settings = Arc::new(OriginShared { model: model.clone(), hidden });
-        let backend = Backend {
-            id: next_backend(),
+        let mut backend = Backend {
             target,
             protocol,
             bind: self.maybe(model.bind.as_ref()),
             limit_rate: self.maybe(model.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
             settings: Arc::clone(&settings),
+            prepared_by: None,
         };
+        backend.prepared_by = response_fields::prepared_rules(&backend, adds_charset);
         let store = match &model.store {
             model::Store::Off => None,
             model::Store::Root => Some(StorePath::Root),

@@ -18,7 +18,7 @@ use crate::exchange::{CacheStatus, Choice, Exchange};
 use crate::files::etag::weaken_etag;
 use crate::site::Loc;
 
-use super::{Content, Response, Slow, Step, page, response_fields};
+use super::{Content, Response, Slow, Step, page};
 
 /// A body that is longer goes out as it passes, and is not kept in another form: to make one would take seconds.
 const FORM_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -309,7 +309,7 @@ fn recoded<'a>(pieces: impl Iterator<Item = &'a [u8]> + Clone, choice: Choice, e
 fn head(object: &Object, choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Prepared> {
     let mut fields = object.fields.clone();
     adapt(&mut fields, choice);
-    response_fields::prepare(&fields, &cx.origin(ex)?.backend, ex.request.location, cx)
+    cx.origin(ex)?.backend.prepared_by.as_ref()?.prepare(&fields, cx.site().speaks_http2)
 }
 
 /// Makes the fields those of another form: no ranges, a weak validator, the coding.

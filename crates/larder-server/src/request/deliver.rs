@@ -158,7 +158,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
 /// A plain hit: the serialised fields of the page, and ours around them. `None` when this request asks for more.
 fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Option<Quick> {
     let loc = cx.loc(ex);
-    let origin = cx.origin(ex)?;
+    let rules = cx.origin(ex)?.backend.prepared_by.as_ref()?;
     if !loc.fields.add_trailers.is_empty() || ex.reply.accel_fields.is_some() || loc.modules.changes_responses {
         return None;
     }
@@ -176,7 +176,7 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
         .map_or(object.prepared.get().and_then(Option::as_ref), |form| form.prepared.as_ref())
         .filter(|prepared| {
             // A page that was stored before HTTP/2 was spoken here has no block for it.
-            prepared.policy == origin.backend.id && (wire == Wire::Lines || !prepared.block.is_empty())
+            rules.made(prepared) && (wire == Wire::Lines || !prepared.block.is_empty())
         })?;
     if object.status != 200
         || loc.fields.reads_fields

@@ -69,9 +69,10 @@ pub fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 
 /// Lays the head of a stored page out as the response of `ex`.
 fn lay_out(object: &Object, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
-    // A page that came from a disk is serialised at its first use. Another worker may be faster; the two are the same, or
-    // made for two backends.
-    object.prepared.get_or_init(|| response_fields::prepare(&object.fields, backend, ex.request.location, cx));
+    if let Some(rules) = &backend.prepared_by {
+        // A page that came from a disk is laid out at its first use. Another worker may be faster, and another location.
+        object.prepared.get_or_init(|| rules.prepare(&object.fields, cx.site().speaks_http2));
+    }
     ex.reply.status = object.status;
     ex.reply.reason.clear();
     ex.reply.reason.extend_from_slice(&object.reason);

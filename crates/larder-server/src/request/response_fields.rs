@@ -1,11 +1,10 @@
 //! Fields of an origin's answer as the client gets them: hidden ones left out, redirects and cookies rewritten.
 
-use larder_cache::Prepared;
-use larder_http::h2::hpack;
 use larder_http::{Fields, Known, Version};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Silent};
+use crate::prepared::{PreparedRules, is_own};
 use crate::site::{Backend, Find, Protocol, Redirect, Target};
 
 use super::cookies;
@@ -73,45 +72,17 @@ pub fn obey(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     }
 }
 
-/// The fields of a page to be stored, serialised, when they are the same for every request; else `None`.
-pub fn prepare(fields: &Fields, backend: &Backend, location: usize, cx: &Cx) -> Option<Prepared> {
-    let rewrites = match &backend.protocol {
+/// How the fields of stored pages are laid out once for all requests of a location. `None` where each request has its
+/// own: where the origin's silence about `Server` or `Date` is passed on, or a charset is added to the type.
+pub fn prepared_rules(backend: &Backend, adds_charset: bool) -> Option<PreparedRules> {
+    if silence(backend) != Silent::default() || adds_charset {
+        return None;
+    }
+    let rewrites_cookies = match &backend.protocol {
         Protocol::Http(parts) => cookies::are_rewritten(parts),
         Protocol::FastCgi(_) => false,
     };
-    let mut lines = Vec::with_capacity(512);
-    let mut block = Vec::with_capacity(if cx.site().speaks_http2 { 512 } else { 0 });
-    for (known, name, value) in fields.iter_known() {
-        // What the origin asks of larder is done on every delivery.
-        if matches!(known, Known::XAccelLimitRate | Known::XAccelCharset) {
-            return None;
-        }
-        if is_own(known) || is_hidden(name, backend) {
-            continue;
-        }
-        // A redirect may name the host that this visitor asked for; a date or name of the origin's own takes the
-        // place of ours; a stored cookie may be rewritten.
-        if matches!(known, Known::Location | Known::Refresh | Known::Date | Known::Server)
-            || (rewrites && known == Known::SetCookie)
-        {
-            return None;
-        }
-        lines.extend_from_slice(name);
-        lines.extend_from_slice(b": ");
-        lines.extend_from_slice(value);
-        lines.extend_from_slice(b"\r\n");
-        if cx.site().speaks_http2 {
-            hpack::encode_field(name, value, &mut block);
-        }
-    }
-    if silence(backend) != Silent::default() {
-        return None;
-    }
-    // A charset that is added to the type is added on every delivery.
-    if cx.site().locations[location].fields.charset.is_some() {
-        return None;
-    }
-    Some(Prepared { policy: backend.id, lines: lines.into(), block: block.into() })
+    Some(PreparedRules::new(backend.settings.hidden.iter().map(|name| &name[..]), rewrites_cookies))
 }
 
 /// What `proxy_pass_header` leaves to the origin. For FastCGI these two are never hidden, and ours where it has none.
@@ -120,11 +91,6 @@ fn silence(backend: &Backend) -> Silent {
         Protocol::Http(_) => Silent { server: !is_hidden(b"server", backend), date: !is_hidden(b"date", backend) },
         Protocol::FastCgi(_) => Silent::default(),
     }
-}
-
-/// Fields that deliver writes itself, or that concern the origin's connection alone.
-fn is_own(known: Known) -> bool {
-    matches!(known, Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::ContentLength)
 }
 
 fn is_hidden(name: &[u8], backend: &Backend) -> bool {

@@ -12,8 +12,6 @@ use crate::exchange::Exchange;
 use crate::policy::{Kept, Lifetime};
 use crate::site::Backend;
 
-use super::response_fields;
-
 /// The object to store for `answer`.
 pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &Exchange, cx: &Cx) -> Object {
     let Kept { lifetime, fields, vary } = kept;
@@ -25,7 +23,10 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
         etag: fields.get_known(Known::Etag).map(Box::from),
         vary,
         cost_micros: u32::try_from(header.as_micros()).unwrap_or(u32::MAX),
-        prepared: OnceLock::from(response_fields::prepare(&fields, backend, ex.request.location, cx)),
+        prepared: match &backend.prepared_by {
+            Some(rules) => OnceLock::from(rules.prepare(&fields, cx.site().speaks_http2)),
+            None => OnceLock::new(),
+        },
         fields,
         body,
         stored_at: cx.now(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use larder_conf::model;
 
+use crate::prepared::PreparedRules;
 use crate::regex::Regex;
 use crate::text::{Part, Text};
 
@@ -12,8 +13,6 @@ use super::variables::NamedRegex;
 
 /// Where an origin is, and how it is asked.
 pub struct Backend {
-    /// Tells the backends of a process apart: an object prepared for one is not delivered as it is for another.
-    pub id: u64,
     /// Where.
     pub target: Target,
     /// In which protocol.
@@ -24,6 +23,8 @@ pub struct Backend {
     pub limit_rate: Option<Text>,
     /// What the protocols have in common.
     pub settings: Arc<OriginShared>,
+    /// How the fields of stored pages are laid out; `None` where that is done for each request.
+    pub prepared_by: Option<PreparedRules>,
 }
 
 impl Backend {
