@@ -41,8 +41,8 @@ pub struct Object {
     /// that comes from disk. `None` in it: they are not the same for every request.
     ///
     /// There is room for one, and the first stays: for a location whose [rules](Prepared::rules) differ the fields are
-    /// laid out at every hit, until a fetch of that location makes the object anew. Room for two would have
-    /// to be reserved with every page, for sites that share pages and hide different fields of them.
+    /// laid out at every hit, until a fetch or a 304 of that location makes the object anew. A second place would be
+    /// reserved with every page, and used only where locations share pages but hide different fields of them.
     pub prepared: OnceLock<Option<Prepared>>,
     /// The cache's own part; `Hold::default()` for a new object.
     pub hold: Hold,

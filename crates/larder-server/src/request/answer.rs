@@ -154,7 +154,7 @@ fn revalidated(
         return Plan { storing, stale: None }.into();
     }
     let lifetime = policy::confirmed(origin, confirmation, object, cx.now());
-    let fresh = store::freshen(object, lifetime, cx.now());
+    let fresh = store::freshen(object, lifetime, &origin.backend, cx);
     let delivered = match storing.and_then(|storing| storing.permit(ex, cx)) {
         Some(permit) => permit.freshen(object, fresh),
         None => Arc::clone(object),

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use larder_cache::Object;
-use larder_http::{Known, Time};
+use larder_cache::{Object, Prepared};
+use larder_http::Known;
 use larder_origin::Answer;
 use larder_store::Body;
 
@@ -38,13 +38,13 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
 }
 
 /// A copy of `object` that is fresh again, after the origin confirmed it.
-pub fn freshen(object: &Object, lifetime: Lifetime, now: Time) -> Object {
+pub fn freshen(object: &Object, lifetime: Lifetime, backend: &Backend, cx: &Cx) -> Object {
     Object {
         status: object.status,
         reason: object.reason.clone(),
         fields: object.fields.clone(),
         body: object.body.clone(),
-        stored_at: now,
+        stored_at: cx.now(),
         fresh_until: lifetime.fresh_until,
         stale_while_revalidate: lifetime.stale_while_revalidate,
         stale_if_error: lifetime.stale_if_error,
@@ -52,7 +52,18 @@ pub fn freshen(object: &Object, lifetime: Lifetime, now: Time) -> Object {
         etag: object.etag.clone(),
         vary: object.vary.clone(),
         cost_micros: object.cost_micros,
-        prepared: object.prepared.clone(),
+        prepared: prepared_of_confirmed(object, backend, cx),
         hold: Default::default(),
+    }
+}
+
+/// The stored fields of a page stay when a 304 confirms it, so what was made of them stays too. Another location's,
+/// or what was made before a reload that changed the rules, gives way to that of the location that asked.
+fn prepared_of_confirmed(object: &Object, backend: &Backend, cx: &Cx) -> OnceLock<Option<Prepared>> {
+    let Some(rules) = &backend.prepared_by else { return object.prepared.clone() };
+    let with_block = cx.site().speaks_http2;
+    match object.prepared.get() {
+        Some(Some(made)) if rules.made(made) && !(with_block && made.block.is_empty()) => object.prepared.clone(),
+        Some(_) | None => OnceLock::from(rules.prepare(&object.fields, with_block)),
     }
 }
