@@ -67,6 +67,7 @@ impl PreparedRules {
             {
                 return None;
             }
+            let name = written_name(known, name);
             lines.extend_from_slice(name);
             lines.extend_from_slice(b": ");
             lines.extend_from_slice(value);
@@ -77,6 +78,11 @@ impl PreparedRules {
         }
         Some(Prepared { rules: self.fingerprint, lines: lines.into(), block: block.into() })
     }
+}
+
+/// How a field's name goes out. nginx writes that of the type its own way.
+pub fn written_name(known: Known, name: &[u8]) -> &[u8] {
+    if known == Known::ContentType { b"Content-Type" } else { name }
 }
 
 /// Fields that deliver writes itself, or that concern the origin's connection alone.
@@ -199,14 +205,21 @@ mod tests {
     #[test]
     fn what_is_laid_out_leaves_out_hidden_fields_and_those_of_the_connection() {
         let mut fields = Fields::new();
-        for (name, value) in [("X-A", "1"), ("connection", "close"), ("X-HIDDEN", "2"), ("Content-Length", "3")] {
+        for (name, value) in [
+            ("x-A", "1"),
+            ("connection", "close"),
+            ("content-type", "text/html"),
+            ("X-HIDDEN", "2"),
+            ("Content-Length", "3"),
+        ] {
             fields.push(name.as_bytes(), value.as_bytes());
         }
         let rules = PreparedRules::new([&b"X-Hidden"[..]], false);
         let prepared = rules.prepare(&fields, true).expect("it is the same for all");
-        assert_eq!(&*prepared.lines, b"X-A: 1\r\n");
+        assert_eq!(&*prepared.lines, b"x-A: 1\r\nContent-Type: text/html\r\n");
         let mut block = Vec::new();
-        hpack::encode_field(b"X-A", b"1", &mut block);
+        hpack::encode_field(b"x-A", b"1", &mut block);
+        hpack::encode_field(b"Content-Type", b"text/html", &mut block);
         assert_eq!(&*prepared.block, block);
         assert!(!PreparedRules::new([], false).made(&prepared));
     }

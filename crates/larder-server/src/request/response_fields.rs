@@ -4,7 +4,7 @@ use larder_http::{Fields, Known, Version};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Silent};
-use crate::prepared::{PreparedRules, is_own};
+use crate::prepared::{PreparedRules, is_own, written_name};
 use crate::site::{Backend, Find, Protocol, Redirect, Target};
 
 use super::cookies;
@@ -23,8 +23,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
         if known == Known::Upgrade && ex.asked.head.version == Version::Http2 {
             continue;
         }
-        // nginx writes this name its own way.
-        let name: &[u8] = if known == Known::ContentType { b"Content-Type" } else { name };
+        let name = written_name(known, name);
         match rewritten(known, value, backend, ex, cx) {
             Some(value) => {
                 ex.reply.location_is_ours |= known == Known::Location;
