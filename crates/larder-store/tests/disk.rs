@@ -223,8 +223,7 @@ fn a_body_is_stored_from_a_memory_file_and_from_slices() {
     let spans = spans.try_iter().map(|span| span.expect("it is written")).collect();
     let body = DiskBody::new(&shelf, spans);
     assert_eq!((body.len(), body.is_here()), (700_000, true));
-    let body = PageBody::Spans(body.spans().to_vec());
-    shelf.store(Page { body, ..page("slices", 0, "") }, 1000).expect("there is room");
+    shelf.store(Page { body: PageBody::Disk(body), ..page("slices", 0, "") }, 1000).expect("there is room");
     assert!(shelf.flush_blocking());
     for key in ["file", "slices"] {
         assert_eq!(body_of(&read(&shelf, key, 1000)[0]), &whole, "{key}");

@@ -85,7 +85,7 @@ impl DiskBody {
     }
 
     /// The parts it is made of.
-    pub fn spans(&self) -> &[Span] {
+    pub(super) fn spans(&self) -> &[Span] {
         &self.inner.spans
     }
 

@@ -229,7 +229,7 @@ mod tests {
         assert!(queue.add(store(body()), 10, 100).is_ok());
         assert!(queue.owe(Debt { owed: Box::new(Gone), now: 1000, due: Due::new(&sums, 10) }, 100).is_empty());
         assert!(queue.add(store(body()), 10, 100).is_err());
-        assert!(queue.add(store(PageBody::Spans(Vec::new())), 10, 100).is_ok());
+        assert!(queue.add(store(PageBody::Memory(Vec::new())), 10, 100).is_ok());
         assert!(queue.add(Command::Tick, 0, 100).is_ok());
         drop(queue.next_debt());
         assert!(queue.add(store(body()), 10, 100).is_ok());

@@ -87,10 +87,8 @@ pub enum PageBody {
         /// Its length.
         len: u64,
     },
-    /// The body of a page that is here already, which gets another head.
+    /// Slices that were stored before it, or the body of a page that is here already, which gets another head.
     Disk(DiskBody),
-    /// Slices that were stored before it.
-    Spans(Vec<Span>),
 }
 
 impl PageBody {
@@ -100,7 +98,6 @@ impl PageBody {
             Self::Memory(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
             Self::File { len, .. } => *len,
             Self::Disk(body) => body.len(),
-            Self::Spans(spans) => spans.iter().map(|span| u64::from(span.len)).sum(),
         }
     }
 
@@ -113,7 +110,7 @@ impl PageBody {
     pub(super) fn fresh_bytes(&self) -> u64 {
         match self {
             Self::Memory(_) | Self::File { .. } => self.len(),
-            Self::Disk(_) | Self::Spans(_) => 0,
+            Self::Disk(_) => 0,
         }
     }
 }

@@ -314,7 +314,6 @@ impl Writer {
             }
             PageBody::Disk(body) if !body.is_on(&self.shared) => return Err(Lost),
             PageBody::Disk(body) => Body::Spans(body.spans().to_vec()),
-            PageBody::Spans(spans) => Body::Spans(spans),
         };
         match spans {
             Body::Inline(packed) => Ok(packed),
