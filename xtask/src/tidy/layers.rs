@@ -18,13 +18,13 @@ const LAYERS: &[(&str, Layers)] = &[
         "crates/larder-http/src",
         &[&["date", "method", "scan", "status", "time"], &["field", "proxy_protocol", "uri"], &["h1", "host"], &["h2"]],
     ),
-    ("crates/larder-store/src", &[&["background"], &["arena", "budget"], &["body", "disk", "memory"]]),
+    ("crates/larder-store/src", &[&["background"], &["arena", "budget"], &["disk", "memory"], &["body"]]),
     ("crates/larder-compress/src", &[&["params"], &["decoder", "effort", "encoder"], &["whole"]]),
 ];
 
 /// Crates whose circles are not all opened yet, and how many files stand in them. The numbers only go down.
 const TANGLED: &[(&str, usize)] =
-    &[("larder-cache", 13), ("larder-store", 13), ("larder-conf", 46), ("larder-server", 72)];
+    &[("larder-cache", 13), ("larder-store", 7), ("larder-conf", 46), ("larder-server", 72)];
 
 /// Names of files and folders, without `.rs`.
 type Layers = &'static [&'static [&'static str]];

@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::DiskShelf;
 use super::read::{NoPage, Wait, read_span};
 use super::record::Span;
 use super::segment::Segment;
@@ -33,11 +32,6 @@ struct Inner {
 }
 
 impl DiskBody {
-    /// The body that is made of `spans`, in this order.
-    pub fn new(shelf: &DiskShelf, spans: Vec<Span>) -> Self {
-        Self::of(shelf.shared(), spans)
-    }
-
     pub(super) fn of(shared: &Arc<Shared>, spans: Vec<Span>) -> Self {
         let mut len = 0;
         let starts = spans
@@ -87,11 +81,6 @@ impl DiskBody {
     /// The parts it is made of.
     pub(super) fn spans(&self) -> &[Span] {
         &self.inner.spans
-    }
-
-    /// Whether it lies on `shelf`.
-    pub fn is_of(&self, shelf: &DiskShelf) -> bool {
-        self.is_on(shelf.shared())
     }
 
     /// Whether it lies on the shelf of `shared`.

@@ -9,26 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::shelf::Page;
-
-/// A page that is to be written later.
-pub trait Owed: Send {
-    /// The page, if it is still to be written. It is kept from then on until it is.
-    fn page(&self) -> Payable;
-
-    /// Whether [`Owed::page`] would give it.
-    fn is_there(&self) -> bool;
-}
-
-/// What has become of a page that is owed.
-pub enum Payable {
-    /// It is to be written.
-    Page(Page),
-    /// Another is in its place.
-    Replaced,
-    /// It is not in memory any more.
-    Gone,
-}
+use super::page::Owed;
 
 /// How much a shelf owes, as it notes it in its folder for who looks from outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,6 +142,7 @@ const DEBTS_MAX: usize = 65_536;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::page::Payable;
 
     struct Page(bool);
 

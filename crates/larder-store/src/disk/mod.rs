@@ -13,6 +13,7 @@
 
 mod bans;
 mod body;
+mod buffer;
 mod bytes;
 mod debt;
 mod files;
@@ -24,6 +25,7 @@ mod health;
 mod index;
 mod inspect;
 mod keys;
+mod page;
 mod queue;
 mod read;
 mod readers;
@@ -40,14 +42,15 @@ mod user;
 mod writer;
 
 pub use body::{DiskBody, PinnedBody, Ready};
-pub use debt::{DebtNote, Owed, Payable};
+pub use debt::DebtNote;
 pub use files::{DiskRoom, Files, Listed, OpenFile, RealFiles, Stamp};
 pub use found::{Found, Stored, StoredBody};
 pub use health::{DiskEvent, DiskState};
 pub use inspect::{Finding, Inspect, RecordView, Report};
 pub use keys::KeySet;
+pub use page::{Hold, Owed, Page, PageBody, Payable};
 pub use record::{Kind, Span};
-pub use shelf::{DiskOptions, DiskShelf, Hold, Page, PageBody, Skipped};
+pub use shelf::{DiskOptions, DiskShelf, Skipped};
 pub use space::DiskLimits;
 pub use stats::DiskStats;
 pub use writer::CLEAR_FILE;

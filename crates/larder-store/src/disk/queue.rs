@@ -1,15 +1,16 @@
 //! What waits for the writer of a shelf: bounded by bytes, and never waited for by those who add.
 
 use std::collections::VecDeque;
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-use super::Page;
+use super::buffer::AlignedBuffer;
 use super::debt::{Debt, Debts, Due};
+use super::page::Page;
 use super::record::Span;
-use super::writer::Written;
 
 /// Told when a slice is written, or is not.
 pub(super) type SliceDone = Box<dyn FnOnce(Option<Span>) + Send>;
@@ -47,6 +48,12 @@ pub(super) struct Removal {
     pub(super) variant: Option<u8>,
     pub(super) now: u64,
     pub(super) ticket: u64,
+}
+
+/// A batch was written, or not.
+pub(super) struct Written {
+    pub(super) buffer: AlignedBuffer,
+    pub(super) result: io::Result<()>,
 }
 
 /// What the writer does next.
@@ -195,8 +202,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::disk::debt::{Owed, Payable, Sums};
-    use crate::disk::shelf::PageBody;
+    use crate::disk::debt::Sums;
+    use crate::disk::page::{Owed, PageBody, Payable};
 
     struct Gone;
 

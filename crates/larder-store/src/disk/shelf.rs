@@ -1,8 +1,6 @@
 //! The handle of a disk shelf: what its users call, none of which waits for a disk.
 
 use std::cell::Cell;
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,11 +11,12 @@ use tokio::sync::oneshot;
 
 use super::bans::Bans;
 use super::body::{DiskBody, PATIENCE};
-use super::debt::{Due, Owed};
+use super::debt::Due;
 use super::files::{Files, RealFiles};
 use super::found::{Found, Stored};
 use super::health::{DiskEvent, DiskState, Health};
 use super::index::Index;
+use super::page::{LABEL_SHARE, Page};
 use super::queue::{Ack, Command, Queue};
 use super::read::{Wait, read_all};
 use super::readers::Readers;
@@ -40,79 +39,6 @@ pub struct DiskOptions {
     pub queue_bytes: usize,
     /// Told what an operator should know. Called on any thread; must not wait.
     pub events: Arc<dyn Fn(DiskEvent) + Send + Sync>,
-}
-
-/// A page to be stored.
-pub struct Page {
-    /// Its whole key.
-    pub key: Box<[u8]>,
-    /// Which of the pages under the key it is.
-    pub variant: u8,
-    /// Kept with it and given back as it is.
-    pub head: Bytes,
-    /// Its body.
-    pub body: PageBody,
-    /// From when on it is of no use at all, in seconds since 1970.
-    pub expires_at: u64,
-    /// What it cost to make.
-    pub cost_micros: u32,
-    /// Who keeps it until it is written. Dropped when it is, or is not going to be.
-    pub holds: Option<Box<dyn Hold>>,
-}
-
-/// Who keeps a page until it is written.
-pub trait Hold: Send {
-    /// Whether it is still to be written. False when it was replaced or removed since: whoever did that has told the
-    /// shelf, or is about to.
-    fn is_wanted(&self) -> bool {
-        true
-    }
-
-    /// How the page can be had later, when it cannot be written now. `None`: it is not written then.
-    fn owe(&self) -> Option<Box<dyn Owed>> {
-        None
-    }
-}
-
-/// The body of a page to be stored.
-pub enum PageBody {
-    /// Pieces, in order.
-    Memory(Vec<Bytes>),
-    /// A part of a file, which does not change until the page is written.
-    File {
-        /// The file.
-        file: Arc<File>,
-        /// Where in it the body begins.
-        offset: u64,
-        /// Its length.
-        len: u64,
-    },
-    /// Slices that were stored before it, or the body of a page that is here already, which gets another head.
-    Disk(DiskBody),
-}
-
-impl PageBody {
-    /// Its length.
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::Memory(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
-            Self::File { len, .. } => *len,
-            Self::Disk(body) => body.len(),
-        }
-    }
-
-    /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The bytes that are to be written for it.
-    pub(super) fn fresh_bytes(&self) -> u64 {
-        match self {
-            Self::Memory(_) | Self::File { .. } => self.len(),
-            Self::Disk(_) => 0,
-        }
-    }
 }
 
 /// Why a page is not stored.
@@ -437,6 +363,18 @@ impl DiskShelf {
     }
 }
 
+impl DiskBody {
+    /// The body that is made of `spans`, in this order.
+    pub fn new(shelf: &DiskShelf, spans: Vec<Span>) -> Self {
+        Self::of(shelf.shared(), spans)
+    }
+
+    /// Whether it lies on `shelf`.
+    pub fn is_of(&self, shelf: &DiskShelf) -> bool {
+        self.is_on(shelf.shared())
+    }
+}
+
 /// Tells an asynchronous waiter.
 fn ack(told: oneshot::Sender<bool>) -> Ack {
     Box::new(move |done| {
@@ -447,14 +385,7 @@ fn ack(told: oneshot::Sender<bool>) -> Ack {
 
 /// One page takes at most one part in this many of the limit: it is not worth all others.
 const PAGE_SHARE: u64 = 4;
-/// Key and head of a page take at most one part in this many of a segment.
-pub(super) const LABEL_SHARE: u64 = 8;
 /// What a command takes in the queue beside its bytes.
 const COMMAND_BYTES: usize = 256;
 /// The length of slices until the size of segments is known: one that fits every shelf.
 const SLICE_BYTES_UNKNOWN: usize = 8 * 1024;
-
-/// Reads of a memory file by position.
-pub(super) fn read_exact_at(file: &File, into: &mut [u8], at: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, into, at)
-}

@@ -12,10 +12,10 @@ use super::{Carried, Writer};
 use crate::disk::footer::{ROW_BYTES, Row};
 use crate::disk::found::Place;
 use crate::disk::index::Slot;
+use crate::disk::page::{Page, PageBody};
 use crate::disk::read::{RecordBody, Wait, gather, read_record};
 use crate::disk::record::{HEADER_BYTES, Kind, aligned};
 use crate::disk::segment::Segment;
-use crate::disk::shelf::{Page, PageBody};
 use crate::disk::units::have_passed;
 
 impl Writer {

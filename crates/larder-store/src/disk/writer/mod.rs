@@ -10,7 +10,6 @@
 //! While one batch is written the next is packed. All else the writer does itself, one after the other.
 
 mod ban;
-mod buffer;
 mod clear;
 mod evict;
 mod load;
@@ -28,15 +27,15 @@ use std::time::{Duration, Instant};
 
 use crate::background;
 
+use super::buffer::AlignedBuffer;
 use super::debt::DebtNote;
 use super::files::OpenFile;
 use super::health::DiskState;
-use super::queue::{Ack, Command, Next, Removal};
+use super::page::Page;
+use super::queue::{Ack, Command, Next, Removal, Written};
 use super::shared::Shared;
-use super::shelf::Page;
 use super::space::Charge;
 use super::units::have_passed;
-use buffer::AlignedBuffer;
 use look::Seen;
 use pack::{Batch, InFlight};
 use rotate::OpenSegment;
@@ -80,12 +79,6 @@ struct Job {
     at: u64,
     buffer: AlignedBuffer,
     len: usize,
-}
-
-/// A batch was written, or not.
-pub(super) struct Written {
-    buffer: AlignedBuffer,
-    result: io::Result<()>,
 }
 
 fn write_batches(shared: &Shared, work: &Receiver<Job>) {

@@ -1,22 +1,23 @@
 //! Records into batches, batches into segments, and what follows when they are written.
 
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Buf, Bytes};
 
-use super::buffer::AlignedBuffer;
-use super::{Job, Writer, Written};
+use super::{Job, Writer};
 use crate::disk::body::DiskBody;
-use crate::disk::debt::{Debt, Due, Payable};
+use crate::disk::buffer::AlignedBuffer;
+use crate::disk::debt::{Debt, Due};
 use crate::disk::footer::{BLOCK, Row};
 use crate::disk::index::Slot;
-use crate::disk::queue::{Removal, SliceDone};
+use crate::disk::page::{Hold, LABEL_SHARE, Page, PageBody, Payable};
+use crate::disk::queue::{Removal, SliceDone, Written};
 use crate::disk::record::{HEADER_BYTES, Header, Kind, Span, aligned, encode_spans, sequence_of};
 use crate::disk::removals::Added;
 use crate::disk::segment::Segment;
-use crate::disk::shelf::{Hold, LABEL_SHARE, Page, PageBody, read_exact_at};
 
 /// Records that are written at once.
 pub(super) struct Batch {
@@ -673,6 +674,11 @@ enum Body {
 /// Whether an error says that the disk, or one's share of it, is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Reads of a memory file by position.
+fn read_exact_at(file: &File, into: &mut [u8], at: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, into, at)
 }
 
 /// A slice is cut shorter than this part of its length for nothing.

@@ -168,7 +168,7 @@ impl Writer {
 
     /// Writes whole blocks that lie anywhere in memory.
     fn write_aligned(&self, file: &dyn OpenFile, bytes: &[u8], at: u64) -> io::Result<()> {
-        let mut buffer = super::buffer::AlignedBuffer::new(bytes.len().min(FOOTER_PART_BYTES));
+        let mut buffer = crate::disk::buffer::AlignedBuffer::new(bytes.len().min(FOOTER_PART_BYTES));
         let mut at = at;
         for part in bytes.chunks(FOOTER_PART_BYTES) {
             let aligned = &mut buffer.bytes_mut()[..part.len()];

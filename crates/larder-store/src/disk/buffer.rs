@@ -1,9 +1,9 @@
 //! Memory that a direct write accepts: aligned, without anything but safe code.
 
-use crate::disk::footer::BLOCK;
+use super::footer::BLOCK;
 
 /// Bytes that begin at a multiple of [`BLOCK`] in memory.
-pub(in crate::disk) struct AlignedBuffer {
+pub(super) struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
