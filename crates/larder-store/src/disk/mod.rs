@@ -39,6 +39,7 @@ mod stats;
 mod superblock;
 mod units;
 mod user;
+mod work;
 mod writer;
 
 pub use body::{DiskBody, PinnedBody, Ready};

@@ -27,6 +27,7 @@ use super::shared::Shared;
 use super::space::{DiskLimits, Space};
 use super::stats::{Counters, DiskStats};
 use super::units::Units;
+use super::work::Work;
 use super::writer;
 
 /// How a disk shelf is opened.
@@ -62,13 +63,13 @@ pub struct DiskShelf {
 }
 
 struct Handle {
-    shared: Arc<Shared>,
+    work: Arc<Work>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.queue.push(Command::Stop(Box::new(|_| {})));
-        self.shared.readers.stop();
+        self.work.queue.push(Command::Stop(Box::new(|_| {})));
+        self.work.shared.readers.stop();
     }
 }
 
@@ -86,8 +87,6 @@ impl DiskShelf {
             health: Health::new(options.dir.clone(), options.events),
             dir: options.dir,
             limits: Mutex::new(options.limits),
-            queue: Queue::default(),
-            queue_bytes_max: options.queue_bytes,
             index: Index::new(),
             live: Live::default(),
             space: Arc::new(Space::default()),
@@ -96,20 +95,29 @@ impl DiskShelf {
             bans: Bans::default(),
             readers: Readers::default(),
             counters: Counters::default(),
-            owes: Arc::default(),
             clears: AtomicUsize::new(0),
-            is_ticking: AtomicBool::new(false),
             slice_bytes: AtomicUsize::new(SLICE_BYTES_UNKNOWN),
             segment_bytes: AtomicU64::new(0),
             id: AtomicU64::new(0),
             seed: AtomicU64::new(seed),
         });
-        writer::start(&shared);
-        Self { handle: Arc::new(Handle { shared }) }
+        let work = Arc::new(Work {
+            shared,
+            queue: Queue::default(),
+            queue_bytes_max: options.queue_bytes,
+            owes: Arc::default(),
+            is_ticking: AtomicBool::new(false),
+        });
+        writer::start(&work);
+        Self { handle: Arc::new(Handle { work }) }
+    }
+
+    fn work(&self) -> &Work {
+        &self.handle.work
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.handle.shared
+        &self.work().shared
     }
 
     /// Changes the limits. What no longer fits leaves with the next [`DiskShelf::tick`].
@@ -172,32 +180,32 @@ impl DiskShelf {
     ///
     /// What is refused for lack of time, or while the shelf is out, is owed if [`Hold::owe`] says how.
     pub fn store(&self, page: Page, now: u64) -> Result<(), Skipped> {
-        let shared = self.shared();
+        let (work, shared) = (self.work(), self.shared());
         shared.units.tell(now);
         let segment = shared.segment_bytes.load(Ordering::Relaxed);
         let labels = (page.key.len() + page.head.len()) as u64;
         if page.body.len() > self.body_bytes_max() || (segment > 0 && labels > segment / LABEL_SHARE) {
             shared.counters.skipped_room.add(1);
-            shared.not_stored(&page.key, page.variant, now);
+            work.not_stored(&page.key, page.variant, now);
             return Err(Skipped::TooBig);
         }
         let bytes = page.body.fresh_bytes() + labels;
         if !shared.health.writes() {
-            shared.not_stored(&page.key, page.variant, now);
-            if !shared.owe(&page.holds, bytes, now) {
+            work.not_stored(&page.key, page.variant, now);
+            if !work.owe(&page.holds, bytes, now) {
                 shared.counters.skipped_out.add(1);
             }
             return Err(Skipped::Out);
         }
         let key = shared.removals.hash(&page.key);
-        let due = Due::new(&shared.owes, bytes);
+        let due = Due::new(&work.owes, bytes);
         let command = Command::Store { page: Box::new(page), now, due };
         let queued = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(COMMAND_BYTES);
         if let Err(refused) = self.add(command, queued) {
             if let Command::Store { page, now, due } = refused {
                 drop(due);
-                shared.not_stored(&page.key, page.variant, now);
-                if !shared.owe(&page.holds, bytes, now) {
+                work.not_stored(&page.key, page.variant, now);
+                if !work.owe(&page.holds, bytes, now) {
                     self.count_skipped();
                 }
             }
@@ -224,8 +232,8 @@ impl DiskShelf {
     }
 
     fn add(&self, command: Command, bytes: usize) -> Result<(), Command> {
-        let shared = self.shared();
-        shared.queue.add(command, bytes, shared.queue_bytes_max)
+        let work = self.work();
+        work.queue.add(command, bytes, work.queue_bytes_max)
     }
 
     /// Counts a page that there was no time to write. Slices are offered again and again: whoever gives up counts.
@@ -246,28 +254,28 @@ impl DiskShelf {
     /// Removes one variant of a page, or all of them: at once for [`DiskShelf::find`], and for good when it is
     /// written. Also removes what waits to be written. Gives how many could be found.
     pub fn remove(&self, key: &[u8], variant: Option<u8>, now: u64) -> usize {
-        self.shared().remove(key, variant, now)
+        self.work().remove(key, variant, now)
     }
 
     /// A page that was to come here does not: what is here under its key and variant is out of date, and goes.
     pub fn not_stored(&self, key: &[u8], variant: u8, now: u64) {
-        self.shared().not_stored(key, variant, now);
+        self.work().not_stored(key, variant, now);
     }
 
     /// Removes a variant of a page, if the index has it: at next to no cost where it has not.
     pub fn remove_found(&self, key: &[u8], variant: u8, now: u64) {
-        self.shared().remove_found(key, variant, now);
+        self.work().remove_found(key, variant, now);
     }
 
     /// Removes every page whose key begins with `prefix`: at once for reads, and for good when that is noted on the
     /// disk. The room they take is free when their segments leave.
     pub fn ban(&self, prefix: &[u8], now: u64) {
-        self.shared().ban(prefix, now);
+        self.work().ban(prefix, now);
     }
 
     /// Removes everything, at once for [`DiskShelf::find`].
     pub fn clear(&self) {
-        self.shared().clear();
+        self.work().clear();
     }
 
     /// Lets the shelf look after itself. To be called each second or so; never waits.
@@ -279,23 +287,23 @@ impl DiskShelf {
     }
 
     fn wake(&self) {
-        let shared = self.shared();
-        if !shared.is_ticking.swap(true, Ordering::Relaxed) {
-            shared.queue.push(Command::Tick);
+        let work = self.work();
+        if !work.is_ticking.swap(true, Ordering::Relaxed) {
+            work.queue.push(Command::Tick);
         }
     }
 
     /// Ends when all that was taken before is written and durable; true if none of it was lost since the last.
     pub fn flush(&self) -> impl Future<Output = bool> + Send + use<> {
         let (told, outcome) = oneshot::channel();
-        self.shared().queue.push(Command::Flush(ack(told)));
+        self.work().queue.push(Command::Flush(ack(told)));
         async move { outcome.await.unwrap_or(false) }
     }
 
     /// [`DiskShelf::flush`] for a thread that may wait.
     pub fn flush_blocking(&self) -> bool {
         let (told, outcome) = std::sync::mpsc::channel();
-        self.shared().queue.push(Command::Flush(Box::new(move |done| {
+        self.work().queue.push(Command::Flush(Box::new(move |done| {
             // Whoever asked may be gone.
             let _ = told.send(done);
         })));
@@ -306,7 +314,7 @@ impl DiskShelf {
     /// for all of that.
     pub fn stop(&self) {
         let (told, outcome) = std::sync::mpsc::channel();
-        self.shared().queue.push(Command::Stop(Box::new(move |done| {
+        self.work().queue.push(Command::Stop(Box::new(move |done| {
             // Whoever asked may be gone.
             let _ = told.send(done);
         })));
@@ -317,7 +325,7 @@ impl DiskShelf {
 
     /// What happened so far, and what is here now.
     pub fn stats(&self) -> DiskStats {
-        let shared = self.shared();
+        let (work, shared) = (self.work(), self.shared());
         let counters = &shared.counters;
         DiskStats {
             state: shared.health.state(),
@@ -327,9 +335,9 @@ impl DiskShelf {
             objects: shared.index.len(),
             index_bytes: shared.index.bytes(),
             segments: shared.live.len(),
-            queued: shared.queue.bytes(),
-            owed_pages: shared.owes.pages(),
-            owed_bytes: shared.owes.bytes(),
+            queued: work.queue.bytes(),
+            owed_pages: work.owes.pages(),
+            owed_bytes: work.owes.bytes(),
             stored: counters.stored.get(),
             written: counters.written.get(),
             skipped_queue: counters.skipped_queue.get(),

@@ -122,7 +122,7 @@ impl Writer {
         self.is_clear_asked = true;
         self.shared.clears.fetch_add(1, Ordering::AcqRel);
         self.shared.health.say(DiskEvent::Clearing { dir: dir.clone() });
-        self.shared.queue.push(Command::Clear);
+        self.work.queue.push(Command::Clear);
     }
 
     /// Notes on the disk that removals are not: whoever opens the folder next has to clear it.

@@ -36,6 +36,7 @@ use super::queue::{Ack, Command, Next, Removal, Written};
 use super::shared::Shared;
 use super::space::Charge;
 use super::units::have_passed;
+use super::work::Work;
 use look::Seen;
 use pack::{Batch, InFlight};
 use rotate::OpenSegment;
@@ -46,10 +47,10 @@ pub(super) use note::DEBT_FILE;
 pub(super) use scan::{read_rows, scan};
 
 /// Starts the threads of a shelf, which opens itself on them.
-pub(super) fn start(shared: &Arc<Shared>) {
-    let (jobs, work) = sync_channel::<Job>(1);
-    let (for_writer, for_disk) = (Arc::clone(shared), Arc::clone(shared));
-    let started = background::spawn("larder-disk-io", move || write_batches(&for_disk, &work)).and_then(|_| {
+pub(super) fn start(work: &Arc<Work>) {
+    let (jobs, taken) = sync_channel::<Job>(1);
+    let (for_writer, for_disk) = (Arc::clone(work), Arc::clone(work));
+    let started = background::spawn("larder-disk-io", move || write_batches(&for_disk, &taken)).and_then(|_| {
         let decide = move || {
             // Should it panic, those who wait for it are told, and pages are misses.
             let _over = Over(Arc::clone(&for_writer));
@@ -58,17 +59,17 @@ pub(super) fn start(shared: &Arc<Shared>) {
         background::spawn("larder-disk", decide)
     });
     if let Err(error) = started {
-        shared.health.worsen(DiskState::Out, 0, &format!("no thread could be started for it ({error})"));
-        shared.queue.close();
+        work.shared.health.worsen(DiskState::Out, 0, &format!("no thread could be started for it ({error})"));
+        work.queue.close();
     }
 }
 
 /// Ends a shelf whose writer has ended, whatever the reason.
-struct Over(Arc<Shared>);
+struct Over(Arc<Work>);
 
 impl Drop for Over {
     fn drop(&mut self) {
-        self.0.health.set(DiskState::Stopped);
+        self.0.shared.health.set(DiskState::Stopped);
         self.0.queue.close();
     }
 }
@@ -81,17 +82,19 @@ struct Job {
     len: usize,
 }
 
-fn write_batches(shared: &Shared, work: &Receiver<Job>) {
-    while let Ok(Job { file, at, buffer, len }) = work.recv() {
+fn write_batches(work: &Work, jobs: &Receiver<Job>) {
+    while let Ok(Job { file, at, buffer, len }) = jobs.recv() {
         let result = file.write_at(&buffer.bytes()[..len], at);
         // The writer may give the segment up next, and its bytes count until all have closed it.
         drop(file);
-        shared.queue.put_written(Written { buffer, result });
+        work.queue.put_written(Written { buffer, result });
     }
 }
 
 /// The state of the thread that decides.
 pub(in crate::disk) struct Writer {
+    work: Arc<Work>,
+    /// Its, at hand.
     shared: Arc<Shared>,
     jobs: SyncSender<Job>,
     /// Held while the folder is this process'.
@@ -158,9 +161,10 @@ struct Carried {
 }
 
 impl Writer {
-    fn new(shared: Arc<Shared>, jobs: SyncSender<Job>) -> Self {
+    fn new(work: Arc<Work>, jobs: SyncSender<Job>) -> Self {
         Self {
-            shared,
+            shared: Arc::clone(&work.shared),
+            work,
             jobs,
             lock: None,
             open: None,
@@ -224,7 +228,7 @@ impl Writer {
             } else {
                 LOOK
             };
-            match self.shared.queue.next(patience.min(until_look), self.may_pay()) {
+            match self.work.queue.next(patience.min(until_look), self.may_pay()) {
                 Next::Debt(debt) => self.pay(debt),
                 Next::Written(written) => self.settle(written),
                 Next::Timeout if self.in_flight.is_none() => self.submit(),
@@ -255,7 +259,7 @@ impl Writer {
             Command::Ban { ticket, prefix } => self.ban(ticket, &prefix),
             Command::Clear => self.clear(),
             Command::Tick => {
-                self.shared.is_ticking.store(false, Ordering::Relaxed);
+                self.work.is_ticking.store(false, Ordering::Relaxed);
                 self.tick();
             }
             Command::Flush(ack) => {
@@ -380,10 +384,10 @@ impl Writer {
 
     /// Tries again to write what is owed, if that could not be done; else lets go of what left memory meanwhile.
     fn keep_debts(&mut self, now: u64) {
-        if self.may_pay() || !self.shared.queue.has_debts() {
+        if self.may_pay() || !self.work.queue.has_debts() {
             return;
         }
-        let gone = self.shared.queue.prune_debts();
+        let gone = self.work.queue.prune_debts();
         self.shared.counters.skipped_queue.add(gone.len() as u64);
         self.is_paying = true;
         // A page that comes while nothing is owed does the same.
@@ -414,7 +418,7 @@ impl Writer {
         let began = Instant::now();
         while began.elapsed() < PAID_AT_STOP
             && self.may_pay()
-            && let Some(debt) = self.shared.queue.next_debt()
+            && let Some(debt) = self.work.queue.next_debt()
         {
             self.pay(debt);
         }
@@ -432,7 +436,7 @@ impl Writer {
         self.leave_note();
         self.open = None;
         self.shared.health.set(DiskState::Stopped);
-        self.shared.queue.close();
+        self.work.queue.close();
         // A successor may remove segments: their room is free only when nobody has them open.
         self.shared.forget();
         // Its end is what a successor waits for: nothing is written after it.

@@ -11,8 +11,8 @@ pub(in crate::disk) const DEBT_FILE: &str = "larder.debt";
 impl Writer {
     /// Notes how much is owed when that has changed. What waits in the queue for a moment is not worth a file.
     pub(super) fn note_debt(&mut self) {
-        let note = self.shared.owes.note();
-        let is_owed = note.pages > 0 && (self.noted.is_some() || self.shared.queue.has_debts());
+        let note = self.work.owes.note();
+        let is_owed = note.pages > 0 && (self.noted.is_some() || self.work.queue.has_debts());
         if is_owed && self.noted != Some(note) {
             // One that cannot be written is tried again; nobody is served worse without it.
             self.noted = self.write_note(note).is_ok().then_some(note).or(self.noted);

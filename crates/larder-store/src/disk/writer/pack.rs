@@ -163,7 +163,7 @@ impl Writer {
             return;
         }
         if !self.may_write() {
-            if !self.shared.owe(&page.holds, page.body.len(), now) {
+            if !self.work.owe(&page.holds, page.body.len(), now) {
                 self.shared.counters.skipped_out.add(1);
             }
             self.not_stored(page.key, page.variant);
@@ -271,7 +271,7 @@ impl Writer {
             Err(Lost) => {
                 // Without a segment it is not for this page's sake, and another time will do.
                 self.is_paying = false;
-                let is_owed = self.open.is_none() && self.shared.owe(&holds, bytes, stored_at);
+                let is_owed = self.open.is_none() && self.work.owe(&holds, bytes, stored_at);
                 self.shared.counters.skipped_room.add(u64::from(!is_owed));
                 drop((holds, due));
                 // One that is being written may be older too.
@@ -481,7 +481,7 @@ impl Writer {
                 self.owed.push(Removal { key, variant: Some(variant), now, ticket });
             }
             Added::Already => {}
-            Added::TooMany => shared.clear(),
+            Added::TooMany => self.work.clear(),
         }
     }
 
@@ -532,7 +532,7 @@ impl Writer {
     /// Waits until no write is under way.
     pub(super) fn await_write(&mut self) {
         while self.in_flight.is_some() {
-            let written = self.shared.queue.written();
+            let written = self.work.queue.written();
             self.settle(written);
         }
     }
@@ -600,7 +600,7 @@ impl Writer {
                     if is_again { shared.counters.reinserted.add(1) } else { shared.counters.stored.add(1) }
                 }
                 if faults != self.faults {
-                    self.shared.owe(&holds, bytes, stored_at);
+                    self.work.owe(&holds, bytes, stored_at);
                     self.not_stored(key, slot.variant);
                 } else if !is_wanted(&holds) {
                     return Some(Unwanted { key, hash, slot });
@@ -640,7 +640,7 @@ impl Writer {
         for after in after {
             match after {
                 After::Page { key, slot, holds, bytes, stored_at, .. } => {
-                    self.shared.owe(&holds, bytes, stored_at);
+                    self.work.owe(&holds, bytes, stored_at);
                     drop(holds);
                     self.not_stored(key, slot.variant);
                 }
