@@ -1,10 +1,7 @@
-//! Where pages lie, and pages that were read.
+//! Where pages lie.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::body::DiskBody;
 use super::segment::Segment;
 
 /// Where the pages of one key lie. It keeps their segments while it exists, so use it at once.
@@ -38,30 +35,4 @@ impl Found {
     pub fn len(&self) -> usize {
         self.places.len()
     }
-}
-
-/// A page from a shelf: verified, and under the key that was asked for.
-#[derive(Clone)]
-pub struct Stored {
-    /// What was stored as its head.
-    pub head: Bytes,
-    /// Its body.
-    pub body: StoredBody,
-    /// When it was stored.
-    pub stored_at: u64,
-    /// From when on it is of no use at all.
-    pub expires_at: u64,
-    /// What it cost to make.
-    pub cost_micros: u32,
-    /// Which of the pages under its key it is.
-    pub variant: u8,
-}
-
-/// The body of a page from a shelf.
-#[derive(Clone)]
-pub enum StoredBody {
-    /// It was short enough to be read with the page.
-    Memory(Bytes),
-    /// It is where it was.
-    Disk(DiskBody),
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! store, remove -> Queue -> writer thread -> batches -> segments     space.rs counts them, oldest leave first
 //! find          -> Index, Live: memory only                          16 bytes a page, a hint
-//! read          -> read.rs: every byte verified                      on reader threads if it must wait
+//! read          -> stored.rs, read.rs: every byte verified           on reader threads if it must wait
 //! PinnedBody    -> sendfile from the page cache
 //! ```
 //!
@@ -36,6 +36,7 @@ mod shared;
 mod shelf;
 mod space;
 mod stats;
+mod stored;
 mod superblock;
 mod units;
 mod user;
@@ -45,7 +46,7 @@ mod writer;
 pub use body::{DiskBody, PinnedBody, Ready};
 pub use debt::DebtNote;
 pub use files::{DiskRoom, Files, Listed, OpenFile, RealFiles, Stamp};
-pub use found::{Found, Stored, StoredBody};
+pub use found::Found;
 pub use health::{DiskEvent, DiskState};
 pub use inspect::{Finding, Inspect, RecordView, Report};
 pub use keys::KeySet;
@@ -54,4 +55,5 @@ pub use record::{Kind, Span};
 pub use shelf::{DiskOptions, DiskShelf, Skipped};
 pub use space::DiskLimits;
 pub use stats::DiskStats;
+pub use stored::{Stored, StoredBody};
 pub use writer::CLEAR_FILE;

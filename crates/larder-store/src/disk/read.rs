@@ -5,10 +5,8 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::body::DiskBody;
 use super::files::OpenFile;
-use super::footer::BLOCK;
-use super::found::{Found, Place, Stored, StoredBody};
+use super::found::Place;
 use super::record::{Header, Kind, Span, is_whole, parse_spans, sequence_of};
 use super::segment::Segment;
 use super::shared::Shared;
@@ -52,96 +50,6 @@ pub(super) enum RecordBody {
     Memory(Bytes),
     /// Where it lies, longer than was asked for.
     Spans(Vec<Span>),
-}
-
-/// Reads all that was found. `None` when that would wait and must not.
-pub(super) fn read_all(
-    shared: &Arc<Shared>,
-    key: &[u8],
-    found: &Found,
-    body_max: usize,
-    wait: Wait<'_>,
-) -> Option<Vec<Stored>> {
-    let mut all = Vec::with_capacity(found.places.len());
-    for place in &found.places {
-        match read_page(shared, key, place, found.now, body_max, wait) {
-            Ok(stored) => {
-                shared.counters.read.add(1);
-                all.push(stored);
-            }
-            Err(NoPage::WouldBlock) => return None,
-            Err(why) => note_miss(shared, found, place, why),
-        }
-    }
-    Some(all)
-}
-
-fn note_miss(shared: &Shared, found: &Found, place: &Place, why: NoPage) {
-    match why {
-        NoPage::WouldBlock | NoPage::OtherKey => {}
-        NoPage::Expired => {
-            shared.counters.expired.add(1);
-            shared.drop_place(found.hash, place);
-        }
-        NoPage::Gone | NoPage::Banned => shared.drop_place(found.hash, place),
-        NoPage::Corrupt => {
-            shared.counters.corrupt.add(1);
-            shared.drop_place(found.hash, place);
-        }
-        NoPage::Failed(error) => {
-            shared.counters.read_errors.add(1);
-            shared.drop_place(found.hash, place);
-            shared.health.read_failed(shared.units.now(), &error);
-        }
-    }
-}
-
-fn read_page(
-    shared: &Arc<Shared>,
-    key: &[u8],
-    place: &Place,
-    now: u64,
-    body_max: usize,
-    wait: Wait<'_>,
-) -> Result<Stored, NoPage> {
-    let record = read_record(shared, place, body_max, wait)?;
-    let header = &record.header;
-    if record.key != key || header.variant != place.variant {
-        return Err(NoPage::OtherKey);
-    }
-    if shared.bans.cover(key, header.sequence) {
-        return Err(NoPage::Banned);
-    }
-    if header.expires_at <= now {
-        return Err(NoPage::Expired);
-    }
-    let body = match record.body {
-        RecordBody::Memory(bytes) => StoredBody::Memory(bytes),
-        RecordBody::Spans(spans) => {
-            let body = DiskBody::of(shared, spans);
-            if !body.is_here() {
-                return Err(NoPage::Gone);
-            }
-            body.lasts_until(header.expires_at);
-            if body.len() <= body_max as u64 {
-                StoredBody::Memory(gather(shared, body.spans(), wait)?)
-            } else {
-                // Without room for any body it is the head alone that is wanted.
-                if body_max > 0 {
-                    verify_start(shared, &body, wait)?;
-                }
-                StoredBody::Disk(body)
-            }
-        }
-    };
-    Ok(Stored {
-        head: record.head,
-        body,
-        stored_at: header.stored_at,
-        expires_at: header.expires_at,
-        cost_micros: header.cost_micros,
-        variant: header.variant,
-    })
 }
 
 /// Reads the record of a page. A body of up to `body_max` comes along, a longer one as the place it has.
@@ -194,20 +102,6 @@ pub(super) fn read_record(shared: &Shared, place: &Place, body_max: usize, wait:
         }])
     };
     Ok(Record { header, key, head, body })
-}
-
-/// Makes sure that a body which stays on the disk begins as it was written: its head goes out before it, and what is
-/// damaged further on can only cut it off. Its first part is wanted next, and is in memory then.
-fn verify_start(shared: &Shared, body: &DiskBody, wait: Wait) -> Result<(), NoPage> {
-    let Some(first) = body.spans().first().filter(|first| first.len as usize >= BLOCK) else { return Ok(()) };
-    let segment = shared.live.get(first.segment).ok_or(NoPage::Gone)?;
-    if segment.is_verified(first.offset, first.len) {
-        return Ok(());
-    }
-    if matches!(wait, Wait::Never) {
-        return Err(NoPage::WouldBlock);
-    }
-    read_span(shared, &segment, first, &mut vec![0; first.len as usize], wait)
 }
 
 /// The bytes of `spans`, verified, in one piece.
