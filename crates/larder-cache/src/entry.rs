@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 
 use crate::flight::{Flight, Offer, Outcome, Waiter};
 use crate::key::KeyRef;
-use crate::lookup::Rules;
 use crate::object::Object;
+use crate::rules::Rules;
 use crate::stats::Tally;
 use crate::vary::{Selecting, VaryKey};
 

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::lookup::Rules;
 use crate::object::Object;
+use crate::rules::Rules;
 use crate::vary::{Selecting, VaryKey};
 
 /// A fetch for one variant.

@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::Guard;
 use larder_http::Time;
@@ -13,37 +12,11 @@ use crate::front::Front;
 use crate::key::KeyRef;
 use crate::object::Object;
 use crate::permit::Permit;
+use crate::rules::Rules;
 use crate::shelves::{Loading, Reading};
 use crate::stats::Event;
 use crate::vary::Selecting;
 use crate::zone::Zone;
-
-/// What the policy says about a lookup. The names are those of nginx's `*_cache_*`; so are the defaults.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// `min_uses`: lookups of a key before a response is stored.
-    pub min_uses: u32,
-    /// `lock`: one fetches, the others wait.
-    pub lock: bool,
-    /// `lock_age`: how long a fetch may take before one more sets out.
-    pub lock_age: Duration,
-    /// `lock_timeout`: how long one waits before fetching without storing. Zero: not at all.
-    pub lock_timeout: Duration,
-    /// Every variant answers every request.
-    pub ignore_vary: bool,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            min_uses: 1,
-            lock: false,
-            lock_age: Duration::from_secs(5),
-            lock_timeout: Duration::from_secs(5),
-            ignore_vary: false,
-        }
-    }
-}
 
 /// What the cache can do for a request.
 #[derive(Debug)]

@@ -9,6 +9,8 @@ use larder_http::Time;
 
 use crate::entry::Entry;
 use crate::flight::{Flight, Outcome};
+use crate::front::Front;
+use crate::key::KeyRef;
 use crate::object::Object;
 use crate::zone::Zone;
 
@@ -40,6 +42,16 @@ enum Role {
     Begun { refetch: Option<Arc<Object>> },
     /// Used up.
     Over,
+}
+
+impl Zone {
+    /// A permit to store one response under `key` without a lookup, as for a bypassed cache.
+    ///
+    /// Nobody waits for it, and the last response to be complete wins. `None` when the zone has no room.
+    pub fn permit(self: &Arc<Self>, front: &mut Front, key: &KeyRef<'_>, now: Time) -> Option<Permit> {
+        let entry = front.entry(self.era(), key, || self.entry(key, now))?;
+        Some(Permit::plain(self, entry))
+    }
 }
 
 impl Permit {

@@ -12,11 +12,9 @@ use parking_lot::Mutex;
 
 use crate::entry::Entry;
 use crate::form::Home;
-use crate::front::Front;
 use crate::key::KeyRef;
 use crate::memory::Memory;
 use crate::object::Object;
-use crate::permit::Permit;
 use crate::shelves::{self, Shelves};
 use crate::stats::{Counts, SharedCounts, Tally, ZoneStats};
 
@@ -104,14 +102,6 @@ impl Zone {
     /// Its shelves on disk.
     pub fn shelves(&self) -> Arc<Shelves> {
         self.shelves.load_full()
-    }
-
-    /// A permit to store one response under `key` without a lookup, as for a bypassed cache.
-    ///
-    /// Nobody waits for it, and the last response to be complete wins. `None` when the zone has no room.
-    pub fn permit(self: &Arc<Self>, front: &mut Front, key: &KeyRef<'_>, now: Time) -> Option<Permit> {
-        let entry = front.entry(self.era(), key, || self.entry(key, now))?;
-        Some(Permit::plain(self, entry))
     }
 
     /// Takes `bytes` of its room for a body, letting others go if need be.
