@@ -1,0 +1,115 @@
+//! Zones of pages, and what a location does with its zone.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use super::{At, Template};
+
+/// `fastcgi_cache_path` or `proxy_cache_path`.
+#[derive(Clone, Debug)]
+pub struct CachePath {
+    /// The folder.
+    pub path: PathBuf,
+    /// The name in `keys_zone=`.
+    pub zone: At<String>,
+    /// The bytes in `keys_zone=`.
+    pub keys_bytes: usize,
+    /// `max_size=`.
+    pub max_bytes: Option<u64>,
+    /// `min_free=`.
+    pub min_free_bytes: Option<u64>,
+    /// `inactive=`, 10 min.
+    pub inactive: Duration,
+    /// `larder_memory=`: memory of its own; `None` for a part of what all zones share.
+    pub memory_bytes: Option<u64>,
+    /// `larder_disk=`: whether pages are kept in the folder too, or in memory only; yes.
+    pub on_disk: bool,
+}
+
+/// `larder_placement`: one zone over the folders of several.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// The name of the zone.
+    pub zone: At<String>,
+    /// Which folder has which page.
+    pub rule: PlacementRule,
+    /// The zones whose folders it uses, two or more.
+    pub members: Vec<At<String>>,
+}
+
+/// Which folder has which page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlacementRule {
+    /// Each page has one, chosen by its key, in proportion to `max_size`.
+    Hash,
+    /// Each page is in two.
+    Mirror,
+}
+
+/// Which requests of a location with a cache drop a page in place of asking for it.
+#[derive(Clone, Debug)]
+pub enum CachePurge {
+    /// None.
+    Off,
+    /// Those of a method.
+    Method(MethodPurge),
+    /// Those for which one of these is neither empty nor `0`.
+    When(Vec<Template>),
+}
+
+/// Requests of a method that drop pages.
+#[derive(Clone, Debug)]
+pub struct MethodPurge {
+    /// Its name, as it is sent.
+    pub method: String,
+    /// What goes.
+    pub drops: Drops,
+    /// Who may.
+    pub from: PurgeFrom,
+}
+
+/// What a purge drops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drops {
+    /// The page of the key, or all whose keys begin so.
+    Page,
+    /// `purge_all`: everything in the zone.
+    Zone,
+}
+
+/// Who may drop pages.
+#[derive(Clone, Debug)]
+pub enum PurgeFrom {
+    /// Everybody who gets as far.
+    All,
+    /// Clients of these networks; the others are answered 403.
+    Nets(Vec<IpNet>),
+}
+
+/// `*_cache_valid`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheValid {
+    /// `None` for `any`. Without statuses, 200, 301 and 302 are meant and written out here.
+    pub status: Option<u16>,
+    /// How long; zero is not cached.
+    pub ttl: Duration,
+}
+
+/// `*_cache_use_stale`. The field names are nginx's words.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct UseStale {
+    pub error: bool,
+    pub timeout: bool,
+    pub invalid_header: bool,
+    pub updating: bool,
+    pub http_500: bool,
+    pub http_502: bool,
+    pub http_503: bool,
+    pub http_504: bool,
+    pub http_403: bool,
+    pub http_404: bool,
+    pub http_429: bool,
+}
