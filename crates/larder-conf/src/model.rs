@@ -43,7 +43,9 @@ mod upstream;
 pub use access::{AccessRule, AccessWho};
 pub use acme::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, AcmeOrder};
 pub use body::BodyInFile;
-pub use cache::{CachePath, CachePurge, CacheValid, Drops, MethodPurge, Placement, PlacementRule, PurgeFrom, UseStale};
+pub use cache::{
+    CachePath, CachePurge, CacheValid, Drops, MethodPurge, OriginCache, Placement, PlacementRule, PurgeFrom, UseStale,
+};
 pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};
 pub use connection::{KeepaliveDisable, LingeringClose};
 pub use errors::{ErrorPage, ErrorPageStatus};

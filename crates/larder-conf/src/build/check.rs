@@ -199,7 +199,7 @@ pub fn level(level: &Level, cx: &mut Cx<'_>) {
     referers(level, cx);
     let needs_key = matches!(level.handler, Handler::FastCgi(_));
     let fastcgi = &level.settings.fastcgi.origin;
-    if let (true, Some(cache), None) = (needs_key, &fastcgi.cache, &fastcgi.cache_key) {
+    if let (true, Some(cache), None) = (needs_key, &fastcgi.cache.zone, &fastcgi.cache.key) {
         let span = cache.span;
         cx.report_once(&format!("fastcgi_cache_key {span:?}"), || {
             Diagnostic::error("no \"fastcgi_cache_key\" for \"fastcgi_cache\"")

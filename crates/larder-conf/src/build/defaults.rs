@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::Options;
 use crate::model::{
-    AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, BodyInFile, Brotli, Browsers, CachePurge, ClientLimits,
+    AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, BodyInFile, Brotli, Browsers, ClientLimits,
     Compression, DisableSymlinks, Edits, FastCgi, Gzip, GzipProxied, Http2, IfModifiedSince, IgnoreHeaders,
     KeepaliveDisable, LingeringClose, LogEscape, LogFormat, LogLevel, LogTarget, Main, MediaTypes, Modules, Mp4,
-    NextUpstream, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule, SecureLink, ServerTokens,
-    Settings, Ssi, StaticForms, Store, SubFilter, Subrequests, UseStale, UserId, UserIdExpires, UserIdFlags,
+    NextUpstream, OriginCache, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule, SecureLink,
+    ServerTokens, Settings, Ssi, StaticForms, Store, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags,
     UserIdMode, Workers, Zstd,
 };
 use crate::span::Span;
@@ -311,22 +311,7 @@ fn origin() -> OriginSettings {
         socket_keepalive: false,
         bind: None,
         bind_transparent: false,
-        cache: None,
-        cache_key: None,
-        cache_valid: Vec::new(),
-        cache_bypass: Vec::new(),
-        no_cache: Vec::new(),
-        cache_methods: Vec::new(),
-        cache_purge: CachePurge::Off,
-        cache_min_uses: 1,
-        cache_use_stale: UseStale::default(),
-        cache_background_update: false,
-        cache_lock: false,
-        cache_lock_age: secs(5),
-        cache_lock_timeout: secs(5),
-        cache_revalidate: false,
-        cache_max_range_offset: None,
-        cache_convert_head: true,
+        cache: OriginCache::default(),
         store: Store::Off,
         store_access: 0o600,
     }

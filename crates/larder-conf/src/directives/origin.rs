@@ -172,7 +172,7 @@ macro_rules! shared_table {
                 HSL,
                 ONE,
                 Action::Level(|l, _, d| {
-                    o::not_both(concat!($prefix, "_cache"), l, |l| l.$pick().cache.is_some(), d)?;
+                    o::not_both(concat!($prefix, "_cache"), l, |l| l.$pick().cache.zone.is_some(), d)?;
                     o::store(l.$pick(), d)
                 }),
             ),
@@ -193,13 +193,13 @@ macro_rules! shared_table {
                 concat!($prefix, "_cache_bypass"),
                 HSL,
                 MANY,
-                Action::Level(|l, _, d| o::templates(l.is_first, &mut l.$pick().cache_bypass, d)),
+                Action::Level(|l, _, d| o::templates(l.is_first, &mut l.$pick().cache.bypass, d)),
             ),
             repeated(
                 concat!($prefix, "_no_cache"),
                 HSL,
                 MANY,
-                Action::Level(|l, _, d| o::templates(l.is_first, &mut l.$pick().no_cache, d)),
+                Action::Level(|l, _, d| o::templates(l.is_first, &mut l.$pick().cache.no_cache, d)),
             ),
             repeated(
                 concat!($prefix, "_cache_methods"),
@@ -211,7 +211,7 @@ macro_rules! shared_table {
                 concat!($prefix, "_cache_min_uses"),
                 HSL,
                 ONE,
-                Action::Level(|l, _, d| o::number(&mut l.$pick().cache_min_uses, d)),
+                Action::Level(|l, _, d| o::number(&mut l.$pick().cache.min_uses, d)),
             ),
             repeated(
                 concat!($prefix, "_cache_use_stale"),
@@ -223,31 +223,31 @@ macro_rules! shared_table {
                 concat!($prefix, "_cache_background_update"),
                 HSL,
                 FLAG,
-                Action::Level(|l, _, d| o::flag(&mut l.$pick().cache_background_update, d)),
+                Action::Level(|l, _, d| o::flag(&mut l.$pick().cache.background_update, d)),
             ),
             directive(
                 concat!($prefix, "_cache_lock"),
                 HSL,
                 FLAG,
-                Action::Level(|l, _, d| o::flag(&mut l.$pick().cache_lock, d)),
+                Action::Level(|l, _, d| o::flag(&mut l.$pick().cache.lock, d)),
             ),
             directive(
                 concat!($prefix, "_cache_lock_age"),
                 HSL,
                 ONE,
-                Action::Level(|l, _, d| o::time(&mut l.$pick().cache_lock_age, d)),
+                Action::Level(|l, _, d| o::time(&mut l.$pick().cache.lock_age, d)),
             ),
             directive(
                 concat!($prefix, "_cache_lock_timeout"),
                 HSL,
                 ONE,
-                Action::Level(|l, _, d| o::time(&mut l.$pick().cache_lock_timeout, d)),
+                Action::Level(|l, _, d| o::time(&mut l.$pick().cache.lock_timeout, d)),
             ),
             directive(
                 concat!($prefix, "_cache_revalidate"),
                 HSL,
                 FLAG,
-                Action::Level(|l, _, d| o::flag(&mut l.$pick().cache_revalidate, d)),
+                Action::Level(|l, _, d| o::flag(&mut l.$pick().cache.revalidate, d)),
             ),
             directive(
                 concat!($prefix, "_cache_max_range_offset"),
@@ -308,11 +308,11 @@ pub fn limit_rate(origin: &mut OriginSettings, d: &Directive) -> Outcome {
 }
 
 pub fn max_range_offset(origin: &mut OriginSettings, d: &Directive) -> Outcome {
-    http::set(&mut origin.cache_max_range_offset, d.offset(0).map(Some))
+    http::set(&mut origin.cache.max_range_offset, d.offset(0).map(Some))
 }
 
 pub fn cache_key(origin: &mut OriginSettings, d: &Directive) -> Outcome {
-    http::set(&mut origin.cache_key, d.template(0).map(Some))
+    http::set(&mut origin.cache.key, d.template(0).map(Some))
 }
 
 /// Adds a header name to a list.
@@ -362,7 +362,7 @@ pub fn cache(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive, name: 
     if word.text.is_empty() {
         return Err(d.invalid(word, "the name of a zone or \"off\""));
     }
-    origin.cache = match word.text.as_str() {
+    origin.cache.zone = match word.text.as_str() {
         "off" => None,
         text => {
             origin.store = Store::Off;
@@ -397,7 +397,7 @@ pub fn store(origin: &mut OriginSettings, d: &Directive) -> Outcome {
         _ => Store::Path(d.template(0)?),
     };
     if !matches!(origin.store, Store::Off) {
-        origin.cache = None;
+        origin.cache.zone = None;
     }
     Ok(())
 }
@@ -431,7 +431,7 @@ pub fn store_access(origin: &mut OriginSettings, d: &Directive) -> Outcome {
 
 pub fn cache_valid(is_first: bool, origin: &mut OriginSettings, d: &Directive) -> Outcome {
     if is_first {
-        origin.cache_valid.clear();
+        origin.cache.valid.clear();
     }
     let Some((last, statuses)) = d.args.split_last() else {
         return Ok(());
@@ -442,7 +442,7 @@ pub fn cache_valid(is_first: bool, origin: &mut OriginSettings, d: &Directive) -
             .label(format!("the last word must be {}", values::TIME))
     })?;
     if statuses.is_empty() {
-        origin.cache_valid.extend([200, 301, 302].map(|status| CacheValid { status: Some(status), ttl }));
+        origin.cache.valid.extend([200, 301, 302].map(|status| CacheValid { status: Some(status), ttl }));
     }
     for word in statuses {
         let status = match word.text.as_str() {
@@ -456,21 +456,21 @@ pub fn cache_valid(is_first: bool, origin: &mut OriginSettings, d: &Directive) -
                 }
             },
         };
-        origin.cache_valid.push(CacheValid { status, ttl });
+        origin.cache.valid.push(CacheValid { status, ttl });
     }
     Ok(())
 }
 
 pub fn cache_methods(is_first: bool, origin: &mut OriginSettings, d: &Directive) -> Outcome {
     if is_first {
-        origin.cache_methods.clear();
+        origin.cache.methods.clear();
     }
     for word in &d.args {
         match word.text.to_ascii_uppercase().as_str() {
             method @ ("GET" | "HEAD" | "POST") => {
                 // GET and HEAD are always cached.
-                if method == "POST" && origin.cache_methods.is_empty() {
-                    origin.cache_methods.push(method.to_owned());
+                if method == "POST" && origin.cache.methods.is_empty() {
+                    origin.cache.methods.push(method.to_owned());
                 }
             }
             _ => return Err(d.invalid(word, "\"GET\", \"HEAD\" or \"POST\"")),
@@ -514,9 +514,9 @@ pub fn next_upstream(is_first: bool, origin: &mut OriginSettings, d: &Directive)
 
 pub fn use_stale(is_first: bool, origin: &mut OriginSettings, d: &Directive) -> Outcome {
     if is_first {
-        origin.cache_use_stale = UseStale::default();
+        origin.cache.use_stale = UseStale::default();
     }
-    let stale = &mut origin.cache_use_stale;
+    let stale = &mut origin.cache.use_stale;
     for word in &d.args {
         let place = match word.text.to_ascii_lowercase().as_str() {
             // nginx reads the words of next_upstream here too, and does nothing about them.

@@ -57,7 +57,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         "proxy_cache_convert_head",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| http::set(&mut l.proxy_origin().cache_convert_head, d.flag())),
+        Action::Level(|l, _, d| http::set(&mut l.proxy_origin().cache.convert_head, d.flag())),
     ),
     repeated("proxy_redirect", HSL, Args::Between(1, 2), Action::Level(proxy_redirect)),
     repeated(

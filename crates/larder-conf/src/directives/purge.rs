@@ -25,12 +25,12 @@ pub fn cache_purge(level: &mut Level, cx: &mut Cx<'_>, d: &Directive, whose: Who
     match (is_condition, d.args.len()) {
         (true, _) => {
             let conditions = d.args.iter().map(template::of).collect::<Outcome<_>>()?;
-            (whose.settings)(level).cache_purge = CachePurge::When(conditions);
+            (whose.settings)(level).cache.purge = CachePurge::When(conditions);
             Ok(())
         }
         (false, 2) => separate_location(level, cx, d, whose),
         (false, _) => {
-            (whose.settings)(level).cache_purge = by_method(cx, d)?;
+            (whose.settings)(level).cache.purge = by_method(cx, d)?;
             Ok(())
         }
     }
@@ -70,8 +70,8 @@ pub fn location_without_origin(level: &mut Level) {
         return;
     }
     for (prefix, origin) in [("fastcgi", &level.settings.fastcgi.origin), ("proxy", &level.settings.proxy.origin)] {
-        let (CachePurge::Method(by), Some(zone)) = (&origin.cache_purge, &origin.cache) else { continue };
-        let key = origin.cache_key.clone();
+        let (CachePurge::Method(by), Some(zone)) = (&origin.cache.purge, &origin.cache.zone) else { continue };
+        let key = origin.cache.key.clone();
         // The default key of "proxy_cache" begins with whom is asked.
         let can_be = key.is_some() || by.drops == Drops::Zone;
         if let (Some(_), Some(name), true) =

@@ -7,7 +7,7 @@ use super::Cached;
 pub(super) fn lint(cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
     for place in cached {
         let (origin, prefix) = (place.origin, place.prefix);
-        if !origin.cache_lock || origin.cache_use_stale.updating {
+        if !origin.cache.lock || origin.cache.use_stale.updating {
             continue;
         }
         found.push(

@@ -88,7 +88,7 @@ fn shared_cookies(place: &Cached<'_>, identities: &Identities, found: &mut Vec<D
     if names_cookie(&origin.pass_headers) {
         return passed_cookies(place, found);
     }
-    if !origin.no_cache.is_empty() {
+    if !origin.cache.no_cache.is_empty() {
         return;
     }
     found.push(
@@ -108,7 +108,7 @@ fn shared_cookies(place: &Cached<'_>, identities: &Identities, found: &mut Vec<D
 /// session pass the cache does not help him.
 fn passed_cookies(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     let is_of_cookies = |name: &str| name.starts_with("upstream_cookie_") || COOKIE_SET.contains(&name);
-    if place.origin.no_cache.iter().flat_map(variables).any(is_of_cookies) {
+    if place.origin.cache.no_cache.iter().flat_map(variables).any(is_of_cookies) {
         return;
     }
     let prefix = place.prefix;
@@ -136,12 +136,12 @@ fn is_for_files(matcher: &Matcher) -> bool {
 fn stored_for_all(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagnostic>) {
     let origin = place.origin;
     let Some((bypass, name)) =
-        origin.cache_bypass.iter().find_map(|one| Some((one, a_session(one, identities, true)?)))
+        origin.cache.bypass.iter().find_map(|one| Some((one, a_session(one, identities, true)?)))
     else {
         return;
     };
     let is_told_apart = place.key_variables().into_iter().any(|name| identities.is_one(name));
-    if !origin.no_cache.is_empty() || is_told_apart {
+    if !origin.cache.no_cache.is_empty() || is_told_apart {
         return;
     }
     let prefix = place.prefix;

@@ -20,7 +20,7 @@ pub(super) fn lint(cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
 }
 
 fn key_span(place: &Cached<'_>) -> crate::Span {
-    place.origin.cache_key.as_ref().map_or(place.zone.span, |key| key.span)
+    place.origin.cache.key.as_ref().map_or(place.zone.span, |key| key.span)
 }
 
 fn has(place: &Cached<'_>, names: &[&str]) -> bool {
@@ -30,7 +30,7 @@ fn has(place: &Cached<'_>, names: &[&str]) -> bool {
 /// Two forms that were sent to one address have two answers.
 fn body(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     let is_post = |method: &String| method == "POST";
-    if !place.origin.cache_methods.iter().any(is_post) || has(place, &["request_body", "request_body_file"]) {
+    if !place.origin.cache.methods.iter().any(is_post) || has(place, &["request_body", "request_body_file"]) {
         return;
     }
     let prefix = place.prefix;
@@ -59,7 +59,7 @@ fn scheme(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
         };
         passed.iter().any(|name| SCHEME.contains(name))
     };
-    let own = place.origin.cache_key.is_some();
+    let own = place.origin.cache.key.is_some();
     if !both || !own || has(place, &SCHEME) || !is_told() {
         return;
     }
@@ -80,7 +80,7 @@ fn host(place: &Cached<'_>, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) 
     let zone = template::show(place.zone);
     let same_zone = cached.iter().filter(|other| {
         let same_key =
-            other.origin.cache_key.as_ref().map(template::show) == place.origin.cache_key.as_ref().map(template::show);
+            other.origin.cache.key.as_ref().map(template::show) == place.origin.cache.key.as_ref().map(template::show);
         same_key && template::show(other.zone) == zone && tells_host(other)
     });
     let mut names = BTreeSet::new();

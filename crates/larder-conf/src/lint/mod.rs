@@ -57,7 +57,7 @@ struct Cached<'a> {
 impl Cached<'_> {
     /// Variables of the key, or of the one that stands in for it.
     fn key_variables(&self) -> Vec<&str> {
-        match &self.origin.cache_key {
+        match &self.origin.cache.key {
             Some(key) => variables(key).collect(),
             None => DEFAULT_KEY.to_vec(),
         }
@@ -65,7 +65,7 @@ impl Cached<'_> {
 
     /// Variables that decide who is let past the cache, or what is kept.
     fn guard_variables(&self) -> impl Iterator<Item = &str> {
-        self.origin.cache_bypass.iter().chain(&self.origin.no_cache).flat_map(variables)
+        self.origin.cache.bypass.iter().chain(&self.origin.cache.no_cache).flat_map(variables)
     }
 }
 
@@ -81,7 +81,7 @@ fn cached_places(http: &Http) -> Vec<Cached<'_>> {
                 Handler::FastCgi(_) => (&location.settings.fastcgi.origin, "fastcgi"),
                 _ => return,
             };
-            if let Some(zone) = &origin.cache {
+            if let Some(zone) = &origin.cache.zone {
                 places.push(Cached { server, location, origin, zone, prefix });
             }
         });

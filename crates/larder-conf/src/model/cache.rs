@@ -48,6 +48,67 @@ pub enum PlacementRule {
     Mirror,
 }
 
+/// `*_cache` and what else a location says about keeping the answers of its origin.
+#[derive(Clone, Debug)]
+pub struct OriginCache {
+    /// `*_cache`: a zone, maybe by variable; `None` for `off`.
+    pub zone: Option<Template>,
+    /// `*_cache_key`. Without one `proxy_pass` uses the URL it asks for; for FastCGI it is an error where `zone` is
+    /// set.
+    pub key: Option<Template>,
+    /// `*_cache_valid`, in order.
+    pub valid: Vec<CacheValid>,
+    /// `*_cache_bypass`.
+    pub bypass: Vec<Template>,
+    /// `*_no_cache`.
+    pub no_cache: Vec<Template>,
+    /// `*_cache_methods`, beside GET and HEAD; upper case.
+    pub methods: Vec<String>,
+    /// `*_cache_purge`, beside a cache; off.
+    pub purge: CachePurge,
+    /// `*_cache_min_uses`, 1.
+    pub min_uses: u32,
+    /// `*_cache_use_stale`.
+    pub use_stale: UseStale,
+    /// `*_cache_background_update`, off.
+    pub background_update: bool,
+    /// `*_cache_lock`, off.
+    pub lock: bool,
+    /// `*_cache_lock_age`, 5 s.
+    pub lock_age: Duration,
+    /// `*_cache_lock_timeout`, 5 s.
+    pub lock_timeout: Duration,
+    /// `*_cache_revalidate`, off.
+    pub revalidate: bool,
+    /// `*_cache_max_range_offset`, bytes.
+    pub max_range_offset: Option<u64>,
+    /// `proxy_cache_convert_head`, on.
+    pub convert_head: bool,
+}
+
+impl Default for OriginCache {
+    fn default() -> Self {
+        Self {
+            zone: None,
+            key: None,
+            valid: Vec::new(),
+            bypass: Vec::new(),
+            no_cache: Vec::new(),
+            methods: Vec::new(),
+            purge: CachePurge::Off,
+            min_uses: 1,
+            use_stale: UseStale::default(),
+            background_update: false,
+            lock: false,
+            lock_age: Duration::from_secs(5),
+            lock_timeout: Duration::from_secs(5),
+            revalidate: false,
+            max_range_offset: None,
+            convert_head: true,
+        }
+    }
+}
+
 /// Which requests of a location with a cache drop a page in place of asking for it.
 #[derive(Clone, Debug)]
 pub enum CachePurge {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{CachePurge, CacheValid, Template, UseStale};
+use super::{OriginCache, Template};
 
 /// What `fastcgi_*` and `proxy_*` have in common.
 #[derive(Clone, Debug)]
@@ -58,40 +58,9 @@ pub struct OriginSettings {
     pub bind: Option<Template>,
     /// `*_bind ... transparent`: the address need not be one of ours.
     pub bind_transparent: bool,
-    /// `*_cache`: a zone, maybe by variable; `None` for `off`.
-    pub cache: Option<Template>,
-    /// `*_cache_key`. Without one `proxy_pass` uses the URL it asks for; for FastCGI it is an error where `cache` is
-    /// set.
-    pub cache_key: Option<Template>,
-    /// `*_cache_valid`, in order.
-    pub cache_valid: Vec<CacheValid>,
-    /// `*_cache_bypass`.
-    pub cache_bypass: Vec<Template>,
-    /// `*_no_cache`.
-    pub no_cache: Vec<Template>,
-    /// `*_cache_methods`, beside GET and HEAD; upper case.
-    pub cache_methods: Vec<String>,
-    /// `*_cache_purge`, beside a cache; off.
-    pub cache_purge: CachePurge,
-    /// `*_cache_min_uses`, 1.
-    pub cache_min_uses: u32,
-    /// `*_cache_use_stale`.
-    pub cache_use_stale: UseStale,
-    /// `*_cache_background_update`, off.
-    pub cache_background_update: bool,
-    /// `*_cache_lock`, off.
-    pub cache_lock: bool,
-    /// `*_cache_lock_age`, 5 s.
-    pub cache_lock_age: Duration,
-    /// `*_cache_lock_timeout`, 5 s.
-    pub cache_lock_timeout: Duration,
-    /// `*_cache_revalidate`, off.
-    pub cache_revalidate: bool,
-    /// `*_cache_max_range_offset`, bytes.
-    pub cache_max_range_offset: Option<u64>,
-    /// `proxy_cache_convert_head`, on.
-    pub cache_convert_head: bool,
-    /// `*_store`, off. Where it is on, `cache` is off, and the other way round.
+    /// `*_cache`, `*_cache_*` and `*_no_cache`.
+    pub cache: OriginCache,
+    /// `*_store`, off. Where it is on, `cache.zone` is `None`, and the other way round.
     pub store: Store,
     /// `*_store_access`: what owner, group and others may, `user:rw`.
     pub store_access: u32,

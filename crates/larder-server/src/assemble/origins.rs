@@ -185,7 +185,7 @@ impl Builder {
             .map(|name| Box::from(name.as_bytes()))
             .chain(model.hide_headers.iter().map(|name| Box::from(name.as_bytes())))
             .collect();
-        let cache = model.cache.as_ref().and_then(|zone| self.cache(zone, model, http));
+        let cache = model.cache.zone.as_ref().and_then(|zone| self.cache(zone, model, http));
         let settings = Arc::new(OriginShared { model: model.clone(), hidden });
         let mut backend = Backend {
             target,
@@ -221,10 +221,10 @@ impl Builder {
         };
         Some(CachePolicy {
             zone: choice,
-            key: self.maybe(model.cache_key.as_ref()),
-            bypass: self.texts(&model.cache_bypass),
-            no_cache: self.texts(&model.no_cache),
-            purge: match &model.cache_purge {
+            key: self.maybe(model.cache.key.as_ref()),
+            bypass: self.texts(&model.cache.bypass),
+            no_cache: self.texts(&model.cache.no_cache),
+            purge: match &model.cache.purge {
                 model::CachePurge::Off => None,
                 model::CachePurge::When(conditions) => Some(PurgePolicy::When(self.texts(conditions))),
                 model::CachePurge::Method(by) => Some(PurgePolicy::Method(method_purge(by))),

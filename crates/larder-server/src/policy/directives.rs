@@ -46,7 +46,7 @@ fn caches_method(policy: &Directives, ex: &Exchange) -> bool {
         Method::Get | Method::Head => true,
         _ => {
             let name = crate::vars::method_name(ex);
-            policy.settings.model.cache_methods.iter().any(|method| method.as_bytes() == name)
+            policy.settings.model.cache.methods.iter().any(|method| method.as_bytes() == name)
         }
     }
 }
@@ -80,18 +80,18 @@ pub fn make_key(cache: &CachePolicy, backend: &Backend, ex: &mut Exchange, cx: &
 pub fn rules(policy: &Directives, ex: &Exchange, now: Time) -> Rules {
     let model = &policy.settings.model;
     Rules {
-        min_uses: model.cache_min_uses,
-        lock: model.cache_lock,
-        lock_age: model.cache_lock_age,
+        min_uses: model.cache.min_uses,
+        lock: model.cache.lock,
+        lock_age: model.cache.lock_age,
         // One who has waited before waits no longer than what is left.
-        lock_timeout: ex.upstream.lock_until.map_or(model.cache_lock_timeout, |until| until.since(now)),
+        lock_timeout: ex.upstream.lock_until.map_or(model.cache.lock_timeout, |until| until.since(now)),
         ignore_vary: model.ignore_headers.vary,
     }
 }
 
 /// `*_cache_max_range_offset`: a range that begins beyond it is passed on and not stored.
 pub fn stores(policy: &Directives, ex: &Exchange) -> bool {
-    let Some(limit) = policy.settings.model.cache_max_range_offset else { return true };
+    let Some(limit) = policy.settings.model.cache.max_range_offset else { return true };
     let Some(range) = ex.asked.head.fields.get_known(Known::Range) else { return true };
     let Some(range) = range.strip_prefix(b"bytes=") else { return true };
     let first = range.split(|&byte| byte == b',').next().unwrap_or(b"").trim_ascii();
@@ -107,14 +107,14 @@ pub fn stores(policy: &Directives, ex: &Exchange) -> bool {
 pub fn on_stale(policy: &Directives, object: &Object, is_updating: bool, now: Time) -> OnStale {
     match may_be_stale(policy, object, Why::Updating, now) {
         true if is_updating => OnStale::Deliver,
-        true if policy.settings.model.cache_background_update => OnStale::DeliverAndRefetch,
+        true if policy.settings.model.cache.background_update => OnStale::DeliverAndRefetch,
         true | false => OnStale::Fetch,
     }
 }
 
 /// `*_cache_use_stale`, and what the page itself said when it was stored (RFC 5861).
 pub fn may_be_stale(policy: &Directives, object: &Object, why: Why, now: Time) -> bool {
-    allows_stale(policy.settings.model.cache_use_stale, Says::of(object, now), why)
+    allows_stale(policy.settings.model.cache.use_stale, Says::of(object, now), why)
 }
 
 /// What a page that is stale now says of itself.
@@ -167,7 +167,7 @@ pub fn question(
 /// that is stored for `proxy_pass` too, so that the key has to tell HEAD from GET.
 fn converts_head(backend: &Backend) -> bool {
     match backend.protocol {
-        Protocol::Http(_) => backend.settings.model.cache_convert_head,
+        Protocol::Http(_) => backend.settings.model.cache.convert_head,
         Protocol::FastCgi(_) => true,
     }
 }
@@ -183,7 +183,7 @@ fn is_passed(policy: &Directives, backend: &Backend, ex: &mut Exchange, cx: &Cx)
 fn validators(policy: &Directives, stale: Option<&Object>) -> Validators {
     // Other statuses are no pages that a 304 could confirm.
     let is_page = |object: &&Object| matches!(object.status, 200 | 206);
-    let Some(object) = stale.filter(is_page).filter(|_| policy.settings.model.cache_revalidate) else {
+    let Some(object) = stale.filter(is_page).filter(|_| policy.settings.model.cache.revalidate) else {
         return Validators::default();
     };
     Validators {
@@ -206,7 +206,7 @@ pub fn judge(
         asked_whether: !validators.is_empty(),
         stale: stale.map(|object| Says::of(object, cx.now())),
         is_here: stale.is_some_and(|object| object.body.is_here()),
-        use_stale: policy.settings.model.cache_use_stale,
+        use_stale: policy.settings.model.cache.use_stale,
         redirect: accel_redirect(&answer.fields, policy),
         has_error_page: intercepts(policy, answer.status, ex, cx),
     };
@@ -320,7 +320,7 @@ fn by_time(status: u16, fields: &Fields, model: &OriginSettings, now: Time) -> R
 
 /// The `*_cache_valid` for a status: the first that names it or `any`.
 fn configured(status: u16, model: &OriginSettings) -> Option<Duration> {
-    let valid = model.cache_valid.iter().find(|valid| valid.status.is_none_or(|named| named == status))?;
+    let valid = model.cache.valid.iter().find(|valid| valid.status.is_none_or(|named| named == status))?;
     Some(valid.ttl).filter(|ttl| !ttl.is_zero())
 }
 
