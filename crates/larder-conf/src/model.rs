@@ -61,7 +61,10 @@ pub use modules::{
     Browser, Browsers, CharsetMap, LogFileCache, Modules, Mp4, SecureLink, SubFilter, UserId, UserIdExpires,
     UserIdFlags, UserIdMode, ValidReferers,
 };
-pub use origin::{IgnoreHeaders, NextUpstream, OriginSettings, Store};
+pub use origin::{
+    IgnoreHeaders, NextUpstream, NextUpstreamSettings, OriginBuffers, OriginConnection, OriginRequest, OriginResponse,
+    OriginSettings, Store,
+};
 pub use parts::IfModifiedSince;
 pub use process::{Main, Workers};
 pub use proxy::{Proxy, ProxyRedirect, ProxyRedirectRule, Rewriting};

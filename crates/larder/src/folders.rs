@@ -37,7 +37,7 @@ fn of(config: &Config) -> BTreeSet<PathBuf> {
     let caches = config.http.cache_paths.iter().map(|cache| cache.path.clone());
     let temporary = levels::settings(config).into_iter().flat_map(|settings| {
         let origins = [&settings.fastcgi.origin, &settings.proxy.origin];
-        let origins = origins.map(|origin| origin.temp_path.clone());
+        let origins = origins.map(|origin| origin.buffers.temp_path.clone());
         origins.into_iter().chain([settings.client_body_temp_path.clone()]).flatten()
     });
     caches.chain(temporary).collect()

@@ -262,15 +262,15 @@ fn origin_tls(level: &Level, cx: &mut Cx<'_>) {
 
 /// What nginx demands of the sizes, where the configuration says what may be busy.
 fn buffers(origin: &OriginSettings, prefix: &str, place: Span, cx: &mut Cx<'_>) {
-    let (count, bytes) = origin.buffers;
+    let (count, bytes) = (origin.buffers.count, origin.buffers.bytes);
     let mut report = |text: String| cx.report(Diagnostic::error(text).at(place));
     if count < 2 {
         return report(format!("there must be at least 2 \"{prefix}_buffers\""));
     }
-    let Some(busy) = origin.busy_buffers_bytes else {
+    let Some(busy) = origin.buffers.busy_bytes else {
         return;
     };
-    if busy < origin.buffer_bytes.max(bytes) {
+    if busy < origin.buffers.head_bytes.max(bytes) {
         report(format!(
             "\"{prefix}_busy_buffers_size\" must be equal to or greater than the maximum of the value of \
              \"{prefix}_buffer_size\" and one of the \"{prefix}_buffers\""

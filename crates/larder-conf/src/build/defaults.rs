@@ -8,11 +8,10 @@ use std::time::Duration;
 use crate::Options;
 use crate::model::{
     AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, BodyInFile, Brotli, Browsers, ClientLimits,
-    Compression, DisableSymlinks, Edits, FastCgi, Gzip, GzipProxied, Http2, IfModifiedSince, IgnoreHeaders,
-    KeepaliveDisable, LingeringClose, LogEscape, LogFormat, LogLevel, LogTarget, Main, MediaTypes, Modules, Mp4,
-    NextUpstream, OriginCache, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule, SecureLink,
-    ServerTokens, Settings, Ssi, StaticForms, Store, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags,
-    UserIdMode, Workers, Zstd,
+    Compression, DisableSymlinks, Edits, FastCgi, Gzip, GzipProxied, Http2, IfModifiedSince, KeepaliveDisable,
+    LingeringClose, LogEscape, LogFormat, LogLevel, LogTarget, Main, MediaTypes, Modules, Mp4, OriginSettings, Proxy,
+    ProxyProtocol, ProxyRedirect, ProxyRedirectRule, SecureLink, ServerTokens, Settings, Ssi, StaticForms, SubFilter,
+    Subrequests, UserId, UserIdExpires, UserIdFlags, UserIdMode, Workers, Zstd,
 };
 use crate::span::Span;
 use crate::template;
@@ -213,7 +212,7 @@ pub fn settings(prefix: &Path) -> Settings {
         resolver_timeout: secs(30),
         sendfile: false,
         fastcgi: Arc::new(FastCgi {
-            origin: origin(),
+            origin: OriginSettings::default(),
             params: Vec::new(),
             index: None,
             split_path_info: None,
@@ -221,7 +220,7 @@ pub fn settings(prefix: &Path) -> Settings {
             catch_stderr: Vec::new(),
         }),
         proxy: Arc::new(Proxy {
-            origin: origin(),
+            origin: OriginSettings::default(),
             http_1_1: true,
             set_headers: Vec::new(),
             set_body: None,
@@ -282,37 +281,4 @@ fn types() -> HashMap<String, String> {
     [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")]
         .map(|(extension, kind)| (extension.to_owned(), kind.to_owned()))
         .into()
-}
-
-fn origin() -> OriginSettings {
-    OriginSettings {
-        connect_timeout: secs(60),
-        send_timeout: secs(60),
-        read_timeout: secs(60),
-        buffer_bytes: PAGE_BYTES,
-        buffers: (8, PAGE_BYTES),
-        busy_buffers_bytes: None,
-        max_temp_file_bytes: 1 << 30,
-        temp_path: None,
-        buffering: true,
-        request_buffering: true,
-        ignore_client_abort: false,
-        intercept_errors: false,
-        next_upstream: NextUpstream { error: true, timeout: true, ..NextUpstream::default() },
-        next_upstream_tries: 0,
-        next_upstream_timeout: None,
-        pass_request_headers: true,
-        pass_request_body: true,
-        hide_headers: Vec::new(),
-        pass_headers: Vec::new(),
-        ignore_headers: IgnoreHeaders::default(),
-        limit_rate: None,
-        force_ranges: false,
-        socket_keepalive: false,
-        bind: None,
-        bind_transparent: false,
-        cache: OriginCache::default(),
-        store: Store::Off,
-        store_access: 0o600,
-    }
 }

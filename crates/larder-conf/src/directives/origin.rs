@@ -23,19 +23,19 @@ macro_rules! shared_table {
                 concat!($prefix, "_connect_timeout"),
                 HSL,
                 ONE,
-                Action::Level(|l, _, d| o::time(&mut l.$pick().connect_timeout, d)),
+                Action::Level(|l, _, d| o::time(&mut l.$pick().connection.connect_timeout, d)),
             ),
             directive(
                 concat!($prefix, "_send_timeout"),
                 HSL,
                 ONE,
-                Action::Level(|l, _, d| o::time(&mut l.$pick().send_timeout, d)),
+                Action::Level(|l, _, d| o::time(&mut l.$pick().connection.send_timeout, d)),
             ),
             directive(
                 concat!($prefix, "_read_timeout"),
                 HSL,
                 ONE,
-                Action::Level(|l, _, d| o::time(&mut l.$pick().read_timeout, d)),
+                Action::Level(|l, _, d| o::time(&mut l.$pick().connection.read_timeout, d)),
             ),
             directive(
                 concat!($prefix, "_buffer_size"),
@@ -71,7 +71,7 @@ macro_rules! shared_table {
                 concat!($prefix, "_buffering"),
                 HSL,
                 FLAG,
-                Action::Level(|l, _, d| o::flag(&mut l.$pick().buffering, d)),
+                Action::Level(|l, _, d| o::flag(&mut l.$pick().response.buffering, d)),
             ),
             directive(
                 concat!($prefix, "_request_buffering"),
@@ -89,7 +89,7 @@ macro_rules! shared_table {
                 concat!($prefix, "_intercept_errors"),
                 HSL,
                 FLAG,
-                Action::Level(|l, _, d| o::flag(&mut l.$pick().intercept_errors, d)),
+                Action::Level(|l, _, d| o::flag(&mut l.$pick().response.intercept_errors, d)),
             ),
             repeated(
                 concat!($prefix, "_next_upstream"),
@@ -101,7 +101,7 @@ macro_rules! shared_table {
                 concat!($prefix, "_next_upstream_tries"),
                 HSL,
                 ONE,
-                Action::Level(|l, _, d| o::number(&mut l.$pick().next_upstream_tries, d)),
+                Action::Level(|l, _, d| o::number(&mut l.$pick().next_upstream.tries, d)),
             ),
             directive(
                 concat!($prefix, "_next_upstream_timeout"),
@@ -113,25 +113,25 @@ macro_rules! shared_table {
                 concat!($prefix, "_pass_request_headers"),
                 HSL,
                 FLAG,
-                Action::Level(|l, _, d| o::flag(&mut l.$pick().pass_request_headers, d)),
+                Action::Level(|l, _, d| o::flag(&mut l.$pick().request.pass_headers, d)),
             ),
             directive(
                 concat!($prefix, "_pass_request_body"),
                 HSL,
                 FLAG,
-                Action::Level(|l, _, d| o::flag(&mut l.$pick().pass_request_body, d)),
+                Action::Level(|l, _, d| o::flag(&mut l.$pick().request.pass_body, d)),
             ),
             repeated(
                 concat!($prefix, "_hide_header"),
                 HSL,
                 ONE,
-                Action::Level(|l, _, d| o::header(l.is_first, &mut l.$pick().hide_headers, d)),
+                Action::Level(|l, _, d| o::header(l.is_first, &mut l.$pick().response.hide_headers, d)),
             ),
             repeated(
                 concat!($prefix, "_pass_header"),
                 HSL,
                 ONE,
-                Action::Level(|l, _, d| o::header(l.is_first, &mut l.$pick().pass_headers, d)),
+                Action::Level(|l, _, d| o::header(l.is_first, &mut l.$pick().response.pass_headers, d)),
             ),
             repeated(
                 concat!($prefix, "_ignore_headers"),
@@ -144,13 +144,13 @@ macro_rules! shared_table {
                 concat!($prefix, "_force_ranges"),
                 HSL,
                 FLAG,
-                Action::Level(|l, _, d| o::flag(&mut l.$pick().force_ranges, d)),
+                Action::Level(|l, _, d| o::flag(&mut l.$pick().response.force_ranges, d)),
             ),
             directive(
                 concat!($prefix, "_socket_keepalive"),
                 HSL,
                 FLAG,
-                Action::Level(|l, _, d| o::flag(&mut l.$pick().socket_keepalive, d)),
+                Action::Level(|l, _, d| o::flag(&mut l.$pick().connection.socket_keepalive, d)),
             ),
             directive(
                 concat!($prefix, "_bind"),
@@ -275,36 +275,37 @@ pub fn number(place: &mut u32, d: &Directive) -> Outcome {
 pub fn buffer_size(origin: &mut OriginSettings, d: &Directive) -> Outcome {
     match d.size(0)? {
         0 => Err(d.invalid(d.arg(0), "a size above zero")),
-        bytes => http::set(&mut origin.buffer_bytes, Ok(bytes)),
+        bytes => http::set(&mut origin.buffers.head_bytes, Ok(bytes)),
     }
 }
 
 pub fn buffers(origin: &mut OriginSettings, d: &Directive) -> Outcome {
-    http::set(&mut origin.buffers, d.buffers())
+    (origin.buffers.count, origin.buffers.bytes) = d.buffers()?;
+    Ok(())
 }
 
 pub fn busy_buffers(origin: &mut OriginSettings, d: &Directive) -> Outcome {
-    http::set(&mut origin.busy_buffers_bytes, d.size(0).map(Some))
+    http::set(&mut origin.buffers.busy_bytes, d.size(0).map(Some))
 }
 
 pub fn max_temp_file(origin: &mut OriginSettings, d: &Directive) -> Outcome {
-    http::set(&mut origin.max_temp_file_bytes, d.offset(0))
+    http::set(&mut origin.buffers.max_temp_file_bytes, d.offset(0))
 }
 
 pub fn temp_path(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
-    http::set(&mut origin.temp_path, http::temp_path(cx, d).map(Some))
+    http::set(&mut origin.buffers.temp_path, http::temp_path(cx, d).map(Some))
 }
 
 pub fn next_upstream_timeout(origin: &mut OriginSettings, d: &Directive) -> Outcome {
-    http::set(&mut origin.next_upstream_timeout, d.time(0).map(|time| (!time.is_zero()).then_some(time)))
+    http::set(&mut origin.next_upstream.timeout, d.time(0).map(|time| (!time.is_zero()).then_some(time)))
 }
 
 pub fn request_buffering(origin: &mut OriginSettings, d: &Directive) -> Outcome {
-    flag(&mut origin.request_buffering, d)
+    flag(&mut origin.request.buffering, d)
 }
 
 pub fn limit_rate(origin: &mut OriginSettings, d: &Directive) -> Outcome {
-    http::set(&mut origin.limit_rate, http::rate(d).map(Some))
+    http::set(&mut origin.response.limit_rate, http::rate(d).map(Some))
 }
 
 pub fn max_range_offset(origin: &mut OriginSettings, d: &Directive) -> Outcome {
@@ -341,9 +342,9 @@ pub fn bind(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive) -> Outc
         Some(word) if word.text == "transparent" => true,
         Some(word) => return Err(d.invalid_parameter(word)),
     };
-    origin.bind_transparent = transparent && d.text(0) != "off";
-    cx.binds_anywhere |= origin.bind_transparent;
-    origin.bind = match d.text(0) {
+    origin.connection.bind_transparent = transparent && d.text(0) != "off";
+    cx.binds_anywhere |= origin.connection.bind_transparent;
+    origin.connection.bind = match d.text(0) {
         "off" => None,
         text => {
             let bind = d.template(0)?;
@@ -481,9 +482,9 @@ pub fn cache_methods(is_first: bool, origin: &mut OriginSettings, d: &Directive)
 
 pub fn next_upstream(is_first: bool, origin: &mut OriginSettings, d: &Directive) -> Outcome {
     if is_first {
-        origin.next_upstream = NextUpstream::default();
+        origin.next_upstream.on = NextUpstream::default();
     }
-    let next = &mut origin.next_upstream;
+    let next = &mut origin.next_upstream.on;
     for word in &d.args {
         let place = match word.text.to_ascii_lowercase().as_str() {
             // nginx reads the words of use_stale here too, and does nothing about them.

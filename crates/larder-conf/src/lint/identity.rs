@@ -79,13 +79,13 @@ fn shared_cookies(place: &Cached<'_>, identities: &Identities, found: &mut Vec<D
     let origin = place.origin;
     let names_cookie = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case("set-cookie"));
     let is_told_apart = place.key_variables().into_iter().any(|name| identities.is_one(name));
-    let is_hidden = names_cookie(&origin.hide_headers);
+    let is_hidden = names_cookie(&origin.response.hide_headers);
     let is_meant = is_hidden || is_told_apart || is_for_files(&place.location.matcher);
     if !origin.ignore_headers.set_cookie || is_meant {
         return;
     }
     let prefix = place.prefix;
-    if names_cookie(&origin.pass_headers) {
+    if names_cookie(&origin.response.pass_headers) {
         return passed_cookies(place, found);
     }
     if !origin.cache.no_cache.is_empty() {

@@ -181,17 +181,17 @@ impl Builder {
         let hidden = ALWAYS_HIDDEN
             .iter()
             .chain(hidden)
-            .filter(|name| !model.pass_headers.iter().any(|passed| passed.eq_ignore_ascii_case(name)))
+            .filter(|name| !model.response.pass_headers.iter().any(|passed| passed.eq_ignore_ascii_case(name)))
             .map(|name| Box::from(name.as_bytes()))
-            .chain(model.hide_headers.iter().map(|name| Box::from(name.as_bytes())))
+            .chain(model.response.hide_headers.iter().map(|name| Box::from(name.as_bytes())))
             .collect();
         let cache = model.cache.zone.as_ref().and_then(|zone| self.cache(zone, model, http));
         let settings = Arc::new(OriginShared { model: model.clone(), hidden });
         let mut backend = Backend {
             target,
             protocol,
-            bind: self.maybe(model.bind.as_ref()),
-            limit_rate: self.maybe(model.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
+            bind: self.maybe(model.connection.bind.as_ref()),
+            limit_rate: self.maybe(model.response.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
             settings: Arc::clone(&settings),
             prepared_by: None,
         };

@@ -468,8 +468,11 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
 async fn pass(connection: &mut Connection, origin: larder_origin::Upgraded, ex: &mut Exchange, cx: &Cx) {
     let settings = &cx.loc(ex).settings;
     let model = &settings.proxy.origin;
-    let limits =
-        tunnel::Limits { silence: model.read_timeout, to_origin: model.send_timeout, to_client: settings.send_timeout };
+    let limits = tunnel::Limits {
+        silence: model.connection.read_timeout,
+        to_origin: model.connection.send_timeout,
+        to_client: settings.send_timeout,
+    };
     let early = origin.early_bytes();
     let passed = tunnel::run(&mut connection.io, origin, &limits).await;
     ex.tally.sent.0 += passed.to_client;

@@ -252,7 +252,7 @@ fn accel_redirect<'a>(fields: &'a Fields, policy: &Directives) -> Option<&'a [u8
 pub fn intercepts(policy: &Directives, status: u16, ex: &Exchange, cx: &Cx) -> bool {
     let pages = &cx.loc(ex).error_pages;
     status >= 300
-        && policy.settings.model.intercept_errors
+        && policy.settings.model.response.intercept_errors
         && pages.iter().any(|(statuses, _, _)| statuses.contains(&status))
 }
 
@@ -291,7 +291,7 @@ fn lifetime(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &
     {
         return Err("x-accel-buffering");
     }
-    if !model.buffering {
+    if !model.response.buffering {
         return Err("buffering is off");
     }
     by_time(answer.status, &answer.fields, model, cx.now())
@@ -353,7 +353,7 @@ pub fn confirmed(policy: &Directives, confirmation: &Fields, object: &Object, no
 /// The fields that are stored: what concerns this connection alone is left out, and a cookie, which belongs to one
 /// visitor, unless `*_pass_header Set-Cookie` asks for it.
 fn stored_fields(fields: &Fields, model: &OriginSettings) -> Fields {
-    let keeps_cookies = model.pass_headers.iter().any(|name| name == "set-cookie");
+    let keeps_cookies = model.response.pass_headers.iter().any(|name| name == "set-cookie");
     let mut stored = Fields::new();
     for (known, name, value) in fields.iter_known() {
         let dropped = match known {

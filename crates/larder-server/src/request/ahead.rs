@@ -67,7 +67,7 @@ fn passes_ranges(backend: &Backend) -> bool {
         Protocol::Http(parts) => parts.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"range")),
         Protocol::FastCgi(parts) => parts.params.iter().any(|(name, ..)| &name[..] == b"HTTP_RANGE"),
     };
-    backend.settings.model.pass_request_headers && !sets
+    backend.settings.model.request.pass_headers && !sets
 }
 
 /// Where the one range begins that this response would have; `None` when it would be something else.

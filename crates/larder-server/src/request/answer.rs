@@ -236,7 +236,7 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
     }
     let ranges = match stored {
         true => Ranges::Quiet,
-        false if origin.backend.settings.model.force_ranges => Ranges::Announced,
+        false if origin.backend.settings.model.response.force_ranges => Ranges::Announced,
         false => Ranges::No,
     };
     let content = Content::Stream(reader, length);

@@ -85,7 +85,7 @@ fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
         Protocol::FastCgi(_) => true,
         Protocol::Http(parts) => parts.body.is_none() && (announced.is_some() || parts.http_1_1),
     };
-    !model.request_buffering && model.pass_request_body && takes
+    !model.request.buffering && model.request.pass_body && takes
 }
 
 /// Begins a body that is passed on. One that is here already, and would be kept in memory, is read.

@@ -100,7 +100,7 @@ fn is_buffered(backend: &Backend, fields: &Fields) -> bool {
     match told {
         Some(value) if value.eq_ignore_ascii_case(b"no") => false,
         Some(value) if value.eq_ignore_ascii_case(b"yes") => true,
-        _ => model.buffering,
+        _ => model.response.buffering,
     }
 }
 
@@ -109,10 +109,10 @@ fn is_buffered(backend: &Backend, fields: &Fields) -> bool {
 fn spill(backend: &Backend, fields: &Fields) -> Spill {
     let model = &backend.settings.model;
     let buffering = is_buffered(backend, fields);
-    let memory = model.buffers.0.saturating_mul(model.buffers.1).max(model.buffer_bytes);
+    let memory = model.buffers.count.saturating_mul(model.buffers.bytes).max(model.buffers.head_bytes);
     Spill {
-        dir: model.temp_path.clone().filter(|dir| dir.is_dir()).unwrap_or_else(|| tempfile::SYSTEM_DIR.into()),
-        memory_bytes_max: if buffering { memory } else { model.buffer_bytes },
-        file_bytes_max: if buffering { model.max_temp_file_bytes } else { 0 },
+        dir: model.buffers.temp_path.clone().filter(|dir| dir.is_dir()).unwrap_or_else(|| tempfile::SYSTEM_DIR.into()),
+        memory_bytes_max: if buffering { memory } else { model.buffers.head_bytes },
+        file_bytes_max: if buffering { model.buffers.max_temp_file_bytes } else { 0 },
     }
 }

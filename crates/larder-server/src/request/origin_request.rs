@@ -65,7 +65,7 @@ pub fn build(
         Protocol::FastCgi(parts) => parts.keep,
         Protocol::Http(_) => true,
     };
-    let next = model.next_upstream;
+    let next = model.next_upstream.on;
     let statuses = [
         (next.http_500, 500),
         (next.http_502, 502),
@@ -109,12 +109,12 @@ pub fn build(
         tls,
         preface,
         limits: Limits {
-            connect: model.connect_timeout,
-            send: model.send_timeout,
-            read: model.read_timeout,
-            head_bytes_max: model.buffer_bytes,
+            connect: model.connection.connect_timeout,
+            send: model.connection.send_timeout,
+            read: model.connection.read_timeout,
+            head_bytes_max: model.buffers.head_bytes,
             bind,
-            tcp_keepalive: model.socket_keepalive,
+            tcp_keepalive: model.connection.socket_keepalive,
         },
         retry: Retry {
             rules: RetryRules {
@@ -124,8 +124,8 @@ pub fn build(
                 non_idempotent: next.non_idempotent,
                 statuses: statuses.iter().filter(|(on, _)| *on).map(|(_, status)| *status).collect(),
             },
-            tries: model.next_upstream_tries,
-            timeout: model.next_upstream_timeout,
+            tries: model.next_upstream.tries,
+            timeout: model.next_upstream.timeout,
             is_idempotent: !matches!(ex.request.method, Method::Post | Method::Lock | Method::Patch),
         },
         keep,
@@ -135,7 +135,7 @@ pub fn build(
 
 /// The end of ours that the origin is asked from. One that is none is logged, and the system chooses, as in nginx.
 fn local_address(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Option<Bind> {
-    let transparent = backend.settings.model.bind_transparent;
+    let transparent = backend.settings.model.connection.bind_transparent;
     backend.bind.as_ref()?.with(ex, cx, |ex, value| {
         if matches!(value, b"" | b"off") {
             return None;
@@ -279,10 +279,10 @@ fn fastcgi_request(
             fastcgi::push_param(&mut params, b"HTTP_IF_NONE_MATCH", value);
         }
     }
-    if backend.settings.model.pass_request_headers {
+    if backend.settings.model.request.pass_headers {
         push_fields(&mut params, &set, caches, &ex.asked.head.fields);
     }
-    let body = if backend.settings.model.pass_request_body {
+    let body = if backend.settings.model.request.pass_body {
         wire_body(&mut ex.request.body, false)
     } else {
         larder_origin::RequestBody::None
@@ -342,7 +342,7 @@ fn http_request(
     let set_body = parts.body.as_ref().map(|text| Bytes::from(text.value(ex, cx)));
     let body_bytes = match (&set_body, &ex.request.body) {
         (Some(body), _) => Some(body.len() as u64),
-        (None, _) if !model.pass_request_body => None,
+        (None, _) if !model.request.pass_body => None,
         (None, RequestBody::None | RequestBody::Unread(_)) => {
             let announced = ex.asked.head.fields.contains_known(Known::ContentLength)
                 || ex.asked.head.fields.contains_known(Known::TransferEncoding);
@@ -355,7 +355,7 @@ fn http_request(
         (None, body) => Some(crate::vars::body_bytes(body)),
     };
     let is_set = |name: &str| parts.headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name.as_bytes()));
-    let is_passing = model.pass_request_body && matches!(ex.request.body, RequestBody::Passing(_));
+    let is_passing = model.request.pass_body && matches!(ex.request.body, RequestBody::Passing(_));
     let in_chunks = is_passing && body_bytes.is_none() && set_body.is_none();
     let mut head = Vec::with_capacity(512);
     match &parts.method {
@@ -397,7 +397,7 @@ fn http_request(
             push_line(&mut head, b"If-None-Match", value);
         }
     }
-    if model.pass_request_headers {
+    if model.request.pass_headers {
         for (known, name, value) in ex.asked.head.fields.iter_known() {
             let own = matches!(
                 known,
@@ -421,7 +421,7 @@ fn http_request(
     let body = match set_body {
         Some(body) if body.is_empty() => larder_origin::RequestBody::None,
         Some(body) => larder_origin::RequestBody::Memory(body),
-        None if model.pass_request_body => wire_body(&mut ex.request.body, true),
+        None if model.request.pass_body => wire_body(&mut ex.request.body, true),
         None => larder_origin::RequestBody::None,
     };
     (Wire::Http { head: Bytes::from(head), upgrade }, body)

@@ -55,7 +55,7 @@ pub fn target(
     }
     let path = cx.site().prefix.join(PathBuf::from(std::ffi::OsString::from_vec(path)));
     let model = &policy.settings.model;
-    let temp_dir = model.temp_path.clone().filter(|dir| dir.is_dir());
+    let temp_dir = model.buffers.temp_path.clone().filter(|dir| dir.is_dir());
     let seconds = fields.get_known(Known::LastModified).and_then(parse_date);
     Some(Target {
         temp_dir: temp_dir.unwrap_or_else(|| path.parent().unwrap_or(Path::new("/")).to_owned()),
