@@ -51,7 +51,7 @@ pub use connection::{KeepaliveDisable, LingeringClose};
 pub use errors::{ErrorPage, ErrorPageStatus};
 pub use fastcgi::{FastCgi, FastCgiParam};
 pub use fields::{AddHeader, Edits, Expires, FieldChange, FieldEdit, ServerTokens};
-pub use files::{Autoindex, AutoindexFormat, DisableSymlinks};
+pub use files::{Autoindex, AutoindexFormat, DisableSymlinks, Files, OpenFileCache};
 pub use http2::Http2;
 pub use limits::{LimitConnZone, LimitReq, LimitReqZone};
 pub use location::{Handler, LimitExcept, Location, Matcher, TryFallback, TryFiles};

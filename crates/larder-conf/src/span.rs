@@ -10,3 +10,8 @@ pub struct Span {
     /// The byte after the last.
     pub end: u32,
 }
+
+impl Span {
+    /// For what nobody wrote.
+    pub(crate) const NOWHERE: Self = Self { file: u32::MAX, start: 0, end: 0 };
+}

@@ -160,7 +160,7 @@ fn show_location(location: &Location, field: &str) -> String {
         "script" => format!("{:#?}", location.script),
         "try_files" => format!("{:#?}", location.try_files),
         "alias" => format!("{:#?}\n{:#?}", location.alias, location.alias_replaces),
-        "root" => format!("{:#?}", settings.root),
+        "root" => format!("{:#?}", settings.files.root),
         "edits" => format!("{:#?}", settings.edits),
         "headers" => format!("{:#?}", settings.add_headers),
         "error_pages" => format!("{:#?}", settings.error_pages),
@@ -168,8 +168,8 @@ fn show_location(location: &Location, field: &str) -> String {
         "access_logs" => format!("{:#?}", settings.access_logs),
         "error_log" => format!("{:#?}", settings.error_log),
         "expires" => format!("{:#?}", settings.expires),
-        "index" => format!("{:#?}", settings.index),
-        "autoindex" => format!("{:#?}", settings.autoindex),
+        "index" => format!("{:#?}", settings.files.index),
+        "autoindex" => format!("{:#?}", settings.files.autoindex),
         "limits" => format!("{:#?}\n{:#?}", settings.limit_reqs, settings.limit_conns),
         "realip" => format!("{:#?}\n{:#?}", settings.real_ip_from, settings.real_ip_header),
         "params" => format!("{:#?}", settings.fastcgi.params),
@@ -186,7 +186,7 @@ fn show_location(location: &Location, field: &str) -> String {
             format!("{:#?}", location.limit_except.as_ref().map(|l| (&l.methods, &l.location.settings.access)))
         }
         "types" => {
-            let mut types: Vec<_> = settings.types.iter().collect();
+            let mut types: Vec<_> = settings.files.types.iter().collect();
             types.sort();
             format!("{types:#?}")
         }
@@ -312,7 +312,7 @@ fn the_good_configuration_is_good_and_loads_again_from_its_sources() {
     let again = again.unwrap_or_else(|failed| panic!("{failed}"));
     let text = |config: &Config| {
         // The order of a map of types is nobody's business.
-        let mut types: Vec<_> = config.http.settings.types.iter().collect();
+        let mut types: Vec<_> = config.http.settings.files.types.iter().collect();
         types.sort();
         format!("{:?}{types:?}", config.http.upstreams)
     };

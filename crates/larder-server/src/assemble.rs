@@ -724,15 +724,15 @@ impl Builder {
     }
 
     fn files(&mut self, settings: &Settings) -> FileParts {
-        let links = match &settings.disable_symlinks {
+        let links = match &settings.files.disable_symlinks {
             model::DisableSymlinks::Off => None,
             model::DisableSymlinks::On { from } | model::DisableSymlinks::IfNotOwner { from } => from.as_ref(),
         };
         FileParts {
-            root: self.text(&settings.root),
+            root: self.text(&settings.files.root),
             alias: None,
             alias_replaces: None,
-            index: self.texts(&settings.index),
+            index: self.texts(&settings.files.index),
             links_from: self.maybe(links),
         }
     }

@@ -1,25 +1,21 @@
 //! What holds where nothing is said: nginx's defaults.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Options;
 use crate::model::{
-    AccessLog, AccessLogTarget, At, Autoindex, AutoindexFormat, BodyInFile, Brotli, Browsers, ClientLimits,
-    Compression, DisableSymlinks, Edits, FastCgi, Gzip, GzipProxied, Http2, IfModifiedSince, KeepaliveDisable,
-    LingeringClose, LogEscape, LogFormat, LogLevel, LogTarget, Main, MediaTypes, Modules, Mp4, OriginSettings, Proxy,
-    ProxyProtocol, ProxyRedirect, ProxyRedirectRule, SecureLink, ServerTokens, Settings, Ssi, StaticForms, SubFilter,
-    Subrequests, UserId, UserIdExpires, UserIdFlags, UserIdMode, Workers, Zstd,
+    AccessLog, AccessLogTarget, At, BodyInFile, Brotli, Browsers, ClientLimits, Compression, Edits, FastCgi, Files,
+    Gzip, GzipProxied, Http2, IfModifiedSince, KeepaliveDisable, LingeringClose, LogEscape, LogFormat, LogLevel,
+    LogTarget, Main, MediaTypes, Modules, Mp4, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule,
+    SecureLink, ServerTokens, Settings, Ssi, StaticForms, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags,
+    UserIdMode, Workers, Zstd,
 };
 use crate::span::Span;
 use crate::template;
 
 use super::tls;
-
-/// For what nobody wrote.
-pub const NOWHERE: Span = Span { file: u32::MAX, start: 0, end: 0 };
 
 const PAGE_BYTES: usize = 4096;
 
@@ -108,27 +104,19 @@ fn subrequests() -> Subrequests {
     }
 }
 
-pub fn autoindex() -> Autoindex {
-    Autoindex { exact_size: true, localtime: false, format: AutoindexFormat::Html }
-}
-
 /// The format `combined`.
 pub fn combined() -> LogFormat {
     let text = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
                 \"$http_referer\" \"$http_user_agent\"";
     LogFormat {
-        name: At { value: "combined".to_owned(), span: NOWHERE },
+        name: At { value: "combined".to_owned(), span: Span::NOWHERE },
         escape: LogEscape::Default,
-        format: template::parse_template(text, NOWHERE).expect("every dollar in it begins a name"),
+        format: template::parse_template(text, Span::NOWHERE).expect("every dollar in it begins a name"),
     }
 }
 
 pub fn settings(prefix: &Path) -> Settings {
     Settings {
-        root: template::literal(&prefix.join("html").to_string_lossy(), NOWHERE),
-        index: vec![template::literal("index.html", NOWHERE)],
-        types: Arc::new(types()),
-        default_type: "text/plain".to_owned(),
         charset: None,
         charset_types: [
             "text/html",
@@ -161,17 +149,10 @@ pub fn settings(prefix: &Path) -> Settings {
         limit_rate_after: None,
         error_pages: Vec::new(),
         recursive_error_pages: false,
-        log_not_found: true,
         log_subrequest: false,
-        open_file_cache: None,
-        open_file_cache_valid: secs(60),
-        open_file_cache_min_uses: 1,
-        open_file_cache_errors: false,
-        disable_symlinks: DisableSymlinks::Off,
         auth_delay: Duration::ZERO,
         satisfy_any: false,
         server_tokens: ServerTokens::On,
-        etag: true,
         if_modified_since: IfModifiedSince::Exact,
         max_ranges: None,
         slice_bytes: 0,
@@ -186,10 +167,9 @@ pub fn settings(prefix: &Path) -> Settings {
         add_trailers: Vec::new(),
         edits: Edits::default(),
         expires: None,
-        autoindex: None,
         access_logs: vec![AccessLog {
             target: AccessLogTarget::Fixed(LogTarget::File("/var/log/larder/access.log".into())),
-            format: At { value: "combined".to_owned(), span: NOWHERE },
+            format: At { value: "combined".to_owned(), span: Span::NOWHERE },
             buffer_bytes: None,
             flush: None,
             gzip: None,
@@ -210,7 +190,10 @@ pub fn settings(prefix: &Path) -> Settings {
         real_ip_recursive: false,
         resolver: None,
         resolver_timeout: secs(30),
-        sendfile: false,
+        files: Files::new(
+            template::literal(&prefix.join("html").to_string_lossy(), Span::NOWHERE),
+            template::literal("index.html", Span::NOWHERE),
+        ),
         fastcgi: Arc::new(FastCgi {
             origin: OriginSettings::default(),
             params: Vec::new(),
@@ -275,10 +258,4 @@ fn modules() -> Modules {
         mp4: Mp4 { buffer_bytes: 512 * 1024, max_buffer_bytes: 10 * 1024 * 1024, start_key_frame: false },
         log_file_cache: None,
     }
-}
-
-fn types() -> HashMap<String, String> {
-    [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")]
-        .map(|(extension, kind)| (extension.to_owned(), kind.to_owned()))
-        .into()
 }

@@ -89,7 +89,7 @@ impl Level {
             origin_certificate: None,
             origin_key: None,
             autoindex_on: false,
-            autoindex: defaults::autoindex(),
+            autoindex: Autoindex::default(),
             header_inheritance: HeaderInheritance::On,
             trailer_inheritance: HeaderInheritance::On,
             matcher: Matcher::Root,
@@ -144,7 +144,7 @@ impl Level {
 
     /// What several directives decide together.
     pub fn finish(&mut self) {
-        self.settings.autoindex = self.autoindex_on.then_some(self.autoindex);
+        self.settings.files.autoindex = self.autoindex_on.then_some(self.autoindex);
         if self.access_log_off {
             self.settings.access_logs.clear();
         }
@@ -210,7 +210,7 @@ impl Level {
 
     /// Sets `root`, which ends an inherited alias.
     pub fn set_root(&mut self, root: Template) {
-        self.settings.root = root;
+        self.settings.files.root = root;
         self.alias = None;
         self.alias_replaces = None;
     }

@@ -64,7 +64,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         "default_type",
         HSL,
         ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.default_type, Ok(d.text(0).to_owned()))),
+        Action::Level(|l, _, d| set(&mut l.settings.files.default_type, Ok(d.text(0).to_owned()))),
     ),
     // Request bodies.
     directive(
@@ -182,7 +182,12 @@ pub const TABLE: &[DirectiveInfo] = &[
         Args::Flag,
         Action::Level(|l, _, d| set(&mut l.settings.recursive_error_pages, d.flag())),
     ),
-    directive("log_not_found", HSL, Args::Flag, Action::Level(|l, _, d| set(&mut l.settings.log_not_found, d.flag()))),
+    directive(
+        "log_not_found",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| set(&mut l.settings.files.log_not_found, d.flag())),
+    ),
     directive(
         "log_subrequest",
         HSL,
@@ -198,7 +203,7 @@ pub const TABLE: &[DirectiveInfo] = &[
             set(&mut l.settings.server_tokens, choose(d, &choices))
         }),
     ),
-    directive("etag", HSL, Args::Flag, Action::Level(|l, _, d| set(&mut l.settings.etag, d.flag()))),
+    directive("etag", HSL, Args::Flag, Action::Level(|l, _, d| set(&mut l.settings.files.etag, d.flag()))),
     directive(
         "if_modified_since",
         HSL,
@@ -256,25 +261,25 @@ pub const TABLE: &[DirectiveInfo] = &[
         }),
     ),
     // Files.
-    directive("sendfile", HSLI, Args::Flag, Action::Level(|l, _, d| set(&mut l.settings.sendfile, d.flag()))),
+    directive("sendfile", HSLI, Args::Flag, Action::Level(|l, _, d| set(&mut l.settings.files.sendfile, d.flag()))),
     directive("open_file_cache", HSL, Args::Between(1, 2), Action::Level(open_file_cache)),
     directive(
         "open_file_cache_valid",
         HSL,
         ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.open_file_cache_valid, d.time(0))),
+        Action::Level(|l, _, d| set(&mut l.settings.files.open_cache.valid, d.time(0))),
     ),
     directive(
         "open_file_cache_min_uses",
         HSL,
         ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.open_file_cache_min_uses, d.number32(0))),
+        Action::Level(|l, _, d| set(&mut l.settings.files.open_cache.min_uses, d.number32(0))),
     ),
     directive(
         "open_file_cache_errors",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| set(&mut l.settings.open_file_cache_errors, d.flag())),
+        Action::Level(|l, _, d| set(&mut l.settings.files.open_cache.errors, d.flag())),
     ),
     directive("disable_symlinks", HSL, Args::Between(1, 2), Action::Level(disable_symlinks)),
     // Names.
@@ -363,7 +368,7 @@ pub fn temp_path(cx: &Cx<'_>, d: &Directive) -> Outcome<std::path::PathBuf> {
 fn types(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     let mut types = match level.is_first {
         true => HashMap::new(),
-        false => HashMap::clone(&level.settings.types),
+        false => HashMap::clone(&level.settings.files.types),
     };
     for entry in children(d) {
         if entry.block.is_some() {
@@ -388,7 +393,7 @@ fn types(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
             types.insert(key, kind);
         }
     }
-    level.settings.types = Arc::new(types);
+    level.settings.files.types = Arc::new(types);
     Ok(())
 }
 
@@ -403,7 +408,7 @@ fn open_file_cache(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome 
         };
         match word.text.split_once('=') {
             None if word.text == "off" => {
-                level.settings.open_file_cache = None;
+                level.settings.files.open_cache.kept = None;
                 return Ok(());
             }
             Some(("max", value)) => {
@@ -417,7 +422,7 @@ fn open_file_cache(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome 
     }
     let max =
         max.ok_or_else(|| Diagnostic::error("\"open_file_cache\" must have the \"max\" parameter").at(d.span()))?;
-    level.settings.open_file_cache = Some((max, inactive));
+    level.settings.files.open_cache.kept = Some((max, inactive));
     Ok(())
 }
 
@@ -434,7 +439,7 @@ fn disable_symlinks(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome
         let message = "\"disable_symlinks\" must have \"off\", \"on\" or \"if_not_owner\" parameter";
         return Err(Diagnostic::error(message).at(d.span()));
     };
-    level.settings.disable_symlinks = match (how.text.as_str(), from) {
+    level.settings.files.disable_symlinks = match (how.text.as_str(), from) {
         ("off", None) => DisableSymlinks::Off,
         ("off", Some(_)) => {
             return Err(Diagnostic::error("\"from=\" cannot be used with \"off\" parameter").at(d.span()));

@@ -228,7 +228,7 @@ fn index(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         }
         names.push(template::of(word)?);
     }
-    level.list(|s| &mut s.index).extend(names);
+    level.list(|s| &mut s.files.index).extend(names);
     Ok(())
 }
 

@@ -48,7 +48,7 @@ impl<'a> Block<'a> {
         if spans(&inner.add_headers) != spans(&around.add_headers) {
             return Some("add_header");
         }
-        (inner.root != around.root).then_some("root")
+        (inner.files.root != around.files.root).then_some("root")
     }
 }
 

@@ -1,27 +1,18 @@
 //! What holds at a level.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AccessLog, AccessRule, AddHeader, At, Autoindex, BodyInFile, Compression, DisableSymlinks, Edits, ErrorLog,
-    ErrorPage, Expires, FastCgi, IfModifiedSince, KeepaliveDisable, LimitReq, LingeringClose, LogLevel, Modules, Proxy,
-    RealIpFrom, Resolver, ServerTokens, Subrequests, Template,
+    AccessLog, AccessRule, AddHeader, At, BodyInFile, Compression, Edits, ErrorLog, ErrorPage, Expires, FastCgi, Files,
+    IfModifiedSince, KeepaliveDisable, LimitReq, LingeringClose, LogLevel, Modules, Proxy, RealIpFrom, Resolver,
+    ServerTokens, Subrequests, Template,
 };
 
 /// What holds at a level: all that `http`, `server` and `location` have in common, inherited.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `root`; `html` under the prefix unless told.
-    pub root: Template,
-    /// `index`; `index.html` unless told.
-    pub index: Vec<Template>,
-    /// `types`: extension (lower case, no dot) to type.
-    pub types: Arc<HashMap<String, String>>,
-    /// `default_type`, `text/plain`.
-    pub default_type: String,
     /// `charset`; `None` for `off`.
     pub charset: Option<Template>,
     /// `charset_types`; `*` stands for all.
@@ -68,28 +59,14 @@ pub struct Settings {
     pub error_pages: Vec<ErrorPage>,
     /// `recursive_error_pages`.
     pub recursive_error_pages: bool,
-    /// `log_not_found`, on.
-    pub log_not_found: bool,
     /// `log_subrequest`, off.
     pub log_subrequest: bool,
-    /// `open_file_cache`: how many and how long unused; `None` for `off`.
-    pub open_file_cache: Option<(usize, Duration)>,
-    /// `open_file_cache_valid`, 60 s.
-    pub open_file_cache_valid: Duration,
-    /// `open_file_cache_min_uses`, 1.
-    pub open_file_cache_min_uses: u32,
-    /// `open_file_cache_errors`, off.
-    pub open_file_cache_errors: bool,
-    /// `disable_symlinks`.
-    pub disable_symlinks: DisableSymlinks,
     /// `auth_delay`, 0.
     pub auth_delay: Duration,
     /// `satisfy any`.
     pub satisfy_any: bool,
     /// `server_tokens`.
     pub server_tokens: ServerTokens,
-    /// `etag`, on.
-    pub etag: bool,
     /// `if_modified_since`, exact.
     pub if_modified_since: IfModifiedSince,
     /// `max_ranges`; `None` for no limit.
@@ -118,8 +95,6 @@ pub struct Settings {
     pub edits: Edits,
     /// `expires`.
     pub expires: Option<Expires>,
-    /// `autoindex`; `None` for off.
-    pub autoindex: Option<Autoindex>,
     /// `access_log`, in order; empty for `off`.
     pub access_logs: Vec<AccessLog>,
     /// `error_log` of this level or the nearest above; empty means the main context's.
@@ -152,8 +127,8 @@ pub struct Settings {
     pub resolver: Option<Arc<Resolver>>,
     /// `resolver_timeout`, 30 s.
     pub resolver_timeout: Duration,
-    /// `sendfile`; read, and larder does what pays.
-    pub sendfile: bool,
+    /// Files that are served: `root`, `index`, `types` and the like.
+    pub files: Files,
     /// `fastcgi_*`.
     pub fastcgi: Arc<FastCgi>,
     /// `proxy_*`.

@@ -124,7 +124,7 @@ pub fn respond(body: Body, mtime: u64, ex: &mut Exchange, cx: &Cx) -> Step {
         ex.reply.fields.set("Content-Type", content_type.as_bytes());
     }
     ex.reply.fields.set("Last-Modified", &larder_http::format_date(mtime));
-    if settings.etag {
+    if settings.files.etag {
         ex.reply.fields.set("ETag", &files::etag::etag(mtime, body.len));
     }
     Step::Deliver(Response {
@@ -141,16 +141,16 @@ pub fn content_type<'a>(ex: &Exchange, cx: &'a Cx) -> &'a str {
     let name = ex.request.uri.rsplit(|&byte| byte == b'/').next().unwrap_or(b"");
     let extension = match name.iter().rposition(|&byte| byte == b'.') {
         Some(dot) => &name[dot + 1..],
-        None => return &settings.default_type,
+        None => return &settings.files.default_type,
     };
     let found = std::str::from_utf8(extension).ok().and_then(|extension| {
         if extension.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            settings.types.get(&extension.to_ascii_lowercase())
+            settings.files.types.get(&extension.to_ascii_lowercase())
         } else {
-            settings.types.get(extension)
+            settings.files.types.get(extension)
         }
     });
-    found.unwrap_or(&settings.default_type)
+    found.unwrap_or(&settings.files.default_type)
 }
 
 fn filename(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
@@ -162,15 +162,15 @@ fn filename(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
 fn open(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Opened, OpenError> {
     let links = &crate::vars::links(path, ex, cx);
     let settings = &cx.loc(ex).settings;
-    let Some((max, inactive)) = settings.open_file_cache else { return files::open(path, links) };
+    let Some((max, inactive)) = settings.files.open_cache.kept else { return files::open(path, links) };
     let mut caches = cx.local.files.borrow_mut();
     let cache = caches.entry((max, inactive.as_secs())).or_insert_with(|| files::cache::FileCache::new(max, inactive));
     cache.open(
         path,
         links,
-        settings.open_file_cache_valid,
-        settings.open_file_cache_min_uses,
-        settings.open_file_cache_errors,
+        settings.files.open_cache.valid,
+        settings.files.open_cache.min_uses,
+        settings.files.open_cache.errors,
         cx.now(),
     )
 }
@@ -200,7 +200,7 @@ fn seen(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<bool, OpenError> {
 fn failed(error: &OpenError, path: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
     let status = error.status();
     let settings = &cx.loc(ex).settings;
-    if status != 404 || settings.log_not_found {
+    if status != 404 || settings.files.log_not_found {
         let level = if status == 500 { LogLevel::Crit } else { LogLevel::Error };
         cx.local.logs.error(cx, ex, level, format_args!("{}", error.log_text(path)));
     }
@@ -233,7 +233,7 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
         match error {
             OpenError::NotFound(_) if !error.is_below_a_file() => {}
             OpenError::NotFound(_) | OpenError::Forbidden(_) => {
-                if error.status() != 404 || loc.settings.log_not_found {
+                if error.status() != 404 || loc.settings.files.log_not_found {
                     let path = String::from_utf8_lossy(&path).into_owned();
                     cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"{path}\" is {error}"));
                 }
@@ -243,7 +243,7 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
             OpenError::NameTooLong(_) | OpenError::Other(_) => return failed(&error, &path, ex, cx),
         }
     }
-    match loc.settings.autoindex.filter(|_| matches!(ex.request.method, Method::Get | Method::Head)) {
+    match loc.settings.files.autoindex.filter(|_| matches!(ex.request.method, Method::Get | Method::Head)) {
         // An `alias` without a slash at its end, below a location with one: what is in that folder has no names here.
         Some(_) if folder.last() != Some(&b'/') => failed_index(&folder, 404, ex, cx),
         Some(form) => autoindex(&folder, form, ex, cx),
@@ -277,7 +277,7 @@ fn exists(folder: &[u8]) -> bool {
 fn failed_index(folder: &[u8], status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     let folder = String::from_utf8_lossy(folder).into_owned();
     match status {
-        404 if !cx.loc(ex).settings.log_not_found => {}
+        404 if !cx.loc(ex).settings.files.log_not_found => {}
         404 => cx.local.logs.error(
             cx,
             ex,

@@ -113,7 +113,7 @@ pub fn facts(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<files::Facts> {
 pub fn links(path: &[u8], ex: &mut Exchange, cx: &Cx) -> LinkPolicy {
     let loc = cx.loc(ex);
     let from = loc.files.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
-    LinkPolicy::new(&loc.settings.disable_symlinks, &from, path)
+    LinkPolicy::new(&loc.settings.files.disable_symlinks, &from, path)
 }
 
 /// `fastcgi_*` of the location, when it passes to FastCGI.
