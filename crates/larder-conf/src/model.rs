@@ -42,12 +42,12 @@ mod upstream;
 
 pub use access::{AccessRule, AccessWho};
 pub use acme::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, AcmeOrder};
-pub use body::BodyInFile;
+pub use body::{BodyInFile, ClientBody};
 pub use cache::{
     CachePath, CachePurge, CacheValid, Drops, MethodPurge, OriginCache, Placement, PlacementRule, PurgeFrom, UseStale,
 };
 pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};
-pub use connection::{KeepaliveDisable, LingeringClose};
+pub use connection::{ClientConnection, KeepaliveDisable, LingeringClose};
 pub use errors::{ErrorPage, ErrorPageStatus};
 pub use fastcgi::{FastCgi, FastCgiParam};
 pub use fields::{AddHeader, Edits, Expires, FieldChange, FieldEdit, ServerTokens};

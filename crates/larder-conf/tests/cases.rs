@@ -131,7 +131,7 @@ fn show(config: &Config, what: &str) -> String {
                 "script" => format!("{:#?}", server.script),
                 "client" => format!("{:#?}", server.client),
                 "tls" => format!("{:#?}", server.tls),
-                "http2" => format!("{:#?}\n{:#?}", server.http2, server.root.settings.http2_chunk_bytes),
+                "http2" => format!("{:#?}\n{:#?}", server.http2, server.root.settings.connection.http2_chunk_bytes),
                 field => show_location(&server.root, field),
             }
         }

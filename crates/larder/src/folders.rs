@@ -38,7 +38,7 @@ fn of(config: &Config) -> BTreeSet<PathBuf> {
     let temporary = levels::settings(config).into_iter().flat_map(|settings| {
         let origins = [&settings.fastcgi.origin, &settings.proxy.origin];
         let origins = origins.map(|origin| origin.buffers.temp_path.clone());
-        origins.into_iter().chain([settings.client_body_temp_path.clone()]).flatten()
+        origins.into_iter().chain([settings.body.temp_path.clone()]).flatten()
     });
     caches.chain(temporary).collect()
 }

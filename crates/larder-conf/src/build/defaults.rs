@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::Options;
 use crate::model::{
-    AccessLog, AccessLogTarget, At, BodyInFile, Brotli, Browsers, ClientLimits, Compression, Edits, FastCgi, Files,
-    Gzip, GzipProxied, Http2, IfModifiedSince, KeepaliveDisable, LingeringClose, LogEscape, LogFormat, LogLevel,
-    LogTarget, Main, MediaTypes, Modules, Mp4, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule,
-    SecureLink, ServerTokens, Settings, Ssi, StaticForms, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags,
-    UserIdMode, Workers, Zstd,
+    AccessLog, AccessLogTarget, At, Brotli, Browsers, ClientBody, ClientConnection, ClientLimits, Compression, Edits,
+    FastCgi, Files, Gzip, GzipProxied, Http2, IfModifiedSince, LogEscape, LogFormat, LogLevel, LogTarget, Main,
+    MediaTypes, Modules, Mp4, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule, SecureLink,
+    ServerTokens, Settings, Ssi, StaticForms, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags, UserIdMode,
+    Workers, Zstd,
 };
 use crate::span::Span;
 use crate::template;
@@ -129,22 +129,6 @@ pub fn settings(prefix: &Path) -> Settings {
         .map(str::to_owned)
         .to_vec(),
         override_charset: false,
-        client_max_body_bytes: Some(1 << 20),
-        client_body_buffer_bytes: 4 * PAGE_BYTES,
-        client_body_timeout: secs(60),
-        client_body_temp_path: None,
-        client_body_temp_levels: [0; 3],
-        client_body_in_file_only: BodyInFile::Off,
-        keepalive_timeout: secs(75),
-        keepalive_header: None,
-        keepalive_requests: 1000,
-        keepalive_time: secs(3600),
-        keepalive_disable: KeepaliveDisable { msie6: true, safari: false },
-        send_timeout: secs(60),
-        lingering_close: LingeringClose::On,
-        lingering_time: secs(30),
-        lingering_timeout: secs(5),
-        reset_timedout_connection: false,
         limit_rate: None,
         limit_rate_after: None,
         error_pages: Vec::new(),
@@ -156,7 +140,6 @@ pub fn settings(prefix: &Path) -> Settings {
         if_modified_since: IfModifiedSince::Exact,
         max_ranges: None,
         slice_bytes: 0,
-        chunked_transfer_encoding: true,
         absolute_redirect: true,
         server_name_in_redirect: false,
         port_in_redirect: true,
@@ -194,6 +177,8 @@ pub fn settings(prefix: &Path) -> Settings {
             template::literal(&prefix.join("html").to_string_lossy(), Span::NOWHERE),
             template::literal("index.html", Span::NOWHERE),
         ),
+        body: ClientBody::default(),
+        connection: ClientConnection::default(),
         fastcgi: Arc::new(FastCgi {
             origin: OriginSettings::default(),
             params: Vec::new(),
@@ -217,7 +202,6 @@ pub fn settings(prefix: &Path) -> Settings {
         }),
         compression: Arc::new(compression()),
         subrequests: Arc::new(subrequests()),
-        http2_chunk_bytes: 8192,
         modules: Arc::new(modules()),
         cache_status_header: false,
     }

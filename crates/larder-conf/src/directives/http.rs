@@ -72,28 +72,23 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSL,
         ONE,
         Action::Level(|l, _, d| {
-            set(&mut l.settings.client_max_body_bytes, d.offset(0).map(|bytes| (bytes > 0).then_some(bytes)))
+            set(&mut l.settings.body.max_bytes, d.offset(0).map(|bytes| (bytes > 0).then_some(bytes)))
         }),
     ),
     directive(
         "client_body_buffer_size",
         HSL,
         ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.client_body_buffer_bytes, d.size(0))),
+        Action::Level(|l, _, d| set(&mut l.settings.body.buffer_bytes, d.size(0))),
     ),
-    directive(
-        "client_body_timeout",
-        HSL,
-        ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.client_body_timeout, d.time(0))),
-    ),
+    directive("client_body_timeout", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.body.timeout, d.time(0)))),
     directive(
         "client_body_temp_path",
         HSL,
         Args::Between(1, 4),
         Action::Level(|l, cx, d| {
-            l.settings.client_body_temp_levels = temp_levels(d)?;
-            set(&mut l.settings.client_body_temp_path, temp_path(cx, d).map(Some))
+            l.settings.body.temp_levels = temp_levels(d)?;
+            set(&mut l.settings.body.temp_path, temp_path(cx, d).map(Some))
         }),
     ),
     directive(
@@ -102,7 +97,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         ONE,
         Action::Level(|l, _, d| {
             let choices = [("off", BodyInFile::Off), ("on", BodyInFile::On), ("clean", BodyInFile::Clean)];
-            set(&mut l.settings.client_body_in_file_only, choose(d, &choices))
+            set(&mut l.settings.body.in_file_only, choose(d, &choices))
         }),
     ),
     // Connections.
@@ -111,10 +106,10 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSL,
         Args::Between(1, 2),
         Action::Level(|l, _, d| {
-            l.settings.keepalive_timeout = d.time(0)?;
-            l.settings.keepalive_header = None;
+            l.settings.connection.keepalive_timeout = d.time(0)?;
+            l.settings.connection.keepalive_header = None;
             if d.args.len() == 2 {
-                l.settings.keepalive_header = Some(d.time(1)?.as_secs());
+                l.settings.connection.keepalive_header = Some(d.time(1)?.as_secs());
             }
             Ok(())
         }),
@@ -123,15 +118,20 @@ pub const TABLE: &[DirectiveInfo] = &[
         "keepalive_requests",
         HSL,
         ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.keepalive_requests, d.number(0))),
+        Action::Level(|l, _, d| set(&mut l.settings.connection.keepalive_requests, d.number(0))),
     ),
-    directive("keepalive_time", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.keepalive_time, d.time(0)))),
+    directive(
+        "keepalive_time",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.connection.keepalive_time, d.time(0))),
+    ),
     directive(
         "keepalive_disable",
         HSL,
         Args::Between(1, 2),
         Action::Level(|l, _, d| {
-            let disable = &mut l.settings.keepalive_disable;
+            let disable = &mut l.settings.connection.keepalive_disable;
             *disable = KeepaliveDisable::default();
             for word in &d.args {
                 match word.text.as_str() {
@@ -144,7 +144,12 @@ pub const TABLE: &[DirectiveInfo] = &[
             Ok(())
         }),
     ),
-    directive("send_timeout", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.send_timeout, d.time(0)))),
+    directive(
+        "send_timeout",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.connection.send_timeout, d.time(0))),
+    ),
     directive(
         "lingering_close",
         HSL,
@@ -152,21 +157,26 @@ pub const TABLE: &[DirectiveInfo] = &[
         Action::Level(|l, _, d| {
             let choices =
                 [("off", LingeringClose::Off), ("on", LingeringClose::On), ("always", LingeringClose::Always)];
-            set(&mut l.settings.lingering_close, choose(d, &choices))
+            set(&mut l.settings.connection.lingering_close, choose(d, &choices))
         }),
     ),
-    directive("lingering_time", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.lingering_time, d.time(0)))),
+    directive(
+        "lingering_time",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| set(&mut l.settings.connection.lingering_time, d.time(0))),
+    ),
     directive(
         "lingering_timeout",
         HSL,
         ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.lingering_timeout, d.time(0))),
+        Action::Level(|l, _, d| set(&mut l.settings.connection.lingering_timeout, d.time(0))),
     ),
     directive(
         "reset_timedout_connection",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| set(&mut l.settings.reset_timedout_connection, d.flag())),
+        Action::Level(|l, _, d| set(&mut l.settings.connection.reset_timedout, d.flag())),
     ),
     directive("limit_rate", HSLI, ONE, Action::Level(|l, _, d| set(&mut l.settings.limit_rate, rate(d).map(Some)))),
     directive(
@@ -230,7 +240,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         "chunked_transfer_encoding",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| set(&mut l.settings.chunked_transfer_encoding, d.flag())),
+        Action::Level(|l, _, d| set(&mut l.settings.connection.chunked_transfer_encoding, d.flag())),
     ),
     directive(
         "absolute_redirect",

@@ -37,7 +37,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         Action::Level(|l, _, d| {
             // The largest frame there is.
             const FRAME_BYTES_MAX: usize = (1 << 24) - 1;
-            l.settings.http2_chunk_bytes = match d.size(0)? {
+            l.settings.connection.http2_chunk_bytes = match d.size(0)? {
                 0 => return Err(Diagnostic::error("the http2 chunk size cannot be zero").at(d.arg(0).span)),
                 bytes => bytes.min(FRAME_BYTES_MAX),
             };

@@ -1,13 +1,12 @@
 //! What holds at a level.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AccessLog, AccessRule, AddHeader, At, BodyInFile, Compression, Edits, ErrorLog, ErrorPage, Expires, FastCgi, Files,
-    IfModifiedSince, KeepaliveDisable, LimitReq, LingeringClose, LogLevel, Modules, Proxy, RealIpFrom, Resolver,
-    ServerTokens, Subrequests, Template,
+    AccessLog, AccessRule, AddHeader, At, ClientBody, ClientConnection, Compression, Edits, ErrorLog, ErrorPage,
+    Expires, FastCgi, Files, IfModifiedSince, LimitReq, LogLevel, Modules, Proxy, RealIpFrom, Resolver, ServerTokens,
+    Subrequests, Template,
 };
 
 /// What holds at a level: all that `http`, `server` and `location` have in common, inherited.
@@ -19,38 +18,6 @@ pub struct Settings {
     pub charset_types: Vec<String>,
     /// `override_charset`.
     pub override_charset: bool,
-    /// `client_max_body_size`, 1m; `None` for 0: no limit.
-    pub client_max_body_bytes: Option<u64>,
-    /// `client_body_buffer_size`, 16k: more goes to a file.
-    pub client_body_buffer_bytes: usize,
-    /// `client_body_timeout`, 60 s.
-    pub client_body_timeout: Duration,
-    /// `client_body_temp_path`; `None` for the built-in one.
-    pub client_body_temp_path: Option<PathBuf>,
-    /// How many letters of a file's name each level of folders below takes; 0 for no level.
-    pub client_body_temp_levels: [usize; 3],
-    /// `client_body_in_file_only`.
-    pub client_body_in_file_only: BodyInFile,
-    /// `keepalive_timeout`: how long an idle connection is kept, 75 s; zero closes at once.
-    pub keepalive_timeout: Duration,
-    /// The second argument: the `Keep-Alive: timeout=` to send, in seconds.
-    pub keepalive_header: Option<u64>,
-    /// `keepalive_requests`, 1000.
-    pub keepalive_requests: u64,
-    /// `keepalive_time`, 1 h.
-    pub keepalive_time: Duration,
-    /// `keepalive_disable`, msie6.
-    pub keepalive_disable: KeepaliveDisable,
-    /// `send_timeout`, 60 s between two writes.
-    pub send_timeout: Duration,
-    /// `lingering_close`.
-    pub lingering_close: LingeringClose,
-    /// `lingering_time`, 30 s.
-    pub lingering_time: Duration,
-    /// `lingering_timeout`, 5 s.
-    pub lingering_timeout: Duration,
-    /// `reset_timedout_connection`.
-    pub reset_timedout_connection: bool,
     /// `limit_rate`, bytes a second; `0` for none.
     pub limit_rate: Option<Template>,
     /// `limit_rate_after`.
@@ -73,8 +40,6 @@ pub struct Settings {
     pub max_ranges: Option<u32>,
     /// `slice`; 0 for off.
     pub slice_bytes: u64,
-    /// `chunked_transfer_encoding`, on.
-    pub chunked_transfer_encoding: bool,
     /// `absolute_redirect`, on.
     pub absolute_redirect: bool,
     /// `server_name_in_redirect`, off.
@@ -129,6 +94,10 @@ pub struct Settings {
     pub resolver_timeout: Duration,
     /// Files that are served: `root`, `index`, `types` and the like.
     pub files: Files,
+    /// What becomes of the body of a request: `client_body_*`.
+    pub body: ClientBody,
+    /// How long a connection to a client lasts, and how it is written to.
+    pub connection: ClientConnection,
     /// `fastcgi_*`.
     pub fastcgi: Arc<FastCgi>,
     /// `proxy_*`.
@@ -137,8 +106,6 @@ pub struct Settings {
     pub compression: Arc<Compression>,
     /// SSI, `add_*_body`, `auth_request`, `mirror`.
     pub subrequests: Arc<Subrequests>,
-    /// `http2_chunk_size`, 8k: bytes of a body in a frame at most.
-    pub http2_chunk_bytes: usize,
     /// What the smaller modules are told: `sub_filter`, `userid` and the like.
     pub modules: Arc<Modules>,
     /// `larder_cache_status on`: send `Cache-Status` (RFC 9211).

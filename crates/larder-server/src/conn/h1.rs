@@ -247,7 +247,7 @@ impl Connection {
         }
         let site = cx.site();
         let resets = self.client.listener(site).is_some_and(|listener| {
-            site.locations[site.servers[listener.default].root].settings.reset_timedout_connection
+            site.locations[site.servers[listener.default].root].settings.connection.reset_timedout
         });
         if resets {
             self.io.stream.reset_on_close();
@@ -348,7 +348,7 @@ impl Connection {
 
     /// An idle connection has `keepalive_timeout`.
     fn rest_until_next(&mut self, ex: &Exchange, cx: &Cx) {
-        self.deadline = Instant::now() + cx.loc(ex).settings.keepalive_timeout;
+        self.deadline = Instant::now() + cx.loc(ex).settings.connection.keepalive_timeout;
     }
 }
 
@@ -446,7 +446,7 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
         match &error {
             SendError::TimedOut => {
                 cx.local.logs.error(cx, &ex, LogLevel::Info, format_args!("client timed out while sending to client"));
-                if cx.loc(&ex).settings.reset_timedout_connection {
+                if cx.loc(&ex).settings.connection.reset_timedout {
                     connection.io.stream.reset_on_close();
                 }
             }
@@ -471,7 +471,7 @@ async fn pass(connection: &mut Connection, origin: larder_origin::Upgraded, ex: 
     let limits = tunnel::Limits {
         silence: model.connection.read_timeout,
         to_origin: model.connection.send_timeout,
-        to_client: settings.send_timeout,
+        to_client: settings.connection.send_timeout,
     };
     let early = origin.early_bytes();
     let passed = tunnel::run(&mut connection.io, origin, &limits).await;
@@ -513,7 +513,8 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> boo
     let unread = unread(&mut ex, &mut connection.io);
     let is_unread = unread.is_some();
     if keep && let Some(rest) = unread {
-        keep = discard(connection, rest, settings.lingering_time, settings.lingering_timeout).await;
+        keep =
+            discard(connection, rest, settings.connection.lingering_time, settings.connection.lingering_timeout).await;
     }
     if keep {
         connection.rest_until_next(&ex, cx);
@@ -521,7 +522,7 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> boo
         connection.worker.recycle(ex);
         return again;
     }
-    let lingers = match settings.lingering_close {
+    let lingers = match settings.connection.lingering_close {
         LingeringClose::Off => false,
         LingeringClose::On => {
             is_unread || ex.asked.head_is_bad || ex.request.body_refused || connection.io.has_pending()
@@ -529,7 +530,8 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> boo
         LingeringClose::Always => true,
     };
     if lingers {
-        linger(&mut connection.io.stream, settings.lingering_time, settings.lingering_timeout).await;
+        linger(&mut connection.io.stream, settings.connection.lingering_time, settings.connection.lingering_timeout)
+            .await;
     }
     false
 }

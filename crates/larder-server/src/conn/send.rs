@@ -57,7 +57,7 @@ pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a 
     let mut sender = Sender {
         sink,
         cx,
-        timeout: loc.settings.send_timeout,
+        timeout: loc.settings.connection.send_timeout,
         limit: limit_rate::of(ex, cx),
         watches: watches(ex, cx),
         composed: ex.reply.composed.clone(),

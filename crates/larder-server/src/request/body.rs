@@ -37,7 +37,7 @@ const WRITE_BYTES: usize = 64 * 1024;
 pub fn is_read_though_empty(ex: &Exchange, cx: &Cx) -> bool {
     !ex.is_sub()
         && ex.asked.head.fields.contains_known(Known::ContentLength)
-        && (route::expects_continue(ex) || cx.loc(ex).settings.client_body_in_file_only != BodyInFile::Off)
+        && (route::expects_continue(ex) || cx.loc(ex).settings.body.in_file_only != BodyInFile::Off)
 }
 
 /// Whether the client holds its body back until it is told to send it, as far as we have seen. One that is answered
@@ -91,9 +91,8 @@ fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
 /// Begins a body that is passed on. One that is here already, and would be kept in memory, is read.
 fn begin(announced: Option<u64>, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
     let settings = &cx.loc(ex).settings;
-    let mut feed =
-        Feed::new(announced, from, settings.client_max_body_bytes, settings.client_body_timeout, &cx.worker.transfers);
-    match feed.begin(from, settings.client_body_buffer_bytes)? {
+    let mut feed = Feed::new(announced, from, settings.body.max_bytes, settings.body.timeout, &cx.worker.transfers);
+    match feed.begin(from, settings.body.buffer_bytes)? {
         Some(whole) => {
             ex.request.chunk_bytes = feed.framing_bytes();
             Ok(RequestBody::Memory(whole))
@@ -145,7 +144,7 @@ impl Refused {
 
 async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
-    let timeout = cx.loc(ex).settings.client_body_timeout;
+    let timeout = cx.loc(ex).settings.body.timeout;
     let (mut left, mut transfer) = (bytes, Transfer::new(&cx.worker.transfers));
     while left > 0 {
         let piece = from.read_some(usize::try_from(left).unwrap_or(usize::MAX), timeout).await?;
@@ -160,7 +159,7 @@ async fn read_length(bytes: u64, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<
 async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
     let settings = &cx.loc(ex).settings;
-    let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
+    let (timeout, limit) = (settings.body.timeout, settings.body.max_bytes);
     let (mut decoder, mut transfer) = (ChunkedDecoder::new(), Transfer::new(&cx.worker.transfers));
     loop {
         let piece = io.read_some(usize::MAX, timeout).await?;
@@ -193,7 +192,7 @@ async fn read_chunked(ex: &mut Exchange, cx: &Cx, io: &mut Io) -> Result<Request
 async fn read_to_end(ex: &mut Exchange, cx: &Cx, handle: &Handle) -> Result<RequestBody, Refused> {
     let mut sink = sink(ex, cx)?;
     let settings = &cx.loc(ex).settings;
-    let (timeout, limit) = (settings.client_body_timeout, settings.client_max_body_bytes);
+    let (timeout, limit) = (settings.body.timeout, settings.body.max_bytes);
     let mut transfer = Transfer::new(&cx.worker.transfers);
     while let Some(piece) = handle.read(timeout).await? {
         sink.check(limit, &piece, "chunked body")?;
@@ -206,9 +205,8 @@ async fn read_to_end(ex: &mut Exchange, cx: &Cx, handle: &Handle) -> Result<Requ
 
 fn sink(ex: &mut Exchange, cx: &Cx) -> Result<Sink, Refused> {
     let settings = &cx.loc(ex).settings;
-    let mut sink =
-        Sink { memory: Vec::new(), file: None, memory_bytes_max: settings.client_body_buffer_bytes, written: 0 };
-    match settings.client_body_in_file_only {
+    let mut sink = Sink { memory: Vec::new(), file: None, memory_bytes_max: settings.body.buffer_bytes, written: 0 };
+    match settings.body.in_file_only {
         BodyInFile::Off => {}
         BodyInFile::On => sink.file = Some(open(named(Stay::ForGood, ex, cx)?)),
         BodyInFile::Clean => sink.file = Some(open(named(Stay::WhileNeeded, ex, cx)?)),
@@ -224,8 +222,8 @@ fn open(temp: Temp) -> (Temp, BufWriter<Arc<File>>) {
 /// Where the files of this location are made.
 fn place(ex: &Exchange, cx: &Cx) -> Place {
     let settings = &cx.loc(ex).settings;
-    match &settings.client_body_temp_path {
-        Some(dir) => Place { dir: dir.clone(), levels: settings.client_body_temp_levels },
+    match &settings.body.temp_path {
+        Some(dir) => Place { dir: dir.clone(), levels: settings.body.temp_levels },
         None => Place { dir: tempfile::SYSTEM_DIR.into(), levels: [0; 3] },
     }
 }

@@ -491,7 +491,7 @@ fn filtered(content: Content, filters: Filters, ex: &mut Exchange, cx: &Cx) -> (
 
 /// Whether this response may go in chunks.
 fn chunks_allowed(loc: &Loc, ex: &Exchange) -> bool {
-    ex.asked.head.version == Version::Http11 && loc.settings.chunked_transfer_encoding
+    ex.asked.head.version == Version::Http11 && loc.settings.connection.chunked_transfer_encoding
 }
 
 fn append_hex(number: u64, out: &mut Vec<u8>) {
@@ -550,9 +550,9 @@ fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
 fn settle_connection(ex: &mut Exchange, cx: &Cx) {
     if ex.reply.framing.keep_alive {
         let settings = &cx.loc(ex).settings;
-        ex.reply.framing.keep_alive = !settings.keepalive_timeout.is_zero()
+        ex.reply.framing.keep_alive = !settings.connection.keepalive_timeout.is_zero()
             && !is_last(ex, cx)
-            && !old_browsers::is_better_closed(settings.keepalive_disable, ex)
+            && !old_browsers::is_better_closed(settings.connection.keepalive_disable, ex)
             && !cx.worker.seats.is_last(ex.asked.client.began);
     }
 }
@@ -560,8 +560,8 @@ fn settle_connection(ex: &mut Exchange, cx: &Cx) {
 /// Whether its connection has served long enough: `keepalive_requests`, `keepalive_time`.
 pub fn is_last(ex: &Exchange, cx: &Cx) -> bool {
     let settings = &cx.loc(ex).settings;
-    ex.asked.number >= settings.keepalive_requests
-        || crate::worker::age(&ex.asked.client, cx.now()) > settings.keepalive_time
+    ex.asked.number >= settings.connection.keepalive_requests
+        || crate::worker::age(&ex.asked.client, cx.now()) > settings.connection.keepalive_time
 }
 
 fn write_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {

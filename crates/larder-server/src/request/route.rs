@@ -78,7 +78,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
         return Step::Synth(Synth::Status(404));
     }
     ex.request.way.path_is_the_locations = true;
-    if let Some(limit) = loc.settings.client_max_body_bytes
+    if let Some(limit) = loc.settings.body.max_bytes
         && !ex.request.body_refused
         && let RequestBody::Unread(Some(bytes)) = ex.request.body
         && bytes > limit

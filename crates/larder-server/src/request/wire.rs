@@ -111,7 +111,7 @@ impl<'a> HeadWriter<'a> {
             return;
         }
         self.out.extend_from_slice(b"Connection: keep-alive\r\n");
-        if let Some(seconds) = settings.keepalive_header {
+        if let Some(seconds) = settings.connection.keepalive_header {
             self.out.extend_from_slice(b"Keep-Alive: timeout=");
             append_decimal(seconds, self.out);
             self.out.extend_from_slice(b"\r\n");

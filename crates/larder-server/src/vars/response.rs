@@ -48,7 +48,7 @@ pub fn append_sent(name: &str, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> boo
         "connection" => {
             append_text(if ex.reply.framing.keep_alive && !ex.tally.is_logging { "keep-alive" } else { "close" }, out)
         }
-        "keep-alive" => match cx.loc(ex).settings.keepalive_header {
+        "keep-alive" => match cx.loc(ex).settings.connection.keepalive_header {
             Some(seconds) if ex.reply.framing.keep_alive => append_display(format_args!("timeout={seconds}"), out),
             _ => false,
         },

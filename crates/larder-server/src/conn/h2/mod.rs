@@ -145,7 +145,8 @@ impl Connection {
                 let site = cx.site();
                 let Some(listener) = self.client.listener(site) else { return };
                 let settings = &site.locations[site.servers[listener.default].root].settings;
-                linger(&mut self.stream, settings.lingering_time, settings.lingering_timeout).await;
+                linger(&mut self.stream, settings.connection.lingering_time, settings.connection.lingering_timeout)
+                    .await;
             }
         }
     }
@@ -319,7 +320,7 @@ impl Connection {
         let mut head = self.worker.buffers.write.borrow_mut();
         head.clear();
         let outgoing = deliver::lay_out(response, ex, cx, &mut head);
-        let chunk_bytes = cx.loc(ex).settings.http2_chunk_bytes;
+        let chunk_bytes = cx.loc(ex).settings.connection.http2_chunk_bytes;
         let body = ready::in_memory(&outgoing).filter(|body| body.bytes() <= AT_ONCE_BYTES_MAX);
         if let Some(body) = body
             && !limit_rate::is_limited(ex, cx)
@@ -337,7 +338,7 @@ impl Connection {
         if deliver::is_last(ex, cx) {
             self.shared.go_away();
         }
-        self.patience = cx.loc(ex).settings.keepalive_timeout;
+        self.patience = cx.loc(ex).settings.connection.keepalive_timeout;
         self.deadline = Instant::now() + self.patience;
     }
 
@@ -390,7 +391,7 @@ impl Connection {
         );
         let site = cx.site();
         if let Some(listener) = self.client.listener(site) {
-            self.patience = site.locations[site.servers[listener.default].root].settings.keepalive_timeout;
+            self.patience = site.locations[site.servers[listener.default].root].settings.connection.keepalive_timeout;
             self.deadline = Instant::now() + self.patience;
         }
         self.shared.expire_head(&self.partial, clock::now()).map_err(|_| End::Linger)?;
@@ -406,9 +407,9 @@ impl Connection {
     fn send_timeout(&self) -> Duration {
         let cx = self.worker.cx();
         let site = cx.site();
-        self.client
-            .listener(site)
-            .map_or(LOOK_AGAIN, |listener| site.locations[site.servers[listener.default].root].settings.send_timeout)
+        self.client.listener(site).map_or(LOOK_AGAIN, |listener| {
+            site.locations[site.servers[listener.default].root].settings.connection.send_timeout
+        })
     }
 
     fn timed_out(&self) {
@@ -421,7 +422,7 @@ impl Connection {
         let resets = self
             .client
             .listener(site)
-            .is_some_and(|at| site.locations[site.servers[at.default].root].settings.reset_timedout_connection);
+            .is_some_and(|at| site.locations[site.servers[at.default].root].settings.connection.reset_timedout);
         if resets {
             self.stream.reset_on_close();
         }

@@ -43,7 +43,7 @@ pub async fn run(work: Work, mut handle: Handle) {
     };
     // One that is cut off is reset, as it has not been finished.
     let _ = cx.local.while_valid(answer(what, &mut ex, &cx, &mut handle)).await;
-    let patience = cx.loc(&ex).settings.lingering_timeout;
+    let patience = cx.loc(&ex).settings.connection.lingering_timeout;
     if let RequestBody::Passing(feed) = &mut ex.request.body
         && feed.lacks_only_its_end()
     {
@@ -80,7 +80,7 @@ async fn send_response(head: &[u8], outgoing: Outgoing, ex: &mut Exchange, cx: &
         Outgoing::Trailed(inner) => *inner,
         other => other,
     };
-    handle.set_chunk(cx.loc(ex).settings.http2_chunk_bytes);
+    handle.set_chunk(cx.loc(ex).settings.connection.http2_chunk_bytes);
     ex.tally.sent.0 += handle.send_head(head, false);
     let rest = Rest::unsent(&[], outgoing);
     let mut feed = ex.request.body.take_feed();
