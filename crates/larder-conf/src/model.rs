@@ -31,6 +31,7 @@ mod process;
 mod proxy;
 mod proxy_protocol;
 mod real_ip;
+mod redirects;
 mod resolver;
 mod rewrite;
 mod server;
@@ -48,9 +49,9 @@ pub use cache::{
 };
 pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};
 pub use connection::{ClientConnection, KeepaliveDisable, LingeringClose};
-pub use errors::{ErrorPage, ErrorPageStatus};
+pub use errors::{ErrorPage, ErrorPageStatus, ErrorPages};
 pub use fastcgi::{FastCgi, FastCgiParam};
-pub use fields::{AddHeader, Edits, Expires, FieldChange, FieldEdit, ServerTokens};
+pub use fields::{AddHeader, Edits, Expires, FieldChange, FieldEdit, FieldSettings, ServerTokens};
 pub use files::{Autoindex, AutoindexFormat, DisableSymlinks, Files, OpenFileCache};
 pub use http2::Http2;
 pub use limits::{LimitConnZone, LimitReq, LimitReqZone};
@@ -65,11 +66,12 @@ pub use origin::{
     IgnoreHeaders, NextUpstream, NextUpstreamSettings, OriginBuffers, OriginConnection, OriginRequest, OriginResponse,
     OriginSettings, Store,
 };
-pub use parts::IfModifiedSince;
+pub use parts::{IfModifiedSince, Parts};
 pub use process::{Main, Workers};
 pub use proxy::{Proxy, ProxyRedirect, ProxyRedirectRule, Rewriting};
 pub use proxy_protocol::ProxyProtocol;
 pub use real_ip::RealIpFrom;
+pub use redirects::Redirects;
 pub use resolver::Resolver;
 pub use rewrite::{Condition, FileTest, Rewrite, RewriteFlag};
 pub use server::{ClientLimits, Http, Listen, ListenAddress, MemoryTotal, Server, ServerName};

@@ -680,7 +680,7 @@ impl Builder {
 
     /// The parts of a location's settings that a level inherits.
     fn level(&mut self, settings: &Settings, http: &model::Http) -> Level {
-        let expires = match &settings.expires {
+        let expires = match &settings.fields.expires {
             Some(model::Expires::Variable(text, _)) => Some(self.text(text)),
             _ => None,
         };
@@ -688,10 +688,12 @@ impl Builder {
             .auth_basic
             .as_ref()
             .map(|realm| (self.text(realm), self.maybe(settings.auth_basic_user_file.as_ref())));
-        let add_headers = self.added(&settings.add_headers);
+        let add_headers = self.added(&settings.fields.add_headers);
         let access_logs: Vec<_> = settings.access_logs.iter().map(|log| self.access_log(log, http)).collect();
-        let edits =
-            Edits { request: self.edits(&settings.edits.request), response: self.edits(&settings.edits.response) };
+        let edits = Edits {
+            request: self.edits(&settings.fields.edits.request),
+            response: self.edits(&settings.fields.edits.response),
+        };
         let reads_fields = self.reads_fields(&edits, &add_headers, &access_logs);
         let files = self.files(settings);
         self.site.charsets.are_used |= settings.charset.is_some();
@@ -701,9 +703,9 @@ impl Builder {
             limit_rate_after: self.maybe(settings.limit_rate_after.as_ref()),
         };
         let resolver = settings.resolver.as_ref().and_then(|resolver| self.resolver(resolver));
-        let pages = settings.error_pages.iter();
+        let pages = settings.errors.pages.iter();
         let error_pages = pages.map(|page| (page.statuses.clone(), page.answer, self.text(&page.target))).collect();
-        let add_trailers = self.added(&settings.add_trailers);
+        let add_trailers = self.added(&settings.fields.add_trailers);
         let logs = LocLogs { access: access_logs, error: self.error_log(&settings.error_log) };
         let limit_reqs = settings.limit_reqs.iter();
         let limit_reqs =

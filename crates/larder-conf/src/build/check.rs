@@ -544,7 +544,7 @@ fn wanted_in(location: &Location, wanted: &mut Vec<At<String>>) {
     {
         wanted.push(name.clone());
     }
-    for page in &location.settings.error_pages {
+    for page in &location.settings.errors.pages {
         if let Some(text) = template::as_literal(&page.target)
             && text.starts_with('@')
         {

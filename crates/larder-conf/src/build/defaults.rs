@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::Options;
 use crate::model::{
-    AccessLog, AccessLogTarget, At, Brotli, Browsers, ClientBody, ClientConnection, ClientLimits, Compression, Edits,
-    FastCgi, Files, Gzip, GzipProxied, Http2, IfModifiedSince, LogEscape, LogFormat, LogLevel, LogTarget, Main,
-    MediaTypes, Modules, Mp4, OriginSettings, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule, SecureLink,
-    ServerTokens, Settings, Ssi, StaticForms, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags, UserIdMode,
-    Workers, Zstd,
+    AccessLog, AccessLogTarget, At, Brotli, Browsers, ClientBody, ClientConnection, ClientLimits, Compression,
+    ErrorPages, FastCgi, FieldSettings, Files, Gzip, GzipProxied, Http2, LogEscape, LogFormat, LogLevel, LogTarget,
+    Main, MediaTypes, Modules, Mp4, OriginSettings, Parts, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule,
+    Redirects, SecureLink, Settings, Ssi, StaticForms, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags,
+    UserIdMode, Workers, Zstd,
 };
 use crate::span::Span;
 use crate::template;
@@ -131,25 +131,12 @@ pub fn settings(prefix: &Path) -> Settings {
         override_charset: false,
         limit_rate: None,
         limit_rate_after: None,
-        error_pages: Vec::new(),
-        recursive_error_pages: false,
         log_subrequest: false,
         auth_delay: Duration::ZERO,
         satisfy_any: false,
-        server_tokens: ServerTokens::On,
-        if_modified_since: IfModifiedSince::Exact,
-        max_ranges: None,
-        slice_bytes: 0,
-        absolute_redirect: true,
-        server_name_in_redirect: false,
-        port_in_redirect: true,
         access: Vec::new(),
         auth_basic: None,
         auth_basic_user_file: None,
-        add_headers: Vec::new(),
-        add_trailers: Vec::new(),
-        edits: Edits::default(),
-        expires: None,
         access_logs: vec![AccessLog {
             target: AccessLogTarget::Fixed(LogTarget::File("/var/log/larder/access.log".into())),
             format: At { value: "combined".to_owned(), span: Span::NOWHERE },
@@ -179,6 +166,10 @@ pub fn settings(prefix: &Path) -> Settings {
         ),
         body: ClientBody::default(),
         connection: ClientConnection::default(),
+        errors: ErrorPages::default(),
+        fields: FieldSettings::default(),
+        redirects: Redirects::default(),
+        parts: Parts::default(),
         fastcgi: Arc::new(FastCgi {
             origin: OriginSettings::default(),
             params: Vec::new(),
@@ -203,7 +194,6 @@ pub fn settings(prefix: &Path) -> Settings {
         compression: Arc::new(compression()),
         subrequests: Arc::new(subrequests()),
         modules: Arc::new(modules()),
-        cache_status_header: false,
     }
 }
 

@@ -137,8 +137,8 @@ impl Level {
             is_first: true,
             access_log_off: false,
             seen: Seen::default(),
-            inherited_headers: self.settings.add_headers.clone(),
-            inherited_trailers: self.settings.add_trailers.clone(),
+            inherited_headers: self.settings.fields.add_headers.clone(),
+            inherited_trailers: self.settings.fields.add_trailers.clone(),
         }
     }
 
@@ -153,9 +153,14 @@ impl Level {
             self.proxy().tls.certificate = pair.map(|(certificate, key)| CertificatePair { certificate, key });
         }
         let has_own = self.seen.has("add_header");
-        merge_headers(&mut self.settings.add_headers, &self.inherited_headers, has_own, self.header_inheritance);
+        merge_headers(&mut self.settings.fields.add_headers, &self.inherited_headers, has_own, self.header_inheritance);
         let has_own = self.seen.has("add_trailer");
-        merge_headers(&mut self.settings.add_trailers, &self.inherited_trailers, has_own, self.trailer_inheritance);
+        merge_headers(
+            &mut self.settings.fields.add_trailers,
+            &self.inherited_trailers,
+            has_own,
+            self.trailer_inheritance,
+        );
     }
 
     /// `fastcgi_*`.

@@ -14,7 +14,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         Args::Between(2, 3),
         Action::Level(|l, _, d| {
             let header = add_header(d)?;
-            l.list(|s| &mut s.add_headers).push(header);
+            l.list(|s| &mut s.fields.add_headers).push(header);
             Ok(())
         }),
     ),
@@ -24,7 +24,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         Args::Between(2, 3),
         Action::Level(|l, _, d| {
             let header = add_header(d)?;
-            l.list(|s| &mut s.add_trailers).push(header);
+            l.list(|s| &mut s.fields.add_trailers).push(header);
             Ok(())
         }),
     ),
@@ -68,10 +68,10 @@ fn expires(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     let word = d.arg(d.args.len() - 1);
     let value = template::of(word)?;
     let Some(text) = template::as_literal(&value) else {
-        level.settings.expires = Some(Expires::Variable(value, modified));
+        level.settings.fields.expires = Some(Expires::Variable(value, modified));
         return Ok(());
     };
-    level.settings.expires = parse_expires(text, modified).map_err(|error| match error {
+    level.settings.fields.expires = parse_expires(text, modified).map_err(|error| match error {
         ExpiresError::Invalid => d.invalid(word, "a time such as 30d, -1 or @15h30m, \"epoch\", \"max\" or \"off\""),
         ExpiresError::DailyModified | ExpiresError::DailyTooLong => Diagnostic::error(error.to_string()).at(word.span),
     })?;

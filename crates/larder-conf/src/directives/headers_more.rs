@@ -12,7 +12,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSLI,
         Args::AtLeast(1),
         Action::Level(|l, _, d| {
-            l.settings.edits.response.extend(edits(d, Verb::Set, Side::Response)?);
+            l.settings.fields.edits.response.extend(edits(d, Verb::Set, Side::Response)?);
             Ok(())
         }),
     ),
@@ -21,7 +21,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSLI,
         Args::AtLeast(1),
         Action::Level(|l, _, d| {
-            l.settings.edits.response.extend(edits(d, Verb::Clear, Side::Response)?);
+            l.settings.fields.edits.response.extend(edits(d, Verb::Clear, Side::Response)?);
             Ok(())
         }),
     ),
@@ -30,7 +30,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSLI,
         Args::AtLeast(1),
         Action::Level(|l, _, d| {
-            l.settings.edits.request.extend(edits(d, Verb::Set, Side::Request)?);
+            l.settings.fields.edits.request.extend(edits(d, Verb::Set, Side::Request)?);
             Ok(())
         }),
     ),
@@ -39,7 +39,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSLI,
         Args::AtLeast(1),
         Action::Level(|l, _, d| {
-            l.settings.edits.request.extend(edits(d, Verb::Clear, Side::Request)?);
+            l.settings.fields.edits.request.extend(edits(d, Verb::Clear, Side::Request)?);
             Ok(())
         }),
     ),

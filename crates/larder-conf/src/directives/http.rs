@@ -190,7 +190,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         "recursive_error_pages",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| set(&mut l.settings.recursive_error_pages, d.flag())),
+        Action::Level(|l, _, d| set(&mut l.settings.errors.recursive, d.flag())),
     ),
     directive(
         "log_not_found",
@@ -210,7 +210,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         ONE,
         Action::Level(|l, _, d| {
             let choices = [("on", ServerTokens::On), ("off", ServerTokens::Off), ("build", ServerTokens::Build)];
-            set(&mut l.settings.server_tokens, choose(d, &choices))
+            set(&mut l.settings.fields.server_tokens, choose(d, &choices))
         }),
     ),
     directive("etag", HSL, Args::Flag, Action::Level(|l, _, d| set(&mut l.settings.files.etag, d.flag()))),
@@ -221,20 +221,20 @@ pub const TABLE: &[DirectiveInfo] = &[
         Action::Level(|l, _, d| {
             let choices =
                 [("off", IfModifiedSince::Off), ("exact", IfModifiedSince::Exact), ("before", IfModifiedSince::Before)];
-            set(&mut l.settings.if_modified_since, choose(d, &choices))
+            set(&mut l.settings.parts.if_modified_since, choose(d, &choices))
         }),
     ),
     directive(
         "max_ranges",
         HSL,
         ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.max_ranges, d.number32(0).map(Some))),
+        Action::Level(|l, _, d| set(&mut l.settings.parts.max_ranges, d.number32(0).map(Some))),
     ),
     directive(
         "slice",
         HSL,
         ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.slice_bytes, d.size(0).map(|n| n as u64))),
+        Action::Level(|l, _, d| set(&mut l.settings.parts.slice_bytes, d.size(0).map(|n| n as u64))),
     ),
     directive(
         "chunked_transfer_encoding",
@@ -246,19 +246,19 @@ pub const TABLE: &[DirectiveInfo] = &[
         "absolute_redirect",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| set(&mut l.settings.absolute_redirect, d.flag())),
+        Action::Level(|l, _, d| set(&mut l.settings.redirects.absolute, d.flag())),
     ),
     directive(
         "server_name_in_redirect",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| set(&mut l.settings.server_name_in_redirect, d.flag())),
+        Action::Level(|l, _, d| set(&mut l.settings.redirects.server_name, d.flag())),
     ),
     directive(
         "port_in_redirect",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| set(&mut l.settings.port_in_redirect, d.flag())),
+        Action::Level(|l, _, d| set(&mut l.settings.redirects.port, d.flag())),
     ),
     repeated(
         "error_log",
@@ -304,7 +304,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         "larder_cache_status",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| set(&mut l.settings.cache_status_header, d.flag())),
+        Action::Level(|l, _, d| set(&mut l.settings.fields.cache_status, d.flag())),
     ),
 ];
 

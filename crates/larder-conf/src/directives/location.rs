@@ -291,6 +291,6 @@ fn error_page(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     {
         return Err(Diagnostic::error("\"@\" names no location").at(target.span));
     }
-    level.list(|s| &mut s.error_pages).push(ErrorPage { statuses: numbers, answer, target });
+    level.list(|s| &mut s.errors.pages).push(ErrorPage { statuses: numbers, answer, target });
     Ok(())
 }

@@ -45,7 +45,7 @@ impl<'a> Block<'a> {
         if pass(&self.location.handler) != pass(&outer.handler) {
             return Some("the answer");
         }
-        if spans(&inner.add_headers) != spans(&around.add_headers) {
+        if spans(&inner.fields.add_headers) != spans(&around.fields.add_headers) {
             return Some("add_header");
         }
         (inner.files.root != around.files.root).then_some("root")

@@ -4,19 +4,19 @@ use crate::diagnostic::Diagnostic;
 use crate::model::{AddHeader, Http, Location, Rewrite, Server};
 
 pub(super) fn lint(http: &Http, server: &Server, found: &mut Vec<Diagnostic>) {
-    compare(&http.settings.add_headers, &server.root.settings.add_headers, found);
+    compare(&http.settings.fields.add_headers, &server.root.settings.fields.add_headers, found);
     within(&server.root, found);
 }
 
 fn within(location: &Location, found: &mut Vec<Diagnostic>) {
-    let outer = &location.settings.add_headers;
+    let outer = &location.settings.fields.add_headers;
     for inner in &location.locations {
-        compare(outer, &inner.settings.add_headers, found);
+        compare(outer, &inner.settings.fields.add_headers, found);
         within(inner, found);
     }
     for step in &location.script {
         if let Rewrite::If { location: Some(block), .. } = step {
-            compare(outer, &block.settings.add_headers, found);
+            compare(outer, &block.settings.fields.add_headers, found);
         }
     }
 }

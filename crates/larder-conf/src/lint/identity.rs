@@ -255,7 +255,7 @@ fn is_shown(http: &Http, server: &crate::model::Server, name: &str) -> bool {
     each_location(&server.root, &mut |location| each_step(&location.script, &mut step));
     let mut is_sent = false;
     each_location(&server.root, &mut |location| {
-        let headers = location.settings.add_headers.iter().map(|AddHeader { value, .. }| value);
+        let headers = location.settings.fields.add_headers.iter().map(|AddHeader { value, .. }| value);
         let passed = location.settings.proxy.set_headers.iter().map(|(_, value)| value);
         let params = location.settings.fastcgi.params.iter().map(|param| &param.value);
         let logs = location.settings.access_logs.iter().filter_map(|log| log.condition.as_ref());

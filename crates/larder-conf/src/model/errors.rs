@@ -2,6 +2,15 @@
 
 use super::Template;
 
+/// `error_page` and `recursive_error_pages`.
+#[derive(Clone, Debug, Default)]
+pub struct ErrorPages {
+    /// `error_page`, in order.
+    pub pages: Vec<ErrorPage>,
+    /// `recursive_error_pages`.
+    pub recursive: bool,
+}
+
 /// One `error_page`.
 #[derive(Clone, Debug)]
 pub struct ErrorPage {

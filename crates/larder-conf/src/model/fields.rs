@@ -2,6 +2,36 @@
 
 use super::Template;
 
+/// Fields that are added to a response, or changed.
+#[derive(Clone, Debug)]
+pub struct FieldSettings {
+    /// `server_tokens`.
+    pub server_tokens: ServerTokens,
+    /// `add_header`, in order.
+    pub add_headers: Vec<AddHeader>,
+    /// `add_trailer`, in order.
+    pub add_trailers: Vec<AddHeader>,
+    /// `more_set_headers` and its kin.
+    pub edits: Edits,
+    /// `expires`.
+    pub expires: Option<Expires>,
+    /// `larder_cache_status on`: send `Cache-Status` (RFC 9211).
+    pub cache_status: bool,
+}
+
+impl Default for FieldSettings {
+    fn default() -> Self {
+        Self {
+            server_tokens: ServerTokens::On,
+            add_headers: Vec::new(),
+            add_trailers: Vec::new(),
+            edits: Edits::default(),
+            expires: None,
+            cache_status: false,
+        }
+    }
+}
+
 /// `server_tokens`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerTokens {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AccessLog, AccessRule, AddHeader, At, ClientBody, ClientConnection, Compression, Edits, ErrorLog, ErrorPage,
-    Expires, FastCgi, Files, IfModifiedSince, LimitReq, LogLevel, Modules, Proxy, RealIpFrom, Resolver, ServerTokens,
-    Subrequests, Template,
+    AccessLog, AccessRule, At, ClientBody, ClientConnection, Compression, ErrorLog, ErrorPages, FastCgi, FieldSettings,
+    Files, LimitReq, LogLevel, Modules, Parts, Proxy, RealIpFrom, Redirects, Resolver, Subrequests, Template,
 };
 
 /// What holds at a level: all that `http`, `server` and `location` have in common, inherited.
@@ -22,44 +21,18 @@ pub struct Settings {
     pub limit_rate: Option<Template>,
     /// `limit_rate_after`.
     pub limit_rate_after: Option<Template>,
-    /// `error_page`, in order.
-    pub error_pages: Vec<ErrorPage>,
-    /// `recursive_error_pages`.
-    pub recursive_error_pages: bool,
     /// `log_subrequest`, off.
     pub log_subrequest: bool,
     /// `auth_delay`, 0.
     pub auth_delay: Duration,
     /// `satisfy any`.
     pub satisfy_any: bool,
-    /// `server_tokens`.
-    pub server_tokens: ServerTokens,
-    /// `if_modified_since`, exact.
-    pub if_modified_since: IfModifiedSince,
-    /// `max_ranges`; `None` for no limit.
-    pub max_ranges: Option<u32>,
-    /// `slice`; 0 for off.
-    pub slice_bytes: u64,
-    /// `absolute_redirect`, on.
-    pub absolute_redirect: bool,
-    /// `server_name_in_redirect`, off.
-    pub server_name_in_redirect: bool,
-    /// `port_in_redirect`, on.
-    pub port_in_redirect: bool,
     /// `allow` and `deny`, in order.
     pub access: Vec<AccessRule>,
     /// `auth_basic`; `None` for `off`.
     pub auth_basic: Option<Template>,
     /// `auth_basic_user_file`.
     pub auth_basic_user_file: Option<Template>,
-    /// `add_header`, in order.
-    pub add_headers: Vec<AddHeader>,
-    /// `add_trailer`, in order.
-    pub add_trailers: Vec<AddHeader>,
-    /// `more_set_headers` and its kin.
-    pub edits: Edits,
-    /// `expires`.
-    pub expires: Option<Expires>,
     /// `access_log`, in order; empty for `off`.
     pub access_logs: Vec<AccessLog>,
     /// `error_log` of this level or the nearest above; empty means the main context's.
@@ -98,6 +71,14 @@ pub struct Settings {
     pub body: ClientBody,
     /// How long a connection to a client lasts, and how it is written to.
     pub connection: ClientConnection,
+    /// `error_page` and `recursive_error_pages`.
+    pub errors: ErrorPages,
+    /// Fields that are added to a response, or changed.
+    pub fields: FieldSettings,
+    /// How redirects of our own are written.
+    pub redirects: Redirects,
+    /// How much of a page is sent: conditions, ranges, slices.
+    pub parts: Parts,
     /// `fastcgi_*`.
     pub fastcgi: Arc<FastCgi>,
     /// `proxy_*`.
@@ -108,6 +89,4 @@ pub struct Settings {
     pub subrequests: Arc<Subrequests>,
     /// What the smaller modules are told: `sub_filter`, `userid` and the like.
     pub modules: Arc<Modules>,
-    /// `larder_cache_status on`: send `Cache-Status` (RFC 9211).
-    pub cache_status_header: bool,
 }

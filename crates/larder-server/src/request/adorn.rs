@@ -102,7 +102,7 @@ pub fn trailers(loc: &Loc, status: u16, wire: Wire, ex: &mut Exchange, cx: &Cx) 
 
 /// `expires`: sets Expires and Cache-Control in place of what is there.
 pub fn add_expires(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx: &Cx) {
-    let Some(configured) = &loc.settings.expires else { return };
+    let Some(configured) = &loc.settings.fields.expires else { return };
     if !is_adorned(ex.reply.status) {
         return;
     }
@@ -158,21 +158,21 @@ pub fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
         return;
     };
     // An origin's own relative redirect is passed as it is.
-    if !settings.absolute_redirect || !ex.reply.location_is_ours {
+    if !settings.redirects.absolute || !ex.reply.location_is_ours {
         return;
     }
     let secure = ex.asked.client.is_secure();
     let mut url = if secure { b"https://".to_vec() } else { b"http://".to_vec() };
     let usual_port = if secure { 443 } else { 80 };
     let name = &cx.server(ex).name;
-    if settings.server_name_in_redirect && !name.is_empty() {
+    if settings.redirects.server_name && !name.is_empty() {
         url.extend_from_slice(name);
     } else if !ex.request.host.is_empty() {
         url.extend_from_slice(&ex.request.host);
     } else if let Some(local) = ex.asked.client.local {
         url.extend_from_slice(local.ip().to_string().as_bytes());
     }
-    if let Some(local) = ex.asked.client.local.filter(|local| settings.port_in_redirect && local.port() != usual_port) {
+    if let Some(local) = ex.asked.client.local.filter(|local| settings.redirects.port && local.port() != usual_port) {
         url.push(b':');
         append_decimal(u64::from(local.port()), &mut url);
     }
@@ -184,7 +184,7 @@ pub fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
 ///
 /// Of a page that was stored, in whatever form it goes out and wherever its body comes from.
 pub fn write_cache_status(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
-    if !loc.settings.cache_status_header {
+    if !loc.settings.fields.cache_status {
         return;
     }
     let Some(status) = ex.upstream.cache_status else { return };

@@ -73,7 +73,7 @@ fn passes_ranges(backend: &Backend) -> bool {
 /// Where the one range begins that this response would have; `None` when it would be something else.
 fn start_of_range(page: &Arriving<'_>, ex: &Exchange, cx: &Cx) -> Option<u64> {
     let settings = &cx.loc(ex).settings;
-    if settings.max_ranges == Some(0) {
+    if settings.parts.max_ranges == Some(0) {
         return None;
     }
     let asked = ex.asked.head.fields.get_known(Known::Range)?;

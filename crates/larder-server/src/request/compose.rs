@@ -143,7 +143,7 @@ fn is_unchanged(response: &Response, ex: &Exchange, cx: &Cx) -> bool {
     let settings = &cx.loc(ex).settings;
     let etag = ex.reply.fields.get_known(Known::Etag);
     matches!(
-        conditional::decide(&ex.asked.head.fields, response.last_modified, etag, settings.if_modified_since),
+        conditional::decide(&ex.asked.head.fields, response.last_modified, etag, settings.parts.if_modified_since),
         Condition::NotModified
     )
 }

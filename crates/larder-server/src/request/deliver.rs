@@ -124,7 +124,8 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
     let settings = &cx.loc(ex).settings;
     let etag = ex.reply.fields.get_known(Known::Etag);
     if response.conditional {
-        match conditional::decide(&ex.asked.head.fields, response.last_modified, etag, settings.if_modified_since) {
+        match conditional::decide(&ex.asked.head.fields, response.last_modified, etag, settings.parts.if_modified_since)
+        {
             Condition::Go => {}
             Condition::NotModified => return Ok(response),
             Condition::PreconditionFailed => {
@@ -143,7 +144,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
             && !compose::will_compose(&response.content, ex, cx)
     });
     if let (Some(asked), Some(total)) = (asked, response.content.length())
-        && settings.max_ranges != Some(0)
+        && settings.parts.max_ranges != Some(0)
         && conditional::range_applies(&ex.asked.head.fields, response.last_modified, etag)
         && larder_http::parse_ranges(asked, total, ranges_max(&response.content, settings))
             == larder_http::Ranges::Unsatisfiable
@@ -180,7 +181,7 @@ fn quick(object: &Object, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Opti
         })?;
     if object.status != 200
         || loc.fields.reads_fields
-        || loc.settings.expires.is_some()
+        || loc.settings.fields.expires.is_some()
         || ex.request.way.error_status.is_some()
     {
         return None;
@@ -253,7 +254,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
             &ex.asked.head.fields,
             last_modified,
             ex.reply.fields.get_known(Known::Etag),
-            loc.settings.if_modified_since,
+            loc.settings.parts.if_modified_since,
         ) {
             // A precondition that fails has led elsewhere already (`settle`).
             Condition::Go | Condition::PreconditionFailed => {}
@@ -282,13 +283,13 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     let mut part = 0..total.unwrap_or(u64::MAX);
     let mut parts = None;
     if ex.reply.status == 200 && which != Ranges::No {
-        let asks = ex.asked.head.fields.contains_known(Known::Range) && loc.settings.max_ranges != Some(0);
+        let asks = ex.asked.head.fields.contains_known(Known::Range) && loc.settings.parts.max_ranges != Some(0);
         let last_modified = if asks { adorn::add_validators(loc, last_modified, ex, cx) } else { last_modified };
         let asked = ex.asked.head.fields.get_known(Known::Range).filter(|_| asks);
         let applies = asks
             && conditional::range_applies(&ex.asked.head.fields, last_modified, ex.reply.fields.get_known(Known::Etag));
         let announces = which == Ranges::Announced;
-        if announces && loc.settings.max_ranges != Some(0) {
+        if announces && loc.settings.parts.max_ranges != Some(0) {
             ex.reply.fields.set("Accept-Ranges", b"bytes");
         }
         if let (Some(total), Some(asked), true) = (total, asked, applies) {
@@ -534,7 +535,7 @@ fn spliced(bytes: &Bytes, file: Arc<std::fs::File>, rest: &Range<u64>, part: &Ra
 fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
     match content {
         Content::Stream(..) | Content::Slices(_) | Content::Spliced(..) => {
-            Some(settings.max_ranges.unwrap_or(1).min(1))
+            Some(settings.parts.max_ranges.unwrap_or(1).min(1))
         }
         Content::Empty
         | Content::Nothing
@@ -542,7 +543,7 @@ fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
         | Content::File(..)
         | Content::Hit(_)
         | Content::Object(_)
-        | Content::Form(_) => settings.max_ranges,
+        | Content::Form(_) => settings.parts.max_ranges,
     }
 }
 
@@ -566,7 +567,7 @@ pub fn is_last(ex: &Exchange, cx: &Cx) -> bool {
 
 fn write_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
     if !ex.reply.silent.server && !ex.reply.fields.contains("Server") {
-        head.server(settings.server_tokens);
+        head.server(settings.fields.server_tokens);
     }
     if !ex.reply.silent.date && !ex.reply.fields.contains("Date") {
         head.date(cx.now());

@@ -144,7 +144,7 @@ pub async fn purge(purge: Purge, ex: &mut Exchange, cx: &Cx) -> Step {
         Answer::Page => {
             ex.reply.status = 200;
             ex.reply.fields.set("Content-Type", b"text/html");
-            let server = synth::server_name(cx.loc(ex).settings.server_tokens);
+            let server = synth::server_name(cx.loc(ex).settings.fields.server_tokens);
             Step::Deliver(Response::own(Content::Bytes(Bytes::from(page(&key, server)))))
         }
     }

@@ -54,7 +54,7 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
         ex.reply.framing.keep_alive = false;
     }
     let loc = cx.loc(ex);
-    if ex.request.way.error_page && !loc.settings.recursive_error_pages {
+    if ex.request.way.error_page && !loc.settings.errors.recursive {
         return page(status, ex, cx);
     }
     let Some((_, answer, target)) = loc.error_pages.iter().find(|(statuses, _, _)| statuses.contains(&status)) else {
@@ -122,7 +122,7 @@ fn page(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
         return Step::Deliver(Response::own(Content::Empty));
     };
     ex.reply.fields.set("Content-Type", b"text/html");
-    let tokens = cx.loc(ex).settings.server_tokens;
+    let tokens = cx.loc(ex).settings.fields.server_tokens;
     Step::Deliver(Response::own(Content::Bytes(Bytes::from(html(title, status, tokens)))))
 }
 
