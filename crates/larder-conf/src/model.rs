@@ -41,7 +41,7 @@ mod tls;
 mod tls_files;
 mod upstream;
 
-pub use access::{AccessRule, AccessWho};
+pub use access::{Access, AccessRule, AccessWho};
 pub use acme::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, AcmeOrder};
 pub use body::{BodyInFile, ClientBody};
 pub use cache::{
@@ -54,9 +54,11 @@ pub use fastcgi::{FastCgi, FastCgiParam};
 pub use fields::{AddHeader, Edits, Expires, FieldChange, FieldEdit, FieldSettings, ServerTokens};
 pub use files::{Autoindex, AutoindexFormat, DisableSymlinks, Files, OpenFileCache};
 pub use http2::Http2;
-pub use limits::{LimitConnZone, LimitReq, LimitReqZone};
+pub use limits::{Limit, LimitConnZone, LimitReq, LimitReqZone, Limits};
 pub use location::{Handler, LimitExcept, Location, Matcher, TryFallback, TryFiles};
-pub use log::{AccessLog, AccessLogTarget, ErrorLog, LogEscape, LogFormat, LogLevel, LogTarget, Syslog, SyslogServer};
+pub use log::{
+    AccessLog, AccessLogTarget, ErrorLog, LogEscape, LogFormat, LogLevel, LogTarget, Logs, Syslog, SyslogServer,
+};
 pub use maps::{Geo, Map, MapEntry, MapKey, SplitClients};
 pub use modules::{
     Browser, Browsers, CharsetMap, LogFileCache, Modules, Mp4, SecureLink, SubFilter, UserId, UserIdExpires,
@@ -70,9 +72,9 @@ pub use parts::{IfModifiedSince, Parts};
 pub use process::{Main, Workers};
 pub use proxy::{Proxy, ProxyRedirect, ProxyRedirectRule, Rewriting};
 pub use proxy_protocol::ProxyProtocol;
-pub use real_ip::RealIpFrom;
+pub use real_ip::{RealIp, RealIpFrom};
 pub use redirects::Redirects;
-pub use resolver::Resolver;
+pub use resolver::{Resolver, Resolving};
 pub use rewrite::{Condition, FileTest, Rewrite, RewriteFlag};
 pub use server::{ClientLimits, Http, Listen, ListenAddress, MemoryTotal, Server, ServerName};
 pub use settings::Settings;

@@ -164,14 +164,14 @@ fn show_location(location: &Location, field: &str) -> String {
         "edits" => format!("{:#?}", settings.fields.edits),
         "headers" => format!("{:#?}", settings.fields.add_headers),
         "error_pages" => format!("{:#?}", settings.errors.pages),
-        "access" => format!("{:#?}", settings.access),
-        "access_logs" => format!("{:#?}", settings.access_logs),
-        "error_log" => format!("{:#?}", settings.error_log),
+        "access" => format!("{:#?}", settings.access.rules),
+        "access_logs" => format!("{:#?}", settings.logs.access),
+        "error_log" => format!("{:#?}", settings.logs.error),
         "expires" => format!("{:#?}", settings.fields.expires),
         "index" => format!("{:#?}", settings.files.index),
         "autoindex" => format!("{:#?}", settings.files.autoindex),
-        "limits" => format!("{:#?}\n{:#?}", settings.limit_reqs, settings.limit_conns),
-        "realip" => format!("{:#?}\n{:#?}", settings.real_ip_from, settings.real_ip_header),
+        "limits" => format!("{:#?}\n{:#?}", settings.limits.req.zones, settings.limits.conn.zones),
+        "realip" => format!("{:#?}\n{:#?}", settings.real_ip.from, settings.real_ip.header),
         "params" => format!("{:#?}", settings.fastcgi.params),
         "fastcgi" => format!("{:#?}", settings.fastcgi.origin),
         "compression" => format!("{:#?}", settings.compression),
@@ -183,7 +183,7 @@ fn show_location(location: &Location, field: &str) -> String {
         }
         "proxy" => format!("{:#?}", settings.proxy),
         "limit_except" => {
-            format!("{:#?}", location.limit_except.as_ref().map(|l| (&l.methods, &l.location.settings.access)))
+            format!("{:#?}", location.limit_except.as_ref().map(|l| (&l.methods, &l.location.settings.access.rules)))
         }
         "types" => {
             let mut types: Vec<_> = settings.files.types.iter().collect();

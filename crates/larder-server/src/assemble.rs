@@ -685,11 +685,12 @@ impl Builder {
             _ => None,
         };
         let auth_basic = settings
+            .access
             .auth_basic
             .as_ref()
-            .map(|realm| (self.text(realm), self.maybe(settings.auth_basic_user_file.as_ref())));
+            .map(|realm| (self.text(realm), self.maybe(settings.access.auth_basic_user_file.as_ref())));
         let add_headers = self.added(&settings.fields.add_headers);
-        let access_logs: Vec<_> = settings.access_logs.iter().map(|log| self.access_log(log, http)).collect();
+        let access_logs: Vec<_> = settings.logs.access.iter().map(|log| self.access_log(log, http)).collect();
         let edits = Edits {
             request: self.edits(&settings.fields.edits.request),
             response: self.edits(&settings.fields.edits.response),
@@ -699,18 +700,18 @@ impl Builder {
         self.site.charsets.are_used |= settings.charset.is_some();
         let charset = self.maybe(settings.charset.as_ref());
         let pace = Pace {
-            limit_rate: self.maybe(settings.limit_rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
-            limit_rate_after: self.maybe(settings.limit_rate_after.as_ref()),
+            limit_rate: self.maybe(settings.limits.rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
+            limit_rate_after: self.maybe(settings.limits.rate_after.as_ref()),
         };
-        let resolver = settings.resolver.as_ref().and_then(|resolver| self.resolver(resolver));
+        let resolver = settings.resolving.resolver.as_ref().and_then(|resolver| self.resolver(resolver));
         let pages = settings.errors.pages.iter();
         let error_pages = pages.map(|page| (page.statuses.clone(), page.answer, self.text(&page.target))).collect();
         let add_trailers = self.added(&settings.fields.add_trailers);
-        let logs = LocLogs { access: access_logs, error: self.error_log(&settings.error_log) };
-        let limit_reqs = settings.limit_reqs.iter();
+        let logs = LocLogs { access: access_logs, error: self.error_log(&settings.logs.error) };
+        let limit_reqs = settings.limits.req.zones.iter();
         let limit_reqs =
             limit_reqs.filter_map(|limit| Some((self.limit_req(&limit.zone)?, limit.burst, limit.delay))).collect();
-        let limit_conns = settings.limit_conns.iter();
+        let limit_conns = settings.limits.conn.zones.iter();
         let limit_conns = limit_conns.filter_map(|(zone, most)| Some((self.limit_conn(zone)?, *most))).collect();
         Level {
             files,

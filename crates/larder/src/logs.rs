@@ -22,8 +22,8 @@ pub type OpenLog = (PathBuf, OwnedFd);
 pub fn files(config: &Config) -> BTreeSet<PathBuf> {
     let main = config.main.error_log.iter().map(|log| &log.target);
     let levels = levels::settings(config).into_iter().flat_map(|settings| {
-        let errors = settings.error_log.iter().map(|log| &log.target);
-        let access = settings.access_logs.iter().filter_map(|log| match &log.target {
+        let errors = settings.logs.error.iter().map(|log| &log.target);
+        let access = settings.logs.access.iter().filter_map(|log| match &log.target {
             AccessLogTarget::Fixed(target) => Some(target),
             AccessLogTarget::Variable(_) => None,
         });
@@ -135,7 +135,7 @@ pub fn sinks(error_log: &[ErrorLog], open: &[OpenLog]) -> Vec<Sink> {
 /// some `error_log` is standard error.
 pub fn stderr_file(config: &Config, open: &[OpenLog]) -> Option<File> {
     let main = &config.main.error_log;
-    let levels = levels::settings(config).into_iter().flat_map(|settings| &settings.error_log);
+    let levels = levels::settings(config).into_iter().flat_map(|settings| &settings.logs.error);
     if main.iter().chain(levels).any(|log| log.target == LogTarget::Stderr) {
         return None;
     }

@@ -376,7 +376,7 @@ pub fn upstream(upstream: &Upstream, has_servers: bool, cx: &mut Cx<'_>) {
 
 /// Names that are resolved at run time need somebody to ask.
 pub fn resolved_names(upstreams: &[Upstream], http: &Settings, cx: &mut Cx<'_>) {
-    if http.resolver.is_some() {
+    if http.resolving.resolver.is_some() {
         return;
     }
     for upstream in upstreams.iter().filter(|upstream| upstream.resolver.is_none()) {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::Options;
 use crate::model::{
-    AccessLog, AccessLogTarget, At, Brotli, Browsers, ClientBody, ClientConnection, ClientLimits, Compression,
-    ErrorPages, FastCgi, FieldSettings, Files, Gzip, GzipProxied, Http2, LogEscape, LogFormat, LogLevel, LogTarget,
-    Main, MediaTypes, Modules, Mp4, OriginSettings, Parts, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule,
-    Redirects, SecureLink, Settings, Ssi, StaticForms, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags,
-    UserIdMode, Workers, Zstd,
+    Access, At, Brotli, Browsers, ClientBody, ClientConnection, ClientLimits, Compression, ErrorPages, FastCgi,
+    FieldSettings, Files, Gzip, GzipProxied, Http2, Limits, LogEscape, LogFormat, Logs, Main, MediaTypes, Modules, Mp4,
+    OriginSettings, Parts, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule, RealIp, Redirects, Resolving,
+    SecureLink, Settings, Ssi, StaticForms, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags, UserIdMode,
+    Workers, Zstd,
 };
 use crate::span::Span;
 use crate::template;
@@ -129,37 +129,6 @@ pub fn settings(prefix: &Path) -> Settings {
         .map(str::to_owned)
         .to_vec(),
         override_charset: false,
-        limit_rate: None,
-        limit_rate_after: None,
-        log_subrequest: false,
-        auth_delay: Duration::ZERO,
-        satisfy_any: false,
-        access: Vec::new(),
-        auth_basic: None,
-        auth_basic_user_file: None,
-        access_logs: vec![AccessLog {
-            target: AccessLogTarget::Fixed(LogTarget::File("/var/log/larder/access.log".into())),
-            format: At { value: "combined".to_owned(), span: Span::NOWHERE },
-            buffer_bytes: None,
-            flush: None,
-            gzip: None,
-            condition: None,
-        }],
-        error_log: Vec::new(),
-        limit_reqs: Vec::new(),
-        limit_req_status: 503,
-        limit_req_log_level: LogLevel::Error,
-        limit_req_dry_run: false,
-        limit_conns: Vec::new(),
-        limit_conn_status: 503,
-        limit_conn_log_level: LogLevel::Error,
-        limit_conn_dry_run: false,
-        real_ip_from: Vec::new(),
-        real_ip_header: "X-Real-IP".to_owned(),
-        real_ip_proxy_protocol: false,
-        real_ip_recursive: false,
-        resolver: None,
-        resolver_timeout: secs(30),
         files: Files::new(
             template::literal(&prefix.join("html").to_string_lossy(), Span::NOWHERE),
             template::literal("index.html", Span::NOWHERE),
@@ -170,6 +139,11 @@ pub fn settings(prefix: &Path) -> Settings {
         fields: FieldSettings::default(),
         redirects: Redirects::default(),
         parts: Parts::default(),
+        access: Access::default(),
+        limits: Limits::default(),
+        logs: Logs::default(),
+        real_ip: RealIp::default(),
+        resolving: Resolving::default(),
         fastcgi: Arc::new(FastCgi {
             origin: OriginSettings::default(),
             params: Vec::new(),

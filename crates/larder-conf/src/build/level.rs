@@ -146,7 +146,7 @@ impl Level {
     pub fn finish(&mut self) {
         self.settings.files.autoindex = self.autoindex_on.then_some(self.autoindex);
         if self.access_log_off {
-            self.settings.access_logs.clear();
+            self.settings.logs.access.clear();
         }
         if self.seen.has("proxy_ssl_certificate") || self.seen.has("proxy_ssl_certificate_key") {
             let pair = self.origin_certificate.clone().zip(self.origin_key.clone());

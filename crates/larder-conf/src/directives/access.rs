@@ -17,7 +17,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSL.or(LIMIT_EXCEPT),
         ONE,
         Action::Level(|l, _, d| {
-            l.settings.auth_basic = match d.text(0) {
+            l.settings.access.auth_basic = match d.text(0) {
                 "off" => None,
                 _ => Some(d.template(0)?),
             };
@@ -34,17 +34,17 @@ pub const TABLE: &[DirectiveInfo] = &[
                 true => text.to_owned(),
                 false => cx.options.conf_prefix.join(text).to_string_lossy().into_owned(),
             };
-            l.settings.auth_basic_user_file = Some(template::parse_template(&path, d.arg(0).span)?);
+            l.settings.access.auth_basic_user_file = Some(template::parse_template(&path, d.arg(0).span)?);
             Ok(())
         }),
     ),
-    directive("auth_delay", HSL, ONE, Action::Level(|l, _, d| http::set(&mut l.settings.auth_delay, d.time(0)))),
+    directive("auth_delay", HSL, ONE, Action::Level(|l, _, d| http::set(&mut l.settings.access.auth_delay, d.time(0)))),
     directive(
         "satisfy",
         HSL,
         ONE,
         Action::Level(|l, _, d| {
-            http::set(&mut l.settings.satisfy_any, http::choose(d, &[("all", false), ("any", true)]))
+            http::set(&mut l.settings.access.satisfy_any, http::choose(d, &[("all", false), ("any", true)]))
         }),
     ),
 ];
@@ -58,9 +58,9 @@ fn rule(level: &mut Level, cx: &mut Cx<'_>, d: &Directive, allow: bool) -> Outco
     };
     let other = if allow { "deny" } else { "allow" };
     if level.is_first && !level.seen.has(other) {
-        level.settings.access.clear();
+        level.settings.access.rules.clear();
     }
-    level.settings.access.push(AccessRule { allow, who });
+    level.settings.access.rules.push(AccessRule { allow, who });
     Ok(())
 }
 

@@ -178,12 +178,12 @@ pub const TABLE: &[DirectiveInfo] = &[
         Args::Flag,
         Action::Level(|l, _, d| set(&mut l.settings.connection.reset_timedout, d.flag())),
     ),
-    directive("limit_rate", HSLI, ONE, Action::Level(|l, _, d| set(&mut l.settings.limit_rate, rate(d).map(Some)))),
+    directive("limit_rate", HSLI, ONE, Action::Level(|l, _, d| set(&mut l.settings.limits.rate, rate(d).map(Some)))),
     directive(
         "limit_rate_after",
         HSLI,
         ONE,
-        Action::Level(|l, _, d| set(&mut l.settings.limit_rate_after, rate(d).map(Some))),
+        Action::Level(|l, _, d| set(&mut l.settings.limits.rate_after, rate(d).map(Some))),
     ),
     // Answers.
     directive(
@@ -202,7 +202,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         "log_subrequest",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| set(&mut l.settings.log_subrequest, d.flag())),
+        Action::Level(|l, _, d| set(&mut l.settings.logs.subrequests, d.flag())),
     ),
     directive(
         "server_tokens",
@@ -266,7 +266,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         Args::AtLeast(1),
         Action::Level(|l, cx, d| {
             let log = log::error_log(cx, d)?;
-            l.list(|s| &mut s.error_log).push(log);
+            l.list(|s| &mut s.logs.error).push(log);
             Ok(())
         }),
     ),
@@ -297,9 +297,9 @@ pub const TABLE: &[DirectiveInfo] = &[
         "resolver",
         HSL,
         Args::AtLeast(1),
-        Action::Level(|l, _, d| set(&mut l.settings.resolver, resolver::resolver(d).map(Some))),
+        Action::Level(|l, _, d| set(&mut l.settings.resolving.resolver, resolver::resolver(d).map(Some))),
     ),
-    directive("resolver_timeout", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.resolver_timeout, d.time(0)))),
+    directive("resolver_timeout", HSL, ONE, Action::Level(|l, _, d| set(&mut l.settings.resolving.timeout, d.time(0)))),
     directive(
         "larder_cache_status",
         HSL,

@@ -14,19 +14,19 @@ pub const TABLE: &[DirectiveInfo] = &[
         "limit_req_log_level",
         HSL,
         ONE,
-        Action::Level(|l, _, d| http::set(&mut l.settings.limit_req_log_level, level(d))),
+        Action::Level(|l, _, d| http::set(&mut l.settings.limits.req.log_level, level(d))),
     ),
     directive(
         "limit_req_status",
         HSL,
         ONE,
-        Action::Level(|l, _, d| http::set(&mut l.settings.limit_req_status, status(d))),
+        Action::Level(|l, _, d| http::set(&mut l.settings.limits.req.status, status(d))),
     ),
     directive(
         "limit_req_dry_run",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| http::set(&mut l.settings.limit_req_dry_run, d.flag())),
+        Action::Level(|l, _, d| http::set(&mut l.settings.limits.req.dry_run, d.flag())),
     ),
     repeated("limit_conn_zone", HTTP, Args::Between(2, 2), Action::Http(limit_conn_zone)),
     repeated("limit_conn", HSL, Args::Between(2, 2), Action::Level(limit_conn)),
@@ -34,19 +34,19 @@ pub const TABLE: &[DirectiveInfo] = &[
         "limit_conn_log_level",
         HSL,
         ONE,
-        Action::Level(|l, _, d| http::set(&mut l.settings.limit_conn_log_level, level(d))),
+        Action::Level(|l, _, d| http::set(&mut l.settings.limits.conn.log_level, level(d))),
     ),
     directive(
         "limit_conn_status",
         HSL,
         ONE,
-        Action::Level(|l, _, d| http::set(&mut l.settings.limit_conn_status, status(d))),
+        Action::Level(|l, _, d| http::set(&mut l.settings.limits.conn.status, status(d))),
     ),
     directive(
         "limit_conn_dry_run",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| http::set(&mut l.settings.limit_conn_dry_run, d.flag())),
+        Action::Level(|l, _, d| http::set(&mut l.settings.limits.conn.dry_run, d.flag())),
     ),
 ];
 
@@ -144,7 +144,7 @@ fn limit_req(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         }
     }
     let zone = zone.filter(|zone| !zone.value.is_empty()).ok_or_else(|| must_have_zone(d))?;
-    let list = level.list(|s| &mut s.limit_reqs);
+    let list = level.list(|s| &mut s.limits.req.zones);
     if list.iter().any(|known| known.zone.value == zone.value) {
         return Err(d.duplicate());
     }
@@ -177,7 +177,7 @@ fn limit_conn(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
             u16::try_from(number).map_err(|_| Diagnostic::error("connection limit must be less 65536").at(word.span))?
         }
     };
-    let list = level.list(|s| &mut s.limit_conns);
+    let list = level.list(|s| &mut s.limits.conn.zones);
     if list.iter().any(|(known, _)| known.value == zone.value) {
         return Err(d.duplicate());
     }

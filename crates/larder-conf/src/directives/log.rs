@@ -216,7 +216,7 @@ fn access_log(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         AccessLogTarget::Variable(_) if is_buffered => "buffered logs cannot have variables in name".to_owned(),
         AccessLogTarget::Fixed(LogTarget::Syslog(_)) if is_buffered => "logs to syslog cannot be buffered".to_owned(),
         _ => {
-            level.list(|s| &mut s.access_logs).push(log);
+            level.list(|s| &mut s.logs.access).push(log);
             return Ok(());
         }
     };

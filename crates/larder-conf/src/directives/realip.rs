@@ -15,7 +15,7 @@ pub const TABLE: &[DirectiveInfo] = &[
                 "localhost" => RealIpFrom::Net(ipnet::IpNet::from(std::net::IpAddr::from([127, 0, 0, 1]))),
                 _ => RealIpFrom::Net(network(cx, d, d.arg(0))?),
             };
-            l.list(|s| &mut s.real_ip_from).push(from);
+            l.list(|s| &mut s.real_ip.from).push(from);
             Ok(())
         }),
     ),
@@ -24,8 +24,8 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSL,
         ONE,
         Action::Level(|l, _, d| {
-            l.settings.real_ip_proxy_protocol = d.text(0) == "proxy_protocol";
-            l.settings.real_ip_header = d.text(0).to_owned();
+            l.settings.real_ip.proxy_protocol = d.text(0) == "proxy_protocol";
+            l.settings.real_ip.header = d.text(0).to_owned();
             Ok(())
         }),
     ),
@@ -33,6 +33,6 @@ pub const TABLE: &[DirectiveInfo] = &[
         "real_ip_recursive",
         HSL,
         Args::Flag,
-        Action::Level(|l, _, d| http::set(&mut l.settings.real_ip_recursive, d.flag())),
+        Action::Level(|l, _, d| http::set(&mut l.settings.real_ip.recursive, d.flag())),
     ),
 ];

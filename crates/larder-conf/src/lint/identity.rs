@@ -184,7 +184,7 @@ fn passed_on(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagno
         Handler::FastCgi(_) => settings.fastcgi.params.iter().map(|it| (it.name.as_str(), &it.value)).collect(),
         _ => return,
     };
-    let has_login = settings.auth_basic.is_some();
+    let has_login = settings.access.auth_basic.is_some();
     let Some((header, value, name)) =
         pairs.into_iter().find_map(|(header, value)| Some((header, value, a_session(value, identities, has_login)?)))
     else {
@@ -258,7 +258,7 @@ fn is_shown(http: &Http, server: &crate::model::Server, name: &str) -> bool {
         let headers = location.settings.fields.add_headers.iter().map(|AddHeader { value, .. }| value);
         let passed = location.settings.proxy.set_headers.iter().map(|(_, value)| value);
         let params = location.settings.fastcgi.params.iter().map(|param| &param.value);
-        let logs = location.settings.access_logs.iter().filter_map(|log| log.condition.as_ref());
+        let logs = location.settings.logs.access.iter().filter_map(|log| log.condition.as_ref());
         is_sent |= headers.chain(passed).chain(params).chain(logs).flat_map(variables).any(|used| used == name);
     });
     is_used || is_sent

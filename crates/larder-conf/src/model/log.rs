@@ -4,6 +4,35 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{At, Template};
+use crate::span::Span;
+
+/// `access_log` and `error_log`.
+#[derive(Clone, Debug)]
+pub struct Logs {
+    /// `access_log`, in order; empty for `off`.
+    pub access: Vec<AccessLog>,
+    /// `error_log` of this level or the nearest above; empty means the main context's.
+    pub error: Vec<ErrorLog>,
+    /// `log_subrequest`, off.
+    pub subrequests: bool,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self {
+            access: vec![AccessLog {
+                target: AccessLogTarget::Fixed(LogTarget::File("/var/log/larder/access.log".into())),
+                format: At { value: "combined".to_owned(), span: Span::NOWHERE },
+                buffer_bytes: None,
+                flush: None,
+                gzip: None,
+                condition: None,
+            }],
+            error: Vec::new(),
+            subrequests: false,
+        }
+    }
+}
 
 /// One `error_log`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,24 @@
 //! `resolver`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::At;
+
+/// `resolver` and `resolver_timeout`.
+#[derive(Clone, Debug)]
+pub struct Resolving {
+    /// `resolver`; without one the system is asked when a name comes from a variable.
+    pub resolver: Option<Arc<Resolver>>,
+    /// `resolver_timeout`, 30 s.
+    pub timeout: Duration,
+}
+
+impl Default for Resolving {
+    fn default() -> Self {
+        Self { resolver: None, timeout: Duration::from_secs(30) }
+    }
+}
 
 /// Name servers, and how they are asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

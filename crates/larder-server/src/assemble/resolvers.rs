@@ -75,9 +75,9 @@ impl Builder {
             return;
         }
         // That there is one was checked when the configuration was read.
-        let Some(wanted) = upstream.resolver.as_ref().or(http.settings.resolver.as_ref()) else { return };
+        let Some(wanted) = upstream.resolver.as_ref().or(http.settings.resolving.resolver.as_ref()) else { return };
         let Some(resolver) = self.resolver(wanted) else { return };
-        let timeout = upstream.resolver_timeout.unwrap_or(http.settings.resolver_timeout);
+        let timeout = upstream.resolver_timeout.unwrap_or(http.settings.resolving.timeout);
         let log = self.site.logs.main.clone();
         let old = keeping.followed.get(&upstream.name.value).cloned();
         let followed = Followed::new(Arc::clone(group), fixed, names, (resolver, timeout), log, old.as_deref());

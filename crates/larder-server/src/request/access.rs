@@ -26,11 +26,11 @@ fn peer(ex: &Exchange) -> Peer {
 /// Asked at the server's level and, as in nginx, again at the location's; found once, it stays.
 pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
     let settings = &cx.loc(ex).settings;
-    if settings.real_ip_from.is_empty() || ex.asked.real_ip.is_some() {
+    if settings.real_ip.from.is_empty() || ex.asked.real_ip.is_some() {
         return;
     }
-    let trusted = Trusted::new(&settings.real_ip_from);
-    if settings.real_ip_proxy_protocol {
+    let trusted = Trusted::new(&settings.real_ip.from);
+    if settings.real_ip.proxy_protocol {
         if let Some(header) = &ex.asked.client.proxy
             && let Addresses::Inet { source, .. } = header.addresses
             && trusted.contains(peer(ex))
@@ -39,11 +39,11 @@ pub fn find_real_ip(ex: &mut Exchange, cx: &Cx) {
         }
         return;
     }
-    let name = &settings.real_ip_header;
+    let name = &settings.real_ip.header;
     // Only X-Forwarded-For is a list over several lines; of any other field the first line counts.
     let lines = if name.eq_ignore_ascii_case("X-Forwarded-For") { usize::MAX } else { 1 };
     let values: Vec<&[u8]> = ex.asked.head.fields.get_all(name).take(lines).collect();
-    let told = realip::forwarded(peer(ex), &trusted, values.into_iter(), settings.real_ip_recursive);
+    let told = realip::forwarded(peer(ex), &trusted, values.into_iter(), settings.real_ip.recursive);
     if let Some(told) = told {
         ex.asked.real_ip = Some((told.ip, told.port.unwrap_or(0)));
     }
@@ -90,15 +90,15 @@ fn limit_connections(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         }
         Err((which, refusal)) => {
             let zone = &site.limits.connections[loc.access.limit_conns[which].0].name;
-            let dry = if loc.settings.limit_conn_dry_run { ", dry run," } else { "" };
+            let dry = if loc.settings.limits.conn.dry_run { ", dry run," } else { "" };
             cx.local.logs.error(
                 cx,
                 ex,
-                loc.settings.limit_conn_log_level,
+                loc.settings.limits.conn.log_level,
                 format_args!("{refusal}{dry} by zone \"{zone}\""),
             );
             ex.request.limits.conn_status = Some(if dry.is_empty() { "REJECTED" } else { "REJECTED_DRY_RUN" });
-            (!loc.settings.limit_conn_dry_run).then_some(Step::Synth(Synth::Status(loc.settings.limit_conn_status)))
+            (!loc.settings.limits.conn.dry_run).then_some(Step::Synth(Synth::Status(loc.settings.limits.conn.status)))
         }
     }
 }
@@ -118,7 +118,7 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         .zip(&keys)
         .map(|(&(zone, burst, delay), key)| LimitReq { zone: &site.limits.requests[zone].state, key, burst, delay })
         .collect();
-    let dry = loc.settings.limit_req_dry_run;
+    let dry = loc.settings.limits.req.dry_run;
     let how = if dry { ", dry run" } else { "" };
     let name = |which: usize| &site.limits.requests[loc.access.limit_reqs[which].0].name;
     match limit_req(&limits, cx.now()) {
@@ -133,7 +133,7 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         ReqVerdict::Delay { wait, excess, limit } => {
             ex.request.limits.req_status = Some(if dry { "DELAYED_DRY_RUN" } else { "DELAYED" });
             // nginx writes of delays one level below refusals.
-            let level = one_less(loc.settings.limit_req_log_level);
+            let level = one_less(loc.settings.limits.req.log_level);
             cx.local.logs.error(
                 cx,
                 ex,
@@ -144,14 +144,14 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         }
         ReqVerdict::Reject { excess, limit } => {
             ex.request.limits.req_status = Some(if dry { "REJECTED_DRY_RUN" } else { "REJECTED" });
-            let level = loc.settings.limit_req_log_level;
+            let level = loc.settings.limits.req.log_level;
             cx.local.logs.error(
                 cx,
                 ex,
                 level,
                 format_args!("limiting requests{how}, excess: {} by zone \"{}\"", excess_text(excess), name(limit)),
             );
-            (!dry).then_some(Step::Synth(Synth::Status(loc.settings.limit_req_status)))
+            (!dry).then_some(Step::Synth(Synth::Status(loc.settings.limits.req.status)))
         }
     }
 }
@@ -189,8 +189,8 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     if ex.visit.authorized {
         return asks.then(|| Slow::Ask(Box::new(Ask { refused: None })).into());
     }
-    let by_address = check(&loc.settings.access, peer(ex));
-    let any = loc.settings.satisfy_any;
+    let by_address = check(&loc.settings.access.rules, peer(ex));
+    let any = loc.settings.access.satisfy_any;
     let is_denied = match by_address {
         Verdict::Allowed if any => return None,
         Verdict::Denied if !any => return Some(forbidden(ex, cx)),
@@ -216,7 +216,7 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 
 /// A 401 is given after `auth_delay`, so that how long it takes tells little of what was wrong.
 pub fn delayed(step: Step, ex: &Exchange, cx: &Cx) -> Step {
-    let delay = cx.loc(ex).settings.auth_delay;
+    let delay = cx.loc(ex).settings.access.auth_delay;
     if delay.is_zero() || !matches!(step, Step::Synth(Synth::Status(401))) {
         return step;
     }
@@ -266,13 +266,13 @@ pub async fn verify(verification: Verification, ex: &mut Exchange, cx: &Cx) -> S
         Ok(Ok(_)) => {
             ex.visit.authorized = true;
             // With `satisfy any` one is enough.
-            ex.visit.auth_asked |= cx.loc(ex).settings.satisfy_any;
+            ex.visit.auth_asked |= cx.loc(ex).settings.access.satisfy_any;
             Step::Route(Entrance::Limits)
         }
         Ok(Err(error)) => {
             let step = refused(&error, &realm, ex, cx);
             let loc = cx.loc(ex);
-            match loc.settings.satisfy_any && loc.subrequests.auth_request.is_some() && !ex.visit.auth_asked {
+            match loc.settings.access.satisfy_any && loc.subrequests.auth_request.is_some() && !ex.visit.auth_asked {
                 true => Slow::Ask(Box::new(Ask { refused: Some(step) })).into(),
                 false => delayed(step, ex, cx),
             }

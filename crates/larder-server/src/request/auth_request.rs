@@ -50,7 +50,7 @@ fn set_variables(auth: &AuthRequest, inner: &mut Exchange, ex: &mut Exchange, cx
 }
 
 fn decided(refused: Option<Step>, inner: &Exchange, ex: &mut Exchange, cx: &Cx) -> Step {
-    let any = cx.loc(ex).settings.satisfy_any;
+    let any = cx.loc(ex).settings.access.satisfy_any;
     let status = inner.reply.status;
     match status {
         200..300 => {

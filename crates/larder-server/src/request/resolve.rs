@@ -43,13 +43,13 @@ pub async fn look_up(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Result<Op
         && let Some(resolver) = &loc.resolver
         && let Some((host, port)) = host_and_port(&name, port)
     {
-        let found = by_resolver(resolver, &name, host, port, loc.settings.resolver_timeout).await;
+        let found = by_resolver(resolver, &name, host, port, loc.settings.resolving.timeout).await;
         if let Err(error) = &found {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{error}"));
         }
         return found.map(Some);
     }
-    by_system(known_as(address, scheme).into_owned(), name, port, loc.settings.resolver_timeout, cx).await;
+    by_system(known_as(address, scheme).into_owned(), name, port, loc.settings.resolving.timeout, cx).await;
     Ok(None)
 }
 

@@ -59,7 +59,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 
 /// Writes its log line, where its location asks for one.
 pub fn log(ex: &mut Exchange, cx: &Cx) {
-    if cx.loc(ex).settings.log_subrequest {
+    if cx.loc(ex).settings.logs.subrequests {
         ex.tally.is_complete = true;
         cx.local.logs.access(ex, cx);
     }
