@@ -13,6 +13,7 @@ mod access;
 mod acme;
 mod body;
 mod cache;
+mod charset;
 mod compress;
 mod connection;
 mod errors;
@@ -47,6 +48,7 @@ pub use body::{BodyInFile, ClientBody};
 pub use cache::{
     CachePath, CachePurge, CacheValid, Drops, MethodPurge, OriginCache, Placement, PlacementRule, PurgeFrom, UseStale,
 };
+pub use charset::{Charset, CharsetMap};
 pub use compress::{Brotli, Compression, Gzip, GzipDisable, GzipProxied, MediaTypes, StaticForms, Zstd};
 pub use connection::{ClientConnection, KeepaliveDisable, LingeringClose};
 pub use errors::{ErrorPage, ErrorPageStatus, ErrorPages};
@@ -61,8 +63,8 @@ pub use log::{
 };
 pub use maps::{Geo, Map, MapEntry, MapKey, SplitClients};
 pub use modules::{
-    Browser, Browsers, CharsetMap, LogFileCache, Modules, Mp4, SecureLink, SubFilter, UserId, UserIdExpires,
-    UserIdFlags, UserIdMode, ValidReferers,
+    Browser, Browsers, LogFileCache, Modules, Mp4, SecureLink, SubFilter, UserId, UserIdExpires, UserIdFlags,
+    UserIdMode, ValidReferers,
 };
 pub use origin::{
     IgnoreHeaders, NextUpstream, NextUpstreamSettings, OriginBuffers, OriginConnection, OriginRequest, OriginResponse,

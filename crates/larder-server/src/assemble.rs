@@ -697,8 +697,8 @@ impl Builder {
         };
         let reads_fields = self.reads_fields(&edits, &add_headers, &access_logs);
         let files = self.files(settings);
-        self.site.charsets.are_used |= settings.charset.is_some();
-        let charset = self.maybe(settings.charset.as_ref());
+        self.site.charsets.are_used |= settings.modules.charset.name.is_some();
+        let charset = self.maybe(settings.modules.charset.name.as_ref());
         let pace = Pace {
             limit_rate: self.maybe(settings.limits.rate.as_ref()).filter(|text| text.constant() != Some(b"0")),
             limit_rate_after: self.maybe(settings.limits.rate_after.as_ref()),

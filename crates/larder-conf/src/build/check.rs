@@ -214,7 +214,7 @@ pub fn level(level: &Level, cx: &mut Cx<'_>) {
 fn charsets(level: &Level, cx: &mut Cx<'_>) {
     let Some(place) = level.place("source_charset").or_else(|| level.place("charset")) else { return };
     let settings = &level.settings;
-    let (Some(from), Some(to)) = (&settings.modules.source_charset, &settings.charset) else { return };
+    let (Some(from), Some(to)) = (&settings.modules.charset.source, &settings.modules.charset.name) else { return };
     if let (Some(from), Some(to)) = (template::as_literal(from), template::as_literal(to))
         && !from.eq_ignore_ascii_case(to)
     {

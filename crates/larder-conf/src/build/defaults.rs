@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::Options;
 use crate::model::{
-    Access, At, Brotli, Browsers, ClientBody, ClientConnection, ClientLimits, Compression, ErrorPages, FastCgi,
-    FieldSettings, Files, Gzip, GzipProxied, Http2, Limits, LogEscape, LogFormat, Logs, Main, MediaTypes, Modules, Mp4,
-    OriginSettings, Parts, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule, RealIp, Redirects, Resolving,
-    SecureLink, Settings, Ssi, StaticForms, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags, UserIdMode,
-    Workers, Zstd,
+    Access, At, Brotli, Browsers, Charset, ClientBody, ClientConnection, ClientLimits, Compression, ErrorPages,
+    FastCgi, FieldSettings, Files, Gzip, GzipProxied, Http2, Limits, LogEscape, LogFormat, Logs, Main, MediaTypes,
+    Modules, Mp4, OriginSettings, Parts, Proxy, ProxyProtocol, ProxyRedirect, ProxyRedirectRule, RealIp, Redirects,
+    Resolving, SecureLink, Settings, Ssi, StaticForms, SubFilter, Subrequests, UserId, UserIdExpires, UserIdFlags,
+    UserIdMode, Workers, Zstd,
 };
 use crate::span::Span;
 use crate::template;
@@ -117,18 +117,6 @@ pub fn combined() -> LogFormat {
 
 pub fn settings(prefix: &Path) -> Settings {
     Settings {
-        charset: None,
-        charset_types: [
-            "text/html",
-            "text/xml",
-            "text/plain",
-            "text/vnd.wap.wml",
-            "application/javascript",
-            "application/rss+xml",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        override_charset: false,
         files: Files::new(
             template::literal(&prefix.join("html").to_string_lossy(), Span::NOWHERE),
             template::literal("index.html", Span::NOWHERE),
@@ -179,7 +167,7 @@ fn modules() -> Modules {
             once: true,
             last_modified: false,
         },
-        source_charset: None,
+        charset: Charset::default(),
         referers: None,
         user_id: UserId {
             mode: UserIdMode::Off,

@@ -12,7 +12,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSLI,
         ONE,
         Action::Level(|l, _, d| {
-            l.settings.charset = match d.text(0) {
+            l.modules().charset.name = match d.text(0) {
                 "off" => None,
                 _ => Some(d.template(0)?),
             };
@@ -24,7 +24,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSLI,
         ONE,
         Action::Level(|l, _, d| {
-            l.modules().source_charset = match d.text(0) {
+            l.modules().charset.source = match d.text(0) {
                 "off" => None,
                 _ => Some(d.template(0)?),
             };
@@ -35,7 +35,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         "override_charset",
         HSLI,
         Args::Flag,
-        Action::Level(|l, _, d| http::set(&mut l.settings.override_charset, d.flag())),
+        Action::Level(|l, _, d| http::set(&mut l.modules().charset.overrides, d.flag())),
     ),
     repeated(
         "charset_types",
@@ -43,10 +43,10 @@ pub const TABLE: &[DirectiveInfo] = &[
         Args::AtLeast(1),
         Action::Level(|l, _, d| {
             let is_first = l.is_first;
-            let types = l.list(|s| &mut s.charset_types);
+            let types = &mut l.modules().charset.types;
             if is_first {
                 // nginx always adds this one.
-                types.push("text/html".to_owned());
+                *types = vec!["text/html".to_owned()];
             }
             for word in &d.args {
                 let kind = word.text.to_ascii_lowercase();

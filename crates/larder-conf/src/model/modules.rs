@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use super::{At, MediaTypes, Pattern, ServerName, Template};
-use crate::span::Span;
+use super::{At, Charset, MediaTypes, Pattern, ServerName, Template};
 
 /// The settings of the smaller modules at one level.
 #[derive(Clone, Debug)]
 pub struct Modules {
     /// `sub_filter*`.
     pub sub_filter: SubFilter,
-    /// `source_charset`; `None` for none.
-    pub source_charset: Option<Template>,
+    /// `charset`, `source_charset` and their kin.
+    pub charset: Charset,
     /// `valid_referers`; `None` where there is none, and every referrer is valid.
     pub referers: Option<ValidReferers>,
     /// `userid*`.
@@ -65,26 +64,6 @@ pub struct SubFilter {
     pub once: bool,
     /// `sub_filter_last_modified`, off.
     pub last_modified: bool,
-}
-
-/// `charset_map`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CharsetMap {
-    /// Where the block begins.
-    pub span: Span,
-    /// The charset of the first column.
-    pub from: At<String>,
-    /// That of the second.
-    pub to: At<String>,
-    /// A byte, and what it is in the other charset: one byte, or up to three of UTF-8.
-    pub entries: Vec<(u8, Vec<u8>)>,
-}
-
-impl CharsetMap {
-    /// Whether the second column is in UTF-8.
-    pub fn is_to_utf8(&self) -> bool {
-        self.to.value.eq_ignore_ascii_case("utf-8")
-    }
 }
 
 /// `valid_referers`.

@@ -4,18 +4,12 @@ use std::sync::Arc;
 
 use super::{
     Access, ClientBody, ClientConnection, Compression, ErrorPages, FastCgi, FieldSettings, Files, Limits, Logs,
-    Modules, Parts, Proxy, RealIp, Redirects, Resolving, Subrequests, Template,
+    Modules, Parts, Proxy, RealIp, Redirects, Resolving, Subrequests,
 };
 
 /// What holds at a level: all that `http`, `server` and `location` have in common, inherited.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `charset`; `None` for `off`.
-    pub charset: Option<Template>,
-    /// `charset_types`; `*` stands for all.
-    pub charset_types: Vec<String>,
-    /// `override_charset`.
-    pub override_charset: bool,
     /// Files that are served: `root`, `index`, `types` and the like.
     pub files: Files,
     /// What becomes of the body of a request: `client_body_*`.

@@ -15,7 +15,7 @@ use super::Builder;
 /// What the smaller modules are told in a location of a server with these names.
 pub fn parts(builder: &mut Builder, settings: &Settings) -> Modules {
     let modules = &settings.modules;
-    for charset in [settings.charset.as_ref(), modules.source_charset.as_ref()].into_iter().flatten() {
+    for charset in [settings.modules.charset.name.as_ref(), modules.charset.source.as_ref()].into_iter().flatten() {
         if let Some(name) = literal(charset) {
             builder.site.charsets.add(name.as_bytes());
         }
@@ -28,7 +28,7 @@ pub fn parts(builder: &mut Builder, settings: &Settings) -> Modules {
         changes_responses: sub.is_some() || gives_ids,
         sub,
         early_hints: builder.texts(&modules.early_hints),
-        source_charset: builder.maybe(modules.source_charset.as_ref()),
+        source_charset: builder.maybe(modules.charset.source.as_ref()),
         referers: modules.referers.as_ref().map(|referers| Arc::new(self::referers(builder, referers))),
         secure_link: link
             .link

@@ -123,7 +123,7 @@ impl Builder {
             keep: fastcgi.keep_conn,
             catch_stderr: fastcgi.catch_stderr.iter().map(|text| text.clone().into_bytes()).collect(),
         });
-        self.origin(target, protocol, &fastcgi.origin, &[], settings.charset.is_some(), http)
+        self.origin(target, protocol, &fastcgi.origin, &[], settings.modules.charset.name.is_some(), http)
     }
 
     pub(super) fn proxy(&mut self, pass: &Template, location: &model::Location, http: &model::Http) -> Handler {
@@ -165,7 +165,7 @@ impl Builder {
                 .filter_map(|(find, flags)| Some((self.find(find)?, self.texts(flags))))
                 .collect(),
         });
-        let adds_charset = location.settings.charset.is_some();
+        let adds_charset = location.settings.modules.charset.name.is_some();
         self.origin(target, protocol, &proxy.origin, &HIDDEN_OF_HTTP, adds_charset, http)
     }
 

@@ -33,9 +33,9 @@ pub fn settle(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
             forced
         }
         None => {
-            let types = &loc.settings.charset_types;
+            let types = &loc.settings.modules.charset.types;
             let is_listed = types.iter().any(|listed| listed == "*" || listed.as_bytes().eq_ignore_ascii_case(bare));
-            let applies = if own.is_some() { loc.settings.override_charset } else { is_listed };
+            let applies = if own.is_some() { loc.settings.modules.charset.overrides } else { is_listed };
             let text = loc.fields.charset.as_ref().filter(|_| applies)?;
             let wanted = text.value(ex, cx).into_boxed_slice();
             if wanted.is_empty() || &*wanted == b"off" {
