@@ -1,6 +1,6 @@
 //! What a configuration means. A file below for each module that reads a part of it.
 //!
-//! Every value is typed, every default filled in, every inheritance done.
+//! Every value is typed, every default filled in (it stands beside its field), every inheritance done.
 //!
 //! `build` makes it from the checked directive tree. The server turns it into running parts: it compiles
 //! the regular expressions, resolves the names of variables, and reports what does not fit at the [`Span`]s

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, Contexts, DirectiveInfo, rewrite};
 use crate::model::{
-    AcmeAccount, At, Balance, CachePath, CharsetMap, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen,
-    Location, LogFormat, Map, Matcher, MemoryTotal, Placement, Rewrite, Server, ServerName, SplitClients, Upstream,
+    AcmeAccount, At, CachePath, CharsetMap, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen, Location,
+    LogEscape, LogFormat, Map, Matcher, MemoryTotal, Placement, Rewrite, Server, ServerName, SplitClients, Upstream,
 };
+use crate::span::Span;
+use crate::template;
 use crate::tree::Directive;
 
 use super::tls::Wishes;
-use super::{Cx, Level, Seen, admit, apply, check, children, defaults, tls};
+use super::{Cx, Level, Seen, admit, apply, check, children, tls};
 
 /// What `http` defines beside its settings.
 #[derive(Debug, Default)]
@@ -47,7 +49,7 @@ pub struct HttpParts {
 /// Builds `http` from the directives in it.
 pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>) {
     let mut level = Level::http(&cx.options.prefix);
-    let mut parts = HttpParts { log_formats: vec![defaults::combined()], ..HttpParts::default() };
+    let mut parts = HttpParts { log_formats: vec![combined()], ..HttpParts::default() };
     let inner = set_level(&mut level, tree, Some(&mut parts), cx);
     let mut servers = Vec::new();
     let mut wishes = Vec::new();
@@ -96,6 +98,17 @@ pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>
         limit_conn_zones: parts.limit_conn_zones,
     };
     (http, parts.acme)
+}
+
+/// The format `combined`.
+fn combined() -> LogFormat {
+    let text = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
+                \"$http_referer\" \"$http_user_agent\"";
+    LogFormat {
+        name: At { value: "combined".to_owned(), span: Span::NOWHERE },
+        escape: LogEscape::Default,
+        format: template::parse_template(text, Span::NOWHERE).expect("every dollar in it begins a name"),
+    }
 }
 
 /// Applies the directives of a level, and returns the ones that come after: blocks, and what is run for
@@ -248,17 +261,7 @@ fn location_of(level: Level, directive: &Directive, script: Vec<Rewrite>, locati
 
 fn upstream(directive: &Directive, cx: &mut Cx<'_>) -> Upstream {
     let name = directive.arg(0);
-    let mut upstream = Upstream {
-        name: At { value: name.text.clone(), span: name.span },
-        servers: Vec::new(),
-        balance: Balance::RoundRobin,
-        keepalive: 32,
-        keepalive_requests: 1000,
-        keepalive_timeout: std::time::Duration::from_secs(60),
-        keepalive_time: std::time::Duration::from_secs(3600),
-        resolver: None,
-        resolver_timeout: None,
-    };
+    let mut upstream = Upstream::new(At { value: name.text.clone(), span: name.span });
     let mut seen = Seen::default();
     for directive in children(directive) {
         let Some(info) = admit(directive, Contexts::UPSTREAM, &mut seen, cx) else {

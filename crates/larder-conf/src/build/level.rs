@@ -5,13 +5,14 @@ use std::sync::Arc;
 use crate::directives::Contexts;
 use crate::model::At;
 use crate::model::{
-    AddHeader, Autoindex, CertificatePair, ClientLimits, Compression, FastCgi, Handler, Http2, Listen, Matcher,
+    AddHeader, Autoindex, CertificatePair, ClientLimits, Compression, FastCgi, Files, Handler, Http2, Listen, Matcher,
     Modules, OriginSettings, PemSource, Proxy, ServerName, Settings, Subrequests, Template, TryFiles,
 };
 use crate::span::Span;
+use crate::template;
 
+use super::Seen;
 use super::tls::TlsLevel;
-use super::{Seen, defaults};
 
 /// A level while its directives are applied.
 #[derive(Debug)]
@@ -82,10 +83,10 @@ impl Level {
     pub fn http(prefix: &std::path::Path) -> Self {
         Self {
             context: Contexts::HTTP,
-            settings: defaults::settings(prefix),
-            client: defaults::client(),
+            settings: Settings::new(files(prefix)),
+            client: ClientLimits::default(),
             tls: Arc::new(TlsLevel::new()),
-            http2: defaults::http2(),
+            http2: Http2::default(),
             origin_certificate: None,
             origin_key: None,
             autoindex_on: false,
@@ -224,6 +225,12 @@ impl Level {
     pub fn place(&self, name: &str) -> Option<Span> {
         self.seen.first(name)
     }
+}
+
+/// Files below the prefix, where nothing is said.
+fn files(prefix: &std::path::Path) -> Files {
+    let root = template::literal(&prefix.join("html").to_string_lossy(), Span::NOWHERE);
+    Files::new(root, template::literal("index.html", Span::NOWHERE))
 }
 
 fn merge_headers(own: &mut Vec<AddHeader>, inherited: &[AddHeader], has_own: bool, how: HeaderInheritance) {

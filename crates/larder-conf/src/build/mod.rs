@@ -7,7 +7,6 @@
 
 mod acme;
 mod check;
-mod defaults;
 mod http;
 mod level;
 mod tls;
@@ -95,7 +94,7 @@ pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagno
         noticed: HashSet::new(),
         binds_anywhere: false,
     };
-    let mut main = defaults::main(options);
+    let mut main = Main::new(options.prefix.clone(), options.conf_prefix.clone());
     let mut http_block: Option<&Directive> = None;
     let mut events_block: Option<&Directive> = None;
     let wrapped = wrap_vhost(tree, &mut cx);

@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::diagnostic::Diagnostic;
 use crate::directives::openssl::Overrides;
 use crate::model::{
-    AcmeAccount, AcmeChallenge, AskedAbout, At, CertificatePair, ListenAddress, Ocsp, OriginTls, PemSource, Server,
-    SharedSessions, Stapling, Tls, TlsProtocols, TlsSessionCache, VerifyClient,
+    AcmeAccount, AcmeChallenge, AskedAbout, At, CertificatePair, ListenAddress, Ocsp, PemSource, Server,
+    SharedSessions, Stapling, Tls, TlsSessionCache, VerifyClient,
 };
 use crate::span::Span;
 use crate::template;
@@ -49,37 +48,11 @@ pub struct TlsLevel {
     pub overrides: Overrides,
 }
 
-const PROTOCOLS: TlsProtocols = TlsProtocols { tls1_2: true, tls1_3: true };
-const RECORD_BYTES: usize = 16384;
-
 impl TlsLevel {
     /// nginx's defaults.
     pub fn new() -> Self {
         Self {
-            tls: Tls {
-                certificates: Vec::new(),
-                certificate_cache: None,
-                password_file: None,
-                protocols: PROTOCOLS,
-                ciphers: None,
-                prefer_server_ciphers: false,
-                ciphersuites: None,
-                curves: None,
-                session_cache: TlsSessionCache::None,
-                session_timeout: Duration::from_secs(300),
-                session_tickets: true,
-                session_ticket_keys: Vec::new(),
-                early_data: false,
-                buffer_bytes: RECORD_BYTES,
-                reject_handshake: false,
-                verify_client: VerifyClient::Off,
-                verify_depth: 1,
-                client_certificate: None,
-                trusted_certificate: None,
-                crl: None,
-                stapling: None,
-                ocsp: None,
-            },
+            tls: Tls::default(),
             ocsp: None,
             ocsp_responder: None,
             ocsp_cache: None,
@@ -94,25 +67,6 @@ impl TlsLevel {
             acme: None,
             overrides: Overrides::default(),
         }
-    }
-}
-
-/// `proxy_ssl_*` where nothing is said.
-pub fn origin() -> OriginTls {
-    OriginTls {
-        session_reuse: true,
-        protocols: PROTOCOLS,
-        ciphers: None,
-        ciphersuites: None,
-        name: None,
-        server_name: false,
-        verify: false,
-        verify_depth: 1,
-        trusted_certificate: None,
-        crl: None,
-        certificate: None,
-        certificate_cache: None,
-        password_file: None,
     }
 }
 

@@ -21,6 +21,20 @@ pub struct Compression {
     pub stored: bool,
 }
 
+impl Default for Compression {
+    fn default() -> Self {
+        Self {
+            gzip: Gzip::default(),
+            brotli: Brotli::default(),
+            zstd: Zstd::default(),
+            gunzip: false,
+            vary: false,
+            private: true,
+            stored: true,
+        }
+    }
+}
+
 /// `gzip` and `gzip_*`.
 #[derive(Clone, Debug)]
 pub struct Gzip {
@@ -43,6 +57,21 @@ pub struct Gzip {
     pub files: StaticForms,
 }
 
+impl Default for Gzip {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            level: 1,
+            min_bytes: MIN_BYTES,
+            types: MediaTypes::default(),
+            http_1_0: false,
+            proxied: GzipProxied { off: true, ..GzipProxied::default() },
+            disable: Vec::new(),
+            files: StaticForms::Off,
+        }
+    }
+}
+
 /// `brotli` and `brotli_*`, as in ngx_brotli.
 #[derive(Clone, Debug)]
 pub struct Brotli {
@@ -60,6 +89,19 @@ pub struct Brotli {
     pub files: StaticForms,
 }
 
+impl Default for Brotli {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            level: 6,
+            window_log: 19,
+            min_bytes: MIN_BYTES,
+            types: MediaTypes::default(),
+            files: StaticForms::Off,
+        }
+    }
+}
+
 /// `zstd` and `zstd_*`, as in zstd-nginx-module.
 #[derive(Clone, Debug)]
 pub struct Zstd {
@@ -75,6 +117,12 @@ pub struct Zstd {
     pub files: StaticForms,
 }
 
+impl Default for Zstd {
+    fn default() -> Self {
+        Self { enabled: false, level: 1, min_bytes: MIN_BYTES, types: MediaTypes::default(), files: StaticForms::Off }
+    }
+}
+
 /// `*_types`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MediaTypes {
@@ -82,6 +130,12 @@ pub enum MediaTypes {
     All,
     /// These, in lower case; `text/html` is always one of them.
     Listed(Vec<String>),
+}
+
+impl Default for MediaTypes {
+    fn default() -> Self {
+        Self::Listed(vec!["text/html".to_owned()])
+    }
 }
 
 impl MediaTypes {
@@ -131,3 +185,6 @@ pub enum GzipDisable {
     /// A regular expression, without case.
     Pattern(Pattern),
 }
+
+/// What is smaller is not compressed, unless told.
+const MIN_BYTES: u64 = 20;

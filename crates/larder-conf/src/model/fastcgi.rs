@@ -3,7 +3,7 @@
 use super::{OriginSettings, Pattern, Template};
 
 /// `fastcgi_*`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FastCgi {
     /// What it shares with `proxy_*`.
     pub origin: OriginSettings,

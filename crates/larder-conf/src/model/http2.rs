@@ -10,3 +10,9 @@ pub struct Http2 {
     /// `http2_body_preread_size`, 64k: what a client may send of a body before anyone asks for it.
     pub body_preread_bytes: u32,
 }
+
+impl Default for Http2 {
+    fn default() -> Self {
+        Self { enabled: false, max_concurrent_streams: 128, body_preread_bytes: 65536 }
+    }
+}

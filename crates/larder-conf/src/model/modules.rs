@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{At, Charset, MediaTypes, Pattern, ServerName, Template};
 
 /// The settings of the smaller modules at one level.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Modules {
     /// `sub_filter*`.
     pub sub_filter: SubFilter,
@@ -40,6 +40,12 @@ pub struct Mp4 {
     pub start_key_frame: bool,
 }
 
+impl Default for Mp4 {
+    fn default() -> Self {
+        Self { buffer_bytes: 512 * 1024, max_buffer_bytes: 10 * 1024 * 1024, start_key_frame: false }
+    }
+}
+
 /// `open_log_file_cache`, for logs whose names have variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogFileCache {
@@ -64,6 +70,12 @@ pub struct SubFilter {
     pub once: bool,
     /// `sub_filter_last_modified`, off.
     pub last_modified: bool,
+}
+
+impl Default for SubFilter {
+    fn default() -> Self {
+        Self { pairs: Vec::new(), types: MediaTypes::default(), once: true, last_modified: false }
+    }
 }
 
 /// `valid_referers`.
@@ -104,6 +116,22 @@ pub struct UserId {
     pub p3p: String,
     /// `userid_mark`; `None` for `off`.
     pub mark: Option<u8>,
+}
+
+impl Default for UserId {
+    fn default() -> Self {
+        Self {
+            mode: UserIdMode::Off,
+            service: None,
+            name: "uid".to_owned(),
+            domain: String::new(),
+            path: "/".to_owned(),
+            expires: UserIdExpires::Off,
+            flags: UserIdFlags::default(),
+            p3p: String::new(),
+            mark: None,
+        }
+    }
 }
 
 /// Whether visitors are numbered.
@@ -167,6 +195,19 @@ pub struct Browsers {
     pub modern_value: String,
     /// `ancient_browser_value`, `1`.
     pub ancient_value: String,
+}
+
+impl Default for Browsers {
+    fn default() -> Self {
+        Self {
+            modern: Vec::new(),
+            unlisted_is_modern: false,
+            ancient: Vec::new(),
+            netscape4: false,
+            modern_value: "1".to_owned(),
+            ancient_value: "1".to_owned(),
+        }
+    }
 }
 
 /// A browser that `modern_browser` knows, in the order in which they are looked for.

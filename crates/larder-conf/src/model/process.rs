@@ -40,6 +40,29 @@ pub struct Main {
     pub binds_anywhere: bool,
 }
 
+impl Main {
+    /// nginx's defaults, below these folders.
+    pub fn new(prefix: PathBuf, conf_prefix: PathBuf) -> Self {
+        Self {
+            user: None,
+            worker_processes: Workers::Auto,
+            worker_rlimit_nofile: None,
+            worker_shutdown_timeout: None,
+            worker_connections: None,
+            pid: None,
+            error_log: Vec::new(),
+            inherits_certificates: false,
+            daemon: true,
+            master_process: true,
+            working_directory: None,
+            prefix,
+            conf_prefix,
+            binds_anywhere: false,
+            env: Vec::new(),
+        }
+    }
+}
+
 /// The argument of `worker_processes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workers {

@@ -29,6 +29,24 @@ pub struct Proxy {
     pub proxy_protocol: ProxyProtocol,
 }
 
+impl Default for Proxy {
+    fn default() -> Self {
+        Self {
+            origin: OriginSettings::default(),
+            http_1_1: true,
+            set_headers: Vec::new(),
+            set_body: None,
+            method: None,
+            redirect: ProxyRedirect::Rules(vec![ProxyRedirectRule::Default]),
+            cookie_domains: Vec::new(),
+            cookie_paths: Vec::new(),
+            cookie_flags: Vec::new(),
+            tls: OriginTls::default(),
+            proxy_protocol: ProxyProtocol::Off,
+        }
+    }
+}
+
 /// `proxy_redirect`.
 #[derive(Clone, Debug)]
 pub enum ProxyRedirect {

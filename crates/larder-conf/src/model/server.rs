@@ -100,6 +100,20 @@ pub struct ClientLimits {
     pub max_headers: usize,
 }
 
+impl Default for ClientLimits {
+    fn default() -> Self {
+        Self {
+            header_timeout: Duration::from_secs(60),
+            header_buffer_bytes: 1024,
+            large_header_buffers: (4, 8192),
+            ignore_invalid_headers: true,
+            underscores_in_headers: false,
+            merge_slashes: true,
+            max_headers: 1000,
+        }
+    }
+}
+
 /// A `listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {

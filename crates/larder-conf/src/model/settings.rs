@@ -45,3 +45,28 @@ pub struct Settings {
     /// What the smaller modules are told: `sub_filter`, `userid` and the like.
     pub modules: Arc<Modules>,
 }
+
+impl Settings {
+    /// nginx's defaults, with these files.
+    pub fn new(files: Files) -> Self {
+        Self {
+            files,
+            body: ClientBody::default(),
+            connection: ClientConnection::default(),
+            errors: ErrorPages::default(),
+            fields: FieldSettings::default(),
+            redirects: Redirects::default(),
+            parts: Parts::default(),
+            access: Access::default(),
+            limits: Limits::default(),
+            logs: Logs::default(),
+            real_ip: RealIp::default(),
+            resolving: Resolving::default(),
+            fastcgi: Arc::default(),
+            proxy: Arc::default(),
+            compression: Arc::default(),
+            subrequests: Arc::default(),
+            modules: Arc::default(),
+        }
+    }
+}

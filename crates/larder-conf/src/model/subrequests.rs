@@ -25,6 +25,22 @@ pub struct Subrequests {
     pub output_buffer_bytes: usize,
 }
 
+impl Default for Subrequests {
+    fn default() -> Self {
+        Self {
+            ssi: Ssi::default(),
+            before_body: None,
+            after_body: None,
+            addition_types: MediaTypes::default(),
+            auth_request: None,
+            auth_request_set: Vec::new(),
+            mirrors: Vec::new(),
+            mirror_body: true,
+            output_buffer_bytes: 4096,
+        }
+    }
+}
+
 /// `ssi` and `ssi_*`.
 #[derive(Clone, Debug)]
 pub struct Ssi {
@@ -38,4 +54,16 @@ pub struct Ssi {
     pub value_bytes: usize,
     /// `ssi_types`.
     pub types: MediaTypes,
+}
+
+impl Default for Ssi {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            silent_errors: false,
+            last_modified: false,
+            value_bytes: 255,
+            types: MediaTypes::default(),
+        }
+    }
 }

@@ -57,6 +57,35 @@ pub struct Tls {
     pub ocsp: Option<Ocsp>,
 }
 
+impl Default for Tls {
+    fn default() -> Self {
+        Self {
+            certificates: Vec::new(),
+            certificate_cache: None,
+            password_file: None,
+            protocols: TlsProtocols::default(),
+            ciphers: None,
+            prefer_server_ciphers: false,
+            ciphersuites: None,
+            curves: None,
+            session_cache: TlsSessionCache::None,
+            session_timeout: Duration::from_secs(300),
+            session_tickets: true,
+            session_ticket_keys: Vec::new(),
+            early_data: false,
+            buffer_bytes: 16384,
+            reject_handshake: false,
+            verify_client: VerifyClient::Off,
+            verify_depth: 1,
+            client_certificate: None,
+            trusted_certificate: None,
+            crl: None,
+            stapling: None,
+            ocsp: None,
+        }
+    }
+}
+
 /// `ssl_ocsp`: authorities are asked whether certificates of clients are revoked.
 #[derive(Clone, Debug)]
 pub struct Ocsp {
@@ -154,6 +183,12 @@ pub struct TlsProtocols {
     pub tls1_3: bool,
 }
 
+impl Default for TlsProtocols {
+    fn default() -> Self {
+        Self { tls1_2: true, tls1_3: true }
+    }
+}
+
 /// `ssl_session_cache`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsSessionCache {
@@ -232,6 +267,26 @@ pub struct OriginTls {
     pub certificate_cache: Option<CertificateCache>,
     /// `proxy_ssl_password_file`.
     pub password_file: Option<At<PathBuf>>,
+}
+
+impl Default for OriginTls {
+    fn default() -> Self {
+        Self {
+            session_reuse: true,
+            protocols: TlsProtocols::default(),
+            ciphers: None,
+            ciphersuites: None,
+            name: None,
+            server_name: false,
+            verify: false,
+            verify_depth: 1,
+            trusted_certificate: None,
+            crl: None,
+            certificate: None,
+            certificate_cache: None,
+            password_file: None,
+        }
+    }
 }
 
 /// How an origin is spoken to, as far as the configuration says.

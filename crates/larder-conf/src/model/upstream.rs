@@ -28,6 +28,23 @@ pub struct Upstream {
     pub resolver_timeout: Option<Duration>,
 }
 
+impl Upstream {
+    /// nginx's defaults, with no servers.
+    pub fn new(name: At<String>) -> Self {
+        Self {
+            name,
+            servers: Vec::new(),
+            balance: Balance::RoundRobin,
+            keepalive: 32,
+            keepalive_requests: 1000,
+            keepalive_timeout: Duration::from_secs(60),
+            keepalive_time: Duration::from_secs(3600),
+            resolver: None,
+            resolver_timeout: None,
+        }
+    }
+}
+
 /// How a group chooses.
 #[derive(Clone, Debug)]
 pub enum Balance {
