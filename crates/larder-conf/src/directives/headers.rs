@@ -1,9 +1,9 @@
-//! `add_header`, `add_trailer` and `expires`.
+//! `add_header`, `add_trailer`, `expires`, and whether fields of our own are sent.
 
-use super::{Action, Args, DirectiveInfo, HSLI, ONE, directive, http, repeated};
+use super::{Action, Args, DirectiveInfo, HSL, HSLI, ONE, directive, http, repeated};
 use crate::build::{Cx, HeaderInheritance, Level};
 use crate::diagnostic::{Diagnostic, Outcome};
-use crate::model::{AddHeader, Expires};
+use crate::model::{AddHeader, Expires, ServerTokens};
 use crate::tree::Directive;
 use crate::{template, values};
 
@@ -41,6 +41,21 @@ pub const TABLE: &[DirectiveInfo] = &[
         Action::Level(|l, _, d| http::set(&mut l.trailer_inheritance, http::choose(d, INHERITANCE))),
     ),
     directive("expires", HSLI, Args::Between(1, 2), Action::Level(expires)),
+    directive(
+        "server_tokens",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| {
+            let choices = [("on", ServerTokens::On), ("off", ServerTokens::Off), ("build", ServerTokens::Build)];
+            http::set(&mut l.settings.fields.server_tokens, http::choose(d, &choices))
+        }),
+    ),
+    directive(
+        "larder_cache_status",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| http::set(&mut l.settings.fields.cache_status, d.flag())),
+    ),
 ];
 
 const INHERITANCE: &[(&str, HeaderInheritance)] =

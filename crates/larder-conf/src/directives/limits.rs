@@ -1,6 +1,6 @@
-//! `limit_req` and `limit_conn`.
+//! `limit_req`, `limit_conn` and `limit_rate`.
 
-use super::{Action, Args, DirectiveInfo, HSL, HTTP, ONE, directive, http, log, repeated};
+use super::{Action, Args, DirectiveInfo, HSL, HSLI, HTTP, ONE, directive, http, log, repeated};
 use crate::build::{Cx, HttpParts, Level, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, LimitConnZone, LimitReq, LimitReqZone, LogLevel};
@@ -47,6 +47,18 @@ pub const TABLE: &[DirectiveInfo] = &[
         HSL,
         Args::Flag,
         Action::Level(|l, _, d| http::set(&mut l.settings.limits.conn.dry_run, d.flag())),
+    ),
+    directive(
+        "limit_rate",
+        HSLI,
+        ONE,
+        Action::Level(|l, _, d| http::set(&mut l.settings.limits.rate, http::rate(d).map(Some))),
+    ),
+    directive(
+        "limit_rate_after",
+        HSLI,
+        ONE,
+        Action::Level(|l, _, d| http::set(&mut l.settings.limits.rate_after, http::rate(d).map(Some))),
     ),
 ];
 

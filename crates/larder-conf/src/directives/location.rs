@@ -1,7 +1,7 @@
 //! `location` and what decides about files in it: `root`, `alias`, `index`, `try_files`, `error_page`.
 
 use super::{
-    Action, Args, BlockKind, Contexts, DirectiveInfo, HSL, HSLI, LOCATION, NONE, ONE, SERVER, block, directive,
+    Action, Args, BlockKind, Contexts, DirectiveInfo, HSL, HSLI, LOCATION, NONE, ONE, SERVER, block, directive, http,
     repeated,
 };
 use crate::build::{Cx, Level};
@@ -32,6 +32,12 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("index", HSL, Args::AtLeast(1), Action::Level(index)),
     directive("try_files", SERVER.or(LOCATION), Args::AtLeast(2), Action::Level(try_files)),
     repeated("error_page", HSLI, Args::AtLeast(2), Action::Level(error_page)),
+    directive(
+        "recursive_error_pages",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| http::set(&mut l.settings.errors.recursive, d.flag())),
+    ),
     directive(
         "stub_status",
         SERVER.or(LOCATION),

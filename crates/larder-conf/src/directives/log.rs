@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Action, Args, Contexts, DirectiveInfo, HSL, HSLI, HTTP, LIMIT_EXCEPT, directive, repeated};
+use super::{Action, Args, Contexts, DirectiveInfo, HSL, HSLI, HTTP, LIMIT_EXCEPT, directive, http, repeated};
 use crate::build::{Cx, HttpParts, Level, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{
@@ -18,6 +18,22 @@ pub const TABLE: &[DirectiveInfo] = &[
     directive("open_log_file_cache", HSL, Args::Between(1, 4), Action::Level(open_log_file_cache)),
     repeated("access_log", ACCESS_LOG, Args::AtLeast(1), Action::Level(access_log)),
     repeated("log_format", HTTP, Args::AtLeast(2), Action::Http(log_format)),
+    directive(
+        "log_subrequest",
+        HSL,
+        Args::Flag,
+        Action::Level(|l, _, d| http::set(&mut l.settings.logs.subrequests, d.flag())),
+    ),
+    repeated(
+        "error_log",
+        HSL,
+        Args::AtLeast(1),
+        Action::Level(|l, cx, d| {
+            let log = error_log(cx, d)?;
+            l.list(|s| &mut s.logs.error).push(log);
+            Ok(())
+        }),
+    ),
 ];
 
 /// The levels of messages.

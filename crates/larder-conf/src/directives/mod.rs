@@ -5,12 +5,15 @@
 mod access;
 mod acme;
 mod autoindex;
+mod body;
 mod browser;
 mod cache_path;
 pub(crate) mod charset;
 mod compression;
+mod connection;
 mod core;
 mod fastcgi;
+mod files;
 mod film;
 mod geo;
 mod group;
@@ -26,10 +29,12 @@ mod log;
 mod map;
 pub mod openssl;
 mod origin;
+mod parts;
 mod proxy;
 mod proxy_ssl;
 mod purge;
 mod realip;
+mod redirects;
 mod referer;
 mod refused;
 mod resolver;
@@ -263,9 +268,15 @@ const fn block(name: &'static str, contexts: Contexts, args: Args, action: Actio
 const ONE: Args = Args::Between(1, 1);
 const NONE: Args = Args::Between(0, 0);
 
-static TABLES: [&[DirectiveInfo]; 35] = [
+static TABLES: [&[DirectiveInfo]; 41] = [
     core::TABLE,
     http::TABLE,
+    files::TABLE,
+    body::TABLE,
+    connection::TABLE,
+    redirects::TABLE,
+    parts::TABLE,
+    resolver::TABLE,
     listen::TABLE,
     location::TABLE,
     rewrite::TABLE,

@@ -3,10 +3,26 @@
 use std::sync::Arc;
 
 use super::group::check_address_of;
+use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, Resolver};
 use crate::tree::Directive;
 use crate::values;
+
+pub const TABLE: &[DirectiveInfo] = &[
+    directive(
+        "resolver",
+        HSL,
+        Args::AtLeast(1),
+        Action::Level(|l, _, d| http::set(&mut l.settings.resolving.resolver, resolver(d).map(Some))),
+    ),
+    directive(
+        "resolver_timeout",
+        HSL,
+        ONE,
+        Action::Level(|l, _, d| http::set(&mut l.settings.resolving.timeout, d.time(0))),
+    ),
+];
 
 /// What the parameters are.
 const VALID: &str = "a time such as 30s or 5m";
