@@ -482,28 +482,11 @@ impl Builder {
         let try_files = location.try_files.as_ref().map(|tries| self.try_files(tries));
         let alias = self.maybe(location.alias.as_ref());
         let auth_request = self.auth_request(&location.settings);
-        let (prefix, exact, regex_stops): (&str, bool, bool) = match &name.matcher {
-            Matcher::Exact(path) => (path, true, false),
-            Matcher::Prefix { path, regex_stops } => (path, false, *regex_stops),
-            Matcher::Named(name) => (name, false, false),
-            Matcher::Root | Matcher::Regex(_) => ("", false, false),
-        };
-        let is_prefix = matches!(location.matcher, Matcher::Prefix { .. });
-        let is_named = matches!(location.matcher, Matcher::Named(_));
         let limit_except = location
             .limit_except
             .as_ref()
             .map(|except| (except.methods.clone(), self.location(&except.location, Some(name), http, named)));
-        let matching = Matching {
-            prefix: prefix.as_bytes().into(),
-            regex_stops,
-            exact,
-            by_regex: matches!(name.matcher, Matcher::Regex(_)),
-            named: matches!(name.matcher, Matcher::Named(_)),
-            internal: location.internal,
-            auto_redirect: (is_prefix || exact) && prefix.ends_with('/') && matches!(handler, Handler::Origin(_)),
-            inside: Tree::default(),
-        };
+        let matching = matching(location, name, &handler);
         let Level { files, access, pace, fields, error_pages, compression, logs, resolver, modules } = level;
         let loc = Loc {
             matching,
@@ -528,11 +511,23 @@ impl Builder {
         };
         let index = self.site.locations.len();
         self.site.locations.push(loc);
-        if is_named {
-            named.insert(prefix.as_bytes().into(), index);
+        if let Matcher::Named(name) = &location.matcher {
+            named.insert(name.as_bytes().into(), index);
         }
+        let tree = self.tree(&location.locations, http, named);
+        self.site.locations[index].matching.inside = tree;
+        index
+    }
+
+    /// The locations inside one, by how they are found.
+    fn tree(
+        &mut self,
+        locations: &[model::Location],
+        http: &model::Http,
+        named: &mut HashMap<Box<[u8]>, usize>,
+    ) -> Tree {
         let mut tree = Tree::default();
-        for inside in &location.locations {
+        for inside in locations {
             let place = self.location(inside, None, http, named);
             match &inside.matcher {
                 Matcher::Exact(path) => {
@@ -551,8 +546,7 @@ impl Builder {
             }
         }
         tree.prefixes.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then(a.cmp(b)));
-        self.site.locations[index].matching.inside = tree;
-        index
+        tree
     }
 
     fn handler(&mut self, location: &model::Location, http: &model::Http) -> Handler {
@@ -873,6 +867,27 @@ impl Builder {
                 self.warn(format!("no location \"{name}\" in this server, so that try_files ends in a 500"), span);
             }
         }
+    }
+}
+
+/// Which requests come to `location`, which answers by `handler` and takes its name from `name`.
+fn matching(location: &model::Location, name: &model::Location, handler: &Handler) -> Matching {
+    let (prefix, exact, regex_stops): (&str, bool, bool) = match &name.matcher {
+        Matcher::Exact(path) => (path, true, false),
+        Matcher::Prefix { path, regex_stops } => (path, false, *regex_stops),
+        Matcher::Named(name) => (name, false, false),
+        Matcher::Root | Matcher::Regex(_) => ("", false, false),
+    };
+    let is_prefix = matches!(location.matcher, Matcher::Prefix { .. });
+    Matching {
+        prefix: prefix.as_bytes().into(),
+        regex_stops,
+        exact,
+        by_regex: matches!(name.matcher, Matcher::Regex(_)),
+        named: matches!(name.matcher, Matcher::Named(_)),
+        internal: location.internal,
+        auto_redirect: (is_prefix || exact) && prefix.ends_with('/') && matches!(handler, Handler::Origin(_)),
+        inside: Tree::default(),
     }
 }
 
