@@ -56,6 +56,7 @@ pub mod turns;
 pub mod variable;
 pub mod vars;
 pub mod worker;
+mod worker_thread;
 mod zones;
 
 pub use assemble::check;
