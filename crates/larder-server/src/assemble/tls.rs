@@ -62,16 +62,7 @@ pub(super) fn server(
             which = Certificate::ByVariable(Box::new(variable(builder, pair, &passwords, tls.certificate_cache)));
             continue;
         }
-        let mut key = certificate(builder, pair, &passwords, material)?;
-        if let Some(file) = tls.stapling.as_ref().and_then(|stapling| stapling.file.as_ref()) {
-            key = key.with_ocsp(&read(builder, file, "ssl_stapling_file", material)?);
-        }
-        warn_of_expiry(builder, &key, pair);
-        if let Some(stapling) = tls.stapling.as_ref().filter(|stapling| stapling.file.is_none()) {
-            let trusted = authorities(builder, tls.trusted_certificate.as_ref(), "trusted certificate", material)?;
-            staples.extend(staple(builder, stapling, &key, pair, &trusted));
-        }
-        certificates.push(key);
+        certificates.push(configured(builder, tls, pair, &passwords, material, &mut staples)?);
     }
     if let Some(order) = order {
         match keeping.issued.of(order) {
@@ -114,6 +105,27 @@ pub(super) fn server(
         staples,
         ocsp,
     }))
+}
+
+/// A certificate of files, with what OCSP says of it. Who has to be asked for that joins `staples`.
+fn configured(
+    builder: &mut Builder,
+    tls: &model::Tls,
+    pair: &CertificatePair,
+    passwords: &[Vec<u8>],
+    material: &Material,
+    staples: &mut Vec<Arc<Staple>>,
+) -> Option<CertifiedKey> {
+    let mut key = certificate(builder, pair, passwords, material)?;
+    if let Some(file) = tls.stapling.as_ref().and_then(|stapling| stapling.file.as_ref()) {
+        key = key.with_ocsp(&read(builder, file, "ssl_stapling_file", material)?);
+    }
+    warn_of_expiry(builder, &key, pair);
+    if let Some(stapling) = tls.stapling.as_ref().filter(|stapling| stapling.file.is_none()) {
+        let trusted = authorities(builder, tls.trusted_certificate.as_ref(), "trusted certificate", material)?;
+        staples.extend(staple(builder, stapling, &key, pair, &trusted));
+    }
+    Some(key)
 }
 
 fn config(
