@@ -1,4 +1,4 @@
-//! The forms of an object's body: compressed, or restored, once for all who come.
+//! The forms of an object's body: compressed or decompressed once, for all clients.
 //!
 //! ```text
 //! Empty --claim--> Making --finish--> Ready --claim_hard--> Remaking --finish--> Ready
@@ -6,8 +6,8 @@
 //!   |                |  `--unwanted-> Unwanted `--drop, unwanted-+
 //!   `----- drop -----'
 //! ```
-//! A form that is ready is read without a lock, and belongs to the object: its bytes are counted as the body's are,
-//! and go with it. Who makes a form has no hold on the object's place in the cache.
+//! A ready form is read without a lock. It belongs to the object: its bytes count like the body's, and it is freed with
+//! the object. Making a form does not keep the object in the cache.
 
 mod permit;
 mod waiter;
@@ -28,12 +28,12 @@ use crate::zone::Zone;
 pub use permit::{Finished, FormPermit, NewForm};
 pub use waiter::FormWaiter;
 
-/// What a stored body can be sent as, other than as it is.
+/// How a stored body can be sent, other than as it was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// Compressed.
+    /// Compressed with this coding.
     Coded(Coding),
-    /// Restored, when the origin sent it compressed.
+    /// Decompressed, if the origin sent it compressed (`gunzip`).
     Identity,
 }
 
@@ -53,12 +53,12 @@ impl Shape {
     }
 }
 
-/// How much work went into a form.
+/// How much work a form was worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// Little, as somebody waited.
+    /// Little, because a client waited: `gzip_comp_level` and the like.
     Quick,
-    /// All that is worth the while.
+    /// Much, because the page is used often.
     Hard,
 }
 
@@ -67,27 +67,27 @@ pub enum Made {
 pub struct Form {
     /// Complete, and in memory.
     pub body: Body,
-    /// The fields of the object, as they are sent with this body.
+    /// The object's fields, ready to be sent with this body.
     pub prepared: Option<Prepared>,
     /// How it was made.
     pub made: Made,
-    /// Uses of a quick one, saturating at [`USES_FOR_HARD`].
+    /// How often a quick form was used, saturating at [`USES_FOR_HARD`].
     uses: AtomicU8,
-    /// The bytes of it beside the body's.
+    /// The bytes that the form takes beside its body.
     head: Reservation,
 }
 
 impl Form {
-    /// To be asked at every use: whether this is the one at which the form is worth being made again, hard.
+    /// Counts a use. True for the one use at which the form should be made again with [`Made::Hard`].
     ///
-    /// A form that is used often, or was made hard, is only read here.
+    /// Writes nothing once the form has been used that often, or was made hard.
     #[inline]
     pub fn wants_hard(&self) -> bool {
         let uses = self.uses.load(Ordering::Relaxed);
         if uses >= USES_FOR_HARD {
             return false;
         }
-        // As in the shelf's order: a lost update of two threads costs one count.
+        // Not an atomic add: an update that two threads lose costs one count, as in the shelf's `Seat`.
         self.uses.store(uses + 1, Ordering::Relaxed);
         uses + 1 == USES_FOR_HARD
     }
@@ -101,13 +101,13 @@ impl Form {
     }
 }
 
-/// A form held in its place, without a count that other workers share.
+/// A form that is held without touching a reference count that workers share.
 ///
-/// For the length of a response that is written at once; [`to_arc`](Self::to_arc) for longer.
+/// Use it for a response that is written at once, and [`to_arc`](Self::to_arc) for longer.
 pub struct FormRef(Guard<Option<Arc<Form>>>);
 
 impl FormRef {
-    /// The form, for as long as one likes.
+    /// The form, to be kept for any time.
     pub fn to_arc(&self) -> Arc<Form> {
         Arc::clone(self.form())
     }
@@ -133,23 +133,23 @@ impl fmt::Debug for FormRef {
     }
 }
 
-/// What there is of a body in one shape.
+/// The state of a body's form in one shape.
 #[derive(Debug)]
 pub enum FormState {
-    /// Nothing yet: [`Object::claim_form`] gives the right to make it.
+    /// Not made yet: [`Object::claim_form`] gives the right to make it.
     None,
-    /// Another makes it.
+    /// Another request has it made; wait for it.
     Making(FormWaiter),
-    /// It is here.
+    /// Made: send it.
     Ready(FormRef),
-    /// It is no smaller than the body, or cannot be made: the body goes out as it is.
+    /// It is no smaller than the body, or cannot be made: send the body as it is.
     Unwanted,
-    /// There was no room to keep it. The next time that the object is freshened, it may be tried again.
+    /// There was no room to keep it. It may be tried again after the object was next freshened.
     NoRoom,
 }
 
 impl Object {
-    /// What there is of the body in `shape`. Takes no lock, allocates nothing, and writes nothing.
+    /// The state of the body's form in `shape`. Takes no lock, allocates nothing, and writes nothing.
     #[inline]
     pub fn form(&self, shape: impl Into<Shape>) -> FormState {
         match self.hold.forms() {
@@ -158,8 +158,8 @@ impl Object {
         }
     }
 
-    /// The right to make a form that is not there; `None` when another has it by now, when the form came or was
-    /// found unwanted, or when the object is not whole or not kept in a cache.
+    /// The right to make a missing form. `None` if another request has taken it, if the form has been made or found
+    /// unwanted, or if the object is not complete or not in a cache.
     pub fn claim_form(&self, shape: impl Into<Shape>) -> Option<FormPermit> {
         let shape = shape.into();
         self.body.whole()?;
@@ -169,7 +169,7 @@ impl Object {
         is_mine.then(|| FormPermit::new(self, forms, home, shape, Made::Quick))
     }
 
-    /// The right to make a form again that was made quickly, for one to whom [`Form::wants_hard`] said yes.
+    /// The right to make a quick form again with [`Made::Hard`], for a caller to whom [`Form::wants_hard`] said true.
     pub fn claim_hard(&self, shape: impl Into<Shape>) -> Option<FormPermit> {
         let shape = shape.into();
         let (home, forms) = (self.hold.home()?, self.hold.forms()?);
@@ -180,25 +180,25 @@ impl Object {
     }
 }
 
-/// Where an object is kept. Keeps nothing alive.
+/// The zone and entry of an object, as weak references.
 #[derive(Clone)]
 pub(crate) struct Home {
     pub(crate) zone: Weak<Zone>,
     pub(crate) entry: Weak<Entry>,
 }
 
-/// All forms of one body: of an object, and of those that it was freshened to.
+/// All forms of one body. An object shares them with the objects that it was freshened to.
 #[derive(Default)]
 pub(crate) struct Forms {
-    /// By [`Shape::index`].
+    /// Indexed by [`Shape::index`].
     places: [Place; Coding::ALL.len() + 1],
-    /// Told when one of them was made, or will not be.
+    /// Notified when a form was made, or will not be made.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Place {
-    /// Set before the stage says so, and never taken away.
+    /// Set before the stage says so, and never unset.
     form: ArcSwapOption<Form>,
     stage: AtomicStage,
 }
@@ -218,19 +218,19 @@ impl Forms {
         match place.stage.load() {
             Stage::Empty => FormState::None,
             Stage::Making => FormState::Making(FormWaiter::new(self, shape)),
-            // It came between the two looks.
+            // It was made between the two loads.
             Stage::Ready | Stage::Remaking => place.ready().map_or(FormState::None, FormState::Ready),
             Stage::Unwanted => FormState::Unwanted,
             Stage::NoRoom => FormState::NoRoom,
         }
     }
 
-    /// The bytes reserved for all of them.
+    /// The bytes reserved for all forms.
     pub(crate) fn reserved(&self) -> usize {
         self.places.iter().filter_map(|place| Some(place.form.load().as_ref()?.reserved())).sum()
     }
 
-    /// What there was no room for may be tried again.
+    /// Lets forms that found no room be tried again.
     pub(crate) fn forget_lack_of_room(&self) {
         for place in &self.places {
             place.step(Stage::NoRoom, Stage::Empty);
@@ -256,15 +256,15 @@ impl Place {
         form.is_some().then(|| FormRef(form))
     }
 
-    /// Goes from one stage to another; false when it was not there.
+    /// Moves the stage from `from` to `to`. False if it was not at `from`.
     fn step(&self, from: Stage, to: Stage) -> bool {
-        // A look first: those who find another stage write nothing.
+        // A load first, so that nothing is written if the stage is another.
         self.stage.load() == from
             && self.stage.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
-/// Where the making of a form is.
+/// How far the making of a form is; the moves are drawn at the top of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Empty,
@@ -289,5 +289,5 @@ impl AtomicStage {
     }
 }
 
-/// A form that was used this often is likely to be used the thousand times that pay for the work of a better one.
+/// A form that was used this often will probably be used the thousand times that pay for making a smaller one.
 const USES_FOR_HARD: u8 = 8;

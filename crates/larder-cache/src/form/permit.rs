@@ -1,4 +1,4 @@
-//! The right to make one form.
+//! The right to make one form, and putting it in its place.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::{Form, FormWaiter, Forms, Home, Made, Shape, Stage, USES_FOR_HARD};
 use crate::object::{Object, Prepared};
 use crate::zone::Zone;
 
-/// The right to make one form, for a thread that has time. Dropped unfilled, it wakes those who wait, and another
-/// may try.
+/// The right to make one form, for a thread beside the workers. If it is dropped unused, waiting requests wake, and
+/// another may try.
 ///
-/// It keeps the body in memory until it ends, also that of an object which was purged meanwhile.
+/// It keeps the body in memory until it ends, even if the object is purged meanwhile.
 pub struct FormPermit {
     forms: Arc<Forms>,
     home: Home,
@@ -24,28 +24,28 @@ pub struct FormPermit {
     ended: bool,
 }
 
-/// What a form is made of.
+/// A form that was made, to be kept.
 #[derive(Debug)]
 pub struct NewForm {
-    /// The body.
+    /// The body in the permit's shape.
     pub bytes: Bytes,
-    /// The fields of the object, as they are sent with this body.
+    /// The object's fields, ready to be sent with this body.
     pub prepared: Option<Prepared>,
 }
 
-/// What became of the bytes that were made.
+/// What [`FormPermit::finish`] did with the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// They are kept, and sent from now on.
+    /// It is kept, and sent from now on.
     Kept,
-    /// They are no fewer than what there was, which stays.
+    /// It is no smaller than what was there before, which stays.
     Unwanted,
-    /// There was no room for them.
+    /// There was no room for it.
     NoRoom,
 }
 
 impl FormPermit {
-    /// For one who has just set the stage of the form.
+    /// For the caller that has just moved the form's stage to `Making` or `Remaking`.
     pub(super) fn new(object: &Object, forms: &Arc<Forms>, home: &Home, shape: Shape, made: Made) -> Self {
         let body = object.body.clone();
         Self { forms: Arc::clone(forms), home: home.clone(), body, shape, made, ended: false }
@@ -56,22 +56,22 @@ impl FormPermit {
         self.made
     }
 
-    /// What it is to be made of: complete, and in memory.
+    /// The body to make it from: complete, and in memory.
     pub fn body(&self) -> &Body {
         &self.body
     }
 
-    /// A place among those who wait for it, for the request that asked first.
+    /// A waiter for the form, for the request that took the permit.
     pub fn waiter(&self) -> FormWaiter {
         FormWaiter::new(&self.forms, self.shape)
     }
 
-    /// Whether the key has left the cache meanwhile, so that only those who wait already may use the form.
+    /// Whether the key has left the cache meanwhile, so that only requests that already wait can use the form.
     pub fn is_late(&self) -> bool {
         self.home.entry.upgrade().is_none_or(|entry| entry.is_gone())
     }
 
-    /// Puts the form in its place, if it is worth its room, and wakes those who wait.
+    /// Keeps the form if it is small enough and there is room, and wakes the waiting requests.
     pub fn finish(mut self, new: NewForm) -> Finished {
         let zone = self.home.zone.upgrade();
         let finished = match &zone {
@@ -94,7 +94,7 @@ impl FormPermit {
         finished
     }
 
-    /// The form cannot be made, or is not worth it: it is not tried again.
+    /// Says that the form cannot be made, or is no smaller. It is not tried again.
     pub fn unwanted(mut self) {
         if let Some(zone) = self.home.zone.upgrade() {
             zone.counts.forms_unwanted.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl FormPermit {
         self.end(Finished::Unwanted);
     }
 
-    /// Makes room for a form, and stores it.
+    /// Reserves room for a form, and stores it.
     fn place(&self, zone: &Zone, new: NewForm) -> Finished {
         let place = self.forms.place(self.shape);
         let is_worth_it = match (self.shape, self.made) {
@@ -157,7 +157,7 @@ impl Drop for FormPermit {
         match self.made {
             Made::Quick => self.forms.end(self.shape, Stage::Empty),
             Made::Hard => {
-                // Asked for again after as many uses.
+                // It is asked for again after as many uses.
                 if let Some(quick) = self.forms.place(self.shape).ready() {
                     quick.uses.store(0, Ordering::Relaxed);
                 }
@@ -173,5 +173,5 @@ impl fmt::Debug for FormPermit {
     }
 }
 
-/// The counts of the `Arc`s, the shared state of the body, and what an allocator adds to each of six allocations.
+/// Bytes for the counts of the `Arc`s, the shared state of the body, and what the allocator adds to six allocations.
 const ALLOCATIONS_BYTES: usize = 320;

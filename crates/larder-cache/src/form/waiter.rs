@@ -1,4 +1,4 @@
-//! Waiting for a form that another makes.
+//! Waiting for a form that is being made.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{Form, Forms, Shape, Stage};
 
-/// A place among those who wait for a form.
+/// A request's place among those that wait for a form.
 pub struct FormWaiter {
     forms: Arc<Forms>,
     shape: Shape,
@@ -19,7 +19,7 @@ impl FormWaiter {
         Self { forms: Arc::clone(forms), shape }
     }
 
-    /// Waits until the form is made. `None` when it will not be, or not within `patience`: send the body as it is.
+    /// Waits until the form is made. `None` if it will not be made, or not within `patience`: send the body as it is.
     pub async fn wait(self, patience: Duration) -> Option<Arc<Form>> {
         timeout(patience, self.change()).await.ok()?
     }
@@ -29,9 +29,9 @@ impl FormWaiter {
         loop {
             let changed = self.forms.changed.notified();
             tokio::pin!(changed);
-            // Before the look, so that a change after it is not missed.
+            // Enabled before the check, so that a change in between is not missed.
             changed.as_mut().enable();
-            // The stage first: when that is over, the form is there or will not be.
+            // The stage first: once it is no longer `Making`, the form is there or will not come.
             if place.stage.load() != Stage::Making {
                 return place.ready().map(|form| form.to_arc());
             }
