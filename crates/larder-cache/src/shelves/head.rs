@@ -1,4 +1,4 @@
-//! The head of an object as the bytes that a shelf on disk keeps.
+//! How the head of an object is written to disk.
 //!
 //! Integers are little-endian; a text is its length and its bytes.
 //!
@@ -23,7 +23,7 @@ use larder_store::Body;
 use crate::object::Object;
 use crate::vary::VaryKey;
 
-/// The bytes of everything that an object is, beside its body.
+/// The bytes of an object's head: everything but its body.
 pub(crate) fn encode(object: &Object) -> Vec<u8> {
     let mut out = Vec::with_capacity(256 + object.fields.heap_bytes());
     out.push(VERSION);
@@ -53,7 +53,7 @@ pub(crate) fn encode(object: &Object) -> Vec<u8> {
     out
 }
 
-/// The object with this head and `body`; `None` when the bytes are not of this version, or not whole.
+/// The object with this head and `body`. `None` if the bytes are of another version, or incomplete.
 pub(crate) fn decode(bytes: &[u8], body: Body) -> Option<Object> {
     let mut rest = Rest(bytes);
     if rest.u8()? != VERSION {
@@ -95,7 +95,7 @@ pub(crate) fn decode(bytes: &[u8], body: Body) -> Option<Object> {
 }
 
 fn put_len(out: &mut Vec<u8>, len: usize) {
-    // Heads are kilobytes: their limits are those of a request.
+    // Heads are kilobytes long, because responses have a limit for them; so the length fits.
     out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
 }
 
@@ -111,7 +111,7 @@ fn put_option(out: &mut Vec<u8>, text: Option<&[u8]>) {
     }
 }
 
-/// What is left to be read.
+/// The bytes that are not yet read.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

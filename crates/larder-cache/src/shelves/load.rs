@@ -1,4 +1,4 @@
-//! Getting a page from a disk into memory: one reads, the others wait for it.
+//! Loading a page from disk into memory: one request reads, the others wait for it.
 
 use std::cmp::Reverse;
 use std::iter;
@@ -13,10 +13,10 @@ use crate::object::Object;
 use crate::zone::Zone;
 use larder_store::Body;
 
-/// A page that is on disk, and has to be waited for. Then look up again.
+/// A page on disk that has to be waited for. Afterwards, look up again.
 pub struct Loading {
     pub(crate) reading: Reading,
-    /// What the disks have, for the one who reads.
+    /// What the disks have, if this request reads it.
     pub(crate) found: Option<FoundOn>,
 }
 
@@ -25,12 +25,12 @@ pub(crate) struct Reading {
     pub(crate) zone: Arc<Zone>,
     pub(crate) entry: Arc<Entry>,
     pub(crate) over: Arc<Notify>,
-    /// Whether this is the one who reads.
+    /// Whether this request reads, or waits for another that does.
     pub(crate) is_mine: bool,
 }
 
 impl Loading {
-    /// Waits until what the disks have is in memory. Dropped before that, it leaves the reading to the next.
+    /// Waits until the pages on disk are in memory. If it is dropped before that, the next request reads.
     pub async fn run(self) {
         let Self { reading, found } = self;
         match found {
@@ -47,7 +47,7 @@ impl Reading {
     async fn wait(&self) {
         let over = self.over.notified();
         tokio::pin!(over);
-        // Before the look, so that an end after it is not missed.
+        // Enabled before the check, so that an end in between is not missed.
         over.as_mut().enable();
         if self.entry.is_being_read(&self.over) {
             over.await;
@@ -66,11 +66,12 @@ impl Drop for Reading {
 }
 
 impl Zone {
-    /// Makes variants of what was read, as far as there is room for them in memory.
+    /// Makes the pages that were read variants, as far as there is room in memory.
     pub(crate) fn install(self: &Arc<Self>, entry: &Arc<Entry>, stored: Vec<Stored>) {
         let pages = super::together(stored).into_iter();
         let mut objects: Vec<Arc<Object>> = pages.filter_map(|page| self.object_of(entry, page)).collect();
-        // A page that was written again, for room or on another disk, is no newer for that.
+        // By this time, and not by position: a page that was copied to a new segment or another disk is no newer for
+        // that.
         objects.sort_by_key(|object| Reverse(object.stored_at));
         self.counts.loaded.fetch_add(objects.len() as u64, std::sync::atomic::Ordering::Relaxed);
         entry.install_read(objects);

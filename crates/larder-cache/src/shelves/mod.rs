@@ -1,9 +1,10 @@
-//! The shelves on disk of a zone: which of them has a page, and what goes there.
+//! The shelves on disk of a zone: which of them has a page, and what is written there.
 //!
-//! *Hash*: each page has one shelf, chosen by its key in proportion to the sizes; a shelf that is out loses only its
-//! share. *Mirror*: each page is on two. Every choice is weighted rendezvous hashing, so that a shelf which comes or
-//! goes moves no page between the others. What it moves stays behind where it was, and is not looked for there: whoever
-//! removes or replaces a page does so on every shelf, as it may become the page's own again.
+//! With *hash*, each page has one shelf, chosen by its key in proportion to the shelves' sizes; if a shelf fails, only
+//! its share is lost. With *mirror*, each page is on two shelves. The choice is weighted rendezvous hashing, so adding
+//! or removing a shelf moves no page between the others. When a page's shelf changes, its old copy stays where it was,
+//! and is not looked for there. But that shelf may become the page's own again; so a page is removed or replaced on
+//! every shelf.
 
 pub(crate) mod head;
 mod load;
@@ -25,41 +26,42 @@ use crate::zone::Zone;
 pub use load::Loading;
 pub(crate) use load::Reading;
 
-/// The object of a record's head, with an empty body, for who looks at a disk; `None` when the head is of another version.
+/// The object of a record's head, with an empty body, for tools that inspect a disk. `None` if the head is of another
+/// version.
 pub fn object_of_head(head: &[u8]) -> Option<Object> {
     head::decode(head, Body::of(Bytes::new(), None))
 }
 
-/// Which shelf has which page.
+/// How pages are spread over the shelves of a zone: `larder_placement`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placing {
-    /// One, chosen by the key.
+    /// Each page is on one shelf, chosen by its key.
     Hash,
-    /// Two.
+    /// Each page is on two shelves.
     Mirror,
 }
 
-/// A shelf among those of a zone.
+/// One of the shelves of a zone.
 #[derive(Clone)]
 pub struct Member {
-    /// The shelf.
+    /// Its handle.
     pub shelf: DiskShelf,
-    /// What tells it apart from the others, the same in every run: its folder.
+    /// Identifies it, the same in every run: its folder.
     pub name: String,
-    /// Its size, in the unit of the others; a shelf of twice the weight gets twice the pages.
+    /// Its size, in the same unit for all; a shelf of twice the weight gets twice the pages.
     pub weight: u64,
 }
 
-/// The shelves of a zone. None, for a zone in memory only.
+/// The shelves of a zone; a zone in memory only has none.
 pub struct Shelves {
     placing: Placing,
     members: Box<[(u64, Member)]>,
 }
 
-/// What the shelves have under a key: hints, in the order in which they are tried.
+/// Where the shelves have something under a key, in the order in which it is tried. Hints: reading may find nothing.
 pub(crate) struct FoundOn {
     on: Vec<(DiskShelf, Found)>,
-    /// Longer bodies stay where they are.
+    /// Longer bodies are not read into memory.
     body_bytes_max: usize,
 }
 
@@ -69,36 +71,36 @@ impl Shelves {
         Self { placing: Placing::Hash, members: Box::default() }
     }
 
-    /// These shelves.
+    /// A set of shelves.
     pub fn new(placing: Placing, members: Vec<Member>) -> Self {
         let seeded = members.into_iter().map(|member| (xxh3_64(member.name.as_bytes()), member));
         Self { placing, members: seeded.collect() }
     }
 
-    /// Each of them.
+    /// All shelves.
     pub fn iter(&self) -> impl Iterator<Item = &DiskShelf> {
         self.members.iter().map(|(_, member)| &member.shelf)
     }
 
-    /// Whether there are none.
+    /// Whether the zone is in memory only.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// The shelves of a key, the best first.
+    /// The shelves where a key belongs, the best first.
     pub(crate) fn of(&self, key: &[u8]) -> impl Iterator<Item = &DiskShelf> {
         self.ranked(key).take(self.copies())
     }
 
-    /// The other shelves. They may have what was put there when it was their turn: before a shelf came or went, or changed
-    /// its size.
+    /// The shelves where a key does not belong. They may have an old copy, from before a shelf was added, removed or
+    /// resized.
     fn strays(&self, key: &[u8]) -> impl Iterator<Item = &DiskShelf> {
-        // Most zones have none, and need no order to know it.
+        // Most zones have no such shelf; then the ranking is not computed.
         let others = (self.members.len() > self.copies()).then(|| self.ranked(key).skip(self.copies()));
         others.into_iter().flatten()
     }
 
-    /// On how many shelves a page is.
+    /// How many copies of a page there are.
     fn copies(&self) -> usize {
         match self.placing {
             Placing::Hash => 1,
@@ -106,7 +108,7 @@ impl Shelves {
         }
     }
 
-    /// Every shelf, the best for a key first.
+    /// All shelves, the best for a key first.
     fn ranked(&self, key: &[u8]) -> impl Iterator<Item = &DiskShelf> {
         let mut order: Vec<(f64, &DiskShelf)> = match &*self.members {
             [(_, only)] => vec![(0.0, &only.shelf)],
@@ -116,8 +118,8 @@ impl Shelves {
         order.into_iter().map(|(_, shelf)| shelf)
     }
 
-    /// Whether what the shelves have under `key` can be found now: one that is still being opened, or failed, may have
-    /// more later.
+    /// Whether the shelves can find everything under `key` now. A shelf that is still being opened, or has failed, may
+    /// find more later.
     pub(crate) fn are_open(&self, key: &[u8]) -> bool {
         self.of(key).all(|shelf| match shelf.state() {
             DiskState::Serving | DiskState::ReadOnly | DiskState::Stopped => true,
@@ -125,7 +127,7 @@ impl Shelves {
         })
     }
 
-    /// What the indexes have under `key`; counts as a use. No I/O.
+    /// Asks the indexes for `key`, which counts as a use. No I/O.
     pub(crate) fn find(&self, key: &[u8], now: Time, body_bytes_max: usize) -> Option<FoundOn> {
         if self.members.is_empty() {
             return None;
@@ -135,13 +137,13 @@ impl Shelves {
         (!on.is_empty()).then_some(FoundOn { on, body_bytes_max })
     }
 
-    /// Notes a use of what is kept under `key`.
+    /// Notes a use of the pages under `key`.
     pub(crate) fn touch(&self, key: &[u8], now: Time) {
         let _ = self.find(key, now, 0);
     }
 
-    /// Puts a complete object on the shelves of its key. Where that cannot be, what the shelf had in its place is dropped,
-    /// as it is out of date.
+    /// Writes a complete object to the shelves of its key. If a shelf cannot take it, the older page there is dropped,
+    /// because it is out of date.
     pub(crate) fn store(&self, entry: &Arc<Entry>, object: &Arc<Object>, useless_at: Time, now: Time) {
         if self.members.is_empty() {
             return;
@@ -154,12 +156,12 @@ impl Shelves {
             shelves.iter().for_each(|shelf| record.store_on(shelf));
             return;
         }
-        // What was there before is out of date, also while the last slices are on their way.
+        // The older page is out of date at once, even while the last slices are still being written.
         for shelf in shelves.iter().filter(|shelf| object.body.on(shelf).is_none()) {
             shelf.remove(key, Some(object.vary.fingerprint()), now.secs());
         }
         object.body.when_on_disk(move |_| {
-            // It may have been replaced or purged by now: then this is not to come after that.
+            // If it was replaced or purged meanwhile, it must not be written after that.
             if record.is_current() {
                 shelves.iter().for_each(|shelf| record.store_on(shelf));
             }
@@ -167,7 +169,7 @@ impl Shelves {
         });
     }
 
-    /// Where a body of this zone goes that is too big for `memory_bytes`; `None` where there is no disk.
+    /// How a body that is too big for `memory_bytes` goes to disk while it fills. `None` if there is no disk.
     pub(crate) fn offload(&self, key: &[u8], memory_bytes: u64) -> Option<Offload> {
         let bytes_min = BIG_BYTES.min(memory_bytes / BIG_SHARE);
         let shelves: Vec<DiskShelf> = self.of(key).cloned().collect();
@@ -175,7 +177,7 @@ impl Shelves {
         (!shelves.is_empty()).then_some(Offload { shelves, bytes_min, memory_bytes_max })
     }
 
-    /// Drops everything under `key`. Gives the most variants that a shelf of it had.
+    /// Drops everything under `key`. Returns the number of variants of the shelf that had most.
     pub(crate) fn remove(&self, key: &[u8], now: Time) -> usize {
         for shelf in self.strays(key) {
             shelf.remove(key, None, now.secs());
@@ -196,7 +198,7 @@ impl Shelves {
         self.remove_strays(key, object.vary.fingerprint(), now);
     }
 
-    /// A page with this `Vary` is not kept: what there is in its place is out of date, and goes.
+    /// Notes that a page with this `Vary` was not kept: the older page is out of date, and is dropped.
     pub(crate) fn not_stored(&self, key: &[u8], vary: &VaryKey, now: Time) {
         self.of(key).for_each(|shelf| shelf.not_stored(key, vary.fingerprint(), now.secs()));
         self.remove_strays(key, vary.fingerprint(), now);
@@ -208,7 +210,7 @@ impl Shelves {
 }
 
 impl FoundOn {
-    /// What is there, if no disk has to be waited for.
+    /// Reads the pages, if the kernel has them cached. `None` if a disk would have to be waited for.
     pub(crate) fn read_now(&self, key: &[u8]) -> Option<Vec<Stored>> {
         let mut all = Vec::new();
         for (shelf, found) in &self.on {
@@ -217,7 +219,7 @@ impl FoundOn {
         Some(all)
     }
 
-    /// What is there, after a wait for the disks. Nothing when it is not, or they take too long.
+    /// Reads the pages, and waits for the disks. Empty if they are gone, or the disks take too long.
     pub(crate) async fn read(self, key: &[u8]) -> Vec<Stored> {
         let mut all = Vec::new();
         for (shelf, found) in self.on {
@@ -227,16 +229,16 @@ impl FoundOn {
     }
 }
 
-/// Another disk is read for what is newer there, because the first was out for a while. Its bodies are not: nearly
-/// always they are the same.
+/// The largest body to read from one more disk: zero if an earlier disk had something. The other disk is then read only
+/// to see whether it has a newer page, because the first was out for a while; its bodies are nearly always the same.
 fn body_bytes_for(so_far: &[Stored], body_bytes_max: usize) -> usize {
     if so_far.is_empty() { body_bytes_max } else { 0 }
 }
 
-/// A page, and its body on the other disks that have the very same one.
+/// A page, and its body on the other disks that have the same page.
 pub(crate) type Copies = (Stored, Vec<DiskBody>);
 
-/// Brings together what several disks have of one page.
+/// Groups the copies of the same page on several disks.
 pub(crate) fn together(all: Vec<Stored>) -> Vec<Copies> {
     let mut pages: Vec<Copies> = Vec::with_capacity(all.len());
     for stored in all {
@@ -249,7 +251,7 @@ pub(crate) fn together(all: Vec<Stored>) -> Vec<Copies> {
     pages
 }
 
-/// What is to be written of an object.
+/// An object that is to be written to a shelf.
 #[derive(Clone)]
 struct Record {
     entry: Arc<Entry>,
@@ -260,15 +262,15 @@ struct Record {
 
 impl Record {
     fn store_on(&self, shelf: &DiskShelf) {
-        // One that is not taken takes the older one with it, and is counted there.
+        // If the shelf refuses the page, it drops the older one and counts that.
         let _ = self.page(self.object.body.on(shelf)).map(|page| shelf.store(page, self.now.secs()));
-        // What replaced or purged it may have told the shelf before this did.
+        // If it was replaced or purged meanwhile, the shelf may have been told that first.
         if !self.is_current() {
             shelf.remove(self.entry.key_bytes(), Some(self.object.vary.fingerprint()), self.now.secs());
         }
     }
 
-    /// The page, with its body from memory, or as it is `on_disk`.
+    /// The page to write, with the body from memory, or with the body that is already `on_disk`.
     fn page(&self, on_disk: Option<DiskBody>) -> Option<Page> {
         let object = &self.object;
         let body = match object.body.whole() {
@@ -290,7 +292,7 @@ impl Record {
         self.zone().is_some_and(|zone| zone.is_current(&self.entry, &self.object))
     }
 
-    /// Its body takes no memory any more.
+    /// Tells memory that the body no longer takes any.
     fn reweigh(&self) {
         if let Some(zone) = self.zone() {
             zone.reweigh(&self.entry);
@@ -302,8 +304,8 @@ impl Record {
     }
 }
 
-/// A page that waits to be written. Its memory counts until then; and its entry stays, as the disk would still give
-/// the page that was there before.
+/// A page that waits in the queue to be written. Until then its memory counts, and its entry is not evicted, because
+/// the disk would still answer with the older page.
 struct InQueue {
     record: Record,
     on_disk: Option<DiskBody>,
@@ -317,7 +319,7 @@ impl InQueue {
 }
 
 impl Hold for InQueue {
-    /// Also when its zone is over, as for a page that is on disk.
+    /// True even if its zone is gone, as for a page that is on disk.
     fn is_wanted(&self) -> bool {
         let Record { entry, object, .. } = &self.record;
         let is_of_now = self.record.zone().is_none_or(|zone| zone.era() == entry.era());
@@ -344,14 +346,14 @@ impl Drop for InQueue {
     }
 }
 
-/// A page that is to be written later, if it is still in memory then.
+/// A page that is owed to the disk: it is written later, if it is still in memory then.
 struct OwedPage {
     entry: Weak<Entry>,
     object: Weak<Object>,
     useless_at: Time,
     now: Time,
     on_disk: Option<DiskBody>,
-    /// For itself, and for what is left of entry and object when they are gone.
+    /// Memory for this value, and for what remains of entry and object while weak references to them exist.
     _room: Reservation,
 }
 
@@ -382,8 +384,8 @@ impl Owed for OwedPage {
     }
 }
 
-/// What a page that is owed takes beside itself: its place on the list, and two allocations that live as long as somebody
-/// points to them.
+/// The bytes that an owed page costs: its place on the list, and the allocations of entry and object, which live as
+/// long as a weak reference.
 const OWED_BYTES: usize = 256 + size_of::<Entry>() + size_of::<Object>();
 
 /// Weighted rendezvous hashing: the highest score wins (Thaler and Ravishankar 1998; weights by `-w / ln h`).
@@ -394,16 +396,16 @@ fn score(seed: u64, weight: u64, key: &[u8]) -> f64 {
     -(weight.max(1) as f64) / uniform.ln()
 }
 
-/// A body of this length or more goes to disk while it fills, and is read from there.
+/// A body of this length or more goes to disk while it fills, and is sent from there.
 const BIG_BYTES: u64 = 8 << 20;
 
-/// The same, as one part in this many of the memory.
+/// The same limit as a share of the memory: one part in this many. The smaller limit counts.
 const BIG_SHARE: u64 = 8;
 
-/// As many times that length may wait in memory for the disk.
+/// This many times that length may wait in memory for the disk.
 const WAITING_SHARE: u64 = 2;
 
-/// A body of this length or less is read into memory of `memory_bytes` with its head.
+/// The longest body that is read from disk into memory together with its head, for a memory of `memory_bytes`.
 pub(crate) fn read_bytes_max(memory_bytes: u64) -> usize {
     usize::try_from(memory_bytes / BIG_SHARE).unwrap_or(usize::MAX).min(READ_BYTES_MAX)
 }
