@@ -1,4 +1,4 @@
-//! The index slot of a key: its variants, and what is being fetched for it.
+//! The index slot of a key: its variants, the fetches for it, and whether the disks were asked.
 
 use std::iter;
 use std::mem;
@@ -19,7 +19,7 @@ use crate::rules::Rules;
 use crate::stats::Tally;
 use crate::vary::{Selecting, VaryKey};
 
-/// What is known of one key.
+/// One key's variants in memory, and what is known of those on disk and of those being fetched.
 pub(crate) struct Entry {
     /// The era of its zone: see [`crate::Zone`].
     era: u64,
@@ -27,68 +27,68 @@ pub(crate) struct Entry {
     hash: u128,
     key: Box<[u8]>,
     seat: Seat,
-    /// What hits are served from, without a lock. Empty once the entry has left its shelf.
+    /// The variants that hits are served from, without a lock. Empty once the entry has left its shelf.
     newest: ArcSwapOption<Variant>,
-    /// The second since 1970 of the last use, coarse.
+    /// When it was last used, in seconds since 1970. May be old by [`crate::Zone`]'s `use_step_secs`.
     used_at: AtomicU64,
-    /// The permits that are out: who makes room passes over an entry at work.
+    /// How many permits are out. An entry with one is busy, and not evicted.
     permits: AtomicUsize,
-    /// The bytes of the entry itself.
+    /// The memory of the entry itself, without its objects.
     reservation: Reservation,
-    /// Not held across an await, nor while the shelf is asked for anything; taken before a flight's stage.
+    /// Not held across an await, nor during a call of the shelf; taken before a flight's stage.
     state: Mutex<State>,
 }
 
-/// One object of a list, newest first. A list is replaced, never changed.
+/// A node in the list of variants, newest first. A list is replaced, never changed.
 pub(crate) struct Variant {
     pub(crate) object: Arc<Object>,
     pub(crate) older: Option<Arc<Variant>>,
 }
 
-/// What leads to a new variant.
+/// The part of an entry under its lock: everything that may lead to a new variant.
 #[derive(Default)]
 struct State {
-    /// Lookups that found nothing, for `min_uses`.
+    /// How many lookups missed, for `min_uses`.
     uses: u32,
     flights: Vec<Arc<Flight>>,
     filling: Vec<Filling>,
-    /// The names that the newest object varied by: what tells flights apart from their start.
+    /// The `Vary` names of the newest object. A new flight is taken to vary by the same, until its response says.
     vary_names: Vec<Box<str>>,
-    /// Until then nobody waits: the last response was not to be stored.
+    /// Until then no request waits for another's fetch, because the last response was not to be stored.
     uncacheable_until: Time,
     disk: Disk,
 }
 
-/// What is known of the variants that are on disk.
+/// Whether the variants on disk are known.
 #[derive(Default)]
 enum Disk {
     /// Nothing.
     #[default]
     Unasked,
-    /// One reads them, and tells when that is over.
+    /// A request is reading them, and notifies the others at the end.
     Reading(Arc<Notify>),
-    /// Those that can be read are here.
+    /// Those that can be read are in memory.
     Known,
 }
 
-/// What one does who wants to know what is on disk.
+/// What a request has to do to know what is on disk.
 pub(crate) enum Ask {
-    /// Nothing: all that is there is here.
+    /// Nothing: all variants on disk are in memory.
     Known,
-    /// Find out, and tell the others.
+    /// Read the disk, and notify the others.
     Read(Arc<Notify>),
-    /// Wait for another who finds out.
+    /// Wait: another request reads the disk.
     Wait(Arc<Notify>),
 }
 
-/// An object whose body is not complete yet, and the one it is to replace.
+/// An object whose body is not complete yet, and the object that it will replace.
 struct Filling {
     object: Arc<Object>,
     replaces: Option<Arc<Object>>,
 }
 
 impl Filling {
-    /// Whether it can become a variant now, and answers the request.
+    /// Whether its body is complete and stored, so that it can become a variant, and it answers `request`.
     fn is_whole_for(&self, request: &Selecting<'_>, rules: &Rules) -> bool {
         let Object { body, vary, .. } = &*self.object;
         let is_whole = body.is_stored() && matches!(body.state(), BodyState::Complete { .. });
@@ -96,30 +96,30 @@ impl Filling {
     }
 }
 
-/// What a request does that found no variant.
+/// What a request without a usable variant does.
 pub(crate) enum Next {
-    /// The entry has left its shelf, or has a variant by now: look again.
+    /// Look again: the entry has left its shelf, or has got a variant.
     Again,
-    /// The key was not asked for often enough yet.
+    /// Fetch and do not store: the key has had fewer than `min_uses` lookups.
     Scarce,
-    /// Fetch, and store unless another is faster.
+    /// Fetch for itself, and store; others may do the same. There is no `lock`, or it does not apply now.
     Plain,
-    /// Fetch for all.
+    /// Fetch for all requests that wait on the flight.
     Lead(Arc<Flight>),
-    /// Wait for another's fetch.
+    /// Wait for another request's fetch.
     Wait(Waiter),
     /// Fetch and do not store.
     Unstored,
 }
 
-/// What became of the objects that were filling.
+/// What [`Entry::settle`] did with the objects that were filling.
 #[derive(Default)]
 pub(crate) struct Settled {
     pub(crate) stored: Vec<Arc<Object>>,
-    /// What was replaced by one that varies otherwise, with that one.
+    /// Each replaced object with its successor, where the successor varies by other fields.
     pub(crate) replaced: Vec<(Arc<Object>, Arc<Object>)>,
     pub(crate) withdrawn: u64,
-    /// What found no room, with what it was to replace.
+    /// Each object that found no room, with the one that it would have replaced.
     pub(crate) roomless: Vec<(Arc<Object>, Option<Arc<Object>>)>,
 }
 
@@ -134,7 +134,7 @@ impl Entry {
     ) -> Self {
         tally.entries.fetch_add(1, Ordering::Relaxed);
         let seat = Seat::new(shelf_hash);
-        // Nothing is lost with an entry that has no object.
+        // An entry without an object may be evicted first: no fetch is lost with it.
         seat.set_cost_micros(COST_OF_NOTHING);
         Self {
             era,
@@ -150,7 +150,7 @@ impl Entry {
         }
     }
 
-    /// The memory of the entry of a key, without its objects.
+    /// The bytes that the entry of `key` takes, without its objects.
     pub(crate) fn overhead(key: &KeyRef<'_>) -> usize {
         size_of::<Self>() + ALLOCATIONS_BYTES + key.bytes().len()
     }
@@ -176,7 +176,8 @@ impl Entry {
         self.seat.touch();
     }
 
-    /// Notes the time of a use, if the one noted is `step` seconds old: then for how many seconds nobody used it.
+    /// Notes the time of a use, unless it was noted less than `step` seconds ago. Returns for how many seconds it was
+    /// not used before that, if it noted one.
     #[inline]
     pub(crate) fn mark_used(&self, now: Time, step: u64) -> Option<u64> {
         let now = now.secs();
@@ -192,7 +193,6 @@ impl Entry {
         self.era
     }
 
-    /// The bytes of its key.
     pub(crate) fn key_bytes(&self) -> &[u8] {
         &self.key
     }
@@ -201,7 +201,7 @@ impl Entry {
         self.used_at.load(Ordering::Relaxed)
     }
 
-    /// The variants, held without writing a shared cache line.
+    /// The variants, without a write to a cache line that workers share.
     #[inline]
     pub(crate) fn variants(&self) -> Guard<Option<Arc<Variant>>> {
         self.newest.load()
@@ -221,10 +221,10 @@ impl Entry {
         each(&self.newest.load()).any(|variant| Arc::ptr_eq(variant, object))
     }
 
-    /// What a request does that found no variant it may use.
+    /// Decides what a request without a usable variant does.
     pub(crate) fn fetch_or_wait(&self, request: &Selecting<'_>, rules: &Rules, now: Time) -> Next {
         let mut state = self.state.lock();
-        // A page may have become whole since the caller looked: variants are installed under this lock.
+        // A body may have become complete since the caller looked; variants are installed under this lock.
         if self.is_gone() || self.answers(request, rules) {
             return Next::Again;
         }
@@ -237,7 +237,7 @@ impl Entry {
         }
         let in_flight = state.flights.iter().find_map(|f| Some((f, f.offer(request)?)));
         let Some((flight, offer)) = in_flight else {
-            // A flight ends when its page is whole, which may be a moment before that becomes a variant.
+            // A flight ends when its body is complete, a moment before the object becomes a variant.
             if state.filling.iter().any(|filling| filling.is_whole_for(request, rules)) {
                 return Next::Again;
             }
@@ -247,7 +247,7 @@ impl Entry {
             return Next::Lead(flight);
         };
         if offer == Offer::Stream {
-            // A body that comes no more must not hold everyone who comes after: one of them tries by himself.
+            // If the body no longer grows, later requests must not all wait for it: one of them fetches too.
             if flight.has_stalled(rules.lock_age, now) {
                 return Next::Plain;
             }
@@ -264,7 +264,7 @@ impl Entry {
         Next::Wait(Waiter::new(flight, offer, rules, rules.lock_age - age))
     }
 
-    /// Publishes an object whose body may still fill; `kept` says that it may become a variant.
+    /// Publishes an object whose body may still be filling. With `kept`, it becomes a variant when it is complete.
     pub(crate) fn begin(
         &self,
         object: &Arc<Object>,
@@ -282,7 +282,7 @@ impl Entry {
         }
     }
 
-    /// Makes variants of the objects whose body is complete, and drops those that failed.
+    /// Makes objects with a complete body variants, and drops those that failed.
     pub(crate) fn settle(&self) -> Settled {
         let mut settled = Settled::default();
         let mut state = self.state.lock();
@@ -311,12 +311,12 @@ impl Entry {
             }
         }
         drop(state);
-        // Bodies are freed without the lock.
+        // Bodies are freed after the lock is released.
         drop(over);
         settled
     }
 
-    /// Puts `object`, whose body is complete, in the place of `old`. False when the entry has left its shelf.
+    /// Replaces `old` by `object`, whose body is complete. False if the entry has left its shelf.
     pub(crate) fn replace(&self, old: &Arc<Object>, object: &Arc<Object>) -> bool {
         let mut state = self.state.lock();
         if self.is_gone() {
@@ -329,7 +329,7 @@ impl Entry {
         true
     }
 
-    /// How to find out what is on disk. One at a time is told to read.
+    /// Says how to find out what is on disk. Only one request at a time is told to read.
     pub(crate) fn ask_disk(&self) -> Ask {
         let mut state = self.state.lock();
         match &state.disk {
@@ -343,12 +343,12 @@ impl Entry {
         }
     }
 
-    /// Whether the one who tells `over` still reads.
+    /// Whether the reading that will notify `over` still runs.
     pub(crate) fn is_being_read(&self, over: &Arc<Notify>) -> bool {
         matches!(&self.state.lock().disk, Disk::Reading(now) if Arc::ptr_eq(now, over))
     }
 
-    /// The reading was given up: the next one who asks reads. Of no effect when it came to its end.
+    /// Gives the reading up, so that the next request reads. Has no effect if the reading has ended.
     pub(crate) fn end_reading(&self, over: &Arc<Notify>) {
         let mut state = self.state.lock();
         if matches!(&state.disk, Disk::Reading(now) if Arc::ptr_eq(now, over)) {
@@ -356,7 +356,7 @@ impl Entry {
         }
     }
 
-    /// Adds objects that were read from disk, newest first. What is here already is newer.
+    /// Adds objects that were read from disk, newest first, after the variants in memory, which are newer.
     pub(crate) fn install_read(&self, objects: Vec<Arc<Object>>) {
         let mut state = self.state.lock();
         state.disk = Disk::Known;
@@ -379,7 +379,7 @@ impl Entry {
         drop((over, current));
     }
 
-    /// Drops a variant that can no longer be read; the disks are asked again. False when it is none.
+    /// Drops a variant that can no longer be read, and asks the disks again. False if it is not a variant.
     pub(crate) fn drop_variant(&self, lost: &Arc<Object>) -> bool {
         let mut state = self.state.lock();
         let current = self.newest.load_full();
@@ -396,7 +396,7 @@ impl Entry {
         true
     }
 
-    /// Drops what `object` would have replaced, were there room for it.
+    /// Drops what `object` would have replaced, if there had been room for it.
     pub(crate) fn drop_replaced(&self, object: &Object, replaces: Option<&Arc<Object>>) {
         let state = self.state.lock();
         let current = self.newest.load_full();
@@ -426,7 +426,7 @@ impl Entry {
         self.permits.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Notes what a fetch cost. One is a noisy measure, so that those before count too.
+    /// Notes what a fetch cost, as a running mean, because a single fetch is a noisy measure.
     fn note_cost(&self, micros: u32) {
         let before = self.seat.cost_micros();
         let cost = match (before, micros) {
@@ -437,7 +437,7 @@ impl Entry {
         self.seat.set_cost_micros(cost);
     }
 
-    /// Puts a complete object in front of the variants. Gives the list that it replaces, to be dropped.
+    /// Puts a complete object in front of the variants. Returns the old list, to be dropped after the lock is released.
     fn install(&self, state: &mut State, new: Filling) -> Option<Arc<Variant>> {
         state.uncacheable_until = Time::default();
         self.note_cost(new.object.cost_micros);
@@ -470,7 +470,7 @@ impl Kept for Entry {
         self.is_at_work()
     }
 
-    /// Drops all objects. The fetches go on for those who wait for them, and store nothing.
+    /// Drops all objects. Running fetches go on for the requests that wait for them, but are not stored.
     fn leave(&self) {
         let mut state = self.state.lock();
         let filling = mem::take(&mut state.filling);
@@ -481,7 +481,7 @@ impl Kept for Entry {
     }
 }
 
-/// Whether `new`, which is to replace `replaces`, takes the place of `old`.
+/// Whether `new` takes the place of `old`. `replaces` is the object that `new` was fetched to replace.
 fn is_replaced(old: &Arc<Object>, new: &Object, replaces: Option<&Arc<Object>>) -> bool {
     old.vary == new.vary || replaces.is_some_and(|gone| Arc::ptr_eq(gone, old))
 }
@@ -496,12 +496,12 @@ pub(crate) fn each(newest: &Option<Arc<Variant>>) -> impl Iterator<Item = &Arc<O
     iter::successors(newest.as_deref(), |variant| variant.older.as_deref()).map(|variant| &variant.object)
 }
 
-/// The most variants of one key; the oldest leaves. More come from a `Vary` on what every client has
-/// another of, and are not hit.
+/// The most variants of one key; beyond it the oldest is dropped. More come from a `Vary` on a field that differs for
+/// every client, such as `User-Agent`, and get no hits.
 pub(crate) const VARIANTS_MAX: usize = 64;
 
-/// What it costs to lose an entry without objects, in µs: less than any fetch. Zero would mean that it is not known.
+/// The fetch cost of an entry without objects, in µs: less than any fetch. Zero would mean "unknown".
 const COST_OF_NOTHING: u32 = 1;
 
-/// The counts of the `Arc`, what the state points to, and what an allocator adds.
+/// Bytes for the counts of the `Arc`, what the state points to, and what the allocator adds.
 const ALLOCATIONS_BYTES: usize = 112;

@@ -1,4 +1,4 @@
-//! A fetch that others wait for, and how they wait.
+//! A fetch that other requests wait for (`*_cache_lock`), and how they wait.
 //!
 //! ```text
 //! Fetching --begin--> Filling      the waiters stream from the object
@@ -20,20 +20,20 @@ use crate::vary::{Selecting, VaryKey};
 
 /// A fetch for one variant.
 pub(crate) struct Flight {
-    /// The values its variant is taken to have, before the response says what it varies by.
+    /// What its variant is expected to vary by, until the response says.
     known: VaryKey,
     inner: Mutex<Inner>,
-    /// Told when the stage changes.
+    /// Notified when the stage changes.
     changed: Notify,
 }
 
 struct Inner {
     stage: Stage,
-    /// When the last one set out.
+    /// When the last fetch began.
     started_at: Time,
-    /// Those with a permit for it who brought nothing yet.
+    /// How many permits for it are out that have brought nothing yet.
     fetchers: usize,
-    /// How much of the body had come when somebody last looked and found more than before, and when that was.
+    /// How much of the body had arrived, and when, at the last look that found more than the one before.
     progress: (u64, Time),
 }
 
@@ -43,21 +43,21 @@ enum Stage {
     Over(Outcome),
 }
 
-/// How a flight ended that brought no object to share.
+/// Why a flight ended without an object to share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It failed: the next one tries.
+    /// The fetch failed: the next waiting request tries.
     Failed,
-    /// The response is not to be stored: everyone fetches for himself.
+    /// The response may not be stored: every waiting request fetches for itself.
     Uncacheable,
 }
 
-/// What a flight has for a request.
+/// What a flight can do for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// A response, if it varies by no more than is known.
+    /// A response to wait for; it may turn out to vary by more than is known now.
     Wait,
-    /// A response that is known to answer the request.
+    /// A response that has arrived and is known to answer the request.
     Stream,
 }
 
@@ -70,21 +70,21 @@ impl Flight {
         })
     }
 
-    /// One more sets out for it, as the last takes too long.
+    /// Notes one more fetch for it, because the last takes too long.
     pub(crate) fn join(&self, now: Time) {
         let mut inner = self.inner.lock();
         inner.started_at = now;
         inner.fetchers += 1;
     }
 
-    /// One of those who set out is back with nothing. True when it was the last, and nothing came.
+    /// Notes that one of the fetches brought nothing. True if it was the last one, and none brought anything.
     pub(crate) fn give_up(&self) -> bool {
         let mut inner = self.inner.lock();
         inner.fetchers = inner.fetchers.saturating_sub(1);
         inner.fetchers == 0 && matches!(inner.stage, Stage::Fetching)
     }
 
-    /// The head is here: wakes all who wait. Of several the first counts.
+    /// The response head has arrived: wakes all waiting requests. If there were several fetches, the first counts.
     pub(crate) fn fill(&self, object: &Arc<Object>) {
         let mut inner = self.inner.lock();
         if matches!(inner.stage, Stage::Fetching) {
@@ -94,7 +94,7 @@ impl Flight {
         self.changed.notify_waiters();
     }
 
-    /// Nothing to share: wakes all who wait.
+    /// There is nothing to share: wakes all waiting requests.
     pub(crate) fn end(&self, outcome: Outcome) {
         let mut inner = self.inner.lock();
         if matches!(inner.stage, Stage::Fetching) {
@@ -108,7 +108,8 @@ impl Flight {
         self.inner.lock().started_at
     }
 
-    /// Whether its body has not grown for `limit`, as far as those who looked could see; true once in that time.
+    /// Whether the body has not grown for `limit`, judged by the calls of this function. True at most once in each
+    /// `limit`.
     pub(crate) fn has_stalled(&self, limit: Duration, now: Time) -> bool {
         let mut inner = self.inner.lock();
         let Stage::Filling(object) = &inner.stage else { return false };
@@ -124,12 +125,12 @@ impl Flight {
         so_far == seen
     }
 
-    /// Whether a request may wait for it.
+    /// Whether requests may still wait for it.
     pub(crate) fn is_open(&self) -> bool {
         self.inner.lock().stage.is_open()
     }
 
-    /// What it offers this request: nothing when its variant is for others.
+    /// What it can do for this request; `None` if its variant does not answer it.
     pub(crate) fn offer(&self, request: &Selecting<'_>) -> Option<Offer> {
         let inner = self.inner.lock();
         let (vary, offer) = match &inner.stage {
@@ -139,7 +140,7 @@ impl Flight {
         (inner.stage.is_open() && vary.matches(request)).then_some(offer)
     }
 
-    /// What one who waits gets now, if anything.
+    /// What a waiting request gets now, if anything.
     fn look(&self, offer: Offer) -> Option<Woken> {
         let inner = self.inner.lock();
         match &inner.stage {
@@ -147,7 +148,8 @@ impl Flight {
             Stage::Over(Outcome::Failed) => Some(Woken::Ready),
             Stage::Over(Outcome::Uncacheable) => Some(Woken::Uncacheable),
             Stage::Filling(object) => match offer {
-                // The response varies by more than was known: only a new look at the request can tell.
+                // The response varies by more than was known: only a new lookup can tell whether it answers the
+                // request.
                 Offer::Wait if !self.known.covers(&object.vary) => Some(Woken::Ready),
                 Offer::Wait | Offer::Stream => Some(attach(object)),
             },
@@ -172,37 +174,37 @@ fn attach(object: &Arc<Object>) -> Woken {
     if let BodyState::Failed(_) = object.body.state() {
         return Woken::Ready;
     }
-    // Asked after the reader is there, which keeps the start from being let go.
+    // Checked after the reader was made: from then on the start of the body is not dropped.
     if !object.body.has_its_start() {
         return Woken::Uncacheable;
     }
     Woken::Filling { object: Arc::clone(object), reader }
 }
 
-/// What one who waited does next.
+/// What a request does after it waited.
 #[derive(Debug)]
 pub enum Woken {
-    /// The response is here, complete or not: deliver it from the reader.
+    /// The response has begun to arrive: deliver it from the reader.
     Filling {
-        /// The response.
+        /// Its body may still be filling.
         object: Arc<Object>,
-        /// At the start of its body.
+        /// Stands at the start of the body.
         reader: BodyReader,
     },
-    /// Look up again, with what is left of `lock_timeout`.
+    /// Look up again, with the rest of `lock_timeout`.
     Ready,
-    /// The response is not to be shared: fetch, all at once. A new lookup gives a permit to store.
+    /// The response may not be shared: fetch, without waiting for others. A new lookup gives a permit to store.
     Uncacheable,
     /// `lock_timeout` is over: fetch, and do not store.
     GaveUp,
 }
 
-/// A place in the queue for another's fetch.
+/// A request's place among those that wait for another's fetch.
 pub struct Waiter {
     flight: Arc<Flight>,
     offer: Offer,
     timeout: Duration,
-    /// What is left until one more may fetch.
+    /// The rest of `lock_age`: after it, one more request may fetch.
     age_left: Duration,
 }
 
@@ -225,7 +227,7 @@ impl Waiter {
         loop {
             let changed = self.flight.changed.notified();
             tokio::pin!(changed);
-            // Before the look, so that a change after it is not missed.
+            // Enabled before the check, so that a change in between is not missed.
             changed.as_mut().enable();
             if let Some(woken) = self.flight.look(self.offer) {
                 return woken;

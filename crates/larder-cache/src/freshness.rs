@@ -1,9 +1,7 @@
-//! How long a response is fresh, as nginx reads it from what the origin sent.
-//!
-//! `X-Accel-Expires` beats `Cache-Control`, which beats `Expires`, in whatever order they come (nginx 1.23
-//! and later). nginx looks for words anywhere in a line of `Cache-Control`, without parsing directives, so
-//! `no-cache="set-cookie"` means no; it is read the same way here, because a site depends on it. Where
-//! a line comes twice, the later one counts.
+//! How long a response is fresh, as nginx reads it from what the origin sent. `X-Accel-Expires` goes before
+//! `Cache-Control`, and that before `Expires`, in whatever order they come (nginx 1.23 and later). nginx searches a
+//! line of `Cache-Control` for words and does not parse directives, so `no-cache="set-cookie"` forbids storing. larder
+//! does the same, because sites depend on it. If a field comes twice, the later line counts.
 
 use std::time::Duration;
 
@@ -12,21 +10,21 @@ use larder_http::{Fields, Known, Time};
 
 use crate::storable::{Ignore, personal};
 
-/// What an origin says about the freshness of a response.
+/// What the fields of a response say about storing it, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginTtl {
-    /// Not to be stored; what says so.
+    /// Not to be stored. The text names the field or directive that says so, for `$larder_cache_detail`.
     NotCacheable(&'static str),
-    /// To be stored.
+    /// To be stored, until its time is over.
     Ttl {
         /// Until when it is fresh; may be in the past.
         fresh_until: Time,
-        /// How long it may be delivered after that while it is refetched.
+        /// How long after that it may be served while it is refetched.
         stale_while_revalidate: Duration,
-        /// How long it may be delivered after that instead of an error.
+        /// How long after that it may be served instead of an error.
         stale_if_error: Duration,
     },
-    /// It does not say: `*_cache_valid` decides.
+    /// The fields say nothing: `*_cache_valid` decides.
     Unset {
         /// As in `Ttl`.
         stale_while_revalidate: Duration,
@@ -35,7 +33,7 @@ pub enum OriginTtl {
     },
 }
 
-/// What the origin of a response with these fields says about its freshness.
+/// Reads `X-Accel-Expires`, `Cache-Control` and `Expires` of a response, except those in `ignore`.
 pub fn origin_ttl(fields: &Fields, ignore: &Ignore, now: Time) -> OriginTtl {
     if let Some(reason) = personal(fields, ignore) {
         return OriginTtl::NotCacheable(reason);
@@ -76,14 +74,14 @@ pub fn origin_ttl(fields: &Fields, ignore: &Ignore, now: Time) -> OriginTtl {
     }
 }
 
-/// What `X-Accel-Expires` says.
+/// The meaning of `X-Accel-Expires`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accel {
-    /// Nothing that can be read: the other fields count.
+    /// Absent or unreadable: the other fields decide.
     Silent,
     /// Not to be stored.
     No,
-    /// Fresh until then, whatever the other fields say; `None` for `@0`, which leaves it to `*_cache_valid`.
+    /// Fresh until then, whatever the other fields say. `None` for `@0`: `*_cache_valid` decides.
     Until(Option<Time>),
 }
 
@@ -107,12 +105,12 @@ fn accel_expires(fields: &Fields, now: Time) -> Accel {
     said
 }
 
-/// What lines of `Cache-Control` say.
+/// What all lines of `Cache-Control` say together.
 #[derive(Debug, Default)]
 struct Said {
-    /// A number that is none: nginx stores nothing then.
+    /// The directive whose number cannot be read; nginx then does not store the response.
     broken: Option<&'static str>,
-    /// Not to be stored, unless `X-Accel-Expires` says otherwise.
+    /// The directive that forbids storing, unless `X-Accel-Expires` allows it.
     denied: Option<&'static str>,
     fresh_until: Option<Time>,
     updating_secs: u64,
@@ -120,7 +118,7 @@ struct Said {
 }
 
 impl Said {
-    /// Reads one line. `age_counts` is false where `X-Accel-Expires` has decided about that.
+    /// Reads one line. `age_counts` is false if `X-Accel-Expires` has decided about storing and age.
     fn read(&mut self, line: &[u8], now: Time, age_counts: bool) {
         if age_counts && !self.read_age(line, now) {
             return;
@@ -143,7 +141,7 @@ impl Said {
         }
     }
 
-    /// Reads what a line says about storing and age. False when the rest of it does not matter.
+    /// Reads what a line says about storing and age. False if the rest of the line does not matter.
     fn read_age(&mut self, line: &[u8], now: Time) -> bool {
         for (word, reason) in [
             (&b"no-cache"[..], "Cache-Control: no-cache"),
@@ -185,7 +183,7 @@ enum Seconds {
     Broken,
 }
 
-/// The digits after the first `word` in `line`, up to a comma, semicolon, space or the end. None are zero.
+/// The digits after the first `word` in `line`, up to a comma, semicolon, space or the end. No digits mean zero.
 fn seconds_after(line: &[u8], word: &[u8]) -> Seconds {
     let Some(at) = find(line, word) else {
         return Seconds::Absent;
@@ -198,7 +196,7 @@ fn seconds_after(line: &[u8], word: &[u8]) -> Seconds {
     }
 }
 
-/// Decimal digits and nothing else; too many of them stop at the biggest time that counts.
+/// Decimal digits and nothing else, at most [`SECS_MAX`].
 fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -209,7 +207,7 @@ fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Where `word` is in `line`, in whatever case.
+/// Where `word` is in `line`, ignoring case.
 fn find(line: &[u8], word: &[u8]) -> Option<usize> {
     line.windows(word.len()).position(|part| part.eq_ignore_ascii_case(word))
 }
@@ -218,7 +216,7 @@ fn after(now: Time, secs: u64) -> Time {
     now.plus(Duration::from_secs(secs))
 }
 
-/// More seconds than this are as good as for ever, and their milliseconds still fit.
+/// The longest time in seconds: as good as for ever, and in milliseconds it still fits a `u64`.
 const SECS_MAX: u64 = 1 << 50;
 
 #[cfg(test)]

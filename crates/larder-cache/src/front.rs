@@ -1,4 +1,4 @@
-//! A worker's own way to what is hot.
+//! A worker's own table of hot entries.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use crate::key::KeyRef;
 use crate::stats::{Counts, Event};
 use crate::zone::Zone;
 
-/// A worker's own small table from keys to entries, of all zones, and its own counts.
+/// A worker's own small table from keys to entries of all zones, and its own counts.
 ///
-/// A hot hit goes through it alone: it touches no lock of the shelf and writes no cache line that another
-/// worker reads. An entry that left its shelf is not found here any more.
+/// A hot hit only needs this table: it takes no lock of the shelf, and writes no cache line that another worker reads.
+/// An entry that has left its shelf is no longer found.
 pub struct Front {
-    /// Direct-mapped: a key has one place, and the last to come has it.
+    /// Direct-mapped: each key has one slot, and a later key takes it from an earlier one.
     slots: Box<[Option<Arc<Entry>>]>,
-    /// By zone; few, so a walk is the fastest search.
+    /// By zone. There are few zones, so a linear search is fastest.
     counts: Vec<(u64, Arc<Counts>)>,
 }
 
@@ -24,14 +24,14 @@ impl Front {
         Self { slots: (0..SLOTS).map(|_| None).collect(), counts: Vec::new() }
     }
 
-    /// The entry of `key` in the zone of `era`, from here or else from `find`.
+    /// The entry of `key` in the zone of `era`, from this table or else from `find`.
     pub(crate) fn entry(
         &mut self,
         era: u64,
         key: &KeyRef<'_>,
         find: impl FnOnce() -> Option<Arc<Entry>>,
     ) -> Option<&Arc<Entry>> {
-        // The high half of the hash: the shelf's index goes by the low one.
+        // The high half of the hash, because the shelf's index uses the low one.
         let at = ((key.hash() >> 64) as u64 ^ era) as usize % SLOTS;
         let slot = self.slots.get_mut(at)?;
         match slot {
@@ -41,7 +41,7 @@ impl Front {
         slot.as_ref()
     }
 
-    /// Counts an event of a zone.
+    /// Counts an event of a zone for this worker.
     pub(crate) fn count(&mut self, zone: &Zone, event: Event) {
         if let Some((_, counts)) = self.counts.iter().find(|(id, _)| *id == zone.id()) {
             counts.add(event);
@@ -69,5 +69,5 @@ impl Default for Front {
     }
 }
 
-/// 32 KB of pointers: within a core's own caches, and more pages than are hot at a time.
+/// 32 KB of pointers: it fits into a core's cache, and more pages are rarely hot at a time.
 const SLOTS: usize = 4096;

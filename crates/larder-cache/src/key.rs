@@ -1,4 +1,4 @@
-//! What names a page before Vary.
+//! The key of a page: what names it before `Vary` tells variants apart.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -6,10 +6,8 @@ use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// A key that borrows its bytes, with their hash.
-///
-/// The hash is keyed with a secret of the process, so that nobody outside can choose keys that collide. It
-/// only finds candidates: every hit compares all bytes.
+/// A key that borrows its bytes, with their hash. The hash is keyed with a secret of the process, so that no client can
+/// choose keys that collide. It only finds candidates: every hit compares all bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRef<'a> {
     hash: u128,
@@ -23,7 +21,7 @@ impl<'a> KeyRef<'a> {
         Self { hash: xxh3_128_with_seed(bytes, seed()), bytes }
     }
 
-    /// The hash; another one in every process.
+    /// The hash of the bytes; it differs from process to process.
     #[inline]
     pub fn hash(&self) -> u128 {
         self.hash

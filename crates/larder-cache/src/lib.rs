@@ -1,13 +1,14 @@
-//! What may be stored, found and reused.
+//! What may be stored, found and reused. A [`Zone`] is one cache: [`Memory`] in front of [`Shelves`] on disk.
+//! [`Zone::lookup`] decides: hit, stale, miss, wait, load or scarce. A miss comes with a [`Permit`] to store the
+//! response, a wait with a [`Waiter`], a page on disk with a [`Loading`]. The rules of HTTP are pure functions:
+//! [`storable`], [`freshness`], [`age`] and [`vary`].
 //!
 //! A [`Zone`] is one cache: [`Memory`] in front of [`Shelves`] on disk. [`Zone::lookup`] is the decision: hit, stale,
 //! miss, wait, load or scarce. A miss comes with a [`Permit`] to fill, a wait with a [`Waiter`], a page on disk with a
 //! [`Loading`]. The rules of HTTP beside that are pure functions: [`storable`], [`freshness`] and [`vary`].
 //!
-//! A stored body may have other [`Form`]s, made once for all: [`Object::form`], [`Object::claim_form`].
-//!
-//! Locks, in the order in which they may be taken: an entry's state, then a flight's stage. No lock of the
-//! shelf is taken while an entry is locked: making room there locks other entries.
+//! Lock order: an entry's state, then a flight's stage. While an entry is locked, no lock of the shelf is taken,
+//! because the shelf locks other entries to make room.
 #![forbid(unsafe_code)]
 
 mod entry;
@@ -47,5 +48,5 @@ pub use storable::Ignore;
 pub use vary::{EachLine, Selecting, VaryKey, selecting};
 pub use zone::{Zone, ZoneLimits};
 
-// What a caller needs of the store to make and read bodies.
+// The types of the store that a caller needs to make and read bodies.
 pub use larder_store::{Body, BodyReader, BodyState, BodyWriter, Piece, Reservation, Spill};

@@ -1,4 +1,4 @@
-//! THE decision: hit, stale, miss, wait, load or scarce.
+//! The decision of the cache about a request: hit, stale, miss, wait, load or scarce.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -23,28 +23,28 @@ use crate::zone::Zone;
 pub enum Verdict {
     /// A fresh object.
     Hit(HitRef),
-    /// An object past its time.
+    /// An object that is no longer fresh. Whether it may be served is the caller's decision.
     Stale {
         /// The object.
         object: HitRef,
-        /// Another refetches it already.
+        /// Another request is refetching it.
         updating: bool,
-        /// The right to refetch it; one at a time, so `None` while `updating`.
+        /// The right to refetch it. Only one request has it, so it is `None` while `updating`.
         permit: Option<Permit>,
     },
-    /// No object: fetch. `None` means that the response is not to be stored.
+    /// No object: fetch. With `None`, do not store the response.
     Miss(Option<Permit>),
-    /// No object, but one is being fetched.
+    /// No object, but another request is fetching one.
     Wait(Waiter),
-    /// No object in memory, but one may be on disk: wait for it, and look up again.
+    /// No object in memory, but perhaps on disk: wait for the read, then look up again.
     Load(Loading),
-    /// No object, and the key is not asked for often enough: fetch, do not store.
+    /// No object, and fewer than `min_uses` lookups so far: fetch, and do not store.
     Scarce,
 }
 
 impl Zone {
-    /// What the cache can do for the request of `key` at `now`. Never waits; a hit takes no lock and
-    /// allocates nothing.
+    /// Decides what the cache can do for a request of `key` at `now`. Never waits; a hit takes no lock and allocates
+    /// nothing.
     ///
     /// Vary decides before freshness: a fresh page in another language is not a hit (RFC 9111 §4.1).
     pub fn lookup(
@@ -85,7 +85,7 @@ impl Zone {
                 Some(object) if object.is_updating() => return Verdict::being_updated(object),
                 Some(_) | None => {}
             }
-            // A body that was complete before its permit was given back is found here.
+            // A body may be complete although its permit is still out.
             if self.settle(entry) {
                 continue;
             }
@@ -111,7 +111,7 @@ impl Zone {
                 Next::Unstored => return Verdict::Miss(None),
             }
         }
-        // The entry left the shelf on every try: there is no room for this key now.
+        // The entry was evicted on every try: there is no room for this key now.
         Verdict::Miss(None)
     }
 
@@ -129,7 +129,7 @@ impl Zone {
         Some(Verdict::Stale { object, updating: false, permit: Some(permit) })
     }
 
-    /// What the disks have for an entry that has no variant for a request. Reads what does not have to be waited for.
+    /// Asks the disks for an entry without a variant for the request. Reads what the kernel has cached.
     fn ask_disk(self: &Arc<Self>, entry: &Arc<Entry>, now: Time) -> Asked {
         let shelves = self.shelves();
         if shelves.is_empty() {
@@ -141,14 +141,14 @@ impl Zone {
             Ask::Wait(over) => (over, false),
         };
         if is_mine {
-            // Who makes room passes over it meanwhile.
+            // So that it is not evicted meanwhile.
             entry.add_permit();
         }
         let reading = Reading { zone: Arc::clone(self), entry: Arc::clone(entry), over, is_mine };
         if !is_mine {
             return Asked::Wait(Loading { reading, found: None });
         }
-        // Asked before the look: one that is opened meanwhile is looked at by the next lookup.
+        // Asked before `find`: if a shelf is opened in between, the next lookup looks at it.
         let are_open = shelves.are_open(entry.key_bytes());
         let Some(found) = shelves.find(entry.key_bytes(), now, self.read_bytes_max()) else {
             if are_open {
@@ -166,7 +166,7 @@ impl Zone {
         }
     }
 
-    /// Makes variants of what is complete. True when there is a new one.
+    /// Makes complete objects of `entry` variants. True if there is a new one.
     pub(crate) fn settle(&self, entry: &Arc<Entry>) -> bool {
         use std::sync::atomic::Ordering::Relaxed;
         let settled = entry.settle();
@@ -186,10 +186,10 @@ impl Zone {
     }
 }
 
-/// What came of asking the disks.
+/// The result of asking the disks.
 enum Asked {
     Nothing,
-    /// Something, which is in memory now.
+    /// There was something, and it is in memory now.
     Found,
     Wait(Loading),
 }
@@ -212,12 +212,12 @@ impl Verdict {
     }
 }
 
-/// An object held in its entry, without a count that other workers share.
+/// An object that is held without touching a reference count that workers share.
 ///
-/// For the length of a response that is written at once; [`to_arc`](Self::to_arc) for longer.
+/// Use it for a response that is written at once, and [`to_arc`](Self::to_arc) for longer.
 pub struct HitRef {
     variants: Guard<Option<Arc<Variant>>>,
-    /// How many newer variants are before it.
+    /// How many newer variants come before it in the list.
     depth: usize,
 }
 
@@ -230,7 +230,7 @@ impl HitRef {
         Some(Self { variants, depth })
     }
 
-    /// The object, for as long as one likes.
+    /// The object, to be kept for any time.
     pub fn to_arc(&self) -> Arc<Object> {
         Arc::clone(self.object())
     }
@@ -258,5 +258,5 @@ impl std::fmt::Debug for HitRef {
     }
 }
 
-/// How often a lookup starts again because the entry left, or changed, in between.
+/// How often a lookup starts again because the entry was evicted or changed in between.
 const TRIES_MAX: usize = 8;

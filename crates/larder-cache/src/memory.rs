@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use crate::entry::Entry;
 use crate::zone::Zone;
 
-/// Memory with a hard limit, for one zone or shared by several: then the pages that are worth most stay, whichever
-/// zone they are of.
+/// Memory with a hard limit, for one zone or for several. Zones that share it compete: the pages that are worth most
+/// stay, whichever zone they belong to.
 pub struct Memory {
     shelf: MemoryShelf<Entry>,
     bytes_max: AtomicU64,
@@ -19,7 +19,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Empty memory for `bytes_max` bytes of pages, with all that is kept beside them.
+    /// Empty memory with a limit of `bytes_max`, for pages and everything that is kept with them.
     pub fn new(bytes_max: u64) -> Arc<Self> {
         Arc::new(Self {
             shelf: MemoryShelf::new(ShelfLimits { bytes_max }),
@@ -28,14 +28,15 @@ impl Memory {
         })
     }
 
-    /// Changes the limit; what no longer fits leaves now, except what is on its way to clients.
+    /// Changes the limit, and evicts what no longer fits. Bodies that are being sent are freed when they have been
+    /// sent.
     pub fn adjust(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
         self.shelf.adjust(ShelfLimits { bytes_max });
     }
 
-    /// Lets go of some of what nobody used for the time of its zone's `inactive`, and of zones that are gone; for a
-    /// timer of about a second. Lookups do not depend on it: they pass over what was not used for so long.
+    /// Drops some of the entries that were not used for `inactive` of their zone, or whose zone is gone. A timer calls
+    /// it about once a second. Lookups do not depend on it: they ignore an entry that was not used for so long.
     pub fn sweep(&self, now: Time) {
         let mut limits = Vec::new();
         self.zones.lock().retain(|zone| {
@@ -51,12 +52,12 @@ impl Memory {
         });
     }
 
-    /// The bytes that pages take, those that are still being sent included.
+    /// The bytes that pages take, dropped ones that are still being sent included.
     pub fn used(&self) -> u64 {
         self.shelf.used()
     }
 
-    /// What it holds, and what it counted.
+    /// Its size and its counters.
     pub fn stats(&self) -> ShelfStats {
         self.shelf.stats()
     }

@@ -10,24 +10,24 @@ use larder_store::{Body, Reservation};
 use crate::form::{Forms, Home};
 use crate::vary::VaryKey;
 
-/// A response: head, body, times. Never changed once it is made; to freshen it is to make another with the
-/// same body.
+/// A stored response: head, body, times. It never changes; to freshen it (RFC 9111 §4.3.4) is to make another object
+/// with the same body.
 pub struct Object {
-    /// The status.
+    /// The status code, such as 200.
     pub status: u16,
     /// The reason phrase as the origin sent it.
     pub reason: Box<[u8]>,
-    /// The fields as the origin sent them, minus hop-by-hop ones.
+    /// The header fields as the origin sent them, without hop-by-hop ones.
     pub fields: Fields,
-    /// The body, which may still be filling.
+    /// The body; it may still be filling.
     pub body: Body,
-    /// When it was stored or last confirmed.
+    /// When it was stored, or last confirmed by a 304.
     pub stored_at: Time,
     /// Until when it is fresh; it is stale from then on.
     pub fresh_until: Time,
-    /// How long after that it may be delivered while a refetch runs (RFC 5861 §3).
+    /// How long after that it may be served while a refetch runs (RFC 5861 §3).
     pub stale_while_revalidate: Duration,
-    /// How long after that it may be delivered instead of an error (RFC 5861 §4).
+    /// How long after that it may be served instead of an error (RFC 5861 §4).
     pub stale_if_error: Duration,
     /// `Last-Modified`, in seconds since 1970.
     pub last_modified: Option<u64>,
@@ -35,7 +35,7 @@ pub struct Object {
     pub etag: Option<Box<[u8]>>,
     /// Which requests it answers.
     pub vary: VaryKey,
-    /// What its fetch cost: µs until the origin had answered; zero when that is not known.
+    /// How long the origin took to answer, in µs; zero if unknown.
     pub cost_micros: u32,
     /// The fields as the server sends them with a plain hit: made when the page is stored, or at the first use of one
     /// that comes from disk. `None` in it: they are not the same for every request.
@@ -44,7 +44,7 @@ pub struct Object {
     /// laid out at every hit, until a fetch or a 304 of that location makes the object anew. A second place would be
     /// reserved with every page, and used only where locations share pages but hide different fields of them.
     pub prepared: OnceLock<Option<Prepared>>,
-    /// The cache's own part; `Hold::default()` for a new object.
+    /// What the cache keeps with it; `Hold::default()` for a new object.
     pub hold: Hold,
 }
 
@@ -60,22 +60,22 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The memory it holds beside itself.
+    /// The bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.lines.len() + self.block.len()
     }
 }
 
-/// What the cache keeps with an object.
+/// What the cache keeps with an object: reserved bytes, the updating mark, compressed forms.
 #[derive(Default)]
 pub struct Hold {
-    /// The bytes of the head, from the shelf of its zone.
+    /// The memory that is reserved for the head in its zone.
     head: OnceLock<Reservation>,
-    /// A refetch of this object is under way.
+    /// Set while a request refetches this object.
     updating: AtomicBool,
-    /// Where it is kept, once it is.
+    /// The zone and entry that keep it; unset until it is kept.
     home: OnceLock<Home>,
-    /// Its body in other shapes; most objects have none.
+    /// Its compressed forms; most objects have none.
     forms: OnceLock<Arc<Forms>>,
 }
 
@@ -85,7 +85,7 @@ impl Hold {
         self.forms.get()
     }
 
-    /// The forms, with none made if there are none.
+    /// The forms; an empty set is made if there is none.
     pub(crate) fn make_forms(&self) -> &Arc<Forms> {
         self.forms.get_or_init(Arc::default)
     }
@@ -107,24 +107,24 @@ impl Object {
         now.since(self.fresh_until)
     }
 
-    /// Whether RFC 5861 lets it be delivered while a refetch runs.
+    /// Whether `stale-while-revalidate` lets it be served while a refetch runs.
     pub fn may_serve_while_revalidating(&self, now: Time) -> bool {
         self.is_fresh(now) || self.staleness(now) < self.stale_while_revalidate
     }
 
-    /// Whether RFC 5861 lets it be delivered instead of an error.
+    /// Whether `stale-if-error` lets it be served instead of an error.
     pub fn may_serve_if_error(&self, now: Time) -> bool {
         self.is_fresh(now) || self.staleness(now) < self.stale_if_error
     }
 
-    /// Whether a refetch of it is under way.
+    /// Whether a request is refetching it.
     pub fn is_updating(&self) -> bool {
         self.hold.updating.load(Ordering::Relaxed)
     }
 
-    /// Takes the one right to refetch it. False when another has it.
+    /// Takes the right to refetch it, which only one request has at a time. False if another has it.
     pub(crate) fn start_updating(&self) -> bool {
-        // A look first: while the refetch runs, those who find it so write nothing.
+        // A load first: while a refetch runs, other requests write nothing.
         !self.is_updating() && !self.hold.updating.swap(true, Ordering::AcqRel)
     }
 
@@ -132,18 +132,18 @@ impl Object {
         self.hold.updating.store(false, Ordering::Release);
     }
 
-    /// Whether its head is counted, so that it may be kept.
+    /// Whether memory is reserved for its head, so that it may be kept.
     pub(crate) fn is_charged(&self) -> bool {
         self.hold.head.get().is_some()
     }
 
-    /// It is kept in `home`, which holds `head` for it.
+    /// Notes that it is kept in `home`, with `head` as the memory of its head.
     pub(crate) fn charge(&self, head: Reservation, home: Home) {
         let _ = self.hold.head.set(head);
         let _ = self.hold.home.set(home);
     }
 
-    /// It has the same body as `old`, which it takes the place of: then also the same forms.
+    /// Takes over the forms of `old`, which it replaces and whose body it has.
     pub(crate) fn take_forms_of(&self, old: &Object) {
         let is_same = match (self.body.whole(), old.body.whole()) {
             (Some(new), Some(old)) => std::ptr::eq(new, old),
@@ -154,13 +154,13 @@ impl Object {
         let _ = self.hold.forms.set(Arc::clone(forms));
     }
 
-    /// The bytes reserved for it: head, body and forms.
+    /// The bytes reserved for head, body and forms.
     pub(crate) fn reserved(&self) -> usize {
         let forms = self.hold.forms().map_or(0, |forms| forms.reserved());
         self.hold.head.get().map_or(0, Reservation::bytes) + self.body.reserved() + forms
     }
 
-    /// The memory of the head: the value, what it points to, and the allocations around it.
+    /// The bytes that the head takes: the value, what it points to, and the allocations around it.
     pub(crate) fn head_bytes(&self) -> usize {
         size_of::<Self>()
             + ALLOCATIONS_BYTES
@@ -168,7 +168,7 @@ impl Object {
             + self.fields.heap_bytes()
             + self.etag.as_ref().map_or(0, |tag| tag.len())
             + self.vary.heap_bytes()
-            // What is made later is about as long as the fields.
+            // What is prepared later is about as long as the fields.
             + match self.prepared.get() {
                 Some(prepared) => prepared.as_ref().map_or(0, Prepared::heap_bytes),
                 None => self.fields.heap_bytes(),
@@ -196,6 +196,6 @@ impl std::fmt::Debug for Object {
     }
 }
 
-/// What is around it: the counts of its `Arc`, its place in the list of variants, the shared state of the
-/// body, and what an allocator adds to each of about ten allocations.
+/// Bytes for the counts of its `Arc`, its node in the list of variants, the shared state of the body, and what the
+/// allocator adds to about ten allocations.
 const ALLOCATIONS_BYTES: usize = 448;

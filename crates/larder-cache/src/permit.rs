@@ -1,4 +1,4 @@
-//! The right to fill one variant.
+//! The right to store one response under a key.
 
 use std::mem;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::key::KeyRef;
 use crate::object::Object;
 use crate::zone::Zone;
 
-/// The right to fill one variant. Keep it until the body has ended.
+/// The right to fill one variant of a key. Keep it until the body has ended.
 ///
 /// ```text
 /// out --begin--> begun --complete, or drop--> the object is a variant if its body is complete and stored
@@ -22,23 +22,23 @@ use crate::zone::Zone;
 ///  |--uncacheable-----------------------------> all who wait fetch for themselves
 ///  `--failed, or drop-------------------------> the next of those who wait tries
 /// ```
-/// An object that fails on the way is withdrawn; what was stored before it stays. One that finds no room is a newer page
-/// all the same: what was stored before it goes.
+/// If the body of the object fails, the object is withdrawn, and the older object stays. If there is no room for it,
+/// the older object is dropped, because it is out of date.
 pub struct Permit {
     zone: Arc<Zone>,
     entry: Arc<Entry>,
     role: Role,
 }
 
-/// What the permit is for, and what that leaves to be done when it ends.
+/// What the permit is for; it decides what is done when the permit ends.
 enum Role {
-    /// To store, with nobody waiting.
+    /// To store a response; no request waits for it.
     Plain,
-    /// To fetch for all who wait.
+    /// To fetch for the requests that wait on the flight.
     Lead(Arc<Flight>),
-    /// To replace a stale object, which knows that it is being refetched.
+    /// To replace this stale object, which is marked as updating.
     Refetch(Arc<Object>),
-    /// Used: an object was begun. A refetch goes on until the body has ended.
+    /// Used: an object was begun. The mark of a refetch stays until the body has ended.
     Begun { refetch: Option<Arc<Object>> },
     /// Used up.
     Over,
@@ -73,11 +73,11 @@ impl Permit {
         Self { zone: Arc::clone(zone), entry: Arc::clone(entry), role }
     }
 
-    /// Publishes an object whose head is known and may be stored. Those who wait stream from its body, and
-    /// when that is complete, it becomes a variant.
+    /// Publishes an object whose head is known and may be stored. Waiting requests stream from its body, and when the
+    /// body is complete, the object becomes a variant.
     ///
-    /// Where the zone has no room for the head, or the body is not stored, it is shared with those who wait
-    /// now and becomes nothing; what it was to replace goes, as it is out of date.
+    /// If the zone has no room for the head, or the body is not stored, the object is only shared with the requests
+    /// that wait now. The object that it would have replaced is dropped, because it is out of date.
     pub fn begin(&mut self, object: Object) -> Arc<Object> {
         let object = self.zone.charged(&self.entry, object);
         let kept = object.is_charged() && object.body.is_stored();
@@ -85,7 +85,7 @@ impl Permit {
             Role::Plain | Role::Over => (None, None),
             Role::Lead(flight) => (Some(flight), None),
             Role::Refetch(stale) => (None, Some(stale)),
-            // A second object of one permit: the first goes on by itself.
+            // A second object of one permit: the first one goes on without it.
             Role::Begun { refetch } => (None, refetch),
         };
         self.entry.begin(&object, refetch.clone(), flight.as_ref(), kept);
@@ -98,11 +98,11 @@ impl Permit {
         object
     }
 
-    /// Makes a variant of what was begun, if its body is complete. A drop does the same.
+    /// Makes the begun object a variant, if its body is complete. Dropping the permit does the same.
     pub fn complete(self) {}
 
-    /// The origin confirmed `old`: `object`, with the same body and new times, takes its place
-    /// and has its forms.
+    /// The origin confirmed `old` by a 304: `object`, with the same body and new times, replaces it and takes its
+    /// forms.
     pub fn freshen(mut self, old: &Arc<Object>, object: Object) -> Arc<Object> {
         object.take_forms_of(old);
         let object = self.zone.charged(&self.entry, object);
@@ -111,7 +111,7 @@ impl Permit {
             self.zone.shelve(&self.entry, &object);
             self.zone.reweigh(&self.entry);
         }
-        // Those who waited for another variant look again and find what is here.
+        // Requests that waited for another variant look up again, and find what is here.
         self.give_up(Outcome::Failed);
         object
     }
@@ -125,16 +125,16 @@ impl Permit {
         self.give_up(Outcome::Uncacheable);
     }
 
-    /// The fetch brought nothing. A drop does the same.
+    /// The fetch brought nothing. Dropping the permit does the same.
     pub fn failed(self) {}
 
-    /// Gives back the right, whatever it was.
+    /// Gives the right back, whatever its role, and tells waiting requests `outcome`.
     fn give_up(&mut self, outcome: Outcome) {
         match mem::replace(&mut self.role, Role::Over) {
             Role::Plain | Role::Over => {}
             Role::Lead(flight) => {
                 let last = flight.give_up();
-                // That a response is not to be stored is news for all, also while another is out.
+                // That a response may not be stored is told at once, even while another fetch runs.
                 if last || outcome == Outcome::Uncacheable {
                     self.entry.end(&flight, outcome);
                 }

@@ -1,8 +1,8 @@
-//! What a zone counts. Hits are counted by each worker for itself, and added up when someone asks.
+//! The counters of a zone. Each worker counts its own hits; they are added up when the metrics are read.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What a zone counted since it was made, and what it holds.
+/// A zone's counters since it was made, and its size now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneStats {
     /// Lookups answered by a fresh object.
@@ -11,47 +11,47 @@ pub struct ZoneStats {
     pub stale: u64,
     /// Lookups that found a stale object while another refetched it.
     pub updating: u64,
-    /// Lookups that found nothing and were to fetch.
+    /// Lookups that found nothing, so that the request fetched.
     pub misses: u64,
-    /// Lookups that were to wait for another's fetch.
+    /// Lookups that had to wait for another request's fetch.
     pub waits: u64,
-    /// Lookups that were to wait for a disk.
+    /// Lookups that had to wait for a disk.
     pub loads: u64,
-    /// Lookups of keys that were not asked for often enough yet.
+    /// Lookups of keys below `min_uses`.
     pub scarce: u64,
     /// Objects that became variants.
     pub stored: u64,
-    /// Objects that were confirmed by their origin.
+    /// Objects that their origin confirmed by a 304.
     pub freshened: u64,
-    /// Objects that were begun and could not be kept: failed, too big, or purged meanwhile.
+    /// Objects that were begun but not kept: failed, too big, or purged meanwhile.
     pub withdrawn: u64,
-    /// Responses that were not to be stored.
+    /// Responses that may not be stored.
     pub uncacheable: u64,
     /// Variants that were purged.
     pub purged: u64,
-    /// Forms of bodies that were made and kept.
+    /// Compressed forms that were made and kept.
     pub forms: u64,
     /// Forms that were no smaller than the body, or could not be made.
     pub forms_unwanted: u64,
-    /// Forms that there was no room for.
+    /// Forms that found no room.
     pub forms_refused: u64,
     /// Objects that were read from a disk.
     pub loaded: u64,
-    /// Entries that left to make room, of all zones that share the memory.
+    /// Entries that were evicted, of all zones that share the memory.
     pub evicted: u64,
-    /// Entries that nobody used for the time of `inactive`, likewise.
+    /// Entries that were not used for `inactive`, of all zones that share the memory.
     pub inactive: u64,
-    /// Times there was no room for something, likewise.
+    /// How often there was no room for something, for all zones that share the memory.
     pub refused: u64,
     /// Entries now.
     pub entries: usize,
-    /// Bytes now, of all zones that share the memory; pages that left and are still being sent included.
+    /// Bytes now, of all zones that share the memory; dropped pages that are still being sent included.
     pub bytes: u64,
-    /// The most bytes there may be.
+    /// The limit for `bytes`.
     pub bytes_max: u64,
 }
 
-/// What a lookup came to.
+/// The result of a lookup, to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Hit,
@@ -63,7 +63,7 @@ pub(crate) enum Event {
     Scarce,
 }
 
-/// One worker's counts for one zone; written by that worker only, on cache lines of their own.
+/// One worker's counts for one zone. Only that worker writes them; they have cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Counts {
@@ -87,7 +87,7 @@ impl Counts {
             Event::Load => &self.loads,
             Event::Scarce => &self.scarce,
         };
-        // One writer, so no locked instruction.
+        // There is one writer, so this needs no atomic add.
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
@@ -103,7 +103,7 @@ impl Counts {
     }
 }
 
-/// What happens off the hit path, counted for all workers together.
+/// Counters of events off the hit path, which all workers share.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounts {
     pub(crate) stored: AtomicU64,
@@ -117,7 +117,7 @@ pub(crate) struct SharedCounts {
     pub(crate) forms_refused: AtomicU64,
 }
 
-/// What a zone has of the memory that it may share.
+/// A zone's part of a memory that it may share with others.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Entries on the shelf.

@@ -3,7 +3,7 @@
 use larder_http::vary::{Vary, parse};
 use larder_http::{Fields, Known};
 
-/// The fields that are not to be looked at: `*_ignore_headers`, as far as it is about storing.
+/// The fields to ignore: `*_ignore_headers`, as far as it concerns storing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ignore {
     /// `X-Accel-Expires`.
@@ -18,10 +18,10 @@ pub struct Ignore {
     pub vary: bool,
 }
 
-/// Why a response is not to be stored whatever its ttl; `None` when nothing speaks against it.
+/// Why a response may not be stored, whatever its ttl; `None` if it may.
 ///
-/// - `Set-Cookie` is one visitor's, and no `X-Accel-Expires` makes it everyone's.
-/// - `Vary: *` answers no other request.
+/// - `Set-Cookie`: the cookie belongs to one visitor; even `X-Accel-Expires` does not allow storing.
+/// - `Vary: *`: the response answers no other request.
 pub fn personal(fields: &Fields, ignore: &Ignore) -> Option<&'static str> {
     if !ignore.set_cookie && fields.contains_known(Known::SetCookie) {
         return Some("Set-Cookie");

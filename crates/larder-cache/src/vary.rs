@@ -1,20 +1,20 @@
-//! Which requests a variant answers: RFC 9111 §4.1.
+//! Which requests a variant answers: `Vary`, RFC 9111 §4.1.
 //!
-//! Values are compared in a normal form: the lines of a field joined by commas, the whitespace around
-//! commas and empty members left out, quoted strings untouched. A field that is absent and one that is
-//! empty are the same, as nginx has it.
+//! Values are compared in a normal form: the lines of a field are joined by commas, whitespace around commas and empty
+//! members are removed, quoted strings stay. As in nginx, an absent field equals an empty one. For example,
+//! `Accept-Language: de , en` equals `Accept-Language: de,en`.
 
 use larder_http::list::members;
 use larder_http::vary::{Vary, parse};
 use larder_http::{Fields, Known};
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// How a request tells the lines of one of its fields, one call for each.
+/// A request's fields for `Vary`: called with a name, it passes each line of that field to the callback.
 ///
-/// [`selecting`] makes one of the fields of a request.
+/// [`selecting`] makes one from the fields of a request.
 pub type Selecting<'a> = dyn Fn(&str, EachLine<'_>) + 'a;
 
-/// Takes the lines of a field, one a call.
+/// The callback that gets the lines of a field, one in each call.
 pub type EachLine<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// The [`Selecting`] of a request's fields.
@@ -22,24 +22,24 @@ pub fn selecting(fields: &Fields) -> impl Fn(&str, EachLine<'_>) + '_ {
     |name, line| fields.get_all(name).for_each(line)
 }
 
-/// A name, its value in normal form, and as it was sent.
+/// A field name, the value in normal form, and the value as it was sent.
 pub(crate) type Part = (Box<str>, Box<[u8]>, Option<Box<[u8]>>);
 
-/// The names in a `Vary`, each with what the request had that filled the variant.
+/// The names in a `Vary`, each with the value of the request that filled the variant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VaryKey {
-    /// In the order of their names, none twice.
+    /// Sorted by name, without duplicates.
     pairs: Box<[Pair]>,
 }
 
-/// A field of the request that filled a variant.
+/// One field of the request that filled a variant.
 #[derive(Clone, Debug)]
 struct Pair {
     /// In lower case.
     name: Box<str>,
-    /// In normal form; what counts.
+    /// In normal form; this is what is compared.
     value: Box<[u8]>,
-    /// As it was sent, if in one line: most requests send the very same bytes, which is seen at once.
+    /// As it was sent, if in one line. Most requests send the same bytes, which is quick to compare.
     sent: Option<Box<[u8]>>,
 }
 
@@ -52,12 +52,12 @@ impl PartialEq for Pair {
 impl Eq for Pair {}
 
 impl VaryKey {
-    /// The key of a response that varies by nothing: it answers every request.
+    /// The key of a response without `Vary`: it answers every request.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The key of a response with these fields to this request; `None` for `Vary: *`, which matches nothing.
+    /// The key of a response with these fields to this request. `None` for `Vary: *`, which matches no request.
     pub fn of(response: &Fields, request: &Selecting<'_>) -> Option<Self> {
         match parse(response.all_known(Known::Vary)) {
             Vary::Any => None,
@@ -73,7 +73,7 @@ impl VaryKey {
         }
     }
 
-    /// What `request` has under lower-case `names`.
+    /// The key of `request` for these names, which are in lower case.
     pub(crate) fn with_names(mut names: Vec<Box<str>>, request: &Selecting<'_>) -> Self {
         names.sort_unstable();
         names.dedup();
@@ -91,7 +91,7 @@ impl VaryKey {
         Self { pairs: pairs.collect() }
     }
 
-    /// Whether it varies by nothing.
+    /// Whether the response had no `Vary`.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
@@ -106,7 +106,7 @@ impl VaryKey {
         self.pairs.iter().map(|pair| (&*pair.name, &*pair.value, pair.sent.as_deref()))
     }
 
-    /// The key of such parts.
+    /// The key with these parts.
     pub(crate) fn from_parts(parts: Vec<Part>) -> Self {
         let mut pairs: Vec<Pair> = parts.into_iter().map(|(name, value, sent)| Pair { name, value, sent }).collect();
         pairs.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -114,7 +114,7 @@ impl VaryKey {
         Self { pairs: pairs.into() }
     }
 
-    /// Eight bits that tell most variants of a page apart, the same in every run; zero for one that varies by nothing.
+    /// Eight bits that tell most variants of a page apart, the same in every run; zero for a key without names.
     pub(crate) fn fingerprint(&self) -> u8 {
         if self.is_empty() {
             return 0;
@@ -139,12 +139,12 @@ impl VaryKey {
         self.pairs.iter().all(|pair| pair.is_as_sent(request) || pair.matches(request))
     }
 
-    /// Whether a request that matches this matches `other` for certain.
+    /// Whether every request that matches this key also matches `other`.
     pub(crate) fn covers(&self, other: &VaryKey) -> bool {
         other.pairs.iter().all(|pair| self.pairs.contains(pair))
     }
 
-    /// The memory beside the value itself.
+    /// The bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let text: usize = self.pairs.iter().map(Pair::text_bytes).sum();
         text + size_of_val(&*self.pairs)
@@ -152,7 +152,7 @@ impl VaryKey {
 }
 
 impl Pair {
-    /// Whether the request has the field in one line with the very same bytes.
+    /// Whether the request has the field in one line with the same bytes.
     fn is_as_sent(&self, request: &Selecting<'_>) -> bool {
         let Some(sent) = &self.sent else { return false };
         let mut lines = 0;
@@ -181,7 +181,7 @@ impl Pair {
     }
 }
 
-/// Gives `out` the bytes of the normal form of a field.
+/// Passes the normal form of a field to `out`, byte by byte.
 fn normal(request: &Selecting<'_>, name: &str, out: &mut dyn FnMut(u8)) {
     let mut first = true;
     request(name, &mut |line| {

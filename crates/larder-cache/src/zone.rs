@@ -18,32 +18,32 @@ use crate::object::Object;
 use crate::shelves::{self, Shelves};
 use crate::stats::{Counts, SharedCounts, Tally, ZoneStats};
 
-/// The limits of a zone that has its memory for itself.
+/// The limits of a zone with its own memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneLimits {
-    /// The bytes it may hold.
+    /// How many bytes of memory it may take.
     pub bytes_max: u64,
-    /// How long an entry stays that nobody uses.
+    /// How long an unused entry stays.
     pub inactive: Duration,
 }
 
-/// A cache: entries under keys, in memory, and behind it shelves on disk.
+/// One cache: entries by key in memory, and shelves on disk behind it.
 pub struct Zone {
-    /// Told apart from every other zone of the process, so that one `Front` and one memory serve them all.
+    /// Unique in the process, because one `Front` and one memory serve several zones.
     id: u64,
-    /// What its entries carry: another number after everything was dropped, so that no entry from before is found.
+    /// A number in each of its entries. It changes when everything is dropped, so that no older entry is found.
     era: AtomicU64,
     name: Box<str>,
     memory: Arc<Memory>,
     shelves: ArcSwap<Shelves>,
     inactive_secs: AtomicU64,
-    /// How old the noted time of the last use must be before it is noted again: seldom, so that a hot entry
-    /// is not written; often enough that it is off by a sixteenth of `inactive` at most.
+    /// The time of an entry's last use is noted again only after this many seconds, so that a hot entry is rarely
+    /// written. It is at most a sixteenth of `inactive`.
     use_step_secs: AtomicU64,
     pub(crate) counts: SharedCounts,
-    /// What it has of the memory.
+    /// Its part of the memory.
     tally: Arc<Tally>,
-    /// The counts of each worker, and below them what workers counted that are gone.
+    /// The counts of each worker, and the sums of workers that are gone.
     workers: Mutex<Workers>,
 }
 
@@ -59,7 +59,7 @@ impl Zone {
         Self::over(name, Memory::new(limits.bytes_max), limits.inactive, Shelves::none())
     }
 
-    /// A zone in `memory`, with what `shelves` have. What nobody used for `inactive` is let go of.
+    /// A zone in `memory`, with the pages of `shelves`. Entries that are not used for `inactive` are dropped.
     pub fn over(name: impl Into<Box<str>>, memory: Arc<Memory>, inactive: Duration, shelves: Shelves) -> Arc<Self> {
         let id = next_number();
         let zone = Arc::new(Self {
@@ -88,13 +88,13 @@ impl Zone {
         &self.memory
     }
 
-    /// Takes another time after which it lets go of what nobody uses.
+    /// Sets the time after which unused entries are dropped.
     pub fn set_inactive(&self, inactive: Duration) {
         self.inactive_secs.store(inactive.as_secs(), Ordering::Relaxed);
         self.use_step_secs.store(use_step_secs(inactive), Ordering::Relaxed);
     }
 
-    /// Takes other shelves. Pages in memory stay.
+    /// Replaces its shelves. Pages in memory stay.
     pub fn set_shelves(&self, shelves: Shelves) {
         self.shelves.store(Arc::new(shelves));
     }
@@ -109,10 +109,10 @@ impl Zone {
         self.memory.reserve(bytes)
     }
 
-    /// A body to store here under `key`. `len` is what is known of its length, for room taken at once.
+    /// A body to store here under `key`. If `len`, its length, is known, room for it is reserved at once.
     ///
-    /// It is unstored from the start when the zone has no room for it. One that is too big for memory goes to the disk
-    /// while it fills, if there is one.
+    /// If the zone has no room, the body is not stored. A body that is too big for memory goes to the disk while it
+    /// fills, if there is a disk.
     pub fn body(&self, key: &[u8], len: Option<u64>, spill: Option<Spill>) -> (BodyWriter, Body) {
         let offload = self.shelves.load().offload(key, self.memory.bytes_max());
         let in_memory = len.filter(|&len| offload.as_ref().is_none_or(|offload| len < offload.bytes_min));
@@ -123,40 +123,40 @@ impl Zone {
         }
     }
 
-    /// Drops every variant of a key, from memory and disk, and gives their number. A fetch that runs will not be
-    /// stored.
+    /// Drops every variant of a key from memory and disk, and returns their number. A running fetch will not be stored.
     pub fn purge(&self, key: &KeyRef<'_>, now: Time) -> usize {
         let in_memory = self.forget(key);
         let on_disk = self.shelves.load().remove(key.bytes(), now);
-        // Between the two, a lookup may have made a new entry and read what was still on a disk.
+        // In between, a lookup may have made a new entry and read the page that was still on disk.
         self.forget(key);
         let variants = in_memory.max(on_disk);
         self.counts.purged.fetch_add(variants as u64, Ordering::Relaxed);
         variants
     }
 
-    /// Drops every key that begins with `prefix`, from memory and disk. A fetch that runs will not be stored.
+    /// Drops every key that begins with `prefix`, from memory and disk. A running fetch will not be stored.
     ///
-    /// Looks at every entry in memory: not for a thread that others wait for. What is on disk is hidden at once, and
-    /// found out when it is read.
+    /// It visits every entry in memory, so do not call it on a worker's thread. Pages on disk are hidden at once, and
+    /// dropped when they are read.
     pub fn purge_prefix(&self, prefix: &[u8], now: Time) {
         let is_meant = |key: &[u8]| key.starts_with(prefix);
         let in_memory = self.forget_all(is_meant);
         self.shelves.load().ban(prefix, now);
-        // As in a purge: between the two a lookup may have read what was still on a disk.
+        // As in `purge`: in between, a lookup may have read a page that was still on disk.
         self.forget_all(is_meant);
         self.counts.purged.fetch_add(in_memory as u64, Ordering::Relaxed);
     }
 
-    /// Drops the keys that are meant from memory, and gives their number. A fetch that runs will not be stored.
+    /// Drops the keys for which `is_meant` is true from memory, and returns their number. A running fetch will not be
+    /// stored.
     ///
-    /// Looks at every entry, as [`purge_prefix`](Self::purge_prefix) does.
+    /// It visits every entry, as [`purge_prefix`](Self::purge_prefix) does.
     pub fn forget_all(&self, is_meant: impl Fn(&[u8]) -> bool) -> usize {
         let era = self.era();
         self.memory.shelf().sweep_all(|entry| entry.era() != era || !is_meant(entry.key_bytes()))
     }
 
-    /// A page that could be stored finds no room: what it was to replace is out of date, in memory and on disk, and goes.
+    /// A page found no room: the page that it would have replaced is out of date, and is dropped from memory and disk.
     pub(crate) fn not_kept(&self, entry: &Arc<Entry>, object: &Object, replaces: Option<&Arc<Object>>) {
         let shelves = self.shelves.load();
         entry.drop_replaced(object, replaces);
@@ -167,7 +167,7 @@ impl Zone {
         entry.drop_replaced(object, replaces);
     }
 
-    /// Drops a key from memory, and gives the number of its variants there.
+    /// Drops a key from memory, and returns the number of its variants there.
     pub fn forget(&self, key: &KeyRef<'_>) -> usize {
         let hash = shelf_hash(key, self.era());
         let Some(entry) = self.memory.shelf().get(hash, key.bytes()) else {
@@ -178,17 +178,17 @@ impl Zone {
         variants
     }
 
-    /// Drops everything of this zone from memory. A fetch that runs will not be stored.
+    /// Drops everything of this zone from memory. A running fetch will not be stored.
     pub fn clear_memory(&self) {
         let gone = self.era.swap(next_number(), Ordering::AcqRel);
-        // They are not found any more, and this frees them. A sweep goes from where the last one left off to the end:
-        // the second takes what is before, and what others sweep meanwhile leaves with them.
+        // Old entries are no longer found; this frees them. A sweep goes from where the last one stopped to the end, so
+        // the second one covers what is before. What other threads sweep meanwhile is freed by them.
         for _ in 0..2 {
             self.memory.shelf().sweep(usize::MAX, |entry| entry.era() != gone);
         }
     }
 
-    /// What it has counted, and what it holds.
+    /// Its counters and its size.
     pub fn stats(&self) -> ZoneStats {
         let memory = self.memory.stats();
         let mut stats = self.workers.lock().sum();
@@ -225,7 +225,7 @@ impl Zone {
         counts
     }
 
-    /// The entry of `key`, a new one if need be; `None` when there is no room for it.
+    /// The entry of `key`, made if there is none. `None` if there is no room for it.
     pub(crate) fn entry(&self, key: &KeyRef<'_>, now: Time) -> Option<Arc<Entry>> {
         let era = self.era();
         let (shelf, hash) = (self.memory.shelf(), shelf_hash(key, era));
@@ -238,7 +238,7 @@ impl Zone {
         Some(shelf.get_or_insert_with(hash, key.bytes(), make))
     }
 
-    /// Counts the head of an object against the memory. Where there is no room, it is not charged, and not to be kept.
+    /// Reserves memory for the head of an object. If there is no room, the object is not charged, and must not be kept.
     pub(crate) fn charged(self: &Arc<Self>, entry: &Arc<Entry>, object: Object) -> Arc<Object> {
         if let Some(head) = self.reserve(object.head_bytes()) {
             object.charge(head, Home { zone: Arc::downgrade(self), entry: Arc::downgrade(entry) });
@@ -246,7 +246,7 @@ impl Zone {
         Arc::new(object)
     }
 
-    /// Drops an object whose body can no longer be read, also from the disks. The next lookup finds another, or none.
+    /// Drops an object whose body can no longer be read, from memory and disk. The next lookup finds another, or none.
     pub fn lost(&self, object: &Arc<Object>, now: Time) {
         let Some(entry) = object.hold.home().and_then(|home| home.entry.upgrade()) else { return };
         if entry.drop_variant(object) {
@@ -255,12 +255,12 @@ impl Zone {
         }
     }
 
-    /// Whether `object` is what its entry has to give, and that entry is the one of its key.
+    /// Whether `object` is a variant of `entry`, and `entry` is still the entry of its key.
     pub(crate) fn is_current(&self, entry: &Entry, object: &Arc<Object>) -> bool {
         entry.era() == self.era() && !entry.is_gone() && entry.has(object)
     }
 
-    /// Puts an object that has become a variant on the shelves.
+    /// Writes an object that has become a variant to the shelves.
     pub(crate) fn shelve(&self, entry: &Arc<Entry>, object: &Arc<Object>) {
         let inactive = Duration::from_secs(self.inactive_secs.load(Ordering::Relaxed));
         let useful_for = inactive.max(object.stale_while_revalidate).max(object.stale_if_error);
@@ -268,17 +268,18 @@ impl Zone {
         self.shelves.load().store(entry, object, useless_at, object.stored_at);
     }
 
-    /// A body of this length or less is read from a disk into memory with its head.
+    /// The longest body that is read from disk into memory together with its head.
     pub(crate) fn read_bytes_max(&self) -> usize {
         shelves::read_bytes_max(self.memory.bytes_max())
     }
 
-    /// Tells the shelf that an entry's weight changed. Not to be called with an entry locked.
+    /// Tells the memory that the size of an entry changed. Do not call it while an entry is locked.
     pub(crate) fn reweigh(&self, entry: &Entry) {
         self.memory.shelf().reweigh(entry);
     }
 
-    /// How long an entry may seem unused that is not inactive: the noted time may be older than the last use by a step.
+    /// After how many seconds without a noted use an entry is inactive: `inactive` plus one step, because the noted
+    /// time may be older than the last use by a step.
     pub(crate) fn unused_secs_max(&self) -> u64 {
         self.inactive_secs.load(Ordering::Relaxed) + self.use_step_secs()
     }
@@ -316,12 +317,12 @@ impl std::fmt::Debug for Zone {
     }
 }
 
-/// The hash of a key in memory, where other zones may have the same key.
+/// The hash of a key in the memory, where other zones may have the same key.
 fn shelf_hash(key: &KeyRef<'_>, era: u64) -> u64 {
     key.shelf_hash() ^ era.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// A number that no zone of the process had before.
+/// A number that no zone of this process has had.
 fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
