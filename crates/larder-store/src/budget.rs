@@ -1,4 +1,4 @@
-//! The bytes of a shelf: who holds how many, and never more than allowed.
+//! The memory budget of a shelf: a hard limit, and reservations from it.
 
 use std::fmt;
 use std::mem;
@@ -10,15 +10,15 @@ use parking_lot::Mutex;
 use crate::arena::Extent;
 use crate::background;
 
-/// Lets go of things so that the bytes they held come back.
+/// Evicts things to get their bytes back.
 pub(crate) trait MakeRoom: Send + Sync {
-    /// Lets go of one thing. Gives the bytes it weighed, or `None` when nothing can leave.
+    /// Evicts one thing. Returns its size in bytes, or `None` if nothing can be evicted.
     ///
-    /// The bytes may come back later than this returns: a page that is being sent holds its own.
+    /// The bytes may come back later: a page that is being sent keeps its own.
     fn evict_one(&self) -> Option<usize>;
 }
 
-/// A hard limit on bytes, and the bytes taken from it.
+/// A hard limit on bytes, and how many are reserved.
 pub(crate) struct Budget {
     used: AtomicU64,
     max: AtomicU64,
@@ -27,11 +27,11 @@ pub(crate) struct Budget {
     waste: Mutex<Waste>,
 }
 
-/// Memory that was let go of and is to go back to the system. It counts as used until it has.
+/// Freed memory that has not gone back to the system yet. It counts as used until then.
 #[derive(Default)]
 struct Waste {
     extents: Vec<Extent>,
-    /// Whether a thread is at it, which ends when there is none left.
+    /// Whether a thread is giving it back; the thread ends when nothing is left.
     is_worked_on: bool,
 }
 
@@ -46,7 +46,7 @@ impl Budget {
         })
     }
 
-    /// Says who makes room; later calls change nothing.
+    /// Sets what makes room; later calls have no effect.
     pub(crate) fn set_room(&self, room: Weak<dyn MakeRoom>) {
         let _ = self.room.set(room);
     }
@@ -63,17 +63,17 @@ impl Budget {
         self.max.store(max, Ordering::Relaxed);
     }
 
-    /// How often bytes were asked for in vain.
+    /// How often bytes were requested in vain.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// A part of `bytes`, made by letting others go if need be.
+    /// Reserves `bytes`, and evicts others if necessary.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         self.take(0, bytes).then(|| Reservation { budget: Arc::clone(self), bytes })
     }
 
-    /// Adds `more` to a holder that has `held`. True when it was done.
+    /// Reserves `more` for a holder that has `held`, and evicts others if necessary. False if there is no room.
     fn take(&self, held: usize, more: usize) -> bool {
         let done = self.take_free(more) || self.take_by_evicting(held, more);
         if !done {
@@ -82,7 +82,7 @@ impl Budget {
         done
     }
 
-    /// One compare-and-add against the limit: no race lets `used` pass it.
+    /// Reserves `more` if that fits, by one compare-and-add, so that no race lets `used` exceed the limit.
     fn try_take(&self, more: usize) -> bool {
         let max = self.max();
         self.used
@@ -92,7 +92,7 @@ impl Budget {
             .is_ok()
     }
 
-    /// The same, and what was let go of comes back first if that is needed.
+    /// As [`try_take`](Self::try_take), but first gives freed memory back to the system if that is needed.
     fn take_free(&self, more: usize) -> bool {
         loop {
             if self.try_take(more) {
@@ -104,7 +104,7 @@ impl Budget {
         }
     }
 
-    /// Gives a piece of what was let go of back to the system. False when there is none.
+    /// Gives one piece of freed memory back to the system. False if there is none.
     pub(crate) fn free_some(&self) -> bool {
         let Some(extent) = self.waste.lock().extents.pop() else { return false };
         let bytes = extent.footprint() as usize;
@@ -113,7 +113,7 @@ impl Budget {
         true
     }
 
-    /// Gives back, by and by, what is let go of: there may be so much of it that a worker would be busy for a while.
+    /// Gives `extents` back to the system in a thread, because much memory would keep a worker busy for a while.
     fn free_later(self: &Arc<Self>, extents: Vec<Extent>) {
         {
             let mut waste = self.waste.lock();
@@ -123,7 +123,7 @@ impl Budget {
             }
         }
         let budget = Arc::clone(self);
-        // Where the system has no thread for us, it is done here.
+        // If the system gives us no thread, do it here.
         if background::spawn("larder-free", move || budget.free_all()).is_err() {
             self.free_all();
         }
@@ -148,8 +148,8 @@ impl Budget {
         let Some(room) = self.room.get().and_then(Weak::upgrade) else {
             return false;
         };
-        // What leaves may still be on its way to clients and give nothing back yet. The bound keeps one
-        // request for room from emptying the shelf in that case.
+        // Evicted pages may still be sent to clients, and then give nothing back yet. The bound keeps one reservation
+        // from emptying the shelf in that case.
         let evicted_max = more.saturating_mul(2).saturating_add(EVICT_SLACK_BYTES);
         let mut evicted = 0_usize;
         while evicted < evicted_max {
@@ -169,23 +169,23 @@ impl Budget {
     }
 }
 
-/// Bytes taken from the budget of a shelf; they go back when it is dropped.
+/// Bytes reserved from the budget of a shelf. Dropping it gives them back.
 ///
-/// It belongs to what uses the memory, so a page that left the shelf counts until its last reader is done.
+/// What uses the memory owns the reservation, so an evicted page counts until its last reader is done.
 pub struct Reservation {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
 impl Reservation {
-    /// The bytes held.
+    /// The number of reserved bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes `more` bytes, letting others go if need be. False when that cannot be done; then nothing changed.
+    /// Reserves `more` bytes, and evicts others if necessary. If there is no room, returns false and changes nothing.
     ///
-    /// One holder gets at most half of the shelf once others would have to leave for it.
+    /// A holder of more than half of the shelf does not evict others.
     pub fn grow(&mut self, more: usize) -> bool {
         let done = self.budget.take(self.bytes, more);
         if done {
@@ -194,13 +194,13 @@ impl Reservation {
         done
     }
 
-    /// The bytes of the whole shelf.
+    /// The limit of the whole shelf, in bytes.
     pub(crate) fn shelf_bytes_max(&self) -> u64 {
         self.budget.max()
     }
 
-    /// Lets go of `extents`, which are a part of what is held. Much of them goes back to the system by and by, and
-    /// counts until then.
+    /// Frees `extents`, which are a part of what is reserved. If they are many, they go back to the system in a thread,
+    /// and count until then.
     pub(crate) fn let_go(&mut self, extents: Vec<Extent>) {
         let bytes: usize = extents.iter().map(|extent| extent.footprint() as usize).sum();
         if bytes > FREED_AT_ONCE_BYTES_MAX && bytes <= self.bytes {
@@ -209,7 +209,7 @@ impl Reservation {
         }
     }
 
-    /// Gives back what is held beyond `bytes`.
+    /// Gives back what is reserved beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         if bytes < self.bytes {
             self.budget.give_back(self.bytes - bytes);
@@ -230,13 +230,13 @@ impl fmt::Debug for Reservation {
     }
 }
 
-/// Nobody makes others leave to hold more than one part in this many.
+/// No holder evicts others to get more than one part in this many of the shelf.
 const HOLDER_SHARE: u64 = 2;
 
-/// Memory beyond this is given back by and by: measured, a MB takes 0.17 ms.
+/// More memory than this is given back in a thread: a MB takes 0.17 ms (measured).
 const FREED_AT_ONCE_BYTES_MAX: usize = 1024 * 1024;
 
-/// How much more than twice the bytes asked for may be let go in one go.
+/// One reservation evicts at most twice its bytes and this much.
 const EVICT_SLACK_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]

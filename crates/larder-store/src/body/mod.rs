@@ -4,11 +4,13 @@
 //! Filling --append--> Filling --finish--> Complete
 //!    `---- fail, or writer dropped -----> Failed
 //! ```
-//! A *stored* body keeps every byte in memory, counted by its [`Reservation`]: a small one in memory of our own, one
-//! from [`ARENA_BYTES_MIN`] on in a memory file, to which it moves as it fills. Where the reservation cannot grow, or
-//! where there was none, the body is *unstored*: it only passes from the writer to its readers, through a
-//! little memory, then an unlinked file, then by letting the writer wait. What all readers have had is
-//! freed. An unstored body is never a candidate for a cache, and its readers notice no difference.
+//! A *stored* body keeps every byte in memory, counted by its [`Reservation`]: a small one on the heap; one of
+//! [`ARENA_BYTES_MIN`] or more in a memory file, to which it moves while it fills.
+//!
+//! If there is no reservation, or it cannot grow, the body is *unstored*: it only passes from the writer to its
+//! readers. Bytes that a reader has not taken yet wait in a little memory, then in an unlinked file, and then the
+//! writer waits. Bytes that all readers have taken are freed. An unstored body is never cached; its readers notice no
+//! difference.
 //!
 //! A stored body that is too big for memory goes to disk while it fills: see [`Offload`].
 
@@ -45,25 +47,25 @@ use passage::Passage;
 pub use reader::{BodyReader, HeldFile, Piece};
 pub use writer::{BodyError, BodyWriter};
 
-/// Where the bytes of an unstored body wait when memory does not hold them.
+/// Where the bytes of an unstored body wait for its readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spill {
-    /// The folder of the unlinked files; on the file system that has the room.
+    /// The folder of the unlinked files, on a file system with enough room.
     pub dir: PathBuf,
-    /// The bytes that wait in memory before a file is used.
+    /// How many bytes wait in memory before a file is used.
     pub memory_bytes_max: usize,
-    /// The bytes that wait in a file before the writer does; zero for no file.
+    /// How many bytes wait in a file before the writer has to wait; zero for no file.
     pub file_bytes_max: u64,
 }
 
-/// Makes a body and the one writer of it.
+/// Makes a body and its writer.
 ///
-/// With a reservation it is stored, and what the reservation holds beforehand is room for its first bytes.
+/// With a reservation the body is stored; bytes that the reservation already holds are room for its first bytes.
 pub fn body(reservation: Option<Reservation>, spill: Option<Spill>) -> (BodyWriter, Body) {
     body_in(Arena::shared(), reservation, spill)
 }
 
-/// The same, for a body that goes to disks when it is big: when `len` says so, or when it has become so.
+/// Makes a body that goes to disk while it fills if it is big: by its length `len`, or once it has become big.
 pub fn body_with_disks(
     reservation: Option<Reservation>,
     spill: Option<Spill>,
@@ -75,7 +77,7 @@ pub fn body_with_disks(
     (writer, body)
 }
 
-/// Makes a body that moves to `arena` when it is big; without one it stays where it is.
+/// Makes a body that moves to `arena` if it is big; without an arena it stays on the heap.
 fn body_in(
     arena: Option<&'static Arena>,
     reservation: Option<Reservation>,
@@ -103,7 +105,7 @@ fn body_in(
     (BodyWriter::new(Arc::clone(&shared), fill, arena), Body { shared })
 }
 
-/// A body to be read, now or later. A clone is the same body.
+/// A handle to a body, for reading it. A clone is a handle to the same body.
 #[derive(Clone)]
 pub struct Body {
     shared: Arc<Shared>,
@@ -112,14 +114,14 @@ pub struct Body {
 /// How far a body is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyState {
-    /// The writer is at work.
+    /// The writer has not finished.
     Filling {
         /// The bytes written so far.
         so_far: u64,
     },
-    /// All is there.
+    /// All bytes are there.
     Complete {
-        /// The bytes in all.
+        /// The length of the body.
         len: u64,
     },
     /// The writer gave up, for this reason.
@@ -127,9 +129,9 @@ pub enum BodyState {
 }
 
 impl Body {
-    /// A complete body of bytes at hand, unstored unless `reservation` covers them.
+    /// A complete body of `data`; stored if `reservation` covers it.
     ///
-    /// For responses that are made here. A reservation that cannot grow to the length is dropped.
+    /// For responses that larder makes itself. If the reservation cannot grow to the length, it is dropped.
     pub fn of(data: Bytes, reservation: Option<Reservation>) -> Self {
         let (mut writer, body) = body(reservation, None);
         writer.append_unread(data);
@@ -137,7 +139,7 @@ impl Body {
         body
     }
 
-    /// How far it is.
+    /// Whether it is filling, complete or failed.
     pub fn state(&self) -> BodyState {
         match self.shared.now() {
             Now::Whole(whole) => BodyState::Complete { len: whole.len },
@@ -146,32 +148,32 @@ impl Body {
         }
     }
 
-    /// All of it, when it is complete and in memory. Takes no lock.
+    /// The whole body, if it is complete and in memory. Takes no lock.
     #[inline]
     pub fn whole(&self) -> Option<&Whole> {
         self.shared.whole.get()
     }
 
-    /// Whether every byte so far is in memory under a reservation.
+    /// Whether every byte so far is kept, under a reservation or on disk.
     #[inline]
     pub fn is_stored(&self) -> bool {
         self.shared.stored.load(Ordering::Acquire)
     }
 
-    /// Whether a reader made now gets the body from its first byte.
+    /// Whether a new reader would get the body from its first byte.
     pub fn has_its_start(&self) -> bool {
         match self.shared.now() {
             Now::Whole(_) => true,
             Now::OnDisk(on_disk) => on_disk.is_here(),
             Now::Fill(fill) => {
                 let filling = fill.filling.lock();
-                // It may have become whole between the two looks: then its pieces have moved.
+                // It may have become complete between the two loads: then its pieces have moved.
                 self.whole().is_some() || filling.start_is_here()
             }
         }
     }
 
-    /// The bytes of the shelf that it holds.
+    /// The bytes that it has reserved.
     pub fn reserved(&self) -> usize {
         match self.shared.now() {
             Now::Whole(whole) => whole.reserved(),
@@ -185,12 +187,12 @@ impl Body {
 
     /// A reader from the first byte.
     ///
-    /// Where an unstored body has let go of its start already, the reader's first piece is a failure.
+    /// If an unstored body has already freed its start, the reader's first piece is [`Piece::Failed`].
     pub fn reader(&self) -> BodyReader {
         BodyReader::new(Arc::clone(&self.shared))
     }
 
-    /// What went wrong with the file of an unstored body, once, for the log.
+    /// What went wrong with the file of an unstored body, for the log; only returned once.
     pub fn take_trouble(&self) -> Option<String> {
         match self.shared.now() {
             Now::Whole(_) | Now::OnDisk(_) => None,
@@ -212,24 +214,24 @@ pub struct Whole {
     reservation: Option<Reservation>,
 }
 
-/// Where a complete body in memory is kept.
+/// How a complete body is kept in memory.
 enum Keep {
-    /// In memory of our own, in order.
+    /// On the heap, in order.
     Pieces(Box<[Bytes]>),
-    /// In the arena: in order, one behind the other, each but the last of [`CHUNK_BYTES`].
+    /// In the arena, in order and without gaps; each but the last has [`CHUNK_BYTES`].
     Arena(Box<[Arc<Extent>]>),
 }
 
-/// Where the bytes of a complete body are. They stay there as long as it lives.
+/// Where the bytes of a complete body are. They stay there as long as the body lives.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
-    /// In memory, in order; one piece up to [`SMALL_BYTES`], none when empty.
+    /// On the heap, in order: one piece up to [`SMALL_BYTES`], none if empty.
     Pieces(&'a [Bytes]),
-    /// In a file that exists in memory only, one behind the other.
+    /// In a memory file, in order and without gaps.
     File {
         /// The file.
         file: &'a File,
-        /// Where in it they begin.
+        /// Where in the file they begin.
         offset: u64,
     },
 }
@@ -258,7 +260,7 @@ impl Whole {
         self.len == 0
     }
 
-    /// A copy of all of it. It fails only where the system cannot read its own memory.
+    /// A copy of all bytes. It only fails if the kernel cannot read its own memory file.
     pub fn to_vec(&self) -> io::Result<Vec<u8>> {
         match self.place() {
             Place::Pieces(pieces) => Ok(pieces.concat()),
@@ -270,7 +272,7 @@ impl Whole {
         }
     }
 
-    /// Its bytes for a record on a disk. They stay as they are while this body lives.
+    /// Its bytes for a record on disk. They do not change while this body lives.
     pub fn for_disk(&self) -> PageBody {
         match &self.keep {
             Keep::Pieces(pieces) => PageBody::Memory(pieces.to_vec()),
@@ -304,14 +306,14 @@ fn slice_of(piece: &Bytes, start: u64, at: u64, max: usize) -> Bytes {
     piece.slice(from..to)
 }
 
-/// What the handles of one body share. Small, as there is one for every page in memory.
+/// What the handles of one body share. It is small, because every page in memory has one.
 struct Shared {
     stored: AtomicBool,
-    /// Set at the finish when all is in memory. From then on nobody takes a lock to read.
+    /// Set by `finish` if all bytes are in memory. From then on readers take no lock.
     whole: OnceLock<Whole>,
-    /// Set when all is on disk, of a body that is too big for memory.
+    /// Set once all bytes are on disk, for a body that is too big for memory.
     on_disk: OnceLock<Box<OnDisk>>,
-    /// Let go of once one of them is set; those who came before still hold it.
+    /// Dropped here once one of the two is set; earlier readers still hold it.
     fill: Mutex<Option<Arc<Fill>>>,
 }
 
@@ -353,13 +355,13 @@ impl Shared {
     }
 }
 
-/// A body that is not whole, and who waits for it.
+/// A body that is not whole, and the tasks that wait for it.
 struct Fill {
-    /// Not held while copying, writing to a file, or across an await.
+    /// Not held while bytes are copied or written to a file, nor across an await.
     filling: Mutex<Filling>,
-    /// Told on every append and at the end.
+    /// Notified on every append and at the end.
     written: Notify,
-    /// Told when readers of an unstored body took something, and when a reader comes or goes.
+    /// Notified when readers of an unstored body take something, and when a reader is made or dropped.
     consumed: Notify,
 }
 
@@ -373,7 +375,7 @@ enum End {
 /// A part of a body in memory.
 #[derive(Clone)]
 enum Chunk {
-    /// In memory of our own.
+    /// On the heap.
     Heap(Bytes),
     /// In the arena, of [`CHUNK_BYTES`] unless it is the last.
     Arena(Arc<Extent>),
@@ -391,19 +393,19 @@ impl Chunk {
 /// A body while it fills, and after that if it is not [`Whole`].
 struct Filling {
     end: End,
-    /// What is in memory, each with its position; without gaps, from `start`.
+    /// The chunks in memory, each with its position; without gaps, from `start`.
     pieces: VecDeque<(u64, Chunk)>,
-    /// The position of the first byte in memory; `so_far` when none is.
+    /// The position of the first byte in memory; `so_far` if there is none.
     start: u64,
     so_far: u64,
-    /// A stored body's holds all of it; an unstored one's what is left from before it became so.
+    /// Of a stored body, it covers all bytes; of an unstored one, those that are left from when it was stored.
     reservation: Option<Reservation>,
-    /// Where each reader is, by its number.
+    /// The readers: number and position of each.
     readers: Vec<(u64, u64)>,
     next_reader: u64,
     had_reader: bool,
     passage: Passage,
-    /// What is on disks, of a body that goes there.
+    /// The part on disk, for a body that goes there.
     offloading: Option<Offloading>,
 }
 
@@ -436,7 +438,7 @@ impl Filling {
         self.pieces.push_back((at, Chunk::Heap(data)));
     }
 
-    /// Lets go of whole pieces in memory before `position`, and of the bytes reserved for them.
+    /// Frees whole chunks in memory before `position`, and the bytes reserved for them.
     fn free_before(&mut self, position: u64) {
         let mut freed = Vec::new();
         while let Some((at, piece)) = self.pieces.front() {
@@ -454,7 +456,8 @@ impl Filling {
         }
     }
 
-    /// What an unstored body need not keep: where the last reader is, and nothing before the first came.
+    /// The position before which an unstored body need not keep bytes: that of the slowest reader, or zero before the
+    /// first reader came.
     fn consumed_to(&self) -> u64 {
         if !self.had_reader {
             return 0;
@@ -472,7 +475,7 @@ impl Drop for Filling {
     }
 }
 
-/// What there is of it in the arena, unless somebody else holds that.
+/// The extent of a chunk in the arena, unless a reader still holds it.
 fn extent_of((_, chunk): (u64, Chunk)) -> Option<Extent> {
     match chunk {
         Chunk::Heap(_) => None,
@@ -480,15 +483,15 @@ fn extent_of((_, chunk): (u64, Chunk)) -> Option<Extent> {
     }
 }
 
-/// A complete stored body of this many bytes or more is kept in a memory file, where there is one. Below, `send` of a copy
-/// costs less than `sendfile` (measured: the same at 40 to 50 KB).
+/// A complete stored body of this many bytes or more is kept in a memory file, if the system has them. For smaller
+/// ones, `send` of a copy costs less than `sendfile` (measured: equal at 40 to 50 KB).
 pub const ARENA_BYTES_MIN: u64 = 48 * 1024;
 
 /// A complete stored body of up to this many bytes that is not in a memory file is one piece.
 pub const SMALL_BYTES: usize = 64 * 1024;
 
-/// The size of the parts of bigger ones.
+/// The size of the pieces of a bigger body.
 pub const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What waits in memory for the readers of an unstored body that has no [`Spill`].
+/// How many bytes of an unstored body without a [`Spill`] wait in memory for its readers.
 pub const UNSPILLED_BYTES_MAX: usize = 64 * 1024;

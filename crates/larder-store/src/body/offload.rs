@@ -1,13 +1,13 @@
-//! A body that goes to disks while it fills, as it is too big for memory: slice by slice, and each is read from there
-//! once it is written.
+//! A body that is too big for memory goes to disk while it fills, slice by slice. Once a slice is written, it leaves
+//! memory, and readers get it from the disk.
 //!
 //! ```text
 //! in memory --handed over--> in a queue --written to all copies--> on disk, and out of memory
 //!     ^                         |
 //!     `---- every queue full ---'
 //! ```
-//! A disk that cannot follow costs the copy on it. When no copy is left, the body becomes unstored: nobody waits for a
-//! disk.
+//! If a disk cannot keep up, the copy on it is given up. If no copy is left, the body becomes unstored: nobody waits
+//! for a disk.
 
 use std::fmt;
 use std::io;
@@ -19,28 +19,28 @@ use bytes::Bytes;
 use super::{Body, Chunk, End, Fill, Filling, Shared};
 use crate::disk::{DiskBody, DiskShelf, PinnedBody, Skipped, Span};
 
-/// Where a body goes that is too big for memory.
+/// Where a body that is too big for memory goes.
 #[derive(Clone)]
 pub struct Offload {
-    /// A copy goes to each of these.
+    /// Each of these shelves gets a copy.
     pub shelves: Vec<DiskShelf>,
-    /// A body of this length or more goes there.
+    /// A body of this length or more goes to disk.
     pub bytes_min: u64,
-    /// What waits for the disks in memory, at most.
+    /// The most bytes that may wait in memory for the disks.
     pub memory_bytes_max: u64,
 }
 
 /// A complete body on disks.
 pub(super) struct OnDisk {
-    /// On each of them all of it.
+    /// Each of them has all of the body.
     copies: Box<[Complete]>,
     pub(super) len: u64,
 }
 
-/// A copy of a complete body.
+/// A complete copy of a body on one disk.
 struct Complete {
     body: DiskBody,
-    /// Some of it was read, and is not as it was written.
+    /// A read found that some of it is not as it was written.
     is_damaged: AtomicBool,
 }
 
@@ -50,7 +50,7 @@ impl OnDisk {
         Box::new(Self { copies: copies.collect(), len })
     }
 
-    /// Keeps a copy where it is; the first that is there, from number `first` on.
+    /// Pins the first copy that is still there, from number `first` on.
     pub(super) fn pin(&self, first: usize) -> Option<(usize, Arc<PinnedBody>)> {
         let copies = self.copies.iter().enumerate().skip(first).filter(|(_, copy)| !copy.is_damaged());
         copies.filter_map(|(number, copy)| Some((number, Arc::new(copy.body.pin()?)))).next()
@@ -61,7 +61,7 @@ impl OnDisk {
         self.copies.iter().any(|copy| !copy.is_damaged() && copy.body.is_here())
     }
 
-    /// A copy could not be read for this reason: one that is not a matter of time is not tried again.
+    /// Notes why a copy could not be read. After anything but a timeout, it is not tried again.
     pub(super) fn note_fault(&self, copy: usize, error: &io::Error) {
         let passes =
             matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::ResourceBusy | io::ErrorKind::BrokenPipe);
@@ -77,7 +77,7 @@ impl Complete {
     }
 }
 
-/// What a body that fills has on disks.
+/// The part of a filling body that is on disk, or on its way there.
 pub(super) struct Offloading {
     copies: Vec<Copy>,
     /// The length of every slice but the last.
@@ -85,27 +85,27 @@ pub(super) struct Offloading {
     memory_bytes_max: u64,
     /// The position up to which slices have been handed over.
     sent_to: u64,
-    /// Somebody hands over now.
+    /// A thread is handing slices over now.
     is_sending: bool,
-    /// The position before which slices need not stay where they are.
+    /// The position before which slices need not be kept on disk.
     let_go_to: u64,
-    /// Told when all of the body is on a disk.
+    /// Called when all of the body is on a disk.
     hooks: Vec<Hook>,
 }
 
-/// Told when all of a body is on a disk.
+/// A callback for when all of a body is on a disk.
 type Hook = Box<dyn FnOnce(&Body) + Send>;
 
-/// A copy that grows.
+/// A copy that is being written.
 struct Copy {
     shelf: DiskShelf,
     /// The longest body that its shelf takes.
     bytes_max: u64,
-    /// In order. Each keeps its slice where it is, while somebody may want it.
+    /// In order. Each slice is pinned while a reader may want it.
     slices: Vec<(Span, Option<Arc<PinnedBody>>)>,
-    /// It lacks a slice, and gets no more.
+    /// It misses a slice, so it gets no more.
     is_broken: bool,
-    /// Its shelf has counted that there was no time for it.
+    /// Its shelf has counted it as skipped for lack of time.
     is_counted: bool,
 }
 
@@ -128,13 +128,13 @@ impl Copy {
 }
 
 impl Offloading {
-    /// Counts that its shelves had no time for the body.
+    /// Lets its shelves count that they had no time for the body.
     pub(super) fn count_skipped(&mut self) {
         self.copies.iter_mut().filter(|copy| !copy.is_broken).for_each(Copy::count_skipped);
     }
 
-    /// The beginning for a body that goes to `offload` from now on, of `len` at least; `None` when none of its shelves
-    /// takes any.
+    /// The state of a body of at least `len` that goes to `offload` from now on. `None` if none of the shelves takes
+    /// it.
     pub(super) fn begin(offload: &Offload, len: u64) -> Option<Self> {
         let shelves = offload.shelves.iter().filter(|shelf| !shelf.is_out());
         let copies: Vec<Copy> = shelves.map(Copy::on).filter(|copy| len <= copy.bytes_max).collect();
@@ -176,12 +176,12 @@ impl Offloading {
         self.slice_bytes.saturating_mul(slices as u64)
     }
 
-    /// Whether it can still be read from its start, as far as it has come to a disk.
+    /// Whether the part on disk can still be read from its start.
     pub(super) fn has_its_start(&self) -> bool {
         self.let_go_to == 0
     }
 
-    /// Lets the shelves have back what lies before `position`, of a body that is not kept.
+    /// Unpins the slices before `position`, for a body that is not kept.
     pub(super) fn let_go_before(&mut self, position: u64) {
         let (from, to) = (self.let_go_to / self.slice_bytes, position / self.slice_bytes);
         if to <= from {
@@ -195,8 +195,8 @@ impl Offloading {
         }
     }
 
-    /// The slice at position `at` on the first copy that has it, from number `first` on: the number of the copy, the
-    /// slice, and the position at which that begins.
+    /// The slice at position `at` on the first copy that has it, from number `first` on. Returns the number of the
+    /// copy, the slice, and the position where the slice begins.
     pub(super) fn slice_at(&self, at: u64, first: usize) -> Option<(usize, Arc<PinnedBody>, u64)> {
         let number = usize::try_from(at / self.slice_bytes).ok()?;
         let on = |copy: &Copy| copy.slices.get(number)?.1.clone();
@@ -212,7 +212,7 @@ impl Filling {
         self.offloading.as_ref().map_or(0, |offloading| offloading.written_to(self.so_far))
     }
 
-    /// The next slice that is to be handed over, of `settled_to` bytes that lie ready in slices.
+    /// The next slice to hand over. The bytes before `settled_to` are ready, in slices.
     fn next_slice(&mut self) -> Option<(Bytes, u64)> {
         let offloading = self.offloading.as_mut()?;
         let at = offloading.sent_to;
@@ -223,8 +223,8 @@ impl Filling {
         is_slice.then(|| (bytes.clone(), at))
     }
 
-    /// It is not going to be kept. Gives the hooks that will not be called, which may hold on to the body itself; to be
-    /// dropped without the lock.
+    /// Gives up keeping the body. Returns the hooks that will not be called; drop them after the lock is released,
+    /// because they may hold the body itself.
     fn unstore(&mut self, shared: &Shared) -> Vec<Hook> {
         shared.unstore();
         self.offloading.as_mut().map(|offloading| std::mem::take(&mut offloading.hooks)).unwrap_or_default()
@@ -245,8 +245,8 @@ impl Filling {
         is_much && !is_hungry && self.is_on_its_way()
     }
 
-    /// Whether a complete body can still come to a disk as a whole by itself: a slice is on its way, or handed over just
-    /// now, and whoever hears of that hands over the next.
+    /// Whether a complete body will reach a disk without further calls: a slice is on its way, or being handed over,
+    /// and when it is written, the next one is handed over.
     fn is_on_its_way(&self) -> bool {
         let Some(offloading) = &self.offloading else { return false };
         let is_out = offloading.is_sending || offloading.written_to(self.so_far) < offloading.sent_to;
@@ -254,7 +254,7 @@ impl Filling {
     }
 }
 
-/// Hands over to the disks what lies ready, as far as their queues take it.
+/// Hands the ready slices over to the disks, as many as their queues take.
 pub(super) fn hand_over(shared: &Arc<Shared>, fill: &Arc<Fill>) {
     loop {
         let (bytes, at, shelves) = {
@@ -273,7 +273,7 @@ pub(super) fn hand_over(shared: &Arc<Shared>, fill: &Arc<Fill>) {
                 .collect();
             (bytes, at, shelves)
         };
-        // Without the lock: a shelf may tell what became of it at once.
+        // Without the lock, because a shelf may call back at once.
         let mut is_taken = false;
         let mut full = Vec::new();
         let mut broken = Vec::new();
@@ -286,7 +286,7 @@ pub(super) fn hand_over(shared: &Arc<Shared>, fill: &Arc<Fill>) {
             let (to, by) = (Arc::clone(shared), Arc::clone(fill));
             let teller = Teller { what: Some((to, by, number, at)), is_over: Arc::clone(&is_over) };
             match shelf.store_slice(vec![bytes.clone()], Box::new(move |span| teller.tell(span))) {
-                // It was thrown away in the meantime, with all that waited.
+                // The shelf has meanwhile discarded its queue, and this slice with it.
                 Ok(()) if is_over.swap(true, Ordering::AcqRel) => broken.push(number),
                 Ok(()) => is_taken = true,
                 Err(Skipped::QueueFull) => full.push(number),
@@ -296,7 +296,7 @@ pub(super) fn hand_over(shared: &Arc<Shared>, fill: &Arc<Fill>) {
         let mut filling = fill.filling.lock();
         let Some(offloading) = filling.offloading.as_mut() else { return };
         offloading.is_sending = false;
-        // Where one takes it, the others that do not are left behind.
+        // If one shelf takes the slice, the copies on those that do not are given up.
         let lost = if is_taken { full.iter().chain(&broken) } else { broken.iter().chain(&[]) };
         for number in lost {
             let copy = &mut offloading.copies[*number];
@@ -319,11 +319,11 @@ pub(super) fn hand_over(shared: &Arc<Shared>, fill: &Arc<Fill>) {
     }
 }
 
-/// Tells what became of a slice: also when the shelf stops, and throws away what waits without a word.
+/// Reports what became of a slice when it is dropped. So it also reports if a shelf stops and discards its queue.
 struct Teller {
-    /// Taken when it is told.
+    /// Taken when it is reported.
     what: Option<(Arc<Shared>, Arc<Fill>, usize, u64)>,
-    /// The shelf has taken the slice, or has thrown it away: who comes second knows both.
+    /// Set once by the caller that offers the slice, once by the report: the second one knows that both have happened.
     is_over: Arc<AtomicBool>,
 }
 
@@ -337,7 +337,7 @@ impl Teller {
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        // A slice that is refused is dropped before it was taken: whoever offered it knows.
+        // A refused slice is dropped before it was taken; the caller knows about that.
         if let Some((shared, fill, copy, at)) = self.what.take()
             && self.is_over.swap(true, Ordering::AcqRel)
         {
@@ -346,7 +346,7 @@ impl Drop for Teller {
     }
 }
 
-/// A shelf tells what became of a slice.
+/// Notes what a shelf did with a slice: `span` says where it is, `None` that it was not written.
 fn written(shared: &Arc<Shared>, fill: &Arc<Fill>, copy: usize, at: u64, span: Option<Span>) {
     let unwanted = {
         let mut filling = fill.filling.lock();
@@ -370,11 +370,11 @@ fn written(shared: &Arc<Shared>, fill: &Arc<Fill>, copy: usize, at: u64, span: O
     drop(unwanted);
     hand_over(shared, fill);
     settle(shared, fill);
-    // Last, so that a writer who looks now sees what came of it.
+    // Last, so that a waiting writer sees the result.
     fill.consumed.notify_waiters();
 }
 
-/// Ends the filling of a complete body when all of it is on a disk, or can no longer come there.
+/// Ends the filling of a complete body once all of it is on a disk, or can no longer get there.
 pub(super) fn settle(shared: &Arc<Shared>, fill: &Arc<Fill>) {
     let hooks = {
         let mut filling = fill.filling.lock();
@@ -399,7 +399,7 @@ pub(super) fn settle(shared: &Arc<Shared>, fill: &Arc<Fill>) {
             let spans = copy.slices.iter().map(|(span, _)| *span).collect();
             DiskBody::new(&copy.shelf, spans)
         });
-        // Whoever comes second finds it set to the same.
+        // A second caller finds it set to the same.
         let _ = shared.on_disk.set(OnDisk::new(bodies, len));
         shared.fill.lock().take();
         std::mem::take(&mut offloading.hooks)
@@ -409,7 +409,7 @@ pub(super) fn settle(shared: &Arc<Shared>, fill: &Arc<Fill>) {
 }
 
 impl Body {
-    /// A complete body that lies on a disk, or the same on several.
+    /// A complete body that is on a disk, or the same one on several.
     pub fn on_disk(copies: impl IntoIterator<Item = DiskBody>) -> Self {
         let copies: Vec<DiskBody> = copies.into_iter().collect();
         let len = copies.first().map_or(0, DiskBody::len);
@@ -419,7 +419,7 @@ impl Body {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Its length, when it is complete and not, or not as a whole, in memory: it is read by a reader then.
+    /// Its length, if it is complete but not all of it is in memory. Use a reader then.
     pub fn disk_len(&self) -> Option<u64> {
         if let Some(on_disk) = self.shared.on_disk.get() {
             return Some(on_disk.len);
@@ -430,8 +430,8 @@ impl Body {
         is_complete.then_some(filling.so_far)
     }
 
-    /// Whether all of it is kept and can still be read, as far as that is known without reading: a disk may have let go
-    /// of it, or have failed before it had the end of it.
+    /// Whether all of it can still be read, as far as that is known without reading: a disk may have evicted it, or may
+    /// have failed before it got the end.
     pub fn is_here(&self) -> bool {
         match self.shared.on_disk.get() {
             Some(on_disk) => on_disk.is_here(),
@@ -445,7 +445,7 @@ impl Body {
         copies.map(|copy| &copy.body).find(|body| body.is_of(shelf)).cloned()
     }
 
-    /// Calls `hook` when all of it is on a disk: now, or from a thread of a shelf; not at all when it does not come to that.
+    /// Calls `hook` once all of it is on a disk: now, or from a thread of a shelf. Never, if it does not get there.
     pub fn when_on_disk(&self, hook: impl FnOnce(&Body) + Send + 'static) {
         let fill = self.shared.fill.lock().clone();
         if let Some(fill) = fill {
@@ -464,7 +464,7 @@ impl Body {
     }
 }
 
-/// A reader that has this much before it is not kept waiting by a writer that waits.
+/// While the slowest reader has this many bytes before it, the writer may wait for a disk without delaying a reader.
 const AHEAD_BYTES: u64 = 1 << 20;
 
 impl fmt::Debug for Offload {

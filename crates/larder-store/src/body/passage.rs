@@ -1,7 +1,6 @@
-//! How an unstored body gets from its writer to its readers: memory, then a file, then waiting.
-//!
-//! A file is only ever appended to. When its readers are done with it, a new one takes its place, so that
-//! bytes which are on their way to a socket never change.
+//! How an unstored body gets from its writer to its readers: memory, then a file, then waiting. A file is only ever
+//! appended to. When all readers are done with it, a new one replaces it. So bytes that are queued on a socket never
+//! change.
 
 use std::fs::File;
 use std::io;
@@ -11,15 +10,15 @@ use std::sync::Arc;
 
 use super::{Chunk, Fill, Filling, Spill, UNSPILLED_BYTES_MAX, spill};
 
-/// The state of a passage. Of no effect while the body is stored.
+/// The state of a passage. Unused while the body is stored.
 pub(super) struct Passage {
     dir: Option<PathBuf>,
     memory_max: u64,
     file_max: u64,
     file: Option<Spilled>,
-    /// A write to the file is under way.
+    /// A write to the file is running.
     flushing: bool,
-    /// What went wrong with a file, until it is taken.
+    /// What went wrong with a file, until it is taken for the log.
     pub(super) trouble: Option<String>,
 }
 
@@ -30,13 +29,13 @@ struct Spilled {
     end: u64,
 }
 
-/// What the writer has to do before it goes on.
+/// What the writer has to do before its next append.
 pub(super) enum Room {
     /// Nothing.
     There,
-    /// Write this to a file.
+    /// Write these bytes to a file.
     Flush(Flush),
-    /// Wait until readers took something, or a write is done.
+    /// Wait until readers have taken something, or a write is done.
     Wait,
 }
 
@@ -62,7 +61,7 @@ impl Passage {
         Self { dir, memory_max, file_max, file: None, flushing: false, trouble: None }
     }
 
-    /// The position of the first byte in the file, when there is one.
+    /// The position of the first byte in the file, if there is a file.
     pub(super) fn file_starts_at(&self) -> Option<u64> {
         self.file.as_ref().map(|spilled| spilled.start)
     }
@@ -76,7 +75,7 @@ impl Passage {
 }
 
 impl Filling {
-    /// What stands between the writer of this unstored body and its next append.
+    /// What the writer of this unstored body has to do before its next append.
     pub(super) fn room(&mut self) -> Room {
         let consumed = self.consumed_to();
         self.free_before(consumed);
@@ -92,8 +91,8 @@ impl Filling {
         let Some(dir) = self.passage.dir.clone() else {
             return Room::Wait;
         };
-        // The memory that is not freed yet begins where the file ends, unless readers have overtaken the
-        // file: then a new one begins with what they still want.
+        // Memory begins where the file ends, unless the readers have passed the end of the file: then a new file begins
+        // with the bytes that they still want.
         if self.passage.file.as_ref().is_some_and(|f| consumed >= f.end) {
             self.passage.file = None;
         }
@@ -113,7 +112,7 @@ impl Filling {
         })
     }
 
-    /// Notes a write that is done: memory gives up what the file has.
+    /// Notes a finished write, and frees the memory of what is in the file now.
     fn flushed(&mut self, flush: &Flush, file: Arc<File>) {
         let len: u64 = flush.pieces.iter().map(Chunk::len).sum();
         let end = flush.from + len;
@@ -128,9 +127,9 @@ impl Filling {
 }
 
 impl Flush {
-    /// Writes, and notes the outcome in `fill`. Blocks on the disk.
+    /// Writes, and notes the result in `fill`. Blocks on the disk.
     ///
-    /// A failure costs the file, not the body: from then on the writer waits for the readers instead.
+    /// If it fails, the body goes on without a file: from then on the writer waits for the readers.
     pub(super) fn run(self, fill: &Fill) {
         let written = self.write();
         let mut filling = fill.filling.lock();

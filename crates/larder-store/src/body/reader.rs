@@ -18,30 +18,30 @@ use super::{CHUNK_BYTES, Chunk, End, Fill, Filling, Keep, Now, Shared, Whole, sl
 /// What a reader gets at a time.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// Bytes in memory; never empty unless none were asked for.
+    /// Bytes in memory; empty only if `max` was zero.
     Data(Bytes),
     /// Bytes in a file.
     File {
-        /// The file. The bytes stay as they are while this is held.
+        /// The file. The bytes do not change while this is held.
         file: HeldFile,
-        /// Where in it.
+        /// Where in the file they begin.
         offset: u64,
-        /// How many.
+        /// Their number.
         len: usize,
     },
-    /// Nothing yet.
+    /// Nothing yet: the writer has not written more, or a disk has to be waited for.
     Pending,
-    /// That was all.
+    /// The end of a complete body.
     End,
-    /// The body ends here without being complete, for this reason.
+    /// The body is incomplete and ends here, for this reason.
     Failed(Arc<str>),
 }
 
-/// A file, held so that the bytes in it stay as they are.
+/// A file whose bytes do not change while this is held.
 #[derive(Clone, Debug)]
 pub struct HeldFile(Held);
 
-/// What keeps bytes where they are.
+/// What pins the bytes.
 #[derive(Clone, Debug)]
 enum Held {
     /// The file itself: it is only ever appended to.
@@ -64,21 +64,21 @@ impl Deref for HeldFile {
     }
 }
 
-/// A position in a body.
+/// A position in a body, from which it is read.
 ///
-/// While the body fills, its existence holds the bytes of an unstored body that it has not read.
+/// While an unstored body fills, it keeps the bytes that the reader has not read.
 pub struct BodyReader {
     shared: Arc<Shared>,
     at: u64,
-    /// Its place among the readers, if the body was not complete when it came.
+    /// Its place among the readers, if the body was not complete when the reader was made.
     place: Option<Place>,
-    /// The part on a disk that it reads.
+    /// The part on disk that it is reading.
     disk: Option<DiskPart>,
-    /// Copies on disk before this one could not be read.
+    /// The number of the copy on disk that it reads; those before it could not be read.
     copy: usize,
 }
 
-/// A part of a body on a disk, which stays there.
+/// A part of a body that is pinned on a disk.
 #[derive(Clone)]
 struct DiskPart {
     pinned: Arc<PinnedBody>,
@@ -93,7 +93,7 @@ impl DiskPart {
     }
 }
 
-/// One reader of a body that fills.
+/// The registration of a reader with a filling body.
 struct Place {
     fill: Arc<Fill>,
     number: u64,
@@ -110,7 +110,7 @@ impl BodyReader {
             }
         };
         let mut reader = Self { shared, at: 0, place, disk: None, copy: 0 };
-        // From now on it stays there.
+        // This pins it.
         reader.disk = reader.whole_on_disk();
         reader
     }
@@ -120,7 +120,7 @@ impl BodyReader {
         self.at
     }
 
-    /// Goes to a position; one beyond the end is the end. Back is possible as far as the bytes are kept.
+    /// Moves to a position; one beyond the end means the end. Moving back works if the bytes are still kept.
     pub fn skip_to(&mut self, position: u64) {
         self.at = position;
         self.note_position();
@@ -138,9 +138,9 @@ impl BodyReader {
         piece
     }
 
-    /// The next piece of at most `max` bytes, once there is one; never [`Piece::Pending`].
+    /// Waits for the next piece of at most `max` bytes; never [`Piece::Pending`].
     ///
-    /// Dropped before it is done, it has moved nothing.
+    /// If it is dropped before it is done, the position has not moved.
     pub async fn next(&mut self, max: usize) -> Piece {
         let mut waits = 0;
         loop {
@@ -151,7 +151,7 @@ impl BodyReader {
             if let Some(part) = self.cold_part().cloned() {
                 match part.pinned.warm(self.at - part.start).await {
                     Ok(bytes) => match self.try_next(max) {
-                        // It is gone from memory again, or this file system cannot say that it is there.
+                        // It has left the page cache again, or this file system cannot say that it is there.
                         Piece::Pending if !bytes.is_empty() => return self.take(bytes, max),
                         Piece::Pending => {}
                         piece => return piece,
@@ -171,7 +171,7 @@ impl BodyReader {
             };
             let written = fill.written.notified();
             tokio::pin!(written);
-            // Before another look, so that an append after it is not missed.
+            // Enabled before the second check, so that an append in between is not missed.
             written.as_mut().enable();
             match self.try_next(max) {
                 Piece::Pending if self.cold_part().is_some() => {}
@@ -199,11 +199,11 @@ impl BodyReader {
             return part.piece_at(self.at, max);
         }
         let Some(place) = &self.place else {
-            // Without a place it came to a body that was complete.
+            // Without a place, the body was complete when the reader was made.
             return self.peek_on_disk();
         };
         let filling = place.fill.filling.lock();
-        // It may have become whole between the two looks: then its pieces have moved.
+        // It may have become complete between the two loads: then its pieces have moved.
         if let Some(whole) = self.shared.whole.get() {
             return whole.piece_at(self.at, max);
         }
@@ -225,7 +225,7 @@ impl BodyReader {
         }
     }
 
-    /// What there is beyond the part that is held, of a body that was complete.
+    /// The next piece beyond the pinned part, for a body that was complete.
     fn peek_on_disk(&self) -> Piece {
         match self.shared.on_disk.get() {
             Some(on_disk) if self.at < on_disk.len => Piece::Failed(Arc::from("the disk has let go of the body")),
@@ -238,12 +238,12 @@ impl BodyReader {
         Some(DiskPart { pinned, start: 0, copy })
     }
 
-    /// The part on disk that has to be read into memory before its next piece can be had.
+    /// The part on disk that has to be read into the page cache before its next piece can be sent.
     fn cold_part(&self) -> Option<&DiskPart> {
         self.disk.as_ref().filter(|part| self.shared.whole.get().is_none() && part.has(self.at))
     }
 
-    /// Takes the next copy, as this one cannot be read. False when there is none: then it stays at this one.
+    /// Goes on with the next copy, because this one cannot be read. False if there is none: then it stays at this one.
     fn give_up_copy(&mut self, error: &io::Error) -> bool {
         let Some(copy) = self.disk.as_ref().map(|part| part.copy) else { return false };
         let next = match &self.place {
@@ -267,7 +267,7 @@ impl BodyReader {
         true
     }
 
-    /// Tells the writer how far this reader is, where that matters: to an unstored body that still fills.
+    /// Tells the writer how far this reader is, if the body is unstored and still fills.
     fn note_position(&self) {
         let Some(Place { fill, number }) = &self.place else {
             return;
@@ -302,7 +302,7 @@ impl Drop for BodyReader {
 }
 
 impl Whole {
-    /// Up to `max` bytes at `at`, as far as one part goes.
+    /// Up to `max` bytes at `at`, from one part.
     fn piece_at(&self, at: u64, max: usize) -> Piece {
         if at >= self.len {
             return Piece::End;
@@ -335,7 +335,7 @@ fn in_arena(extent: &Arc<Extent>, start: u64, at: u64, max: usize) -> Piece {
 }
 
 impl DiskPart {
-    /// Up to `max` bytes at `at`; pending when they have to be read into memory first.
+    /// Up to `max` bytes at `at`; pending if they have to be read into the page cache first.
     fn piece_at(&self, at: u64, max: usize) -> Piece {
         match self.pinned.ready(at - self.start, max.min(DISK_PIECE_BYTES_MAX)) {
             Ready::File { file, offset, len } => {
@@ -348,7 +348,7 @@ impl DiskPart {
 }
 
 impl Filling {
-    /// What there is at `at`; `None` when that is on disk, or not kept.
+    /// Up to `max` bytes at `at` in memory. `None` if they are on disk, or not kept.
     fn piece_at(&self, at: u64, max: usize) -> Option<Piece> {
         if at >= self.so_far {
             return Some(match &self.end {
@@ -388,8 +388,9 @@ impl Filling {
     }
 }
 
-/// Only the ends of a piece are known to be in memory, and it may take a slow client long to get all of it.
+/// The longest piece from a disk. Only its ends are known to be in the page cache, and a slow client may take long to
+/// get all of it.
 const DISK_PIECE_BYTES_MAX: usize = 64 * 1024;
 
-/// How often a disk is waited for that takes too long, for one piece.
+/// How often one piece waits for a disk that takes too long.
 const WAITS_MAX: usize = 8;

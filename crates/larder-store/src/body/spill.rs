@@ -1,4 +1,4 @@
-//! Files without a name: they vanish with their last user, whatever happens to the process.
+//! Files without a name: the kernel deletes them when the last user is gone, whatever happens to the process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-/// A new file in `dir` that has no name there.
+/// A new file on the file system of `dir`, without a name.
 pub(super) fn unlinked_file(dir: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
         Ok(fd) => Ok(File::from(fd)),
-        // Some file systems (NFS, older overlays) have no nameless files, and each says so differently.
+        // Some file systems (NFS, older overlays) have no `O_TMPFILE`, and each returns another error.
         Err(_) => named_then_unlinked(dir),
     }
 }
@@ -28,7 +28,7 @@ fn named_then_unlinked(dir: &Path) -> io::Result<File> {
                 fs::remove_file(&path)?;
                 return Ok(file);
             }
-            // Left over from a process of the same number that died between the two calls.
+            // Left by a process with the same pid that died between the two calls.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }

@@ -20,21 +20,21 @@ use super::{ARENA_BYTES_MIN, CHUNK_BYTES, Chunk, End, Fill, Filling, Keep, SMALL
 /// Why bytes were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// The body is not stored, and its readers have left, or it was to be stored and has none.
+    /// Nobody needs more bytes: the body is not stored, and it has no readers left.
     #[error("nobody reads the body any more, and it is not stored")]
     Unwanted,
 }
 
-/// The one who writes a body. Dropped before [`finish`](Self::finish), it fails the body.
+/// The writer of a body; there is only one. If it is dropped before [`finish`](Self::finish), the body fails.
 pub struct BodyWriter {
     shared: Arc<Shared>,
     fill: Arc<Fill>,
     arena: Option<&'static Arena>,
-    /// How far a big stored body has moved there.
+    /// How far a big stored body has moved to the arena.
     moving: Moving,
-    /// The position up to which a stored body is where it stays: in the arena, or in exact allocations.
+    /// The position up to which a stored body is in its final place: in the arena, or in allocations of exact size.
     settled_to: u64,
-    /// Where it goes when it is big.
+    /// The disks that it goes to if it is big.
     offload: Option<Offload>,
     ended: bool,
 }
@@ -46,11 +46,11 @@ pub struct BodyWriter {
 ///    `---- no positions, or no arena --------------------------^
 /// ```
 enum Moving {
-    /// It is not yet big.
+    /// It is not big yet.
     Unbegun(&'static Arena),
-    /// A part has moved, and more follows, behind the last extent while that is not full.
+    /// A part has moved. More is appended to the last extent until that is full.
     Begun(Span<'static>),
-    /// It stays in memory of our own, or goes back there.
+    /// It stays on the heap, or goes back there.
     Never,
 }
 
@@ -60,9 +60,9 @@ impl BodyWriter {
         Self { shared, fill, moving, arena, settled_to: 0, offload: None, ended: false }
     }
 
-    /// Adds `data` and wakes the readers. Never waits; call [`wait_for_room`](Self::wait_for_room) between.
+    /// Adds `data` and wakes the readers. Never waits; call [`wait_for_room`](Self::wait_for_room) between appends.
     ///
-    /// A stored body whose reservation cannot grow becomes unstored here.
+    /// If the reservation of a stored body cannot grow, the body becomes unstored here.
     pub fn append(&mut self, data: Bytes) -> Result<(), BodyError> {
         if data.is_empty() {
             return Ok(());
@@ -78,7 +78,7 @@ impl BodyWriter {
         }
         {
             let mut filling = self.fill.filling.lock();
-            // It was for the shelf: who has not come to read it by now is not waited for.
+            // It was stored until now: it does not wait for a first reader any more.
             filling.had_reader |= was_stored && !stored;
             if !stored && filling.had_reader && filling.readers.is_empty() {
                 return Err(BodyError::Unwanted);
@@ -92,7 +92,7 @@ impl BodyWriter {
         Ok(())
     }
 
-    /// Adds `data` for readers that have yet to come, whether it is stored or not.
+    /// Adds `data` even if there is no reader yet, whether the body is stored or not.
     pub(super) fn append_unread(&mut self, data: Bytes) {
         if data.is_empty() {
             return;
@@ -123,7 +123,7 @@ impl BodyWriter {
         filling.end = End::Finished;
         let all_in_memory = filling.start == 0 && filling.passage.file_starts_at().is_none();
         if all_in_memory && let Some(whole) = filling.take_whole() {
-            // The one writer sets it, once.
+            // Only the writer sets it, once.
             let _ = self.shared.whole.set(whole);
             self.shared.fill.lock().take();
         }
@@ -131,18 +131,17 @@ impl BodyWriter {
         self.fill.written.notify_waiters();
     }
 
-    /// Ends the body: it stays incomplete. Readers get what is there, and then `reason`.
+    /// Ends the body as incomplete. Readers get what is there, and then `reason`.
     pub fn fail(mut self, reason: String) {
         self.end_failed(reason);
     }
 
-    /// Whether all bytes so far are kept under the reservation.
+    /// Whether all bytes so far are kept.
     pub fn is_stored(&self) -> bool {
         self.shared.stored.load(Ordering::Acquire)
     }
 
-    /// Makes a stored body an unstored one, for a response that turned out not to be kept. It waits for its
-    /// first reader then.
+    /// Makes a stored body unstored, for a response that turns out not to be kept. It then waits for its first reader.
     pub fn unstore(&mut self) {
         self.shared.stored.store(false, Ordering::Release);
     }
@@ -152,7 +151,7 @@ impl BodyWriter {
         !self.fill.filling.lock().readers.is_empty()
     }
 
-    /// Waits until nobody reads it; at once when nobody does.
+    /// Waits until it has no readers.
     pub async fn readers_gone(&self) {
         loop {
             let consumed = self.fill.consumed.notified();
@@ -165,10 +164,10 @@ impl BodyWriter {
         }
     }
 
-    /// Waits until an append is welcome: at once for a stored body; for an unstored one when there is room
-    /// in memory, made by the readers or by a file.
+    /// Waits until the next append may come: at once for a stored body; for an unstored one, when there is room in
+    /// memory, because readers took something or it was written to the file.
     ///
-    /// Dropped before it is done, it has lost nothing: a write to the file goes on.
+    /// If it is dropped before it is done, nothing is lost: a running write to the file goes on.
     pub async fn wait_for_room(&self) {
         loop {
             let consumed = self.fill.consumed.notified();
@@ -195,8 +194,8 @@ impl BodyWriter {
         }
     }
 
-    /// Waits while a body that goes to disk has much in memory, and no reader wants more than is there: a disk may then
-    /// catch up with an origin that is faster. At once for every other body.
+    /// Waits while much of a body that goes to disk is in memory, and no reader needs more. So a disk can catch up with
+    /// a faster origin. Returns at once for every other body.
     pub async fn wait_for_disk(&self) {
         loop {
             let consumed = self.fill.consumed.notified();
@@ -209,12 +208,12 @@ impl BodyWriter {
         }
     }
 
-    /// What went wrong with the file of an unstored body, once, for the log.
+    /// What went wrong with the file of an unstored body, for the log; only returned once.
     pub fn take_trouble(&self) -> Option<String> {
         self.fill.filling.lock().passage.trouble.take()
     }
 
-    /// Makes sure the reservation covers `more` bytes beyond those written.
+    /// Makes sure that the reservation covers `more` bytes beyond those written. False if it cannot.
     fn grow(&self, more: usize) -> bool {
         let (mut reservation, missing) = {
             let mut filling = self.fill.filling.lock();
@@ -241,13 +240,13 @@ impl BodyWriter {
             };
             (held, missing)
         };
-        // Without the lock: making room lets go of other bodies.
+        // Without the lock, because making room drops other bodies.
         let grown = reservation.grow(missing);
         self.fill.filling.lock().reservation = Some(reservation);
         grown
     }
 
-    /// Says where the body goes when it is big. `len` is what is known of its length.
+    /// Says where the body goes if it is big. `len` is its length, if known.
     pub(super) fn offload_to(&mut self, offload: Offload, len: Option<u64>) {
         let big = len.filter(|&len| len >= offload.bytes_min);
         self.offload = Some(offload).filter(|offload| !offload.shelves.is_empty());
@@ -256,8 +255,8 @@ impl BodyWriter {
         }
     }
 
-    /// From now on it goes to disk, if there is one that takes a body of `len`. What has moved to the arena comes back
-    /// first.
+    /// Lets the body go to disk from now on, if there is a disk that takes a body of `len`. What has moved to the arena
+    /// is first moved back.
     fn begin_offloading(&mut self, len: u64) {
         let Some(offload) = self.offload.take() else { return };
         let Some(offloading) = Offloading::begin(&offload, len).filter(|_| self.is_stored()) else { return };
@@ -268,7 +267,7 @@ impl BodyWriter {
         self.fill.filling.lock().offloading = Some(offloading);
     }
 
-    /// Hands full slices over to the disks; false when the body does not go there.
+    /// Hands full slices over to the disks. False if the body does not go to disk.
     fn offload_full_slices(&mut self) -> bool {
         let (so_far, slice_bytes) = {
             let filling = self.fill.filling.lock();
@@ -288,7 +287,7 @@ impl BodyWriter {
         true
     }
 
-    /// Puts the next `bytes` in one allocation of exactly their size.
+    /// Copies the next `bytes` into one allocation of exactly their size.
     fn settle_slice(&mut self, bytes: usize) {
         let mut loose = self.fill.loose(self.settled_to);
         let slice = take_first(&mut loose, bytes).concat();
@@ -310,7 +309,7 @@ impl BodyWriter {
         }
     }
 
-    /// The memory that a stored body of `len` bytes takes. In the arena it takes whole pages.
+    /// The memory that a stored body of `len` bytes takes; in the arena, whole pages.
     fn footprint(&self, len: u64) -> usize {
         let bytes = match self.arena {
             Some(arena) if len >= ARENA_BYTES_MIN => arena.footprint(len),
@@ -319,9 +318,9 @@ impl BodyWriter {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Puts what has come where it stays, so that a big body is not there twice in the end. What moves to the arena does
-    /// so in small steps: its bytes are still in the processor's cache then, readers get it from there, and nobody who
-    /// shares this thread waits for long.
+    /// Moves what has arrived to its final place, so that a big body never has to be in memory twice. It moves to the
+    /// arena in small steps: so the bytes are still in the CPU's cache, readers can be served from the arena, and other
+    /// requests of this worker do not wait long.
     fn settle_as_it_comes(&mut self) {
         let so_far = self.fill.filling.lock().so_far;
         let loose = so_far - self.settled_to;
@@ -334,22 +333,22 @@ impl BodyWriter {
         }
     }
 
-    /// Puts all of a complete body where it stays.
+    /// Moves all of a complete body to its final place.
     fn settle_all(&mut self) {
         let len = self.fill.filling.lock().so_far;
         if len >= ARENA_BYTES_MIN && self.move_to_arena(len, Some(len)) {
             return;
         }
         if self.back_to_heap().is_err() {
-            // It can still be read, if anybody can: each chunk has its place.
+            // Readers can still read it, because each chunk has its position.
             self.shared.stored.store(false, Ordering::Release);
             return;
         }
         self.compact(len);
     }
 
-    /// Moves what is before `end` to the arena; false when it has no room. `end` is the length of all, `len`, or whole
-    /// pages away from what has moved.
+    /// Moves what is before `end` to the arena. False if there is no room. `end` is the length of the body, `len`, or
+    /// whole pages beyond what has moved.
     fn move_to_arena(&mut self, end: u64, len: Option<u64>) -> bool {
         if let Moving::Unbegun(arena) = self.moving {
             let span = arena.span(len.unwrap_or_else(|| self.bytes_max()));
@@ -386,7 +385,7 @@ impl BodyWriter {
         filling.reservation.as_ref().map_or(0, Reservation::shelf_bytes_max).min(SPAN_BYTES_MAX)
     }
 
-    /// Moves back what has moved to the arena.
+    /// Moves back to the heap what has moved to the arena.
     fn back_to_heap(&mut self) -> io::Result<()> {
         self.moving = Moving::Never;
         let moved: Vec<(usize, Arc<Extent>)> = {
@@ -399,7 +398,7 @@ impl BodyWriter {
         };
         for (number, extent) in moved {
             let bytes = Bytes::from(extent.read()?);
-            // Only the writer changes the pieces of a stored body, so that they have kept their numbers.
+            // Only the writer changes the pieces of a stored body, so their numbers are still the same.
             if let Some((_, chunk)) = self.fill.filling.lock().pieces.get_mut(number) {
                 *chunk = Chunk::Heap(bytes);
             }
@@ -407,9 +406,10 @@ impl BodyWriter {
         Ok(())
     }
 
-    /// Copies everything from `settled_to` up to `end`, which must be a piece's end.
+    /// Copies everything from `settled_to` up to `end`, which must be the end of a piece, into allocations of exact
+    /// size.
     ///
-    /// Pieces are slices of bigger buffers; kept as they are, a page would hold more than it counts for.
+    /// Pieces are slices of bigger buffers; without the copy, a page would hold more memory than it counts.
     fn compact(&mut self, end: u64) {
         let exact = exact_chunks(&self.fill.loose(self.settled_to));
         debug_assert_eq!(exact.iter().map(|piece| piece.len() as u64).sum::<u64>(), end - self.settled_to);
@@ -432,9 +432,9 @@ impl Drop for BodyWriter {
     }
 }
 
-/// Only the writer changes the pieces of a stored body, so that it copies them without the lock in between.
+/// Only the writer changes the pieces of a stored body, so it can copy them without the lock.
 impl Fill {
-    /// What lies in memory of our own from position `from` on.
+    /// The pieces on the heap from position `from` on.
     fn loose(&self, from: u64) -> VecDeque<Bytes> {
         let filling = self.filling.lock();
         let first = filling.pieces.partition_point(|&(at, _)| at < from);
@@ -445,7 +445,7 @@ impl Fill {
         filling.pieces.iter().skip(first).filter_map(heap).collect()
     }
 
-    /// What lies in the arena right before position `end`.
+    /// The extent in the arena that ends at position `end`.
     fn extent_before(&self, end: u64) -> Option<Arc<Extent>> {
         let filling = self.filling.lock();
         let after = filling.pieces.partition_point(|&(at, _)| at < end);
@@ -455,8 +455,8 @@ impl Fill {
         }
     }
 
-    /// Puts the same bytes in the place of those from position `from` on. Before `begin` they are a part of the chunk
-    /// before.
+    /// Replaces the chunks from position `from` on by `chunks`, which have the same bytes. The bytes before `begin`
+    /// have been appended to the chunk before.
     fn replace(&self, from: u64, begin: u64, chunks: impl Iterator<Item = Chunk>) {
         let mut filling = self.filling.lock();
         let first = filling.pieces.partition_point(|&(at, _)| at < from);
@@ -472,8 +472,8 @@ impl Fill {
 }
 
 impl Filling {
-    /// Takes the pieces and the reservation out, for a complete body that is all in memory. `None` for one that lies
-    /// partly in the arena, as it was unstored while it moved there.
+    /// Takes the pieces and the reservation out, for a complete body that is all in memory. `None` if it is only partly
+    /// in the arena, because it became unstored while it moved there.
     fn take_whole(&mut self) -> Option<Whole> {
         let moved = self.pieces.iter().filter(|(_, chunk)| matches!(chunk, Chunk::Arena(_))).count();
         if moved > 0 && moved < self.pieces.len() {
@@ -505,7 +505,7 @@ impl Filling {
     }
 }
 
-/// Takes the first `len` bytes off `pieces`.
+/// Removes the first `len` bytes from `pieces` and returns them.
 fn take_first(pieces: &mut VecDeque<Bytes>, len: usize) -> Vec<Bytes> {
     let mut first = Vec::new();
     let mut left = len;
@@ -545,8 +545,8 @@ fn exact_chunks(loose: &VecDeque<Bytes>) -> Vec<Bytes> {
     chunks
 }
 
-/// So much of a body that fills moves to the arena at a time, and the rest at its end.
+/// How much of a filling body moves to the arena at a time; the rest moves at its end.
 const MOVED_BYTES_MIN: u64 = 64 * 1024;
 
-/// The positions that one body takes at most while its length is not known.
+/// How many positions in the arena a body of unknown length gets.
 const SPAN_BYTES_MAX: u64 = 1 << 40;
