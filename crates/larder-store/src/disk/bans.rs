@@ -1,7 +1,7 @@
-//! Bans: every page whose key begins with a prefix is gone, as far as it was stored before the ban.
+//! Bans: a purge by the prefix of keys. It removes the pages that were stored before it.
 //!
-//! The index knows hashes of keys and no prefixes, so a page under a ban is found out when it is read, by its key and
-//! its place in the log. A ban is of no use any more when every segment that is older has left.
+//! The index has hashes of keys, not prefixes. So a banned page is recognized when it is read: by its key, and by its
+//! place in the log, which is before the ban. A ban is forgotten when all segments that are older than it are deleted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,20 +13,20 @@ use super::record::OFFSET_BITS;
 /// The bans of a shelf.
 #[derive(Default)]
 pub(super) struct Bans {
-    /// How many there are, so that without any a read looks at no lock.
+    /// How many there are; if there are none, a read takes no lock.
     count: AtomicUsize,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The writer has not come to them: they hold for everything. With the ticket of each.
+    /// Bans that the writer has not reached yet, each with its ticket. They apply to all records.
     pending: Vec<(u64, Box<[u8]>)>,
     next_ticket: u64,
     settled: Vec<Ban>,
 }
 
-/// A ban of records that come before `sequence`.
+/// A ban of the records before `sequence`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ban {
     sequence: u64,
@@ -40,7 +40,7 @@ impl Ban {
 }
 
 impl Bans {
-    /// Bans a prefix, from now on for everything, until [`Bans::settle`] with the ticket. `None`: there are too many, or
+    /// Bans a prefix for all records, until [`Bans::settle`] with the ticket. `None` if there are too many bans, or
     /// their file would be longer than `bytes_max`.
     pub(super) fn add(&self, prefix: &[u8], bytes_max: u64) -> Option<u64> {
         let mut state = self.state.lock();
@@ -55,24 +55,24 @@ impl Bans {
         Some(ticket)
     }
 
-    /// What was asked for with this ticket or before holds from now on for records that come before `sequence`.
+    /// Limits the bans with this ticket and earlier ones to the records before `sequence`.
     pub(super) fn settle(&self, ticket: u64, sequence: u64) {
         let mut state = self.state.lock();
         let due: Vec<_> = state.pending.extract_if(.., |(pending, _)| *pending <= ticket).collect();
         for (_, prefix) in due {
-            // A wider and later one is as good as those inside it.
+            // A wider and later ban makes narrower ones unnecessary.
             state.settled.retain(|ban| !(ban.prefix.starts_with(&prefix) && ban.sequence <= sequence));
             state.settled.push(Ban { sequence, prefix });
         }
         self.note_len(&state);
     }
 
-    /// Whether there are some that the writer has not come to.
+    /// Whether there are bans that the writer has not reached yet.
     pub(super) fn is_any_pending(&self) -> bool {
         !self.state.lock().pending.is_empty()
     }
 
-    /// Whether the record of `key` at `sequence` is gone.
+    /// Whether the record of `key` at `sequence` is banned.
     pub(super) fn cover(&self, key: &[u8], sequence: u64) -> bool {
         if self.count.load(Ordering::Acquire) == 0 {
             return false;
@@ -82,7 +82,7 @@ impl Bans {
             || state.settled.iter().any(|ban| ban.covers(key, sequence))
     }
 
-    /// Forgets those that are for segments before `oldest` alone. True when there were any.
+    /// Forgets the bans that only concern segments before `oldest`. True if there were any.
     pub(super) fn prune(&self, oldest: Option<u64>) -> bool {
         if self.count.load(Ordering::Acquire) == 0 {
             return false;
@@ -94,20 +94,20 @@ impl Bans {
         before > state.settled.len()
     }
 
-    /// Forgets those that the writer has come to.
+    /// Forgets the bans that the writer has reached.
     pub(super) fn clear(&self) {
         let mut state = self.state.lock();
         state.settled.clear();
         self.note_len(&state);
     }
 
-    /// The segment that new records must not come before.
+    /// The first segment that new records may use, so that no ban covers them.
     pub(super) fn next_segment(&self) -> u64 {
         let state = self.state.lock();
         state.settled.iter().map(|ban| (ban.sequence >> OFFSET_BITS) + 1).max().unwrap_or(0)
     }
 
-    /// Those that the writer has come to, as bytes for [`BANS_FILE`]; `None` when there are none.
+    /// The bans that the writer has reached, as bytes for [`BANS_FILE`]. `None` if there are none.
     ///
     /// | at | bytes | what                                             |
     /// | -- | ----- | ------------------------------------------------ |
@@ -134,7 +134,7 @@ impl Bans {
         Some(bytes)
     }
 
-    /// Adds those that are in the bytes of the file. False when they cannot be read: then nobody knows what is gone.
+    /// Adds the bans of a file. False if it cannot be read: then it is unknown what was banned.
     pub(super) fn load(&self, bytes: &[u8], shelf: u64) -> bool {
         let Some(bans) = decode(bytes, shelf) else { return false };
         let mut state = self.state.lock();
@@ -157,7 +157,7 @@ impl State {
         self.pending.len() + self.settled.len()
     }
 
-    /// How long their file is when all are in it.
+    /// The length of the file with all bans.
     fn bytes(&self) -> usize {
         let pending = self.pending.iter().map(|(_, prefix)| prefix.len());
         let prefixes: usize = pending.chain(self.settled.iter().map(|ban| ban.prefix.len())).sum();
@@ -165,7 +165,7 @@ impl State {
     }
 }
 
-/// The bans in the bytes of a file. Those of another shelf are none.
+/// The bans in a file. A file of another shelf has none.
 fn decode(bytes: &[u8], shelf: u64) -> Option<Vec<Ban>> {
     let head = bytes.get(..HEAD_BYTES).filter(|head| head.starts_with(MAGIC))?;
     if u32_at(head, 4)? != crc32c::crc32c(bytes.get(8..)?) {
@@ -185,18 +185,18 @@ fn decode(bytes: &[u8], shelf: u64) -> Option<Vec<Ban>> {
     Some(bans)
 }
 
-/// The file that the bans of a shelf are kept in; it is not there when there are none.
+/// The file with the bans of a shelf; without bans there is no file.
 pub(super) const BANS_FILE: &str = "larder.bans";
-/// The same before it is complete.
+/// The name of that file until it is complete.
 pub(super) const BANS_FILE_NEW: &str = "larder.bans.new";
-/// Beyond as many, the whole shelf is cleared instead.
+/// The most bans. Beyond it, the whole shelf is cleared instead.
 const BANS_MAX: usize = 1000;
-/// A prefix that is longer clears the whole shelf too.
+/// The longest prefix. A longer one clears the whole shelf.
 const PREFIX_BYTES_MAX: usize = 64 * 1024;
-/// Their file takes at most one part in this many of `max_size`; where it would be longer, the whole shelf is cleared.
+/// The file takes at most one part in this many of `max_size`. If it would be longer, the whole shelf is cleared.
 pub(super) const BANS_SHARE: u64 = 8;
 const HEAD_BYTES: usize = 20;
-/// Of each, beside its prefix.
+/// The bytes of a ban in the file, without its prefix.
 const BAN_BYTES: usize = 12;
 const MAGIC: &[u8; 4] = b"LRB1";
 

@@ -1,4 +1,4 @@
-//! Bodies that stay on the disk, and sending from them.
+//! Bodies that are sent from the disk.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -15,7 +15,7 @@ use super::record::Span;
 use super::segment::Segment;
 use super::shared::Shared;
 
-/// A body on a shelf. It keeps nothing there: it can be gone when it is wanted.
+/// Where a body is on a shelf. It does not pin the body, which may be evicted before it is read.
 #[derive(Clone)]
 pub struct DiskBody {
     inner: Arc<Inner>,
@@ -27,7 +27,7 @@ struct Inner {
     /// Where each span begins in the body.
     starts: Box<[u64]>,
     len: u64,
-    /// The segments of the spans, each once.
+    /// The segments of the spans, without duplicates.
     segments: Box<[u64]>,
 }
 
@@ -66,12 +66,12 @@ impl DiskBody {
         self.len() == 0
     }
 
-    /// Whether all of it is still there.
+    /// Whether all of it is still on the shelf.
     pub fn is_here(&self) -> bool {
         self.inner.shared.live.has_all(&self.inner.segments)
     }
 
-    /// Keeps it where it is until what this gives is dropped; `None` when a part is gone.
+    /// Pins it until the result is dropped. `None` if a part is gone.
     pub fn pin(&self) -> Option<PinnedBody> {
         let live = &self.inner.shared.live;
         let segments = self.inner.segments.iter().map(|sequence| live.get(*sequence)).collect::<Option<_>>()?;
@@ -88,7 +88,7 @@ impl DiskBody {
         Arc::ptr_eq(&self.inner.shared, shared)
     }
 
-    /// It is of use until then, and so are its segments. Reading it counts as a use of them.
+    /// Notes that it is needed until `expires_at`, and so are its segments. Reading it counts as a use of them.
     pub(super) fn lasts_until(&self, expires_at: u64) {
         let shared = &self.inner.shared;
         for segment in self.inner.segments.iter().filter_map(|sequence| shared.live.get(*sequence)) {
@@ -98,30 +98,30 @@ impl DiskBody {
     }
 }
 
-/// A body that stays where it is while this exists.
+/// A body on disk that is pinned while this exists.
 pub struct PinnedBody {
     body: DiskBody,
     /// In the order of the body's list.
     segments: Vec<Arc<Segment>>,
-    /// The last span that was found right; for those too short for the segment to remember.
+    /// The last span whose checksum was right; for spans that are too short for the segment to remember.
     warmed: AtomicU32,
 }
 
-/// What can be sent at once of a body on a disk.
+/// What can be sent of a body on disk without waiting.
 #[derive(Clone, Debug)]
 pub enum Ready {
-    /// These bytes of the file, which are in memory.
+    /// These bytes of the file; they are in the page cache.
     File {
         /// The file.
         file: Arc<File>,
-        /// Where in it they are.
+        /// Where in the file they begin.
         offset: u64,
-        /// How many there are.
+        /// Their number.
         len: usize,
     },
     /// [`PinnedBody::warm`] has to read them first.
     Cold,
-    /// The body ends before them.
+    /// The position is at the end of the body, or beyond.
     End,
 }
 
@@ -136,7 +136,7 @@ impl PinnedBody {
         self.body.is_empty()
     }
 
-    /// What can be sent from `at` on, up to `max` bytes, without waiting.
+    /// What can be sent without waiting from `at` on, up to `max` bytes.
     pub fn ready(&self, at: u64, max: usize) -> Ready {
         let Some((number, span, segment)) = self.span_at(at) else {
             return Ready::End;
@@ -160,10 +160,11 @@ impl PinnedBody {
         Ready::File { file: Arc::clone(file), offset, len }
     }
 
-    /// Reads what is at `at` into memory and verifies it. Waits in the shelf's threads, and not for long.
+    /// Reads the span at `at` into the page cache and verifies it. The shelf's threads do it; waits at most
+    /// a second.
     ///
-    /// Gives what was read from `at` on, for where [`PinnedBody::ready`] does not find it all the same: it may have left
-    /// memory, and not every file system can tell.
+    /// Returns the bytes from `at` on. The caller needs them if [`PinnedBody::ready`] does not find them afterwards:
+    /// they may have left the page cache, and not every file system can tell.
     pub async fn warm(&self, at: u64) -> io::Result<Bytes> {
         let Some((number, span, segment)) = self.span_at(at) else { return Ok(Bytes::new()) };
         let within = at - self.body.inner.starts[number as usize];
@@ -176,7 +177,7 @@ impl PinnedBody {
             let has_answered = Cell::new(false);
             let wait = Wait::Allowed(&has_answered);
             let read = read_span(&work, &segment, &span, &mut bytes, wait).map_err(|why| fault(&work, why));
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = told.send(read.map(|()| (Bytes::from(bytes), has_answered.get())));
         }));
         if !is_taken {
@@ -200,8 +201,8 @@ impl PinnedBody {
         }
     }
 
-    /// Reads bytes from `at` on into `into`, up to the end of what [`PinnedBody::ready`] would give; for those who
-    /// cannot send from a file. Fails when they are not in memory.
+    /// Reads bytes from `at` on into `into`, up to the end of what [`PinnedBody::ready`] would give; for callers that
+    /// cannot send from a file. Fails if they are not in the page cache.
     pub fn read(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
         let Some((number, span, segment)) = self.span_at(at) else { return Ok(0) };
         if !segment.is_verified(span.offset, span.len) && self.warmed.load(Ordering::Relaxed) != number {
@@ -231,7 +232,7 @@ impl std::fmt::Debug for PinnedBody {
     }
 }
 
-/// Counts what went wrong and says it as an error.
+/// Counts the fault, and turns it into an error.
 fn fault(shared: &Shared, why: NoPage) -> io::Error {
     match why {
         NoPage::Failed(error) => {
@@ -248,5 +249,5 @@ fn fault(shared: &Shared, why: NoPage) -> io::Error {
     }
 }
 
-/// Nobody waits longer for a cache.
+/// How long a request waits for a disk. Then it fetches instead.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);

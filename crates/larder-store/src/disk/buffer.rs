@@ -1,4 +1,4 @@
-//! Memory that a direct write accepts: aligned, without anything but safe code.
+//! Aligned memory for direct I/O, in safe code.
 
 use super::footer::BLOCK;
 
@@ -10,7 +10,7 @@ pub(super) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Zeros.
+    /// A buffer of zeros.
     pub(super) fn new(len: usize) -> Self {
         let bytes = vec![0; len + BLOCK];
         // The vector is never grown, so its bytes stay where they are.

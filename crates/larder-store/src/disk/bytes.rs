@@ -1,4 +1,4 @@
-//! Little-endian numbers in bytes from a disk: reading gives `None` instead of panicking.
+//! Little-endian numbers in bytes from a disk. Reading beyond the end gives `None`, and never panics.
 
 /// The bytes `at..at + N`.
 pub(super) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -17,7 +17,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array_at(bytes, at).map(u64::from_le_bytes)
 }
 
-/// Writes the parts one after the other from the start of `into`, which must hold them all; the rest stays.
+/// Writes the parts one after the other to the start of `into`, which must be long enough; the rest of it stays.
 pub(super) fn put_all(into: &mut [u8], parts: &[&[u8]]) {
     let mut at = 0;
     for part in parts {

@@ -1,9 +1,8 @@
-//! What a shelf owes: pages that are in memory and not on the disk.
+//! What a shelf owes: pages that are in memory and not yet on the disk, because the disk was too slow.
 //!
-//! A page that there is no time for now is not kept for the shelf: it may leave memory, or be replaced or removed, and is
-//! not written then. The others are written when nothing else is to be done, oldest first; and what comes while there are
-//! such comes behind them, so that the log has the order in which pages were stored, which is the order in which they
-//! leave.
+//! An owed page may be evicted from memory, replaced or removed; then it is not written. The others are written when
+//! the writer has nothing else to do, oldest first. While pages are owed, new pages queue behind them: so the log has
+//! the order in which pages were stored, which is the order in which they are evicted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,17 +10,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::page::Owed;
 
-/// How much a shelf owes, as it notes it in its folder for who looks from outside.
+/// How much a shelf owes. It writes this into its folder, for `larder cache`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebtNote {
-    /// Pages that are in memory and still to be written.
+    /// Pages in memory that are not yet written.
     pub pages: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
 impl DebtNote {
-    /// As many bytes whatever the numbers are.
+    /// A text of fixed length.
     pub(super) fn encode(self) -> String {
         format!("{:>20} {:>20}\n", self.pages, self.bytes)
     }
@@ -54,7 +53,7 @@ impl Sums {
     }
 }
 
-/// The part of one page, from when it is taken until it is written, or is not going to be.
+/// One page's part of [`Sums`], until the page is written or given up.
 pub(super) struct Due {
     sums: Arc<Sums>,
     bytes: u64,
@@ -75,14 +74,14 @@ impl Drop for Due {
     }
 }
 
-/// A page on the list, and when it was stored.
+/// An owed page, and when it was stored.
 pub(super) struct Debt {
     pub(super) owed: Box<dyn Owed>,
     pub(super) now: u64,
     pub(super) due: Due,
 }
 
-/// What waits for the disk to have time, oldest first.
+/// The owed pages, oldest first.
 #[derive(Default)]
 pub(super) struct Debts {
     list: VecDeque<Debt>,
@@ -90,8 +89,8 @@ pub(super) struct Debts {
 }
 
 impl Debts {
-    /// Adds one. Gives back the oldest, as many as are too many for a disk of `bytes_max`: they would leave it before
-    /// what comes behind them is written.
+    /// Adds one. Returns the oldest ones that are too many for a disk of `bytes_max`: the disk would evict them before
+    /// it has written the later ones.
     pub(super) fn add(&mut self, debt: Debt, bytes_max: u64) -> Vec<Debt> {
         self.bytes += debt.due.bytes;
         self.list.push_back(debt);
@@ -102,7 +101,7 @@ impl Debts {
         over
     }
 
-    /// The oldest.
+    /// Removes and returns the oldest.
     pub(super) fn next(&mut self) -> Option<Debt> {
         let debt = self.list.pop_front()?;
         self.bytes -= debt.due.bytes;
@@ -113,14 +112,14 @@ impl Debts {
         self.list.is_empty()
     }
 
-    /// Puts these, which are older, before it.
+    /// Puts `older` before these.
     pub(super) fn put_back(&mut self, mut older: Self) {
         older.list.append(&mut self.list);
         older.bytes += self.bytes;
         *self = older;
     }
 
-    /// Lets go of what is not there any more. Gives what is let go of.
+    /// Removes and returns the pages that are no longer in memory.
     pub(super) fn prune(&mut self) -> Vec<Debt> {
         let mut over = Vec::new();
         for _ in 0..self.list.len() {
@@ -136,7 +135,7 @@ impl Debts {
     }
 }
 
-/// As many pages are owed at most; then the oldest are not.
+/// The most owed pages. Beyond it, the oldest are given up.
 const DEBTS_MAX: usize = 65_536;
 
 #[cfg(test)]

@@ -10,21 +10,21 @@ use std::sync::Arc;
 use rustix::fs::{CWD, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
-/// What a disk shelf does with a file system. Paths are whole; a shelf stays in its own folder.
+/// What a disk shelf does with a file system. Paths are absolute; a shelf stays in its own folder.
 pub trait Files: Send + Sync {
-    /// Makes the folder and those above it, unless they are there.
+    /// Makes the folder and its parents, unless they exist.
     fn make_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Everything in the folder, in any order.
+    /// The names in the folder, in any order.
     fn list(&self, dir: &Path) -> io::Result<Vec<Listed>>;
-    /// A new file for writing, past the page cache where the file system takes that. Fails when it is there.
+    /// A new file for writing, with direct I/O if the file system has that. Fails if the file exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn OpenFile>>;
     /// A file for reading, through the page cache.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn OpenFile>>;
-    /// A file that is there, for writing what it does not hold yet.
+    /// An existing file, for appending to it.
     fn open_to_extend(&self, path: &Path) -> io::Result<Arc<dyn OpenFile>>;
-    /// Gives a file another name, in place of what has that name.
+    /// Renames a file, and replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Takes a file's name away.
+    /// Removes a file's name.
     fn unlink(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in the folder durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
@@ -32,33 +32,33 @@ pub trait Files: Send + Sync {
     fn room(&self, dir: &Path) -> io::Result<DiskRoom>;
     /// The bytes that the folder itself takes, without what is in it.
     fn dir_bytes(&self, dir: &Path) -> io::Result<u64>;
-    /// What tells whether names in the folder came or went; `None` where nobody can say.
+    /// Changes when names in the folder are added or removed; `None` if the file system cannot say.
     fn stamp(&self, _dir: &Path) -> io::Result<Option<Stamp>> {
         Ok(None)
     }
-    /// An exclusive lock on a file, which ends when it is dropped; `None` while another holds it.
+    /// An exclusive lock on a file until the result is dropped. `None` while another process holds it.
     fn lock(&self, path: &Path, create: bool) -> io::Result<Option<Box<dyn Send + Sync>>>;
-    /// A number that nobody can guess: what ids and seeds are made from.
+    /// A random number that nobody can guess, for ids and seeds.
     fn random(&self) -> u64 {
         use std::hash::{BuildHasher, Hasher};
         let mut bytes = [0; 8];
         match rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty()) {
             Ok(8) => u64::from_le_bytes(bytes),
-            // Refused by a sandbox: the library's own is seeded once for the process.
+            // A sandbox may refuse it. Then use the standard library's, which is seeded once for the process.
             Ok(_) | Err(_) => std::collections::hash_map::RandomState::new().build_hasher().finish(),
         }
     }
 }
 
-/// A file that is open.
+/// An open file.
 pub trait OpenFile: Send + Sync {
-    /// Writes all of `bytes`. Aligned bytes at an aligned place may go past the page cache.
+    /// Writes all of `bytes`. Aligned bytes at an aligned position may be written by direct I/O.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Reads until `into` is full or the file ends; gives the number read.
+    /// Reads until `into` is full or the file ends. Returns the number of bytes.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
-    /// Reads what can be had without waiting for a disk: an error, or fewer bytes, when that is not all.
+    /// Reads what is in the page cache, without waiting for a disk. An error or fewer bytes if that is not all.
     fn read_at_nowait(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
-    /// Makes the file `len` long and takes the room for all of it.
+    /// Makes the file `len` long, and allocates room for all of it.
     fn allocate(&self, len: u64) -> io::Result<()>;
     /// Makes what was written durable.
     fn sync(&self) -> io::Result<()>;
@@ -70,25 +70,25 @@ pub trait OpenFile: Send + Sync {
     }
     /// The bytes it takes on the disk.
     fn allocated(&self) -> io::Result<u64>;
-    /// The file to send from, when there is one.
+    /// The file for `sendfile`, if there is one.
     fn file(&self) -> Option<&Arc<File>>;
 }
 
-/// What a folder is known by, and when it was last changed.
+/// The identity of a folder, and when it was last changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// The file system it is on.
     pub device: u64,
-    /// The folder itself: another one of the same name has another.
+    /// The inode of the folder; a new folder of the same name has another one.
     pub inode: u64,
-    /// Seconds and nanoseconds since 1970, as exact as the file system has them.
+    /// Seconds and nanoseconds since 1970, as exact as the file system.
     pub changed_at: (i64, i64),
 }
 
-/// A name in a folder.
+/// An entry of a folder.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Its last part.
+    /// The name, without the folder.
     pub name: OsString,
     /// Whether it is a plain file.
     pub is_file: bool,
@@ -97,9 +97,9 @@ pub struct Listed {
 /// The room on a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskRoom {
-    /// All of it.
+    /// The size of the file system, in bytes.
     pub total: u64,
-    /// What may still be taken by those who are not root.
+    /// The free bytes for users that are not root.
     pub free: u64,
 }
 
@@ -126,7 +126,7 @@ impl Files for RealFiles {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let opened = match rustix::fs::openat(CWD, path, flags | OFlags::DIRECT, mode) {
-            // Some file systems make the file before they refuse to open it so; it is ours then.
+            // Some file systems create the file before they refuse direct I/O; then the file is ours.
             Err(Errno::INVAL) => {
                 let _ = rustix::fs::unlink(path);
                 rustix::fs::openat(CWD, path, flags, mode)
@@ -182,7 +182,7 @@ impl Files for RealFiles {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
-        // Another may have put a new file in its place between the two calls: then that one is to be locked.
+        // Another process may have replaced the file between the two calls: then lock the new one.
         let (locked, named) = (file.metadata()?, std::fs::metadata(path)?);
         let is_same = (locked.dev(), locked.ino()) == (named.dev(), named.ino());
         Ok(is_same.then(|| Box::new(file) as Box<dyn Send + Sync>))
@@ -194,7 +194,7 @@ struct RealFile(Arc<File>);
 impl OpenFile for RealFile {
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         match self.0.write_all_at(bytes, at) {
-            // Opened past the page cache, but this file system or alignment does not take the write.
+            // It was opened for direct I/O, but this file system does not accept this write or its alignment.
             Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                 let flags = rustix::fs::fcntl_getfl(&*self.0)?;
                 if !flags.contains(OFlags::DIRECT) {
@@ -227,7 +227,7 @@ impl OpenFile for RealFile {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&*self.0, FallocateFlags::empty(), 0, len) {
-            // The room is then taken as it is written, and a full disk shows at a write.
+            // Room is then allocated by each write, and a full disk shows at a write.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.0.set_len(len),
             other => Ok(other?),
         }
@@ -250,5 +250,5 @@ impl OpenFile for RealFile {
     }
 }
 
-/// `st_blocks` counts in these, whatever the file system's block is.
+/// The unit of `st_blocks`, whatever the file system's block size is.
 const BLOCK_UNIT: u64 = 512;

@@ -1,4 +1,4 @@
-//! The two ends of a segment: the block before its records, and the table behind them.
+//! The two ends of a segment: the block before its records, and the table after them.
 
 use super::bytes::{put_all, u8_at, u32_at, u64_at};
 use super::record::{ALIGN, Kind};
@@ -38,7 +38,7 @@ impl SegmentHeader {
     }
 }
 
-/// Whether a block begins as a segment of any shelf does.
+/// Whether a block begins like a segment, of whatever shelf.
 pub(super) fn is_segment(block: &[u8]) -> bool {
     block.get(..6) == SEGMENT_MAGIC.get(..6)
 }
@@ -140,7 +140,7 @@ impl Trailer {
         self.rows as usize * ROW_BYTES
     }
 
-    /// The rows in `table`; `None` when it is not as it was written.
+    /// The rows in `table`. `None` if its checksum is wrong.
     pub(super) fn rows(&self, table: &[u8]) -> Option<Vec<Row>> {
         if table.len() != self.table_bytes() || crc32c::crc32c(table) != self.table_crc {
             return None;
@@ -149,7 +149,7 @@ impl Trailer {
     }
 }
 
-/// Where the footer of `rows` rows begins in a segment of `segment_bytes`; `None` when it does not fit.
+/// Where the footer with `rows` rows begins in a segment of `segment_bytes`. `None` if it does not fit.
 pub(super) fn footer_start(segment_bytes: usize, rows: usize) -> Option<usize> {
     let footer = rows.checked_mul(ROW_BYTES)?.checked_add(TRAILER_BYTES)?;
     Some(segment_bytes.checked_sub(footer)? / BLOCK * BLOCK)
@@ -180,7 +180,7 @@ pub(super) fn encode_footer(segment_bytes: usize, shelf: u64, sequence: u64, row
     Some(footer)
 }
 
-/// What direct writes are aligned to, and the unit of the ends of a segment.
+/// The alignment of direct writes, and of the two ends of a segment.
 pub(super) const BLOCK: usize = 4096;
 /// The length of the trailer.
 pub(super) const TRAILER_BYTES: usize = 64;

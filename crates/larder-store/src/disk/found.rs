@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use super::segment::Segment;
 
-/// Where the pages of one key lie. It keeps their segments while it exists, so use it at once.
+/// Where the pages of one key are. It pins their segments, so use it at once.
 pub struct Found {
     pub(super) hash: u64,
     pub(super) now: u64,
     pub(super) places: Vec<Place>,
 }
 
-/// Where one record lies.
+/// Where one record is.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) segment: Arc<Segment>,
     pub(super) variant: u8,
     pub(super) offset: u32,
-    /// With what aligns the next.
+    /// The length, padding included.
     pub(super) len: u32,
 }
 
@@ -31,7 +31,7 @@ impl Found {
         self.places.is_empty()
     }
 
-    /// How many pages there may be.
+    /// How many pages there may be; reading may find fewer.
     pub fn len(&self) -> usize {
         self.places.len()
     }

@@ -1,4 +1,4 @@
-//! The parsers of what is on disks for who feeds them anything, as `larder-fuzz` does.
+//! The parsers of disk formats, for `larder-fuzz`.
 
 use super::bans::Bans;
 use super::bytes::{put_all, u64_at};
@@ -6,10 +6,10 @@ use super::footer::{BLOCK, SegmentHeader, TRAILER_BYTES, Trailer, encode_footer}
 use super::record::{HEADER_BYTES, Header, encode_spans, is_whole, parse_spans};
 use super::superblock::Superblock;
 
-/// Reads bytes, and writes what they say again; `None` when they say nothing.
+/// Parses bytes and writes the result again. `None` if they cannot be parsed.
 pub type Rewrite = fn(&[u8]) -> Option<Vec<u8>>;
 
-/// What is on disks. Checksums are made right before anything is read.
+/// The disk formats. Each function first corrects the checksums.
 pub const FORMATS: [(&str, Rewrite); 6] = [
     ("record", record),
     ("spans", spans),
@@ -19,9 +19,9 @@ pub const FORMATS: [(&str, Rewrite); 6] = [
     ("superblock", superblock),
 ];
 
-/// The shelf that everything here is of.
+/// The shelf id in all inputs.
 const SHELF: u64 = 7;
-/// The segment.
+/// The segment's sequence in all inputs.
 const SEQUENCE: u64 = 3;
 
 /// A header, its key and its head.
@@ -71,7 +71,7 @@ fn superblock(bytes: &[u8]) -> Option<Vec<u8>> {
     Superblock::parse(&checked(bytes, 12, 16, 64)?).ok().map(|block| block.encode())
 }
 
-/// `bytes` with the checksum of `from..to` at `at`.
+/// `bytes` with the correct checksum of `from..to` at `at`.
 fn checked(bytes: &[u8], at: usize, from: usize, to: usize) -> Option<Vec<u8>> {
     let crc = crc32c::crc32c(bytes.get(from..to)?);
     let mut bytes = bytes.to_vec();

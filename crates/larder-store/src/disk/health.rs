@@ -1,4 +1,4 @@
-//! Whether a shelf works, and what it says when that changes.
+//! Whether a disk shelf works, and the events that it reports when that changes.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,27 +7,27 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use super::keys::KeySet;
 
-/// What a shelf does.
+/// The state of a disk shelf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskState {
-    /// It is being opened; what has been read of its tables can be found.
+    /// It is being opened; pages of tables that have been read can be found.
     Opening,
-    /// Another process has it.
+    /// Another process uses its folder.
     Waiting,
     /// It reads and writes.
     Serving,
-    /// It reads, and writing failed.
+    /// Writing failed; it still reads.
     ReadOnly,
-    /// It failed, and neither reads nor writes until it can be opened anew.
+    /// It failed, and neither reads nor writes until it can be opened again.
     Out,
     /// It was stopped.
     Stopped,
 }
 
-/// Something an operator should know of a disk shelf. As text it is a sentence that says what to do.
+/// Something that an operator should know about a disk shelf. Its text is a sentence that says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskEvent {
-    /// Its tables are read.
+    /// All of its tables have been read.
     Opened {
         /// The folder.
         dir: PathBuf,
@@ -36,7 +36,7 @@ pub enum DiskEvent {
         /// Segment files.
         segments: usize,
     },
-    /// The folder has files that are not the shelf's.
+    /// The folder has files that do not belong to the shelf.
     Foreign {
         /// The folder.
         dir: PathBuf,
@@ -45,60 +45,60 @@ pub enum DiskEvent {
         /// One of them.
         example: String,
     },
-    /// Another process uses the folder; it is opened when that one lets go of it.
+    /// Another process uses the folder; it is opened when that process releases it.
     Waiting {
         /// The folder.
         dir: PathBuf,
     },
-    /// What was there could not be used, and the shelf begins empty.
+    /// The old content cannot be used; the shelf begins empty.
     Afresh {
         /// The folder.
         dir: PathBuf,
         /// What was wrong.
         reason: String,
     },
-    /// The limit is too small for anything to be stored.
+    /// The limit is too small to store anything.
     TooSmall {
         /// The folder.
         dir: PathBuf,
         /// The limit.
         bytes_max: u64,
     },
-    /// Something does not work; requests are answered without it. The sentence says what.
+    /// Something does not work, and requests are answered without it. The text says what.
     Degraded(String),
-    /// What did not work works again.
+    /// It works again.
     Recovered {
         /// The folder.
         dir: PathBuf,
     },
-    /// Its folder says that everything is to be removed: nothing that was stored before is found on it any more.
+    /// A file in its folder asks to remove everything: from now on nothing older is found on it.
     Clearing {
         /// The folder.
         dir: PathBuf,
     },
-    /// Everything was removed, as was asked for.
+    /// Everything was removed, as asked.
     Cleared {
         /// The folder.
         dir: PathBuf,
     },
-    /// The folder was emptied, or taken away, by somebody else: what was stored before is not found on it any more.
+    /// Somebody emptied or deleted the folder: from now on nothing older is found on it.
     Emptied {
         /// The folder.
         dir: PathBuf,
     },
-    /// Somebody else took segments away: what lay in them is not found on it any more.
+    /// Somebody deleted segments: the pages in them are no longer found.
     Deleted {
         /// The folder.
         dir: PathBuf,
-        /// How many.
+        /// How many segments.
         segments: usize,
-        /// The keys of the pages of which something was in them.
+        /// The keys of pages that were wholly or partly in them.
         keys: KeySet,
     },
 }
 
 impl DiskEvent {
-    /// Whether somebody should look after it.
+    /// Whether an operator should do something about it.
     pub fn is_problem(&self) -> bool {
         match self {
             Self::Afresh { .. } | Self::TooSmall { .. } | Self::Degraded(_) => true,
@@ -158,15 +158,16 @@ impl fmt::Display for DiskEvent {
 /// Where events go.
 pub(super) type Events = Arc<dyn Fn(DiskEvent) + Send + Sync>;
 
-/// The state of a shelf, and what is counted until it changes.
+/// The state of a shelf, and the fault counts that may change it.
 pub(super) struct Health {
     state: AtomicU8,
-    /// Degraded was said, and not yet that it is over.
+    /// `Degraded` was reported, and `Recovered` not yet.
     is_said: AtomicBool,
-    /// What failed reads weigh, less the good ones since; and slow ones.
+    /// A leaky count of failed reads: each adds [`FAULT_WEIGHT`], each good read takes one off. Then the same of slow
+    /// reads.
     read_faults: AtomicU32,
     slow_reads: AtomicU32,
-    /// When it became worse, as told.
+    /// When it became worse.
     since: AtomicU64,
     dir: PathBuf,
     events: Events,
@@ -208,7 +209,7 @@ impl Health {
         }
     }
 
-    /// Whether pages are taken to be written.
+    /// Whether pages are accepted for writing.
     pub(super) fn writes(&self) -> bool {
         match self.state() {
             DiskState::Opening | DiskState::Serving => true,
@@ -216,7 +217,7 @@ impl Health {
         }
     }
 
-    /// Goes to a worse state, and says once why.
+    /// Changes to a worse state, and reports once why.
     pub(super) fn worsen(&self, state: DiskState, now: u64, why: &str) {
         if self.state() == DiskState::Stopped {
             return;
@@ -226,14 +227,14 @@ impl Health {
         self.complain(why);
     }
 
-    /// Says once that something does not work.
+    /// Reports once that something does not work.
     pub(super) fn complain(&self, why: &str) {
         if !self.is_said.swap(true, Ordering::Relaxed) {
             self.say(DiskEvent::Degraded(format!("cache {}: {why}", self.dir.display())));
         }
     }
 
-    /// Says that it works again, if it was said that it does not.
+    /// Reports that it works again, if it was reported that it does not.
     pub(super) fn recover(&self) {
         if self.is_said.swap(false, Ordering::Relaxed) {
             self.say(DiskEvent::Recovered { dir: self.dir.clone() });
@@ -245,7 +246,7 @@ impl Health {
         self.since.load(Ordering::Relaxed)
     }
 
-    /// A later time to count from until the next look.
+    /// Sets the time from which the next attempt is counted.
     pub(super) fn set_since(&self, now: u64) {
         self.since.store(now, Ordering::Relaxed);
     }
@@ -254,15 +255,15 @@ impl Health {
         (self.events)(event);
     }
 
-    /// The disk was read, in time. Not for what was in memory: that would hide a dead disk behind what it once gave.
+    /// Notes a read from the disk that was in time. Not for reads from the page cache, which would hide a dead disk.
     pub(super) fn read_well(&self) {
         for faults in [&self.read_faults, &self.slow_reads] {
-            // Refused at none, which is as good.
+            // Does nothing at zero.
             let _ = faults.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |weight| weight.checked_sub(1));
         }
     }
 
-    /// A read failed.
+    /// Notes a failed read.
     pub(super) fn read_failed(&self, now: u64, error: &std::io::Error) {
         if self.is_one_too_many(&self.read_faults) {
             self.worsen(
@@ -273,7 +274,7 @@ impl Health {
         }
     }
 
-    /// A read took too long.
+    /// Notes a read that took too long.
     pub(super) fn read_slowly(&self, now: u64) {
         if self.is_one_too_many(&self.slow_reads) {
             self.worsen(
@@ -284,9 +285,9 @@ impl Health {
         }
     }
 
-    /// Counts a fault, and says whether it takes the shelf out.
+    /// Counts a fault. True if it takes the shelf out.
     fn is_one_too_many(&self, faults: &AtomicU32) -> bool {
-        // Those that end while it is out began before, and do not count when it is back.
+        // A read that ends while the shelf is out began before that, and does not count later.
         if !self.reads() || faults.fetch_add(FAULT_WEIGHT, Ordering::Relaxed) + FAULT_WEIGHT < FAULTS_MAX * FAULT_WEIGHT
         {
             return false;
@@ -307,7 +308,8 @@ fn code(state: DiskState) -> u8 {
     }
 }
 
-/// As many failed or slow reads in a row take the shelf out;
+/// This many failed or slow reads in a row take the shelf out.
 const FAULTS_MAX: u32 = 8;
-/// and so do more than one among as many good ones, before long. A few bad sectors on a disk that is well are fewer.
+/// How much a fault counts; a good read counts minus one. So more than one fault among this many good reads also takes
+/// the shelf out in time. A good disk with a few bad sectors has fewer.
 const FAULT_WEIGHT: u32 = 8;

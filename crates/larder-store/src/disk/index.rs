@@ -1,14 +1,14 @@
-//! Where each page lies: 16 bytes a page in memory, and a hint only. What is read is verified.
+//! The index: where each page is on the disk. It takes 16 bytes of memory a page, and is only a hint: reads verify.
 //!
-//! A shard is one table, sorted by tag: a slot stands at its home, or as near behind it as smaller tags
-//! leave room. A probe ends at the first empty slot or greater tag, and removing closes the gap, so there
-//! are no graves and the table may be nearly full.
+//! A shard is one table, sorted by tag: a slot is at its home, or as near after it as smaller tags leave room. A probe
+//! ends at the first empty slot or greater tag. Removing closes the gap, so there are no tombstones, and the table may
+//! be nearly full.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// Slots under hashes. A lock is held for the length of a probe.
+/// Slots by hash. A lock is held only for the length of a probe.
 pub(super) struct Index {
     shards: Box<[Mutex<Shard>]>,
     len: AtomicUsize,
@@ -56,7 +56,7 @@ impl Index {
         self.table_bytes.load(Ordering::Relaxed) + (SHARDS * size_of::<Mutex<Shard>>()) as u64
     }
 
-    /// Hands every slot of `hash` to `each`; one for which it is true is marked as used at `unit`.
+    /// Calls `each` with every slot of `hash`. Slots for which it is true are marked as used at `unit`.
     pub(super) fn find(&self, hash: u64, unit: u16, mut each: impl FnMut(&Slot) -> bool) {
         let tag = tag_of(hash);
         let mut shard = self.shard(hash).lock();
@@ -72,14 +72,14 @@ impl Index {
         }
     }
 
-    /// The slot of one variant, without using it.
+    /// The slot of one variant; does not count as a use.
     pub(super) fn get(&self, hash: u64, variant: u8) -> Option<Slot> {
         let tag = tag_of(hash);
         let shard = self.shard(hash).lock();
         shard.position(tag, variant).map(|at| unpack(shard.slots[at]))
     }
 
-    /// Puts a slot in the place of the one of its variant, which is given back.
+    /// Puts a slot, and returns the one of the same variant that it replaces.
     pub(super) fn put(&self, hash: u64, slot: &Slot) -> Option<Slot> {
         let tag = tag_of(hash);
         self.change(hash, |shard| match shard.position(tag, slot.variant) {
@@ -91,7 +91,7 @@ impl Index {
         })
     }
 
-    /// Puts a slot where its variant has none; gives the one that it has.
+    /// Puts a slot if its variant has none. Otherwise returns the one that is there.
     pub(super) fn put_if_absent(&self, hash: u64, slot: &Slot) -> Option<Slot> {
         let tag = tag_of(hash);
         self.change(hash, |shard| match shard.position(tag, slot.variant) {
@@ -103,7 +103,7 @@ impl Index {
         })
     }
 
-    /// Removes one variant or all; gives how many there were.
+    /// Removes one variant, or all. Returns how many there were.
     pub(super) fn remove(&self, hash: u64, variant: Option<u8>) -> usize {
         let tag = tag_of(hash);
         self.change(hash, |shard| {
@@ -121,7 +121,7 @@ impl Index {
         })
     }
 
-    /// Removes a variant if it still lies at that place.
+    /// Removes a variant if it is still at that place.
     pub(super) fn remove_at(&self, hash: u64, variant: u8, number: u32, offset: u32) -> Option<Slot> {
         let tag = tag_of(hash);
         self.change(hash, |shard| {
@@ -134,7 +134,7 @@ impl Index {
         })
     }
 
-    /// Removes every slot for which `keep` is false; gives how many. One shard is locked at a time.
+    /// Removes every slot for which `keep` is false, and returns how many. Locks one shard at a time.
     pub(super) fn sweep(&self, mut keep: impl FnMut(&Slot) -> bool) -> usize {
         let mut removed = 0;
         for shard in &self.shards {
@@ -159,7 +159,7 @@ impl Index {
         self.change_shard(self.shard(hash), work)
     }
 
-    /// Does `work` under the lock of `shard` and keeps the sums.
+    /// Runs `work` under the lock of `shard`, and updates the sums.
     fn change_shard<T>(&self, shard: &Mutex<Shard>, work: impl FnOnce(&mut Shard) -> T) -> T {
         let mut shard = shard.lock();
         let (len, bytes) = (shard.len, shard.bytes());
@@ -175,7 +175,7 @@ impl Index {
 /// Slots, packed, sorted by tag with gaps (zeros) between them.
 struct Shard {
     slots: Vec<u128>,
-    /// Homes are below this; behind it is where the last ones are pushed to.
+    /// Homes are below this; slots that are pushed further go after it.
     capacity: usize,
     len: usize,
 }
@@ -189,7 +189,7 @@ impl Shard {
         (self.slots.capacity() * size_of::<u128>()) as u64
     }
 
-    /// Where the slots of `tag` begin, or would.
+    /// Where the slots of `tag` begin, or would begin.
     fn first(&self, tag: u64) -> usize {
         let mut at = home(tag, self.capacity);
         while self.slots.get(at).is_some_and(|&packed| packed != 0 && packed_tag(packed) < tag) {
@@ -224,7 +224,7 @@ impl Shard {
         self.len += 1;
     }
 
-    /// Takes the slot at `at` out and moves those behind it that stood away from home.
+    /// Removes the slot at `at`, and moves the slots after it that are not at home.
     fn close(&mut self, at: usize) {
         let behind = self.slots[at + 1..].iter().enumerate();
         let end = behind
@@ -244,7 +244,7 @@ impl Shard {
         }
     }
 
-    /// A table of `capacity` with what of `sorted` is no gap.
+    /// A table of `capacity` with the slots of `sorted`, without its gaps.
     fn rebuild(&mut self, sorted: &[u128], capacity: usize) {
         let mut slots = Vec::new();
         slots.reserve_exact(capacity + TAIL);
@@ -309,13 +309,13 @@ fn unpack(packed: u128) -> Slot {
     }
 }
 
-/// The times of last use count in as many bits, and wrap.
+/// The time of last use has these bits, and wraps.
 pub(super) const UNIT_MASK: u16 = 0xfff;
 const USES_MAX: u8 = 3;
 const SHARDS: usize = 256;
 const SHARD_SHIFT: u32 = 56;
 const TAG_BITS: u32 = 44;
-/// Places behind the last home, added as often as it takes.
+/// Places after the last home; more are added when they are full.
 const TAIL: usize = 8;
 const CAPACITY_MIN: usize = 12;
 const SHRINK_BELOW_PERCENT: usize = 60;

@@ -1,4 +1,5 @@
-//! Looking into the folder of a disk shelf without running it. Reads only, also while a process has it.
+//! Inspects the folder of a disk shelf, for `larder cache`. It only reads (but for `clear`), even while a process uses
+//! it.
 
 use std::collections::HashSet;
 use std::io;
@@ -26,7 +27,7 @@ pub struct Inspect {
 
 struct Found {
     sequence: u64,
-    /// As it was made.
+    /// The size that it was made with.
     bytes: u64,
     file: Arc<dyn OpenFile>,
 }
@@ -36,9 +37,9 @@ struct Found {
 pub struct RecordView<'a> {
     /// Its key; empty for a slice.
     pub key: &'a [u8],
-    /// What was stored as its head.
+    /// Its head, as it was stored.
     pub head: &'a [u8],
-    /// Which of the pages under the key it is.
+    /// Its variant number, which tells it from other pages of its key.
     pub variant: u8,
     /// What it is.
     pub kind: Kind,
@@ -46,19 +47,19 @@ pub struct RecordView<'a> {
     pub segment: u64,
     /// Where in the segment it begins.
     pub offset: u32,
-    /// The length of its body, wherever that is.
+    /// The length of its body, in this record or in slices.
     pub body_len: u64,
     /// When it was stored.
     pub stored_at: u64,
-    /// From when on it is of no use at all.
+    /// From when on it is useless, stale included.
     pub expires_at: u64,
-    /// What it cost to make.
+    /// How long the origin took to make it, in microseconds.
     pub cost_micros: u32,
-    /// A page that is neither replaced nor removed by something newer, and of which no part has been evicted.
+    /// Whether it is a page that can be found: not replaced, not removed, and with no part evicted.
     pub live: bool,
 }
 
-/// Something that is not as it should be.
+/// A damaged record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The segment.
@@ -69,7 +70,7 @@ pub struct Finding {
     pub fact: &'static str,
 }
 
-/// What [`Inspect::verify`] saw.
+/// The result of [`Inspect::verify`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Segment files.
@@ -82,12 +83,12 @@ pub struct Report {
     pub live: u64,
     /// Bytes of records.
     pub bytes: u64,
-    /// What is wrong.
+    /// Damaged records.
     pub findings: u64,
 }
 
 impl Inspect {
-    /// Opens a folder. Fails when there is no shelf of this format in it.
+    /// Opens a folder. Fails if it has no shelf of this format.
     pub fn open(dir: impl Into<PathBuf>) -> io::Result<Self> {
         let dir = dir.into();
         let files = RealFiles;
@@ -96,7 +97,7 @@ impl Inspect {
         let mut segments = Vec::new();
         for listed in files.list(&dir)? {
             let Some(sequence) = listed.name.to_str().and_then(sequence_in) else { continue };
-            // The process that has the shelf may have removed it since.
+            // The process that uses the shelf may have deleted it meanwhile.
             let Ok(file) = files.open(&dir.join(segment_name(sequence))) else { continue };
             let Some(header) = SegmentHeader::parse(&start_of(&*file)?) else { continue };
             if header.shelf == superblock.id && header.sequence == sequence && header.bytes <= SEGMENT_MAX {
@@ -108,26 +109,28 @@ impl Inspect {
         if let Ok(file) = files.open(&dir.join(BANS_FILE)) {
             let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(0)];
             let read = file.read_at(&mut bytes, 0)?;
-            // Whoever opens the shelf clears it when they cannot be read; until then its pages are there.
+            // If the bans cannot be read, the next process that opens the shelf clears it. Until then its pages are
+            // there.
             let _ = bans.load(bytes.get(..read).unwrap_or_default(), superblock.id);
         }
         Ok(Self { dir, superblock, segments, bans })
     }
 
-    /// Whether a process has the shelf.
+    /// Whether a process uses the shelf.
     pub fn is_in_use(&self) -> io::Result<bool> {
         Ok(RealFiles.lock(&self.dir.join(SHELF_FILE), false)?.is_none())
     }
 
-    /// How much the process that has the shelf still has to write, as it noted a moment ago; `None`: nothing to speak of.
+    /// How much the process that uses the shelf owes to the disk, as it noted within the last second. `None` for
+    /// nothing.
     pub fn debt(&self) -> io::Result<Option<DebtNote>> {
         let Ok(file) = RealFiles.open(&self.dir.join(DEBT_FILE)) else { return Ok(None) };
-        // One that is over owes nothing.
+        // A process that has ended owes nothing.
         let note = DebtNote::parse(&start_of(&*file)?).filter(|note| note.pages > 0);
         Ok(note.filter(|_| self.is_in_use().unwrap_or(true)))
     }
 
-    /// Shows every record whose header, key and head are whole, newest first.
+    /// Calls `each` with every record whose header, key and head are undamaged, newest first.
     pub fn records(&self, mut each: impl FnMut(RecordView<'_>)) -> io::Result<()> {
         self.walk(|_, record| {
             if let Ok(view) = record {
@@ -166,12 +169,13 @@ impl Inspect {
         Ok(report)
     }
 
-    /// Removes every segment. Fails with [`io::ErrorKind::ResourceBusy`] when a process has the shelf.
+    /// Deletes every segment. Fails with [`io::ErrorKind::ResourceBusy`] if a process uses the shelf.
     pub fn clear(&self) -> io::Result<()> {
         let Some(_lock) = RealFiles.lock(&self.dir.join(SHELF_FILE), false)? else {
             return Err(io::ErrorKind::ResourceBusy.into());
         };
-        // Listed anew: others may have come since. Oldest first, so that nothing that is left is out of date.
+        // Listed again, because there may be new ones. Oldest first, so that no older page can be found if this is cut
+        // off.
         let listed = RealFiles.list(&self.dir)?;
         let mut sequences: Vec<u64> =
             listed.iter().filter_map(|listed| listed.name.to_str().and_then(sequence_in)).collect();
@@ -187,8 +191,8 @@ impl Inspect {
         &self.dir
     }
 
-    /// Hands on every record, newest first, with what is replaced, removed or evicted marked. Gives how many segments have no
-    /// footer.
+    /// Calls `each` with every record, newest first; `live` says whether it is replaced, removed or evicted. Returns
+    /// the number of segments without a footer.
     fn walk(&self, mut each: impl FnMut(&Found, Result<RecordView<'_>, Finding>)) -> io::Result<usize> {
         let mut newer: HashSet<(u64, Option<u8>)> = HashSet::new();
         let mut unsealed = 0;
@@ -233,7 +237,7 @@ impl Inspect {
         Ok(rows)
     }
 
-    /// Header, key and head of a record, and the table of its spans; `None` when they are not as they were written.
+    /// Header, key and head of a record, and the table of its spans. `None` if they are damaged.
     fn front(&self, segment: &Found, row: &Row) -> io::Result<Option<(Header, Vec<u8>)>> {
         let at = u64::from(row.offset);
         let mut bytes = vec![0; HEADER_BYTES];
@@ -267,8 +271,8 @@ impl Inspect {
         None
     }
 
-    /// Whether every part of a body is in a segment that is there. The oldest leaves first, with the parts in it, and
-    /// whoever asks for the page gets nothing.
+    /// Whether every part of a body is in an existing segment. The oldest segment is evicted first, with the parts in
+    /// it, and then the page is a miss.
     fn is_whole_here(&self, header: &Header, bytes: &[u8]) -> bool {
         let is_there = |span: &Span| self.segments.iter().any(|segment| segment.sequence == span.segment);
         header.kind != Kind::Spans

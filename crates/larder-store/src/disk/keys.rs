@@ -1,18 +1,18 @@
-//! Keys that are known by their hashes alone.
+//! Sets of keys of which only the hashes are known.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A set of keys. It may have more than were put into it, which costs their pages a fetch, and never fewer.
+/// A set of keys. It has all keys that were put into it, and perhaps others, whose pages are then fetched needlessly.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeySet {
     seed: u64,
-    /// `None`: nobody knows which, so that it is all.
+    /// `None` if it is unknown which keys: then it has all.
     hashes: Option<Arc<HashSet<u64>>>,
 }
 
 impl KeySet {
-    /// The keys of these hashes, on the shelf whose seed this is.
+    /// The keys with these hashes, on the shelf with this seed.
     pub(super) fn new(seed: u64, hashes: Option<HashSet<u64>>) -> Self {
         Self { seed, hashes: hashes.map(Arc::new) }
     }
@@ -29,7 +29,7 @@ impl std::fmt::Debug for KeySet {
     }
 }
 
-/// The hash of a key on a shelf. Never 0, which is for no key.
+/// The hash of a key on a shelf. Never 0, which means "no key".
 pub(super) fn hash(key: &[u8], seed: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(key, seed).max(1)
 }

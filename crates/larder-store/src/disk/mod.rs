@@ -6,10 +6,9 @@
 //! read          -> stored.rs, read.rs: every byte verified           on reader threads if it must wait
 //! PinnedBody    -> sendfile from the page cache
 //! ```
-//!
-//! A file is written once, from its start to its end, and past the page cache where that can be, and goes as a whole.
-//! So bytes that are queued on a socket never change. Nobody but the shelf's own threads waits for the disk, and what
-//! fails costs pages, never answers. Start with [`DiskShelf`], then `writer/`.
+//! A segment file is written once, from start to end, by direct I/O if possible, and deleted as a whole. So bytes that
+//! are queued on a socket never change. Only the shelf's own threads wait for the disk, and a failure costs pages,
+//! never answers. Start with [`DiskShelf`], then `writer/`.
 
 mod bans;
 mod body;

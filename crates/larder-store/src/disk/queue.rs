@@ -1,4 +1,4 @@
-//! What waits for the writer of a shelf: bounded by bytes, and never waited for by those who add.
+//! The queue of a shelf's writer. It is bounded by bytes; adding to it never waits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,13 +12,13 @@ use super::debt::{Debt, Debts, Due};
 use super::page::Page;
 use super::record::Span;
 
-/// Told when a slice is written, or is not.
+/// Called when a slice was written, or will not be.
 pub(super) type SliceDone = Box<dyn FnOnce(Option<Span>) + Send>;
 
-/// Told when everything before it is done; true when it all is durable.
+/// Called when everything before it is done; true if all of it is durable.
 pub(super) type Ack = Box<dyn FnOnce(bool) + Send>;
 
-/// Work for the writer.
+/// A job for the writer.
 pub(super) enum Command {
     Store {
         page: Box<Page>,
@@ -30,7 +30,7 @@ pub(super) enum Command {
         done: SliceDone,
     },
     Remove(Removal),
-    /// Everything under keys that begin so is to be hidden, as far as it is stored by then.
+    /// Hide every page whose key begins with the prefix and that is stored by then.
     Ban {
         ticket: u64,
         prefix: Box<[u8]>,
@@ -41,7 +41,7 @@ pub(super) enum Command {
     Stop(Ack),
 }
 
-/// A page is to be removed: the tombstone that makes it last.
+/// The removal of a page: its tombstone is to be written.
 #[derive(Clone, Debug)]
 pub(super) struct Removal {
     pub(super) key: Box<[u8]>,
@@ -64,7 +64,7 @@ pub(super) enum Next {
     Timeout,
 }
 
-/// Commands in order, and the outcome of the write under way.
+/// Commands in order, and the result of the running write.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -81,8 +81,8 @@ struct State {
 }
 
 impl State {
-    /// Whether a command has to wait for what is owed. The head of a body that is on the disk costs next to nothing, and
-    /// without it that body is lost.
+    /// Whether a command has to queue behind owed pages. Not the head of a body that is already on disk: it costs next
+    /// to nothing, and without it that body is lost.
     fn is_behind(&self, command: &Command) -> bool {
         let is_body = matches!(command, Command::Store { page, .. } if page.body.fresh_bytes() > 0);
         is_body && !self.debts.is_empty()
@@ -90,7 +90,7 @@ impl State {
 }
 
 impl Queue {
-    /// Adds what counts for `bytes`, unless that would be more than `bytes_max`. Gives it back then.
+    /// Adds a command of `bytes`. If the queue would have more than `bytes_max`, returns it instead.
     pub(super) fn add(&self, command: Command, bytes: usize, bytes_max: usize) -> Result<(), Command> {
         let mut state = self.state.lock();
         if state.is_closed || state.is_behind(&command) || bytes > 0 && state.bytes + bytes > bytes_max {
@@ -103,13 +103,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Adds what counts for nothing.
+    /// Adds a command that does not count.
     pub(super) fn push(&self, command: Command) {
-        // Refused only when nobody will ever do it; then those who wait for it see their end dropped.
+        // It is only refused if the writer has ended; then waiters see their channel closed.
         let _ = self.add(command, 0, 0);
     }
 
-    /// Adds a page that is to be written when nothing else is. Gives back those that are not going to be.
+    /// Adds an owed page, which is written when the queue is empty. Returns those that are given up for it.
     pub(super) fn owe(&self, debt: Debt, bytes_max: u64) -> Vec<Debt> {
         let mut state = self.state.lock();
         if state.is_closed {
@@ -121,7 +121,7 @@ impl Queue {
         over
     }
 
-    /// The page that is owed for longest.
+    /// The page that has been owed longest.
     pub(super) fn next_debt(&self) -> Option<Debt> {
         self.state.lock().debts.next()
     }
@@ -131,8 +131,8 @@ impl Queue {
         !self.state.lock().debts.is_empty()
     }
 
-    /// Lets go of debts whose pages are not in memory any more. Nobody waits for that: what is owed meanwhile comes
-    /// behind.
+    /// Drops debts whose pages are no longer in memory. It does not block others: pages that become owed meanwhile are
+    /// put behind.
     pub(super) fn prune_debts(&self) -> Vec<Debt> {
         let mut debts = std::mem::take(&mut self.state.lock().debts);
         let over = debts.prune();
@@ -140,13 +140,13 @@ impl Queue {
         over
     }
 
-    /// Drops what waits and takes nothing more.
+    /// Drops what waits, and refuses everything from now on.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
         state.bytes = 0;
         let dropped = (std::mem::take(&mut state.commands), std::mem::take(&mut state.debts));
-        // What is dropped may call back.
+        // Dropped commands may call back.
         drop(state);
         drop(dropped);
     }
@@ -156,7 +156,7 @@ impl Queue {
         self.state.lock().bytes
     }
 
-    /// What is next, waited for as long as `patience` says. `with_debts`: what is owed too, behind everything else.
+    /// The next job; waits for it up to `patience`. With `with_debts`, owed pages too, after everything else.
     pub(super) fn next(&self, patience: Duration, with_debts: bool) -> Next {
         let mut state = self.state.lock();
         loop {
@@ -179,7 +179,7 @@ impl Queue {
         }
     }
 
-    /// The outcome of the write under way, waited for.
+    /// Waits for the result of the running write.
     pub(super) fn written(&self) -> Written {
         let mut state = self.state.lock();
         loop {
@@ -190,7 +190,7 @@ impl Queue {
         }
     }
 
-    /// Hands the outcome of a write to the writer.
+    /// Passes the result of a write to the writer.
     pub(super) fn put_written(&self, written: Written) {
         self.state.lock().written = Some(written);
         self.woken.notify_one();

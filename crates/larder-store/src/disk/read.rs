@@ -1,4 +1,4 @@
-//! Reading records: everything is verified, and what is wrong in any way is a miss.
+//! Reads records. Everything is verified, and anything wrong is a miss.
 
 use std::cell::Cell;
 use std::io;
@@ -16,23 +16,23 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait<'a> {
     Never,
-    /// Notes here that the disk gave something. What is in memory says nothing about the disk.
+    /// Notes here that the disk itself answered. A read from the page cache says nothing about the disk.
     Allowed(&'a Cell<bool>),
 }
 
 /// Why a record brought no page.
 #[derive(Debug)]
 pub(super) enum NoPage {
-    /// It cannot be had without waiting.
+    /// It cannot be read without waiting.
     WouldBlock,
-    /// It is another key's: two keys have one hash.
+    /// It belongs to another key with the same hash.
     OtherKey,
     Expired,
     /// It was stored before a ban of its key.
     Banned,
     /// Parts of its body have been evicted.
     Gone,
-    /// It is not as it was written.
+    /// Its checksum or layout is wrong.
     Corrupt,
     Failed(io::Error),
 }
@@ -48,7 +48,7 @@ pub(super) struct Record {
 pub(super) enum RecordBody {
     /// Verified.
     Memory(Bytes),
-    /// Where it lies, longer than was asked for.
+    /// Where it is; it is longer than requested.
     Spans(Vec<Span>),
 }
 
@@ -138,7 +138,7 @@ fn open<'a>(shared: &Shared, segment: &'a Segment, wait: Wait<'_>) -> Result<&'a
         Wait::Never => segment.open_reader().ok_or(NoPage::WouldBlock),
         Wait::Allowed(_) => match segment.reader(&*shared.files) {
             Ok(file) => Ok(file),
-            // Deleted by hand.
+            // An operator deleted the file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(NoPage::Gone),
             Err(error) => Err(NoPage::Failed(error)),
         },
@@ -146,7 +146,7 @@ fn open<'a>(shared: &Shared, segment: &'a Segment, wait: Wait<'_>) -> Result<&'a
 }
 
 fn read_exact(file: &Arc<dyn OpenFile>, into: &mut [u8], at: u64, wait: Wait<'_>) -> Result<(), NoPage> {
-    // Not there, not known to this file system, or an error that the reader threads will meet again.
+    // Not in the page cache, not supported by this file system, or an error that the reader threads will get again.
     let had = file.read_at_nowait(into, at).unwrap_or(0);
     let rest = into.get_mut(had..).unwrap_or_default();
     match wait {
@@ -163,5 +163,5 @@ fn read_exact(file: &Arc<dyn OpenFile>, into: &mut [u8], at: u64, wait: Wait<'_>
     }
 }
 
-/// Read at first of a record whose body stays where it is: header, key and usually the whole head.
+/// The first read of a record whose body stays on disk: header, key and usually the whole head.
 const FIRST_READ_BYTES: usize = 8 * 1024;

@@ -1,4 +1,4 @@
-//! The threads that wait for the disk when somebody reads what is not in memory.
+//! The threads that read from the disk what is not in the page cache.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Up to a few threads, started when there is work for them.
+/// Up to [`THREADS`] threads, started when there is work for them.
 #[derive(Default)]
 pub(super) struct Readers {
     inner: Arc<Inner>,
@@ -29,7 +29,8 @@ struct State {
 type Job = Box<dyn FnOnce() + Send>;
 
 impl Readers {
-    /// Does `job` soon; false when too many wait. Also when the shelf is stopped: bodies that are being sent go on.
+    /// Runs `job` soon. False if too many jobs wait. It works after [`Readers::stop`] too, because bodies are still
+    /// being sent then.
     pub(super) fn run(&self, job: Job) -> bool {
         let mut state = self.inner.state.lock();
         if state.jobs.len() >= JOBS_MAX {
@@ -51,7 +52,7 @@ impl Readers {
         true
     }
 
-    /// Ends the threads when they have done what waits.
+    /// Ends the threads when they have done the waiting jobs.
     pub(super) fn stop(&self) {
         self.inner.state.lock().is_stopped = true;
         self.inner.woken.notify_all();
@@ -82,9 +83,9 @@ impl Inner {
     }
 }
 
-/// Reads at a time: enough for a disk to order them, few enough not to starve its writer.
+/// How many reads run at a time: enough for the disk to order them, few enough not to starve the writer.
 const THREADS: usize = 4;
-/// As many reads may wait; more are misses at once.
+/// How many reads may wait; more are misses at once.
 const JOBS_MAX: usize = 1024;
 /// A thread without work ends after this.
 const IDLE_MAX: Duration = Duration::from_secs(10);

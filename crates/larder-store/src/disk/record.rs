@@ -1,4 +1,4 @@
-//! Records: what a shelf writes, one after the other, into its segments.
+//! Records: a shelf writes them one after the other into its segments.
 
 use super::bytes::{put_all, u8_at, u32_at, u64_at};
 
@@ -22,9 +22,8 @@ use super::bytes::{put_all, u8_at, u32_at, u64_at};
 /// | 52 |     4 | CRC-32C of the body                                             |
 /// | 56 |     8 | the id of the shelf                                             |
 /// | 64 |       | key, head, body                                                 |
-///
-/// The sequence makes a record that is read from a wrong place wrong, and the id, which is secret, makes one
-/// that somebody put into a body for a scan to find wrong.
+/// The sequence makes a record invalid that is read from a wrong place. The secret id makes a record invalid that an
+/// attacker has put into a body, for a scan to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,
@@ -100,9 +99,8 @@ impl Header {
         bytes
     }
 
-    /// Reads the first bytes of a record that should be the one of `sequence` on `shelf`.
-    ///
-    /// Whether they are as they were written is known only after [`is_whole`].
+    /// Reads the first bytes of a record that should be the one of `sequence` on `shelf`. Only [`is_whole`] says
+    /// whether they are undamaged.
     pub(super) fn parse(bytes: &[u8], shelf: u64, sequence: u64) -> Option<Self> {
         if bytes.get(..4)? != MAGIC {
             return None;
@@ -129,19 +127,19 @@ impl Header {
         HEADER_BYTES + self.key_bytes as usize + self.head_bytes as usize
     }
 
-    /// The length of the record without what aligns the next.
+    /// The length of the record without padding.
     pub(super) fn record_bytes(&self) -> usize {
         self.body_start() + self.body_bytes as usize
     }
 
-    /// The parts of a record in `bytes`, which begin with this header: key and head.
+    /// Key and head of a record in `bytes`, which begin with this header.
     pub(super) fn key_and_head<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let key_end = HEADER_BYTES + self.key_bytes as usize;
         Some((bytes.get(HEADER_BYTES..key_end)?, bytes.get(key_end..self.body_start())?))
     }
 }
 
-/// Whether the header, key and head in `bytes` are as they were written.
+/// Whether the checksum of header, key and head in `bytes` is right.
 pub(super) fn is_whole(bytes: &[u8], header: &Header) -> bool {
     let (Some(first), Some((key, head))) = (bytes.first_chunk::<HEADER_BYTES>(), header.key_and_head(bytes)) else {
         return false;
@@ -154,7 +152,7 @@ fn crc_of(header: &[u8; HEADER_BYTES], key: &[u8], head: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(crc, key), head)
 }
 
-/// A part of a body: where on the shelf it lies, and its checksum.
+/// A part of a body: where on the shelf it is, and its checksum.
 ///
 /// | at | bytes | what                          |
 /// | -- | ----- | ----------------------------- |
@@ -168,7 +166,7 @@ pub struct Span {
     pub segment: u64,
     /// Where in the segment the bytes begin.
     pub offset: u32,
-    /// How many there are.
+    /// Their number.
     pub len: u32,
     /// Their CRC-32C.
     pub crc: u32,
@@ -223,7 +221,7 @@ pub(super) fn aligned(bytes: usize) -> usize {
 pub(super) const HEADER_BYTES: usize = 64;
 /// Records begin at multiples of this.
 pub(super) const ALIGN: usize = 64;
-/// A place in a segment in units of [`ALIGN`] fits in as many bits.
+/// A place in a segment, in units of [`ALIGN`], has this many bits.
 pub(super) const OFFSET_BITS: u32 = 22;
 /// One row of a table of spans.
 pub(super) const SPAN_BYTES: usize = 20;

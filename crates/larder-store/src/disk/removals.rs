@@ -1,11 +1,11 @@
-//! Removals that have no tombstone on the disk yet: what they remove must not be found all the same.
+//! Removals whose tombstones are not on the disk yet: the removed pages must not be found meanwhile.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// Removed keys, by a hash that is this process' own, since the shelf's is not known before it is open.
+/// Removed keys, by a hash of this process, because the shelf's hash is unknown before it is open.
 pub(super) struct Removals {
     seed: u64,
     count: AtomicUsize,
@@ -14,19 +14,19 @@ pub(super) struct Removals {
 }
 
 struct Pending {
-    /// Or all.
+    /// `None` for all variants.
     variant: Option<u8>,
     ticket: u64,
-    /// No page under its key was taken since, so that it removes all there is.
+    /// No page of its key was accepted after it, so it removes all pages of the key.
     is_last: bool,
 }
 
-/// What came of a removal.
+/// The result of [`Removals::add`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Added {
-    /// It is to be written, and then done.
+    /// Its tombstone has to be written; then call [`Removals::done`].
     Ticket(u64),
-    /// One that waits already does the same.
+    /// A waiting removal already does the same.
     Already,
     TooMany,
 }
@@ -36,9 +36,8 @@ impl Removals {
         Self { seed, count: AtomicUsize::new(0), next: AtomicU64::new(0), pending: Mutex::default() }
     }
 
-    /// Hides a variant of `key`, or all, until [`Removals::done`] with the ticket.
-    ///
-    /// A page that is made anew again and again while nothing can be written takes one place.
+    /// Hides a variant of `key`, or all, until [`Removals::done`] with the ticket. A page that is stored again and
+    /// again while nothing can be written takes only one place.
     pub(super) fn add(&self, key: &[u8], variant: Option<u8>) -> Added {
         let hash = self.hash(key);
         let mut pending = self.pending.lock();
@@ -55,7 +54,7 @@ impl Removals {
         Added::Ticket(ticket)
     }
 
-    /// A page was taken to be written, under the key of this hash: what is removed from now on is removed behind it.
+    /// Notes that a page with this hash was accepted for writing: later removals come after it.
     pub(super) fn taken(&self, hash: u64) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -65,7 +64,7 @@ impl Removals {
         }
     }
 
-    /// A tombstone is written, or what it was for is gone.
+    /// Notes that a tombstone was written, or is no longer needed.
     pub(super) fn done(&self, key: &[u8], ticket: u64) {
         let hash = self.hash(key);
         let mut pending = self.pending.lock();
@@ -78,7 +77,7 @@ impl Removals {
         }
     }
 
-    /// Which variants of `key` are not to be found.
+    /// Which variants of `key` must not be found.
     pub(super) fn hidden(&self, key: &[u8]) -> Hidden {
         if self.count.load(Ordering::Acquire) == 0 {
             return Hidden(Vec::new());
@@ -106,7 +105,7 @@ impl Hidden {
     }
 }
 
-/// Beyond as many, the whole shelf is cleared instead.
+/// The most waiting removals. Beyond it, the whole shelf is cleared instead.
 const PENDING_MAX: usize = 100_000;
 
 #[cfg(test)]

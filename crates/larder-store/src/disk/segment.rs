@@ -1,4 +1,4 @@
-//! The segments that are there: what is known of each, and which number means which.
+//! The existing segments, by sequence and by the number that the index has for them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -12,27 +12,27 @@ use super::files::{Files, OpenFile};
 use super::footer::{BLOCK, Row};
 use super::space::{Charge, Space};
 
-/// One segment. Whoever holds it can read from it; its bytes count as taken until the last one lets go.
+/// One segment. A holder can read from it; its bytes count as taken until the last holder drops it.
 pub(super) struct Segment {
     pub(super) sequence: u64,
     pub(super) bytes: u64,
     pub(super) path: PathBuf,
     space: Arc<Space>,
-    /// For reading. Opened on first use when there are very many.
+    /// The file for reading. With very many segments, it is opened at the first use.
     reader: OnceLock<Arc<dyn OpenFile>>,
     charge: Mutex<Option<Charge>>,
     /// From when on all of its pages are expired.
     expires_max: AtomicU64,
-    /// When a page of it was last used, as the index counts.
+    /// When a page of it was last used, in the units of the index.
     used_at: AtomicU16,
-    /// When it was made or found, as told.
+    /// When it was made or found.
     made_at: u64,
     tombstones: AtomicU32,
-    /// It has records that hide older ones, which would come back if it went before them.
+    /// It has records that hide older ones. If it were deleted before those, they would be found again.
     covers: AtomicBool,
-    /// It has records that the index let go of, which would come back with the next opening.
+    /// It has records that the index has dropped, and that would be found again at the next opening.
     haunted: AtomicBool,
-    /// Blocks in which a body begins whose checksum was right, a bit each.
+    /// A bit for each block in which a body begins whose checksum was right.
     verified: OnceLock<Box<[AtomicU64]>>,
     /// The table of a segment that has no footer.
     rows: Mutex<Option<Vec<Row>>>,
@@ -76,7 +76,7 @@ impl Segment {
         self.reader.get()
     }
 
-    /// Its file, opened now if need be, which may wait for the disk.
+    /// Its file, opened if necessary, which may wait for the disk.
     pub(super) fn reader(&self, files: &dyn Files) -> io::Result<&Arc<dyn OpenFile>> {
         if let Some(open) = self.reader.get() {
             return Ok(open);
@@ -98,7 +98,7 @@ impl Segment {
         self.expires_max.load(Ordering::Relaxed)
     }
 
-    /// Something in it is of use until then.
+    /// Notes that something in it is needed until `expires_at`.
     pub(super) fn lasts_until(&self, expires_at: u64) {
         if self.expires_max() < expires_at {
             self.expires_max.fetch_max(expires_at, Ordering::Relaxed);
@@ -131,19 +131,19 @@ impl Segment {
         self.haunted.load(Ordering::Relaxed)
     }
 
-    /// Whether it keeps an older record from being found after the next opening.
+    /// Whether it hides an older record that would be found at the next opening without it.
     pub(super) fn hides_older(&self) -> bool {
         self.tombstones.load(Ordering::Relaxed) > 0 || self.covers.load(Ordering::Relaxed)
     }
 
-    /// Whether the body of `len` bytes at `offset` was read and found right before.
+    /// Whether the body of `len` bytes at `offset` was already verified.
     pub(super) fn is_verified(&self, offset: u32, len: u32) -> bool {
         self.verified.get().zip(verified_bit(offset, len)).is_some_and(|(bits, (word, bit))| {
             bits.get(word).is_some_and(|bits| bits.load(Ordering::Relaxed) & bit != 0)
         })
     }
 
-    /// Notes that a body was found right.
+    /// Notes that a body was verified.
     pub(super) fn set_verified(&self, offset: u32, len: u32) {
         let bits = self.verified.get_or_init(|| {
             let words = (self.bytes as usize / BLOCK).div_ceil(64);
@@ -156,7 +156,7 @@ impl Segment {
         }
     }
 
-    /// Keeps the table of a segment that has none on disk.
+    /// Keeps the table in memory, of a segment without a table on disk.
     pub(super) fn keep_rows(&self, rows: Vec<Row>) {
         *self.rows.lock() = Some(rows);
     }
@@ -236,7 +236,7 @@ impl Live {
         self.0.read().by_age.len()
     }
 
-    /// Lets go of all of them; their files stay.
+    /// Drops all of them; their files stay.
     pub(super) fn clear(&self) {
         let sorted = std::mem::take(&mut *self.0.write());
         drop(sorted);

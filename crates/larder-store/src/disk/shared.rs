@@ -38,13 +38,13 @@ pub(super) struct Shared {
     pub(super) slice_bytes: AtomicUsize,
     /// The most that one segment may hold now; 0 before the shelf is open.
     pub(super) segment_bytes: AtomicU64,
-    /// From the superblock: what every record carries, and what keys are hashed with.
+    /// The shelf's id from the superblock, which every record carries. Then the seed for hashes of keys.
     pub(super) id: AtomicU64,
     pub(super) seed: AtomicU64,
 }
 
 impl Shared {
-    /// The hash of a key on this shelf. Never 0, which is for no key.
+    /// The hash of a key on this shelf. Never 0, which means "no key".
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
         keys::hash(key, self.seed())
     }
@@ -61,7 +61,7 @@ impl Shared {
         *self.limits.lock()
     }
 
-    /// Where the pages under `key` lie, newest first. Looks at memory only.
+    /// Where the pages under `key` are, newest first. Reads memory only.
     pub(super) fn find(&self, key: &[u8], now: u64) -> Found {
         let unit = self.units.tell(now);
         if !self.health.reads() || self.clears.load(Ordering::Acquire) > 0 {
@@ -83,7 +83,7 @@ impl Shared {
         Found { hash, now, places }
     }
 
-    /// Takes a record out of the index that cannot be read. It stays on the disk until its segment goes.
+    /// Removes a record that cannot be read from the index. It stays on disk until its segment is deleted.
     pub(super) fn drop_place(&self, hash: u64, place: &Place) {
         if self.index.remove_at(hash, place.variant, place.segment.number(), place.offset).is_some() {
             place.segment.set_haunted();
@@ -103,12 +103,12 @@ impl Shared {
         Slot { variant, number: segment.number(), offset, len, used_at: self.units.unit(), uses: 0 }
     }
 
-    /// Lets go of everything that is known of the folder.
+    /// Forgets everything about the folder.
     pub(super) fn forget(&self) {
         self.index.sweep(|_| false);
         self.live.clear();
     }
 }
 
-/// As many variants of one key are looked at.
+/// The most variants of one key that are looked at.
 const VARIANTS_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! The handle of a disk shelf: what its users call, none of which waits for a disk.
+//! The handle of a disk shelf. None of its calls waits for a disk, unless it says so.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -33,31 +33,32 @@ use super::writer;
 
 /// How a disk shelf is opened.
 pub struct DiskOptions {
-    /// Its folder, for it alone. It is made if it is not there.
+    /// Its folder, which nothing else may use. It is made if necessary.
     pub dir: PathBuf,
     /// How much it may take.
     pub limits: DiskLimits,
-    /// How many bytes may wait to be written, before pages are skipped; 64 MiB is usual.
+    /// How many bytes may wait to be written before pages are skipped; usually 64 MiB.
     pub queue_bytes: usize,
-    /// Told what an operator should know. Called on any thread; must not wait.
+    /// Called with events that an operator should know. Called on any thread; must not wait.
     pub events: Arc<dyn Fn(DiskEvent) + Send + Sync>,
 }
 
 /// Why a page is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Skipped {
-    /// More waits to be written than the queue may hold.
+    /// The queue is full.
     #[error("too much waits to be written")]
     QueueFull,
     /// It is too big for the shelf.
     #[error("it is too big for the shelf")]
     TooBig,
-    /// Nothing is stored now: the shelf failed, is in use by another process, or is stopped.
+    /// The shelf stores nothing now: it failed, another process uses it, or it is stopped.
     #[error("the shelf does not store anything now")]
     Out,
 }
 
-/// A shelf on a disk. Clones are the same shelf; when the last is dropped, what is queued is written and it ends.
+/// A handle to a shelf on disk. Clones are handles to the same shelf. When the last one is dropped, the shelf writes
+/// its queue and ends.
 #[derive(Clone)]
 pub struct DiskShelf {
     handle: Arc<Handle>,
@@ -75,12 +76,12 @@ impl Drop for Handle {
 }
 
 impl DiskShelf {
-    /// Opens the shelf in a folder. Returns at once; what is there can be found when it has been read.
+    /// Opens the shelf in a folder. Returns at once; pages on disk are found as soon as their tables have been read.
     pub fn open(options: DiskOptions) -> Self {
         Self::with_files(options, Arc::new(RealFiles))
     }
 
-    /// The same with other file operations.
+    /// As [`DiskShelf::open`], with other file operations.
     pub fn with_files(options: DiskOptions, files: Arc<dyn Files>) -> Self {
         let (removals_seed, seed) = (files.random(), files.random());
         let shared = Arc::new(Shared {
@@ -121,7 +122,7 @@ impl DiskShelf {
         &self.work().shared
     }
 
-    /// Changes the limits. What no longer fits leaves with the next [`DiskShelf::tick`].
+    /// Changes the limits. What no longer fits is evicted at the next [`DiskShelf::tick`].
     pub fn adjust(&self, limits: DiskLimits) {
         let shared = self.shared();
         *shared.limits.lock() = limits;
@@ -129,17 +130,17 @@ impl DiskShelf {
         self.wake();
     }
 
-    /// Where the pages under `key` may lie, newest first, up to 64. Counts as a use. Memory only, no waiting.
+    /// Where the pages under `key` may be, newest first, up to 64. Counts as a use. Reads memory only, never waits.
     pub fn find(&self, key: &[u8], now: u64) -> Found {
         self.shared().find(key, now)
     }
 
-    /// Reads what was found, with bodies of up to `body_max`, if that needs no waiting; else `None`.
+    /// Reads what was found, with bodies of up to `body_max`. `None` if it would have to wait.
     pub fn read_now(&self, key: &[u8], found: &Found, body_max: usize) -> Option<Vec<Stored>> {
         read_all(self.shared(), key, found, body_max, Wait::Never)
     }
 
-    /// Reads what was found on the shelf's threads. Takes no longer than a second: then there is nothing.
+    /// Reads what was found, on the shelf's threads. After a second it gives up and returns nothing.
     pub async fn read(&self, key: Box<[u8]>, found: Found, body_max: usize) -> Vec<Stored> {
         if found.is_empty() {
             return Vec::new();
@@ -149,7 +150,7 @@ impl DiskShelf {
         let is_taken = self.shared().readers.run(Box::new(move || {
             let has_answered = Cell::new(false);
             let read = read_all(&shared, &key, &found, body_max, Wait::Allowed(&has_answered));
-            // Whoever gets the answer may count on what was found being let go of.
+            // Dropped before the answer: the caller may rely on the segments being unpinned.
             drop(found);
             // Whoever asked may have stopped waiting.
             let _ = told.send((read.unwrap_or_default(), has_answered.get()));
@@ -174,12 +175,13 @@ impl DiskShelf {
         }
     }
 
-    /// Takes a page to be written. Never waits; it can be found when it is written.
+    /// Queues a page to be written. Never waits; the page can be found once it is written.
     ///
-    /// What is on the shelf under the same key and variant is found until then. If the page is not stored, now or
-    /// later, the older one is removed: it is out of date. `now` is what is noted as the time when it was stored.
+    /// Until then, the older page with the same key and variant is found. If the new page is not stored, now or later,
+    /// the older one is removed, because it is out of date. `now` is noted as the time when the page was stored.
     ///
-    /// What is refused for lack of time, or while the shelf is out, is owed if [`Hold::owe`] says how.
+    /// A page that is refused because the queue is full or the shelf is out is owed, if [`Hold::owe`] says how to get
+    /// it.
     pub fn store(&self, page: Page, now: u64) -> Result<(), Skipped> {
         let (work, shared) = (self.work(), self.shared());
         shared.units.tell(now);
@@ -216,8 +218,8 @@ impl DiskShelf {
         Ok(())
     }
 
-    /// Takes a part of a body that is still growing, of up to [`DiskShelf::slice_bytes`]; `done` is told where it is
-    /// when it is written, or that it is not. Not called when this fails.
+    /// Queues a part of a body that is still filling, of up to [`DiskShelf::slice_bytes`]. `done` is called with its
+    /// place when it is written, or with `None` if it will not be. It is not called if this function fails.
     pub fn store_slice(&self, pieces: Vec<Bytes>, done: Box<dyn FnOnce(Option<Span>) + Send>) -> Result<(), Skipped> {
         let shared = self.shared();
         if !shared.health.writes() {
@@ -237,39 +239,39 @@ impl DiskShelf {
         work.queue.add(command, bytes, work.queue_bytes_max)
     }
 
-    /// Counts a page that there was no time to write. Slices are offered again and again: whoever gives up counts.
+    /// Counts a page as skipped for lack of time. Slices are offered repeatedly, so the caller counts when it gives up.
     pub(crate) fn count_skipped(&self) {
         self.shared().counters.skipped_queue.add(1);
     }
 
-    /// How long the body of a page may be now.
+    /// The longest body of a page with the limits as they are now.
     pub fn body_bytes_max(&self) -> u64 {
         self.shared().limits().bytes_max.map_or(u64::MAX, |max| max / PAGE_SHARE)
     }
 
-    /// How long a slice may be now.
+    /// The longest slice with the limits as they are now.
     pub fn slice_bytes(&self) -> usize {
         self.shared().slice_bytes.load(Ordering::Relaxed)
     }
 
-    /// Removes one variant of a page, or all of them: at once for [`DiskShelf::find`], and for good when it is
-    /// written. Also removes what waits to be written. Gives how many could be found.
+    /// Removes one variant of a page, or all: at once for [`DiskShelf::find`], and durably once the removal is written.
+    /// Also removes queued pages. Returns how many could be found.
     pub fn remove(&self, key: &[u8], variant: Option<u8>, now: u64) -> usize {
         self.work().remove(key, variant, now)
     }
 
-    /// A page that was to come here does not: what is here under its key and variant is out of date, and goes.
+    /// Notes that a page is not stored here: the older page with its key and variant is out of date, and is removed.
     pub fn not_stored(&self, key: &[u8], variant: u8, now: u64) {
         self.work().not_stored(key, variant, now);
     }
 
-    /// Removes a variant of a page, if the index has it: at next to no cost where it has not.
+    /// Removes a variant of a page, if the index has it; otherwise it costs next to nothing.
     pub fn remove_found(&self, key: &[u8], variant: u8, now: u64) {
         self.work().remove_found(key, variant, now);
     }
 
-    /// Removes every page whose key begins with `prefix`: at once for reads, and for good when that is noted on the
-    /// disk. The room they take is free when their segments leave.
+    /// Removes every page whose key begins with `prefix`: at once for reads, and durably once the ban is on disk. Their
+    /// room is free when their segments are deleted.
     pub fn ban(&self, prefix: &[u8], now: u64) {
         self.work().ban(prefix, now);
     }
@@ -279,9 +281,10 @@ impl DiskShelf {
         self.work().clear();
     }
 
-    /// Lets the shelf look after itself. To be called each second or so; never waits.
+    /// Lets the shelf do its upkeep. Call it about once a second; it never waits.
     ///
-    /// From then on this `now` is the time for ages and waits, and no other call's: that may be of a page that took long.
+    /// From the first call on, ages and waits are measured by this `now` only. The `now` of other calls may be old, if
+    /// a page took long.
     pub fn tick(&self, now: u64) {
         self.shared().units.tick(now);
         self.wake();
@@ -294,7 +297,7 @@ impl DiskShelf {
         }
     }
 
-    /// Ends when all that was taken before is written and durable; true if none of it was lost since the last.
+    /// Waits until all that was queued before is written and durable. True if nothing was lost since the last flush.
     pub fn flush(&self) -> impl Future<Output = bool> + Send + use<> {
         let (told, outcome) = oneshot::channel();
         self.work().queue.push(Command::Flush(ack(told)));
@@ -311,7 +314,7 @@ impl DiskShelf {
         outcome.recv().unwrap_or(false)
     }
 
-    /// Writes what is queued, and for a few seconds what is owed; seals the open segment and lets go of the folder. Waits
+    /// Writes the queue, and for a few seconds owed pages; then seals the open segment and releases the folder. Waits
     /// for all of that.
     pub fn stop(&self) {
         let (told, outcome) = std::sync::mpsc::channel();
@@ -319,12 +322,12 @@ impl DiskShelf {
             // Whoever asked may be gone.
             let _ = told.send(done);
         })));
-        // The writer may have been stopped before: then it has dropped the other end.
+        // If the writer was stopped before, it has dropped the other end.
         let _ = outcome.recv();
         self.shared().readers.stop();
     }
 
-    /// What happened so far, and what is here now.
+    /// Counters since it was opened, and its size now.
     pub fn stats(&self) -> DiskStats {
         let (work, shared) = (self.work(), self.shared());
         let counters = &shared.counters;
@@ -361,7 +364,7 @@ impl DiskShelf {
         &self.shared().dir
     }
 
-    /// What it does.
+    /// Its state.
     pub fn state(&self) -> DiskState {
         self.shared().health.state()
     }
@@ -392,9 +395,9 @@ fn ack(told: oneshot::Sender<bool>) -> Ack {
     })
 }
 
-/// One page takes at most one part in this many of the limit: it is not worth all others.
+/// One page takes at most one part in this many of the limit, so that it does not evict most others.
 const PAGE_SHARE: u64 = 4;
 /// What a command takes in the queue beside its bytes.
 const COMMAND_BYTES: usize = 256;
-/// The length of slices until the size of segments is known: one that fits every shelf.
+/// The length of slices until the size of segments is known; it fits every shelf.
 const SLICE_BYTES_UNKNOWN: usize = 8 * 1024;

@@ -1,4 +1,4 @@
-//! The bytes a shelf takes on its disk, counted so that its promises hold whatever happens at the same time.
+//! Counts the bytes that a shelf takes on its disk, so that `max_size` and `min_free` are never exceeded.
 
 use std::fs::File;
 use std::io;
@@ -12,32 +12,32 @@ use parking_lot::Mutex;
 use super::files::{Files, OpenFile};
 use super::superblock::SUPERBLOCK_BYTES;
 
-/// How much of its disk a shelf may take, and for how long it keeps what nobody asks for.
+/// How much of its disk a shelf may take, and how long it keeps unused pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskLimits {
-    /// The most that the files of the shelf and its folder may take, as `du` counts. `None`: all there is.
+    /// The most that the files of the shelf and its folder may take, as `du` counts. `None`: no limit.
     pub bytes_max: Option<u64>,
-    /// What the shelf leaves free on the file system.
+    /// How many bytes the shelf leaves free on the file system.
     pub free_min: u64,
-    /// Pages that were not asked for as long leave.
+    /// Pages that were not used for so long are dropped.
     pub inactive: Duration,
 }
 
-/// The bytes that segments and bans take, from before they are made until their last descriptor is closed.
+/// The bytes that segments and bans take. A file counts from before it is made until its last descriptor is closed.
 #[derive(Default)]
 pub(super) struct Space {
     used: AtomicU64,
-    /// Files that are gone from the folder while somebody still sends from them.
+    /// Deleted files that are still being sent from.
     lingering: Mutex<Vec<(Weak<File>, Charge)>>,
 }
 
-/// The part of one file; given back when it is dropped.
+/// The bytes of one file. Dropping it gives them back.
 pub(super) struct Charge {
     space: Arc<Space>,
     bytes: u64,
 }
 
-/// Why there is no new segment, or other file.
+/// Why a segment or another file was not made.
 #[derive(Debug)]
 pub(super) enum NoSegment {
     /// The limits leave no room for it now.
@@ -51,22 +51,22 @@ impl Space {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The bytes of files that have no name any more.
+    /// The bytes of deleted files that are still open.
     pub(super) fn lingering(&self) -> u64 {
         self.reap();
         self.lingering.lock().iter().map(|(_, charge)| charge.bytes).sum()
     }
 
-    /// Counts a file that is there already.
+    /// Counts an existing file.
     pub(super) fn charge(self: &Arc<Self>, bytes: u64) -> Charge {
         self.used.fetch_add(bytes, Ordering::Relaxed);
         Charge { space: Arc::clone(self), bytes }
     }
 
-    /// Makes a file, of a segment or of bans, if the limits leave room for all of it.
+    /// Makes a file, for a segment or for bans, if the limits leave room for all of it.
     ///
-    /// Under one lock for the process, since shelves may share a file system. Others may write to it at the same
-    /// time all the same: hence a second look when the room has been taken.
+    /// It holds one lock for the process, because shelves may share a file system. Other programs may write to it
+    /// meanwhile; so it checks the limits again after it has allocated the room.
     pub(super) fn create(
         self: &Arc<Self>,
         files: &dyn Files,
@@ -82,7 +82,7 @@ impl Space {
             return Err(NoSegment::NoRoom);
         }
         let file = files.create(path).map_err(NoSegment::Failed)?;
-        // Counted from here on, and given back by the drop on every way out.
+        // Counted from here on; dropping it gives the bytes back on every return.
         let mut charge = self.charge(charged);
         let made = file.allocate(bytes).and_then(|()| {
             let real = charged_for(file.allocated()?);
@@ -100,7 +100,7 @@ impl Space {
             }
             Err(error) => {
                 drop(file);
-                // The error that began it says more than the one that this may bring.
+                // The first error says more than an error of this call.
                 let _ = files.unlink(path);
                 Err(NoSegment::Failed(error))
             }
@@ -121,7 +121,7 @@ impl Space {
         Ok(files.room(dir)?.free >= limits.free_min.saturating_add(more))
     }
 
-    /// Hands over the file of a segment that is gone from the folder: its bytes count until all have closed it.
+    /// Takes the file of a deleted segment: its bytes count until the last reader has closed it.
     pub(super) fn close(&self, file: Option<Arc<dyn OpenFile>>, charge: Charge) {
         let sendable = file.as_ref().and_then(|file| file.file().cloned());
         drop(file);
@@ -134,7 +134,7 @@ impl Space {
         }
     }
 
-    /// Takes back the bytes of files that everybody has closed by now.
+    /// Gives back the bytes of deleted files that are closed by now.
     fn reap(&self) {
         self.lingering.lock().retain(|(file, _)| file.strong_count() > 0);
     }
@@ -151,7 +151,7 @@ pub(super) fn charged_for(bytes: u64) -> u64 {
     bytes + SEGMENT_MARGIN
 }
 
-/// The size of new segments: `told` by an existing shelf, or by what there is to divide. `None`: too little.
+/// The size of new segments: `told` by an existing shelf, or derived from the limit. `None` if the limit is too small.
 pub(super) fn segment_bytes(bytes_max: Option<u64>, disk_bytes: u64, told: Option<u64>) -> Option<u64> {
     let told = told.map(|told| told.clamp(SEGMENT_MIN, SEGMENT_MAX).next_power_of_two());
     let Some(max) = bytes_max else {
@@ -164,7 +164,7 @@ pub(super) fn segment_bytes(bytes_max: Option<u64>, disk_bytes: u64, told: Optio
         return None;
     }
     let wanted = (max / SEGMENTS_WANTED).max(1).next_power_of_two().clamp(SEGMENT_USUAL_MIN, SEGMENT_MAX);
-    // An old size stays unless the limit has become quite another one.
+    // An old size stays, unless the limit has changed very much.
     Some(told.filter(|told| max / told <= SEGMENTS_WANTED * 8).unwrap_or(wanted).min(most))
 }
 
@@ -172,10 +172,10 @@ pub(super) fn segment_bytes(bytes_max: Option<u64>, disk_bytes: u64, told: Optio
 const SEGMENT_MARGIN: u64 = 8 * 1024;
 /// What the folder may grow by, and the small files of the shelf.
 const FOLDER_MARGIN: u64 = 8 * 1024;
-/// As many segments share a `max_size`. Each costs its making and several syncs, so that small ones slow a disk down; and
-/// what leaves, leaves a segment at a time.
+/// How many segments share a `max_size`. Fewer would evict more at once; more would slow the disk down, because each
+/// segment costs a new file and several syncs.
 const SEGMENTS_WANTED: u64 = 64;
-/// One part in this many of a file system is a segment where there is no limit.
+/// Without a limit, a segment is one part in this many of the file system.
 const UNLIMITED_SHARE: u64 = 4096;
 const SEGMENTS_MIN: u64 = 8;
 const SEGMENT_MIN: u64 = 64 * 1024;
@@ -183,7 +183,7 @@ const SEGMENT_USUAL_MIN: u64 = 256 * 1024;
 const UNLIMITED_MIN: u64 = 16 << 20;
 pub(super) const SEGMENT_MAX: u64 = 64 << 20;
 
-/// Guards the look at the room and the taking of it, for all shelves of the process.
+/// Held from the check for room until the room is taken, for all shelves of the process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
-//! What a disk shelf counts.
+//! The counters of a disk shelf.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::health::DiskState;
 
-/// What a shelf has counted since it was opened, and what it holds now.
+/// A shelf's counters since it was opened, and its size now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskStats {
-    /// What it does.
+    /// Its state.
     pub state: DiskState,
-    /// The bytes it takes on its disk, those of files that left the folder and are still being sent among them.
+    /// The bytes that it takes on disk, deleted files that are still being sent included.
     pub bytes: u64,
     /// The most it may take.
     pub bytes_max: Option<u64>,
-    /// Bytes of the above in files that left the folder and are still being sent.
+    /// How many of `bytes` are in deleted files that are still being sent.
     pub lingering: u64,
     /// Pages that can be found.
     pub objects: usize,
@@ -23,7 +23,7 @@ pub struct DiskStats {
     pub segments: usize,
     /// Bytes that wait to be written.
     pub queued: usize,
-    /// Pages that are in memory and are still to be written, those that wait in the queue among them.
+    /// Pages in memory that are not yet written, the queue included.
     pub owed_pages: u64,
     /// The bytes of these.
     pub owed_bytes: u64,
@@ -37,9 +37,9 @@ pub struct DiskStats {
     pub skipped_room: u64,
     /// Pages not stored because the shelf was out.
     pub skipped_out: u64,
-    /// Pages that left with their segment.
+    /// Pages that were evicted with their segment.
     pub evicted: u64,
-    /// Pages that were written again because they were used.
+    /// Pages that were copied to a new segment because they were used.
     pub reinserted: u64,
     /// Pages that were found expired when they were read.
     pub expired: u64,
@@ -51,9 +51,9 @@ pub struct DiskStats {
     pub read_errors: u64,
     /// Writes, syncs and other changes that failed.
     pub write_errors: u64,
-    /// Records that were not as they had been written.
+    /// Records whose checksum was wrong.
     pub corrupt: u64,
-    /// Reads that took longer than anybody waits for a cache.
+    /// Reads that took longer than a request waits for them.
     pub slow_reads: u64,
 }
 

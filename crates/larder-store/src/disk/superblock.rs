@@ -1,4 +1,4 @@
-//! `larder.shelf`: what a shelf is, written once when it is made.
+//! `larder.shelf`: the identity of a shelf, written once when it is made.
 
 use super::bytes::{put_all, u32_at, u64_at};
 
@@ -22,7 +22,7 @@ pub(super) struct Superblock {
     pub(super) segment_bytes: u64,
 }
 
-/// Why bytes are no superblock of ours.
+/// Why bytes are not a superblock of this format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SuperblockError {
     #[error("it has format {0}, and this is format {VERSION}")]

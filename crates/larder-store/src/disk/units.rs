@@ -1,21 +1,20 @@
-//! The time as a shelf knows it: what it was last told, and in the coarse units of the index.
+//! The time of a shelf: the last `now` that it was told, and in the coarse units of the index.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::index::UNIT_MASK;
 
-/// The last `now`, and the units in which the index notes the last use of a page.
-///
-/// Units count the time that passed. A clock that is set back takes nothing back of it, whether it was wrong before or
-/// is now: what was noted before would else lie in the time to come, and nothing would age until that is reached.
+/// The last `now`, and the units in which the index notes the last use of a page. Units count passed time and never go
+/// back, even if the clock is set back. Otherwise the noted times would be in the future, and no page would age until
+/// the clock reached them.
 pub(super) struct Units {
     now: AtomicU64,
     /// The time of unit 0; `UNSET` until a first `now` is told.
     base: AtomicI64,
     /// Seconds in a unit.
     step: AtomicU64,
-    /// The time was told by [`Units::tick`], which is where it comes from since.
+    /// [`Units::tick`] was called; from then on only it sets the time.
     has_ticked: AtomicBool,
 }
 
@@ -29,8 +28,8 @@ impl Units {
         }
     }
 
-    /// Gives the unit it is in, and notes `now` as long as nobody ticks. It may be the time of a page that took long, or
-    /// of before the clock was set back.
+    /// Returns the current unit. Notes `now` only until the first tick, because it may be the old time of a page that
+    /// took long, or a time from before the clock was set back.
     pub(super) fn tell(&self, now: u64) -> u16 {
         if !self.has_ticked.load(Ordering::Relaxed) {
             self.advance(now);
@@ -38,14 +37,14 @@ impl Units {
         self.unit()
     }
 
-    /// Notes `now`, which the clock says at this moment.
+    /// Notes `now`, the time of the clock at this moment.
     pub(super) fn tick(&self, now: u64) {
         self.has_ticked.store(true, Ordering::Relaxed);
         let back = self.now().saturating_sub(now);
         if back <= TICKS_APART_MAX || self.base.load(Ordering::Relaxed) == UNSET {
             return self.advance(now);
         }
-        // In this order: who looks in between sees the time of some uses to come, and takes them for just now.
+        // In this order: a reader in between may see uses in the future, and takes them for current ones.
         self.now.store(now, Ordering::Relaxed);
         self.base.fetch_sub(back as i64, Ordering::Relaxed);
     }
@@ -70,10 +69,10 @@ impl Units {
         self.count() as u16 & UNIT_MASK
     }
 
-    /// Whether what was last used in `used_at` has been unused for the whole time.
+    /// Whether a page that was last used at `used_at` was unused for all of `inactive`.
     pub(super) fn is_inactive(&self, used_at: u16) -> bool {
         let age = self.unit().wrapping_sub(used_at) & UNIT_MASK;
-        // More than half of all units: used a moment after the unit that is known here.
+        // An age of more than half of all units means a use just after the unit that is known here.
         age > UNITS_INACTIVE && age <= UNIT_MASK / 2
     }
 
@@ -98,8 +97,8 @@ impl Units {
     }
 }
 
-/// Whether `seconds` have passed since `since`. One that is yet to come was noted before the clock was set back: then
-/// nobody knows, and who waits has waited long enough.
+/// Whether `seconds` have passed since `since`. If `since` is in the future, the clock was set back, and it counts as
+/// passed.
 pub(super) fn have_passed(seconds: u64, since: u64, now: u64) -> bool {
     now < since || now - since >= seconds
 }
@@ -108,10 +107,10 @@ fn step_of(inactive: Duration) -> u64 {
     inactive.as_secs().div_ceil(u64::from(UNITS_INACTIVE)).max(1)
 }
 
-/// Unused for more units than this is unused for the whole time, wherever in its unit the last use was.
+/// A page is inactive if it was unused for more units than this, wherever in its unit the last use was.
 const UNITS_INACTIVE: u16 = 16;
 const UNSET: i64 = i64::MIN;
-/// As many seconds may be between what two threads tell at once.
+/// The most seconds between the times that two threads tell at once.
 const TICKS_APART_MAX: u64 = 5;
 
 #[cfg(test)]

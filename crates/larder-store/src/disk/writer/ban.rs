@@ -1,4 +1,5 @@
-//! Bans on the disk: durable as soon as no other comes right behind, or the folder says that it cannot be trusted.
+//! Bans on the disk: written as soon as no other ban follows at once. If they cannot be written, a file says that the
+//! folder cannot be trusted.
 
 use std::io;
 use std::path::Path;
@@ -11,10 +12,10 @@ use crate::disk::record::{OFFSET_BITS, sequence_of};
 use crate::disk::space::{Charge, NoSegment, charged_for};
 
 impl Writer {
-    /// Takes the bans into account that were asked for up to now.
+    /// Applies a ban to pages that this writer holds, and notes that it has to be written.
     pub(super) fn ban(&mut self, ticket: u64, prefix: &[u8]) {
         self.ban_ticket = Some(ticket);
-        // They left their segment before, and would come after the ban.
+        // These pages have left their old segment, and would be written after the ban.
         self.carried.retain(|carried| {
             let is_banned = carried.page.key.starts_with(prefix);
             self.carried_bytes -= if is_banned { carried.bytes } else { 0 };
@@ -24,7 +25,7 @@ impl Writer {
         self.mark_owed();
     }
 
-    /// Gives the bans that are due their place in the log. Without the folder they hold for everything until it is open.
+    /// Gives due bans their place in the log. Until the folder is open, they apply to everything.
     pub(super) fn settle_bans(&mut self) {
         let Some(ticket) = self.ban_ticket.filter(|_| self.lock.is_some()) else { return };
         self.ban_ticket = None;
@@ -34,21 +35,21 @@ impl Writer {
         };
         self.shared.bans.settle(ticket, next);
         self.are_bans_due = true;
-        // Their file is written as a whole, which many that come together share. There is an end to them: so many
-        // clear the shelf.
+        // The file is written as a whole, so several bans that come together share one write. Their number is bounded:
+        // too many clear the shelf.
         if !self.shared.bans.is_any_pending() {
             self.save_bans();
         }
     }
 
-    /// Writes those that have waited for others.
+    /// Writes the bans that have waited for others.
     pub(super) fn save_due_bans(&mut self) {
         if self.are_bans_due {
             self.save_bans();
         }
     }
 
-    /// Forgets bans that hide nothing any more, and tries again to write those that could not be written.
+    /// Forgets bans that hide nothing any more, and tries again to write bans that could not be written.
     pub(super) fn keep_bans(&mut self) {
         let oldest = self.shared.live.oldest().map(|segment| segment.sequence);
         if self.shared.bans.prune(oldest) || self.are_bans_due || self.are_bans_unsaved {
@@ -58,7 +59,7 @@ impl Writer {
 
     fn save_bans(&mut self) {
         if self.lock.is_none() {
-            // When the shelf is opened.
+            // It is done when the shelf is opened.
             return;
         }
         self.are_bans_due = false;
@@ -102,7 +103,7 @@ impl Writer {
         files.sync_dir(dir)
     }
 
-    /// Makes a file for bans beside the one that is there, for which the oldest segments leave.
+    /// Makes a new file for bans beside the old one, and evicts the oldest segments for it if necessary.
     fn create_bans(&mut self, path: &Path, bytes: u64) -> io::Result<(Arc<dyn OpenFile>, Charge)> {
         let shared = Arc::clone(&self.shared);
         for _ in 0..EVICTIONS_MAX {
@@ -112,7 +113,7 @@ impl Writer {
                 Err(NoSegment::NoRoom) => {}
             }
             let before = shared.space.used();
-            // What leaves may still be on its way to somebody and give nothing back. That must not empty the shelf.
+            // An evicted segment may still be being sent, and then gives nothing back. That must not empty the shelf.
             if !self.evict_oldest(false) || shared.space.used() >= before {
                 break;
             }
@@ -120,11 +121,11 @@ impl Writer {
         Err(io::ErrorKind::StorageFull.into())
     }
 
-    /// Reads what is noted in the folder. False when that cannot be trusted, so that the folder is to be cleared.
+    /// Reads the bans in the folder. False if they cannot be read, so that the folder has to be cleared.
     pub(super) fn load_bans(&mut self) -> io::Result<bool> {
         let shared = &self.shared;
         (self.bans_room, self.new_bans_room) = (None, None);
-        // Left by a process that was killed before it was complete.
+        // Left by a process that was killed while it wrote the file.
         unlink_if_there(&*shared.files, &shared.dir.join(BANS_FILE_NEW))?;
         let file = match shared.files.open(&shared.dir.join(BANS_FILE)) {
             Ok(file) => file,
@@ -136,7 +137,7 @@ impl Writer {
         let read = file.read_at(&mut bytes, 0)?;
         bytes.truncate(read);
         let is_good = shared.bans.load(&bytes, shared.id());
-        // All segments may have left meanwhile: what comes now must not be taken for older.
+        // All segments may have been evicted meanwhile; new ones must not count as older than the bans.
         self.next_sequence = self.next_sequence.max(shared.bans.next_segment());
         Ok(is_good)
     }
@@ -149,7 +150,7 @@ fn unlink_if_there(files: &dyn Files, path: &Path) -> io::Result<()> {
     }
 }
 
-/// As many segments leave at once for bans: more than their part of the limit.
+/// The most segments that are evicted at once for bans: more than their part of the limit.
 const EVICTIONS_MAX: usize = 16;
-/// More is not read: it is as much as there can be.
+/// The longest possible file of bans; more is not read.
 const BANS_BYTES_MAX: usize = 80 << 20;

@@ -1,4 +1,4 @@
-//! Removing everything, and removals that could not be written.
+//! Clearing a shelf, and what happens with removals that could not be written.
 
 use std::io;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::disk::health::{DiskEvent, DiskState};
 use crate::disk::queue::Command;
 
 impl Writer {
-    /// Removes all that was stored before. Nothing is found until that is done.
+    /// Removes everything that was stored before. Nothing is found until that is done.
     ///
-    /// A file says so first, so that a crash on the way leaves a folder that is cleared when it is opened.
+    /// A file in the folder says so first, so that after a crash the folder is cleared when it is next opened.
     pub(super) fn clear(&mut self) {
         self.clears_due += 1;
         if self.lock.is_none() || !self.shared.health.reads() {
-            // Done when the shelf is opened. Until then nothing is found.
+            // It is done when the shelf is opened. Until then nothing is found.
             return self.mark_owed();
         }
         if self.is_to_be_cleared() {
-            // Another is behind it, perhaps for an operator, and is told by the same file when it is done.
+            // Another clear follows, perhaps for an operator, who waits for the same file to go.
             return;
         }
         self.submit();
@@ -39,12 +39,12 @@ impl Writer {
         }
     }
 
-    /// Whether a clear waits in the queue: it takes everything that comes before it, which need not be written.
+    /// Whether a clear waits in the queue. What comes before it need not be written.
     pub(super) fn is_to_be_cleared(&self) -> bool {
         self.shared.clears.load(Ordering::Acquire) > self.clears_due
     }
 
-    /// Takes away every segment, oldest first, and then the file that says that this is to be done.
+    /// Deletes every segment, oldest first, and then the file that asks for it.
     pub(super) fn clear_folder(&mut self) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let (files, dir) = (&shared.files, &shared.dir);
@@ -71,11 +71,11 @@ impl Writer {
             Err(error) => return Err(error),
         }
         self.forget_bans();
-        // Whoever waits for the file to go may count on what is in memory being gone too.
+        // Before the file goes: whoever waits for that relies on memory being cleared too.
         shared.health.say(DiskEvent::Cleared { dir: dir.clone() });
         match files.unlink(&marker) {
             Ok(()) => {}
-            // The whole folder is being emptied by hand.
+            // An operator is emptying the folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -84,7 +84,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What is owed and carried is done with too; what was asked for later is in the queue.
+    /// Forgets owed removals and carried pages too. Everything that was asked for later is still in the queue.
     pub(super) fn cleared(&mut self) {
         self.done_with_all();
         self.unmark_owed();
@@ -92,7 +92,8 @@ impl Writer {
         self.shared.clears.fetch_sub(std::mem::take(&mut self.clears_due), Ordering::AcqRel);
     }
 
-    /// What they are for is gone. New segments come after them, whatever is read of them again.
+    /// Forgets bans, because the pages that they hide are gone. New segments come after them, even if the bans are read
+    /// again.
     pub(super) fn forget_bans(&mut self) {
         self.shared.bans.clear();
         self.bans_room = None;
@@ -109,11 +110,11 @@ impl Writer {
         }
     }
 
-    /// Clears the shelf when an operator put the file there that asks for it.
+    /// Clears the shelf if an operator has put the file there that asks for it.
     ///
-    /// The clear goes to the end of the queue, since pages that wait there are older. Before that, those who have pages of
-    /// the shelf in memory are told to drop them: what they bring from then on is newer, and stays. And before that,
-    /// nothing is found any more, so that they do not read again what they dropped.
+    /// First, the shelf finds nothing any more, so that no page is read again. Then the zone is told to drop its pages
+    /// in memory: pages that it stores from then on are newer, and stay. Last, the clear goes to the end of the queue,
+    /// because pages that wait there are older.
     pub(super) fn obey_clear_file(&mut self) {
         let (files, dir) = (&self.shared.files, &self.shared.dir);
         if self.is_clear_asked || files.open(&dir.join(CLEAR_FILE)).is_err() {
@@ -125,14 +126,15 @@ impl Writer {
         self.work.queue.push(Command::Clear);
     }
 
-    /// Notes on the disk that removals are not: whoever opens the folder next has to clear it.
+    /// Makes a file on the disk that says that removals are not written, so that the next process that opens the folder
+    /// clears it.
     ///
-    /// It is tried once each time writing fails, and once more at the end. A name may be made where a write fails: on a
-    /// full disk, in a folder with a quota, beside a bad sector. Where that fails too (read-only, gone), a crash before
-    /// the disk is well again brings removed pages back; nothing on that disk could prevent it.
+    /// This is tried once each time writing fails, and once more at the end. A file may be created where a write fails:
+    /// on a full disk, in a folder with a quota, beside a bad sector. If that fails too (read-only, gone), a crash
+    /// before the disk works again brings removed pages back; nothing on that disk could prevent it.
     pub(super) fn mark_owed(&mut self) {
         let may_be_written = match self.shared.health.state() {
-            // Another process has the folder, or nobody yet; what is owed is written when it is had.
+            // The folder is not this process's yet; owed removals are written when it is.
             DiskState::Opening | DiskState::Waiting => true,
             DiskState::Serving => self.full_until == 0,
             DiskState::ReadOnly | DiskState::Out | DiskState::Stopped => false,
@@ -142,35 +144,36 @@ impl Writer {
         }
     }
 
-    /// Whether something was removed and is not on the disk.
+    /// Whether a removal is not on the disk yet.
     fn owes(&self) -> bool {
         let is_ban_owed = self.ban_ticket.is_some() || self.are_bans_due || self.are_bans_unsaved;
         !self.owed.is_empty() || is_ban_owed || self.is_clear_wanted()
     }
 
-    /// Whether a clear is to be done: now, or when its turn comes, which after a stop it does not.
+    /// Whether a clear is due, now or in the queue; after a stop, those in the queue are not done any more.
     fn is_clear_wanted(&self) -> bool {
         self.shared.clears.load(Ordering::Acquire) > 0
     }
 
-    /// Without the lock too, which a shelf that is out has not got: it is looked for by whoever opens the folder.
+    /// Makes the file even without the lock, which a shelf that is out does not have: the next process that opens the
+    /// folder looks for it.
     pub(super) fn put_owed_file(&mut self) {
-        // One that is there already and is not ours is of a process that is over, and what that owed nobody knows.
+        // An existing file that is not ours is from a process that has ended, and what that owed is unknown.
         self.is_owed_marked |= self.put_file(OWED_FILE);
     }
 
-    /// Makes an empty file in the folder. False when another made it.
+    /// Makes an empty file in the folder. False if it exists already.
     fn put_file(&self, name: &str) -> bool {
         let (files, dir) = (&self.shared.files, &self.shared.dir);
         let made = files.create(&dir.join(name));
         if made.is_ok() {
-            // If this fails the name is there all the same unless the power goes.
+            // If this fails, the name is there all the same, unless there is a power cut.
             let _ = files.sync_dir(dir);
         }
         !made.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
     }
 
-    /// Leaves a note of what was removed and is not on the disk, now that nobody here is going to write it.
+    /// Leaves a note that removals are not on the disk, now that this process will not write them.
     pub(super) fn leave_note(&mut self) {
         if !self.owes() {
             return;
@@ -178,15 +181,16 @@ impl Writer {
         if self.shared.health.state() != DiskState::Waiting {
             return self.put_owed_file();
         }
-        // Another process serves what was purged here, from the folder and from its memory: it is asked to drop all.
-        // A single variant was replaced, by one in a memory that is over now; the other process' own is as good.
+        // Another process serves pages that were purged here, from the folder and from its memory: it is asked to drop
+        // everything. A removal of a single variant is no purge: the page was replaced by one in our memory, which is
+        // gone now.
         let is_purged = self.owed.iter().any(|removal| removal.variant.is_none());
         if is_purged || self.ban_ticket.is_some() || self.is_clear_wanted() {
             self.put_file(CLEAR_FILE);
         }
     }
 
-    /// Takes the note back when all removals are durable.
+    /// Deletes the note once all removals are durable.
     pub(super) fn unmark_owed(&mut self) {
         if self.is_owed_marked && self.owed.is_empty() && !self.are_bans_unsaved {
             self.is_owed_marked = false;

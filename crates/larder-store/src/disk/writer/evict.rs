@@ -1,4 +1,4 @@
-//! Who leaves: always the oldest segment, with a second life for pages of it that are used.
+//! Eviction from a disk: always the oldest segment; pages in it that are used are copied to a new one.
 
 use std::cell::Cell;
 use std::io;
@@ -19,7 +19,7 @@ use crate::disk::segment::Segment;
 use crate::disk::units::have_passed;
 
 impl Writer {
-    /// Evicts the oldest segment that is sealed. False when there is none.
+    /// Evicts the oldest sealed segment. False if there is none.
     pub(super) fn evict_oldest(&mut self, with_carry: bool) -> bool {
         let Some(oldest) = self.shared.live.oldest().filter(|oldest| !self.is_open(oldest)) else {
             return false;
@@ -31,7 +31,7 @@ impl Writer {
         self.open.as_ref().is_some_and(|open| open.segment.sequence == segment.sequence)
     }
 
-    /// Lets a segment go, and with it what is in it, except what is carried on. True when its file is gone.
+    /// Evicts a segment with its pages, except those that are carried to a new one. True if its file is deleted.
     pub(super) fn evict(&mut self, segment: &Arc<Segment>, with_carry: bool) -> bool {
         let rows = self.rows_of(segment);
         if let Some(rows) = rows.as_ref().filter(|_| with_carry) {
@@ -54,16 +54,17 @@ impl Writer {
         true
     }
 
-    /// Takes the name of a segment away, when those taken away before are gone for good.
+    /// Unlinks a segment, after earlier unlinks are durable.
     ///
-    /// A power cut brings back any of the names that were taken away since the folder was synced. If a segment that
-    /// hides older records were gone and the one with those records came back, they would be found again. So one goes
-    /// at a time, whatever is in it: while a shelf is opened its tables have not been read, and nobody knows.
+    /// A power cut may bring back any file that was unlinked since the folder was last synced. If a segment that hides
+    /// older records were gone, and the segment with those records came back, they would be found again. So segments
+    /// are unlinked durably one by one, whatever they contain: while a shelf is opened, its tables have not been read,
+    /// so that is unknown.
     pub(super) fn unlink(&mut self, segment: &Segment) -> io::Result<()> {
         self.sync_unlinks()?;
         match self.shared.files.unlink(&segment.path) {
             Ok(()) => self.is_unlink_unsynced = true,
-            // Deleted by hand.
+            // An operator has deleted it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -83,7 +84,7 @@ impl Writer {
         })
     }
 
-    /// Takes pages that were used out of a segment that leaves, as many as fit a fifth of a segment.
+    /// Carries used pages out of a segment that is evicted, as many as fit a fifth of a segment.
     fn carry(&mut self, segment: &Arc<Segment>, rows: &[Row]) {
         let now = self.shared.units.now();
         let room = self.shared.segment_bytes.load(Ordering::Relaxed) as usize / CARRY_SHARE;
@@ -100,7 +101,7 @@ impl Writer {
                 continue;
             };
             let is_own = slot.number == segment.number() && slot.offset == row.offset;
-            // A page that is elsewhere and has its body here: its slices, or what an older head had.
+            // A page whose record is elsewhere but whose body is here: in slices, or in an older record.
             let may_be_body = row.kind == Kind::Slice || slot.len < row.len;
             if !(is_own || may_be_body && elsewhere_left > 0) {
                 continue;
@@ -114,7 +115,7 @@ impl Writer {
         }
     }
 
-    /// The page of `slot`, if any of it is in `segment` and it takes at most `room`.
+    /// The page of `slot`, if a part of it is in `segment` and it takes at most `room`.
     fn read_to_carry(&self, segment: &Arc<Segment>, slot: &Slot, room: usize) -> Option<Carried> {
         let shared = &self.shared;
         let place = Place {
@@ -141,7 +142,7 @@ impl Writer {
             }
         };
         let bytes = aligned(HEADER_BYTES + body.len() + record.head.len() + record.key.len()) + ROW_BYTES;
-        // The head is copied, so that it does not keep a body in memory that is elsewhere by then.
+        // The head is copied, so that it does not keep the body of its record in memory.
         let page = Page {
             key: record.key.as_ref().into(),
             variant: record.header.variant,
@@ -154,7 +155,7 @@ impl Writer {
         Some(Carried { page, stored_at: record.header.stored_at, bytes })
     }
 
-    /// Evicts until the limits hold, which others on the disk or an operator may have changed.
+    /// Evicts until the limits hold again; other programs on the disk, or an operator, may have broken them.
     pub(super) fn keep_limits(&mut self) {
         for _ in 0..EVICTIONS_A_TICK {
             let limits = self.shared.limits();
@@ -166,11 +167,11 @@ impl Writer {
                     self.is_folder_gone = true;
                     return;
                 }
-                // A disk that cannot say is looked at again with the next tick.
+                // If the disk cannot say, it is asked again at the next tick.
                 Err(_) => return,
             }
             if !self.evict_oldest(false) {
-                // Only the open one is left: it goes too.
+                // Only the open segment is left: it is evicted too.
                 self.seal();
                 if !self.evict_oldest(false) {
                     return;
@@ -182,7 +183,7 @@ impl Writer {
         }
     }
 
-    /// Evicts segments of which nothing is needed any more.
+    /// Evicts segments that contain nothing that is needed.
     pub(super) fn drop_useless(&mut self) {
         let now = self.shared.units.now();
         let all = self.shared.live.all();
@@ -190,7 +191,7 @@ impl Writer {
         let mut left = USELESS_A_TICK;
         for (age, segment) in all.iter().enumerate() {
             let is_over = segment.expires_max() <= now || self.shared.units.is_inactive(segment.used_at());
-            // Not before older ones that hold what it hides: they would show it after the next opening.
+            // Not before older segments whose records it hides: they would be found again after the next opening.
             let may_go = age == 0 || !(segment.hides_older() || is_older_haunted);
             is_older_haunted |= segment.is_haunted();
             if is_over && may_go && left > 0 && !self.is_open(segment) {
@@ -203,7 +204,7 @@ impl Writer {
         self.look_closer(&all);
     }
 
-    /// Looks at every record of one old segment: each may be expired, or unused, or not found any more.
+    /// Looks at every record of one old segment, whether it is needed: it may be expired, unused, replaced or removed.
     fn look_closer(&mut self, all: &[Arc<Segment>]) {
         let now = self.shared.units.now();
         let inactive = self.shared.limits().inactive.as_secs();
@@ -225,7 +226,7 @@ impl Writer {
                 && row.expires_at > now
                 && (row.hash == 0
                     || self.shared.index.get(row.hash, row.variant).is_some_and(|slot| {
-                        // Elsewhere, it may have its body here.
+                        // The page's record may be elsewhere, with its body here.
                         !self.shared.units.is_inactive(slot.used_at)
                     }))
         });
@@ -235,11 +236,11 @@ impl Writer {
     }
 }
 
-/// Pages that are written again take at most one part in this many of a segment.
+/// Carried pages take at most one part in this many of a segment.
 const CARRY_SHARE: usize = 5;
-/// As many pages are looked at elsewhere for one segment that leaves.
+/// For one evicted segment, at most this many pages with records elsewhere are looked at.
 const ELSEWHERE_MAX: usize = 256;
-/// As many segments leave at once to keep the limits.
+/// The most segments that one tick evicts to keep the limits.
 const EVICTIONS_A_TICK: usize = 32;
-/// As many segments leave at once because nobody needs them.
+/// The most segments that one tick evicts because nothing in them is needed.
 const USELESS_A_TICK: usize = 4;

@@ -1,4 +1,4 @@
-//! Opening: the lock, what the shelf is, and what is on it.
+//! Opening a shelf: the lock, the superblock, and the tables of its segments.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,16 +19,16 @@ use crate::disk::space::{charged_for, segment_bytes};
 use crate::disk::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::disk::user;
 
-/// The file that says what the shelf is.
+/// The file with the superblock.
 pub(in crate::disk) const SHELF_FILE: &str = "larder.shelf";
-/// The same before it is complete.
+/// Its name until it is complete.
 const SHELF_FILE_NEW: &str = "larder.shelf.new";
-/// A file of this name in the folder asks the shelf to remove everything; it is gone when that is done.
+/// A file of this name in the folder asks the shelf to remove everything. The shelf deletes it when that is done.
 pub const CLEAR_FILE: &str = "larder.clear";
-/// Its presence says that removals were lost, so that nothing here can be trusted.
+/// This file says that removals were lost, so that no page in the folder can be trusted.
 pub(super) const OWED_FILE: &str = "larder.removals-lost";
 
-/// Whether a name in the folder is of a shelf.
+/// Whether a name in the folder belongs to a shelf.
 fn is_ours(name: &str) -> bool {
     matches!(name, SHELF_FILE | SHELF_FILE_NEW | CLEAR_FILE | OWED_FILE | BANS_FILE | BANS_FILE_NEW | DEBT_FILE)
         || sequence_in(name).is_some()
@@ -36,7 +36,7 @@ fn is_ours(name: &str) -> bool {
 
 /// Why a shelf is not open.
 enum NotOpen {
-    /// Another process has it.
+    /// Another process uses it.
     InUse,
     Failed(String),
 }
@@ -51,7 +51,7 @@ impl From<io::Error> for NotOpen {
     }
 }
 
-/// Why the folder is not there.
+/// Explains why the folder could not be made.
 fn not_made(error: io::Error) -> NotOpen {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return error.into();
@@ -63,7 +63,7 @@ fn not_made(error: io::Error) -> NotOpen {
     ))
 }
 
-/// What is in the folder.
+/// The content of the folder.
 struct Folder {
     /// Sequences of segments, ascending.
     segments: Vec<u64>,
@@ -73,7 +73,7 @@ struct Folder {
 }
 
 impl Writer {
-    /// Opens the folder, for the first time or again. What it becomes is said by the state.
+    /// Opens the folder, for the first time or again. The state says whether it worked.
     pub(super) fn open_shelf(&mut self) {
         let shared = Arc::clone(&self.shared);
         let was = shared.health.state();
@@ -99,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// When readers took the shelf out, the writer lets go too.
+    /// If readers have taken the shelf out, the writer closes it too.
     pub(super) fn leave_if_out(&mut self) {
         if self.shared.health.state() == DiskState::Out && self.lock.is_some() {
             self.await_write();
@@ -128,28 +128,28 @@ impl Writer {
         self.faults_in_row = 0;
         self.full_until = 0;
         shared.health.set(DiskState::Opening);
-        // Who had the folder before may have been killed between taking a name away and syncing the folder. That
-        // name is not seen here, and a power cut brings it back all the same.
+        // The process before us may have been killed between an unlink and the sync of the folder. That file is not
+        // seen here, but a power cut may bring it back.
         self.is_unlink_unsynced = true;
         let folder = self.look(true)?;
         self.next_sequence = self.next_sequence.max(folder.segments.last().map_or(1, |last| last + 1));
         let are_bans_known = self.load_bans()?;
-        // What this process owes it knows, and writes.
+        // Removals that this process owes need no clear: it knows them, and writes them.
         if !are_bans_known || folder.is_to_clear || self.clears_due > 0 || folder.has_owed && !self.is_owed_marked {
             self.find_segments(&folder.segments)?;
             self.clear_folder()?;
-            // Left by a process that could not write them, and that is over.
+            // Left by a process that has ended and could not write its removals.
             let _ = shared.files.unlink(&shared.dir.join(OWED_FILE));
             self.cleared();
             return Ok((0, 0));
         }
         self.find_segments(&folder.segments)?;
-        // Nobody else has these segments now, so that each that leaves gives its room back at once.
+        // Nobody else has these segments open now, so each evicted one gives its room back at once.
         self.keep_limits();
         self.load(&shared.live.all())
     }
 
-    /// The lock on the folder, and what says what it is; made if it is not there.
+    /// The lock on the folder, and its superblock, which is made if there is none.
     fn acquire(&mut self, segment_bytes: u64) -> Result<(Box<dyn Send + Sync>, Superblock), NotOpen> {
         let (files, dir) = (Arc::clone(&self.shared.files), self.shared.dir.clone());
         let path = dir.join(SHELF_FILE);
@@ -173,7 +173,7 @@ impl Writer {
         }
     }
 
-    /// Makes the folder a new shelf. Segments that are there are of an older one, and go.
+    /// Makes the folder a new shelf, and deletes the segments of an older one.
     fn begin(
         &mut self,
         segment_bytes: u64,
@@ -181,10 +181,10 @@ impl Writer {
     ) -> Result<(Box<dyn Send + Sync>, Superblock), NotOpen> {
         let (files, dir) = (Arc::clone(&self.shared.files), self.shared.dir.clone());
         let (path, new) = (dir.join(SHELF_FILE), dir.join(SHELF_FILE_NEW));
-        // Locked before it has its name, so that whoever sees the name sees the lock.
+        // Locked before it gets its name, so that a process which sees the name also sees the lock.
         let Some(lock) = files.lock(&new, true)? else { return Err(NotOpen::InUse) };
         if reason.is_none() && files.open(&path).is_ok() {
-            // Another process was faster, and the next try finds its shelf.
+            // Another process was faster; the next try finds its shelf.
             return Err(NotOpen::InUse);
         }
         let folder = self.look(false)?;
@@ -211,7 +211,7 @@ impl Writer {
         Ok((lock, superblock))
     }
 
-    /// Lists the folder, and says what in it is not ours.
+    /// Lists the folder, and reports files in it that are not ours.
     fn look(&mut self, is_to_say: bool) -> io::Result<Folder> {
         let dir = self.shared.dir.clone();
         let mut folder = Folder { segments: Vec::new(), has_foreign: false, is_to_clear: false, has_owed: false };
@@ -223,7 +223,7 @@ impl Writer {
                     folder.is_to_clear |= name == CLEAR_FILE;
                     folder.has_owed |= name == OWED_FILE;
                     if name == DEBT_FILE {
-                        // Of a process that was killed.
+                        // Left by a process that was killed.
                         self.noted.get_or_insert_default();
                     }
                     folder.segments.extend(sequence_in(name));
@@ -243,7 +243,7 @@ impl Writer {
         Ok(folder)
     }
 
-    /// Takes the segments of this shelf into account, oldest first, and takes away what began to be one.
+    /// Registers the segments of this shelf, oldest first, and deletes unfinished ones.
     fn find_segments(&mut self, sequences: &[u64]) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         for &sequence in sequences {
@@ -260,7 +260,7 @@ impl Writer {
                 .filter(|header| header.shelf == shared.id() && header.sequence == sequence)
                 .filter(|header| header.bytes <= crate::disk::space::SEGMENT_MAX);
             let Some(header) = header else {
-                // A crash came before its first block, or it is of another shelf and of no use to anybody.
+                // There was a crash before its first block was written, or it belongs to another shelf and is useless.
                 if is_segment(&block) || block.iter().all(|byte| *byte == 0) {
                     drop(file);
                     shared.files.unlink(&path)?;
@@ -281,7 +281,7 @@ impl Writer {
             if sequences.len() <= OPEN_MAX {
                 segment.set_reader(file);
             }
-            // Two that the index could not tell apart: the older goes.
+            // The index cannot tell the two apart: the older one is deleted.
             if let Some(other) = shared.live.numbered(segment.number()) {
                 self.unlink(&other)?;
                 shared.live.remove(&other);
@@ -291,7 +291,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Fills the index from the tables, newest first: what is there first is what counts.
+    /// Fills the index from the tables, newest first, so that the newest record of a page counts.
     fn load(&mut self, found: &[Arc<Segment>]) -> Result<(u64, usize), NotOpen> {
         let mut removed = HashSet::new();
         for segment in found.iter().rev() {
@@ -304,8 +304,9 @@ impl Writer {
                     if error.raw_os_error() != Some(rustix::io::Errno::IO.raw_os_error()) {
                         return Err(error.into());
                     }
-                    // What it removed or replaced is not known, so nothing older may be found: no page is worth
-                    // showing what was removed. Each stays on the disk when one before it does, which it may hide.
+                    // It is unknown what this segment removed or replaced, so nothing older may be found: a removed
+                    // page must never be shown. If an older segment cannot be deleted, the later ones stay too, which
+                    // may hide its records.
                     let mut is_all_gone = true;
                     for older in found.iter().filter(|older| older.sequence <= segment.sequence) {
                         self.shared.live.remove(older);
@@ -342,7 +343,7 @@ impl Writer {
         }
     }
 
-    /// The table of a segment. One without is read through, and sealed if that can be done.
+    /// The table of a segment. If it has none, the records are scanned, and the segment is sealed if possible.
     fn rows_or_scan(&mut self, segment: &Arc<Segment>) -> io::Result<Vec<Row>> {
         let shared = Arc::clone(&self.shared);
         let file = segment.reader(&*shared.files)?;
@@ -360,7 +361,7 @@ impl Writer {
             |row, _, _| rows.push(row),
         )?;
         if self.seal_again(segment, &rows).is_err() {
-            // Read through again the next time.
+            // It is scanned again the next time.
             segment.keep_rows(rows.clone());
         }
         Ok(rows)
@@ -389,5 +390,5 @@ fn read_start(files: &dyn Files, path: &Path) -> io::Result<Vec<u8>> {
 
 const TRIED_AGAIN: &str = "; it is left out and tried again every 10 s";
 
-/// With more segments than this, their files are opened when they are first read.
+/// With more segments than this, files are only opened when they are first read.
 const OPEN_MAX: usize = 4096;

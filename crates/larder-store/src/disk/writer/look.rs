@@ -1,7 +1,6 @@
-//! What others do to the folder: it is emptied, or a segment is deleted, by hand.
-//!
-//! That is how many purge, so whoever keeps pages in memory is told. A folder notes when names in it came or went, so that
-//! a look costs one call.
+//! Notices when an operator empties the folder or deletes a segment, which is how many sites purge. The zone is then
+//! told to drop its pages in memory. A folder's time of change shows whether names were added or removed, so a look
+//! costs one system call.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,18 +15,18 @@ use crate::disk::keys::KeySet;
 use crate::disk::record::Kind;
 use crate::disk::segment::{Segment, sequence_in};
 
-/// What is known of the folder.
+/// What was seen of the folder at the last look.
 #[derive(Default)]
 pub(super) struct Seen {
     stamp: Option<Stamp>,
-    /// The folder is to be listed with as many looks.
+    /// At how many more looks the folder has to be listed.
     listings_due: u32,
-    /// When it was last listed, in seconds as told.
+    /// When it was last listed, in seconds.
     listed_at: u64,
 }
 
 impl Writer {
-    /// Looks whether somebody else took away what is ours.
+    /// Looks whether somebody has deleted files of this shelf.
     pub(super) fn look_around(&mut self) {
         if self.lock.is_none() || !self.shared.health.reads() {
             return;
@@ -39,7 +38,7 @@ impl Writer {
                 self.is_folder_gone = true;
                 return;
             }
-            // A disk that cannot say is looked at again.
+            // If the disk cannot say, the next look asks again.
             Err(_) => None,
         };
         if stamp.is_some() && stamp != self.seen.stamp {
@@ -53,16 +52,16 @@ impl Writer {
         self.seen.listings_due = self.seen.listings_due.saturating_sub(1);
         self.seen.listed_at = now;
         let Ok(listed) = shared.files.list(&shared.dir) else { return };
-        // A successor would find no lock, and segments that it does not know.
+        // Without this file, another process would find no lock, and segments that it does not know.
         if self.is_deleted(&shared.dir.join(SHELF_FILE)) {
             self.is_folder_gone = true;
-            // Another disk in its place, or none: nobody purged anything.
+            // Another disk was mounted over it, or it was unmounted: that is no purge.
             self.is_unmounted = before.zip(stamp).is_some_and(|(before, now)| before.device != now.device);
             return;
         }
         let named: HashSet<u64> = listed.iter().filter_map(|listed| sequence_in(listed.name.to_str()?)).collect();
         let all = shared.live.all();
-        // Looked for by its name too: a listing of a network file system may leave out what is there.
+        // Checked by its name too, because a listing of a network file system may be incomplete.
         let is_deleted = |segment: &&Arc<Segment>| !named.contains(&segment.sequence) && self.is_deleted(&segment.path);
         let deleted: Vec<_> = all.iter().filter(is_deleted).cloned().collect();
         if deleted.len() == all.len() {
@@ -72,8 +71,7 @@ impl Writer {
         }
     }
 
-    /// Lets go of segments whose files were deleted, which could be read until they are closed, and says whose pages that
-    /// concerns.
+    /// Drops segments whose files were deleted (open ones could still be read), and reports the keys of their pages.
     fn drop_deleted(&mut self, deleted: &[Arc<Segment>]) {
         let mut hashes = Some(HashSet::new());
         for segment in deleted {
@@ -81,7 +79,7 @@ impl Writer {
                 self.seal();
             }
             let rows = self.rows_of(segment);
-            // Of a page in slices any may be here. Where they do not say whose they are, its body is in no memory.
+            // A page may have slices here that do not say whose they are; the body of such a page is in no memory.
             let of_pages = rows.map(|rows| rows.into_iter().filter(|row| row.kind != Kind::Tombstone && row.hash != 0));
             hashes = hashes.zip(of_pages).map(|(mut hashes, rows)| {
                 hashes.extend(rows.map(|row| row.hash));
@@ -98,10 +96,10 @@ impl Writer {
         self.shared.files.open(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Forgets a folder that is no shelf any more, and makes one of it again.
+    /// Forgets a folder that is no longer a shelf, and makes it a shelf again.
     ///
-    /// Nothing is found from here on that was stored before. Who keeps it in memory drops it when he is told, and wants
-    /// nothing of it written then that waits in the queue. So all that comes after that stays, and nothing before it.
+    /// From here on nothing older is found. The zone drops its pages in memory when it is told, and the queued ones
+    /// with them. So pages that are stored after that stay, and none before it.
     pub(super) fn begin_anew(&mut self) {
         self.is_folder_gone = false;
         let is_unmounted = std::mem::take(&mut self.is_unmounted);
@@ -112,7 +110,7 @@ impl Writer {
         self.await_write();
         self.open = None;
         self.lock = None;
-        // What comes meanwhile waits until it is open.
+        // New pages wait until it is open.
         shared.health.set(DiskState::Opening);
         self.lose_batch();
         shared.forget();
@@ -128,8 +126,8 @@ impl Writer {
     }
 }
 
-/// How often the folder is listed where it cannot say that it has changed.
+/// How often the folder is listed if the file system does not report changes.
 const LISTING_SECONDS: u64 = 60;
-/// The folder is listed with as many looks after each change: of several within a short time it may note one, and on some
-/// file systems that time is two seconds.
+/// After a change, the folder is listed at this many looks. Of several changes within a short time (two seconds on some
+/// file systems), the time of change may only show one.
 const LISTINGS_AFTER_CHANGE: u32 = 4;

@@ -1,4 +1,4 @@
-//! The writer of a shelf: one thread that decides, and one that writes for it.
+//! The writer of a shelf: one thread decides, and another one writes for it.
 //!
 //! ```text
 //! commands -> pack.rs: batch --submit--> [write thread] --settle--> index, callbacks
@@ -6,8 +6,7 @@
 //!              `-> rotate.rs: seal the open segment, evict the oldest, make a new one
 //! load.rs: the lock, the superblock, and what is there when the shelf is opened
 //! ```
-//!
-//! While one batch is written the next is packed. All else the writer does itself, one after the other.
+//! While one batch is written, the next is packed. The writer does everything else itself, one thing after the other.
 
 mod ban;
 mod clear;
@@ -52,7 +51,7 @@ pub(super) fn start(work: &Arc<Work>) {
     let (for_writer, for_disk) = (Arc::clone(work), Arc::clone(work));
     let started = background::spawn("larder-disk-io", move || write_batches(&for_disk, &taken)).and_then(|_| {
         let decide = move || {
-            // Should it panic, those who wait for it are told, and pages are misses.
+            // If it panics, waiters are told, and pages are misses.
             let _over = Over(Arc::clone(&for_writer));
             Writer::new(for_writer, jobs).run();
         };
@@ -85,7 +84,7 @@ struct Job {
 fn write_batches(work: &Work, jobs: &Receiver<Job>) {
     while let Ok(Job { file, at, buffer, len }) = jobs.recv() {
         let result = file.write_at(&buffer.bytes()[..len], at);
-        // The writer may give the segment up next, and its bytes count until all have closed it.
+        // Closed here, because the writer may delete the segment next, and its bytes count until it is closed.
         drop(file);
         work.queue.put_written(Written { buffer, result });
     }
@@ -97,63 +96,63 @@ pub(in crate::disk) struct Writer {
     /// Its, at hand.
     shared: Arc<Shared>,
     jobs: SyncSender<Job>,
-    /// Held while the folder is this process'.
+    /// The lock on the folder, while this process uses it.
     lock: Option<Box<dyn Send + Sync>>,
     open: Option<OpenSegment>,
     batch: Batch,
-    /// The other buffer, when no write is under way.
+    /// The other buffer, while no write runs.
     spare: Option<AlignedBuffer>,
     in_flight: Option<InFlight>,
     next_sequence: u64,
-    /// Tombstones that could not be written yet; they go before everything else.
+    /// Tombstones that could not be written yet; they are written before everything else.
     owed: Vec<Removal>,
-    /// [`load::OWED_FILE`] says on the disk that there are such.
+    /// [`load::OWED_FILE`] on the disk says that there are owed tombstones.
     is_owed_marked: bool,
-    /// Pages of evicted segments that are to be written again, and their bytes.
+    /// Used pages of evicted segments that are to be written again, and their bytes.
     carried: Vec<Carried>,
     carried_bytes: usize,
-    /// Failed writes in a row; and all, so that a page can tell whether one hit it.
+    /// Failed writes in a row; then all failed writes, so that a page can tell whether one of them hit it.
     faults_in_row: u32,
     faults: u64,
-    /// Something that was taken since the last flush was not written.
+    /// Something that was accepted since the last flush was not written.
     is_any_lost: bool,
     /// Nothing is stored before then, because the disk is full.
     full_until: u64,
-    /// When something was written first that is not durable yet.
+    /// When the oldest write that is not durable yet was made.
     unsynced_since: Option<u64>,
-    /// A name was taken away, by this process or by one before it, and the folder not synced since.
+    /// A file was unlinked, by this process or one before it, and the folder was not synced since.
     is_unlink_unsynced: bool,
     is_too_small_said: bool,
     is_foreign_said: bool,
-    /// Clears that were asked for and are not done.
+    /// How many clears are asked for and not done.
     clears_due: usize,
-    /// One of the clears that wait is for the file that asks for it.
+    /// One of these clears was asked for by [`load::CLEAR_FILE`].
     is_clear_asked: bool,
-    /// Where the look for segments that nobody needs goes on.
+    /// Where the search for useless segments goes on.
     next_look: u64,
     /// What was last seen of the folder.
     seen: Seen,
-    /// The folder is not there any more, or is no shelf; and that for no file system being where its own was.
+    /// The folder is gone, or is no shelf any more. Then: because its file system was unmounted.
     is_folder_gone: bool,
     is_unmounted: bool,
-    /// What is owed is being written: the last page found a segment, or nobody knows.
+    /// Whether owed pages are being written: the last one found a segment, or none was tried.
     is_paying: bool,
-    /// What the folder says of that.
+    /// What [`note::DEBT_FILE`] says about that.
     noted: Option<DebtNote>,
     /// The hash and the variant of the page that is being packed.
     packing: Option<(u64, u8)>,
-    /// The last ban that was asked for, while it has no place in the log.
+    /// The ticket of the last ban, while it has no place in the log.
     ban_ticket: Option<u64>,
-    /// Bans have their place in the log, and are to be written with those that come right behind them.
+    /// Bans have their place in the log, and are to be written together with those that follow at once.
     are_bans_due: bool,
-    /// The bans could not be written as they are.
+    /// The current bans could not be written.
     are_bans_unsaved: bool,
-    /// The room that their file takes, and the one that takes its place.
+    /// The room of the file of bans.
     bans_room: Option<Charge>,
     new_bans_room: Option<Charge>,
 }
 
-/// A page that leaves one segment for another.
+/// A page that is copied from an evicted segment to a new one.
 struct Carried {
     page: Page,
     stored_at: u64,
@@ -215,7 +214,7 @@ impl Writer {
                 continue;
             }
             let patience = if self.shared.health.state() == DiskState::Waiting {
-                // Counted from the last try: commands come all the time.
+                // Counted from the last try, because commands come all the time.
                 let left = (tried_at + LOCK_RETRY).saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     self.open_shelf();
@@ -278,12 +277,12 @@ impl Writer {
         self.lock.is_some() && self.shared.health.writes()
     }
 
-    /// Whether there is a disk for what is owed, as far as is known.
+    /// Whether owed pages can be written, as far as is known.
     fn may_pay(&self) -> bool {
         self.is_paying && self.may_write() && self.full_until == 0
     }
 
-    /// Writes the tombstones that are owed.
+    /// Writes the owed tombstones.
     fn write_owed(&mut self) {
         if self.owed.is_empty() {
             return;
@@ -308,13 +307,13 @@ impl Writer {
         }
     }
 
-    /// Writes all that is packed and makes it durable. True when it is.
+    /// Writes all that is packed and makes it durable. True if that worked.
     fn flush(&mut self) -> bool {
         let faults = self.faults;
         self.submit();
         self.await_write();
         if !self.owed.is_empty() {
-            // Of pages that were replaced while they were written.
+            // Tombstones of pages that were replaced while they were written.
             self.write_owed();
             self.submit();
             self.await_write();
@@ -339,7 +338,7 @@ impl Writer {
         }
     }
 
-    /// Sees to it that no name that was taken away comes back.
+    /// Makes unlinks durable.
     fn sync_unlinks(&mut self) -> io::Result<()> {
         if self.is_unlink_unsynced {
             self.shared.files.sync_dir(&self.shared.dir)?;
@@ -348,7 +347,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What is to be done each second or so.
+    /// The upkeep of about once a second.
     fn tick(&mut self) {
         let now = self.shared.units.now();
         self.keep_debts(now);
@@ -363,7 +362,7 @@ impl Writer {
             }
             DiskState::Serving => {
                 self.write_owed();
-                // A page now and then would else put off the write of those before it.
+                // Otherwise, a page now and then would delay the write of those before it.
                 self.submit();
                 if self.unsynced_since.is_some_and(|since| have_passed(SYNC_SECONDS, since, now)) {
                     self.await_write();
@@ -382,7 +381,7 @@ impl Writer {
         }
     }
 
-    /// Tries again to write what is owed, if that could not be done; else lets go of what left memory meanwhile.
+    /// Tries again to write owed pages, if that had failed. Otherwise drops debts whose pages have left memory.
     fn keep_debts(&mut self, now: u64) {
         if self.may_pay() || !self.work.queue.has_debts() {
             return;
@@ -396,15 +395,15 @@ impl Writer {
         }
     }
 
-    /// Whether the disk was full a moment ago. A time further ahead was noted before the clock was set back.
+    /// Whether the disk was full a moment ago. A time far in the future was noted before the clock was set back.
     fn is_full(&self, now: u64) -> bool {
         self.full_until > now && self.full_until - now <= FULL_SECONDS
     }
 
-    /// Tries whether the disk takes writes again: with what is owed, or with the next page.
+    /// Tries whether the disk can be written again: with owed tombstones, or with the next page.
     fn probe_writing(&mut self) {
         self.shared.health.set(DiskState::Serving);
-        // One more failure and it is out again.
+        // One more failure, and writing stops again.
         self.faults_in_row = FAULTS_MAX - 1;
         if self.open.is_none() && self.rotate().is_ok() {
             self.submit();
@@ -430,7 +429,7 @@ impl Writer {
         self.await_write();
         if self.lock.is_some() {
             self.take_note_away();
-            // What was evicted does not come back after a stop, whatever becomes of the machine.
+            // Evicted pages must not come back after a stop, even by a power cut.
             is_done &= self.sync_unlinks().is_ok();
         }
         self.leave_note();
@@ -439,7 +438,7 @@ impl Writer {
         self.work.queue.close();
         // A successor may remove segments: their room is free only when nobody has them open.
         self.shared.forget();
-        // Its end is what a successor waits for: nothing is written after it.
+        // The next process waits for the lock: nothing is written after this.
         self.lock = None;
         ack(is_done);
     }
@@ -447,17 +446,17 @@ impl Writer {
 
 /// How long a batch that is not full waits for more.
 const LINGER: Duration = Duration::from_millis(100);
-/// How often it is looked whether somebody else took something out of the folder.
+/// How often the folder is checked for files that somebody deleted.
 const LOOK: Duration = Duration::from_millis(500);
-/// When the disk is full, nothing is tried for as long.
+/// After the disk was full, nothing is written for this long.
 const FULL_SECONDS: u64 = 10;
-/// How long what is owed is written when the shelf is stopped; the rest was in memory only.
+/// How long owed pages are written when the shelf is stopped. The rest is lost with the memory.
 const PAID_AT_STOP: Duration = Duration::from_secs(3);
-/// How often a lock that another process has is tried.
+/// How often a lock is tried that another process holds.
 const LOCK_RETRY: Duration = Duration::from_millis(250);
-/// What was written is durable after as many seconds.
+/// After this many seconds, written pages are made durable.
 const SYNC_SECONDS: u64 = 5;
 /// How often it is tried whether a failed disk works again.
 const PROBE_SECONDS: u64 = 10;
-/// As many failed writes in a row end the writing.
+/// After this many failed writes in a row, the shelf is read-only.
 const FAULTS_MAX: u32 = 3;

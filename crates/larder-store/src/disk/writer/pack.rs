@@ -1,4 +1,4 @@
-//! Records into batches, batches into segments, and what follows when they are written.
+//! Packs records into batches and batches into segments, and does what follows when they are written.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ use crate::disk::record::{HEADER_BYTES, Header, Kind, Span, aligned, encode_span
 use crate::disk::removals::Added;
 use crate::disk::segment::Segment;
 
-/// Records that are written at once.
+/// Records that are written together.
 pub(super) struct Batch {
     pub(super) buffer: AlignedBuffer,
     /// Where in the segment it goes.
@@ -34,11 +34,11 @@ pub(super) struct InFlight {
     at: u64,
     len: usize,
     after: Vec<After>,
-    /// It was tried again after room was made.
+    /// It is the second try, after room was made.
     is_retry: bool,
 }
 
-/// What is done when a record is written.
+/// What is to be done when a record is written.
 enum After {
     Page {
         key: Box<[u8]>,
@@ -46,10 +46,10 @@ enum After {
         slot: Slot,
         segment: Arc<Segment>,
         expires_at: u64,
-        /// [`Writer::faults`] when its first part was packed: another number then, and a part may be missing.
+        /// [`Writer::faults`] when its first part was packed. If that has changed, a part may be missing.
         faults: u64,
         is_again: bool,
-        /// What it counts for, of one that is not here for the second time.
+        /// The bytes to count as stored; none for a page that is written again.
         bytes: u64,
         stored_at: u64,
         holds: Option<Box<dyn Hold>>,
@@ -72,7 +72,7 @@ struct Unwanted {
     slot: Slot,
 }
 
-/// A record is not going to be written.
+/// The error that a record will not be written.
 #[derive(Debug)]
 pub(super) struct Lost;
 
@@ -84,7 +84,7 @@ struct Packed {
     body: Span,
 }
 
-/// What a record says, without its body.
+/// A record without its body.
 struct Label<'a> {
     kind: Kind,
     hash: u64,
@@ -159,7 +159,7 @@ impl Writer {
     /// Writes a page, or counts that it is not.
     pub(super) fn store(&mut self, page: Page, now: u64, due: Due) {
         if !is_wanted(&page.holds) {
-            // Whoever replaced or removed it has seen to what is older, too.
+            // The request that replaced or removed it has handled the older page too.
             return;
         }
         if !self.may_write() {
@@ -172,7 +172,7 @@ impl Writer {
         self.pack_page(page, now, Some(due));
     }
 
-    /// Writes a page that is owed, if it is still there and of use.
+    /// Writes an owed page, if it is still in memory and needed.
     pub(super) fn pay(&mut self, debt: Debt) {
         match debt.owed.page() {
             Payable::Page(page) if page.expires_at <= self.shared.units.now() => {}
@@ -195,7 +195,7 @@ impl Writer {
             key: &[],
             head: &[],
             stored_at: self.shared.units.now(),
-            // Which page it is for is not known yet, nor how long that one lasts.
+            // It is unknown yet which page it belongs to, and how long that one is needed.
             expires_at: u64::MAX,
             cost_micros: 0,
         };
@@ -212,7 +212,7 @@ impl Writer {
         self.submit_if_full();
     }
 
-    /// Packs a tombstone; gives it back when that cannot be done.
+    /// Packs a tombstone. Returns it if that cannot be done.
     pub(super) fn pack_tombstone(&mut self, removal: Removal) -> Result<(), Removal> {
         if removal.key.len() as u64 > self.shared.segment_bytes.load(Ordering::Relaxed) / LABEL_SHARE {
             // No page has such a key.
@@ -240,7 +240,7 @@ impl Writer {
         Ok(())
     }
 
-    /// `due` is of a page that is not here yet; without it, it is one that left for a new segment.
+    /// Packs a page. `due` is its debt if it is new; without it, the page is carried from an evicted segment.
     pub(super) fn pack_page(&mut self, mut page: Page, stored_at: u64, due: Option<Due>) {
         let (faults, bytes) = (self.faults, page.body.len());
         let (key, variant, expires_at) = (std::mem::take(&mut page.key), page.variant, page.expires_at);
@@ -269,7 +269,7 @@ impl Writer {
                 self.batch.after.push(after);
             }
             Err(Lost) => {
-                // Without a segment it is not for this page's sake, and another time will do.
+                // If there is no segment, it is not because of this page: it stays owed.
                 self.is_paying = false;
                 let is_owed = self.open.is_none() && self.work.owe(&holds, bytes, stored_at);
                 self.shared.counters.skipped_room.add(u64::from(!is_owed));
@@ -283,7 +283,7 @@ impl Writer {
         self.submit_if_full();
     }
 
-    /// Packs the record of a page, behind the slices of its body if that is long.
+    /// Packs the record of a page, after the slices of its body if that is long.
     fn pack_whole(&mut self, key: &[u8], hash: u64, page: Page, stored_at: u64) -> Result<Packed, Lost> {
         let faults = self.faults;
         let segment_bytes = match self.shared.segment_bytes.load(Ordering::Relaxed) {
@@ -320,7 +320,7 @@ impl Writer {
             Body::Inline(packed) => Ok(packed),
             Body::Spans(spans) => {
                 let body = DiskBody::of(&self.shared, spans);
-                // A slice that failed, or left before the page was finished.
+                // A slice failed, or was evicted before the page was finished.
                 if self.faults != faults || !body.is_here() {
                     return Err(Lost);
                 }
@@ -357,7 +357,7 @@ impl Writer {
         Ok(Body::Spans(spans))
     }
 
-    /// How long the next slice may be: what is left of a segment is used, unless that is next to nothing.
+    /// The length of the next slice. It uses the rest of a segment, unless that is very short.
     fn slice_bytes_here(&self, slice_bytes: u64) -> u64 {
         let end = self.batch.at as usize + self.batch.fill;
         let room = self.open.as_ref().map_or(0, |open| open.room(end).saturating_sub(HEADER_BYTES)) as u64;
@@ -374,7 +374,7 @@ impl Writer {
         let record = &mut self.batch.buffer.bytes_mut()[self.batch.fill..self.batch.fill + padded];
         let (front, body) = record.split_at_mut(len - body_bytes);
         let mut body_crc = 0;
-        // In parts, so that the checksum finds in the processor's cache what was just copied.
+        // In parts, so that the checksum finds the copied bytes in the CPU's cache.
         for part in body[..body_bytes].chunks_mut(COPY_BYTES) {
             if source.read(part).is_err() {
                 return Err(Lost);
@@ -423,7 +423,7 @@ impl Writer {
         Ok(Packed { segment: Arc::clone(&open.segment), offset, len: padded as u32, body })
     }
 
-    /// Sees to it that a record of `len` fits into the batch and the open segment.
+    /// Makes room for a record of `len` in the batch and the open segment.
     fn make_room(&mut self, len: usize) -> Result<(), Lost> {
         for _ in 0..ROTATIONS_MAX {
             let faults = self.faults;
@@ -444,7 +444,7 @@ impl Writer {
                 self.rotate()?;
                 self.write_carried();
             }
-            // What was packed before may be lost, and with it what has to stand before this record.
+            // Records that were packed before may be lost, and this one may need them.
             if self.faults != faults {
                 return Err(Lost);
             }
@@ -452,10 +452,10 @@ impl Writer {
         Err(Lost)
     }
 
-    /// Writes the pages that left for the segment that was made just now.
+    /// Writes the carried pages to the segment that was just made.
     ///
-    /// At once, before the record that the segment was made for: that may be a newer page under the same key, or its
-    /// removal, and what stands last in the log is what counts.
+    /// They come before the record that the segment was made for: that may be a newer page of the same key, or its
+    /// removal, and the last record in the log counts.
     fn write_carried(&mut self) {
         for carried in std::mem::take(&mut self.carried) {
             self.carried_bytes -= carried.bytes;
@@ -463,13 +463,14 @@ impl Writer {
         }
     }
 
-    /// A page that was taken is not stored: an older one is out of date and goes, before anything else is done.
+    /// Notes that an accepted page is not stored: the older one is out of date, and is removed before anything else is
+    /// done.
     fn not_stored(&mut self, key: Box<[u8]>, variant: u8) {
         self.is_any_lost = true;
         self.remove_older(key, variant);
     }
 
-    /// Removes what is in the index, before anything else is done.
+    /// Removes the page in the index, before anything else is done.
     fn remove_older(&mut self, key: Box<[u8]>, variant: u8) {
         let shared = &self.shared;
         if shared.index.remove(shared.hash(&key), Some(variant)) == 0 && !shared.is_unknown() {
@@ -491,18 +492,18 @@ impl Writer {
         }
     }
 
-    /// Hands the batch to the thread that writes, when that has done the one before.
+    /// Passes the batch to the write thread, after that has done the one before.
     pub(super) fn submit(&mut self) {
         if self.batch.is_empty() {
             return;
         }
         self.await_write();
-        // The one before may have failed, and this one with it. Nobody may be left waiting for what was in it.
+        // The batch before may have failed, and this one with it. Its waiters have to be told.
         let Some(open) = &self.open else { return self.lose_batch() };
         if self.batch.is_empty() {
             return;
         }
-        // Taken last: without it nothing would ever be written again.
+        // Taken last: if it were lost on an early return, nothing could ever be written again.
         let spare = self.spare.take().unwrap_or_else(|| AlignedBuffer::new(self.batch.buffer.len()));
         let len = self.batch.fill.next_multiple_of(BLOCK);
         self.batch.buffer.bytes_mut()[self.batch.fill..len].fill(0);
@@ -523,13 +524,13 @@ impl Writer {
 
     fn send(&mut self, job: Job) {
         if let Err(unsent) = self.jobs.send(job) {
-            // The thread ends after this one, so it died; what it was to write is lost like after any failure.
+            // The write thread has died; its batch is lost, as after any failure.
             let result = Err(io::ErrorKind::BrokenPipe.into());
             self.settle(Written { buffer: unsent.0.buffer, result });
         }
     }
 
-    /// Waits until no write is under way.
+    /// Waits until no write runs.
     pub(super) fn await_write(&mut self) {
         while self.in_flight.is_some() {
             let written = self.work.queue.written();
@@ -537,7 +538,7 @@ impl Writer {
         }
     }
 
-    /// Does what is to follow when a batch is written.
+    /// Does what follows when a batch is written.
     pub(super) fn settle(&mut self, written: Written) {
         let Some(in_flight) = self.in_flight.take() else {
             self.spare = Some(written.buffer);
@@ -577,8 +578,8 @@ impl Writer {
         }
     }
 
-    /// What replaced a page on its way did not find it in the index, and may not come here itself: the page goes, unless
-    /// something newer is in its place, or is about to be.
+    /// Removes a page that was replaced or removed while it was written, when it was not in the index yet. Its
+    /// replacement may never be written. Not if something newer is in its place, or about to be.
     fn remove_unwanted(&mut self, Unwanted { key, hash, slot }: Unwanted) {
         let is_here = |now: Slot| (now.number, now.offset) == (slot.number, slot.offset);
         let is_newest = self.shared.index.get(hash, slot.variant).is_some_and(is_here);
@@ -587,7 +588,7 @@ impl Writer {
         }
     }
 
-    /// Gives a page back that is written, and that nobody wants any more.
+    /// Finishes a written record. Returns the page if it is no longer wanted.
     fn finish(&mut self, after: After) -> Option<Unwanted> {
         let shared = &self.shared;
         match after {
@@ -623,12 +624,12 @@ impl Writer {
         self.lose(in_flight.after);
         self.give_up(error);
         if is_first {
-            // Not even its first block is there.
+            // Not even its first block was written.
             self.discard(&segment);
         }
     }
 
-    /// The batch that is being packed is not going to be written.
+    /// Discards the batch that is being packed.
     pub(super) fn lose_batch(&mut self) {
         self.batch.fill = 0;
         let after = std::mem::take(&mut self.batch.after);
@@ -655,7 +656,7 @@ impl Writer {
         self.owed.sort_by_key(|removal| removal.ticket);
     }
 
-    /// Gives the buffers the length that segments of `segment_bytes` need. Only between segments.
+    /// Resizes the buffers for segments of `segment_bytes`. Only between segments.
     pub(super) fn fit_buffers(&mut self, segment_bytes: usize) {
         let record_max = self.shared.slice_bytes.load(Ordering::Relaxed) + 2 * segment_bytes / LABEL_SHARE as usize;
         let len = (BATCH_BYTES.min(segment_bytes) + record_max + 2 * BLOCK).next_multiple_of(BLOCK);
@@ -671,7 +672,7 @@ enum Body {
     Spans(Vec<Span>),
 }
 
-/// Whether an error says that the disk, or one's share of it, is full.
+/// Whether an error says that the disk or the quota is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -683,9 +684,9 @@ fn read_exact_at(file: &File, into: &mut [u8], at: u64) -> io::Result<()> {
 
 /// A slice is cut shorter than this part of its length for nothing.
 const SLICE_PARTS: u64 = 16;
-/// Written at once when there is as much.
+/// A batch of this length is written at once.
 const BATCH_BYTES: usize = 1 << 20;
-/// Copied and checksummed at a time.
+/// How many bytes are copied and checksummed at a time.
 const COPY_BYTES: usize = 64 * 1024;
-/// As many new segments may be tried for one record.
+/// The most new segments that are tried for one record.
 const ROTATIONS_MAX: usize = 4;

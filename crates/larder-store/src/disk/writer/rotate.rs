@@ -1,4 +1,4 @@
-//! One segment after the other: made, sealed, given up.
+//! Making, sealing and giving up segments.
 
 use std::io;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl OpenSegment {
 }
 
 impl Writer {
-    /// Makes a new segment and opens it, for which the oldest leave.
+    /// Makes a new segment and opens it; the oldest are evicted for it if necessary.
     pub(super) fn rotate(&mut self) -> Result<(), Lost> {
         self.await_write();
         let now = self.shared.units.now();
@@ -44,7 +44,7 @@ impl Writer {
         }
         let Some(bytes) = self.settle_segment_bytes() else { return Err(Lost) };
         let sequence = self.next_sequence;
-        // Its number must mean one segment. It comes round after a million.
+        // A number must mean only one segment. Numbers repeat after a million segments.
         if let Some(other) = self.shared.live.numbered(number_of(sequence))
             && !self.evict(&other, false)
         {
@@ -58,8 +58,8 @@ impl Writer {
             match self.shared.space.create(&*files, &path, bytes, &limits) {
                 Ok(made) => break Some(made),
                 Err(NoSegment::NoRoom) => {
-                    // What leaves may still be on its way to somebody and give nothing back. That must not empty
-                    // the shelf.
+                    // An evicted segment may still be being sent, and then gives nothing back. That must not empty the
+                    // shelf.
                     if in_vain >= EVICTIONS_IN_VAIN_MAX {
                         break None;
                     }
@@ -85,7 +85,7 @@ impl Writer {
         let segment =
             Arc::new(Segment::new(&shared.dir, sequence, bytes, charge, &shared.space, shared.units.unit(), now));
         let opened = shared.files.open(&segment.path).map(|reader| segment.set_reader(reader));
-        // Its name is durable before anything in it counts as such; so are the names taken away until now.
+        // Its name is durable before anything in it counts as durable; so are the unlinks until now.
         let named = opened.and_then(|()| shared.files.sync_dir(&shared.dir));
         if let Err(error) = named {
             drop(file);
@@ -106,7 +106,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Pages that left for a segment that could not be made are gone.
+    /// Drops the carried pages, because no segment could be made for them.
     fn no_segment(&mut self) -> Result<(), Lost> {
         self.carried.clear();
         self.carried_bytes = 0;
@@ -179,7 +179,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes nothing more to the open segment. What is in it can still be read.
+    /// Stops writing to the open segment. Its pages can still be read.
     pub(super) fn give_up(&mut self, error: &io::Error) {
         if let Some(open) = self.open.take() {
             open.segment.keep_rows(open.rows);
@@ -189,7 +189,7 @@ impl Writer {
         self.cannot_write(error);
     }
 
-    /// Draws the conclusions from a write that failed.
+    /// Handles a failed write: a full disk, or one more fault.
     fn cannot_write(&mut self, error: &io::Error) {
         let shared = &self.shared;
         let now = shared.units.now();
@@ -212,7 +212,7 @@ impl Writer {
         }
     }
 
-    /// Takes a segment away in which nothing was ever found.
+    /// Deletes a segment in which nothing was ever found.
     pub(super) fn discard(&mut self, segment: &Segment) {
         self.shared.live.remove(segment);
         if self.shared.files.unlink(&segment.path).is_ok() {
@@ -221,15 +221,15 @@ impl Writer {
     }
 }
 
-/// Said when there is nothing left that could make room.
+/// The message when nothing is left to evict.
 const NO_ROOM: &str = "its file system has no room for it beyond what is to stay free; pages are kept in memory only until \
                        there is; delete something there, or lower min_free";
 
-/// As many of the oldest may leave for a new segment without giving their bytes back.
+/// The most segments that are evicted for a new one without giving their bytes back.
 const EVICTIONS_IN_VAIN_MAX: usize = 2;
-/// An inline body and a slice take at most one part in this many of a segment,
+/// An inline body or a slice takes at most one part in this many of a segment.
 const SLICE_SHARE: u64 = 4;
-/// and no more than this.
+/// An inline body or a slice takes at most this many bytes.
 const SLICE_MAX: u64 = 1 << 20;
 /// The footer is written in parts of this length.
 const FOOTER_PART_BYTES: usize = 1 << 20;

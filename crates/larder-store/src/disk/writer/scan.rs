@@ -1,4 +1,4 @@
-//! What is in a segment: its table, or its records one after the other when it has none.
+//! Reads a segment: its table, or, if it has none, its records one after the other.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use crate::disk::files::OpenFile;
 use crate::disk::footer::{BLOCK, Row, TRAILER_BYTES, Trailer};
 use crate::disk::record::{HEADER_BYTES, Header, Kind, aligned, is_whole, sequence_of};
 
-/// The table of a sealed segment; `None` when it has no good one.
+/// The table of a sealed segment. `None` if it has none, or a damaged one.
 pub(in crate::disk) fn read_rows(
     file: &dyn OpenFile,
     shelf: u64,
@@ -30,8 +30,8 @@ pub(in crate::disk) fn read_rows(
     Ok(rows.filter(|rows| rows.iter().all(|row| u64::from(row.offset) + u64::from(row.len) <= bytes && row.len > 0)))
 }
 
-/// Reads a segment record by record, with every checksum, and hands on what is whole: the row it would have in the
-/// table, its header, key and head. Behind something that is not, it goes on with the next block.
+/// Reads a segment record by record and checks every checksum. Passes on each undamaged record: the row that it would
+/// have in the table, its header, key and head. After a damaged one, it goes on with the next block.
 ///
 /// `hash` gives the hash of a key.
 pub(in crate::disk) fn scan(
@@ -68,7 +68,7 @@ pub(in crate::disk) fn scan(
     Ok(())
 }
 
-/// The record at `at`, if every byte of it is as it was written.
+/// The record at `at`, if all of its checksums are right.
 fn whole_record<'a>(
     window: &'a mut Window<'_>,
     at: usize,
@@ -86,7 +86,7 @@ fn whole_record<'a>(
     Ok(is_good.then_some((header, record)))
 }
 
-/// A part of a file in memory, which moves on.
+/// A part of a file in memory that moves forward.
 struct Window<'a> {
     file: &'a dyn OpenFile,
     bytes: Vec<u8>,
@@ -110,5 +110,5 @@ impl Window<'_> {
     }
 }
 
-/// Read at a time.
+/// How many bytes are read at a time.
 const WINDOW_BYTES: usize = 1 << 20;
