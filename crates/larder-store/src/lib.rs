@@ -1,7 +1,7 @@
 //! Shelves: bytes under a key. Knows no HTTP.
-//!
-//! - [`MemoryShelf`] keeps things in memory under a hard byte budget and says who leaves when it is full.
-//! - [`Reservation`] is a part of that budget, owned by whatever uses the memory.
+//! - [`MemoryShelf`] keeps things in memory under a hard budget, and decides what is evicted when it is full.
+//! - [`Reservation`] is a part of that budget, owned by what uses the memory.
+//! - [`DiskShelf`] keeps pages in segment files on disk.
 //! - [`body`] makes a body that is written once and read by many, while it fills and after.
 #![forbid(unsafe_code)]
 

@@ -1,16 +1,17 @@
-//! What left lately: a thing that is wanted again soon comes back with the uses it had.
+//! Remembers what was evicted lately: a thing that comes back soon gets its old count of uses.
 
-/// The fingerprints of things that left, with their uses, in rows of a cache line each.
+/// The fingerprints of evicted things, with their uses, in rows of a cache line each.
 ///
-/// A row forgets its oldest when it is full, so the whole forgets about what left longest ago. Two keys of one
-/// fingerprint are one in some ten millions of looks, and harmless.
+/// A full row forgets its oldest, so roughly the things that were evicted longest ago are forgotten. One lookup in some
+/// ten millions finds the fingerprint of another key, which is harmless.
 #[derive(Default)]
 pub(super) struct Ghost {
     rows: Vec<[u32; ROW]>,
 }
 
 impl Ghost {
-    /// Remembers that `hash` left after `uses`; there is room for about as many as `len`, the things that are here.
+    /// Remembers that `hash` was evicted after `uses`. There is room for about `len`, the number of things on the
+    /// shelf.
     pub(super) fn push(&mut self, hash: u64, uses: u8, len: usize) {
         self.fit(len);
         let print = mark(hash, uses);
@@ -21,7 +22,7 @@ impl Ghost {
         }
     }
 
-    /// The uses that `hash` had when it left lately; it is forgotten now.
+    /// Forgets `hash`, and returns the uses that it had if it was evicted lately.
     pub(super) fn take(&mut self, hash: u64) -> Option<u8> {
         let row = self.row(hash)?;
         let at = row.iter().position(|&mark| is_of(mark, hash))?;
@@ -31,7 +32,7 @@ impl Ghost {
         Some(uses)
     }
 
-    /// Makes as many rows as `len` things need. What was remembered is lost then, which happens while a shelf grows.
+    /// Makes as many rows as `len` things need. This loses what was remembered; it only happens while a shelf grows.
     fn fit(&mut self, len: usize) {
         let rows = len.div_ceil(ROW).next_power_of_two();
         if rows > self.rows.len() || rows * SLACK < self.rows.len() {
@@ -46,7 +47,8 @@ impl Ghost {
     }
 }
 
-/// A fingerprint above, the uses in the lowest bits. Never [`EMPTY`]: whoever left was used once.
+/// The fingerprint in the upper bits, the uses in the lowest. Never [`EMPTY`], because an evicted thing was used at
+/// least once.
 fn mark(hash: u64, uses: u8) -> u32 {
     (hash >> 32) as u32 & !USES_MASK | u32::from(uses).clamp(1, USES_MASK)
 }
@@ -61,10 +63,10 @@ const ROW: usize = 8;
 /// Four bits hold the uses.
 const USES_MASK: u32 = 15;
 
-/// A place of a row where nothing is.
+/// An empty place in a row.
 const EMPTY: u32 = 0;
 
-/// With this many times the rows it needs, the ghost shrinks.
+/// With more than this many times the rows that it needs, the ghost shrinks.
 const SLACK: usize = 8;
 
 #[cfg(test)]

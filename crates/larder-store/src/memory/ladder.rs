@@ -1,17 +1,17 @@
-//! Who leaves when the shelf is full: the one whose keeping saves the origin the least time for its bytes.
+//! Decides what is evicted when the shelf is full: the thing that saves the least origin time for its bytes.
 //!
-//! Each thing stands on a step of the ladder, by its worth: cost x uses / bytes ([`super::worth`]), rounded to
-//! half a power of two. A clock stands at the due time of the one that left last; a thing is due its worth
-//! after the moment when it came or was last looked at. The first due leaves. So what is dear, small and used
-//! often stays long, and what nobody uses any more is overtaken by the clock, however dear it was.
+//! Each thing is on a step of the ladder, by its worth: cost x uses / bytes ([`super::worth`]), rounded to half a power
+//! of two. A virtual clock stands at the due time of the thing that was evicted last. A thing is due at the clock's
+//! time when it was put on its step, plus its worth. The first due is evicted. So expensive, small and often used
+//! things stay long, and the clock overtakes a thing that nobody uses any more, however expensive it was.
 //!
-//! All on one step have the same time to live, so a step is a queue, and the first due of all stands
-//! at the head of a queue: a choice looks at one number for each step. A hit only counts itself in the
-//! [`Seat`]; when a thing with new uses comes up to leave, they are counted in and it stays for another term.
+//! All things on one step have the same worth, so a step is a queue, and the first due of all is at the head of a
+//! queue: a choice compares one number for each step. A hit only increments a counter in the [`Seat`]. When a thing
+//! with new uses is due, they are added to its uses, and it is queued again.
 //!
-//! This is GreedyDual-Size-Frequency with the queues of CAMP (Ghandeharizadeh et al., 2014) and uses that
-//! are read as late as CLOCK reads them. A new thing counts half a use, so a scan passes at the bottom;
-//! one that comes back while the ghost remembers it has the uses that it left with.
+//! This is GreedyDual-Size-Frequency with the queues of CAMP (Ghandeharizadeh et al., 2014), where uses are read only
+//! when a thing is due, as in CLOCK. A new thing counts half a use, so a scan stays on the lowest steps. A thing that
+//! comes back while the ghost remembers it gets its old uses.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use super::seat::Seat;
 use super::slab::{NOWHERE, Node, Slab};
 use super::worth::{STEPS, Typical, USES_MAX, worth};
 
-/// The things of a shelf, in the order in which they leave.
+/// The things of a shelf, in the order in which they are evicted.
 pub(super) struct Ladder<V> {
     slab: Slab<V>,
     steps: [Ends; STEPS],
-    /// The steps where somebody stands, a bit each.
+    /// The steps that are not empty, a bit each.
     taken: u128,
-    /// The due time of the last who left. It only grows.
+    /// The due time of the thing that was evicted last. It only grows.
     clock: f64,
     len: usize,
     weight: usize,
@@ -45,7 +45,7 @@ struct Ends {
     due: f64,
 }
 
-/// What becomes of the first due.
+/// What to do with the first due.
 enum Fate {
     Stays { uses: u8 },
     Leaves,
@@ -74,10 +74,10 @@ impl<V: Kept> Ladder<V> {
         self.weight
     }
 
-    /// Puts a new thing on its step. True when it had left only lately.
+    /// Puts a new thing on its step. True if it was evicted only lately.
     pub(super) fn push(&mut self, kept: &Arc<V>, weight: usize) -> bool {
         let seat = kept.seat();
-        // Whoever removed it between the index and here has set the mark.
+        // It may have been removed between the index and here, which sets this mark.
         if seat.is_gone() {
             return false;
         }
@@ -87,7 +87,7 @@ impl<V: Kept> Ladder<V> {
         self.typical.learn(micros, weight);
         let step = self.typical.step(micros, weight, uses);
         let node = Node { kept: Arc::clone(kept), due: 0.0, weight, newer: NOWHERE, older: NOWHERE, step, uses };
-        // Beyond four billion things it stays in the index without a place here, and a purge can reach it.
+        // Beyond four billion things, it stays in the index without a node here; a purge can still remove it.
         if let Some(at) = self.slab.put(node) {
             seat.set_node(Some(at));
             self.len += 1;
@@ -97,7 +97,7 @@ impl<V: Kept> Ladder<V> {
         before.is_some()
     }
 
-    /// Notes a new weight, and the cost if that is new.
+    /// Notes the new weight and cost of a thing.
     pub(super) fn reweigh(&mut self, seat: &Seat, weight: usize) {
         let Some(at) = seat.node() else {
             return;
@@ -117,9 +117,9 @@ impl<V: Kept> Ladder<V> {
         }
     }
 
-    /// Takes a thing out. False when it is gone already.
+    /// Removes a thing. False if it is gone already.
     ///
-    /// One that is still on its way in is marked, so that `push` leaves it out.
+    /// A thing that is not here yet is marked, so that `push` does not add it.
     pub(super) fn remove(&mut self, seat: &Seat) -> bool {
         if seat.is_gone() {
             return false;
@@ -131,10 +131,10 @@ impl<V: Kept> Ladder<V> {
         true
     }
 
-    /// Chooses one to leave and takes it out; its weight comes with it. `None` when none can leave.
+    /// Chooses a thing, removes it, and returns it with its weight. `None` if nothing can be evicted.
     pub(super) fn evict(&mut self) -> Option<(Arc<V>, usize)> {
-        // Whoever stays was used since it was last looked at, so in the long run the hits pay for the looks. The
-        // bound keeps the lock short when much was used at once: then the first due leaves though it was used.
+        // A thing that stays was used since the last look, so in the long run the hits pay for the looks. The bound
+        // keeps the lock short if many were used at once: then the first due is evicted although it was used.
         for look in 1..=LOOKS_MAX.min(self.len * 2) {
             let step = self.first_due()?;
             let at = self.steps.get(step)?.oldest;
@@ -149,14 +149,14 @@ impl<V: Kept> Ladder<V> {
         self.part(idle)
     }
 
-    /// Looks at `look` places and gives those that `keep` does not want, and whether the end was reached.
+    /// Looks at `look` places. Returns the things for which `keep` is false, and whether the end was reached.
     pub(super) fn sweep(&mut self, look: usize, keep: &mut impl FnMut(&V) -> bool) -> (Vec<Arc<V>>, bool) {
         let (unkept, next) = self.look_through(self.sweep_at, look, keep);
         self.sweep_at = next.unwrap_or(0);
         (unkept, next.is_none())
     }
 
-    /// Those among `look` things from the place `at` on that `keep` is false for, and where to go on; `None` at the end.
+    /// The things in `look` places from `at` on for which `keep` is false, and where to go on; `None` at the end.
     pub(super) fn look_through(
         &self,
         at: usize,
@@ -188,7 +188,7 @@ impl<V: Kept> Ladder<V> {
         first.map(|(_, step)| step)
     }
 
-    /// The last resort when every look met a thing that stays: one near the end that is not at work.
+    /// The last resort if every look met a thing that stays: one near the end that is not busy.
     fn an_idle_one(&self) -> Option<u32> {
         let heads = (0..STEPS).filter(|step| self.taken >> step & 1 == 1).filter_map(|step| self.steps.get(step));
         let mut looks = LOOKS_MAX;
@@ -205,7 +205,7 @@ impl<V: Kept> Ladder<V> {
         None
     }
 
-    /// Gives the one at `at` another term, with `uses` in all.
+    /// Queues the thing at `at` again, with `uses` in all.
     fn renew(&mut self, at: u32, uses: u8) {
         let Some(node) = self.slab.get_mut(at) else {
             return;
@@ -218,7 +218,7 @@ impl<V: Kept> Ladder<V> {
         self.link(at, step, uses);
     }
 
-    /// Takes out the one at `at` to make room, and remembers it.
+    /// Evicts the thing at `at`, and lets the ghost remember it.
     fn part(&mut self, at: u32) -> Option<(Arc<V>, usize)> {
         let len = self.len;
         let node = self.cut(at)?;
@@ -257,7 +257,7 @@ impl<V: Kept> Ladder<V> {
         }
     }
 
-    /// Takes the node at `at` out of its queue; it stays in the slab.
+    /// Removes the node at `at` from its queue; it stays in the slab.
     fn unlink(&mut self, at: u32) {
         let Some(node) = self.slab.get(at) else {
             return;
@@ -286,7 +286,7 @@ impl<V: Kept> Ladder<V> {
     }
 }
 
-/// What becomes of the first due. `patience_over` says that enough were passed over.
+/// Decides about the first due. `patience_over` says that enough others were passed over.
 fn fate<V: Kept>(node: &Node<V>, patience_over: bool) -> Fate {
     let new_uses = node.kept.seat().uses();
     if node.kept.is_busy() || (new_uses > 0 && !patience_over) {
@@ -295,7 +295,7 @@ fn fate<V: Kept>(node: &Node<V>, patience_over: bool) -> Fate {
     Fate::Leaves
 }
 
-/// How many things one eviction looks at, at most.
+/// The most things that one eviction looks at.
 const LOOKS_MAX: usize = 256;
 
 const _: () = assert!(STEPS <= u128::BITS as usize);

@@ -1,8 +1,7 @@
-//! A shelf in memory: a sharded index, a hard budget, and an order of leaving by the origin's time saved.
+//! A shelf in memory: a sharded index, a hard budget, and eviction by the origin time that things save.
 //!
-//! A read takes one shard's lock for the length of a probe and writes nothing when the thing is hot. What
-//! changes the order (a new thing, a thing that leaves) takes the one lock of the ladder, which
-//! is exact for it and cheap against the fetch that every new thing costs.
+//! A read locks one shard for the length of a probe, and writes nothing if the thing is hot. Adding and evicting a
+//! thing takes the one lock of the ladder, which costs little compared with the fetch of every new thing.
 //!
 //! Locks are never nested, and [`Kept::leave`] is called with none held.
 
@@ -30,18 +29,18 @@ pub trait Kept: Send + Sync + 'static {
     /// The whole key; compared on every find.
     fn key(&self) -> &[u8];
 
-    /// The bytes it counts for now, with all overhead; it should hold [`Reservation`]s for as many.
+    /// The bytes that it takes now, with all overhead; it should hold [`Reservation`]s for as many.
     fn weight(&self) -> usize;
 
     /// The shelf's own marks on it.
     fn seat(&self) -> &Seat;
 
-    /// Whether it is at work and should not be chosen to make room. Called under a lock: reads only.
+    /// Whether it is busy and should not be evicted. Called under a lock, so it must only read.
     fn is_busy(&self) -> bool {
         false
     }
 
-    /// Called once when the shelf has let go of it: drop what it holds now, even if others hold an `Arc` of it.
+    /// Called once when the shelf has dropped it: free what it holds now, even if others have an `Arc` of it.
     fn leave(&self);
 }
 
@@ -52,7 +51,7 @@ pub struct ShelfLimits {
     pub bytes_max: u64,
 }
 
-/// What a shelf has counted since it was made, and what it holds now.
+/// A shelf's counters since it was made, and its size now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShelfStats {
     /// Bytes reserved.
@@ -63,9 +62,9 @@ pub struct ShelfStats {
     pub len: usize,
     /// Things put on it.
     pub inserted: u64,
-    /// Things that came back soon after they left, and were known by it.
+    /// Things that came back soon after they were evicted.
     pub returned: u64,
-    /// Things that left to make room.
+    /// Things that were evicted.
     pub evicted: u64,
     /// Things that were removed by key.
     pub removed: u64,
@@ -75,10 +74,10 @@ pub struct ShelfStats {
     pub refused: u64,
 }
 
-/// What the index, the ladder and the ghost take for one thing. For use in [`Kept::weight`].
+/// How many bytes the index, the ladder and the ghost take for one thing. For use in [`Kept::weight`].
 ///
-/// The ladder takes 40, the index 10 to 21 and the ghost 4 to 8, as their tables are more or less full; measured
-/// are 60 to 70 in all.
+/// The ladder takes 40, the index 10 to 21 and the ghost 4 to 8, depending on how full their tables are; 60 to 70 in
+/// all were measured.
 pub const SLOT_BYTES: usize = 72;
 
 /// Things under keys, in memory.
@@ -106,16 +105,17 @@ impl<V: Kept> MemoryShelf<V> {
         Self { inner }
     }
 
-    /// What is kept under `key`; counts as a use. `hash` is the caller's, the same for the same key always.
+    /// The thing under `key`; counts as a use. `hash` is the caller's hash of the key, always the same for the same
+    /// key.
     pub fn get(&self, hash: u64, key: &[u8]) -> Option<Arc<V>> {
         let found = self.inner.find(hash, key)?;
         found.seat().touch();
         Some(found)
     }
 
-    /// What is kept under `key`, which counts as a use, or else what `make` makes, put there.
+    /// The thing under `key`, which counts as a use. If there is none, puts the result of `make` there.
     ///
-    /// `make` runs under a lock: it must not reserve, and what it makes has to carry a fresh [`Seat`] of `hash`.
+    /// `make` runs under a lock: it must not reserve, and its result has to have a fresh [`Seat`] of `hash`.
     pub fn get_or_insert_with(&self, hash: u64, key: &[u8], make: impl FnOnce() -> Arc<V>) -> Arc<V> {
         let made = {
             let mut table = self.inner.shard(hash).table.lock();
@@ -124,7 +124,7 @@ impl<V: Kept> MemoryShelf<V> {
                     slot.get().seat().touch();
                     return Arc::clone(slot.get());
                 }
-                // Its eviction is under way: the new one takes the place at once.
+                // It is being evicted: the new one takes its place at once.
                 Entry::Occupied(mut slot) => {
                     let made = make();
                     *slot.get_mut() = Arc::clone(&made);
@@ -142,7 +142,7 @@ impl<V: Kept> MemoryShelf<V> {
         made
     }
 
-    /// Takes what is kept under `key` off the shelf.
+    /// Removes the thing under `key`.
     pub fn remove(&self, hash: u64, key: &[u8]) -> Option<Arc<V>> {
         let found = self.inner.find(hash, key)?;
         if self.inner.let_go(&found) {
@@ -152,7 +152,7 @@ impl<V: Kept> MemoryShelf<V> {
         None
     }
 
-    /// Takes `bytes` from the budget, letting others go if need be; `None` when that cannot be done.
+    /// Reserves `bytes`, and evicts others if necessary. `None` if there is no room.
     pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
         self.inner.budget.reserve(bytes)
     }
@@ -163,8 +163,8 @@ impl<V: Kept> MemoryShelf<V> {
         self.inner.ladder.lock().reweigh(kept.seat(), weight);
     }
 
-    /// Looks at up to `budget` things, from where the last call left off, and lets go of those for which
-    /// `keep` is false. Gives the number that left. `keep` runs under a lock and must only read.
+    /// Looks at up to `budget` things, from where the last call stopped, and drops those for which `keep` is false.
+    /// Returns their number. `keep` runs under a lock and must only read.
     pub fn sweep(&self, budget: usize, mut keep: impl FnMut(&V) -> bool) -> usize {
         let mut left = budget;
         let mut gone = 0;
@@ -181,8 +181,8 @@ impl<V: Kept> MemoryShelf<V> {
         gone
     }
 
-    /// Looks at everything that is here now, whatever others sweep meanwhile, and lets go of what `keep` is false for.
-    /// Gives the number that left. Takes its time; `keep` as in [`Self::sweep`].
+    /// Looks at everything that is here now, whatever other threads sweep meanwhile, and drops the things for which
+    /// `keep` is false. Returns their number. It may take long; `keep` is as in [`Self::sweep`].
     pub fn sweep_all(&self, mut keep: impl FnMut(&V) -> bool) -> usize {
         let (mut at, mut gone) = (Some(0), 0);
         while let Some(from) = at {
@@ -194,10 +194,10 @@ impl<V: Kept> MemoryShelf<V> {
         gone
     }
 
-    /// Changes the limit; what no longer fits leaves now, except what others still hold.
+    /// Changes the limit, and evicts what no longer fits.
     ///
-    /// What others hold gives nothing back yet. The bound keeps it from emptying the shelf; a later call, or whoever
-    /// needs room, goes on.
+    /// Evicted things that others still hold give nothing back yet. A bound keeps that from emptying the shelf; a later
+    /// call, or the next reservation, goes on.
     pub fn adjust(&self, limits: ShelfLimits) {
         self.inner.budget.set_max(limits.bytes_max);
         let over = |shelf: &Self| shelf.used().saturating_sub(limits.bytes_max);
@@ -212,7 +212,7 @@ impl<V: Kept> MemoryShelf<V> {
         }
     }
 
-    /// The bytes reserved, by what is on the shelf and by what left it and is still in use.
+    /// The reserved bytes, of things on the shelf and of dropped ones that are still in use.
     pub fn used(&self) -> u64 {
         self.inner.budget.used()
     }
@@ -227,12 +227,12 @@ impl<V: Kept> MemoryShelf<V> {
         self.len() == 0
     }
 
-    /// The sum of the weights as last told.
+    /// The sum of the weights that the shelf knows.
     pub fn weight(&self) -> u64 {
         self.inner.ladder.lock().weight() as u64
     }
 
-    /// What happened so far, and what is here now.
+    /// Its counters and its size.
     pub fn stats(&self) -> ShelfStats {
         let inner = &*self.inner;
         ShelfStats {
@@ -294,7 +294,7 @@ impl<V: Kept> Inner<V> {
         }
     }
 
-    /// Takes `kept` off the ladder and out of the index. False when another did so before.
+    /// Removes `kept` from the ladder and the index. False if another thread did so before.
     fn let_go(&self, kept: &Arc<V>) -> bool {
         if !self.ladder.lock().remove(kept.seat()) {
             return false;
@@ -303,7 +303,7 @@ impl<V: Kept> Inner<V> {
         true
     }
 
-    /// The rest of letting go, for the one who took `kept` off the ladder.
+    /// Removes `kept` from the index, after it was removed from the ladder, and lets it free what it holds.
     fn forget(&self, kept: &Arc<V>) {
         let hash = kept.seat().hash();
         {
@@ -311,7 +311,7 @@ impl<V: Kept> Inner<V> {
             if let Ok(slot) = table.find_entry(hash, |v| Arc::ptr_eq(v, kept)) {
                 slot.remove();
             }
-            // A table never shrinks by itself. Half of a burst of names is worth a rehash.
+            // A table never shrinks by itself. After a burst of keys, shrinking it is worth a rehash.
             if table.capacity() > SHARD_SLACK && table.len() < table.capacity() / 4 {
                 let room = table.len() * 2;
                 table.shrink_to(room, |v| v.seat().hash());
@@ -334,10 +334,10 @@ fn is_at<V: Kept>(kept: &V, hash: u64, key: &[u8]) -> bool {
     kept.seat().hash() == hash && kept.key() == key
 }
 
-/// Enough that two cores rarely want the same lock.
+/// How many shards there are for each core: enough that two cores rarely need the same lock.
 const SHARDS_PER_CORE: usize = 4;
 
-/// How many things a sweep looks at without giving the lock to others.
+/// How many things a sweep looks at before it releases the lock for others.
 const SWEEP_AT_ONCE: usize = 128;
 
 /// A shard's table of this capacity or less is never shrunk.

@@ -1,4 +1,4 @@
-//! The shelf's marks on a thing it keeps, and what getting it again would cost.
+//! What the shelf notes in each thing that it keeps: its place, its uses, and the cost of a miss.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use super::slab::NOWHERE;
 use super::worth::USES_MAX;
 
-/// The shelf's marks on a thing it keeps: its hash, its place, its cost, and how often it was used of late.
+/// What the shelf notes in a thing that it keeps: its hash, its place, its cost, and how often it was used lately.
 ///
-/// It lives inside the thing, so that whoever holds one can note a use without the shelf.
+/// It is a field of the thing, so that a holder can note a use without the shelf.
 pub struct Seat {
     hash: u64,
-    /// Microseconds of the origin's time that a miss of it costs; 0 is unknown.
+    /// Microseconds of origin time that a miss costs; 0 is unknown.
     cost_micros: AtomicU32,
-    /// Uses since it came or was last passed over, saturating at [`NEW_USES_MAX`].
+    /// Uses since it was put on the shelf or last looked at, saturating at [`NEW_USES_MAX`].
     uses: AtomicU8,
     gone: AtomicBool,
     /// The node on the ladder, or [`NOWHERE`]. Written under the lock of the ladder only.
@@ -37,30 +37,30 @@ impl Seat {
         self.hash
     }
 
-    /// What a miss of it costs, in microseconds of the origin's time; 0 while nobody knows.
+    /// What a miss costs, in microseconds of origin time; 0 if unknown.
     pub fn cost_micros(&self) -> u32 {
         self.cost_micros.load(Ordering::Relaxed)
     }
 
-    /// Says what a miss of it costs, in microseconds of the origin's time. 0 means unknown: as much as a typical one.
+    /// Sets what a miss costs, in microseconds of origin time. 0 means unknown, which counts as typical.
     ///
-    /// The shelf reads it when the thing is put there, when it is told of a weight ([`super::MemoryShelf::reweigh`]),
-    /// and when it chooses who leaves.
+    /// The shelf reads it when the thing is put there, at [`super::MemoryShelf::reweigh`], and when it chooses what to
+    /// evict.
     pub fn set_cost_micros(&self, micros: u32) {
         self.cost_micros.store(micros, Ordering::Relaxed);
     }
 
-    /// Notes a use. A hot thing is only read: its count has reached the top.
+    /// Notes a use. Of a hot thing it writes nothing, because the count has reached its maximum.
     #[inline]
     pub fn touch(&self) {
         let uses = self.uses.load(Ordering::Relaxed);
-        // A lost update of two threads costs one count of eleven, a locked add would cost every hit.
+        // If two threads lose an update, that costs one count of eleven; an atomic add would cost every hit.
         if uses < NEW_USES_MAX {
             self.uses.store(uses + 1, Ordering::Relaxed);
         }
     }
 
-    /// Whether the shelf has let go of it.
+    /// Whether the shelf has dropped it.
     #[inline]
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
@@ -99,5 +99,5 @@ impl fmt::Debug for Seat {
     }
 }
 
-/// The most uses that are told apart between two looks: with the one that brought it, as many as count.
+/// The most uses that are counted between two looks: together with the fetch, as many as count at all.
 const NEW_USES_MAX: u8 = USES_MAX - 1;

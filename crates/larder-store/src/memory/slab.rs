@@ -1,13 +1,13 @@
-//! Nodes in numbered places: a doubly linked list of them takes four bytes a link.
+//! Nodes in numbered places, so that a link of a doubly linked list takes four bytes.
 
 use std::sync::Arc;
 
-/// A kept thing, its place in the order, and what the order knows of it.
+/// A kept thing, its links, and what the ladder knows about it.
 pub(super) struct Node<V> {
     pub(super) kept: Arc<V>,
-    /// When it leaves, on the clock of the ladder, unless it is used before.
+    /// When it is evicted, on the clock of the ladder, unless it is used before.
     pub(super) due: f64,
-    /// Bytes, as last told.
+    /// Its bytes, as the shelf was last told.
     pub(super) weight: usize,
     pub(super) newer: u32,
     pub(super) older: u32,
@@ -25,7 +25,7 @@ enum Slot<V> {
     Free { next: u32 },
 }
 
-/// Nodes in numbered places. It grows by a chunk and moves nothing, so that no put takes long.
+/// Nodes in numbered places. It grows by a chunk and moves nothing, so no `put` takes long.
 pub(super) struct Slab<V> {
     chunks: Vec<Vec<Slot<V>>>,
     free: u32,
@@ -43,14 +43,14 @@ impl<V> Slab<V> {
         self.places
     }
 
-    /// Puts a node somewhere. `None` when there are four billion.
+    /// Puts a node into a free place. `None` if there are four billion.
     pub(super) fn put(&mut self, node: Node<V>) -> Option<u32> {
         let at = self.free;
         if let Some(slot) = self.slot_mut(at) {
             let was = std::mem::replace(slot, Slot::Taken(node));
             self.free = match was {
                 Slot::Free { next } => next,
-                // The list of free places holds none that are taken; if it did, it ends here.
+                // The list of free places has no taken ones; if it had, it would end here.
                 Slot::Taken(_) => NOWHERE,
             };
             return Some(at);

@@ -1,12 +1,12 @@
-//! What it is worth to keep a thing: the origin's time that its next uses save, for each byte it takes.
+//! The worth of keeping a thing: the origin time that its next uses will save, for each byte that it takes.
 
-/// The steps of worth. Things on one step are worth about the same, a step is a factor of the square root of two.
+/// The number of steps of worth. Each step is a factor of the square root of two.
 pub(super) const STEPS: usize = 96;
 
-/// The most uses that count. More would let an old favourite stay long after the last who wanted it.
+/// The most uses that count. With more, an old favourite would stay long after its last use.
 pub(super) const USES_MAX: u8 = 12;
 
-/// What things cost and weigh as a rule: a running mean of those whose cost is known.
+/// Typical cost and weight: running means over the things whose cost is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Typical {
     micros: f64,
@@ -32,10 +32,9 @@ impl Typical {
         self.weight += (weight as f64 - self.weight) * LEARN_SHARE;
     }
 
-    /// The step of a thing that takes `weight` bytes, costs `micros` to get again, and was used `uses` times.
-    ///
-    /// Of a thing of unknown cost as much is believed as of a typical one, and no more when it is smaller: the
-    /// index slot of a page that is not here yet, or never will be, is small and saves nothing.
+    /// The step of a thing that takes `weight` bytes, costs `micros` to get again, and was used `uses` times. A thing
+    /// of unknown cost counts as typical, and no more if it is smaller than that: the entry of a page that is not here
+    /// yet, or never will be, is small and saves nothing.
     pub(super) fn step(&self, micros: u32, weight: usize, uses: u8) -> u8 {
         let weight = weight.max(1) as f64;
         let micros_per_byte = match micros {
@@ -44,7 +43,7 @@ impl Typical {
         };
         let expected = if uses <= 1 { UNPROVEN_USES } else { f64::from(uses.min(USES_MAX)) };
         let step = (micros_per_byte * expected).log2() * STEPS_PER_DOUBLING + STEP_OF_ONE;
-        // A float becomes the nearest integer of the range, so nothing is out of it.
+        // The cast saturates, so the result is in range.
         step.round().clamp(0.0, (STEPS - 1) as f64) as u8
     }
 }
@@ -54,18 +53,19 @@ pub(super) fn worth(step: u8) -> f64 {
     ((f64::from(step) - STEP_OF_ONE) / STEPS_PER_DOUBLING).exp2()
 }
 
-/// The use that brought a thing says half as much as one that found it here: most are never wanted again.
+/// How much a thing counts that was only fetched and never hit: half a use, because most such things are never wanted
+/// again.
 const UNPROVEN_USES: f64 = 0.5;
 
 const STEPS_PER_DOUBLING: f64 = 2.0;
 
-/// The step of a microsecond a byte. The lowest is a millisecond for 16 GiB, the highest 16 seconds for a byte.
+/// The step of a microsecond a byte. The lowest step is a millisecond for 16 GiB, the highest 16 seconds for a byte.
 const STEP_OF_ONE: f64 = 48.0;
 
-/// How much of the mean one thing makes up.
+/// How much one thing moves the running mean.
 const LEARN_SHARE: f64 = 1.0 / 256.0;
 
-/// What a thing is taken to cost where no cost is known at all. All that matters is that it is the same for all.
+/// The assumed cost while no cost is known at all. It only has to be the same for all things.
 const UNMEASURED_MICROS: f64 = 60_000.0;
 
 #[cfg(test)]
