@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf};
 
-/// The address of an origin. Shown as nginx shows it in `$upstream_addr`.
+/// The address of an origin. Its text is that of nginx's `$upstream_addr`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// An address and port: `127.0.0.1:9000`, `[::1]:9000`.

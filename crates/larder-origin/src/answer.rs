@@ -1,4 +1,4 @@
-//! An origin's answer: its head, and a body that is pulled from the connection.
+//! An origin's answer: its head, and the body, which the caller pulls from the connection.
 
 use std::{
     collections::VecDeque,
@@ -32,7 +32,7 @@ pub struct Answer {
     pub head: ResponseHead,
     /// Its body.
     pub body: AnswerBody,
-    /// The tunnel behind a 101, when the request asked to upgrade. The body is then empty.
+    /// The tunnel after a 101, if the request asked for an upgrade. The body is then empty.
     pub upgraded: Option<Upgraded>,
     /// When this origin was chosen; `$upstream_response_time` counts from here.
     pub attempt_started: Instant,
@@ -46,7 +46,7 @@ pub struct Answer {
 /// ```
 pub struct AnswerBody {
     state: State,
-    /// Pieces that were read with the last bytes and not yet given out. At most a read buffer of them.
+    /// Pieces that were read but not yet returned; at most one read buffer of them.
     ready: VecDeque<Bytes>,
     content_length: Option<u64>,
     told: Told,
@@ -55,7 +55,7 @@ pub struct AnswerBody {
 enum State {
     Open(Box<Open>),
     Ended,
-    /// The error, until it is told.
+    /// The error, until it was returned.
     Failed(Option<FetchError>),
 }
 
@@ -82,7 +82,7 @@ impl AnswerBody {
         let open = Box::new(Open { exchange, pick, keep });
         let state = State::Open(open);
         let mut body = AnswerBody { state, ready: VecDeque::new(), content_length, told: Told::default() };
-        // A short answer is here already; its connection is free from now on.
+        // A short answer has arrived completely; its connection is free from now on.
         body.drain();
         body
     }
@@ -91,14 +91,13 @@ impl AnswerBody {
         AnswerBody { state: State::Ended, ready: VecDeque::new(), content_length: Some(0), told }
     }
 
-    /// The next piece, none empty; `None` when the body is complete.
-    ///
-    /// May be dropped and called again: nothing is lost.
+    /// The next piece, none empty; `None` when the body is complete. The future may be dropped and `next` called again;
+    /// nothing is lost.
     pub async fn next(&mut self) -> Result<Option<Bytes>, FetchError> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// [`AnswerBody::next`], for who polls.
+    /// [`AnswerBody::next`], for callers that poll.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, FetchError>> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
@@ -123,22 +122,22 @@ impl AnswerBody {
         }
     }
 
-    /// How long the body is, where its head says so. A response that has none by its method or status has 0.
+    /// How long the body is, if the head says so. Zero for a response that has no body by its method or status.
     pub fn content_length(&self) -> Option<u64> {
         self.content_length
     }
 
-    /// Whether all of it was read from the origin, though maybe not yet given out.
+    /// Whether all of it was read from the origin, though perhaps not yet returned.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Ended)
     }
 
-    /// The fields behind a chunked body, once it is complete.
+    /// The trailers of a chunked body, once it is complete.
     pub fn trailers(&self) -> Option<&Fields> {
         self.told.trailers.as_ref()
     }
 
-    /// The error output of a FastCGI origin since this was last asked, a message a record.
+    /// The stderr of a FastCGI origin since the last call, one message a record.
     pub fn stderr(&mut self) -> Vec<String> {
         let mut lines = std::mem::take(&mut self.told.stderr);
         if let State::Open(open) = &mut self.state {
@@ -147,7 +146,7 @@ impl AnswerBody {
         lines
     }
 
-    /// What else is to be logged since this was last asked, as a body longer than announced.
+    /// Other messages for the error log since the last call, such as about a body that is longer than announced.
     pub fn notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.told.notes);
         if let State::Open(open) = &mut self.state {
@@ -156,7 +155,7 @@ impl AnswerBody {
         notes
     }
 
-    /// Bytes received on the connection for this answer, its head and framing included.
+    /// Bytes received on the connection for this answer, head and framing included.
     pub fn bytes_received(&self) -> u64 {
         match &self.state {
             State::Open(open) => open.exchange.received_bytes(),
@@ -164,7 +163,7 @@ impl AnswerBody {
         }
     }
 
-    /// Bytes of the request that the connection has taken.
+    /// Bytes of the request that were sent.
     pub fn bytes_sent(&self) -> u64 {
         match &self.state {
             State::Open(open) => open.exchange.upload.sent_bytes(),
@@ -172,7 +171,7 @@ impl AnswerBody {
         }
     }
 
-    /// Understands all that was read, so that an end that came with the last bytes frees the origin at once.
+    /// Parses all that was read. So if the end has arrived, the connection is free at once.
     fn drain(&mut self) {
         let mut gathered = BytesMut::new();
         while let State::Open(open) = &mut self.state {
@@ -212,8 +211,8 @@ impl AnswerBody {
     }
 }
 
-/// Pieces smaller than this go on together with those that were read with them: an origin may send chunks or records of
-/// a byte, and each piece costs a chunk and a write to every client.
+/// Pieces smaller than this are joined with others of the same read: an origin may send chunks or records of one byte,
+/// and each piece costs a chunk and a write to every client.
 const SMALL_BYTES: usize = 1024;
 
 fn not_empty(gathered: BytesMut) -> impl Iterator<Item = Bytes> {
@@ -241,9 +240,9 @@ impl fmt::Debug for AnswerBody {
     }
 }
 
-/// The tunnel behind a 101. What the origin sent behind its head is read first.
+/// The tunnel after a 101. Reads first return what the origin sent after its head.
 ///
-/// Dropping it closes the connection. Nothing times it.
+/// Dropping it closes the connection. It has no timeouts of its own.
 pub struct Upgraded {
     first: Bytes,
     connection: Connection,
@@ -252,7 +251,7 @@ pub struct Upgraded {
 }
 
 impl Upgraded {
-    /// Makes a tunnel of an exchange whose head was a 101, and the empty body beside it.
+    /// Makes a tunnel of an exchange whose head was a 101. Also returns the empty body of the answer.
     pub(crate) fn new(mut exchange: Exchange, pick: Pick) -> (Upgraded, AnswerBody) {
         let mut told = Told::default();
         told.hear(&mut exchange);
@@ -260,7 +259,7 @@ impl Upgraded {
         (Upgraded { first, connection: exchange.connection, _pick: pick }, AnswerBody::ended(told))
     }
 
-    /// How many bytes came with the head, and are counted with it, of those that have not been read here.
+    /// How many bytes that came with the head, and are counted with it, have not been read here yet.
     pub fn early_bytes(&self) -> u64 {
         self.first.len() as u64
     }

@@ -1,4 +1,4 @@
-//! A connection to an origin: a socket, TLS on it where that is wanted, and what leaves before all else.
+//! A connection to an origin: a socket, perhaps TLS on it, and bytes that are sent before anything else.
 
 use std::{
     future::poll_fn,
@@ -26,21 +26,21 @@ use crate::{
 pub(crate) struct Connection {
     wire: Wire,
     tls: Option<Box<Link>>,
-    /// What leaves first: a header of the PROXY protocol, or records.
+    /// What is sent first: a PROXY header, or TLS records.
     unsent: Unsent,
     made_at: Instant,
     /// Requests sent on it, this one included.
     served: u64,
 }
 
-/// The socket, and what has gone by it.
+/// The socket, and how much was sent on it.
 #[derive(Debug)]
 struct Wire {
     socket: Socket,
     /// Bytes the socket has taken.
     moved_bytes: u64,
-    /// Whether nothing was written since it was made or taken from the pool. The socket then has room, though the
-    /// runtime has not been told so yet: the first write goes straight to it and saves a turn of the loop.
+    /// Whether nothing was written since it was made or taken from the pool. The socket then has room, but the runtime
+    /// does not know that yet: the first write does not ask it, which saves a turn of the event loop.
     untouched: bool,
 }
 
@@ -51,7 +51,7 @@ struct Unsent {
     sent: usize,
 }
 
-/// A connection that belongs to no runtime, so that any worker may take it.
+/// An idle connection that belongs to no runtime, so that any worker may take it.
 #[derive(Debug)]
 pub(crate) struct Parked {
     socket: ParkedSocket,
@@ -61,7 +61,7 @@ pub(crate) struct Parked {
     served: u64,
 }
 
-/// What lies between a request and the socket.
+/// What is between a request and the socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layers {
     /// Sent before all else, TLS included.
@@ -69,16 +69,16 @@ pub(crate) struct Layers {
     pub(crate) tls: Option<Tls>,
 }
 
-/// Records that wait for the socket; beyond that no more is encrypted.
+/// How many bytes of records may wait for the socket before no more is encrypted.
 const UNSENT_BYTES_MAX: usize = 64 << 10;
-/// Pieces that are encrypted at once.
+/// The most pieces that are encrypted at once.
 const GATHER_MAX: usize = 32;
-/// How often a kept connection is read before it is called noisy.
+/// How often a kept connection is read before it is given up as noisy.
 const QUIET_READS_MAX: usize = 4;
 
 impl Connection {
-    /// Connects, and shakes hands, within `limits.connect`. `patient` waits for a place in the queue of a Unix socket,
-    /// which is right when there is no other origin to ask.
+    /// Connects and makes the TLS handshake, within `limits.connect`. With `patient`, it waits for a place in the full
+    /// queue of a Unix socket, which is right if there is no other origin to ask.
     pub(crate) async fn open(
         address: &Address,
         layers: &Layers,
@@ -110,7 +110,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Makes TLS of it. The last message is left for the first write to take along.
+    /// Makes the TLS handshake. Its last message is sent together with the first write.
     async fn shake_hands(&mut self, tls: &Tls) -> Result<(), TlsError> {
         let mut link = Box::new(Link::new(tls));
         let mut is_answered = false;
@@ -119,7 +119,7 @@ impl Connection {
                 Ok(true) => break,
                 Ok(false) => {}
                 Err(error) => {
-                    // An alert tells the origin, as far as the socket takes it at once.
+                    // Tell the origin by an alert, if the socket takes it at once.
                     let _ = poll_fn(|cx| Poll::Ready(self.poll_flush(cx))).await;
                     return Err(tls.blame(error));
                 }
@@ -136,7 +136,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes it from its runtime.
+    /// Detaches it from its runtime.
     pub(crate) fn park(self) -> io::Result<Parked> {
         let Connection { wire, mut tls, mut unsent, made_at, served } = self;
         // An idle connection holds no buffers.
@@ -147,13 +147,13 @@ impl Connection {
         Ok(Parked { socket: wire.socket.park()?, tls, unsent, made_at, served })
     }
 
-    /// Closes it when it has done its part; in TLS the origin is told.
+    /// Closes it when it is no longer needed; over TLS the origin gets a `close_notify`.
     pub(crate) fn close(mut self) {
         if let Some(link) = &mut self.tls
             && self.unsent.is_empty()
         {
             link.close(self.unsent.end());
-            // Whether it arrives is of no concern to us.
+            // It does not matter whether it arrives.
             let _ = self.wire.socket.write_now(&[IoSlice::new(self.unsent.rest())]);
         }
     }
@@ -168,12 +168,12 @@ impl Connection {
         self.made_at
     }
 
-    /// Bytes the socket has taken; grows while anything leaves.
+    /// Bytes that the socket has taken; it grows while anything is sent.
     pub(crate) fn moved_bytes(&self) -> u64 {
         self.wire.moved_bytes
     }
 
-    /// Whether everything written has left, and nothing came that nobody has read.
+    /// Whether everything that was written is sent, and everything that arrived was read.
     pub(crate) fn is_idle(&self) -> bool {
         self.unsent.is_empty() && self.tls.as_ref().is_none_or(|link| link.is_idle())
     }
@@ -197,8 +197,8 @@ impl Connection {
         Poll::Ready(Ok(count))
     }
 
-    /// Writes once, from many pieces. In TLS that means: encrypts; what the socket does not take now leaves with the
-    /// next write, or by [`Connection::poll_flush`].
+    /// Writes once, from many pieces. Over TLS it encrypts them; what the socket does not take now is sent by the next
+    /// write, or by [`Connection::poll_flush`].
     pub(crate) fn poll_write_from(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         if self.tls.is_none() || self.unsent.len() >= UNSENT_BYTES_MAX {
             ready!(self.poll_flush(cx))?;
@@ -213,7 +213,7 @@ impl Connection {
         }
     }
 
-    /// Is ready when everything written has left.
+    /// Ready when everything that was written is sent.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.unsent.is_empty() {
             match ready!(self.wire.poll_write(cx, &[IoSlice::new(self.unsent.rest())]))? {
@@ -224,7 +224,7 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Is ready when there is plaintext, or there will be none.
+    /// Ready when there is plaintext, or when there will be no more.
     fn poll_decrypt(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(link) = &mut self.tls
             && link.plain().is_empty()
@@ -235,7 +235,7 @@ impl Connection {
                 break;
             }
             let advanced = link.advance(self.unsent.end());
-            // An answer to new keys, or an alert. Nobody waits for it to leave.
+            // An answer to a key update, or an alert. Nothing waits until it is sent.
             let _ = self.poll_flush(cx)?;
             advanced.map_err(io::Error::other)?;
         }
@@ -297,7 +297,7 @@ impl Unsent {
         }
     }
 
-    /// Where more is put, behind nothing that was sent already.
+    /// The buffer for more bytes, after those that were already sent are removed from it.
     fn end(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..self.sent);
         self.sent = 0;
@@ -305,7 +305,7 @@ impl Unsent {
     }
 }
 
-/// Encrypts what a write takes of `pieces`, and says how much that is.
+/// Encrypts as much of `pieces` as one write takes, and returns how much that is.
 fn encrypt(link: &mut Link, pieces: &[IoSlice<'_>], records: &mut Vec<u8>) -> io::Result<usize> {
     let mut left = UNSENT_BYTES_MAX;
     let mut few = [IoSlice::new(&[]); GATHER_MAX];
@@ -321,13 +321,13 @@ fn encrypt(link: &mut Link, pieces: &[IoSlice<'_>], records: &mut Vec<u8>) -> io
 }
 
 impl Parked {
-    /// Whether the origin has neither closed it nor sent anything for anybody. A response nobody asked for would be
-    /// taken for the answer to the next request.
+    /// Whether the origin has neither closed it nor sent anything. An unrequested response would be taken for the
+    /// answer to the next request.
     pub(crate) fn is_quiet(&mut self) -> bool {
         let Some(link) = &mut self.tls else {
             return self.socket.peek() == Came::Nothing;
         };
-        // What has come may be for TLS alone, such as tickets for sessions to come.
+        // What has arrived may only concern TLS, such as session tickets.
         for _ in 0..QUIET_READS_MAX {
             match self.socket.peek() {
                 Came::Nothing => {
@@ -345,7 +345,7 @@ impl Parked {
         false
     }
 
-    /// Gives it to the runtime of this thread, for one more request.
+    /// Attaches it to the runtime of this thread, for one more request.
     pub(crate) fn unpark(self) -> io::Result<Connection> {
         let Parked { socket, tls, unsent, made_at, served } = self;
         Ok(Connection { wire: Wire::new(socket.unpark()?), tls, unsent, made_at, served: served + 1 })

@@ -1,11 +1,11 @@
-//! The response on its way from the origin: bytes of the read buffer in, a head and a body out. Opens nothing.
+//! Parses a response: bytes of the read buffer in, a head and a body out. Opens nothing.
 
 use bytes::BytesMut;
 use larder_http::{Fields, ResponseHead};
 
 use crate::{error::FetchError, fastcgi, http, piece::Piece};
 
-/// A response that is being read, in one of the protocols.
+/// The parser of a response, for one of the protocols.
 pub(crate) enum Download {
     FastCgi(fastcgi::Response),
     Http(http::Response),
@@ -28,7 +28,7 @@ impl Download {
         }
     }
 
-    /// How long the body is, once the head is read; `None` when only its end will tell.
+    /// How long the body is, once the head is read. `None` if only its end will tell.
     pub(crate) fn content_length(&self) -> Option<u64> {
         match self {
             Download::FastCgi(response) => response.content_length(),
@@ -36,7 +36,7 @@ impl Download {
         }
     }
 
-    /// The origin closed the connection: whether that is the end of the body.
+    /// The origin closed the connection. An error, unless that is the end of the body.
     pub(crate) fn closed(&mut self) -> Result<(), FetchError> {
         match self {
             Download::FastCgi(response) => Err(response.closed()),
@@ -58,7 +58,7 @@ impl Download {
         }
     }
 
-    /// The fields behind a chunked body, once it is complete.
+    /// The trailers of a chunked body, once it is complete.
     pub(crate) fn take_trailers(&mut self) -> Option<Fields> {
         match self {
             Download::FastCgi(_) => None,

@@ -1,4 +1,4 @@
-//! Why a fetch brought no response, or not all of it.
+//! Why a fetch brought no response, or only a part of it.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use larder_http::ResponseError;
 
 use crate::{io_error::nginx_error, resolver::Unresolved, tls::TlsError};
 
-/// Why a fetch failed. The words are those of nginx's error log, where it has them.
+/// Why a fetch failed. The texts are those of nginx's error log, if it has one.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The origin could not be reached.
@@ -20,22 +20,22 @@ pub enum FetchError {
     /// Connecting took longer than `*_connect_timeout`.
     #[error("upstream timed out (110: Connection timed out) while connecting to upstream")]
     ConnectTimeout,
-    /// TLS was not agreed on within `*_connect_timeout`, connecting included.
+    /// Connecting and the TLS handshake together took longer than `*_connect_timeout`.
     #[error("upstream timed out (110: Connection timed out) while SSL handshaking to upstream")]
     TlsTimeout,
-    /// TLS was not agreed on.
+    /// The TLS handshake failed.
     #[error("{0} while SSL handshaking to upstream")]
     Tls(#[from] TlsError),
-    /// The origin took none of the request for `*_send_timeout`.
+    /// The origin read nothing of the request for `*_send_timeout`.
     #[error("upstream timed out (110: Connection timed out) while sending request to upstream")]
     SendTimeout,
-    /// The origin sent nothing for `*_read_timeout`, and its head is not complete.
+    /// The origin sent nothing for `*_read_timeout`, before its head was complete.
     #[error("upstream timed out (110: Connection timed out) while reading response header from upstream")]
     HeadTimeout,
     /// The origin sent nothing for `*_read_timeout` in the middle of the body.
     #[error("upstream timed out (110: Connection timed out) while reading upstream")]
     BodyTimeout,
-    /// The connection broke while the request was sent, and no response had come.
+    /// The connection broke while the request was being sent, before any response.
     #[error(
         "{}() failed ({}) while sending request to upstream",
         call_of(source, "writev", "SSL_write"),
@@ -45,7 +45,7 @@ pub enum FetchError {
         /// What the system said.
         source: io::Error,
     },
-    /// The connection broke while the response was read.
+    /// The connection broke while the response was being read.
     #[error(
         "{}() failed ({}) while reading {}upstream",
         call_of(source, "recv", "SSL_read"),
@@ -69,7 +69,7 @@ pub enum FetchError {
         "upstream sent too big header ({what}; the limit is {limit} bytes) while reading response header from upstream"
     )]
     HeadTooBig {
-        /// The largest field as far as it came, and its size.
+        /// The largest field so far, and its size.
         what: String,
         /// The limit, bytes.
         limit: usize,
@@ -77,19 +77,19 @@ pub enum FetchError {
     /// The head of the response cannot be read.
     #[error("upstream sent invalid header: {0} while reading response header from upstream")]
     InvalidHead(#[from] ResponseError),
-    /// What `fastcgi_catch_stderr` looks for was in the error output.
+    /// A text of `fastcgi_catch_stderr` was found in stderr.
     #[error("FastCGI sent \"{pattern}\" in stderr, which fastcgi_catch_stderr refuses")]
     CaughtStderr {
         /// The text that was found.
         pattern: String,
     },
-    /// The body ended before its announced end.
+    /// The body is shorter than announced.
     #[error("upstream prematurely closed connection while reading upstream ({what})")]
     Incomplete {
         /// What is missing.
         what: &'static str,
     },
-    /// The origin broke the rules of its protocol.
+    /// The origin violated its protocol.
     #[error("{what} while reading {}upstream", header_from(*before_head))]
     Protocol {
         /// What it did.
@@ -97,18 +97,18 @@ pub enum FetchError {
         /// Whether the head was not complete.
         before_head: bool,
     },
-    /// No origin of the group may be asked now.
+    /// All servers of the group are down or busy: nginx's "no live upstreams".
     #[error("no live upstreams while connecting to upstream")]
     NoLiveOrigin,
     /// The name of the origin has no addresses.
     #[error(transparent)]
     Unresolved(#[from] Unresolved),
-    /// The body of the request could not be read from where it comes. Not the origin's failure.
+    /// The body of the request could not be read from the client or its file. That is not the origin's failure.
     #[error("the request body could not be read ({})", nginx_error(.0))]
     Body(#[source] io::Error),
 }
 
-/// The sort of a failure, as `*_next_upstream` and `*_use_stale` tell them apart.
+/// The kind of a failure, in the words of `*_next_upstream` and `*_cache_use_stale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailKind {
     /// `error`: a 502.
@@ -120,7 +120,7 @@ pub enum FailKind {
 }
 
 impl FetchError {
-    /// Which word of `*_next_upstream` and `*_use_stale` covers it.
+    /// Which word of `*_next_upstream` and `*_cache_use_stale` covers it.
     pub fn kind(&self) -> FailKind {
         match self {
             FetchError::ConnectTimeout
@@ -145,7 +145,7 @@ impl FetchError {
         }
     }
 
-    /// The status that nginx gives to it, where the origin is to blame.
+    /// The status that nginx answers for it; `None` if it is not the origin's failure.
     pub(crate) fn status(&self) -> Option<u16> {
         match self {
             FetchError::Body(_) => None,
@@ -154,12 +154,12 @@ impl FetchError {
         }
     }
 
-    /// Whether the connection ended, rather than that something was wrong with what came on it.
+    /// Whether the connection broke or was closed. False if something was wrong with the response.
     pub(crate) fn is_broken(&self) -> bool {
         matches!(self, FetchError::Send { .. } | FetchError::Receive { .. } | FetchError::Closed { .. })
     }
 
-    /// Whether the origin is to blame, so that it counts against it and another may be tried.
+    /// Whether it is the origin's failure, which counts for `max_fails`, and after which another server may be asked.
     pub(crate) fn is_origins(&self) -> bool {
         !matches!(self, FetchError::Body(_) | FetchError::NoLiveOrigin | FetchError::Unresolved(_))
     }

@@ -1,4 +1,4 @@
-//! One request and its response on a connection: both directions at once, and the clock between two operations.
+//! One request and its response on a connection: sends and reads at the same time, and applies the timeouts.
 
 use std::{
     io,
@@ -18,19 +18,19 @@ use crate::{
     upload::{Upload, Waits},
 };
 
-/// A request on its way and its response. Dropping it closes the connection.
+/// A request that is being sent, and its response. Dropping it closes the connection.
 pub(crate) struct Exchange {
     pub(crate) connection: Connection,
     pub(crate) upload: Upload,
     pub(crate) download: Download,
-    /// Bytes that were read and not yet understood.
+    /// Bytes that were read and not yet parsed.
     pub(crate) buffer: BytesMut,
     received_bytes: u64,
-    /// How many bytes were received before the body.
+    /// How many bytes the head had.
     head_bytes: u64,
     send_limit: Duration,
     read_limit: Duration,
-    /// When a byte was last moved, or a wait for the client was last seen.
+    /// When a byte was last sent or received, or when the upload last waited for the client.
     moved_at: Instant,
     alarm: Option<Pin<Box<Sleep>>>,
 }
@@ -41,11 +41,11 @@ enum Phase {
     Body,
 }
 
-/// Room for the first read. Most heads and many pages fit.
+/// The buffer for the first read; most heads and many pages fit.
 const FIRST_READ_BYTES: usize = 16 << 10;
-/// Room for further reads, when the first was used up: a whole FastCGI record.
+/// The buffer for further reads: a whole FastCGI record.
 const READ_BYTES: usize = 64 << 10;
-/// Less room than this is not worth a read.
+/// A smaller room in the buffer is not worth a read.
 const READ_BYTES_MIN: usize = 4 << 10;
 
 impl Exchange {
@@ -75,7 +75,7 @@ impl Exchange {
         self.received_bytes
     }
 
-    /// Sends, and reads until the head is complete.
+    /// Sends the request, and reads until the response head is complete.
     pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, FetchError>> {
         loop {
             if let Some(head) = self.download.head(&mut self.buffer)? {
@@ -91,14 +91,14 @@ impl Exchange {
         }
     }
 
-    /// Reads once more, while the rest of the request is sent. 0 bytes is the end.
+    /// Reads once more, and sends the rest of the request meanwhile. 0 bytes means the end.
     pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, FetchError>> {
         self.poll_read(cx, Phase::Body)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, phase: Phase) -> Poll<Result<usize, FetchError>> {
         let sent = self.upload.poll(cx, &mut self.connection)?;
-        // A client that is slow with its body is timed by whoever reads from it.
+        // The task that reads from the client applies the timeout for a slow client.
         if sent.moved || sent.waits == Waits::ForClient {
             self.moved_at = Instant::now();
         }
@@ -111,7 +111,7 @@ impl Exchange {
             }
             Poll::Ready(Err(source)) => Poll::Ready(Err(self.read_error(source, phase))),
             Poll::Pending => {
-                // An origin may take long to begin, and many requests may wait for it.
+                // An origin may take long to begin, and many requests may wait for it meanwhile: hold no buffer.
                 if self.received_bytes == 0 {
                     self.buffer = BytesMut::new();
                 }
@@ -121,7 +121,7 @@ impl Exchange {
                 let (limit, late) = match (phase, sent.waits) {
                     (Phase::Head, Waits::ForOrigin) => (self.send_limit, FetchError::SendTimeout),
                     (Phase::Head, _) => (self.read_limit, FetchError::HeadTimeout),
-                    // An origin may answer without reading the rest of the request; then only its answer is timed.
+                    // An origin may answer without reading the rest of the request; then only its answer has a timeout.
                     (Phase::Body, _) => (self.read_limit, FetchError::BodyTimeout),
                 };
                 ready!(self.poll_alarm(cx, limit));
@@ -130,11 +130,11 @@ impl Exchange {
         }
     }
 
-    /// Ready when nothing has moved for `limit`.
+    /// Ready when nothing was sent or received for `limit`.
     fn poll_alarm(&mut self, cx: &mut Context<'_>, limit: Duration) -> Poll<()> {
         let due = self.moved_at + limit;
         let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        // An alarm that rings early is set again then, not at every byte that moves.
+        // The alarm is not moved at every byte; if it rings too early, it is set again then.
         if due < alarm.deadline() {
             alarm.as_mut().reset(due);
         }
@@ -147,10 +147,10 @@ impl Exchange {
         }
     }
 
-    /// Makes room for a read, and says how much may be read.
+    /// Makes room for a read, and returns how much to read.
     ///
-    /// Bodies are read up to multiples of [`READ_BYTES`]: what is read then fills whole pages of memory, in which a big
-    /// body is kept and sent. (Within FastCGI that would be bytes of records.)
+    /// Bodies are read up to multiples of [`READ_BYTES`], so that each read fills whole pages of memory, in which a big
+    /// body is kept and sent. (Not for FastCGI, where record headers are in between.)
     fn make_room(&mut self, phase: Phase) -> usize {
         let is_aligned = phase == Phase::Body && matches!(self.download, Download::Http(_));
         let beyond = if is_aligned { (self.received_bytes - self.head_bytes) as usize % READ_BYTES } else { 0 };

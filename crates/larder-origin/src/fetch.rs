@@ -1,4 +1,4 @@
-//! A fetch: choose an origin, attempt it, and by the rules the next. Start here.
+//! A fetch: choose an origin, ask it, and if it fails, ask the next as `*_next_upstream` says. Start here.
 
 use std::{future::poll_fn, time::Duration};
 
@@ -22,10 +22,10 @@ use crate::{
     upload::Upload,
 };
 
-/// What came of a fetch.
+/// The result of a fetch.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The answer, or why there is none. Statuses are left to the caller.
+    /// The answer, or why there is none. The caller makes a status of the error.
     pub result: Result<Answer, FetchError>,
     /// Every origin that was asked, in order; the last one gave `result`.
     pub attempts: Vec<Attempt>,
@@ -36,44 +36,43 @@ pub struct Outcome {
 pub struct Attempt {
     /// Its address; the name of the group when no origin could be asked.
     pub address: String,
-    /// The status it answered, or that nginx gives to its failure: 504 for a timeout, else 502. `None` when the
-    /// failure was not the origin's.
+    /// The status of its answer, or nginx's status for its failure: 504 for a timeout, else 502. `None` if the failure
+    /// was not the origin's.
     pub status: Option<u16>,
-    /// How long connecting took; zero on a kept connection, `None` when it failed.
+    /// How long connecting took; zero on a kept connection, `None` if it failed.
     pub connect: Option<Duration>,
-    /// From the choice of this origin to the end of its head; `None` when it failed before.
+    /// From the choice of this origin to the end of its response head; `None` if it failed before.
     pub header: Option<Duration>,
-    /// From the choice of this origin to its failure, or to the end of its head.
+    /// From the choice of this origin to its failure, or to the end of its response head.
     pub elapsed: Duration,
-    /// What to write to the error log, in the words of nginx.
+    /// The message for the error log, in nginx's words.
     pub error: Option<String>,
-    /// What the origin wrote to its error output by then, when it failed. For the one that answered see
-    /// [`AnswerBody::stderr`].
+    /// What a failed origin wrote to stderr. For the origin that answered see [`AnswerBody::stderr`].
     pub stderr: Vec<String>,
     /// Bytes sent to it, by then.
     pub sent_bytes: u64,
     /// Bytes received from it, by then.
     pub received_bytes: u64,
-    /// Whether a fetch began with it. The attempts of a request may be of several, by way of internal redirects.
+    /// Whether it is the first attempt of a fetch. A request may have several fetches, because of internal redirects.
     pub begins: bool,
     chosen_at: Instant,
 }
 
-/// Fetches: asks one origin of the group, and by the rules of `fetch.retry` the next.
+/// Asks an origin of the group, and if it fails, the next, as `fetch.retry` says.
 ///
-/// Returns when the head of an answer is complete or no origin is left to ask. Dropping it closes its connection.
-/// Needs a tokio runtime with time and I/O; the answer stays on the runtime that fetched it.
+/// Returns when the head of an answer is complete, or when no origin is left to ask. Dropping the future closes its
+/// connection. It needs a tokio runtime with time and I/O; the answer stays on the runtime that fetched it.
 pub async fn fetch(fetch: Fetch) -> Outcome {
     fetch_watched(fetch, &Mutex::default()).await
 }
 
-/// The same. When it is dropped before it returns, `unfinished` gets the attempts as far as they went.
+/// As [`fetch`]. If it is dropped before it returns, `unfinished` gets the attempts so far.
 pub async fn fetch_watched(fetch: Fetch, unfinished: &Mutex<Vec<Attempt>>) -> Outcome {
     fetch_hinting(fetch, unfinished, None).await
 }
 
-/// The same. The fields of each 103 (RFC 8297) that an HTTP origin sends ahead of its answer go to `hints`, of all
-/// attempts.
+/// As [`fetch_watched`]. The fields of each 103 (RFC 8297) that an HTTP origin sends before its answer go to `hints`,
+/// from all attempts.
 pub async fn fetch_hinting(
     fetch: Fetch,
     unfinished: &Mutex<Vec<Attempt>>,
@@ -127,7 +126,7 @@ pub async fn fetch_hinting(
     }
 }
 
-/// The attempts of a fetch, and the one that runs. Who asked may leave meanwhile, and log how far it came.
+/// The attempts of a fetch, the running one included. So they can be logged if the client disconnects meanwhile.
 struct Watched<'a> {
     attempts: Vec<Attempt>,
     running: Option<Attempt>,
@@ -143,7 +142,7 @@ impl Watched<'_> {
         self.attempts.push(attempt);
     }
 
-    /// The one that runs is over.
+    /// The running attempt has ended.
     fn settle(&mut self) {
         self.attempts.extend(self.running.take());
     }
@@ -178,17 +177,17 @@ struct Call {
 
 /// Why an attempt brought no answer.
 enum Failure {
-    /// It brought one whose status the rules turn away, and another attempt may be made.
+    /// The answer has a status for which `*_next_upstream` asks another origin, and one may be asked.
     Refused {
         status: u16,
     },
     Failed(FetchError),
-    /// A kept connection was dead, and the request may not be sent again.
+    /// The kept connection was dead, but the request may not be sent again.
     Dead(FetchError),
 }
 
 impl Call {
-    /// Asks one origin. `body` is left where it can be sent again, and `attempt` says how it went.
+    /// Asks one origin. Leaves `body` there if it can be sent again, and notes the result in `attempt`.
     async fn attempt(
         &self,
         pick: &Pick,
@@ -200,8 +199,8 @@ impl Call {
         if let Some(connection) = kept {
             attempt.connect = Some(Duration::ZERO);
             match self.exchange(connection, body, attempt, tries_left).await {
-                // The origin closed it while we wrote. That says nothing about its health, and a fresh connection will
-                // tell. But what may not be repeated might have been done by now.
+                // The origin closed the kept connection while we wrote. That says nothing about its health; a new
+                // connection will tell. But a request that must not be repeated may have been processed.
                 Err(Failure::Failed(error)) if error.is_broken() && attempt.received_bytes == 0 => {
                     if body.is_none() || !self.may_resend(attempt) {
                         return attempt.settle(Err(Failure::Dead(error)));
@@ -261,8 +260,8 @@ impl Call {
             let (upgraded, body) = Upgraded::new(exchange, pick);
             return Answer { head, body, upgraded: Some(upgraded), attempt_started };
         }
-        // An HTTP origin that says no to a request it has not read will not read the rest (RFC 9112 §9.3). One that
-        // says yes may be answering as it reads, and PHP reads when the script does.
+        // An HTTP origin that answers with an error before it has read the request will not read the rest (RFC 9112
+        // §9.3). One that answers with success may still be reading, and PHP reads when the script does.
         if is_http && head.status >= 300 {
             exchange.upload.stop();
         }
@@ -283,7 +282,7 @@ impl Call {
         }
     }
 
-    /// What a connection to this origin is kept for; `None` when it is not kept.
+    /// For which requests a connection to this origin is kept; `None` if it is not kept.
     fn purpose_of(&self, pick: &Pick) -> Option<Purpose> {
         let speaks = match self.protocol {
             Protocol::FastCgi { .. } => Speaks::FastCgi,
@@ -293,7 +292,7 @@ impl Call {
         self.keep.then_some(Purpose { server: pick.address().clone(), bind: self.limits.bind, speaks, layers })
     }
 
-    /// Whether there may be another attempt at all.
+    /// Whether the number of tries and the time allow another attempt.
     fn may_go_on(&self, tries_left: u32) -> bool {
         let limit = self.retry.timeout;
         tries_left > 0 && limit.is_none_or(|limit| self.started.elapsed() < limit)
@@ -303,12 +302,12 @@ impl Call {
         self.retry.rules.statuses.contains(&status) && self.may_resend(attempt)
     }
 
-    /// Whether another origin may get the request after this attempt.
+    /// Whether the request may be sent to another origin after this attempt.
     fn may_resend(&self, attempt: &Attempt) -> bool {
         self.retry.is_idempotent || self.retry.rules.non_idempotent || attempt.sent_bytes == 0
     }
 
-    /// Whether the rules ask another origin after this failure.
+    /// Whether `*_next_upstream` asks another origin after this failure.
     fn covers(&self, error: &FetchError) -> bool {
         let rules = &self.retry.rules;
         error.is_origins()
@@ -330,7 +329,7 @@ enum Health {
 impl Failure {
     fn says(&self) -> Health {
         match self {
-            // Another origin may have the page, but this one works.
+            // Another origin may have the page, but this one is healthy.
             Failure::Refused { status: 403 | 404 } => Health::Good,
             Failure::Refused { .. } => Health::Bad,
             Failure::Failed(error) if error.is_origins() => Health::Bad,
@@ -366,12 +365,12 @@ impl Attempt {
         }
     }
 
-    /// Counts what came after the head, as a tunnel, as part of the attempt, up to now.
+    /// Adds the time and bytes since the head, up to now: of the body, or of a tunnel.
     pub fn note_end(&mut self) {
         self.elapsed = self.chosen_at.elapsed();
     }
 
-    /// Writes down how the attempt ended.
+    /// Notes how the attempt ended.
     fn settle(
         &mut self,
         result: Result<(ResponseHead, Exchange), Failure>,

@@ -1,4 +1,4 @@
-//! The parsers of this crate for who feeds them anything, as `larder-fuzz` does.
+//! The parsers of this crate, for `larder-fuzz`.
 
 use bytes::BytesMut;
 use larder_http::ResponseHead;
@@ -10,23 +10,23 @@ use crate::{fastcgi, http};
 
 pub use crate::resolver::fuzzing::{dns_question, dns_reply};
 
-/// What a response came to.
+/// The result of parsing a response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Told {
     /// Its head.
     pub head: Option<ResponseHead>,
-    /// As much of its body as came.
+    /// Its body, as far as it arrived.
     pub body: Vec<u8>,
-    /// Whether it ended, and then whether the connection may be kept; `Err` when it is none.
+    /// Whether it ended, and then whether the connection may be kept. `Err` if it is invalid.
     pub end: Result<Option<bool>, ()>,
     /// Its error output.
     pub stderr: Vec<String>,
 }
 
 impl Told {
-    /// Panics where this, in pieces, is something else than `whole`.
+    /// Panics if this result, of a response in pieces, differs from `whole`.
     ///
-    /// What comes behind a response closes its connection only if it has come by then.
+    /// One difference is allowed: bytes after a response close its connection only if they have arrived by then.
     pub fn assert_same(mut self, whole: Told) {
         assert!(whole.end != Ok(Some(true)) || self.end == whole.end, "kept as a whole, closed in pieces");
         if self.end == Ok(Some(true)) && whole.end == Ok(Some(false)) {
@@ -36,7 +36,7 @@ impl Told {
     }
 }
 
-/// As large as the buffers for it are by default.
+/// The default size of the buffer for a head.
 const HEAD_BYTES_MAX: usize = 4096;
 
 /// Reads an HTTP response that comes in these pieces, and then the end of the connection.

@@ -1,4 +1,4 @@
-//! A response of HTTP/1.0 or 1.1 (RFC 9112).
+//! Parses a response of HTTP/1.0 or 1.1 (RFC 9112).
 
 use bytes::{Buf, BytesMut};
 use larder_http::{
@@ -12,7 +12,7 @@ use crate::{
     piece::{Piece, Reuse, check_head_size, too_big},
 };
 
-/// A response that is being read.
+/// The parser of an HTTP response.
 pub(crate) struct Response {
     stage: Stage,
     head_bytes_max: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Response {
     upgrade: bool,
     interim: u32,
     hints: Option<mpsc::UnboundedSender<Fields>>,
-    /// How large the early hints were together.
+    /// The size of all early hints together.
     hint_bytes: usize,
     reuse: Reuse,
     notes: Vec<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Response {
 
 enum Stage {
     Head,
-    /// So much is to come.
+    /// This much is to come.
     Length(u64),
     Chunked(Box<ChunkedDecoder>),
     UntilClose,
@@ -37,13 +37,13 @@ enum Stage {
     Tunnel,
 }
 
-/// Interim responses (1xx) before the final one.
+/// The most interim responses (1xx) before the final one.
 const INTERIM_MAX: u32 = 32;
-/// Fields of a response.
+/// The most fields of a response.
 const FIELDS_MAX: usize = 1000;
 
 impl Response {
-    /// `upgrade`: whether a 101 is an answer.
+    /// `upgrade` says whether the request asked for a 101.
     pub(crate) fn new(head_bytes_max: usize, method_is_head: bool, upgrade: bool) -> Response {
         Response {
             stage: Stage::Head,
@@ -59,12 +59,12 @@ impl Response {
         }
     }
 
-    /// The same; the fields of each 103 go to `hints`.
+    /// The parser, with a channel for the fields of each 103.
     pub(crate) fn hinting(self, hints: Option<mpsc::UnboundedSender<Fields>>) -> Response {
         Response { hints, ..self }
     }
 
-    /// The final head, once it is complete. Interim ones are left out.
+    /// The final head, once it is complete. Interim ones are skipped.
     pub(crate) fn head(&mut self, buffer: &mut BytesMut) -> Result<Option<ResponseHead>, FetchError> {
         loop {
             let mut head = ResponseHead::new();
@@ -79,7 +79,7 @@ impl Response {
             buffer.advance(consumed);
             match head.status {
                 101 if self.upgrade => self.stage = Stage::Tunnel,
-                // Whoever is in front would take the connection for a tunnel.
+                // A proxy in front of larder would take the connection for a tunnel.
                 101 => return Err(protocol("upstream switched protocols unasked")),
                 100..=199 if self.interim < INTERIM_MAX => {
                     self.interim += 1;
@@ -126,7 +126,7 @@ impl Response {
         }
     }
 
-    /// The origin closed the connection: whether that is the end of the body.
+    /// The origin closed the connection. An error, unless that is the end of the body.
     pub(crate) fn closed(&self) -> Result<(), FetchError> {
         match self.stage {
             Stage::UntilClose | Stage::Tunnel | Stage::Length(0) => Ok(()),
@@ -136,7 +136,7 @@ impl Response {
         }
     }
 
-    /// How long the body is, before any of it was taken.
+    /// How long the body is; to be asked before any of it is taken.
     pub(crate) fn content_length(&self) -> Option<u64> {
         match self.stage {
             Stage::Length(len) => Some(len),
@@ -152,11 +152,11 @@ impl Response {
         self.trailers.take()
     }
 
-    /// Passes early hints on, as long as all of them together are no larger than a head may be.
+    /// Passes early hints on, unless all of them together are larger than a head may be.
     fn hint(&mut self, fields: Fields, bytes: usize) {
         self.hint_bytes = self.hint_bytes.saturating_add(bytes);
         if let Some(hints) = self.hints.as_ref().filter(|_| self.hint_bytes <= self.head_bytes_max) {
-            // Who asked may be gone.
+            // The client may be gone.
             let _ = hints.send(fields);
         }
     }
@@ -164,8 +164,8 @@ impl Response {
     fn frame(&mut self, head: &ResponseHead) -> Result<(), FetchError> {
         let method = if self.method_is_head { Method::Head } else { Method::Get };
         let framing = response_framing(head, method)?;
-        // A body that may not come, and is announced, is still sent by origins that do not know better, and sometimes late:
-        // the next request on the connection would get it for its answer.
+        // Some origins announce a body where there may be none, and send it, sometimes late: the next request on the
+        // connection would take it for its answer.
         let is_risky = framing == ResponseFraming::None && announces_body(&head.fields);
         if keep_alive_offered(head) && !is_risky {
             self.reuse = Reuse::Keep;

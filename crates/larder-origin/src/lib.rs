@@ -1,8 +1,6 @@
-//! Fetching from origins, by HTTP/1.1 or FastCGI.
-//!
-//! [`fetch`] is the whole of it: it chooses an origin of a [`Group`], connects or reuses a kept
-//! connection, sends the request, reads the head of the response, and tries the next origin where the
-//! rules say so. The body is then pulled from the [`Answer`]. Nothing here knows that there is a cache.
+//! Fetching from origins, by HTTP/1.1 or FastCGI. [`fetch`] chooses an origin of a [`Group`], connects or reuses a kept
+//! connection, sends the request, reads the head of the response, and tries the next origin if `*_next_upstream` says
+//! so. The caller then pulls the body from the [`Answer`]. Nothing here knows that there is a cache.
 //!
 //! ```text
 //! fetch -> group (choose) -> pool or connection -> exchange -+-> upload     request bytes out

@@ -1,9 +1,8 @@
-//! The idle connections of a group, one pool for all workers of the process.
-//!
-//! One pool a worker would pin workers times as many php-fpm children. The connection used last is taken first,
-//! so that the others grow old and are closed. Idle connections belong to no runtime; a sweep closes those that
-//! are too old or that the origin closed, so that no child is pinned by a site nobody visits; and those that may pin
-//! the child which a request on a new connection waits for.
+//! The idle connections of a group, one pool for all workers of the process. With one pool for each worker, several
+//! times as many php-fpm children would be held by idle connections. The most recently used connection is taken first,
+//! so that the others grow old and are closed. Idle connections belong to no runtime. A sweep closes those that are too
+//! old or that the origin has closed, so that a site without visitors holds no child. It also closes idle connections
+//! while a request on a new connection waits for a child.
 
 use std::{
     collections::VecDeque,
@@ -50,19 +49,19 @@ pub(crate) struct Pool {
 }
 
 struct State {
-    /// The one put last is at the back.
+    /// The most recently used is at the back.
     idle: VecDeque<Idle>,
     /// Whether a sweep runs on some worker.
     swept: bool,
-    /// Requests on new FastCGI connections that have no answer yet: their number, server, and since when.
+    /// Requests on new FastCGI connections without an answer yet: number, server, and since when.
     waiting: Vec<(u64, Address, Instant)>,
     next_waiting: u64,
 }
 
-/// A request on a new FastCGI connection, until its head is there.
+/// A request on a new FastCGI connection, until its response head is there.
 ///
-/// php-fpm serves a connection to its end before it takes the next. With all children on kept connections, a new one
-/// waits in the queue of the socket, however idle the kept ones are.
+/// A php-fpm child serves one connection until it is closed. If all children have kept connections, a new connection
+/// waits in the queue of the socket, even if all the kept ones are idle.
 pub(crate) struct Waiting {
     pool: Arc<Pool>,
     number: u64,
@@ -80,16 +79,16 @@ struct Idle {
     since: Instant,
 }
 
-/// What a connection is good for: only a request of the same purpose may take it.
+/// Which requests may use a kept connection: those with the same purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Purpose {
-    /// Where the origin listens. Servers of one address share its connections, as in nginx.
+    /// Where the origin listens. As in nginx, servers with the same address share connections.
     pub(crate) server: Address,
-    /// Our address, where `*_bind` says one.
+    /// Our address, if `*_bind` sets one.
     pub(crate) bind: Option<Bind>,
     /// FastCGI or HTTP.
     pub(crate) speaks: Speaks,
-    /// What lies below that: whose name and certificate, which client's address.
+    /// TLS and the PROXY header below that.
     pub(crate) layers: Layers,
 }
 
@@ -99,7 +98,7 @@ pub(crate) enum Speaks {
     Http,
 }
 
-/// How often idle connections are looked after.
+/// How often idle connections are checked.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 impl Pool {
@@ -112,12 +111,12 @@ impl Pool {
         self.state.lock().idle.len()
     }
 
-    /// Whether it would keep anything at all.
+    /// Whether it keeps connections at all.
     pub(crate) fn keeps(&self) -> bool {
         self.keepalive.idle_max > 0
     }
 
-    /// Notes a request on a new connection; `None` where connections are not kept or do not pin anything.
+    /// Notes a request on a new connection. `None` if connections are not kept, or hold no child.
     pub(crate) fn wait(self: &Arc<Self>, purpose: &Purpose) -> Option<Waiting> {
         if !self.keeps() || purpose.speaks != Speaks::FastCgi {
             return None;
@@ -129,7 +128,7 @@ impl Pool {
         Some(Waiting { pool: Arc::clone(self), number })
     }
 
-    /// The connection put back last that is still good.
+    /// Takes the most recently used connection that still works.
     pub(crate) fn take(&self, purpose: &Purpose) -> Option<Connection> {
         let now = Instant::now();
         loop {
@@ -147,7 +146,7 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection whose response is complete, or closes it when it has done its part.
+    /// Keeps a connection whose response is complete, or closes it if `keepalive_requests` or another limit is reached.
     pub(crate) fn put(self: &Arc<Self>, connection: Connection, purpose: Purpose) {
         let now = Instant::now();
         let Keepalive { idle_max, requests, time, .. } = self.keepalive;
@@ -170,7 +169,8 @@ impl Pool {
         }
     }
 
-    /// Closes what is too old, was closed by its origin, or may pin the child that another request waits for.
+    /// Closes connections that are too old, that the origin has closed, or that may hold the child that a request waits
+    /// for.
     fn tidy(&self, now: Instant) -> Tidied {
         let mut closed = Vec::new();
         let mut state = self.state.lock();
@@ -196,11 +196,11 @@ impl Pool {
 
 enum Tidied {
     SomeLeft,
-    /// The next connection that is put starts a new sweep.
+    /// The pool is empty; the next `put` starts a new sweep.
     Empty,
 }
 
-/// The right to sweep a pool. When its runtime ends before the pool is empty, the next `put` starts another.
+/// The right to sweep a pool. If its runtime ends before the pool is empty, the next `put` starts another sweep.
 struct Sweeping(Weak<Pool>);
 
 impl Drop for Sweeping {

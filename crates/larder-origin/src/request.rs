@@ -1,4 +1,4 @@
-//! What is asked of [`fetch`](crate::fetch).
+//! The arguments of [`fetch`](crate::fetch).
 
 use std::{fs::File, io, sync::Arc, time::Duration};
 
@@ -7,31 +7,31 @@ use tokio::sync::mpsc;
 
 use crate::{group::Group, limits::Limits, tls::Tls};
 
-/// What to fetch. The request is already serialised in the terms of its protocol.
+/// What to fetch, from whom, and under which limits. The request is already serialized for its protocol.
 #[derive(Debug)]
 pub struct Fetch {
-    /// Who may be asked.
+    /// The origins that may be asked.
     pub group: Arc<Group>,
-    /// What `ip_hash` and `hash` choose by; ignored by the rest.
+    /// What `ip_hash` and `hash` choose by; other methods ignore it.
     ///
-    /// For `ip_hash` the address of the client: four octets, of which the first three count, or sixteen.
+    /// For `ip_hash` it is the address of the client: four octets, of which the first three count, or sixteen.
     pub hash_key: Vec<u8>,
     /// The protocol, and the request in it.
     pub protocol: Protocol,
     /// The body of the request.
     pub body: RequestBody,
-    /// How long and how much.
+    /// Timeouts and sizes.
     pub limits: Limits,
-    /// TLS below the protocol. A connection is kept for requests that ask for the same.
+    /// TLS below the protocol. A kept connection is only used for requests with the same settings.
     pub tls: Option<Tls>,
-    /// What each connection begins with, before TLS: a header of the PROXY protocol. A connection is kept for requests
-    /// with the same one.
+    /// What each connection begins with, before TLS: a PROXY header. A kept connection is only used for requests with
+    /// the same one.
     pub preface: Option<Bytes>,
     /// When to ask another origin.
     pub retry: Retry,
-    /// Keep the connection for the next fetch, if the protocol and the group allow it.
+    /// Whether to keep the connection for the next fetch, if the protocol and the group allow it.
     pub keep: bool,
-    /// Whether the request is a HEAD, whose response has no body whatever its head says.
+    /// Whether the request is a HEAD, so that the response has no body, whatever its head says.
     pub method_is_head: bool,
 }
 
@@ -42,12 +42,12 @@ pub enum Protocol {
     FastCgi {
         /// The parameters, from [`fastcgi::encode_params`](crate::fastcgi::encode_params).
         params: Bytes,
-        /// `fastcgi_catch_stderr`: texts that make the response invalid when they are in the error output.
+        /// `fastcgi_catch_stderr`: texts that make the response invalid if they are in stderr.
         catch_stderr: Vec<Vec<u8>>,
     },
     /// HTTP/1.0 or 1.1.
     Http {
-        /// The request line and all fields, through the empty line.
+        /// The request line and all fields, including the empty line.
         head: Bytes,
         /// Whether a 101 may turn the connection into a tunnel.
         upgrade: bool,
@@ -65,27 +65,27 @@ pub enum RequestBody {
     File {
         /// Read from its start, wherever its cursor is.
         file: Arc<File>,
-        /// How much of it, bytes.
+        /// Its length in bytes.
         len: u64,
     },
-    /// It comes as the client sends it. Once anything was taken from `rx`, the request cannot be sent again.
+    /// It is passed on as the client sends it (`*_request_buffering off`). Once anything was taken from `rx`, the
+    /// request cannot be sent again.
     Stream {
-        /// What has come already; goes out with the head.
+        /// What has already arrived; it is sent with the head.
         first: Bytes,
-        /// What comes behind it. An error fails the fetch, and so does a closed channel before the end.
+        /// The rest. An error fails the fetch, and so does a channel that closes before the end.
         rx: mpsc::Receiver<io::Result<BodyPiece>>,
-        /// How many bytes it is in all, `first` among them. `None` is sent chunked by HTTP/1.1; FastCGI ends its
-        /// input by itself.
+        /// Its length in bytes, `first` included. If `None`, HTTP/1.1 sends it chunked; FastCGI needs no length.
         len: Option<u64>,
     },
 }
 
-/// A piece of a body that comes as the client sends it.
+/// A piece of a body that is passed on as the client sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyPiece {
     /// Some of it.
     Bytes(Bytes),
-    /// That was all. Said outright, so that a sender that is dropped never makes a part look like the whole.
+    /// The end. It is explicit, so that a dropped sender never makes a part look like the whole.
     End,
 }
 
@@ -96,7 +96,7 @@ pub struct Retry {
     pub rules: RetryRules,
     /// `*_next_upstream_tries`, 0 for as many as there are origins.
     pub tries: u32,
-    /// `*_next_upstream_timeout`: no new attempt after that long.
+    /// `*_next_upstream_timeout`: no new attempt after this time.
     pub timeout: Option<Duration>,
     /// Whether the method may be repeated: not POST, LOCK or PATCH.
     pub is_idempotent: bool,
@@ -113,19 +113,19 @@ pub struct RetryRules {
     pub invalid_header: bool,
     /// `non_idempotent`.
     pub non_idempotent: bool,
-    /// The statuses of `http_500` and its kind.
+    /// The statuses of `http_500` and so on.
     pub statuses: Vec<u16>,
 }
 
 impl Default for RetryRules {
-    /// nginx's own: `error timeout`.
+    /// nginx's default: `error timeout`.
     fn default() -> Self {
         RetryRules { error: true, timeout: true, invalid_header: false, non_idempotent: false, statuses: Vec::new() }
     }
 }
 
 impl Default for Limits {
-    /// nginx's own: 60 s each, and 4k.
+    /// nginx's defaults: 60 s each, and 4k.
     fn default() -> Self {
         let minute = Duration::from_secs(60);
         Limits { connect: minute, send: minute, read: minute, head_bytes_max: 4096, bind: None, tcp_keepalive: false }
@@ -133,7 +133,7 @@ impl Default for Limits {
 }
 
 impl RequestBody {
-    /// The same body once more, if it can be sent more than once.
+    /// The same body again, if it can be sent more than once.
     pub(crate) fn again(&self) -> Option<RequestBody> {
         match self {
             RequestBody::None => Some(RequestBody::None),

@@ -1,4 +1,4 @@
-//! A socket to an origin, TCP or unix: one that belongs to the runtime of this thread, or to none.
+//! A socket to an origin, TCP or unix. It belongs to the runtime of this thread, or, while idle, to none.
 
 use std::{
     io::{self, IoSlice},
@@ -41,7 +41,7 @@ pub(crate) enum ParkedSocket {
     Unix(StdUnixStream),
 }
 
-/// What has come by a parked socket.
+/// What has arrived on a parked socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Nothing,
@@ -50,12 +50,12 @@ pub(crate) enum Came {
     End,
 }
 
-/// How long to wait before a Unix socket whose queue is full is tried again. Such a connect fails at once, where
-/// TCP would wait; php-fpm with all children busy and a short backlog is met often.
+/// How long to wait before connecting again to a Unix socket with a full queue. Such a connect fails at once, where TCP
+/// would wait. It is common: php-fpm with a short backlog and all children busy.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
 impl Socket {
-    /// Connects. `patient` waits for a place in the queue of a Unix socket.
+    /// Connects. With `patient`, it waits for a place in the full queue of a Unix socket.
     pub(crate) async fn connect(address: &Address, limits: &Limits, patient: bool) -> io::Result<Socket> {
         match address {
             Address::Tcp(address) => connect_tcp(*address, limits).await.map(Socket::Tcp),
@@ -63,7 +63,7 @@ impl Socket {
         }
     }
 
-    /// Takes it from its runtime.
+    /// Detaches it from its runtime.
     pub(crate) fn park(self) -> io::Result<ParkedSocket> {
         Ok(match self {
             Socket::Tcp(stream) => ParkedSocket::Tcp(stream.into_std()?),
@@ -71,13 +71,13 @@ impl Socket {
         })
     }
 
-    /// Reads once into the spare room of `buffer`; 0 bytes is the end.
+    /// Reads once into the spare room of `buffer`; 0 bytes means the end.
     pub(crate) fn poll_read_into(
         &mut self,
         cx: &mut Context<'_>,
         buffer: &mut (impl BufMut + ?Sized),
     ) -> Poll<io::Result<usize>> {
-        // `read_buf` does one read and keeps nothing between polls, so a future made anew each time loses nothing.
+        // `read_buf` does one read and keeps nothing between polls, so a new future each time loses nothing.
         match self {
             Socket::Tcp(stream) => pin!(stream.read_buf(buffer)).poll(cx),
             Socket::Unix(stream) => pin!(stream.read_buf(buffer)).poll(cx),
@@ -122,17 +122,17 @@ impl Socket {
 }
 
 impl ParkedSocket {
-    /// What is there, without taking it.
+    /// Looks at what has arrived, without reading it.
     pub(crate) fn peek(&self) -> Came {
         self.receive(&mut [0], RecvFlags::PEEK)
     }
 
-    /// Takes what is there.
+    /// Reads what has arrived.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Came {
         self.receive(buffer, RecvFlags::empty())
     }
 
-    /// Gives it to the runtime of this thread.
+    /// Attaches it to the runtime of this thread.
     pub(crate) fn unpark(self) -> io::Result<Socket> {
         Ok(match self {
             ParkedSocket::Tcp(stream) => Socket::Tcp(TcpStream::from_std(stream)?),
@@ -165,7 +165,7 @@ async fn connect_tcp(address: SocketAddr, limits: &Limits) -> io::Result<TcpStre
     socket.connect(address).await
 }
 
-/// Takes an end of ours.
+/// Binds the socket to our address.
 fn bind(socket: &TcpSocket, ours: Bind) -> io::Result<()> {
     let raw = SockRef::from(socket);
     if ours.transparent {
@@ -175,13 +175,13 @@ fn bind(socket: &TcpSocket, ours: Bind) -> io::Result<()> {
         }
     }
     if ours.address.port() != 0 {
-        // The last connection from there may still be closing.
+        // An earlier connection from this address may still be closing.
         socket.set_reuseaddr(true)?;
     }
     socket.bind(ours.address)
 }
 
-/// Connecting to a Unix socket is done or refused at once, so no readiness is waited for.
+/// Connects to a Unix socket. That succeeds or fails at once, so it does not wait for readiness.
 async fn connect_unix(path: &Path, patient: bool) -> io::Result<UnixStream> {
     let address = SockAddr::unix(path)?;
     loop {

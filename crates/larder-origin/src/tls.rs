@@ -1,4 +1,4 @@
-//! TLS on a connection to an origin: records in, plaintext out, and what nginx says of handshakes that fail.
+//! TLS on a connection to an origin: records in, plaintext out, and nginx's messages for failed handshakes.
 
 use std::{
     fmt,
@@ -14,17 +14,17 @@ use crate::{
     socket::{Came, ParkedSocket, Socket},
 };
 
-/// How an origin is spoken to in TLS: `proxy_ssl_*`.
+/// The TLS settings for an origin: `proxy_ssl_*`.
 #[derive(Clone)]
 pub struct Tls {
-    /// What connections have in common.
+    /// The part that connections share.
     pub config: Arc<ClientConfig>,
-    /// `proxy_ssl_name`, by default the host of `proxy_pass`: whose certificate is expected. A port is left out.
+    /// `proxy_ssl_name`, by default the host of `proxy_pass`: the name that the certificate must have. Without a port.
     pub name: Arc<str>,
 }
 
 impl PartialEq for Tls {
-    /// Whether a connection made by the one may serve a request that asks for the other.
+    /// Whether a connection with the one may be used for a request with the other.
     fn eq(&self, other: &Tls) -> bool {
         Arc::ptr_eq(&self.config, &other.config) && self.name == other.name
     }
@@ -38,25 +38,25 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Why TLS with an origin was not agreed on, in the words of nginx's error log.
+/// Why a TLS handshake with an origin failed. The texts are those of nginx's error log.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Its certificate was not accepted, for one of OpenSSL's reasons.
+    /// Its certificate was not accepted.
     #[error("upstream SSL certificate verify error: ({}:{reason})", openssl_code(reason))]
     Certificate {
-        /// OpenSSL's words.
+        /// OpenSSL's text for the reason.
         reason: Box<str>,
     },
-    /// Its certificate is another host's.
+    /// Its certificate is for another host.
     #[error("upstream SSL certificate does not match \"{name}\"")]
     Name {
-        /// Whose it should be.
+        /// The host that it should be for.
         name: Box<str>,
     },
-    /// The two do not agree.
+    /// The two sides do not agree, such as on a version.
     #[error("SSL_do_handshake() failed (SSL: {0})")]
     Handshake(Box<str>),
-    /// What it sends is something else, such as HTTP. The words are those of OpenSSL, for who looks them up.
+    /// It does not speak TLS, but perhaps HTTP. The text is OpenSSL's, so that it can be found on the web.
     #[error("SSL_do_handshake() failed (SSL: wrong version number: the answer is not TLS)")]
     Else,
     /// It closed the connection.
@@ -68,7 +68,7 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// Why a session with this origin ended.
+    /// Explains why a session with this origin failed.
     pub(crate) fn blame(&self, error: SessionError) -> TlsError {
         match error {
             SessionError::Certificate(reason) if reason.starts_with("certificate does not match") => {
@@ -85,7 +85,7 @@ impl Tls {
     }
 }
 
-/// The number of a reason, as in `X509_V_ERR_*`. What OpenSSL has no number for is 1, its "unspecified".
+/// The number of a reason, as in `X509_V_ERR_*`. Without such a number it is 1, OpenSSL's "unspecified".
 fn openssl_code(reason: &str) -> u32 {
     const CODES: [(&str, u32); 18] = [
         ("unable to get issuer certificate", 2),
@@ -110,12 +110,12 @@ fn openssl_code(reason: &str) -> u32 {
     CODES.iter().find(|(known, _)| *known == reason).map_or(1, |(_, code)| *code)
 }
 
-/// The session on a connection, and what lies on either side of it.
+/// The TLS session on a connection, with its buffers.
 pub(crate) struct Link {
     session: ClientSession,
-    /// Records, the last of which may not be whole.
+    /// Received records; the last may be incomplete.
     incoming: Vec<u8>,
-    /// Plaintext, of which `taken` bytes were read.
+    /// Decrypted bytes, of which `taken` were read.
     plain: Vec<u8>,
     taken: usize,
     /// Whether the origin sends nothing more.
@@ -131,8 +131,8 @@ impl Link {
         Link { session, incoming: Vec::new(), plain: Vec::new(), taken: 0, ended: false }
     }
 
-    /// Works on the records that are there, and says whether the handshake is over. What is to be sent is appended
-    /// to `records`, alerts of errors too.
+    /// Processes the records that have arrived. True if the handshake is over. Appends what is to be sent to `records`,
+    /// alerts included.
     pub(crate) fn advance(&mut self, records: &mut Vec<u8>) -> Result<bool, SessionError> {
         let read = self.session.read(&mut self.incoming, &mut self.plain, records)?;
         self.incoming.drain(..read.consumed);
@@ -146,23 +146,23 @@ impl Link {
         }
     }
 
-    /// Whether the first bytes that came may be a record (RFC 8446 §5.1).
+    /// Whether the first bytes that arrived may be a record (RFC 8446 §5.1).
     pub(crate) fn may_be_tls(&self) -> bool {
         self.incoming.first().is_none_or(|kind| (20..=23).contains(kind))
     }
 
-    /// Reads records from the socket; 0 bytes is the end.
+    /// Reads records from the socket; 0 bytes means the end.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, socket: &mut Socket) -> Poll<io::Result<usize>> {
         self.incoming.reserve(READ_BYTES);
         let read = socket.poll_read_into(cx, &mut self.incoming);
         if read.is_pending() && self.incoming.is_empty() {
-            // It may be long until something comes.
+            // It may take long until something arrives: hold no buffer meanwhile.
             self.incoming = Vec::new();
         }
         read
     }
 
-    /// Takes the records that have come, if any.
+    /// Reads the records that have arrived, if any.
     pub(crate) fn fill_now(&mut self, socket: &ParkedSocket) {
         let held = self.incoming.len();
         self.incoming.resize(held + READ_BYTES, 0);
@@ -173,7 +173,7 @@ impl Link {
         self.incoming.truncate(held + count);
     }
 
-    /// Encrypts to the end of `records`.
+    /// Encrypts `pieces` and appends them to `records`.
     pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>], records: &mut Vec<u8>) -> Result<(), SessionError> {
         self.session.write(pieces, records)
     }
@@ -183,12 +183,12 @@ impl Link {
         self.session.close(records);
     }
 
-    /// The plaintext that nobody has read.
+    /// The plaintext that was not yet read.
     pub(crate) fn plain(&self) -> &[u8] {
         &self.plain[self.taken..]
     }
 
-    /// Takes of the plaintext.
+    /// Marks `count` bytes of the plaintext as read.
     pub(crate) fn consume(&mut self, count: usize) {
         self.taken += count;
         debug_assert!(self.taken <= self.plain.len());
@@ -198,8 +198,8 @@ impl Link {
         }
     }
 
-    /// The socket has ended. Origins that do not say so in TLS before are met often, and nginx takes them at their
-    /// word; but a record that is cut in two says that something is missing.
+    /// The socket was closed. Many origins send no `close_notify` before, and as in nginx that is fine; but an
+    /// incomplete record means that something is missing.
     pub(crate) fn end(&mut self) -> io::Result<()> {
         self.ended = true;
         if self.incoming.is_empty() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -210,12 +210,12 @@ impl Link {
         self.ended
     }
 
-    /// Whether nothing came that nobody has read, and more may come.
+    /// Whether everything that arrived was read, and the session is open.
     pub(crate) fn is_idle(&self) -> bool {
         self.plain.is_empty() && !self.ended
     }
 
-    /// Lets go of buffers that are not used now.
+    /// Frees buffers that are not used now.
     pub(crate) fn shrink(&mut self) {
         self.incoming.shrink_to_fit();
         self.plain.shrink_to_fit();

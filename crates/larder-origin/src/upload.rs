@@ -1,4 +1,4 @@
-//! The request on its way to the origin: its head, then its body as fast as the origin takes it.
+//! Sends a request to the origin: its head, then its body as fast as the origin reads it.
 //!
 //! ```text
 //! Source --fill--> queue --write--> connection
@@ -36,14 +36,14 @@ pub(crate) struct Upload {
 
 enum Going {
     Sending,
-    /// The connection takes no more. The origin may have answered all the same, so this is told only when it has not.
+    /// The connection is broken. The origin may have answered all the same, so this is only reported if it has not.
     Broken(io::Error),
     Stopped,
 }
 
 /// Where the rest of the body comes from.
 enum Source {
-    /// All of it is in the queue, its end as well.
+    /// All of it is in the queue, its end included.
     Drained,
     Memory(Bytes),
     File {
@@ -55,17 +55,17 @@ enum Source {
         first: Bytes,
         rx: mpsc::Receiver<io::Result<BodyPiece>>,
         len: Option<u64>,
-        /// Bytes of it that were framed.
+        /// How many bytes of it were framed.
         framed: u64,
         taken: Taken,
     },
 }
 
-/// How much was taken of a body that comes as the client sends it.
+/// How much was taken of a body that is passed on as the client sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
     Nothing,
-    /// What had come when the request began, which is kept, so that the request can be sent again.
+    /// Only what had arrived when the request began. That is kept, so the request can be sent again.
     First,
     /// More than that.
     More,
@@ -82,19 +82,19 @@ enum Framing {
 /// What the upload waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// Nothing: all is sent, or no more will be.
+    /// Nothing: everything is sent, or nothing more will be.
     Done,
-    /// The origin takes no more now.
+    /// The origin does not read more now.
     ForOrigin,
     /// The client has not sent the next piece of its body.
     ForClient,
 }
 
-/// Bytes that are framed ahead of the write.
+/// How many bytes are framed ahead of the write.
 const QUEUE_BYTES_MAX: usize = 128 << 10;
-/// Pieces that one write gathers.
+/// The most pieces in one write.
 const GATHER_MAX: usize = 32;
-/// Bytes that are read from a file at a time; a multiple of 8, so that a FastCGI record needs no padding.
+/// How many bytes are read from a file at a time; a multiple of 8, so that a FastCGI record needs no padding.
 const FILE_PIECE_BYTES: u64 = 64 << 10;
 
 impl Upload {
@@ -122,9 +122,9 @@ impl Upload {
         upload
     }
 
-    /// Sends what the origin takes now.
+    /// Sends as much as the origin reads now.
     ///
-    /// Only the client's failure is an error. The origin's is kept for [`Upload::take_broken`].
+    /// Only a failure of the client is an error. A failure of the origin is kept for [`Upload::take_broken`].
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, connection: &mut Connection) -> Result<Sent, FetchError> {
         let before = connection.moved_bytes();
         let waits = loop {
@@ -159,7 +159,7 @@ impl Upload {
         Ok(Sent { waits, moved: connection.moved_bytes() > before })
     }
 
-    /// Sends no more, and lets go of the body. The request stays incomplete, unless all of it was sent.
+    /// Sends no more, and drops the body. The request stays incomplete, unless all of it was sent.
     pub(crate) fn stop(&mut self) {
         if !self.is_complete() {
             self.going = Going::Stopped;
@@ -177,7 +177,7 @@ impl Upload {
         self.sent_bytes
     }
 
-    /// Why the connection takes no more, if it broke.
+    /// Why the connection broke, if it did.
     pub(crate) fn take_broken(&mut self) -> Option<io::Error> {
         match std::mem::replace(&mut self.going, Going::Stopped) {
             Going::Broken(error) => Some(error),
@@ -188,12 +188,12 @@ impl Upload {
         }
     }
 
-    /// Whether the body is a stream of which no more was taken than is kept.
+    /// Whether the body is a stream of which nothing was taken that is not kept.
     pub(crate) fn is_untouched(&self) -> bool {
         matches!(self.source, Source::Stream { taken: Taken::Nothing | Taken::First, .. })
     }
 
-    /// The body of a stream of which no more was taken than is kept; it can be sent to another origin.
+    /// The body, if it is a stream of which nothing was taken that is not kept: it can be sent to another origin.
     pub(crate) fn into_untouched(self) -> Option<RequestBody> {
         match self.source {
             Source::Stream { first, rx, len, taken: Taken::Nothing | Taken::First, .. } => {
@@ -203,7 +203,7 @@ impl Upload {
         }
     }
 
-    /// Frames more of the body. Pending only when the client has to send first.
+    /// Frames more of the body. Only pending while the client has to send first.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, FetchError> {
         while self.queued_bytes < QUEUE_BYTES_MAX && self.queue.len() < GATHER_MAX - 4 {
             match &mut self.source {
@@ -229,7 +229,7 @@ impl Upload {
                     let first = first.clone();
                     self.push_framed(first);
                 }
-                // The head goes out before more is taken: a connection that was dead then costs nothing.
+                // The head is sent before more is taken: so if the connection is dead, the body is not lost.
                 Source::Stream { taken: Taken::First, .. } if !self.queue.is_empty() => break,
                 Source::Stream { rx, len, framed, taken, .. } => match rx.poll_recv(cx) {
                     Poll::Pending => return Ok(Poll::Pending),
@@ -274,7 +274,7 @@ impl Upload {
         }
     }
 
-    /// Everything of the body is in the queue: puts its end behind it.
+    /// All of the body is in the queue: adds its end.
     fn end(&mut self) {
         self.source = Source::Drained;
         match self.framing {
@@ -312,7 +312,7 @@ pub(crate) struct Sent {
     pub(crate) moved: bool,
 }
 
-/// A piece of a file. Request bodies in files were written moments ago, so this does not wait for a disk.
+/// Reads a piece of a file. Request bodies in files were written moments ago, so this does not wait for a disk.
 fn read_piece(file: &File, at: u64, left: u64) -> io::Result<Bytes> {
     let mut piece = vec![0; left.min(FILE_PIECE_BYTES) as usize];
     let count = file.read_at(&mut piece, at)?;

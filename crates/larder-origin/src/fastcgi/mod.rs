@@ -1,4 +1,4 @@
-//! FastCGI: a request as records, and the response out of them.
+//! FastCGI: writes a request as records, and parses the records of the response.
 
 mod records;
 mod response;
@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 pub(crate) use response::Response;
 
-/// The parameters of a request as name-value pairs, in their order.
+/// Encodes the parameters of a request as name-value pairs, in this order.
 pub fn encode_params<N: AsRef<[u8]>, V: AsRef<[u8]>>(pairs: impl IntoIterator<Item = (N, V)>) -> Bytes {
     let mut out = BytesMut::with_capacity(1024);
     for (name, value) in pairs {
@@ -16,7 +16,7 @@ pub fn encode_params<N: AsRef<[u8]>, V: AsRef<[u8]>>(pairs: impl IntoIterator<It
     out.freeze()
 }
 
-/// Puts one parameter at the end of `out`. Parameters that never change can be encoded once and copied.
+/// Appends one parameter to `out`. Parameters that never change can be encoded once and copied.
 pub fn push_param(out: &mut BytesMut, name: &[u8], value: &[u8]) {
     out.reserve(8 + name.len() + value.len());
     push_length(out, name.len());
@@ -46,7 +46,7 @@ pub(crate) fn opening(params: &Bytes, keep: bool) -> Bytes {
     out.freeze()
 }
 
-/// What stands before and after a piece of the body of at most [`CONTENT_BYTES_MAX`].
+/// The record header before, and the padding after, a piece of the body of at most [`CONTENT_BYTES_MAX`].
 pub(crate) fn stdin_frame(content_bytes: usize) -> (Bytes, Bytes) {
     let padding = padding(content_bytes);
     let mut head = BytesMut::with_capacity(HEAD_BYTES);
@@ -59,12 +59,12 @@ pub(crate) fn stdin_end() -> Bytes {
     Bytes::from_static(&[VERSION, STDIN, 0, REQUEST_ID as u8, 0, 0, 0, 0])
 }
 
-/// The largest content of a record that we send. PHP reads content and padding into 65535 bytes and gives up on
-/// more, and this is the largest multiple of 8 below.
+/// The largest content of a record that we send: the largest multiple of 8 below 65535. PHP reads content and padding
+/// into 65535 bytes, and fails if there is more.
 pub(crate) const CONTENT_BYTES_MAX: usize = 65_528;
 
-/// How much of `params` goes into one record: whole pairs, for PHP reads each record by itself and refuses a pair
-/// that goes on in the next. Only a pair larger than a record is split.
+/// How much of `params` goes into one record. Only whole pairs, because PHP parses each record alone and refuses a pair
+/// that goes on in the next. A pair that is larger than a record is split all the same.
 fn params_that_fit(params: &[u8]) -> usize {
     if params.len() <= CONTENT_BYTES_MAX {
         return params.len();
@@ -79,7 +79,7 @@ fn params_that_fit(params: &[u8]) -> usize {
     if fits == 0 { CONTENT_BYTES_MAX } else { fits }
 }
 
-/// How long the first pair is, bytes; `None` when there is no whole one.
+/// The length of the first pair in bytes; `None` if there is no whole one.
 fn first_pair(params: &[u8]) -> Option<usize> {
     let (name, name_at) = read_length(params)?;
     let (value, value_at) = read_length(params.get(name_at..)?)?;

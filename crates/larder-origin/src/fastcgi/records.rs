@@ -1,10 +1,10 @@
-//! The records of a response, taken apart where they lie in the read buffer.
+//! Parses the records of a response in place, in the read buffer.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::{END_REQUEST, HEAD_BYTES, REQUEST_ID, STDERR, STDOUT, VERSION};
 
-/// Where in the records we are.
+/// The position in the sequence of records.
 ///
 /// ```text
 /// Head --> Content --> Padding --> Head
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Stderr,
 }
 
-/// A part of the response. Content comes as it arrives, so a record may come in many parts.
+/// A part of the response. Content is passed on as it arrives, so one record may give many parts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Stdout(Bytes),
@@ -41,7 +41,7 @@ pub(super) enum Part {
     More,
 }
 
-/// A record that no origin may send. In the words of nginx.
+/// A record that an origin must not send. The texts are nginx's.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RecordError {
     #[error("upstream sent unsupported FastCGI protocol version: {0}")]
@@ -62,7 +62,7 @@ impl Records {
         Records::Head
     }
 
-    /// The next part that is in `buffer`.
+    /// The next part in `buffer`.
     pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Part, RecordError> {
         loop {
             match *self {
@@ -93,7 +93,7 @@ impl Records {
         }
     }
 
-    /// Reads the head of a record. `None` without a move means that it is not all there.
+    /// Reads the header of a record. `None`, with the position unchanged, means that it is incomplete.
     fn open(&mut self, buffer: &mut BytesMut) -> Result<Option<Part>, RecordError> {
         let &[version, kind, id_high, id_low, len_high, len_low, padding, _] = &buffer[..buffer.len().min(HEAD_BYTES)]
         else {
@@ -120,7 +120,7 @@ impl Records {
         Ok((kind == Kind::Stdout && len == 0).then_some(Part::StdoutEnd))
     }
 
-    /// Takes an END_REQUEST with its padding, so that nothing of it is left on a connection that is kept.
+    /// Reads an END_REQUEST with its padding, so that nothing of it is left on a kept connection.
     fn finish(&mut self, buffer: &mut BytesMut, len: usize, padding: usize) -> Result<Option<Part>, RecordError> {
         if len < END_BYTES {
             return Err(RecordError::EndLength(len));

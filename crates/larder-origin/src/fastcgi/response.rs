@@ -1,4 +1,4 @@
-//! A response out of FastCGI records: a CGI head, the body, error output beside them, and the end.
+//! Parses a response in FastCGI records: a CGI head, the body, stderr, and the end.
 
 use bytes::{Bytes, BytesMut};
 use larder_http::{HeadStatus, Method, ResponseFraming, ResponseHead, parse_cgi, response_framing};
@@ -9,7 +9,7 @@ use crate::{
     piece::{Piece, Reuse, check_head_size, too_big},
 };
 
-/// A response that is being read.
+/// The parser of a FastCGI response.
 pub(crate) struct Response {
     records: Records,
     stage: Stage,
@@ -21,10 +21,10 @@ pub(crate) struct Response {
 }
 
 enum Stage {
-    /// What came of the head, when it did not come in one piece.
+    /// The beginning of the head, if it does not arrive in one piece.
     Head(BytesMut),
     Body {
-        /// What came behind the head in one piece with it.
+        /// The beginning of the body, if it arrived together with the head.
         first: Bytes,
         left: Left,
     },
@@ -35,13 +35,13 @@ enum Stage {
 enum Left {
     /// Until the end of the request.
     Unknown,
-    /// So much was announced.
+    /// This much, as announced.
     Bytes(u64),
-    /// The answer to a HEAD has none; what comes is dropped.
+    /// None, for the answer to a HEAD; what arrives is dropped.
     None,
 }
 
-/// Error output, a message a record.
+/// Stderr, one message a record.
 #[derive(Default)]
 struct Stderr {
     messages: Vec<Vec<u8>>,
@@ -49,7 +49,7 @@ struct Stderr {
     bytes: usize,
 }
 
-/// Error output that is kept a response; a script in a loop can write without end.
+/// How much stderr is kept of one response; a script in a loop may write without end.
 const STDERR_BYTES_MAX: usize = 64 << 10;
 
 impl Response {
@@ -113,7 +113,7 @@ impl Response {
         }
     }
 
-    /// How long the body is, before any of it was taken.
+    /// How long the body is; to be asked before any of it is taken.
     pub(crate) fn content_length(&self) -> Option<u64> {
         match self.stage {
             Stage::Body { left: Left::None, .. } => Some(0),
@@ -122,7 +122,7 @@ impl Response {
         }
     }
 
-    /// The origin closed the connection, and the request had no end.
+    /// The error if the origin closes the connection before END_REQUEST.
     pub(crate) fn closed(&self) -> FetchError {
         match self.stage {
             Stage::Head(_) => FetchError::Closed { before_head: true },
@@ -130,12 +130,12 @@ impl Response {
         }
     }
 
-    /// The error output since this was last asked.
+    /// The stderr since the last call.
     pub(crate) fn take_stderr(&mut self) -> Vec<String> {
         self.stderr.take()
     }
 
-    /// What is to be logged about the response since this was last asked.
+    /// Messages for the error log about the response since the last call.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
@@ -150,7 +150,7 @@ impl Response {
             return Ok(None);
         };
         let before = gathered.len();
-        // The head nearly always comes in one piece, and is then read where it lies.
+        // The head nearly always arrives in one piece, and is then parsed in place.
         let text: &[u8] = if before == 0 {
             &bytes
         } else {
@@ -181,7 +181,7 @@ impl Response {
             _ if self.method_is_head => Left::None,
             ResponseFraming::None => Left::Bytes(0),
             ResponseFraming::Length(len) => Left::Bytes(len),
-            // A script that says it is chunked is not: FastCGI frames its body.
+            // A script may say that its body is chunked, but it is not: FastCGI frames the body.
             ResponseFraming::Chunked | ResponseFraming::UntilClose => Left::Unknown,
         })
     }

@@ -1,4 +1,4 @@
-//! Choosing an origin, and what its success or failure changes.
+//! Chooses an origin of a group, and notes its success or failure.
 
 use std::sync::{
     Arc,
@@ -32,12 +32,12 @@ enum Stage {
 /// Which servers were asked, a bit each.
 struct Tried(Vec<u64>);
 
-/// Where a hash has come to, so that the next choice goes on from there.
+/// The position of a hash, from which the next choice goes on.
 struct Walk {
     hash: u32,
     place: usize,
     rounds: u32,
-    /// Choices that met a server that may not be asked. After [`DETOURS_MAX`] the turn goes by weight.
+    /// How many choices met a server that may not be asked. After [`DETOURS_MAX`], weights decide.
     detours: u32,
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct Pick {
     members: Arc<Members>,
     server: usize,
     chosen_at: Instant,
-    /// When its head was there, nanoseconds after the choice; 0 before.
+    /// When its response head was complete, in nanoseconds after the choice; 0 before that.
     header_ns: AtomicU64,
 }
 
-/// nginx's own bound.
+/// The same limit as in nginx.
 const DETOURS_MAX: u32 = 20;
 
 impl Turn {
@@ -69,12 +69,12 @@ impl Turn {
         Turn { group, members, key, tries_left, stage: Stage::Primary, tried: Tried(vec![0; words]), walk }
     }
 
-    /// Attempts that may follow the ones that were made.
+    /// How many more attempts are allowed.
     pub(crate) fn tries_left(&self) -> u32 {
         self.tries_left
     }
 
-    /// The next origin to ask; `None` when none may be asked now.
+    /// The next origin to ask. `None` if none may be asked now.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Pick> {
         let members = self.members.clone();
         let mut state = members.state.lock();
@@ -105,7 +105,7 @@ impl Turn {
             Stage::Backup => &members.backup,
         };
         let mut choice = Choice { group: members, tier, state, tried: &self.tried, now };
-        // The hashes and chance know no backups; nginx turns to weights there.
+        // `hash`, `ip_hash` and `random` have no backups of their own; as in nginx, weights decide among backups.
         match (self.group.balance, self.stage) {
             _ if members.is_single() => choice.only(),
             (Balance::LeastConn, _) => choice.fewest_running(),
@@ -133,14 +133,14 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// The only server of its group: its failures do not count.
+    /// The only server of its group, if there is only one: its failures do not count.
     fn only(&self) -> Option<usize> {
         let at = *self.tier.members.first()?;
         let server = &self.group.servers[at];
         (!server.down && !self.is_full(at)).then_some(at)
     }
 
-    /// The smooth weighted turn: who waited longest for its weight.
+    /// Smooth weighted round robin, as in nginx.
     fn by_weight(&mut self, admits: impl Fn(usize) -> bool) -> Option<usize> {
         let mut best: Option<usize> = None;
         let mut total = 0;
@@ -171,7 +171,7 @@ impl Choice<'_> {
         })
     }
 
-    /// The one with the least load for its weight; those that are even take turns.
+    /// The server with the least load for its weight; servers with equal load take turns.
     fn least(&mut self, load: impl Fn(&mut Self, usize) -> u64) -> Option<usize> {
         let mut loads: Vec<(usize, u64)> = Vec::new();
         for &at in &self.tier.members {
@@ -249,7 +249,7 @@ impl Choice<'_> {
         self.by_weight(|_| true)
     }
 
-    /// Adds a server's weight to its claim, and gives back a part of what failures took.
+    /// Adds a server's effective weight to its current weight, and restores a part of what failures took from it.
     fn advance(&mut self, at: usize) -> i64 {
         let peer = &mut self.state.peers[at];
         let weight = peer.weight_effective;
@@ -260,7 +260,7 @@ impl Choice<'_> {
         weight
     }
 
-    /// The server that a number falls on when they stand side by side, each as wide as its weight.
+    /// The server for a number below the sum of weights, if each server has as many numbers as its weight.
     fn weigh(&self, number: u32) -> Option<usize> {
         let mut rest = number.checked_rem(self.tier.weight_total)?;
         for &at in &self.tier.members {
@@ -297,12 +297,12 @@ impl Choice<'_> {
 }
 
 impl Pick {
-    /// A server that was counted as running.
+    /// For a server that was already counted as running.
     pub(super) fn new(group: Arc<Group>, members: Arc<Members>, server: usize, now: Instant) -> Pick {
         Pick { group, members, server, chosen_at: now, header_ns: AtomicU64::new(0) }
     }
 
-    /// Its place in the group.
+    /// Its index in the group.
     #[cfg(test)]
     pub(super) fn server(&self) -> usize {
         self.server
@@ -313,17 +313,17 @@ impl Pick {
         &self.members.servers[self.server].address
     }
 
-    /// Whether there is no other one.
+    /// Whether it is the only server of its group.
     pub(crate) fn is_single(&self) -> bool {
         self.members.is_single()
     }
 
-    /// Whose it is.
+    /// The group that it belongs to.
     pub(crate) fn group(&self) -> &Arc<Group> {
         &self.group
     }
 
-    /// The origin failed: it counts against it, unless it is the only one.
+    /// The origin failed: counts for `max_fails`, unless it is the only server.
     pub(crate) fn failed(&self, now: Instant) {
         if self.members.is_single() {
             return;
@@ -339,7 +339,7 @@ impl Pick {
         }
     }
 
-    /// The head of an answer is there that will be delivered. Only those count for the time an origin takes.
+    /// The head of an answer has arrived that will be delivered. Only such answers count for `least_time`.
     pub(crate) fn answers(&self, now: Instant) {
         let Balance::LeastTime(by) = self.group.balance else { return };
         let took = now.saturating_duration_since(self.chosen_at);
@@ -353,7 +353,7 @@ impl Pick {
         }
     }
 
-    /// The response has come to its end, whatever it was.
+    /// The response has ended, successfully or not.
     fn ended(&self, by: LeastTime, now: Instant) {
         let took = now.saturating_duration_since(self.chosen_at);
         let header = self.header_ns.load(Ordering::Relaxed);
@@ -371,7 +371,7 @@ impl Pick {
         }
     }
 
-    /// The origin answered: if this was its trial after failures, they are forgotten.
+    /// The origin answered: if this was its test after `fail_timeout`, its failures are forgotten.
     pub(crate) fn answered(&self) {
         let mut state = self.members.state.lock();
         let peer = &mut state.peers[self.server];

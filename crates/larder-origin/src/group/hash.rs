@@ -1,5 +1,5 @@
-//! The hashes of `hash` and `ip_hash`. They give what nginx gives, so that a key stays with its origin
-//! when larder takes over from nginx.
+//! The hashes of `hash` and `ip_hash`. They give the same results as nginx's, so that a key stays with its origin when
+//! larder replaces nginx.
 
 /// A CRC-32 (IEEE) that is fed in pieces.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ pub(super) fn plain(key: &[u8], round: u32) -> u32 {
     (crc.feed(key).sum() >> 16) & 0x7fff
 }
 
-/// What `ip_hash` starts from.
+/// The start value of `ip_hash`.
 pub(super) const IP_SEED: u32 = 89;
 
 /// The next number of `ip_hash` for an address, from the last.
@@ -39,8 +39,8 @@ pub(super) fn ip(seed: u32, address: &[u8]) -> u32 {
     address.iter().fold(seed, |hash, octet| (hash * 113 + u32::from(*octet)) % 6271)
 }
 
-/// What `ip_hash` looks at: the first three octets of an IPv4 address, all of an IPv6 one, and three zeros
-/// for a client that has no address.
+/// The bytes that `ip_hash` uses: the first three octets of an IPv4 address, all of an IPv6 address, and three zeros
+/// for a client without an address.
 pub(super) fn ip_part(address: &[u8]) -> &[u8] {
     match address.len() {
         0 => &[0; 3],
@@ -49,9 +49,9 @@ pub(super) fn ip_part(address: &[u8]) -> &[u8] {
     }
 }
 
-/// The ring of `hash KEY consistent`, in the way of Cache::Memcached::Fast: 160 points a weight.
+/// The ring of `hash KEY consistent`, as in Cache::Memcached::Fast: 160 points for each weight.
 pub(super) struct Ring {
-    /// A hash, and which of `names` it belongs to; ascending, no hash twice.
+    /// Hashes, each with the index of its name; ascending, without duplicates.
     points: Vec<(u32, u32)>,
     names: Vec<String>,
 }
@@ -79,13 +79,13 @@ impl Ring {
         ring
     }
 
-    /// Where a key begins on the ring.
+    /// The place of a key on the ring.
     pub(super) fn start(&self, key: &[u8]) -> usize {
         let hash = Crc32::new().feed(key).sum();
         self.points.partition_point(|point| point.0 < hash)
     }
 
-    /// The name at a place, counted round and round.
+    /// The name at a place; places beyond the end start again at the beginning.
     pub(super) fn name(&self, place: usize) -> Option<&str> {
         let place = place.checked_rem(self.points.len())?;
         let (_, which) = self.points.get(place)?;

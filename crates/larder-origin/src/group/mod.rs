@@ -1,8 +1,8 @@
-//! A group: origins under one balancing rule, and what is known of their health.
+//! A group (nginx's `upstream`): origins under one balancing rule, and their health.
 //!
-//! The rules are nginx's. An origin that failed `max_fails` times is left alone for `fail_timeout`; then one
-//! request tries it, and its success makes the origin whole again. When none may be asked the fetch fails with
-//! "no live upstreams". The only origin of a group is never marked down.
+//! The rules are nginx's. An origin that failed `max_fails` times gets no requests for `fail_timeout`; then one request
+//! tests it, and if that succeeds, the origin is healthy again. If no origin may be asked, the fetch fails with "no
+//! live upstreams". The only origin of a group is never marked down.
 
 mod choose;
 mod hash;
@@ -44,11 +44,11 @@ pub struct Server {
     pub fail_timeout: Duration,
     /// `max_conns=`, 0 for no limit.
     pub max_conns: u32,
-    /// `backup`: asked when no other may be.
+    /// `backup`: only asked if no other server may be.
     pub backup: bool,
     /// `down`: never asked.
     pub down: bool,
-    /// As configured. Addresses of one name share their place under `hash consistent`.
+    /// The name in the configuration. All addresses of a name share its points under `hash consistent`.
     pub name: String,
 }
 
@@ -67,7 +67,7 @@ impl Server {
         }
     }
 
-    /// Whether what is known of one holds for the other.
+    /// Whether both are the same server, so that the health of one applies to the other.
     fn is_same(&self, other: &Server) -> bool {
         self.address == other.address
             && self.name == other.name
@@ -79,22 +79,22 @@ impl Server {
 /// How a group chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// In turn, by weight, smoothly.
+    /// Smooth weighted round robin.
     RoundRobin,
-    /// The fewest running for its weight.
+    /// `least_conn`: the fewest running requests for the weight.
     LeastConn,
-    /// The shortest estimate of when it is done, for its weight.
+    /// `least_time`: the shortest estimated time for the weight.
     LeastTime(LeastTime),
-    /// By the address of the client.
+    /// `ip_hash`: by the address of the client.
     IpHash,
-    /// By a key.
+    /// `hash`: by a key.
     Hash {
-        /// By a ring, so that a change of the group moves few keys.
+        /// By a ring, so that adding or removing a server moves few keys.
         consistent: bool,
     },
-    /// By chance, by weight.
+    /// `random`: by chance and weight.
     Random {
-        /// Of two picked, the one with fewer running.
+        /// Of two random servers, the one with fewer running requests.
         two: bool,
     },
 }
@@ -103,21 +103,21 @@ pub enum Balance {
 pub struct Group {
     name: String,
     balance: Balance,
-    /// Replaced as a whole when names of its servers lead elsewhere. Not held across an await.
+    /// Replaced as a whole when names of its servers get other addresses. Not held across an await.
     members: RwLock<Arc<Members>>,
     pool: Arc<Pool>,
 }
 
-/// The servers of a group for a while. A fetch keeps to those it began with.
+/// The servers of a group at a time. A fetch uses the ones that it began with.
 struct Members {
     servers: Vec<Server>,
     primary: Tier,
     backup: Tier,
-    /// What is known of each of `servers`, in their order. Not held across an await.
+    /// The state of each of `servers`, in the same order. Not held across an await.
     state: Mutex<State>,
 }
 
-/// The servers that are asked first, or those that are asked then.
+/// The normal servers of a group, or its backups.
 struct Tier {
     /// Places in `Members::servers`.
     members: Vec<usize>,
@@ -131,12 +131,12 @@ struct State {
     random: u64,
 }
 
-/// What is known of a server.
+/// The state of a server: weights, failures, running requests.
 #[derive(Clone, Debug, Default)]
 struct Peer {
     weight_current: i64,
     weight_effective: i64,
-    /// Shared with those who took the place of these members, where the server stayed.
+    /// Shared with newer members, if the server is still among them.
     running: Running,
     fails: u32,
     times: Times,
@@ -145,14 +145,14 @@ struct Peer {
 }
 
 impl Peer {
-    /// The same for new members: fetches that are not done yet end with the old ones.
+    /// The state for new members. Running fetches end with the old members.
     fn for_new_members(mut self) -> Self {
         self.times.forget_inflight();
         self
     }
 }
 
-/// Fetches a server is busy with.
+/// The number of fetches that a server is busy with.
 #[derive(Clone, Debug, Default)]
 struct Running(Arc<AtomicU32>);
 
@@ -177,7 +177,7 @@ impl Group {
         Arc::new(Group { name: name.into(), balance, members, pool: Pool::new(keepalive) })
     }
 
-    /// From now on these are its servers. What is known of those that stay, kept connections included, stays too.
+    /// Replaces its servers. Servers that stay keep their state and their connections.
     pub fn replace(&self, servers: Vec<Server>) {
         let mut members = self.members.write();
         let new = {
@@ -190,7 +190,7 @@ impl Group {
         *members = Arc::new(new);
     }
 
-    /// One origin, as for an address in `proxy_pass` or `fastcgi_pass`. It keeps no connections, as in nginx.
+    /// A group of one origin, for an address in `proxy_pass` or `fastcgi_pass`. As in nginx, it keeps no connections.
     pub fn single(address: Address) -> Arc<Group> {
         Group::new(address.to_string(), vec![Server::new(address)], Balance::RoundRobin, Keepalive::NONE)
     }

@@ -1,27 +1,26 @@
-//! `least_time`: how long servers take, as nginx counts it.
-//!
-//! A time is an average that moves a twentieth of the way to each new value, in milliseconds. A server's is estimated by
-//! its time and what it is busy with; times that are close count as even, and all beyond five seconds as equally bad.
+//! `least_time`: how long servers take, as nginx counts it. Times are in milliseconds, and averages: each new value
+//! moves the average by a twentieth of the difference. The estimate for a server is made from its average and its
+//! running requests. Close estimates count as equal, and all beyond five seconds as equally bad.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What `least_time` goes by.
+/// The parameters of `least_time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeastTime {
-    /// Until which byte time is taken.
+    /// Up to which byte the time is measured.
     pub until: Until,
-    /// `inflight`: whether those that are not done yet count too.
+    /// `inflight`: whether running requests count too.
     pub inflight: bool,
 }
 
 /// Until which byte time is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// `header`: the last of the head.
+    /// `header`: the last byte of the head.
     Header,
-    /// `last_byte`: the last of all.
+    /// `last_byte`: the last byte of the body.
     LastByte,
 }
 
@@ -30,21 +29,21 @@ pub enum Until {
 pub(super) struct Times {
     header_ms: Option<u64>,
     response_ms: Option<u64>,
-    /// The average of those that are not done, as it was when a server was last chosen.
+    /// The average time of running requests, as it was when a server was last chosen.
     inflight_ms: u64,
     inflight: u32,
-    /// What they had taken together when their number last changed, and when that was.
+    /// The sum of the times of running requests when their number last changed, and when that was.
     inflight_sum_ms: u64,
     inflight_changed: Option<Instant>,
 }
 
-/// Times are even within this.
+/// Times within this difference count as equal.
 const EVEN_MS: u64 = 20;
 /// Times beyond this are equally bad.
 const WORST_MS: u64 = 5000;
 
 impl Times {
-    /// The estimate for one more request, where `running` are at it and it was last looked after `unseen` ago.
+    /// The estimate for one more request to a server with `running` requests, which was last chosen `unseen` ago.
     pub(super) fn estimate(
         &mut self,
         by: LeastTime,
@@ -55,7 +54,7 @@ impl Times {
     ) -> u64 {
         if self.inflight > 0 {
             let now = self.inflight_sum_ms / u64::from(self.inflight) + self.since_change(now);
-            // Of those that have just begun nothing is known.
+            // Requests that have just begun say nothing.
             self.inflight_ms = average(Some(self.inflight_ms).filter(|ms| *ms > 0), now);
         }
         let mut time = match by.until {
@@ -63,7 +62,7 @@ impl Times {
             Until::LastByte => self.response_ms,
         }
         .unwrap_or(0);
-        // A slow server gets its chance: once in `fail_timeout` its time counts half.
+        // A slow server gets a chance: once in `fail_timeout`, its time counts half.
         if let Some(unseen) = unseen.filter(|unseen| *unseen > fail_timeout) {
             let halvings = unseen.as_secs() / (fail_timeout.as_secs() + 1);
             time = u32::try_from(halvings).ok().and_then(|by| time.checked_shr(by)).unwrap_or(0);
@@ -75,14 +74,14 @@ impl Times {
         time * (1 + u64::from(running))
     }
 
-    /// One more request begins.
+    /// Notes that one more request begins.
     pub(super) fn begin(&mut self, now: Instant) {
         self.inflight_sum_ms += self.since_change(now) * u64::from(self.inflight);
         self.inflight_changed = Some(now);
         self.inflight += 1;
     }
 
-    /// One that took `took` is done.
+    /// Notes that a request is done that took `took`.
     pub(super) fn done(&mut self, took: Duration, now: Instant) {
         let all = self.inflight_sum_ms + self.since_change(now) * u64::from(self.inflight);
         self.inflight = self.inflight.saturating_sub(1);
@@ -98,7 +97,7 @@ impl Times {
         self.response_ms = Some(average(self.response_ms, millis(took)));
     }
 
-    /// Forgets what is not done yet: it ends elsewhere.
+    /// Forgets running requests, because they end with the old members.
     pub(super) fn forget_inflight(&mut self) {
         (self.inflight, self.inflight_sum_ms, self.inflight_ms) = (0, 0, 0);
         self.inflight_changed = None;
@@ -109,14 +108,14 @@ impl Times {
     }
 }
 
-/// Moves an average towards a value, rounded; the first value is taken as it is, and nothing at all is a value: a server
-/// that answers within the millisecond is not judged by the first answer that took long.
+/// Moves an average towards a value, rounded. The first value becomes the average. Zero is a value too: otherwise the
+/// first slow answer would become the average of a server that usually answers within a millisecond.
 fn average(average: Option<u64>, value: u64) -> u64 {
     average.map_or(value, |average| (value * 5 + average * 95 + 50) / 100)
 }
 
 fn millis(time: Duration) -> u64 {
-    // More than a day is no time of a response.
+    // No response takes more than a day.
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(24 * 3600 * 1000)
 }
 

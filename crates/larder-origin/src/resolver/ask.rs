@@ -1,4 +1,4 @@
-//! One name asked of the name servers: in turn, again after a silence, by TCP what does not fit in a datagram.
+//! Asks name servers about one name: one after the other, again if one does not answer, and by TCP for a long answer.
 
 use std::{
     collections::VecDeque,
@@ -22,39 +22,39 @@ use super::{
 };
 use crate::io_error::nginx_error;
 
-/// What was found under a name, both families together.
+/// The answers for a name, IPv4 and IPv6 together.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) v4: Vec<IpAddr>,
     pub(super) v6: Vec<IpAddr>,
-    /// Another name to ask for, where there are no addresses.
+    /// Another name to ask for, if there are no addresses.
     pub(super) alias: Option<String>,
     pub(super) services: Vec<Service>,
-    /// The least of all records.
+    /// The smallest of all records.
     pub(super) ttl: Duration,
 }
 
-/// What came of asking.
+/// The result of asking.
 #[derive(Debug)]
 pub(super) enum Asked {
     Found(Found),
-    /// The servers say no, by this code.
+    /// The name servers answered with this error code.
     Failed(u8),
-    /// Nobody waits for the answer any more.
+    /// No request waits for the answer any more.
     Abandoned,
 }
 
-/// The questions about one name under way.
+/// The running questions about one name.
 struct Asking<'a> {
     name: &'a str,
     report: &'a Report,
     questions: Vec<Question>,
-    /// One for each server that was asked, the last at the back: a late answer counts too.
+    /// One for each server that was asked, the last at the back. A late answer counts too.
     sockets: VecDeque<Link>,
     transfers: Vec<Transfer>,
-    /// The last failure that a server told of.
+    /// The last error code of a server.
     code: u8,
-    /// How many more times a refusal makes it go on at once to the next server, without waiting for the alarm.
+    /// How many more times it goes on to the next server at once after a refusal, without waiting for the alarm.
     refusals_left: usize,
     found: Found,
 }
@@ -74,16 +74,16 @@ struct Link {
 
 type Transfer = Pin<Box<dyn Future<Output = (SocketAddr, io::Result<Vec<u8>>)> + Send>>;
 
-/// How long a server may be silent before the next one is asked.
+/// How long to wait for a server before the next one is asked.
 const RESEND_AFTER: Duration = Duration::from_secs(5);
 /// How long an answer by TCP may take.
 const TCP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Servers whose late answers are waited for.
+/// How many servers' late answers are waited for.
 const SOCKETS_MAX: usize = 4;
 /// As nginx: larger answers come by TCP.
 const DATAGRAM_BYTES_MAX: usize = 4096;
 
-/// Asks `servers`, from the one at `first` on, until there is an answer or `is_wanted` says that nobody waits.
+/// Asks `servers`, from the one at `first` on, until there is an answer, or until `is_wanted` is false.
 pub(super) async fn ask(
     name: &str,
     kinds: &[Kind],
@@ -110,7 +110,7 @@ pub(super) async fn ask(
         found,
     };
     for round in first.. {
-        // A server that cannot even be sent to is passed over, once a round for each.
+        // A server that cannot be sent to is skipped, each once a round.
         for detour in 0..servers.len() {
             let Some(&server) = servers.get((round + detour) % servers.len()) else { break };
             if asking.send(server).await {
@@ -132,12 +132,12 @@ pub(super) async fn ask(
 #[derive(PartialEq, Eq)]
 enum Progress {
     Answered,
-    /// The last server is silent, or is not there.
+    /// The last server does not answer, or cannot be reached.
     Silent,
 }
 
 impl Asking<'_> {
-    /// Sends what is not answered yet; `false` when that is not possible.
+    /// Sends the questions that are not answered yet. False if that is not possible.
     async fn send(&mut self, server: SocketAddr) -> bool {
         let mut sent = true;
         let mut link = None;
@@ -200,7 +200,7 @@ impl Asking<'_> {
             }
             Poll::Pending => true,
         });
-        // What came just now may have started others, which want to be polled.
+        // A message may have started transfers by TCP, which have to be polled.
         let is_new = !self.transfers.is_empty();
         self.transfers.append(&mut transfers);
         if self.questions.iter().all(|question| question.is_answered) {
@@ -212,7 +212,7 @@ impl Asking<'_> {
         if alarm.poll(cx).is_ready() {
             return Poll::Ready(Progress::Silent);
         }
-        // Nobody listens there: there is nothing to wait for.
+        // No name server listens there: there is nothing to wait for.
         if is_refused && self.sockets.is_empty() && self.refusals_left > 0 {
             self.refusals_left -= 1;
             return Poll::Ready(Progress::Silent);
@@ -220,7 +220,7 @@ impl Asking<'_> {
         Poll::Pending
     }
 
-    /// Takes a message for what it is worth.
+    /// Uses a message, if it answers one of the questions.
     fn take(&mut self, message: &[u8], by_tcp: bool, server: SocketAddr) {
         let reply = match wire::read(message, by_tcp) {
             Ok(reply) => reply,
@@ -263,7 +263,7 @@ impl Asking<'_> {
         }
         let found = &mut self.found;
         if reply.is_empty {
-            // The other family may have led elsewhere; as in nginx the last word counts.
+            // The other family may have led to another name; as in nginx, the last answer counts.
             found.alias = None;
             return;
         }
@@ -276,7 +276,7 @@ impl Asking<'_> {
         found.alias = reply.alias.or(found.alias.take());
     }
 
-    /// As nginx: a failure of one family is a failure.
+    /// The result for both families. As in nginx, a failure of one family is a failure.
     fn outcome(self) -> Asked {
         let Found { v4, v6, alias, services, .. } = &self.found;
         match self.code {
@@ -291,7 +291,7 @@ impl Asking<'_> {
     }
 }
 
-/// A socket of its own for each name, so that its port is as hard to guess as the number of the question.
+/// A new socket for each name, so that a forged answer has to guess its port too, not only the question's id.
 async fn open(server: SocketAddr) -> io::Result<UdpSocket> {
     let any: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await?;
@@ -299,7 +299,7 @@ async fn open(server: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// A question and its answer by TCP.
+/// Sends a question by TCP and reads the answer.
 async fn transfer(server: SocketAddr, question: Vec<u8>) -> (SocketAddr, io::Result<Vec<u8>>) {
     let exchange = async {
         let mut stream = TcpStream::connect(server).await?;
@@ -315,7 +315,7 @@ async fn transfer(server: SocketAddr, question: Vec<u8>) -> (SocketAddr, io::Res
     (server, result.unwrap_or_else(|_| Err(io::Error::from_raw_os_error(rustix::io::Errno::TIMEDOUT.raw_os_error()))))
 }
 
-/// A number that nobody outside can guess: keys of the hash are the system's random bytes.
+/// A number that nobody can guess: a hash with keys from the system's random bytes.
 pub(super) fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Answers of name servers for who feeds them anything, as `larder-fuzz` does.
+//! The DNS parser, for `larder-fuzz`.
 
 use super::wire;
 

@@ -1,12 +1,12 @@
-//! `resolver`: names found by asking name servers, with what they said kept for as long as they said.
+//! `resolver`: resolves names by asking name servers, and caches the answers for their TTL.
 //!
 //! ```text
 //! resolve -> known? -> addresses, turned round so that each is the first now and then
 //!              `----> asked already? wait for that answer : a task asks (ask.rs), and all who came meanwhile wait
 //! ```
-//! The rules are nginx's. Both families are asked for at once, and a failure of one is a failure of the name. Failures
-//! are not kept. A server that is silent for 5 s is followed by the next. Who waits gives up after `resolver_timeout`;
-//! the question is given up when nobody waits. One resolver serves all workers of the process.
+//! The rules are nginx's. IPv4 and IPv6 are asked for at once, and a failure of one is a failure of the name. Failures
+//! are not cached. If a server does not answer within 5 s, the next is asked. A request waits up to `resolver_timeout`;
+//! when no request waits any more, the question is given up. One resolver serves all workers of the process.
 
 mod ask;
 pub(crate) mod fuzzing;
@@ -31,15 +31,15 @@ use tokio::{
 use ask::{Asked, Found, ask, random};
 use wire::{Kind, NOT_FOUND, code_text};
 
-/// Where complaints about name servers go, each a line in the words of nginx.
+/// Called with complaints about name servers, each a line in nginx's words.
 pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// `resolver`.
+/// The parameters of `resolver`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolverOptions {
     /// The name servers, asked in turn.
     pub servers: Vec<SocketAddr>,
-    /// `valid=`: how long an answer holds, whatever it says itself.
+    /// `valid=`: how long an answer is cached, whatever its TTL.
     pub valid: Option<Duration>,
     /// Whether IPv4 addresses are asked for.
     pub ipv4: bool,
@@ -47,7 +47,7 @@ pub struct ResolverOptions {
     pub ipv6: bool,
 }
 
-/// Asks name servers, and keeps what they say.
+/// Asks name servers, and caches their answers.
 pub struct Resolver {
     options: ResolverOptions,
     report: Report,
@@ -57,18 +57,18 @@ pub struct Resolver {
 
 struct State {
     names: HashMap<(Sort, String), Entry>,
-    /// The server that the next name is asked of.
+    /// The server for the next name.
     next_server: usize,
 }
 
-/// Hosts and services have names of their own.
+/// Whether a name is that of a host or a service; they are cached separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Sort {
     Host,
     Service,
 }
 
-/// What is known of a name.
+/// The state of a name in the cache.
 ///
 /// ```text
 /// (absent) --asked for--> Asking --answer--> Known --its time is over--> Asking
@@ -76,7 +76,7 @@ enum Sort {
 /// ```
 enum Entry {
     Known(Arc<Known>),
-    /// A task asks. Beside the one here there is a receiver for each who waits.
+    /// A task is asking. Each waiting request has a clone of this receiver.
     Asking(watch::Receiver<Option<Result<Arc<Known>, u8>>>),
 }
 
@@ -90,16 +90,16 @@ struct Known {
 pub struct Resolution {
     /// At least one.
     pub addresses: Vec<IpAddr>,
-    /// How long they hold.
+    /// When they expire.
     pub until: Instant,
 }
 
 /// The servers of a service, by its SRV records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceResolution {
-    /// Those that have an address.
+    /// The servers that have an address.
     pub servers: Vec<ServiceServer>,
-    /// Names of servers that have none now, and why.
+    /// Names of servers without an address, and why.
     pub missing: Vec<Unresolved>,
     /// How long they hold.
     pub until: Instant,
@@ -112,9 +112,9 @@ pub struct ServiceServer {
     pub address: SocketAddr,
     /// Its name.
     pub name: String,
-    /// Those with the least are asked first.
+    /// Servers with the lowest priority number are asked first.
     pub priority: u16,
-    /// Its share among those of the same priority.
+    /// Its share among servers of the same priority.
     pub weight: u16,
 }
 
@@ -126,28 +126,28 @@ pub struct Unresolved {
     pub name: String,
     /// What the server said, [`Unresolved::NOT_FOUND`] or [`Unresolved::TIMED_OUT`].
     pub code: u8,
-    /// When it may be asked for again, where that is done by the clock.
+    /// When to ask again, for names that are refreshed by a timer.
     pub until: Instant,
 }
 
 impl Unresolved {
     /// There is no such name, or it has no addresses.
     pub const NOT_FOUND: u8 = NOT_FOUND;
-    /// No answer came in time.
+    /// There was no answer in time.
     pub const TIMED_OUT: u8 = 110;
 }
 
-/// Names that lead to other names.
+/// How many CNAMEs are followed.
 const ALIASES_MAX: usize = 50;
-/// Names that are kept before those whose time is over are thrown away; visitors may make names up.
+/// How many names are cached before expired ones are dropped; visitors may make names up.
 const NAMES_MAX: usize = 10_000;
-/// How long a failure holds for those who ask by the clock.
+/// After a failure, names that are refreshed by a timer are asked for again after this time.
 const FAILURE_KEPT: Duration = Duration::from_secs(10);
 /// Servers of one service.
 const SERVICE_SERVERS_MAX: usize = 256;
 
 impl Resolver {
-    /// A resolver that knows nothing yet.
+    /// A resolver with an empty cache.
     pub fn new(options: ResolverOptions, report: Report) -> Arc<Resolver> {
         let state = State { names: HashMap::new(), next_server: 0 };
         Arc::new(Resolver { options, report, state: Mutex::new(state) })
@@ -192,13 +192,13 @@ impl Resolver {
             }
         }
         match (resolution.servers.is_empty(), resolution.missing.first()) {
-            // The first of them says why there is none at all.
+            // The first of them says why there is no server at all.
             (true, Some(error)) => Err(Unresolved { name: whole, ..error.clone() }),
             _ => Ok(resolution),
         }
     }
 
-    /// Follows `name` to what has addresses, or servers; and whether that was known before.
+    /// Follows CNAMEs from `name` to addresses or servers. Also returns whether they were cached.
     async fn find(
         self: &Arc<Self>,
         sort: Sort,
@@ -223,14 +223,14 @@ impl Resolver {
         Err(failed(NOT_FOUND))
     }
 
-    /// What is known of one name, asked now if need be; and whether it was known before.
+    /// The answer for one name, asked for if it is not cached. Also returns whether it was cached.
     async fn look(self: &Arc<Self>, sort: Sort, name: &str) -> Result<(Arc<Known>, bool), u8> {
         loop {
             let mut answer = match self.known_or_asking(sort, name) {
                 Entry::Known(known) => return Ok((known, true)),
                 Entry::Asking(answer) => answer,
             };
-            // A task that ended with its worker leaves no answer; then another one asks.
+            // If the task ended with its worker, there is no answer; then another one asks.
             if let Ok(answer) = answer.wait_for(Option::is_some).await
                 && let Some(answer) = &*answer
             {
@@ -272,7 +272,7 @@ impl Resolver {
     }
 }
 
-/// A question under way. Dropped without an answer it leaves the name to be asked for by another.
+/// A running question. If it is dropped without an answer, the next request asks for the name again.
 struct Question {
     resolver: Arc<Resolver>,
     sort: Sort,
@@ -297,7 +297,7 @@ impl Question {
                 Asked::Failed(code) => Err(code),
                 Asked::Abandoned => {
                     let mut state = self.resolver.state.lock();
-                    // Whoever waits has taken his receiver under this lock.
+                    // A waiting request has cloned its receiver under this lock.
                     if is_wanted() && !servers.is_empty() {
                         continue;
                     }
@@ -330,17 +330,17 @@ impl Drop for Question {
     }
 }
 
-/// More than that is a mistake (RFC 8767 §4).
+/// The longest TTL; more is a mistake (RFC 8767 §4).
 const TTL_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// When a wait ends that begins now. As in nginx, none is as long as it takes.
+/// When a wait ends that begins now. As in nginx, zero means no limit.
 fn deadline(timeout: Duration) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     Instant::now() + if timeout.is_zero() { YEAR } else { timeout.min(YEAR) }
 }
 
-/// All addresses, as nginx has them: in the order of the name server, IPv4 first, for who waited for its answer; later
-/// each family begun at another place and put at another place, so that the load spreads.
+/// All addresses, in nginx's order. For requests that waited for the answer: the order of the name server, IPv4 first.
+/// For later requests, each family is rotated, and either may come first, so that the load spreads.
 fn addresses(found: &Found, was_known: bool) -> Vec<IpAddr> {
     let (mut v4, mut v6) = (found.v4.clone(), found.v6.clone());
     let turn = |list: &mut Vec<IpAddr>| {

@@ -1,9 +1,9 @@
-//! Messages of DNS (RFC 1035): questions out, answers in. Strict where a wrong answer could do harm, and otherwise as
-//! forgiving as nginx, so that a name server that works with nginx works here.
+//! DNS messages (RFC 1035): writes questions and parses answers. Strict where a wrong answer could do harm; otherwise
+//! as lenient as nginx, so that every name server that works with nginx works here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What is asked for.
+/// The type of records that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     A,
@@ -11,7 +11,7 @@ pub(super) enum Kind {
     Srv,
 }
 
-/// An answer to a question of ours, with all that is used of it.
+/// The parts of an answer that are used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) id: u16,
@@ -20,14 +20,14 @@ pub(super) struct Reply {
     pub(super) kind: Kind,
     /// `RCODE`: 0 for success, at most [`REFUSED`].
     pub(super) code: u8,
-    /// There was more than fits in a datagram.
+    /// The answer did not fit into a datagram.
     pub(super) is_truncated: bool,
     /// Whether there were no records at all.
     pub(super) is_empty: bool,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) alias: Option<String>,
     pub(super) services: Vec<Service>,
-    /// The least of all records, seconds.
+    /// The smallest of all records, in seconds.
     pub(super) ttl: u32,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct Service {
     pub(super) target: String,
 }
 
-/// Why a message is of no use. The words are those of nginx's error log.
+/// Why a message cannot be used. The texts are those of nginx's error log.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WireError {
     #[error("short DNS response")]
     Short,
     #[error("invalid {how} DNS response {id} fl:{flags:04X}")]
     Head { how: &'static str, id: u16, flags: u16 },
-    /// The server could not make sense of the question, or says what we do not know.
+    /// The server could not parse the question, or answered with an unknown code.
     #[error("DNS error ({code}: {}), query id:{id}", code_text(*code))]
     Code { code: u8, id: u16 },
     #[error("{0} in DNS response")]
@@ -77,12 +77,12 @@ const HEAD_BYTES: usize = 12;
 /// Type, class, TTL and length of a record.
 const RECORD_HEAD_BYTES: usize = 10;
 const LABEL_BYTES_MAX: usize = 63;
-/// More than the 255 of RFC 1035, as nginx has no limit and some answers are longer.
+/// More than the 255 of RFC 1035, because nginx has no limit, and some answers have longer names.
 const NAME_BYTES_MAX: usize = 512;
-/// Pointers followed in one name.
+/// How many pointers are followed in one name.
 const POINTERS_MAX: usize = 128;
 
-/// nginx's word for a code.
+/// nginx's text for a code.
 pub(super) fn code_text(code: u8) -> &'static str {
     match code {
         1 => "Format error",
@@ -95,7 +95,7 @@ pub(super) fn code_text(code: u8) -> &'static str {
     }
 }
 
-/// A question for a recursive server; `None` for what cannot be a name.
+/// A question for a recursive server. `None` if `name` is invalid.
 pub(super) fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
     const RECURSION_DESIRED: u16 = 0x0100;
     if name.len() > NAME_BYTES_MAX {
@@ -121,14 +121,14 @@ pub(super) fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Reads an answer. Whether it answers a question of ours is left to the caller.
+/// Parses an answer. The caller checks whether it answers one of our questions.
 pub(super) fn read(message: &[u8], by_tcp: bool) -> Result<Reply, WireError> {
     let word = |at: usize| u16_at(message, at).ok_or(WireError::Short);
     let (id, flags) = (word(0)?, word(2)?);
     let (questions, answers) = (word(4)?, word(6)?);
     word(HEAD_BYTES - 2)?;
     let is_truncated = flags & 0x0200 != 0;
-    // An answer to a standard query.
+    // It has to be an answer to a standard query.
     if flags & 0xf870 != 0x8000 || (is_truncated && by_tcp) {
         return Err(WireError::Head { how: if by_tcp { "TCP" } else { "UDP" }, id, flags });
     }
@@ -163,7 +163,7 @@ pub(super) fn read(message: &[u8], by_tcp: bool) -> Result<Reply, WireError> {
         services: Vec::new(),
         ttl: u32::MAX,
     };
-    // What comes with a failure or a cut is not looked at.
+    // Records of a failure or of a truncated answer are ignored.
     if code == 0 && !is_truncated {
         let mut at = at + 4;
         for _ in 0..answers {
@@ -173,7 +173,7 @@ pub(super) fn read(message: &[u8], by_tcp: bool) -> Result<Reply, WireError> {
     Ok(reply)
 }
 
-/// Where the name of the question ends. It is the first of its message, so it has nothing to point back to.
+/// Where the name of the question ends. It is the first name of the message, so it cannot have a pointer.
 fn question_end(message: &[u8]) -> Result<usize, WireError> {
     let mut at = HEAD_BYTES;
     loop {
@@ -187,7 +187,7 @@ fn question_end(message: &[u8]) -> Result<usize, WireError> {
     }
 }
 
-/// Takes one record, and returns where the next begins.
+/// Parses one record, and returns where the next begins.
 fn record(message: &[u8], at: usize, reply: &mut Reply) -> Result<usize, WireError> {
     let at = owner_end(message, at)?;
     let word = |at: usize| u16_at(message, at).ok_or(WireError::Short);
@@ -196,7 +196,7 @@ fn record(message: &[u8], at: usize, reply: &mut Reply) -> Result<usize, WireErr
     if class != CLASS_IN {
         return Err(WireError::RecordClass(class));
     }
-    // RFC 2181 §8: what would be negative is zero.
+    // RFC 2181 §8: a TTL with the top bit set counts as zero.
     reply.ttl = reply.ttl.min(if ttl > i32::MAX as u32 { 0 } else { ttl });
     let at = at + RECORD_HEAD_BYTES;
     let body = message.get(at..at + length).ok_or(WireError::Short)?;
@@ -216,9 +216,9 @@ fn record(message: &[u8], at: usize, reply: &mut Reply) -> Result<usize, WireErr
             let target = name_at(message, at + 6)?;
             reply.services.push(Service { priority: word(at)?, weight, port: word(at + 4)?, target });
         }
-        // The last of a chain is the one whose addresses are missing.
+        // If there are no addresses, those of the last name in the chain are missing.
         (TYPE_CNAME, _) => reply.alias = Some(name_at(message, at)?),
-        // A DNAME comes with the CNAME that it makes; others, such as signatures, are none of ours.
+        // A DNAME comes with the CNAME that it makes; other records, such as signatures, are not needed.
         _ => {}
     }
     Ok(at + length)
@@ -238,7 +238,7 @@ fn owner_end(message: &[u8], from: usize) -> Result<usize, WireError> {
     }
 }
 
-/// A name, pointers followed, in lower case and without the last dot.
+/// Reads a name, following pointers; in lower case and without the last dot.
 fn name_at(message: &[u8], from: usize) -> Result<String, WireError> {
     let mut name = Vec::new();
     let (mut at, mut pointers) = (from, 0);
