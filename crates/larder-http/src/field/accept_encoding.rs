@@ -1,4 +1,4 @@
-//! `Accept-Encoding`: which codings a client can undo (RFC 9110 §12.5.3).
+//! `Accept-Encoding`: which codings a client accepts (RFC 9110 §12.5.3).
 //!
 //! [`Accepted`] reads the field as the RFC has it, and is what a response is chosen by, gzip included. nginx reads
 //! it its own way: the two agree on what clients send, and the tests list where they do not.
@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::list::{members, trim};
 
-/// A coding that we can make and undo.
+/// A coding that larder can compress and decompress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     /// RFC 1952.
@@ -22,7 +22,7 @@ impl Coding {
     /// All of them.
     pub const ALL: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
 
-    /// What it is called in a field.
+    /// Its name in a field.
     pub fn name(self) -> &'static str {
         match self {
             Coding::Gzip => "gzip",
@@ -31,7 +31,7 @@ impl Coding {
         }
     }
 
-    /// The coding of this name, in any case of its letters; `x-gzip` is `gzip` (RFC 9110 §8.4.1.3).
+    /// The coding with this name, ignoring case; `x-gzip` is `gzip` (RFC 9110 §8.4.1.3).
     pub fn parse(name: &[u8]) -> Option<Coding> {
         if name.eq_ignore_ascii_case(b"x-gzip") {
             return Some(Coding::Gzip);
@@ -56,12 +56,12 @@ impl fmt::Display for Coding {
     }
 }
 
-/// How much something is wanted, in thousandths, 0 to 1000; zero is "not at all" (RFC 9110 §12.4.2).
+/// A weight (`q=`) in thousandths, 0 to 1000; zero means "not acceptable" (RFC 9110 §12.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight(u16);
 
 impl Weight {
-    /// What a member has that says no weight.
+    /// The weight of a member without `q=`.
     pub const FULL: Weight = Weight(1000);
 
     /// The thousandths.
@@ -92,18 +92,18 @@ impl Weight {
 /// What a request's `Accept-Encoding` accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// By [`Coding::index`]: what the field says of each by name.
+    /// The weights of codings that the field names, by [`Coding::index`].
     codings: [Option<Weight>; 3],
     /// `*`: all that is not named.
     others: Option<Weight>,
 }
 
 impl Accepted {
-    /// Reads all lines of the field. Members that cannot be read are skipped; of several of one name the first
-    /// counts.
+    /// Reads all lines of the field. Members that cannot be read are skipped; of several members with one name, the
+    /// first counts.
     ///
-    /// No field at all leaves the server free to choose, and nothing but identity is safe to choose then: this
-    /// accepts no coding, as nginx does.
+    /// Without the field, a server may choose any coding, but only identity is safe: so no coding is accepted, as in
+    /// nginx.
     pub fn parse<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Accepted {
         let mut accepted = Accepted::default();
         for (name, weight) in lines.into_iter().flat_map(members).filter_map(member) {
@@ -114,7 +114,7 @@ impl Accepted {
         accepted
     }
 
-    /// How much a coding is wanted; `None` when it is not to be sent.
+    /// The weight of a coding; `None` if it must not be sent.
     #[inline]
     pub fn accepts(&self, coding: Coding) -> Option<Weight> {
         self.codings[coding.index()].or(self.others).filter(|weight| weight.0 > 0)
@@ -129,7 +129,7 @@ impl Accepted {
     }
 }
 
-/// Splits a member such as `gzip;q=0.5`. `None` when there is more to it than a weight, or the weight is not one.
+/// Splits a member such as `gzip;q=0.5`. `None` if it has other parameters, or an invalid weight.
 fn member(member: &[u8]) -> Option<(&[u8], Weight)> {
     let Some(end) = member.iter().position(|&byte| byte == b';') else {
         return Some((member, Weight::FULL));

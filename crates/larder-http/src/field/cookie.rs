@@ -2,10 +2,10 @@
 
 use super::list::trim;
 
-/// The value of the first cookie of this name, as nginx finds `$cookie_name`.
+/// The value of the first cookie with this name, as in nginx's `$cookie_name`.
 ///
-/// Names are compared without case, spaces around `=` do not count, and the value reaches to the next `;`
-/// with its quotes and its white space. A cookie without `=` is passed over.
+/// Names are compared without case, and spaces around `=` are ignored. The value ends at the next `;`; quotes and white
+/// space belong to it. A cookie without `=` is skipped.
 pub fn cookie<'a>(header_values: impl Iterator<Item = &'a [u8]>, name: &[u8]) -> Option<&'a [u8]> {
     for line in header_values {
         for pair in line.split(|&byte| byte == b';') {

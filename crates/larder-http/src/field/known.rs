@@ -1,4 +1,4 @@
-//! The field names that some rule of larder asks for, so that asking compares one byte.
+//! The field names that larder has rules for, as an enum, so that looking for one compares a byte and not a text.
 
 macro_rules! known {
     ($($variant:ident = $name:literal,)*) => {
@@ -126,7 +126,7 @@ impl Known {
         max
     };
 
-    /// What is known about a field name, in any case of its letters.
+    /// The known name of a field, ignoring case.
     #[inline]
     pub fn of(name: &[u8]) -> Known {
         if name.is_empty() {
@@ -142,8 +142,8 @@ impl Known {
     }
 }
 
-/// A name's place in [`SLOTS`]. The factors were searched for until no two known names shared a place; the
-/// table refuses to compile when a new name breaks that.
+/// A name's place in [`SLOTS`], a perfect hash: the factors were chosen so that no two known names share a place. If a
+/// new name breaks that, the table does not compile.
 const fn slot(name: &[u8]) -> usize {
     let length = name.len();
     let sum = (length as u32).wrapping_mul(53135)
@@ -154,8 +154,7 @@ const fn slot(name: &[u8]) -> usize {
     ((sum & 0xffff) >> 7) as usize
 }
 
-/// Whether `name` is the known name, in any case of its letters. Eight bytes at a time, the last eight of them
-/// perhaps twice.
+/// Whether `name` is the known name, ignoring case. Compares eight bytes at a time, the last ones perhaps twice.
 #[inline]
 fn is_same(known: &[u8], name: &[u8]) -> bool {
     if known.len() != name.len() {
@@ -173,13 +172,13 @@ fn is_same(known: &[u8], name: &[u8]) -> bool {
 #[inline]
 fn is_same_word(known: &[u8; 8], name: &[u8; 8]) -> bool {
     let known = u64::from_ne_bytes(*known);
-    // Known names consist of letters, digits and hyphens, and of these only letters have the bit 0x40. In them the
-    // bit 0x20, which is next to it, may differ.
+    // Known names consist of letters, digits and hyphens, of which only letters have the bit 0x40. In letters, the bit
+    // 0x20, next to it, may differ.
     let may_differ = (known & 0x4040_4040_4040_4040) >> 1;
     (known ^ u64::from_ne_bytes(*name)) & !may_differ == 0
 }
 
-/// Folds upper-case letters; that it mixes up some other bytes does no harm to a hash.
+/// Folds upper-case letters. It also confuses some other bytes, which does no harm in a hash.
 const fn lower(byte: u8) -> u32 {
     (byte | 0x20) as u32
 }

@@ -1,13 +1,13 @@
 //! Lists separated by commas (RFC 9110 §5.6.1).
 
-/// The members of a list, without the white space around them; empty members are left out.
+/// The members of a list, without the white space around them and without empty members.
 ///
 /// Commas inside double quotes do not separate. A quote that is never closed reaches to the end.
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     Members { rest: value }
 }
 
-/// Whether one of the members of one of the `lines` is `token`, in any case of its letters.
+/// Whether a member of one of the `lines` is `token`, ignoring case.
 pub fn has_token<'a>(lines: impl IntoIterator<Item = &'a [u8]>, token: &str) -> bool {
     lines.into_iter().any(|line| members(line).any(|member| member.eq_ignore_ascii_case(token.as_bytes())))
 }

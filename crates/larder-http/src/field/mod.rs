@@ -1,4 +1,4 @@
-//! Header fields in the order they came, and what is written in some of them.
+//! Header fields in their original order, and parsers for the values of some of them.
 
 pub mod accept_encoding;
 pub mod cookie;
@@ -12,17 +12,17 @@ use std::ops::Range;
 
 use known::Known;
 
-/// The header fields of a message: order, case and duplicates as they came.
+/// The header fields of a message, with their original order, case and duplicates.
 ///
-/// All bytes lie in one buffer, so that a head which is parsed into used `Fields` allocates nothing. What is
-/// replaced or removed leaves its bytes there until [`Fields::clear`]; a clone has only what is in use.
+/// All bytes are in one buffer, so parsing a head into used `Fields` allocates nothing. The bytes of replaced and
+/// removed fields stay there until [`Fields::clear`]; a clone only has the bytes in use.
 #[derive(Default)]
 pub struct Fields {
     bytes: Vec<u8>,
     index: Vec<Field>,
 }
 
-/// Where a field lies in the buffer.
+/// Where a field is in the buffer.
 #[derive(Clone, Copy)]
 struct Field {
     name: Piece,
@@ -30,7 +30,7 @@ struct Field {
     known: Known,
 }
 
-/// A stretch of the buffer. Half the size of a range, because the index is searched on every request.
+/// A part of the buffer. It is half the size of a `Range`, because the index is searched on every request.
 #[derive(Clone, Copy)]
 struct Piece {
     at: u32,
@@ -56,20 +56,20 @@ impl Fields {
         Fields::default()
     }
 
-    /// Forgets all fields and keeps the memory.
+    /// Removes all fields but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.index.clear();
     }
 
-    /// Adds a field at the end. What may stand in a name or a value is the caller's matter.
+    /// Adds a field at the end. The caller checks that name and value are valid.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         let name_piece = self.keep(name);
         let value_piece = self.keep(value);
         self.index.push(Field { name: name_piece, value: value_piece, known: Known::of(name) });
     }
 
-    /// The value of the first field of this name, in any case of its letters.
+    /// The value of the first field with this name, ignoring case.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let wanted = Wanted::of(name);
         let found = self.index.iter().find(|field| wanted.is(field, &self.bytes))?;
@@ -102,12 +102,12 @@ impl Fields {
         self.index.iter().map(|field| (field.name.of(&self.bytes), field.value.of(&self.bytes)))
     }
 
-    /// What is known about each name, the name, and the value, in order.
+    /// The known name, the name, and the value of each field, in order.
     pub fn iter_known(&self) -> impl DoubleEndedIterator<Item = (Known, &[u8], &[u8])> + Clone {
         self.index.iter().map(|field| (field.known, field.name.of(&self.bytes), field.value.of(&self.bytes)))
     }
 
-    /// Removes all fields of this name; whether there was one.
+    /// Removes all fields with this name. True if there was one.
     pub fn remove(&mut self, name: &str) -> bool {
         let wanted = Wanted::of(name);
         let before = self.index.len();
@@ -121,7 +121,7 @@ impl Fields {
         self.index.retain(|field| keep(field.known, field.name.of(bytes), field.value.of(bytes)));
     }
 
-    /// Puts one field in place of the first of this name and removes the others; adds it when there is none.
+    /// Replaces the first field with this name and removes the others. Adds the field if there is none.
     pub fn set(&mut self, name: &str, value: &[u8]) {
         let wanted = Wanted::of(name);
         let Some(first) = self.index.iter().position(|field| wanted.is(field, &self.bytes)) else {
@@ -157,7 +157,7 @@ impl Fields {
         self.index.is_empty()
     }
 
-    /// The memory these fields hold beside themselves.
+    /// The bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.capacity() + self.index.capacity() * size_of::<Field>()
     }
@@ -169,8 +169,8 @@ impl Fields {
         piece
     }
 
-    /// Notes a field that lies in a block of bytes which is still to be handed in with [`Fields::fill`];
-    /// places are counted from the start of that block.
+    /// Notes a field of a block of bytes that [`Fields::fill`] will add later. Positions count from the start of that
+    /// block.
     #[inline]
     pub(crate) fn note(&mut self, known: Known, name: Range<usize>, value: Range<usize>) {
         // `fill` refuses a block in which these do not fit.
@@ -178,19 +178,19 @@ impl Fields {
         self.index.push(Field { name: piece(name), value: piece(value), known });
     }
 
-    /// Lends the buffer, so that names and values can be written to its end; give it back with
-    /// [`Fields::return_text`]. In between there are no fields.
+    /// Takes the buffer out, so that names and values can be written to its end. Return it with
+    /// [`Fields::return_text`]; in between there are no fields.
     pub(crate) fn take_text(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Gives the buffer back. Places that were noted in between count from its start.
+    /// Returns the buffer. Positions that were noted in between count from its start.
     pub(crate) fn return_text(&mut self, text: Vec<u8>) {
         assert!(u32::try_from(text.len()).is_ok(), "heads are bounded by configuration, far below 4 GiB");
         self.bytes = text;
     }
 
-    /// Puts all fields of this known name into the place of the first, with `separator` between their values.
+    /// Joins all fields with this known name into the first, with `separator` between their values.
     pub(crate) fn join(&mut self, known: Known, separator: &[u8]) {
         let Some(first) = self.index.iter().position(|field| field.known == known) else { return };
         let start = self.bytes.len();
@@ -212,7 +212,7 @@ impl Fields {
         });
     }
 
-    /// Hands in the block that the noted fields lie in. These must be all the fields there are.
+    /// Adds the block of the noted fields. There must be no other fields.
     pub(crate) fn fill(&mut self, block: &[u8]) {
         debug_assert!(self.bytes.is_empty(), "noted fields count from the start of the buffer");
         self.keep(block);
@@ -262,7 +262,7 @@ impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for Fields {
     }
 }
 
-/// A name to look for, looked up once.
+/// A name to search for, with its known name.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     known: Known,

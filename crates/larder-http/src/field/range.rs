@@ -9,27 +9,26 @@ pub struct ByteRange {
     pub end: u64,
 }
 
-/// What a `Range` header asks of a body.
+/// What a `Range` header asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ranges {
-    /// Nothing that we follow: send the whole body with 200.
+    /// Nothing, or something to ignore: send the whole body with 200.
     None,
-    /// Nothing that the body has: answer 416.
+    /// Only bytes that the body does not have: answer 416.
     Unsatisfiable,
     /// At least one range, in the order asked for: answer 206.
     Ok(Vec<ByteRange>),
 }
 
-/// What several ranges may cost above the body itself, when no `max_ranges` limits their number: nginx counts
-/// the head of each part as 256 bytes and grants 4096.
+/// How nginx limits several ranges without `max_ranges`: all parts together may be 4096 bytes longer than the body, and
+/// the head of each part counts as 256 bytes.
 const PART_BYTES: u64 = 256;
 const PARTS_BYTES_FREE: u64 = 4096;
 
-/// Reads a `Range` header for a body of `len` bytes.
-///
-/// Ignored are: another unit than `bytes`, more ranges than `max_ranges` (`Some(0)` turns ranges off), several
-/// ranges that ask for more bytes than there are, and any range of an empty body. A range that is written
-/// wrongly, or none that begins within the body, is unsatisfiable. A single range past the end is cut.
+/// Reads a `Range` header for a body of `len` bytes. It is ignored if the unit is not `bytes`, if there are more ranges
+/// than `max_ranges` (`Some(0)` turns ranges off), if several ranges together ask for more bytes than there are, or if
+/// the body is empty. It is unsatisfiable if a range is invalid, or if none begins within the body. A range beyond the
+/// end is cut.
 pub fn parse_ranges(header: &[u8], len: u64, max_ranges: Option<u32>) -> Ranges {
     let Some(unit) = header.get(..6) else {
         return Ranges::None;
@@ -66,8 +65,7 @@ pub fn parse_ranges(header: &[u8], len: u64, max_ranges: Option<u32>) -> Ranges 
     }
 }
 
-/// One `first-last`, `first-` or `-suffix` as `start..end` within `len` bytes, perhaps empty; `None` when it
-/// is written wrongly.
+/// One `first-last`, `first-` or `-suffix` as `start..end` within `len` bytes, perhaps empty. `None` if it is invalid.
 fn bounds(spec: &[u8], len: u64) -> Option<(u64, u64)> {
     let spec = trim_spaces(spec);
     let dash = memchr::memchr(b'-', spec)?;

@@ -9,7 +9,7 @@ pub enum Vary<'a> {
     Nothing,
     /// By these request fields, as written, each once.
     Names(Vec<&'a [u8]>),
-    /// By things that no request field shows (`*`): it answers no other request.
+    /// By things that are not in request fields (`*`): it answers no other request.
     Any,
 }
 
