@@ -1,4 +1,4 @@
-//! An account of what a client may do without use to anybody.
+//! A leaky bucket for what a client may do without making useful requests.
 
 use crate::time::Time;
 
@@ -8,7 +8,7 @@ use super::config::Rate;
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Allowance {
     spent: u32,
-    /// Until when time has been counted.
+    /// Up to when passed time has been credited.
     counted: Time,
 }
 
@@ -31,7 +31,7 @@ impl Allowance {
         if self.spent <= rate.burst {
             return Ok(());
         }
-        // Time is counted only when it matters.
+        // Passed time is only credited when the allowance would be used up.
         let millis = u64::try_from(now.since(self.counted).as_millis()).unwrap_or(u64::MAX);
         let forgiven = millis.saturating_mul(u64::from(rate.per_second)) / 1000;
         if forgiven > 0 {
@@ -41,7 +41,7 @@ impl Allowance {
         if self.spent <= rate.burst { Ok(()) } else { Err(UsedUp) }
     }
 
-    /// Gets `points` back; nobody can have more than nothing spent.
+    /// Gives `points` back, at most all that were spent.
     #[inline]
     pub fn earn(&mut self, points: u32) {
         self.spent = self.spent.saturating_sub(points);

@@ -1,4 +1,4 @@
-//! DATA, and the windows of what we receive (RFC 9113 §5.2, §6.1).
+//! DATA frames, and the flow-control windows for what we receive (RFC 9113 §5.2, §6.1).
 
 use crate::time::Time;
 
@@ -70,9 +70,9 @@ impl Connection {
         Ok(Some(Event::Data { stream: StreamId(id), data, ends }))
     }
 
-    /// Says that `bytes` of what came in [`Event::Data`] are out of the way, so that the client may send as many
-    /// more. The client is told once half a window has come together. What is held of streams that are over is
-    /// given back without a word, so that calls for them do nothing.
+    /// Says that `bytes` of [`Event::Data`] are consumed, so that the client may send as many more. The client gets a
+    /// WINDOW_UPDATE once half a window has accumulated. For closed streams this does nothing: their bytes are given
+    /// back automatically.
     pub fn consumed(&mut self, stream: StreamId, bytes: usize, out: &mut Vec<u8>) {
         let Some(found) = self.streams.get_mut(stream.0) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(found.held);
@@ -80,13 +80,12 @@ impl Connection {
         self.return_bytes(stream.0, bytes, out);
     }
 
-    /// Lets the client send this much of a body ahead of what is consumed, if that is more than before: what
-    /// nginx does once somebody reads the body.
+    /// Raises a stream's window to `window_bytes`, if that is more than before, as nginx does once the body is read.
     pub fn widen(&mut self, stream: StreamId, window_bytes: u32, out: &mut Vec<u8>) {
         let Some(found) = self.streams.get_mut(stream.0).filter(|stream| stream.may_receive()) else { return };
         let target = i32::try_from(window_bytes).unwrap_or(WINDOW_MAX);
         let more = target.saturating_sub(found.window_target);
-        // What the client was given before it knew our settings may be above the target.
+        // The window that the client had before it knew our settings may be above the target.
         let given = i64::from(found.window) + i64::from(found.held) + i64::from(found.returned);
         if more > 0 && given + i64::from(more) <= i64::from(WINDOW_MAX) {
             found.window_target = target;
@@ -118,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// DATA on a stream that is over.
+    /// DATA on a closed stream.
     fn late_data(&mut self, stream: u32, out: &mut Vec<u8>, now: Time) -> Result<(), ConnectionError> {
         self.spend(Cost::Late, now)?;
         let is_expected = self.reset_lately.has(stream) || self.going_away.is_some_and(|last| stream > last);

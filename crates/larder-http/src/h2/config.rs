@@ -1,22 +1,22 @@
-//! What is asked of connections.
+//! The limits of an HTTP/2 connection.
 
 use crate::h1::request::HeadLimits;
 
 use super::frame::FRAME_BYTES_DEFAULT;
 
-/// What is asked of HTTP/2 connections.
+/// The settings and limits of HTTP/2 connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// `http2_max_concurrent_streams`: more are refused, and the client may send them again.
+    /// `http2_max_concurrent_streams`: more streams are refused; the client may send them again.
     pub max_concurrent_streams: u32,
-    /// The largest payload of a frame that is taken, 16384 to 2^24 - 1. A frame is taken whole, so that this is
-    /// what a connection needs as a buffer.
+    /// The largest accepted payload of a frame, 16384 to 2^24 - 1. A frame is processed when it is complete, so a
+    /// connection needs a buffer of this size.
     pub max_frame_bytes: u32,
-    /// `http2_body_preread_size`: how much of a body may come before somebody consumes it.
+    /// `http2_body_preread_size`: how much of a request body may arrive before it is read.
     pub stream_window_bytes: u32,
-    /// The same for all streams of a connection together; at least 65535, which the standard gives everybody.
+    /// The same for all streams of a connection together; at least 65535, the initial value of the standard.
     pub connection_window_bytes: u32,
-    /// What is asked of request heads, read as follows for HTTP/2. Bytes are counted after decoding.
+    /// The limits of request heads, with this meaning for HTTP/2. Bytes are counted after decoding.
     ///
     /// - `line_bytes`: method, path and `HTTP/2.0` with the spaces between them; 414 past it.
     /// - `field_bytes`: name and value of one field; 494 past it.
@@ -26,17 +26,17 @@ pub struct Config {
     ///
     /// nginx since 1.19.7 takes both sizes from `large_client_header_buffers` and closes the connection past them.
     pub head: HeadLimits,
-    /// How many streams may be reset before they are answered, and how fast that is forgiven. An answered stream
-    /// makes up for one that was reset. Streams that we reset because of what the client sent count, too
-    /// (CVE-2023-44487, CVE-2025-8671), and so do refused ones.
+    /// How many streams may be reset before they are answered, and how fast that count falls. An answered stream lowers
+    /// the count by one. Streams that we reset because of what the client sent (CVE-2023-44487, CVE-2025-8671) and
+    /// refused ones count too.
     pub resets: Rate,
-    /// How many points of frames without use may come, and how fast they are forgiven; see [`Cost`]. Requests and
-    /// bytes delivered earn points.
+    /// How many points useless frames may cost, and how fast that count falls; see [`Cost`]. Requests and bodies lower
+    /// the count.
     pub idle_frames: Rate,
 }
 
 impl Default for Config {
-    /// nginx's defaults where it has them.
+    /// nginx's defaults, if it has them.
     fn default() -> Config {
         Config {
             max_concurrent_streams: 128,
@@ -50,12 +50,12 @@ impl Default for Config {
     }
 }
 
-/// How much of something may come at once, and how much of it is forgiven in a second.
+/// A limit of a count that falls with time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
-    /// At once.
+    /// The highest allowed count.
     pub burst: u32,
-    /// Forgiven in a second.
+    /// By how much the count falls each second.
     pub per_second: u32,
 }
 
@@ -63,31 +63,32 @@ pub struct Rate {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Cost {
-    /// A WINDOW_UPDATE, of whatever size. A frame of a body that we send earns several of them.
+    /// A WINDOW_UPDATE, of whatever size. Each DATA frame that we send pays for several of them.
     WindowUpdate = 1,
-    /// A frame on a stream that is over, or of a type that nobody knows.
+    /// A frame on a closed stream, or of an unknown type.
     Late = 2,
     /// PRIORITY and PRIORITY_UPDATE, which make work in the tree.
     Priority = 3,
-    /// PING, which has to be answered. Clients that measure the way send one for each answer they receive.
+    /// PING, which has to be answered. Clients that measure the connection send one for each answer.
     Ping = 4,
-    /// A DATA frame with nothing in it that ends nothing.
+    /// An empty DATA frame that does not end the stream.
     EmptyBody = 10,
     /// SETTINGS, which may change the window of every stream; and GOAWAY, of which one is enough.
     Settings = 100,
 }
 
-/// What a request earns.
+/// How much a request lowers the count.
 pub(super) const EARNED_BY_REQUEST: u32 = 20;
-/// What a DATA frame that we send earns, if it is not tiny.
+/// How much a DATA frame that we send lowers the count, if it is not tiny.
 pub(super) const EARNED_BY_FRAME: u32 = 8;
-/// What each KiB of a body earns, in either direction.
+/// How much each KiB of a body, in either direction, lowers the count.
 pub(super) const EARNED_BY_KIB: u32 = 1;
-/// A DATA frame that a client's window made smaller than this earns nothing.
+/// A DATA frame that is smaller than this because of the client's window does not lower the count.
 pub(super) const TINY_FRAME_BYTES: usize = 256;
 
-/// How many times [`HeadLimits::head_bytes`] are decoded, so that the client can be told what is wrong.
+/// How many times [`HeadLimits::head_bytes`] are decoded, so that the client gets an answer for a head that is too
+/// large.
 pub const LIST_FACTOR: usize = 4;
 
-/// The most frames a field block may be spread over. Clients need one, or three for the largest cookies.
+/// The most frames of one field block. Clients need one, or three for the largest cookies.
 pub const BLOCK_FRAMES_MAX: u32 = 64;

@@ -1,4 +1,4 @@
-//! A connection: what it keeps, and which frame goes where.
+//! The state of a connection, and the dispatch of its frames.
 
 use std::cmp::Ordering;
 
@@ -25,30 +25,30 @@ pub struct Connection {
     pub(super) block: Option<Box<Block>>,
     pub(super) streams: Streams,
     pub(super) tree: Tree,
-    /// Whether the client speaks of priorities as RFC 9218 does; that goes before the tree.
+    /// Whether the client uses the priorities of RFC 9218, which go before the tree.
     pub(super) speaks_urgency: bool,
     /// Urgencies of streams that have not begun.
     pub(super) early_urgencies: Vec<(u32, super::priority::Urgency)>,
-    /// The highest stream that began, or would have if we had let it.
+    /// The highest stream that the client began, refused ones included.
     pub(super) last_stream: u32,
-    /// Whether the client ever left out a stream, so that a lower number may be one that never began.
+    /// Whether the client ever skipped a stream number, so that a lower number may never have begun.
     pub(super) has_gaps: bool,
-    /// The last stream we said we would answer.
+    /// The last stream that our GOAWAY promised to answer.
     pub(super) going_away: Option<u32>,
-    /// Whether the client has said that it goes away.
+    /// Whether the client has sent GOAWAY.
     pub(super) is_client_leaving: bool,
     /// How much we may send on all streams together.
     pub(super) send_window: i32,
-    /// How much the client may send, and consumed bytes that it has not been told of.
+    /// How much the client may send. Then: consumed bytes that it has no WINDOW_UPDATE for yet.
     pub(super) window: i32,
     pub(super) returned: u32,
-    /// What the client has set.
+    /// The initial window that the client has set.
     pub(super) send_window_initial: i32,
     pub(super) send_frame_bytes_max: u32,
     pub(super) table_update: TableUpdate,
     /// Whether the client knows our settings.
     pub(super) is_settled: bool,
-    /// Streams that we reset lately: frames on their way then are no fault of the client.
+    /// Streams that we reset lately: the client may not have known that when it sent more frames.
     pub(super) reset_lately: ResetLately,
     pub(super) resets: Allowance,
     pub(super) idle_frames: Allowance,
@@ -77,7 +77,7 @@ pub(super) enum TableUpdate {
 /// What has happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event<'a> {
-    /// A request. Its head is in `head`; put another one there before the next call.
+    /// A request. Its head is in `head`; pass another one to the next call.
     ///
     /// As with HTTP/1, [`check_host`](crate::check_host) comes next.
     Head {
@@ -85,10 +85,10 @@ pub enum Event<'a> {
         stream: StreamId,
         /// Whether there is no body.
         ends: bool,
-        /// Why it is to be answered with an error. Then `head` has what the log needs, and no fields.
+        /// Why it has to be answered with an error. Then `head` has what the log needs, and no fields.
         refused: Option<HeadError>,
     },
-    /// A part of a body. Hand it back with [`Connection::consumed`].
+    /// A part of a body. Report it to [`Connection::consumed`] when it is processed.
     Data {
         /// Its stream.
         stream: StreamId,
@@ -97,33 +97,33 @@ pub enum Event<'a> {
         /// Whether it is the last one.
         ends: bool,
     },
-    /// A body is complete; it had trailers, which nobody wants to know.
+    /// A body is complete; it had trailers, which are dropped.
     Trailers {
         /// Its stream.
         stream: StreamId,
     },
-    /// A body is not as long as its head said. Nothing more of it comes; an answer may say so, and then the stream is to
-    /// be reset with PROTOCOL_ERROR.
+    /// A body is not as long as its head said. Nothing more of it follows. Answer if you like, then reset the stream
+    /// with PROTOCOL_ERROR.
     WrongLength {
         /// Its stream.
         stream: StreamId,
     },
-    /// A stream is over before its time, because the client said so or because of what it sent. Drop the answer and
-    /// say so with [`Connection::release`]; until then the stream counts as one that runs.
+    /// A stream was reset, by the client or because of what it sent. Drop the answer and call [`Connection::release`];
+    /// until then the stream counts as running.
     Reset {
         /// The stream.
         stream: StreamId,
         /// Why: the client's code, or ours.
         code: ErrorCode,
     },
-    /// A stream or the connection that could not send now can.
+    /// A stream or the connection has room to send again.
     Window,
     /// The client will begin no more streams.
     GoAway,
 }
 
 impl Connection {
-    /// A connection on which nothing has been received; writes our SETTINGS to `out`.
+    /// A new connection; writes our SETTINGS to `out`.
     pub fn new(config: &Config, out: &mut Vec<u8>) -> Connection {
         let mut config = config.clone();
         config.max_frame_bytes = config.max_frame_bytes.clamp(FRAME_BYTES_DEFAULT, frame::FRAME_BYTES_MAX);
@@ -169,11 +169,12 @@ impl Connection {
         }
     }
 
-    /// Takes whole frames off `input` until something has happened; `None` when there is no further whole frame.
-    /// What is left of `input` then is less than a frame of [`Config::max_frame_bytes`].
+    /// Processes whole frames of `input` until there is an event. `None` if there is no further whole frame; then the
+    /// rest of `input` is shorter than a frame of [`Config::max_frame_bytes`].
     ///
-    /// A request head is read into `head`, whatever is in it; no other event leaves anything there. Replies go to
-    /// `out`, never more than twice what was taken, and a GOAWAY. After an error every call brings the same error.
+    /// A request head is read into `head`, whatever that contains; other events leave nothing there. Replies are
+    /// written to `out`: at most twice the bytes that were read, and a GOAWAY. After an error, every call returns the
+    /// same error.
     pub fn next<'a>(
         &mut self,
         input: &mut &'a [u8],
@@ -240,7 +241,7 @@ impl Connection {
             return Err(ConnectionError::protocol("frame within a field block"));
         }
         if matches!(self.phase, Phase::First) {
-            // It ought to be SETTINGS (RFC 9113 §3.4). As with nginx, a client that leaves them out has set nothing.
+            // It should be SETTINGS (RFC 9113 §3.4). As in nginx, a client may omit them.
             self.phase = Phase::Frames;
             self.resets = Allowance::from(now);
             self.idle_frames = Allowance::from(now);
@@ -257,7 +258,7 @@ impl Connection {
             kind::WINDOW_UPDATE => self.take_window_update(frame, out, now),
             kind::PRIORITY_UPDATE => self.take_priority_update(frame, now),
             _ => {
-                // One point more for each KiB that was read for nothing.
+                // One more point for each KiB that was read in vain.
                 self.spend(Cost::Late, now)?;
                 self.spend_points(frame.payload.len() as u32 / 1024, now)?;
                 Ok(None)
@@ -265,7 +266,7 @@ impl Connection {
         }
     }
 
-    /// Whether the stream runs: it has begun and neither ended nor been reset.
+    /// Whether the stream is running: begun, and neither ended nor reset.
     pub fn is_open(&self, stream: StreamId) -> bool {
         self.streams.get(stream.0).is_some_and(|stream| stream.state != State::Reset)
     }
@@ -275,17 +276,17 @@ impl Connection {
         self.streams.get(stream.0).is_some_and(Stream::may_send)
     }
 
-    /// How many streams run, with those that were reset and not released.
+    /// How many streams are running, those included that were reset and not released.
     pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Whether no further streams will begin: we said so, or the client did.
+    /// Whether no further streams will begin, because one side has sent GOAWAY.
     pub fn is_draining(&self) -> bool {
         self.going_away.is_some() || self.is_client_leaving
     }
 
-    /// Says that streams which begin from now on will not be answered. Those that run go on.
+    /// Sends GOAWAY: streams that begin from now on will not be answered; running ones go on.
     pub fn go_away(&mut self, out: &mut Vec<u8>) {
         if self.going_away.is_none() {
             self.going_away = Some(self.last_stream);
@@ -293,18 +294,18 @@ impl Connection {
         }
     }
 
-    /// Lets go of a stream that was reset, see [`Event::Reset`].
+    /// Forgets a stream that was reset, see [`Event::Reset`].
     pub fn release(&mut self, stream: StreamId) {
         if self.streams.get(stream.0).is_some_and(|stream| stream.state == State::Reset) {
             self.streams.remove(stream.0);
         }
     }
 
-    /// Which of two streams is to send first: the lesser one. Equal ones should take turns.
+    /// The order in which two streams send: the lesser one first; equal ones should take turns.
     ///
-    /// If the client speaks of urgency (RFC 9218), that decides, and then the order in which streams began.
-    /// Otherwise it is the tree of RFC 7540, read as nginx reads it: who is nearer to the root goes first, then who
-    /// has the larger share.
+    /// If the client uses urgencies (RFC 9218), they decide, and then the order in which streams began. Otherwise the
+    /// tree of RFC 7540 decides, as in nginx: the stream nearer to the root goes first, then the one with the larger
+    /// share.
     pub fn order(&self, a: StreamId, b: StreamId) -> Ordering {
         if self.speaks_urgency {
             let urgency = |id: StreamId| self.streams.get(id.0).map(|stream| stream.urgency).unwrap_or_default();
@@ -323,7 +324,7 @@ impl Connection {
         self.decoder.heap_bytes() + self.streams.heap_bytes() + self.tree.heap_bytes() + block + early
     }
 
-    /// Resets a stream because of what the client sent. `None` when the application does not know the stream.
+    /// Resets a stream because of what the client sent. `None` if the application does not know the stream.
     pub(super) fn stream_error(
         &mut self,
         stream: u32,
@@ -341,7 +342,7 @@ impl Connection {
         Ok(Some(Event::Reset { stream: StreamId(stream), code }))
     }
 
-    /// Leaves a stream to the application until it is released.
+    /// Marks a stream as reset; the application still has to release it.
     pub(super) fn abandon(&mut self, stream: u32, out: &mut Vec<u8>) {
         if let Some(abandoned) = self.streams.get_mut(stream) {
             abandoned.state = State::Reset;

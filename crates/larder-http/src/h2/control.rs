@@ -1,4 +1,5 @@
-//! The frames that carry neither requests nor bodies (RFC 9113 §6.3 to §6.9, RFC 9218 §7.1).
+//! Control frames: PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE (RFC 9113 §6.3 to §6.9), PRIORITY_UPDATE
+//! (RFC 9218 §7.1).
 
 use crate::time::Time;
 
@@ -10,7 +11,7 @@ use super::hpack::TABLE_BYTES_MAX;
 use super::priority::{Dependency, Urgency};
 use super::stream::{State, Stream, StreamId};
 
-/// Urgencies are kept for so many streams that have not begun.
+/// For how many streams that have not begun urgencies are kept.
 const EARLY_URGENCIES_MAX: usize = 32;
 
 impl Connection {
@@ -83,7 +84,7 @@ impl Connection {
                 self.spend(Cost::Late, now)?;
                 return Ok(None);
             }
-            // The answer is complete, so that no work was for nothing.
+            // The answer is complete, so no work was in vain.
             State::LocalClosed => self.spend(Cost::Late, now)?,
             State::Open | State::RemoteClosed => self.spend_reset(now)?,
         }
@@ -119,7 +120,7 @@ impl Connection {
         for &[i0, i1, v0, v1, v2, v3] in settings {
             let value = u32::from_be_bytes([v0, v1, v2, v3]);
             match u16::from_be_bytes([i0, i1]) {
-                // We keep no table, which has to be said once the client allows less than at first.
+                // Our encoder has no table; it has to say so once the client lowers the limit.
                 setting::HEADER_TABLE_SIZE
                     if value < TABLE_BYTES_MAX as u32 && self.table_update == TableUpdate::None =>
                 {
@@ -155,7 +156,7 @@ impl Connection {
         Ok(opens.then_some(Event::Window))
     }
 
-    /// Changes the window of every stream by what the initial one changes; whether one can send that could not.
+    /// Changes the window of every stream by the change of the initial one. True if a stream can send again.
     fn set_initial_window(&mut self, window: i32) -> Result<bool, ConnectionError> {
         let change = i64::from(window) - i64::from(self.send_window_initial);
         self.send_window_initial = window;

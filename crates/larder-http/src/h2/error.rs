@@ -2,7 +2,7 @@
 
 use super::hpack::HpackError;
 
-/// Why a stream or a connection ends (RFC 9113 §7). Codes that nobody knows stay as they came.
+/// Why a stream or a connection ends (RFC 9113 §7). Unknown codes are kept as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ErrorCode(pub u32);
 
@@ -24,13 +24,13 @@ impl ErrorCode {
     pub const HTTP_1_1_REQUIRED: ErrorCode = ErrorCode(13);
 }
 
-/// Why a connection cannot go on. The GOAWAY that says so has been written; send it and close.
+/// Why a connection cannot go on. Its GOAWAY is already written to the output: send that and close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("client sent {debug} over HTTP/2")]
 pub struct ConnectionError {
-    /// What the client is told.
+    /// The code that the client gets.
     pub code: ErrorCode,
-    /// What the client sent; it is told this, too.
+    /// What the client did wrong; the GOAWAY has this text too.
     pub debug: &'static str,
 }
 

@@ -8,11 +8,11 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The length of a frame's head.
 pub const FRAME_HEAD_BYTES: usize = 9;
 
-/// The largest payload that everybody must take, and the largest we take.
+/// The largest payload that every peer must accept, and the largest that we accept.
 pub(super) const FRAME_BYTES_DEFAULT: u32 = 16_384;
-/// The largest payload that can be asked for.
+/// The largest payload that a peer can allow.
 pub(super) const FRAME_BYTES_MAX: u32 = (1 << 24) - 1;
-/// The window of every stream and connection before anybody says otherwise.
+/// The initial window of every stream and connection.
 pub(super) const WINDOW_DEFAULT: i32 = 65_535;
 /// The largest window.
 pub(super) const WINDOW_MAX: i32 = i32::MAX;
@@ -64,7 +64,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Takes a frame off `input`; `None` when it is not complete.
+    /// Takes a frame from `input`. `None` if it is incomplete.
     #[inline]
     pub fn take(input: &mut &'a [u8], bytes_max: usize) -> Result<Option<Frame<'a>>, ConnectionError> {
         let Some((head, rest)) = input.split_first_chunk::<FRAME_HEAD_BYTES>() else {
@@ -75,7 +75,7 @@ impl<'a> Frame<'a> {
         if len > bytes_max {
             return Err(ConnectionError::size("frame larger than SETTINGS_MAX_FRAME_SIZE"));
         }
-        // There is nothing to wait for in one that no client may send.
+        // No client may send this, so it need not be complete to be refused.
         if kind == kind::PUSH_PROMISE {
             return Err(ConnectionError::protocol("PUSH_PROMISE"));
         }
@@ -126,7 +126,7 @@ pub(super) fn settings(settings: &[(u16, u32)], out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a WINDOW_UPDATE, unless it says nothing.
+/// Writes a WINDOW_UPDATE, unless `bytes` is zero.
 pub(super) fn window_update(stream: u32, bytes: u32, out: &mut Vec<u8>) {
     if bytes > 0 {
         head(4, kind::WINDOW_UPDATE, 0, stream, out);

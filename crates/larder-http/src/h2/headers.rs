@@ -20,9 +20,9 @@ enum Purpose {
     /// It begins a stream that is refused, with this code.
     Refused,
     Trailers,
-    /// It comes too late on a stream we reset, or on one that we said we would not answer.
+    /// It is dropped: it comes late on a stream that we reset, or on one that our GOAWAY refused.
     Nothing,
-    /// It may not be here.
+    /// It is not allowed here.
     AfterEnd,
 }
 
@@ -72,7 +72,7 @@ impl Connection {
             return Err(ConnectionError::protocol("CONTINUATION of another stream"));
         }
         block.frames += 1;
-        // What is decoded is never much shorter than the block, so that this block would be refused anyway.
+        // Decoded fields are never much shorter than the block, so this block would be refused anyway.
         let bytes_max = self.config.head.head_bytes.saturating_mul(LIST_FACTOR) + FRAME_BYTES_DEFAULT as usize;
         if block.frames > BLOCK_FRAMES_MAX || block.bytes.len() + frame.payload.len() > bytes_max {
             return Err(ConnectionError::calm("field block in too many frames or too large"));
@@ -85,7 +85,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Takes a whole field section. It is always decoded, because the table must follow it.
+    /// Processes a whole field section. It is always decoded, because it changes the dynamic table.
     #[inline]
     fn take_section(
         &mut self,
@@ -103,7 +103,7 @@ impl Connection {
                 self.stream_error(stream, ErrorCode::REFUSED_STREAM, out, now)
             }
             Purpose::Request => {
-                // It has begun even if it cannot be read: the GOAWAY that says so names it.
+                // It has begun even if it cannot be read: the GOAWAY has to name it.
                 self.note_begin(stream);
                 let request = read_request(&mut self.decoder, block, head, &self.config.head)?;
                 self.begin(section, request, head, now)
@@ -129,19 +129,19 @@ impl Connection {
         }
     }
 
-    /// Whether the bytes that [`Connection::next`] has left over begin a head that is not complete.
+    /// Whether an incomplete head has begun: in earlier frames, or in the bytes that [`Connection::next`] has left.
     pub fn is_within_head(&self, rest: &[u8]) -> bool {
         self.block.is_some() || rest.len() >= FRAME_HEAD_BYTES && rest[3] == kind::HEADERS
     }
 
-    /// Gives a request up whose head does not come to its end: what is still to come of it is read for nothing.
+    /// Gives up a request whose head is late. The rest of that head is read and dropped.
     pub fn expire_head(&mut self, rest: &[u8], out: &mut Vec<u8>, now: Time) -> Result<(), ConnectionError> {
         let stream = match (&self.block, rest) {
             (Some(block), _) => block.section.stream,
             (None, &[_, _, _, kind::HEADERS, _, s0, s1, s2, s3, ..]) => u31([s0, s1, s2, s3]),
             (None, _) => return Ok(()),
         };
-        // Trailers are part of a body, for which somebody waits.
+        // These are trailers, which belong to a body with its own timeout.
         if stream <= self.last_stream || stream.is_multiple_of(2) || self.going_away.is_some() {
             return Ok(());
         }
@@ -152,8 +152,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether a client sends a body without knowing yet that it may begin with less than the standard gives it. As
-    /// with nginx, it is to try again, which it does when it has read our settings.
+    /// Whether a client sends a body before it knows our settings, which allow a smaller window than the standard. As
+    /// in nginx, the stream is refused, and the client tries again when it has read our settings.
     fn is_too_early(&self, ends: bool) -> bool {
         !ends && !self.is_settled && self.config.stream_window_bytes < WINDOW_DEFAULT as u32
     }
@@ -179,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// Remembers that a stream has begun, and that all lower ones that have not never will.
+    /// Notes that a stream has begun; lower numbers that have not begun never will.
     #[inline]
     fn note_begin(&mut self, stream: u32) {
         let expected = if self.last_stream == 0 { 1 } else { self.last_stream + 2 };
@@ -231,7 +231,7 @@ impl Connection {
         Ok(Some(Event::Head { stream: StreamId(stream), ends, refused: request.refused }))
     }
 
-    /// What the client said about the urgency of a stream: in a frame that came before, or in a field.
+    /// The urgency of a stream, from an earlier PRIORITY_UPDATE or from the `Priority` field.
     #[inline]
     fn urgency_of(&mut self, stream: u32, request: &Request, head: &RequestHead) -> Urgency {
         if let Some(early) = self.early_urgencies.iter().position(|(id, _)| *id == stream) {

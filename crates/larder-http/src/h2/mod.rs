@@ -1,8 +1,6 @@
 //! The server side of an HTTP/2 connection: bytes in, events and bytes out (RFC 9113, RFC 7541, RFC 9218).
-//!
-//! [`Connection::next`] takes frames off what was received and says what happened; the other functions write
-//! frames to the end of a buffer. Nothing waits, nothing is kept that has been handed out, and a connection without
-//! streams holds hardly any memory.
+//! [`Connection::next`] processes received frames and returns events; the other functions append frames to a buffer.
+//! Nothing waits, no data is kept that was passed on, and a connection without streams holds hardly any memory.
 //!
 //! ```text
 //! bytes -> Connection::next -> Head     -> a request: answer with send_head, send_data, send_trailers
@@ -12,11 +10,12 @@
 //!                           -> Window   -> what waited for capacity() may go on
 //!                           -> GoAway   -> the client begins no more streams
 //! ```
+//! The caller has to
 //!
-//! What the caller sees to: that [`Connection::next`] is not called while too much of `out` is unsent, because a
-//! client that does not read must not make us write (what one call writes is bounded by what it reads); deadlines;
-//! the number of requests a connection may make; and that the transport is closed only after what the client still
-//! sends has been read, because otherwise our last frames may be lost.
+//! - stop calling [`Connection::next`] while too much of `out` is unsent, because a client that does not read must not
+//!   make us write (one call writes at most a multiple of what it reads);
+//! - apply timeouts, and the limit of requests on a connection;
+//! - read what the client still sends before it closes the transport, because otherwise our last frames may be lost.
 
 mod allowance;
 mod block;

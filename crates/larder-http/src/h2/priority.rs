@@ -1,4 +1,4 @@
-//! Who sends first: the tree of RFC 7540 as nginx keeps it, and the urgency of RFC 9218.
+//! Which stream sends first: the dependency tree of RFC 7540, as in nginx, and the urgencies of RFC 9218.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 pub(super) struct Urgency {
     /// 0 goes first, 7 last.
     pub level: u8,
-    /// Whether parts of the answer are of use.
+    /// Whether the client can use parts of the answer.
     pub is_incremental: bool,
 }
 
@@ -18,7 +18,7 @@ impl Default for Urgency {
 }
 
 impl Urgency {
-    /// Reads the value of a `Priority` field: `u=1, i`. What it does not say, or says wrongly, is the default.
+    /// Reads the value of a `Priority` field: `u=1, i`. Missing or invalid parts get the default.
     pub fn of(value: &[u8]) -> Urgency {
         let mut urgency = Urgency::default();
         for member in value.split(|&byte| byte == b',') {
@@ -33,7 +33,7 @@ impl Urgency {
         urgency
     }
 
-    /// Of two streams with these priorities the one that goes first is less; equal ones take turns.
+    /// The order of two streams with these priorities: the lesser one sends first; equal ones take turns.
     pub fn order(self, stream: u32, other: Urgency, other_stream: u32) -> Ordering {
         let key = |urgency: Urgency, stream| {
             (urgency.level, urgency.is_incremental, if urgency.is_incremental { 0 } else { stream })
@@ -42,10 +42,10 @@ impl Urgency {
     }
 }
 
-/// A priority as RFC 7540 §5.3 has it.
+/// A priority of RFC 7540 §5.3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Dependency {
-    /// The stream to go after; 0 is the root.
+    /// The stream that it depends on; 0 is the root.
     pub on: u32,
     /// Whether all others that depend on it now depend on this one.
     pub is_exclusive: bool,
@@ -73,7 +73,7 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    /// A stream about which nobody said anything.
+    /// The rank of a stream without a priority.
     const DEFAULT: Rank = Rank { depth: 1, share: WEIGHT_DEFAULT as f32 / 256.0 };
 
     pub fn order(self, other: Rank) -> Ordering {
@@ -83,19 +83,19 @@ impl Rank {
 
 const WEIGHT_DEFAULT: u16 = 16;
 
-/// As nginx: so many streams that are over, or have not begun, stay in the tree for others to depend on.
+/// As in nginx: how many closed or not yet begun streams stay in the tree, for others to depend on.
 const IDLE_NODES_MAX: usize = 32;
 
 /// No node: the root, or the end of a list.
 const NONE: u16 = u16::MAX;
 
-/// The tree of dependencies. It is empty until the client speaks of priorities.
+/// The tree of dependencies. It is empty until the client sends priorities.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Tree {
     /// Nodes that are not in use have the stream 0.
     nodes: Vec<Node>,
     idle: usize,
-    /// Rises with every use, so that the idle node that was used longest ago is known.
+    /// Rises with every use, to find the least recently used idle node.
     clock: u32,
 }
 
@@ -112,7 +112,7 @@ struct Node {
 }
 
 impl Tree {
-    /// Says on whom `stream` depends. A stream that the tree does not know may be put in before it begins.
+    /// Sets the dependency of `stream`. A stream may be added before it begins.
     pub fn set(&mut self, stream: u32, is_open: bool, dependency: Dependency, is_known_open: impl Fn(u32) -> bool) {
         let node = self.find(stream).unwrap_or_else(|| self.add(stream, is_open));
         if is_open {
@@ -125,18 +125,18 @@ impl Tree {
             on => self.find(on).or_else(|| is_known_open(on).then(|| self.add(on, true))),
         };
         self.nodes[usize::from(node)].weight = dependency.weight;
-        // As nginx: who depends on a stream that nobody knows depends on the root, and does not push others down.
+        // As in nginx: a dependency on an unknown stream is one on the root, and is not exclusive.
         self.place(node, parent.unwrap_or(NONE), dependency.is_exclusive && parent.is_some());
     }
 
-    /// A stream has begun that may already be in the tree.
+    /// Notes that a stream has begun, which may already be in the tree.
     pub fn begin(&mut self, stream: u32) {
         if let Some(node) = self.find(stream) {
             self.open(node);
         }
     }
 
-    /// A stream is over; it stays for a while, for others to depend on.
+    /// Notes that a stream is closed; it stays for a while, for others to depend on.
     pub fn close(&mut self, stream: u32) {
         let Some(node) = self.find(stream) else { return };
         if std::mem::replace(&mut self.nodes[usize::from(node)].is_open, false) {
@@ -151,7 +151,7 @@ impl Tree {
         self.find(stream).map_or(Rank::DEFAULT, |node| self.nodes[usize::from(node)].rank)
     }
 
-    /// Whether the client has not spoken of priorities.
+    /// Whether the client has sent no priorities.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -175,8 +175,8 @@ impl Tree {
         }
     }
 
-    /// Adds a stream below the root. Open streams are bounded by the connection, the others here, so that there
-    /// are far fewer than 2^16.
+    /// Adds a stream below the root. The connection limits open streams, this tree the others, so there are far fewer
+    /// than 2^16.
     fn add(&mut self, stream: u32, is_open: bool) -> u16 {
         if !is_open {
             self.forget_idle(IDLE_NODES_MAX - 1);
@@ -206,7 +206,7 @@ impl Tree {
         at
     }
 
-    /// Moves a node below another one; with its children, unless that would make a circle (RFC 7540 §5.3.3).
+    /// Moves a node below another one, with its children, unless that would make a cycle (RFC 7540 §5.3.3).
     fn place(&mut self, node: u16, parent: u16, is_exclusive: bool) {
         if self.is_below(parent, node) {
             let grandparent = self.nodes[usize::from(node)].parent;
@@ -236,7 +236,7 @@ impl Tree {
         false
     }
 
-    /// Takes a node from its parent's list and puts it into another's.
+    /// Moves a node from its parent's list to another's.
     fn attach(&mut self, node: u16, parent: u16) {
         self.detach(node);
         let next = match parent {
@@ -248,7 +248,7 @@ impl Tree {
         node.next = next;
     }
 
-    /// Takes a node out of its parent's list. The root keeps none.
+    /// Removes a node from its parent's list. The root has no list.
     fn detach(&mut self, node: u16) {
         let Node { parent, next, .. } = self.nodes[usize::from(node)];
         if parent == NONE {
@@ -285,7 +285,7 @@ impl Tree {
                 at = first_child;
                 continue;
             }
-            // Up to the first one that has a sister.
+            // Go up to the first node with a next sibling.
             loop {
                 if at == top {
                     return;
@@ -309,7 +309,7 @@ impl Tree {
         }
     }
 
-    /// Takes a node out; its children share its weight (RFC 7540 §5.3.4).
+    /// Removes a node; its children share its weight (RFC 7540 §5.3.4).
     fn forget(&mut self, node: u16) {
         let Node { parent, weight, .. } = self.nodes[usize::from(node)];
         let sum: u32 =

@@ -1,4 +1,4 @@
-//! From the fields of a block to a request head, by nginx's rules and RFC 9113 §8.
+//! Makes a request head from a field block, by nginx's rules and RFC 9113 §8.
 
 use std::ops::Range;
 
@@ -16,27 +16,27 @@ use super::hpack::{Class, Decoded, Decoder, is_of_connection};
 /// A request that was read.
 #[derive(Default, Debug)]
 pub(super) struct Request {
-    /// Why it is to be answered with an error.
+    /// Why it has to be answered with an error.
     pub refused: Option<HeadError>,
     pub content_length: Option<u64>,
     /// Whether there is a `Priority` field.
     pub has_priority: bool,
     /// How many `Cookie` fields there are.
     crumbs: usize,
-    /// Whether it is none by the rules of HTTP/2.
+    /// Whether it is malformed (RFC 9113 §8.1.1).
     pub is_malformed: bool,
 }
 
 impl Request {
-    /// Has it answered with an error, after which its stream is reset.
+    /// Marks it as malformed: it is answered with an error, and then its stream is reset.
     pub fn refuse(&mut self, Malformed(what): Malformed) {
         self.is_malformed = true;
         self.refused = Some(HeadError::Malformed { what });
     }
 }
 
-/// The request is none, for what the client sent: it is told, and its stream is reset with PROTOCOL_ERROR
-/// (RFC 9113 §8.1.1).
+/// The request is malformed, for this reason: it gets an error, and its stream is reset with PROTOCOL_ERROR (RFC 9113
+/// §8.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Malformed(pub &'static str);
 
@@ -82,7 +82,7 @@ pub(super) fn read_request(
     Ok(request)
 }
 
-/// Reads trailers, or a head that nobody wants, and forgets them. `head` lends its memory.
+/// Reads and drops trailers, or the head of a refused stream. `head` only lends its memory.
 pub(super) fn skip_fields(
     decoder: &mut Decoder,
     block: &[u8],
@@ -120,15 +120,15 @@ struct Pseudo {
     path: Option<Range<usize>>,
 }
 
-/// What has to be looked at when a field is kept.
+/// What a field needs when it is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Treatment {
     Nothing,
-    /// It says how to read the others, or there is something to count.
+    /// It affects how others are read, or has to be counted.
     Noted,
-    /// It comes once; some of these are noted, too.
+    /// It may come only once; some of these are noted too.
     Once,
-    /// It must not come at all.
+    /// It is not allowed in HTTP/2.
     OfConnection,
     Te,
 }
@@ -154,7 +154,7 @@ struct Reader<'h> {
     head: &'h mut RequestHead,
     limits: &'h HeadLimits,
     pseudo: Pseudo,
-    /// Names and values so far.
+    /// The bytes of names and values so far.
     list_bytes: usize,
     /// Fields that count for `max_fields`.
     fields: usize,
@@ -169,7 +169,7 @@ struct Reader<'h> {
 }
 
 impl Reader<'_> {
-    /// Takes a field that was written to the end of `text`.
+    /// Processes a field that was appended to `text`.
     #[inline]
     fn take(&mut self, text: &mut Vec<u8>, field: Decoded) -> Result<(), ConnectionError> {
         let bytes = field.end - field.name_at;
@@ -199,7 +199,7 @@ impl Reader<'_> {
         self.refused.get_or_insert(error);
     }
 
-    /// Keeps a field of which something is to be known, or to be checked; whether it is kept.
+    /// Checks and notes a field that needs special treatment. True if it is kept.
     fn keep_special(&mut self, text: &[u8], field: Decoded) -> bool {
         match field.kind.class {
             Class::Plain | Class::Underscores | Class::Odd => {}
@@ -242,7 +242,7 @@ impl Reader<'_> {
         self.keep(text, field, field.kind.known)
     }
 
-    /// Keeps a pseudo field, which must come once and before all fields, with something in it (RFC 9113 §8.3).
+    /// Keeps a pseudo field, which must come once, before all fields, and not be empty (RFC 9113 §8.3).
     #[inline]
     fn keep_pseudo(&mut self, field: Decoded, place: impl Fn(&mut Pseudo) -> &mut Option<Range<usize>>) -> bool {
         let place = place(&mut self.pseudo);
@@ -259,14 +259,14 @@ impl Reader<'_> {
         self.is_none_for(what)
     }
 
-    /// Notes that the request is none; the field is not kept.
+    /// Notes that the request is malformed; the field is not kept.
     #[cold]
     fn is_none_for(&mut self, what: &'static str) -> bool {
         self.malformed.get_or_insert(Malformed(what));
         false
     }
 
-    /// Keeps a field in which nothing is wrong, and notes where it is if it is a `special` one.
+    /// Keeps a valid field, and notes its position if it is a `special` one.
     #[inline]
     fn keep(&mut self, text: &[u8], field: Decoded, special: Known) -> bool {
         let value = trimmed(text, field.value());
@@ -288,7 +288,7 @@ impl Reader<'_> {
         true
     }
 
-    /// Makes up what HTTP/1 says in other ways: the request line, the host, one cookie.
+    /// Composes what HTTP/1 would have: the request line, the host, one `Cookie` field.
     fn finish(mut self, text: &mut Vec<u8>) -> Result<Request, Malformed> {
         if let Some(malformed) = self.malformed {
             return Err(malformed);
@@ -319,10 +319,10 @@ impl Reader<'_> {
         })
     }
 
-    /// Writes the request line, and behind it what else there is: the scheme and the authority.
+    /// Writes the request line, and after it the scheme and the authority.
     fn write_line(&mut self, text: &[u8], method: Range<usize>) -> Result<(), Malformed> {
         let Pseudo { scheme, authority, path, .. } = &self.pseudo;
-        // CONNECT names a host and no more (RFC 9113 §8.5). nginx, which does not serve it, wants all of them.
+        // CONNECT only names a host (RFC 9113 §8.5). nginx, which does not support it, requires all pseudo fields.
         let is_connect = self.head.method == Method::Connect && scheme.is_none() && path.is_none();
         let target = if is_connect { authority } else { path };
         let target = target.clone().ok_or(Malformed("no :path header"))?;

@@ -8,16 +8,16 @@ use super::static_table::{self, ENTRIES};
 use super::table::{Found, NameKind, Table};
 use super::{TABLE_BYTES_MAX, huffman, integer};
 
-/// Reads the field blocks of one connection, with its dynamic table. Holds no memory until the client puts
-/// something into the table.
+/// Decodes the field blocks of one connection, with its dynamic table. Allocates nothing until the client adds to the
+/// table.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     table: Table,
-    /// What the client last set the table to.
+    /// The size of the table that the client last set.
     table_bytes_max: usize,
 }
 
-/// What is wrong with a block; the connection cannot go on (RFC 9113 §4.3).
+/// What is wrong with a block. The connection cannot go on (RFC 9113 §4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("client sent {}", self.fact())]
 #[allow(missing_docs, reason = "the facts say it")]
@@ -30,7 +30,7 @@ pub enum HpackError {
 }
 
 impl HpackError {
-    /// What the client sent.
+    /// What the client did wrong, as text.
     pub fn fact(self) -> &'static str {
         match self {
             HpackError::Integer => "field block with an integer that does not end or is too large",
@@ -42,7 +42,7 @@ impl HpackError {
     }
 }
 
-/// A field that was read: its places in the text it was written to.
+/// A decoded field: its positions in the text that it was written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decoded {
     /// Where the name starts.
@@ -81,8 +81,8 @@ impl Decoder {
         Decoder { table: Table::default(), table_bytes_max: TABLE_BYTES_MAX }
     }
 
-    /// Reads a whole block. Each field is written to the end of `text` and handed to `take`, which may cut it off
-    /// again; an error of `take` ends it, and then the table is of no further use.
+    /// Decodes a whole block. Each field is appended to `text` and passed to `take`, which may remove it again. An
+    /// error of `take` ends the decoding; the table cannot be used after that.
     pub fn decode<E: From<HpackError>>(
         &mut self,
         mut block: &[u8],
@@ -106,7 +106,7 @@ impl Decoder {
             } else {
                 self.literal(first, &mut block, text)?
             };
-            // From here on a size update is in the wrong place (RFC 7541 §4.2).
+            // After a field, a size update is not allowed (RFC 7541 §4.2).
             size_updates = SIZE_UPDATES_MAX;
             take(text, field)?;
         }

@@ -1,4 +1,4 @@
-//! Writing field blocks, without a dynamic table.
+//! Encodes field blocks, without a dynamic table.
 
 use crate::field::known::Known;
 use crate::field::list::trim;
@@ -16,7 +16,7 @@ pub fn encode_status(status: u16, out: &mut Vec<u8>) {
         404 => 13,
         500 => 14,
         _ => {
-            // A literal without indexing, with the name of the entry 8. Three digits are never longer as they are.
+            // A literal without indexing, with the name of entry 8. Huffman code would not make three digits shorter.
             let status = status.min(999);
             let digits = [status / 100, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8);
             out.extend_from_slice(&[8, 3]);
@@ -26,11 +26,9 @@ pub fn encode_status(status: u16, out: &mut Vec<u8>) {
     integer::write(index, 7, 0x80, out);
 }
 
-/// Writes a field. The name may be in any case; it is written in small letters (RFC 9113 §8.2.1). What may stand
-/// in a name or a value is the caller's matter.
+/// Writes a field, with its name in lower case (RFC 9113 §8.2.1). The caller checks that name and value are valid.
 ///
-/// Nothing is marked as never to be kept in tables (RFC 7541 §7.1.3), as nginx marks nothing: there are clients of few
-/// words that do not read such fields.
+/// As in nginx, no field is marked as never indexed (RFC 7541 §7.1.3): some simple clients cannot read such fields.
 pub fn encode_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     let known = Known::of(name);
     let index = static_table::index_of(known, name);
@@ -41,8 +39,8 @@ pub fn encode_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     encode_string(value, out);
 }
 
-/// Writes the fields of an HTTP/1 head, lines of `Name: value` that end in CR LF or LF. Lines without a colon are
-/// left out, and so is what has no place in HTTP/2: `Connection` and the fields that belong to it (RFC 9113 §8.2.2).
+/// Writes the fields of an HTTP/1 head: lines of `Name: value` that end with CR LF or LF. Skips lines without a colon,
+/// and fields that HTTP/2 does not allow: `Connection` and similar ones (RFC 9113 §8.2.2).
 pub fn encode_lines(lines: &[u8], out: &mut Vec<u8>) {
     for line in lines.split(|&byte| byte == b'\n') {
         let Some(colon) = memchr::memchr(b':', line) else { continue };
@@ -53,7 +51,7 @@ pub fn encode_lines(lines: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether the field speaks of an HTTP/1 connection and must not be in an HTTP/2 message (RFC 9113 §8.2.2).
+/// Whether the field is about an HTTP/1 connection and not allowed in HTTP/2 (RFC 9113 §8.2.2).
 pub(crate) const fn is_of_connection(known: Known) -> bool {
     matches!(
         known,

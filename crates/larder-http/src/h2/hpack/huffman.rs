@@ -1,7 +1,5 @@
-//! The Huffman code of HPACK (RFC 7541 Appendix B).
-//!
-//! The code is canonical: symbols sorted by length and then by value have rising codes, so that the lengths say
-//! everything.
+//! The Huffman code of HPACK (RFC 7541 Appendix B). The code is canonical: sorted by length and then by value, symbols
+//! have rising codes. So the lengths determine all codes.
 
 /// The length of each symbol's code in bits; the last symbol is EOS.
 const LENGTHS: [u8; 257] = [
@@ -19,7 +17,7 @@ const LENGTHS: [u8; 257] = [
 const EOS: usize = 256;
 const LENGTH_MAX: usize = 30;
 
-/// The lengths once more, where the program can index them.
+/// The lengths again, as a static for indexing at run time.
 static BITS: [u8; 257] = LENGTHS;
 
 /// Each symbol's code.
@@ -71,14 +69,14 @@ static FIRST_PLACE: [u16; LENGTH_MAX + 2] = CANONICAL.first_place;
 /// How many bits are looked up at once: two symbols of the shortest codes.
 const LOOKUP_BITS: u32 = 11;
 
-/// What some bits begin with.
+/// The symbols at the start of some bits.
 #[derive(Clone, Copy)]
 struct Step {
     /// One symbol or two.
     symbols: [u8; 2],
     /// The bits of the first symbol; 0 when its code is longer than the bits.
     first_bits: u8,
-    /// The bits of both symbols; those of the first when the second does not end here.
+    /// The bits of both symbols, or of the first if the second does not end here.
     bits: u8,
 }
 
@@ -168,8 +166,8 @@ pub(super) fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<(), NotHuffman> {
             break;
         }
     }
-    // What is left may be padding: ones, and not more than eight of them. The standard wants fewer, but nginx takes a
-    // whole byte, and there are clients that always write some.
+    // The rest may be padding: at most eight ones. The standard allows fewer than eight, but nginx accepts a whole
+    // byte, and some clients always write padding.
     while count > 0 {
         let padded = bits | (u64::MAX >> count);
         let step = STEPS[(padded >> (64 - LOOKUP_BITS)) as usize];
@@ -193,7 +191,7 @@ pub(super) fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<(), NotHuffman> {
     Ok(())
 }
 
-/// The symbol at the start of `bits` whose code is longer than what is looked up, and the length of the code.
+/// The symbol at the start of `bits`, with a code longer than [`LOOKUP_BITS`], and the length of the code.
 #[cold]
 fn long(bits: u64) -> Result<(u8, u32), NotHuffman> {
     for length in LOOKUP_BITS as usize + 1..=LENGTH_MAX {

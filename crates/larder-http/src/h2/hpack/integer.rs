@@ -3,8 +3,8 @@
 /// The most octets that may follow the prefix: five hold every number of 32 bits.
 const MORE_OCTETS_MAX: usize = 5;
 
-/// Reads the integer at the start of `text`, whose prefix is the lowest `prefix_bits`, at most 7, of the first octet,
-/// and moves `text` behind it. `None` when it does not end, or does not fit into 32 bits.
+/// Reads the integer at the start of `text`, and moves `text` past it. Its prefix is the lowest `prefix_bits`, at most
+/// 7, of the first octet. `None` if it does not end, or does not fit into 32 bits.
 #[inline]
 pub(super) fn read(text: &mut &[u8], prefix_bits: u32) -> Option<usize> {
     let (&first, rest) = text.split_first()?;

@@ -1,4 +1,4 @@
-//! The dynamic table of a decoder (RFC 7541 §2.3.2), and what is remembered about the names in it.
+//! The dynamic table of a decoder (RFC 7541 §2.3.2), with the kind of each name in it.
 
 use std::collections::VecDeque;
 
@@ -6,23 +6,23 @@ use crate::field::known::Known;
 
 use super::TABLE_BYTES_MAX;
 
-/// What a field name is.
+/// The kind of a field name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NameKind {
-    /// What it is made of.
+    /// Its characters, or which pseudo field it is.
     pub class: Class,
-    /// What is known about it.
+    /// Its known name.
     pub known: Known,
 }
 
-/// What a field name is made of. Found out once, when the name is read, and kept in the table with it.
+/// The class of a field name. It is determined once, when the name is read, and kept in the table with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
     /// Small letters, digits and hyphens.
     Plain,
-    /// Underscores, too.
+    /// Also underscores.
     Underscores,
-    /// Other characters that may stand in a name but should not.
+    /// Also other characters that are allowed in a name but unusual.
     Odd,
     /// `:method`.
     Method,
@@ -34,7 +34,7 @@ pub enum Class {
     Path,
     /// A pseudo field that no request has.
     OtherPseudo,
-    /// A capital letter, a space, a control character or a colon is in it, or it is empty (RFC 9113 §8.2.1).
+    /// It has an upper-case letter, a space, a control character or a colon, or is empty (RFC 9113 §8.2.1).
     Malformed,
 }
 
@@ -55,7 +55,7 @@ impl NameKind {
     }
 }
 
-/// What each byte makes of a name.
+/// The class that each byte gives a name.
 static CLASSES: [Class; 256] = {
     let mut classes = [Class::Odd; 256];
     let mut byte = 0;
@@ -79,15 +79,15 @@ pub(super) const ENTRY_OVERHEAD: usize = 32;
 pub(super) struct Table {
     /// The oldest first.
     entries: VecDeque<Entry>,
-    /// Name and value of every entry, behind what is left of entries that are gone.
+    /// Name and value of every entry, after the bytes of removed entries.
     text: Vec<u8>,
-    /// How many bytes have been taken off the front of `text` since it was made, modulo 2^32.
+    /// How many bytes were removed from the front of `text` since it was made, modulo 2^32.
     taken: u32,
     /// The size as RFC 7541 counts it.
     bytes: usize,
 }
 
-/// An entry; its place counts from the first byte that ever was in `text`, modulo 2^32.
+/// An entry. Its position counts from the first byte that ever was in `text`, modulo 2^32.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: u32,
@@ -100,7 +100,7 @@ struct Entry {
 /// A field in the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found<'a> {
-    /// The name and, right behind it, the value.
+    /// The name, directly followed by the value.
     pub text: &'a [u8],
     pub name_len: usize,
     pub kind: NameKind,
@@ -108,7 +108,7 @@ pub(super) struct Found<'a> {
     pub is_value_clean: bool,
 }
 
-/// `text` is made shorter by copying when it would grow past this and half of it is unused.
+/// When `text` would grow beyond this and half of it is unused, it is compacted.
 const TEXT_BYTES_MIN: usize = 512;
 
 impl Table {
@@ -122,8 +122,8 @@ impl Table {
         Some(Found { text, name_len, kind: entry.kind, is_value_clean: entry.is_value_clean })
     }
 
-    /// Puts a field in, which makes others leave until all fit into `bytes_max`; one that is too large itself
-    /// leaves the table empty (RFC 7541 §4.4).
+    /// Adds a field, and evicts the oldest until all fit into `bytes_max`. A field that is too large empties the table
+    /// (RFC 7541 §4.4).
     pub fn insert(&mut self, field: Found<'_>, bytes_max: usize) {
         let bytes = field.text.len() + ENTRY_OVERHEAD;
         self.shrink_to(bytes_max.saturating_sub(bytes));
@@ -145,7 +145,7 @@ impl Table {
         self.bytes += bytes;
     }
 
-    /// Makes the oldest entries leave until the rest takes at most `bytes`.
+    /// Evicts the oldest entries until the rest takes at most `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         while self.bytes > bytes
             && let Some(oldest) = self.entries.pop_front()
