@@ -1,23 +1,22 @@
-//! Hosts in their normal form, as nginx compares them with `server_name`.
+//! Normalizes hosts, as nginx does before it compares them with `server_name`.
 
 use std::ops::Range;
 
 use crate::h1::error::HeadError;
 
-/// What [`normalise_host`] found.
+/// The parts that [`normalise_host`] found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostParts {
-    /// Where the host is in the output: lower case, without port and without a dot at its end. An IPv6 address
-    /// keeps its brackets.
+    /// Where the host is in the output: in lower case, without port and without a dot at its end. An IPv6 address keeps
+    /// its brackets.
     pub host: Range<usize>,
     /// The port, if one is given.
     pub port: Option<u16>,
 }
 
-/// Adds the host of a `Host` field or of a target to `out`, in lower case.
-///
-/// Refused are what nginx refuses: an empty host, two dots side by side, a port above 65535, brackets that
-/// are not closed, and every byte that RFC 3986 does not allow in a host.
+/// Adds the host of a `Host` field or of a target to `out`, in lower case. Like nginx, it refuses an empty host, two
+/// dots in a row, a port above 65535, and brackets that are not closed; and every byte that RFC 3986 does not allow in
+/// a host.
 pub fn normalise_host(text: &[u8], out: &mut Vec<u8>) -> Result<HostParts, HeadError> {
     let (host, port) = split(text).ok_or(HeadError::InvalidHost)?;
     let start = out.len();
@@ -25,7 +24,7 @@ pub fn normalise_host(text: &[u8], out: &mut Vec<u8>) -> Result<HostParts, HeadE
     Ok(HostParts { host: start..out.len(), port })
 }
 
-/// Whether [`normalise_host`] would take it.
+/// Whether [`normalise_host`] would accept it.
 pub(crate) fn is_valid_host(text: &[u8]) -> bool {
     split(text).is_some()
 }

@@ -1,14 +1,12 @@
-//! HTTP messages and the codecs of HTTP/1 and HTTP/2: bytes in, values out.
-//!
-//! Nothing here opens a socket or reads a clock; whoever calls brings the bytes and the time. Where nginx
-//! has a rule for what a peer may send, it is nginx's rule; where nginx is laxer than is safe, the function
-//! says so.
+//! HTTP messages and the codecs of HTTP/1 and HTTP/2: bytes in, values out. Nothing here opens a socket or reads a
+//! clock; the caller provides bytes and time. What a peer may send follows nginx's rules; where those are less strict
+//! than is safe, the function says how it differs.
 //!
 //! - [`field`]: header fields and what is written in them.
 //! - [`h1`]: request and response heads, chunked bodies.
 //! - [`h2`]: the server side of an HTTP/2 connection.
-//! - [`uri`], [`host`]: targets and hosts in their normal form.
-//! - [`proxy_protocol`]: who a connection that was passed on came from.
+//! - [`uri`], [`host`]: normalized targets and hosts.
+//! - [`proxy_protocol`]: the client's address, sent by a load balancer in front.
 //! - [`status`], [`date`], [`Time`], [`Method`].
 #![forbid(unsafe_code)]
 
@@ -44,7 +42,7 @@ pub use status::{error_note, error_title, reason, sent_status};
 pub use time::Time;
 pub use uri::{Escape, UriError, UriParts, escape_html, escape_uri, normalise, unescape};
 
-/// A number written in decimal digits only, at most 2^63 - 1 as nginx reads sizes; `None` for all else.
+/// Parses a number of decimal digits, at most 2^63 - 1, as nginx reads sizes. `None` for everything else.
 pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;

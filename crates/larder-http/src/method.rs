@@ -1,6 +1,6 @@
 //! Request methods.
 
-/// A request method: those that some rule of larder names, and all others as one.
+/// A request method: those that larder has rules for, and all others as one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[allow(missing_docs, reason = "the variants are the methods themselves")]
 pub enum Method {

@@ -1,26 +1,26 @@
-//! The PROXY protocol, versions 1 and 2: who a connection that was passed on came from.
+//! The PROXY protocol, versions 1 and 2: a load balancer tells the address of the client.
 //!
-//! What is accepted and what is said of the rest is nginx's; unlike nginx, a header may come in pieces, and addresses
-//! that are none are refused.
+//! It accepts what nginx accepts, with nginx's error messages. Unlike in nginx, a header may arrive in pieces, and
+//! invalid addresses are refused.
 
 use std::borrow::Cow;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What a connection that was passed on began with.
+/// The PROXY header of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its two ends.
+    /// The two ends of the client's connection.
     pub addresses: Addresses,
-    /// The type-length-value fields of version 2, as they came.
+    /// The type-length-value fields of version 2, unparsed.
     tlvs: Box<[u8]>,
 }
 
-/// The two ends of the connection that is passed on.
+/// The two ends of the client's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addresses {
-    /// The sender does not know them or speaks for itself (`UNKNOWN`, `LOCAL`), or they are not those of a TCP
-    /// connection. The addresses of the connection itself stand.
+    /// The sender does not know them, or connects for itself (`UNKNOWN`, `LOCAL`), or it is not a TCP connection. Use
+    /// the addresses of the connection itself.
     Unknown,
     /// Of TCP, both of one family.
     Inet {
@@ -38,21 +38,21 @@ pub enum Addresses {
     },
 }
 
-/// What [`parse`] has come to.
+/// The result of [`parse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// It begins like a header, and more is to come.
+    /// It begins like a header, but is incomplete.
     Partial,
     /// A header.
     Complete {
-        /// Its bytes; the connection's own follow.
+        /// Its length; the bytes of the client's connection follow.
         consumed: usize,
         /// What it says.
         header: Header,
     },
 }
 
-/// Why the bytes are no header. The messages are the ones nginx logs.
+/// Why the bytes are not a header. The texts are those of nginx's log.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum ProxyProtocolError {
@@ -63,14 +63,14 @@ pub enum ProxyProtocolError {
     UnknownVersion(u8),
     #[error("header is too large while reading PROXY protocol")]
     TooLarge,
-    /// nginx closes the connection and says nothing.
+    /// nginx closes the connection without a message.
     #[error("broken header: {len} bytes are too few for its addresses while reading PROXY protocol")]
     TooShort { len: usize },
 }
 
-/// A line of version 1, CR and LF included.
+/// The longest line of version 1, CR and LF included.
 pub const V1_BYTES_MAX: usize = 107;
-/// A header of version 2.
+/// The longest header of version 2.
 pub const V2_BYTES_MAX: usize = 4096;
 
 const V1_START: &[u8] = b"PROXY ";
@@ -148,7 +148,7 @@ const V2_TCP4: u8 = 0x11;
 const V2_TCP6: u8 = 0x21;
 const V2_UNIX_STREAM: u8 = 0x31;
 
-/// The addresses, and what follows them; `None` when they are not all there.
+/// The addresses, and the bytes after them. `None` if they are incomplete.
 fn v2_addresses(family_transport: u8, content: &[u8]) -> Option<(Addresses, &[u8])> {
     let (addresses, len) = match family_transport {
         V2_TCP4 => {
@@ -186,7 +186,7 @@ fn broken(buf: &[u8]) -> ProxyProtocolError {
     ProxyProtocolError::Broken { text: String::from_utf8_lossy(text).into() }
 }
 
-/// How much of foreign text a message quotes.
+/// How much of a foreign text a message quotes.
 const TEXT_BYTES_MAX: usize = 256;
 
 const TLVS: [(&str, u8); 5] =
@@ -195,16 +195,16 @@ const SSL_TLVS: [(&str, u8); 5] =
     [("version", 0x21), ("cn", 0x22), ("cipher", 0x23), ("sig_alg", 0x24), ("key_alg", 0x25)];
 
 impl Header {
-    /// The value of a field, by what `$proxy_protocol_tlv_` calls it: `alpn`, `authority`, `unique_id`, `netns`,
-    /// `ssl`, `ssl_verify`, `ssl_version`, `ssl_cn`, `ssl_cipher`, `ssl_sig_alg`, `ssl_key_alg`, or its type as
+    /// The value of a field, by its name after `$proxy_protocol_tlv_`: `alpn`, `authority`, `unique_id`, `netns`,
+    /// `ssl`, `ssl_verify`, `ssl_version`, `ssl_cn`, `ssl_cipher`, `ssl_sig_alg`, `ssl_key_alg`, or its type as in
     /// `0xEA` and `ssl_0x21`.
     ///
-    /// `None` for names unknown, fields that did not come, and those behind one that is cut short.
+    /// `None` for unknown names, missing fields, and fields after a truncated one.
     pub fn tlv(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         let Some(name) = name.strip_prefix("ssl_") else {
             return find(&self.tlvs, kind_of(name, &TLVS)?).map(Cow::Borrowed);
         };
-        // A byte of flags and the result of the verification stand before the fields inside.
+        // Before the inner fields are a byte of flags and the result of the verification.
         let ([_, verify @ ..], inside) = find(&self.tlvs, kind_of("ssl", &TLVS)?)?.split_first_chunk::<5>()?;
         if name == "verify" {
             return Some(Cow::Owned(u32::from_be_bytes(*verify).to_string().into_bytes()));
@@ -233,7 +233,7 @@ fn find(mut tlvs: &[u8], wanted: u8) -> Option<&[u8]> {
 }
 
 impl Addresses {
-    /// Those of a TCP connection. Where the families differ, both are told as IPv6.
+    /// The addresses of a TCP connection. If their families differ, both are written as IPv6.
     pub fn inet(source: SocketAddr, destination: SocketAddr) -> Self {
         let (from, to) = (source.ip().to_canonical(), destination.ip().to_canonical());
         let (from, to) = match (from, to) {
@@ -248,7 +248,7 @@ impl Addresses {
     }
 }
 
-/// Appends a header of version 1. All but TCP is `UNKNOWN` there.
+/// Appends a header of version 1. Anything but TCP is `UNKNOWN`.
 pub fn write_v1(addresses: &Addresses, out: &mut Vec<u8>) {
     let Addresses::Inet { source, destination } = addresses else {
         out.extend_from_slice(b"PROXY UNKNOWN\r\n");
@@ -260,7 +260,7 @@ pub fn write_v1(addresses: &Addresses, out: &mut Vec<u8>) {
         .expect("writing to memory does not fail");
 }
 
-/// Appends a header of version 2, without fields behind the addresses. All but TCP is sent as `LOCAL`, as by nginx.
+/// Appends a header of version 2, without fields after the addresses. As in nginx, anything but TCP is `LOCAL`.
 pub fn write_v2(addresses: &Addresses, out: &mut Vec<u8>) {
     out.extend_from_slice(V2_START);
     match addresses {

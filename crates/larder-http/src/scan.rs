@@ -1,18 +1,17 @@
-//! Searching foreign bytes sixteen at a time. The stretches are short, so that a call of `memchr` costs more.
+//! Searches foreign bytes, sixteen at a time. The texts are short, so a call of `memchr` would cost more.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-/// A word whose lowest set bit is in the first byte of `word` that is below `limit`, which is at most 128; 0
-/// when none is.
+/// A word whose lowest set bit is in the first byte of `word` that is below `limit` (at most 128); 0 if there is none.
 fn below(word: u64, limit: u8) -> u64 {
     word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGHS
 }
 
-/// Where the first byte at or after `start` is for which `is_wanted` holds.
+/// The position of the first byte at or after `start` for which `is_wanted` is true.
 ///
-/// `may_hold` looks at eight bytes, the first one lowest: the lowest set bit of its answer must be in
-/// the first byte that may be wanted. It may name a byte that is not wanted, which costs time only.
+/// `may_hold` gets eight bytes, the first one lowest. The lowest set bit of its result must be in the first byte that
+/// may be wanted. A wrong candidate only costs time.
 #[inline(always)]
 fn find(buf: &[u8], start: usize, may_hold: impl Fn(u64) -> u64, is_wanted: impl Fn(u8) -> bool) -> Option<usize> {
     let mut at = start;

@@ -1,9 +1,9 @@
-//! What nginx writes for a status: in the status line, and on the page it makes itself.
+//! nginx's texts for a status: in the status line, and on its error pages.
 
-/// nginx's own code for a head that is too large; clients are told 400.
+/// nginx's own code for a head that is too large; clients get 400.
 pub const HEAD_TOO_LARGE: u16 = 494;
 
-/// The reason phrase as nginx prints it; empty where nginx prints none.
+/// nginx's reason phrase; empty if nginx has none.
 pub fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",
@@ -50,7 +50,7 @@ pub fn reason(status: u16) -> &'static str {
     }
 }
 
-/// The status that the client is told: nginx keeps 494 to 498 for itself, for `error_page` to tell apart.
+/// The status that the client gets: nginx's 494 to 498 are internal, for `error_page`.
 pub fn sent_status(status: u16) -> u16 {
     match status {
         HEAD_TOO_LARGE..=497 => 400,
@@ -59,7 +59,7 @@ pub fn sent_status(status: u16) -> u16 {
     }
 }
 
-/// The title of the page that nginx makes for this status; `None` when it makes none.
+/// The title of nginx's error page for this status; `None` if there is no such page.
 ///
 /// The heading is the same text, except where [`error_note`] says otherwise.
 pub fn error_title(status: u16) -> Option<&'static str> {

@@ -17,13 +17,13 @@ impl Time {
         self.0 / 1000
     }
 
-    /// This time moved on by `by`; stops at the last time there is.
+    /// This time plus `by`, saturating.
     pub fn plus(self, by: Duration) -> Time {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         Time(self.0.saturating_add(millis))
     }
 
-    /// How long after `earlier` this is; zero when it is not.
+    /// How long after `earlier` this is; zero if it is before.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }

@@ -9,8 +9,8 @@ use super::line::{self, Line, Sender};
 /// The end of a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// Writes the line that goes before a chunk of `len` bytes; after the chunk goes CR LF. A `len` of 0 would end
-/// the body, so such a chunk is not sent at all.
+/// Writes the line before a chunk of `len` bytes; after the chunk the caller writes CR LF. Do not send a chunk with a
+/// `len` of 0: it would end the body.
 pub fn chunk_head(len: usize, out: &mut [u8; 18]) -> &[u8] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out[16..].copy_from_slice(b"\r\n");
@@ -35,7 +35,7 @@ pub enum ChunkError {
     /// The size of a chunk is 2^63 or more, or has more digits than such a number.
     #[error("the size of a chunk is too large")]
     SizeTooLarge,
-    /// After the data of a chunk comes something else than the end of a line.
+    /// After the data of a chunk there is something else than the end of a line.
     #[error("a chunk is longer than its size")]
     Overlong,
     /// The extensions of all chunks together are too long.
@@ -55,7 +55,7 @@ pub enum ChunkError {
 /// What one call of [`ChunkedDecoder::decode`] found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decoded {
-    /// How much of the input is done with.
+    /// How much of the input was used.
     pub consumed: usize,
     /// Where in the input the bytes of the body are; perhaps empty.
     pub data: Range<usize>,
@@ -63,7 +63,7 @@ pub struct Decoded {
     pub done: bool,
 }
 
-/// The most bytes of all chunk extensions of a body together. Nobody uses them but to waste our time.
+/// The most bytes of all chunk extensions of a body together. Only attackers send them.
 const EXTENSION_BYTES_MAX: usize = 16 * 1024;
 /// The most digits of the size of a chunk, leading zeros included.
 const SIZE_DIGITS_MAX: u32 = 16;
@@ -72,7 +72,7 @@ const TRAILER_BYTES_MAX: usize = 16 * 1024;
 /// The most trailers of a body.
 const TRAILERS_MAX: usize = 100;
 
-/// Takes a chunked body apart as it arrives.
+/// Decodes a chunked body as it arrives.
 ///
 /// ```text
 /// Size --LF--> Data --size bytes--> DataEnd --LF--> Size
@@ -131,14 +131,14 @@ impl Default for ChunkedDecoder {
 }
 
 impl ChunkedDecoder {
-    /// A decoder for what a client or a current origin sends: every line ends in CR LF, as nginx demands too.
-    /// Proxies that disagree about a lone LF here can be made to see different requests.
+    /// A decoder for bodies of clients and modern origins: every line ends in CR LF, as in nginx. If two proxies
+    /// disagree about a lone LF here, an attacker can smuggle requests.
     pub fn new() -> ChunkedDecoder {
         ChunkedDecoder::with(LineEnds::CrLf)
     }
 
-    /// A decoder for origins that end lines in LF alone, as nginx took them for long; not for clients. An LF
-    /// inside an extension is refused even so.
+    /// A decoder for origins that end lines with LF alone, as nginx long accepted; not for clients. An LF inside an
+    /// extension is refused here too.
     pub fn lenient() -> ChunkedDecoder {
         ChunkedDecoder::with(LineEnds::LfToo)
     }
@@ -153,9 +153,8 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Takes the next bytes of the body. Goes on until it has a stretch of data or all of `input` is read; call
-    /// it again with what is left after `consumed`. After an error the decoder must not be used again; after
-    /// the end it consumes nothing.
+    /// Decodes the next bytes of the body, up to the end of one piece of data or of `input`. Call it again with the
+    /// rest after `consumed`. Do not use the decoder after an error; after the end it consumes nothing.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, ChunkError> {
         let mut at = 0;
         loop {
@@ -187,7 +186,7 @@ impl ChunkedDecoder {
         &self.trailers
     }
 
-    /// Takes a byte that is neither data nor trailer.
+    /// Processes a byte that is neither data nor trailer.
     fn framing_byte(&mut self, byte: u8) -> Result<State, ChunkError> {
         let takes_lf = self.line_ends == LineEnds::LfToo;
         Ok(match (self.state, byte) {
@@ -214,7 +213,7 @@ impl ChunkedDecoder {
         })
     }
 
-    /// Takes bytes of trailers; how many. A line is looked at when it is complete.
+    /// Processes bytes of trailers, and returns how many. A line is parsed when it is complete.
     fn trailer_bytes(&mut self, input: &[u8]) -> Result<usize, ChunkError> {
         let line_end = memchr::memchr(b'\n', input).map(|lf| lf + 1);
         let taken = line_end.unwrap_or(input.len());

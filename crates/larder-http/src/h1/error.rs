@@ -1,8 +1,8 @@
-//! What can be wrong with a request head.
+//! The errors in a request head.
 
 use crate::status::HEAD_TOO_LARGE;
 
-/// Why a request head was refused. The messages are the ones nginx logs, with where it was reading.
+/// Why a request head was refused. The texts are those of nginx's log, with what it was reading.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum HeadError {
@@ -12,7 +12,7 @@ pub enum HeadError {
     InvalidRequest,
     #[error("client sent invalid version while reading client request line")]
     InvalidVersion,
-    /// nginx still answers these; nobody sends them but scanners.
+    /// nginx still answers HTTP/0.9; only scanners send it.
     #[error("client sent HTTP/0.9 request while reading client request line")]
     Http09,
     #[error("client sent too long URI while reading client request line")]
@@ -25,7 +25,7 @@ pub enum HeadError {
     HeadTooLarge,
     #[error("client sent too many header lines while reading client request headers")]
     TooManyFields,
-    /// The line up to the byte that cannot stand there.
+    /// The line up to the invalid byte.
     #[error("client sent invalid header line: \"{line}\\x{byte:02x}...\" while reading client request headers")]
     InvalidField { line: Box<str>, byte: u8 },
     #[error("client sent duplicate header line: \"{name}\" while reading client request headers")]
@@ -49,7 +49,7 @@ pub enum HeadError {
     BothLengths,
     #[error("client sent HTTP/1.0 request with \"Transfer-Encoding\" header while reading client request headers")]
     TransferEncodingIn10,
-    /// HTTP/2 only: what the client sent is no request.
+    /// HTTP/2 only: the request is malformed (RFC 9113 §8.1.1).
     #[error("client sent {what} while reading client request headers")]
     Malformed { what: &'static str },
     #[error("client sent unknown \"Transfer-Encoding\": \"{value}\" while reading client request headers")]
@@ -57,7 +57,7 @@ pub enum HeadError {
 }
 
 impl HeadError {
-    /// Where in the head it is, which decides who answers it.
+    /// Where in the head the error is. That decides which server answers.
     pub fn place(&self) -> HeadPlace {
         match self {
             HeadError::InvalidMethod
@@ -83,7 +83,7 @@ impl HeadError {
         }
     }
 
-    /// nginx's status for it. 494 is for `error_page` and the log; the client is told 400
+    /// nginx's status for it. 494 is for `error_page` and the log; the client gets 400
     /// ([`sent_status`](crate::status::sent_status)).
     pub fn status(&self) -> u16 {
         match self {
@@ -114,13 +114,13 @@ impl HeadError {
 pub enum HeadPlace {
     /// In the request line.
     Line,
-    /// In the host that is asked for, or that is missing.
+    /// In the host, or because it is missing.
     Host,
-    /// In a field, or in all of them together.
+    /// In a field, or in the size of all of them together.
     Fields,
 }
 
-/// The beginning of foreign text, for a message.
+/// The beginning of a foreign text, for a message.
 pub(crate) fn excerpt(text: &[u8]) -> Box<str> {
     const EXCERPT_BYTES_MAX: usize = 256;
     String::from_utf8_lossy(&text[..text.len().min(EXCERPT_BYTES_MAX)]).into()

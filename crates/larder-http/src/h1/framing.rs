@@ -20,9 +20,9 @@ pub enum Framing {
     Chunked,
 }
 
-/// Finds out how the body ends, and refuses every head about which two servers might disagree (RFC 9112 §6.3):
-/// both lengths, one of them twice, a length that is not just digits, chunked in HTTP/1.0, and codings other
-/// than `chunked`.
+/// Decides how the body ends. Refuses every head about which two servers might disagree (RFC 9112 §6.3): with both
+/// `Content-Length` and `Transfer-Encoding`, one of them twice, a length that is not just digits, `chunked` in
+/// HTTP/1.0, or codings other than `chunked`.
 pub fn body_framing(head: &RequestHead) -> Result<Framing, HeadError> {
     let length = at_most_one(&head.fields, Known::ContentLength)?;
     let coding = at_most_one(&head.fields, Known::TransferEncoding)?;
@@ -36,8 +36,8 @@ pub fn body_framing(head: &RequestHead) -> Result<Framing, HeadError> {
     }
 }
 
-/// Checks that the request says which host it is for, once and in valid form: the host in the target if there
-/// is one, and the `Host` field, which later versions than HTTP/1.0 demand even then. Over HTTP/2 the head has one if the request said its host
+/// Checks that the request names its host once, in a valid form: in the target, if there is one, and in the `Host`
+/// field, which is required after HTTP/1.0 even then. Over HTTP/2, the head has a `Host` if the request named its host
 /// in any way.
 pub fn check_host(head: &RequestHead) -> Result<(), HeadError> {
     if head.target_host().is_some_and(|host| !is_valid_host(host)) {
@@ -54,8 +54,8 @@ pub fn check_host(head: &RequestHead) -> Result<(), HeadError> {
     }
 }
 
-/// Makes the host of the target that of the `Host` field, so that nobody behind reads another one in it (RFC 9112, section
-/// 3.2.2). Both have passed [`check_host`].
+/// Copies the host of the target into the `Host` field, so that an origin does not see another one there (RFC 9112,
+/// section 3.2.2). Both must have passed [`check_host`].
 pub fn settle_host(head: &mut RequestHead) {
     let Some(host) = head.target_host() else { return };
     if head.fields.get_known(Known::Host) != Some(host) {
@@ -64,19 +64,18 @@ pub fn settle_host(head: &mut RequestHead) {
     }
 }
 
-/// Whether the client wants to send another request on this connection: `close` says no, HTTP/1.0 must ask
-/// with `keep-alive`.
+/// Whether the client wants to keep the connection: not with `close`; with HTTP/1.0 only if it says `keep-alive`.
 pub fn keep_alive_wanted(head: &RequestHead) -> bool {
     keeps_alive(head.version, &head.fields)
 }
 
-/// What version and `Connection` say together, in either direction.
+/// Whether version and `Connection` together keep the connection, for requests and responses.
 pub(super) fn keeps_alive(version: Version, fields: &Fields) -> bool {
     let says = |token| has_token(fields.all_known(Known::Connection), token);
     !says("close") && (version >= Version::Http11 || says("keep-alive"))
 }
 
-/// The value of a field that may come once.
+/// The value of a field that may come at most once.
 fn at_most_one(fields: &Fields, known: Known) -> Result<Option<&[u8]>, HeadError> {
     let mut values = fields.all_known(known);
     match (values.next(), values.next()) {

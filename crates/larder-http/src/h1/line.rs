@@ -6,16 +6,16 @@ use crate::field::known::Known;
 use crate::field::list::trim;
 use crate::scan;
 
-/// What begins at some place of a head. All places count from the start of the buffer.
+/// The line at some place of a head. All positions count from the start of the buffer.
 #[derive(Debug)]
 pub(super) enum Line {
-    /// The line is not complete, and nothing in it is wrong yet.
+    /// The line is incomplete, and valid so far.
     Partial,
     /// The empty line; the body starts at `next`.
     End { next: usize },
     /// A field.
     Field(FieldLine),
-    /// A second status line among the fields, which IIS is known to send.
+    /// A second status line among the fields, which IIS sends.
     SecondStatus { next: usize },
 }
 
@@ -30,32 +30,32 @@ pub(super) struct FieldLine {
     pub letters: Letters,
 }
 
-/// What a field name is made of.
+/// The characters of a field name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Letters {
     /// Letters, digits and hyphens.
     Plain,
-    /// Underscores, too.
+    /// Also underscores.
     Underscores,
-    /// Other characters that are neither control characters nor spaces.
+    /// Also others that are neither control characters nor spaces.
     Odd,
 }
 
-/// Who sent the head, and so how much is forgiven.
+/// Who sent the head; origins get more leniency.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
     /// Lines must have a colon, and a CR only before the LF that ends the line.
     Client,
-    /// As nginx: a line without a colon is a name with an empty value, CRs may pile up before the LF.
+    /// As in nginx: a line without a colon is a name with an empty value, and there may be several CRs before the LF.
     Origin,
 }
 
-/// The place of a byte that cannot stand where it does.
+/// The position of an invalid byte.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadByte(pub usize);
 
-/// Reads the line that starts at `start`. LF alone ends a line as CR LF does; continued lines (obs-fold),
-/// white space before the colon, and NUL are refused from anybody.
+/// Reads the line that starts at `start`. LF alone ends a line as CR LF does. Continued lines (obs-fold), white space
+/// before the colon, and NUL are always refused.
 #[inline]
 pub(super) fn read(buf: &[u8], start: usize, sender: Sender) -> Result<Line, BadByte> {
     let (colon, known, letters) = match name(buf, start, sender)? {
@@ -82,7 +82,7 @@ pub(super) fn read(buf: &[u8], start: usize, sender: Sender) -> Result<Line, Bad
     Ok(Line::Field(FieldLine { name: start..colon, value: value_start..value_start + value_len, next, known, letters }))
 }
 
-/// What a line begins with.
+/// The beginning of a line.
 enum Name {
     Partial,
     End {
@@ -102,7 +102,7 @@ enum Name {
 /// Reads the line up to its colon.
 #[inline]
 fn name(buf: &[u8], start: usize, sender: Sender) -> Result<Name, BadByte> {
-    // Nearly all names are known ones, and then nothing odd is in them.
+    // Nearly all names are known ones, which have no odd characters.
     let near = &buf[start..buf.len().min(start + Known::NAME_BYTES_MAX + 1)];
     if let Some(len) = scan::colon(near) {
         let known = Known::of(&near[..len]);
@@ -142,7 +142,7 @@ fn name_by_letters(buf: &[u8], start: usize, sender: Sender) -> Result<Name, Bad
     }
 }
 
-/// Where the next line starts, when the line ends at `at`; `None` when too little has come to tell.
+/// Where the next line starts, if the line ends at `at`. `None` if too little has arrived to tell.
 fn end_of_line(buf: &[u8], at: usize, sender: Sender) -> Result<Option<usize>, BadByte> {
     let mut lf = at;
     while buf.get(lf) == Some(&b'\r') && (lf == at || sender == Sender::Origin) {
@@ -163,7 +163,7 @@ fn end_of_head(buf: &[u8], at: usize) -> Result<Name, BadByte> {
     })
 }
 
-/// Whether the slash at `at` makes the name so far the start of a status line.
+/// Whether the name before the slash at `at` is the start of a status line.
 fn is_second_status(buf: &[u8], start: usize, at: usize, sender: Sender) -> bool {
     sender == Sender::Origin && buf[at] == b'/' && buf.get(start..at) == Some(b"HTTP")
 }
@@ -175,7 +175,7 @@ fn skip_line(buf: &[u8], at: usize) -> Name {
     }
 }
 
-/// What a byte means in a field name.
+/// The class of a byte in a field name.
 #[derive(Clone, Copy)]
 enum Class {
     Plain,

@@ -9,8 +9,7 @@ use super::error::{HeadError, excerpt};
 use super::line::{self, BadByte, FieldLine, Letters, Line, Sender};
 use super::{Version, version_of_minor};
 
-/// The head of a request. One is used again and again by a connection, so that parsing allocates nothing once
-/// the buffers have grown.
+/// The head of a request. A connection reuses one, so that parsing allocates nothing once the buffers have grown.
 #[derive(Clone, Default, Debug)]
 pub struct RequestHead {
     /// The method; [`RequestHead::method_name`] has its name.
@@ -25,18 +24,18 @@ pub struct RequestHead {
     pub(crate) ignored: Fields,
 }
 
-/// Where the parts of a request line are in it.
+/// The positions of the parts of a request line.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct LineParts {
     pub method_len: usize,
     pub target: (usize, usize),
     pub host: Option<(usize, usize)>,
-    /// What HTTP/2 says beside the line stands behind it: how much that is, and where the scheme is in it.
+    /// HTTP/2 data that the line does not have is stored after it: its length. Then the position of the scheme in it.
     pub beside_len: usize,
     pub scheme: Option<(usize, usize)>,
 }
 
-/// What is asked of request heads.
+/// The limits of request heads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeadLimits {
     /// The longest request line with its line end; the size of one of `large_client_header_buffers`.
@@ -47,9 +46,9 @@ pub struct HeadLimits {
     pub field_bytes: usize,
     /// `max_headers`: the most fields, not counting ignored ones.
     pub max_fields: usize,
-    /// `ignore_invalid_headers`: fields with odd names are left out rather than taken as they are.
+    /// `ignore_invalid_headers`: fields with odd names are skipped, not kept.
     pub ignore_invalid: bool,
-    /// `underscores_in_headers`: an underscore does not make a name odd.
+    /// `underscores_in_headers`: a name with an underscore is not odd.
     pub underscores: bool,
 }
 
@@ -67,14 +66,14 @@ impl Default for HeadLimits {
     }
 }
 
-/// How far a head has come.
+/// Whether a head is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeadStatus {
-    /// What has come so far is in order; parse again from the start when more has.
+    /// It is valid so far; when more has arrived, parse it again from the start.
     Partial,
     /// The head is complete; the body starts after this many bytes.
     Complete {
-        /// The bytes of the head, and of empty lines before it.
+        /// The bytes of the head, empty lines before it included.
         consumed: usize,
     },
 }
@@ -85,7 +84,7 @@ impl RequestHead {
         RequestHead::default()
     }
 
-    /// Forgets everything but the memory.
+    /// Empties it but keeps the memory.
     pub fn clear(&mut self) {
         self.method = Method::default();
         self.version = Version::default();
@@ -101,42 +100,42 @@ impl RequestHead {
         self.line.get(..self.parts.method_len).unwrap_or_default()
     }
 
-    /// Path and arguments as sent, nginx's `$request_uri`. Of `http://host/path` the path; `/` when the target
-    /// has no path at all; `?args` when it has only arguments.
+    /// Path and arguments as sent: nginx's `$request_uri`. For `http://host/path` it is `/path`; for a target without a
+    /// path `/`; for one with only arguments `?args`.
     pub fn target(&self) -> &[u8] {
         self.part(self.parts.target)
     }
 
-    /// Host and port of a target that has them: `http://host:port/path`, or `host:port` with CONNECT. It goes
-    /// before the `Host` field. Over HTTP/2 it is `:authority`.
+    /// Host and port of the target, if it has them: of `http://host:port/path`, or `host:port` with CONNECT. They
+    /// override the `Host` field. Over HTTP/2 it is `:authority`.
     pub fn target_host(&self) -> Option<&[u8]> {
         self.parts.host.map(|host| self.part(host))
     }
 
-    /// The scheme that the client says it used, over HTTP/2: `:scheme`. It is just a claim.
+    /// Over HTTP/2, the scheme that the client claims to use: `:scheme`.
     pub fn scheme(&self) -> Option<&[u8]> {
         self.parts.scheme.map(|scheme| self.part(scheme))
     }
 
-    /// The whole request line as sent, without its line end; nginx's `$request`. Also of a head that was
-    /// refused, as far as it came. Over HTTP/2 it is made up, as nginx does: `GET /path HTTP/2.0`.
+    /// The request line as sent, without its line end: nginx's `$request`. For a refused head, as much as arrived. Over
+    /// HTTP/2 it is composed, as in nginx: `GET /path HTTP/2.0`.
     pub fn line(&self) -> &[u8] {
         let len = self.line.len().saturating_sub(self.parts.beside_len);
         self.line.get(..len).unwrap_or_default()
     }
 
-    /// The size of the head as received, without empty lines before it; over HTTP/2 that of the field block.
+    /// The size of the received head, without empty lines before it; over HTTP/2 the size of the field block.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The fields that were left out because of their names, to be noted in the log as
+    /// The fields that were skipped because of their names, for the log message
     /// `client sent invalid header line: "name: value"`.
     pub fn ignored(&self) -> &Fields {
         &self.ignored
     }
 
-    /// Forgets the target, of which nothing is to be believed; the line stays, for the log.
+    /// Forgets the target, which cannot be trusted; the line stays, for the log.
     pub fn forget_target(&mut self) {
         self.parts.target = (0, 0);
         self.parts.host = None;
@@ -147,12 +146,11 @@ impl RequestHead {
     }
 }
 
-/// Reads a request head from the start of `buf` into `head`, by nginx's rules.
-///
-/// A few empty lines before it are skipped. Lines may end in LF alone. Nothing here looks at what the fields
-/// say, except that those which may come once do: call [`check_host`](super::framing::check_host) and
-/// [`body_framing`](super::framing::body_framing) next. On an error `head` has what came before it: the request line for
-/// the log, and fields, of which `Host` decides who answers.
+/// Reads a request head from the start of `buf` into `head`, by nginx's rules. A few empty lines before it are skipped.
+/// Lines may end with LF alone. Values are not checked, only that certain fields come at most once: call
+/// [`check_host`](super::framing::check_host) and [`body_framing`](super::framing::body_framing) next. On an error,
+/// `head` has what came before it: the request line for the log, and fields, of which `Host` decides which server
+/// answers.
 pub fn parse_request(buf: &[u8], head: &mut RequestHead, limits: &HeadLimits) -> Result<HeadStatus, HeadError> {
     head.clear();
     let Some(start) = buf.iter().position(|byte| !matches!(byte, b'\r' | b'\n')) else {
@@ -193,8 +191,8 @@ pub fn parse_request(buf: &[u8], head: &mut RequestHead, limits: &HeadLimits) ->
 /// How many bytes of empty lines may come before a request line. Old browsers send CR LF after a POST body.
 const BLANK_BYTES_MAX: usize = 64;
 
-/// A request line that has not ended: whether it still may. Bytes that cannot be HTTP, such as a TLS handshake
-/// on a port without TLS, are refused at once, because their sender waits for us.
+/// Checks an incomplete request line. Bytes that cannot be HTTP, such as a TLS handshake on a port without TLS, are
+/// refused at once, because their sender waits for an answer.
 fn partial_line(text: &[u8], head: &mut RequestHead, limits: &HeadLimits) -> Result<HeadStatus, HeadError> {
     let is_too_long = text.len() >= limits.line_bytes;
     let text = &text[..text.len().min(limits.line_bytes)];
@@ -215,7 +213,7 @@ fn has_control(text: &[u8]) -> bool {
     text.iter().any(|byte| byte.is_ascii_control())
 }
 
-/// Finds the parts of a request line, which has no line end any more.
+/// Parses a request line without its line end.
 fn parse_line(line: &[u8]) -> Result<(LineParts, Version), HeadError> {
     let method_len = line.iter().position(|&byte| !is_method(byte)).ok_or(HeadError::InvalidMethod)?;
     if method_len == 0 || line[method_len] != b' ' {
@@ -229,7 +227,7 @@ fn parse_line(line: &[u8]) -> Result<(LineParts, Version), HeadError> {
         return Err(if start == end { HeadError::InvalidRequest } else { HeadError::Http09 });
     }
     if version_at == end {
-        // Something stopped the target that is not a space.
+        // The target ends at something that is not a space.
         return Err(HeadError::InvalidRequest);
     }
     Ok((target, parse_version(&line[version_at..])?))
@@ -242,7 +240,7 @@ fn skip_spaces(line: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Takes a target at `start..end` apart: a path, a URI, or a host with CONNECT.
+/// Parses the target at `start..end`: a path, a URI, or a host with CONNECT.
 fn parse_target(
     line: &[u8],
     method_len: usize,
@@ -275,14 +273,14 @@ fn parse_target(
     let host_end = host_start + host_len;
     let target = match after_scheme.get(host_len) {
         Some(b'/' | b'?') => (host_end, end),
-        // A target without a path: the second-last slash of "://" stands for it.
+        // The target has no path: a slash of "://" is used as the path "/".
         None => (host_start - 2, host_start - 1),
         Some(_) => return Err(HeadError::InvalidRequest),
     };
     Ok(LineParts { method_len, target, host: Some((host_start, host_end)), ..LineParts::default() })
 }
 
-/// The length of the host and port that `text` begins with; `None` for brackets that do not close.
+/// The length of the host and port at the start of `text`. `None` if a bracket is not closed.
 fn host_len(text: &[u8]) -> Option<usize> {
     let name_len = if text.first() == Some(&b'[') {
         memchr::memchr(b']', text)? + 1
@@ -298,7 +296,7 @@ fn host_len(text: &[u8]) -> Option<usize> {
     Some(name_len + 1 + digits)
 }
 
-/// `HTTP/1.1`, perhaps with spaces behind it.
+/// `HTTP/1.1`, perhaps with spaces after it.
 fn parse_version(text: &[u8]) -> Result<Version, HeadError> {
     match text {
         b"HTTP/1.1" => return Ok(Version::Http11),
@@ -317,11 +315,12 @@ fn parse_version(text: &[u8]) -> Result<Version, HeadError> {
     }
 }
 
-/// nginx takes minor versions of up to three digits.
+/// nginx accepts minor versions of up to three digits.
 const MINOR_DIGITS_MAX: usize = 3;
 
-/// Reads the fields that start at `next_line` of `text`; how long the whole head is, or `None` when it is not complete. The
-/// fields lie in `head` as one copied block, with their places noted. On an error those before `next_line` are noted.
+/// Reads the fields that start at `next_line` of `text`. Returns the length of the whole head, or `None` if it is
+/// incomplete. The fields are copied into `head` as one block, with their positions noted. On an error, the fields
+/// before it are noted.
 fn parse_fields(
     text: &[u8],
     next_line: &mut usize,
@@ -378,7 +377,7 @@ fn is_odd(field: &FieldLine, limits: &HeadLimits) -> bool {
     }
 }
 
-/// The fields that nginx takes once and answers 400 to when they come again.
+/// The fields that nginx accepts only once; it answers 400 if they come again.
 pub(crate) const fn comes_once(known: Known) -> bool {
     matches!(
         known,

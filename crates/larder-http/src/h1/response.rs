@@ -18,9 +18,9 @@ pub struct ResponseHead {
     pub status: u16,
     /// The reason phrase as the origin wrote it, perhaps empty.
     pub reason: Vec<u8>,
-    /// The version; of a CGI response always 1.1.
+    /// The version; always 1.1 for a CGI response.
     pub version: Version,
-    /// The fields; of a CGI response with its `Status`.
+    /// The fields; for a CGI response including `Status`.
     pub fields: Fields,
 }
 
@@ -30,7 +30,7 @@ impl ResponseHead {
         ResponseHead::default()
     }
 
-    /// Forgets everything but the memory.
+    /// Empties it but keeps the memory.
     pub fn clear(&mut self) {
         self.status = 0;
         self.reason.clear();
@@ -39,16 +39,16 @@ impl ResponseHead {
     }
 }
 
-/// Why the head of a response was refused, in nginx's words.
+/// Why the head of a response was refused. The texts are nginx's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum ResponseError {
-    /// nginx takes what follows for a page of HTTP/0.9; nobody has meant that for long.
+    /// nginx takes such a response for HTTP/0.9, which no origin sends any more.
     #[error("upstream sent no valid HTTP/1.0 header: \"{line}\"")]
     InvalidStatusLine { line: Box<str> },
     #[error("upstream sent invalid status \"{value}\"")]
     InvalidStatus { value: Box<str> },
-    /// The line up to the byte that cannot stand there.
+    /// The line up to the invalid byte.
     #[error("upstream sent invalid header: \"{line}\\x{byte:02x}...\"")]
     InvalidHeader { line: Box<str>, byte: u8 },
     #[error("upstream sent too many header lines, more than {limit}")]
@@ -79,11 +79,11 @@ pub enum ResponseFraming {
 /// The most fields of a CGI response.
 pub const CGI_FIELDS_MAX: usize = 1000;
 
-/// Reads the head of an HTTP response from the start of `buf` into `head`. An interim response (1xx) is a head
-/// like any other.
+/// Reads the head of an HTTP response from the start of `buf` into `head`. An interim response (1xx) is a head like any
+/// other.
 ///
-/// As in nginx lines may end in LF alone, a line without a colon is a field with an empty value, and a second
-/// status line among the fields is passed over.
+/// As in nginx, lines may end with LF alone, a line without a colon is a field with an empty value, and a second status
+/// line among the fields is skipped.
 pub fn parse_response(buf: &[u8], head: &mut ResponseHead, max_fields: usize) -> Result<HeadStatus, ResponseError> {
     head.clear();
     let Some(line_len) = memchr::memchr(b'\n', buf) else {
@@ -131,7 +131,7 @@ fn parse_status_line(line: &[u8]) -> Option<(Version, u16, &[u8])> {
     Some((version, parse_status(status)?, reason))
 }
 
-/// nginx takes version numbers of up to three digits.
+/// nginx accepts version numbers of up to three digits.
 const VERSION_DIGITS_MAX: usize = 3;
 
 fn parse_status(digits: &[u8]) -> Option<u16> {
@@ -139,10 +139,9 @@ fn parse_status(digits: &[u8]) -> Option<u16> {
     (100..=999).contains(&status).then_some(status)
 }
 
-/// Reads the head of a FastCGI or CGI response from the start of `buf` into `head`.
-///
-/// `Status` says the status; without one it is 302 if there is a `Location`, else 200 (RFC 3875 §6.3). Lines
-/// are read as in [`parse_response`].
+/// Reads the head of a FastCGI or CGI response from the start of `buf` into `head`. The status is that of the `Status`
+/// field; without one it is 302 if there is a `Location`, else 200 (RFC 3875 §6.3). Lines are read as in
+/// [`parse_response`].
 pub fn parse_cgi(buf: &[u8], head: &mut ResponseHead) -> Result<HeadStatus, ResponseError> {
     head.clear();
     let Some(consumed) = parse_fields(buf, 0, &mut head.fields, CGI_FIELDS_MAX)? else {
@@ -163,8 +162,8 @@ pub fn parse_cgi(buf: &[u8], head: &mut ResponseHead) -> Result<HeadStatus, Resp
     Ok(HeadStatus::Complete { consumed })
 }
 
-/// Reads the fields that start at `start` of `buf`; where the body starts, or `None` when they are not
-/// complete, and then there are none.
+/// Reads the fields that start at `start` of `buf`. Returns where the body starts, or `None` if the fields are
+/// incomplete; then `fields` is empty.
 fn parse_fields(
     buf: &[u8],
     start: usize,
@@ -196,9 +195,9 @@ fn parse_fields(
     }
 }
 
-/// Finds out how the body of a response ends (RFC 9112 §6.3), and refuses every head about which two readers
-/// might disagree, as nginx does: both lengths, two lengths, a length that is not just digits, and
-/// codings other than `chunked`.
+/// Decides how the body of a response ends (RFC 9112 §6.3). As nginx, it refuses every head about which two readers
+/// might disagree: with both `Content-Length` and `Transfer-Encoding`, two lengths, a length that is not just digits,
+/// or codings other than `chunked`.
 pub fn response_framing(head: &ResponseHead, request_method: Method) -> Result<ResponseFraming, ResponseError> {
     let length = content_length(&head.fields)?;
     let is_chunked = is_chunked(&head.fields)?;
@@ -212,7 +211,7 @@ pub fn response_framing(head: &ResponseHead, request_method: Method) -> Result<R
     }
 }
 
-/// Whether the origin will take another request on this connection, once the body has ended by itself.
+/// Whether the origin offers to keep the connection, if the body does not end by closing it.
 pub fn keep_alive_offered(head: &ResponseHead) -> bool {
     keeps_alive(head.version, &head.fields)
 }

@@ -18,7 +18,7 @@ pub enum Escape {
     Html,
 }
 
-/// Adds `text` to `out` with every byte that `kind` does not allow as `%XX`.
+/// Appends `text` to `out`, with every byte that `kind` does not allow as `%XX`.
 pub fn escape_uri(text: &[u8], kind: Escape, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let is_escaped = match kind {
@@ -50,10 +50,8 @@ pub fn escape_html(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Adds `text` to `out` with every `%XX` decoded.
-///
-/// As in nginx a `%` that no digit follows is left out and its follower kept; of a `%` with one digit
-/// nothing is kept, nor of what stands in place of the second digit.
+/// Adds `text` to `out` with every `%XX` decoded. As in nginx: a `%` without a digit after it is dropped, and the next
+/// byte kept. A `%` with only one digit is dropped with that digit and the byte after it.
 pub fn unescape(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let [byte, after @ ..] = rest {

@@ -1,4 +1,4 @@
-//! Request targets in their normal form.
+//! Normalizes request targets.
 
 pub mod escape;
 
@@ -8,18 +8,18 @@ use crate::scan;
 
 pub use escape::{Escape, escape_html, escape_uri, unescape};
 
-/// What [`normalise`] found out about a target.
+/// What [`normalise`] found in a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UriParts {
     /// Where the arguments are in the input, without `?` and without a fragment; `None` without a `?`.
     pub args: Option<Range<usize>>,
     /// Where the extension of the last segment is in the output, without its dot.
     pub extension: Option<Range<usize>>,
-    /// Whether the path in the input already was the path in the output.
+    /// Whether the path in the input is the same as in the output.
     pub plain: bool,
 }
 
-/// Why a target names nothing. All of them are the client's fault, 400.
+/// Why a target is invalid. Each is a 400.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UriError {
     /// It does not begin with a slash.
@@ -41,10 +41,9 @@ pub enum UriError {
 
 /// Writes the decoded path of a target to `out`, which is cleared first, as nginx makes `$uri`.
 ///
-/// Escapes are decoded; `.` and `..` segments are resolved, also when they are written with escapes; slashes
-/// that follow one another become one if `merge_slashes`; a fragment is cut off. An escaped `%`, `#` or `?` is
-/// a letter of the path like any other. A target that is empty or begins with `?` has the path `/`, as
-/// `http://host?args` does.
+/// Escapes are decoded; `.` and `..` segments are resolved, also if they are escaped; with `merge_slashes`, several
+/// slashes in a row become one; a fragment is cut off. An escaped `%`, `#` or `?` is a normal character of the path. A
+/// target that is empty or begins with `?` has the path `/`, as `http://host?args` does.
 pub fn normalise(path_and_query: &[u8], merge_slashes: bool, out: &mut Vec<u8>) -> Result<UriParts, UriError> {
     out.clear();
     if scan::space_or_control(path_and_query, 0).is_some() {
@@ -84,9 +83,9 @@ fn split(target: &[u8]) -> (usize, Option<Range<usize>>) {
     }
 }
 
-/// Whether a path has nothing that needs resolving. It may say no when there is nothing.
+/// Whether a path needs no resolving. May be false although it needs none.
 fn is_plain(path: &[u8], merge_slashes: bool) -> bool {
-    // Without early exits, so that the compiler takes many bytes at a time.
+    // Without early exits, so that the compiler vectorizes it.
     let has_special = |found, pair: &[u8]| {
         let starts_segment = pair[0] == b'/' && (pair[1] == b'.' || (pair[1] == b'/' && merge_slashes));
         found | (pair[1] == b'%') | starts_segment
@@ -94,22 +93,22 @@ fn is_plain(path: &[u8], merge_slashes: bool) -> bool {
     !path.windows(2).fold(false, has_special)
 }
 
-/// Where the last dot of the last segment leads; a dot that begins the segment does not count.
+/// The extension: what follows the last dot of the last segment. A dot at the start of the segment does not count.
 fn extension(path: &[u8]) -> Option<Range<usize>> {
     let segment = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
     let dot = segment + memchr::memrchr(b'.', &path[segment..])?;
     (dot > segment).then(|| dot + 1..path.len())
 }
 
-/// Builds a path letter by letter. `.` and `..` are only known as segments when the next slash comes, and
-/// until then they stand in `out`.
+/// Builds a path byte by byte. `.` and `..` are only recognized as segments at the next slash; until then they are in
+/// `out`.
 struct Resolver<'o> {
     out: &'o mut Vec<u8>,
     state: Segment,
     merge_slashes: bool,
 }
 
-/// What the segment that is being written consists of so far.
+/// What the current segment consists of so far.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Segment {
     Empty,
@@ -158,7 +157,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Resolves the segment that ends here, if it is `.` or `..`; the slash before it stays.
+    /// Resolves the segment that ends here, if it is `.` or `..`; the slash before it is kept.
     fn end_segment(&mut self) -> Result<(), UriError> {
         match self.state {
             Segment::Empty | Segment::Usual => {}
@@ -166,7 +165,7 @@ impl Resolver<'_> {
                 self.out.pop();
             }
             Segment::DotDot => {
-                // "/.." goes, then everything after the slash before it.
+                // Remove "/..", then everything after the slash before it.
                 self.out.truncate(self.out.len() - 3);
                 let slash = memchr::memrchr(b'/', self.out).ok_or(UriError::AboveRoot)?;
                 self.out.truncate(slash + 1);
