@@ -13,9 +13,7 @@ use crate::exchange::Exchange;
 use crate::limit::{CONN_KEY_BYTES_MAX, LimitReq, REQ_KEY_BYTES_MAX, ReqVerdict, excess_text, limit_conn, limit_req};
 use crate::realip::{self, Trusted};
 
-use super::auth_request::Ask;
-use super::route::Entrance;
-use super::{Slow, Step, Synth};
+use super::{Entrance, Slow, Step, Synth};
 
 /// The client as access rules see it.
 fn peer(ex: &Exchange) -> Peer {
@@ -251,6 +249,12 @@ fn password(ex: &mut Exchange, cx: &Cx) -> Option<Asked> {
         },
         Err(error) => Asked::Not(refused(&error, &realm, ex, cx)),
     })
+}
+
+/// `auth_request`: a question that has to be asked, and what was decided without it.
+pub struct Ask {
+    /// With `satisfy any`: what those who were asked before have refused it with.
+    pub refused: Option<Step>,
 }
 
 /// A password whose check takes long.

@@ -9,14 +9,8 @@ use crate::net::Inbound;
 use crate::script;
 use crate::site::AuthRequest;
 
-use super::route::Entrance;
-use super::{Step, Synth, access, subrequest};
-
-/// A question that has to be asked, and what was decided without it.
-pub struct Ask {
-    /// With `satisfy any`: what those who were asked before have refused it with.
-    pub refused: Option<Step>,
-}
+use super::access::{self, Ask};
+use super::{Entrance, Step, Synth, subrequest};
 
 /// Asks, and goes on or answers.
 pub async fn ask(ask: Ask, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {

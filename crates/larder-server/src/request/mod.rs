@@ -60,7 +60,6 @@ use larder_store::{BodyReader, Whole};
 use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose, Refusal};
 use crate::net::Inbound;
-use route::Entrance;
 
 /// What comes next.
 pub enum Step {
@@ -105,7 +104,7 @@ pub enum Slow {
     /// Check a password that takes long to check.
     Verify(Box<access::Verification>),
     /// Ask somebody else whether the request is allowed.
-    Ask(Box<auth_request::Ask>),
+    Ask(Box<access::Ask>),
     /// Read the body of the request, then let the handler answer.
     ReadBody,
     /// Wait for another request's fetch of the same page.
@@ -120,6 +119,17 @@ pub enum Slow {
     Fetch(Box<plan::Plan>),
     /// Wait until a page has been compressed, then send it.
     Form(Box<compress::Wait>),
+}
+
+/// Where a request enters.
+#[derive(Debug)]
+pub enum Entrance {
+    /// At the server's own rewrites.
+    Server,
+    /// At a named location.
+    Named(Box<[u8]>),
+    /// At the limits and access rules, once a delay is over.
+    Limits,
 }
 
 /// Where an internal redirect goes.

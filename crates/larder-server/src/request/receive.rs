@@ -9,8 +9,7 @@ use crate::exchange::{Exchange, RequestBody, Secured};
 use crate::site::Listener;
 use crate::vars::pattern;
 
-use super::route::Entrance;
-use super::{Step, Synth, challenge};
+use super::{Entrance, Step, Synth, challenge};
 
 /// What a buffer held.
 pub enum Received {

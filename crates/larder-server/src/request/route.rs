@@ -12,18 +12,7 @@ use crate::script::{self, Answer, Ran};
 use crate::site::{Loc, Tree, TryFallback};
 use crate::vars::pattern;
 
-use super::{Step, Synth, access, edits};
-
-/// Where a request enters.
-#[derive(Debug)]
-pub enum Entrance {
-    /// At the server's own rewrites.
-    Server,
-    /// At a named location.
-    Named(Box<[u8]>),
-    /// At the limits and access rules, once a delay is over.
-    Limits,
-}
+use super::{Entrance, Step, Synth, access, edits};
 
 /// Finds the location and asks everything that stands before its handler.
 pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {

@@ -12,8 +12,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::net::Inbound;
 
-use super::route::Entrance;
-use super::{Response, Step, compose, page};
+use super::{Entrance, Response, Step, compose, page};
 
 /// A request for `uri` inside `outer`. `None` when too many lie in each other already, which the log says.
 pub fn begin(outer: &Exchange, uri: &[u8], args: &[u8], cx: &Cx) -> Option<Box<Exchange>> {
