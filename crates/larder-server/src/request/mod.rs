@@ -301,11 +301,17 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
 fn deliver(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Step, Step> {
     let response = slice::assemble(response, ex, cx)?;
     if ex.is_sub() {
-        return Ok(Step::Send(subrequest::settle(response, ex, cx)));
+        return Ok(Step::Send(settle_inside(response, ex, cx)));
     }
     let response = deliver::settle(response, ex, cx)?;
     let response = compose::compose(response, ex, cx);
     compress::make_form(response, ex, cx).map(Step::Send)
+}
+
+/// Settles the response to a request inside another one, which takes all of it.
+pub fn settle_inside(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
+    let response = subrequest::settle(response, ex, cx);
+    compose::compose(response, ex, cx)
 }
 
 /// The response of our own to `synth`, unless its `error_page` has to be waited for: then the built-in page.

@@ -12,7 +12,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::net::Inbound;
 
-use super::{Entrance, Response, Step, compose, page};
+use super::{Entrance, Response, Step, page};
 
 /// A request for `uri` inside `outer`. `None` when too many lie in each other already, which the log says.
 pub fn begin(outer: &Exchange, uri: &[u8], args: &[u8], cx: &Cx) -> Option<Box<Exchange>> {
@@ -46,14 +46,14 @@ pub fn run<'a>(
     Box::pin(super::run(Step::Route(Entrance::Server), ex, cx, from))
 }
 
-/// The last step of one: the response with its head in `ex`, put together where the location says so.
+/// The last step of one: the response with its head in `ex`, to be put together where the location says so.
 pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     let response = page::laid_out(response, ex, cx);
     if let Some(status) = ex.request.way.error_status.take() {
         ex.reply.status = status;
         ex.reply.reason.clear();
     }
-    compose::compose(response, ex, cx)
+    response
 }
 
 /// Writes its log line, where its location asks for one.
