@@ -19,16 +19,13 @@ use larder_store::{BodyReader, Spill};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::context::Cx;
-use crate::exchange::{Choice, Composed, Exchange, SsiShared};
+use crate::exchange::{Composed, Exchange, SsiShared};
 use crate::files::conditional::{self, Condition};
 use crate::files::etag::weaken_etag;
-use crate::filter::{self, Filters};
 use crate::net::Inbound;
 use crate::site::{Around, Composing};
 use crate::tempfile;
 
-use super::compress::{self, Facts};
-use super::recode::Recoder;
 use super::source::{self, Source};
 use super::{Content, Ranges, Response, page, ssi, subrequest};
 
@@ -64,7 +61,7 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
             weaken_etag(&mut ex.reply.fields);
         }
     }
-    let source = body_of(response.content, ex, cx);
+    let source = source::body_of(response.content, ex, cx);
     let composed = Rc::default();
     ex.reply.composed = Some(Rc::clone(&composed));
     let reader = if ex.is_head() {
@@ -106,33 +103,6 @@ pub fn will_compose(content: &Content, ex: &Exchange, cx: &Cx) -> bool {
 fn media_type(fields: &Fields) -> Option<&str> {
     let value = fields.get_known(Known::ContentType).filter(|value| !value.is_empty())?;
     std::str::from_utf8(value).ok()
-}
-
-/// The body of a response before it is put together with others: as its location changes it. That of a whole has been
-/// changed already, before it was put together.
-fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Source {
-    let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length: content.length() };
-    let choice = compress::restored_for_parts(&facts, ex, cx);
-    let recoder = if ex.reply.composed.is_some() { None } else { recoder(choice, facts.length, ex, cx) };
-    let source = Source::new(content, ex);
-    match recoder {
-        None => source,
-        Some(recoder) => {
-            compress::adapt(&mut ex.reply.fields, choice);
-            source.changed(recoder)
-        }
-    }
-}
-
-/// What restores a body and changes what it says, if anything does.
-fn recoder(choice: Choice, length: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<Recoder> {
-    let charset = filter::label::settle(cx.loc(ex), ex, cx);
-    let filters = Filters::choose(charset, length, choice, ex, cx);
-    if filters.is_empty() {
-        return Recoder::new(choice, ex, cx);
-    }
-    filters.adapt(cx.loc(ex), &mut ex.reply.fields);
-    Recoder::with(filters, choice, ex, cx)
 }
 
 /// Whether the client has the document already: that is asked before it is put together.
@@ -373,7 +343,7 @@ async fn with_stub(
     counted: Counted,
     cx: &Cx,
 ) -> Answer {
-    let mut body = body_of(response.content, &mut ex, cx);
+    let mut body = source::body_of(response.content, &mut ex, cx);
     if let Some(stub) = stub
         && body.is_empty(cx).await
     {

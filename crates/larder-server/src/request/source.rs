@@ -9,10 +9,12 @@ use bytes::{Buf as _, Bytes};
 use larder_store::{BodyReader, Piece};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Choice, Exchange};
 use crate::filter::change::Fed;
+use crate::filter::{self, Filters};
 
 use super::Content;
+use super::compress::{self, Facts};
 use super::recode::{Recoder, Recoding};
 use super::slice::Slices;
 
@@ -221,6 +223,33 @@ fn read(file: &File, offset: u64, count: usize) -> io::Result<Bytes> {
     let mut bytes = vec![0; count];
     file.read_exact_at(&mut bytes, offset)?;
     Ok(bytes.into())
+}
+
+/// The body of a response before it is put together with others: as its location changes it. That of a whole has been
+/// changed already, before it was put together.
+pub fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Source {
+    let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length: content.length() };
+    let choice = compress::restored_for_parts(&facts, ex, cx);
+    let recoder = if ex.reply.composed.is_some() { None } else { recoder(choice, facts.length, ex, cx) };
+    let source = Source::new(content, ex);
+    match recoder {
+        None => source,
+        Some(recoder) => {
+            compress::adapt(&mut ex.reply.fields, choice);
+            source.changed(recoder)
+        }
+    }
+}
+
+/// What restores a body and changes what it says, if anything does.
+fn recoder(choice: Choice, length: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<Recoder> {
+    let charset = filter::label::settle(cx.loc(ex), ex, cx);
+    let filters = Filters::choose(charset, length, choice, ex, cx);
+    if filters.is_empty() {
+        return Recoder::new(choice, ex, cx);
+    }
+    filters.adapt(cx.loc(ex), &mut ex.reply.fields);
+    Recoder::with(filters, choice, ex, cx)
 }
 
 /// Whether a body is known to have nothing in it.
