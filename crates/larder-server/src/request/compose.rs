@@ -9,33 +9,30 @@
 //! whole afterwards, such as compression, knows nothing of this.
 
 mod join;
+pub mod parts;
 
 use std::rc::Rc;
 
 use bytes::Bytes;
-use larder_conf::model::LogLevel;
 use larder_http::{Fields, Known};
 use larder_store::{BodyReader, Spill};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::context::Cx;
-use crate::exchange::{Composed, Exchange, SsiShared};
+use crate::exchange::{Composed, Exchange};
 use crate::files::conditional::{self, Condition};
 use crate::files::etag::weaken_etag;
-use crate::net::Inbound;
 use crate::site::{Around, Composing};
 use crate::tempfile;
 
 use super::source::{self, Source};
-use super::{Content, Ranges, Response, page, ssi, subrequest};
+use super::{Content, Ranges, Response, page, ssi};
+use parts::Page;
 
 /// How many parts may wait for their turn; the page is read no further then.
 const PARTS_MAX: usize = 64;
 /// How much of the whole may wait for the client.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
-/// How many requests may run inside one at a time, on all levels; beyond it a page waits for each that it asks for.
-const INSIDE_MAX: usize = 256;
-
 /// Makes `response` the whole that its location asks for; another response goes on as it is.
 pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     let loc = cx.loc(ex);
@@ -144,7 +141,7 @@ fn start(document: Source, parses: bool, around: Around, composed: Rc<Composed>,
         let (_present, leave) = watch::channel(());
         let page = Page { ex: copy, cx: cx.clone(), composed, parts, leave };
         let making = async {
-            page.make(document, parses, around).await;
+            make(page, document, parses, around).await;
             std::future::pending::<()>().await;
         };
         tokio::select! {
@@ -156,202 +153,18 @@ fn start(document: Source, parses: bool, around: Around, composed: Rc<Composed>,
     reader
 }
 
-/// A part of the whole.
-enum Part {
-    Bytes(Bytes),
-    /// What a request inside brings, and whom to tell when it is through.
-    Answer(oneshot::Receiver<Option<Answer>>, Option<oneshot::Sender<()>>),
-    /// The whole ends here, incomplete.
-    Failed(String),
-}
-
-/// The answer to a request inside.
-struct Answer {
-    ex: Box<Exchange>,
-    body: Source,
-    _counted: Counted,
-}
-
-/// Counts a request inside until its answer is through.
-struct Counted(Rc<SsiShared>);
-
-impl Counted {
-    fn new(shared: &Rc<SsiShared>) -> Self {
-        shared.inside.set(shared.inside.get() + 1);
-        Self(Rc::clone(shared))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.inside.set(self.0.inside.get().saturating_sub(1));
-    }
-}
-
-/// Nobody reads the whole any more, or it has failed.
-#[derive(Debug)]
-pub struct Unwanted;
-
-/// The page while its parts are made.
-pub struct Page {
-    /// The request, as the commands of the page see it.
-    pub ex: Box<Exchange>,
-    /// What it runs under.
-    pub cx: Cx,
-    composed: Rc<Composed>,
-    parts: mpsc::Sender<Part>,
-    leave: watch::Receiver<()>,
-}
-
-impl Page {
-    async fn make(mut self, document: Source, parses: bool, around: Around) {
-        if let Some(uri) = &around.before
-            && self.add(uri).await.is_err()
-        {
-            return;
-        }
-        let made = match parses {
-            true => ssi::run(&mut self, document).await,
-            false => self.copy(document).await,
-        };
-        if let (Ok(()), Some(uri)) = (made, &around.after) {
-            let _ = self.add(uri).await;
-        }
-    }
-
-    async fn add(&mut self, uri: &[u8]) -> Result<(), Unwanted> {
-        match subrequest::begin(&self.ex, uri, b"", &self.cx) {
-            Some(inner) => self.include(inner, None, false).await,
-            None => Err(self.fail("a subrequest could not be made".to_owned()).await),
-        }
-    }
-
-    async fn copy(&mut self, mut document: Source) -> Result<(), Unwanted> {
-        loop {
-            match document.next(&self.cx).await {
-                Ok(Some(bytes)) => self.text(bytes).await?,
-                Ok(None) => return Ok(()),
-                Err(why) => return Err(self.cut_off(why).await),
-            }
-        }
-    }
-
-    /// Ends the whole where the document has ended before its end.
-    pub async fn cut_off(&mut self, why: String) -> Unwanted {
-        self.composed.is_cut_off.set(true);
-        self.fail(why).await
-    }
-
-    /// Adds bytes to the whole.
-    pub async fn text(&mut self, bytes: Bytes) -> Result<(), Unwanted> {
-        self.parts.send(Part::Bytes(bytes)).await.map_err(|_| Unwanted)
-    }
-
-    /// Ends the whole before its end.
-    pub async fn fail(&mut self, why: String) -> Unwanted {
-        let _ = self.parts.send(Part::Failed(why)).await;
-        Unwanted
-    }
-
-    /// Runs a request inside, and puts its answer here; with `wait` the page goes on when that is through.
-    ///
-    /// `stub` stands in for an answer that is an error or empty.
-    pub async fn include(&mut self, inner: Box<Exchange>, stub: Option<Bytes>, wait: bool) -> Result<(), Unwanted> {
-        let (answer, inside) = self.ask(inner, stub);
-        let wait = wait || inside > INSIDE_MAX;
-        let (through, is_through) = oneshot::channel();
-        self.parts.send(Part::Answer(answer, wait.then_some(through))).await.map_err(|_| Unwanted)?;
-        if wait {
-            is_through.await.map_err(|_| Unwanted)?;
-        }
-        Ok(())
-    }
-
-    /// Runs a request inside and returns what it brings: at most as much as its location allows. `None` for an error.
-    pub async fn fetch(&mut self, mut inner: Box<Exchange>) -> Result<Option<Vec<u8>>, Unwanted> {
-        if let Some(sub) = &mut inner.request.nested.sub {
-            sub.in_memory = true;
-        }
-        let (answer, _) = self.ask(inner, None);
-        let Ok(Some(Answer { mut ex, mut body, _counted })) = answer.await else {
-            return Err(self.fail("a subrequest was closed".to_owned()).await);
-        };
-        let bytes_max = self.cx.loc(&ex).settings.subrequests.output_buffer_bytes;
-        let mut value = Vec::new();
-        // A body that breaks off is taken as far as it goes.
-        while let Ok(Some(piece)) = body.next(&self.cx).await {
-            value.extend_from_slice(&piece);
-            if value.len() > bytes_max {
-                let why = format!("too big subrequest response: {}", value.len());
-                self.cx.local.logs.error(&self.cx, &ex, LogLevel::Error, format_args!("{why}"));
-                return Err(self.fail(why).await);
-            }
-        }
-        subrequest::log(&mut ex, &self.cx);
-        Ok((ex.reply.status < 300).then_some(value))
-    }
-
-    /// Runs a request inside by a task of its own: who leaves the page takes no stored answer with him. Returns where
-    /// the answer comes, and how many run now.
-    fn ask(&mut self, mut inner: Box<Exchange>, stub: Option<Bytes>) -> (oneshot::Receiver<Option<Answer>>, usize) {
-        plain(&mut inner);
-        if let Some(sub) = &mut inner.request.nested.sub {
-            sub.has_stub = stub.is_some();
-        }
-        let counted = Counted::new(self.ex.request.nested.ssi.get_or_insert_default());
-        let inside = counted.0.inside.get();
-        let media_type = self.ex.reply.fields.get("Content-Type").map(<[u8]>::to_vec);
-        let (answered, answer) = oneshot::channel();
-        let (cx, leave) = (self.cx.clone(), self.leave.clone());
-        let running = cx.worker.seats.begin();
-        tokio::task::spawn_local(async move {
-            let _running = running;
-            let answer = match subrequest::run(&mut inner, &cx, Inbound::Inside(&leave)).await {
-                Some(response) => Some(with_stub(response, stub, media_type, inner, counted, &cx).await),
-                None => None,
-            };
-            // The page may be given up by now.
-            let _ = answered.send(answer);
-        });
-        (answer, inside)
-    }
-}
-
-/// Makes a request one for a whole answer in plain form, whatever part or form of the page the client asked for.
-fn plain(inner: &mut Exchange) {
-    inner.asked.head.fields.retain(|known, _, _| {
-        !matches!(
-            known,
-            Known::Range
-                | Known::IfRange
-                | Known::IfModifiedSince
-                | Known::IfUnmodifiedSince
-                | Known::IfMatch
-                | Known::IfNoneMatch
-                | Known::AcceptEncoding
-        )
-    });
-}
-
-/// The answer, or what stands in for it when it is empty: a block of the page, read as the answer of that location
-/// would be.
-async fn with_stub(
-    response: Response,
-    stub: Option<Bytes>,
-    media_type: Option<Vec<u8>>,
-    mut ex: Box<Exchange>,
-    counted: Counted,
-    cx: &Cx,
-) -> Answer {
-    let mut body = source::body_of(response.content, &mut ex, cx);
-    if let Some(stub) = stub
-        && body.is_empty(cx).await
+/// Makes the parts: what goes before the document, the document, and what goes behind it.
+async fn make(mut page: Page, document: Source, parses: bool, around: Around) {
+    if let Some(uri) = &around.before
+        && page.add(uri).await.is_err()
     {
-        if let Some(media_type) = media_type {
-            ex.reply.fields.set("Content-Type", &media_type);
-        }
-        let response = compose(Response::own(Content::Bytes(stub)), &mut ex, cx);
-        body = Source::new(response.content, &ex);
+        return;
     }
-    Answer { ex, body, _counted: counted }
+    let made = match parses {
+        true => ssi::run(&mut page, document).await,
+        false => page.copy(document).await,
+    };
+    if let (Ok(()), Some(uri)) = (made, &around.after) {
+        let _ = page.add(uri).await;
+    }
 }

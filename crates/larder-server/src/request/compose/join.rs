@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::context::Cx;
 use crate::request::subrequest;
 
-use super::{Answer, Part, Unwanted};
+use super::parts::{Answer, Part, Unwanted};
 
 /// Small parts are gathered up to this size, unless the next is not there yet.
 const GATHERED_BYTES: usize = 16 * 1024;
@@ -81,7 +81,7 @@ impl Joiner<'_> {
                 }
             }
         };
-        let Some(Answer { mut ex, mut body, _counted }) = answer else { return Ok(false) };
+        let Some(Answer { mut ex, mut body, counted: _counted }) = answer else { return Ok(false) };
         loop {
             if !body.is_ready() {
                 self.flush().await?;

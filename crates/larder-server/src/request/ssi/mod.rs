@@ -16,7 +16,7 @@ use larder_http::{Escape, escape_html, escape_uri};
 use crate::exchange::SsiShared;
 use crate::regex::{Captures, Regex};
 
-use super::compose::{Page, Unwanted};
+use super::compose::parts::{Page, Unwanted};
 use super::source::Source;
 use super::subrequest;
 use include::Include;

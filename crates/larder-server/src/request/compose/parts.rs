@@ -1,0 +1,211 @@
+//! The parts of a whole while they are made: bytes of the document, and what requests inside it bring.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use larder_conf::model::LogLevel;
+use larder_http::Known;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::context::Cx;
+use crate::exchange::{Composed, Exchange, SsiShared};
+use crate::net::Inbound;
+use crate::request::source::{Source, body_of};
+use crate::request::{Content, Response, settle_inside, subrequest};
+
+/// How many requests may run inside one at a time, on all levels; beyond it a page waits for each that it asks for.
+const INSIDE_MAX: usize = 256;
+
+/// A part of the whole.
+pub enum Part {
+    /// Bytes of the document.
+    Bytes(Bytes),
+    /// What a request inside brings, and whom to tell when it is through.
+    Answer(oneshot::Receiver<Option<Answer>>, Option<oneshot::Sender<()>>),
+    /// The whole ends here, incomplete.
+    Failed(String),
+}
+
+/// The answer to a request inside.
+pub struct Answer {
+    /// The request, whose response is laid out.
+    pub ex: Box<Exchange>,
+    /// What it brings.
+    pub body: Source,
+    /// Counts it until it is through.
+    pub counted: Counted,
+}
+
+/// Counts a request inside until its answer is through.
+pub struct Counted(Rc<SsiShared>);
+
+impl Counted {
+    fn new(shared: &Rc<SsiShared>) -> Self {
+        shared.inside.set(shared.inside.get() + 1);
+        Self(Rc::clone(shared))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.inside.set(self.0.inside.get().saturating_sub(1));
+    }
+}
+
+/// Nobody reads the whole any more, or it has failed.
+#[derive(Debug)]
+pub struct Unwanted;
+
+/// The page while its parts are made.
+pub struct Page {
+    /// The request, as the commands of the page see it.
+    pub ex: Box<Exchange>,
+    /// What it runs under.
+    pub cx: Cx,
+    /// What is known of the whole to the one who sends it.
+    pub composed: Rc<Composed>,
+    /// Where its parts go, in order.
+    pub parts: mpsc::Sender<Part>,
+    /// Closes when the whole is given up.
+    pub leave: watch::Receiver<()>,
+}
+
+impl Page {
+    /// Puts the answer to a request for `uri` here.
+    pub async fn add(&mut self, uri: &[u8]) -> Result<(), Unwanted> {
+        match subrequest::begin(&self.ex, uri, b"", &self.cx) {
+            Some(inner) => self.include(inner, None, false).await,
+            None => Err(self.fail("a subrequest could not be made".to_owned()).await),
+        }
+    }
+
+    /// Takes the document over as it is.
+    pub async fn copy(&mut self, mut document: Source) -> Result<(), Unwanted> {
+        loop {
+            match document.next(&self.cx).await {
+                Ok(Some(bytes)) => self.text(bytes).await?,
+                Ok(None) => return Ok(()),
+                Err(why) => return Err(self.cut_off(why).await),
+            }
+        }
+    }
+
+    /// Ends the whole where the document has ended before its end.
+    pub async fn cut_off(&mut self, why: String) -> Unwanted {
+        self.composed.is_cut_off.set(true);
+        self.fail(why).await
+    }
+
+    /// Adds bytes to the whole.
+    pub async fn text(&mut self, bytes: Bytes) -> Result<(), Unwanted> {
+        self.parts.send(Part::Bytes(bytes)).await.map_err(|_| Unwanted)
+    }
+
+    /// Ends the whole before its end.
+    pub async fn fail(&mut self, why: String) -> Unwanted {
+        let _ = self.parts.send(Part::Failed(why)).await;
+        Unwanted
+    }
+
+    /// Runs a request inside, and puts its answer here; with `wait` the page goes on when that is through.
+    ///
+    /// `stub` stands in for an answer that is an error or empty.
+    pub async fn include(&mut self, inner: Box<Exchange>, stub: Option<Bytes>, wait: bool) -> Result<(), Unwanted> {
+        let (answer, inside) = self.ask(inner, stub);
+        let wait = wait || inside > INSIDE_MAX;
+        let (through, is_through) = oneshot::channel();
+        self.parts.send(Part::Answer(answer, wait.then_some(through))).await.map_err(|_| Unwanted)?;
+        if wait {
+            is_through.await.map_err(|_| Unwanted)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a request inside and returns what it brings: at most as much as its location allows. `None` for an error.
+    pub async fn fetch(&mut self, mut inner: Box<Exchange>) -> Result<Option<Vec<u8>>, Unwanted> {
+        if let Some(sub) = &mut inner.request.nested.sub {
+            sub.in_memory = true;
+        }
+        let (answer, _) = self.ask(inner, None);
+        let Ok(Some(Answer { mut ex, mut body, counted: _counted })) = answer.await else {
+            return Err(self.fail("a subrequest was closed".to_owned()).await);
+        };
+        let bytes_max = self.cx.loc(&ex).settings.subrequests.output_buffer_bytes;
+        let mut value = Vec::new();
+        // A body that breaks off is taken as far as it goes.
+        while let Ok(Some(piece)) = body.next(&self.cx).await {
+            value.extend_from_slice(&piece);
+            if value.len() > bytes_max {
+                let why = format!("too big subrequest response: {}", value.len());
+                self.cx.local.logs.error(&self.cx, &ex, LogLevel::Error, format_args!("{why}"));
+                return Err(self.fail(why).await);
+            }
+        }
+        subrequest::log(&mut ex, &self.cx);
+        Ok((ex.reply.status < 300).then_some(value))
+    }
+
+    /// Runs a request inside by a task of its own: who leaves the page takes no stored answer with him. Returns where
+    /// the answer comes, and how many run now.
+    fn ask(&mut self, mut inner: Box<Exchange>, stub: Option<Bytes>) -> (oneshot::Receiver<Option<Answer>>, usize) {
+        plain(&mut inner);
+        if let Some(sub) = &mut inner.request.nested.sub {
+            sub.has_stub = stub.is_some();
+        }
+        let counted = Counted::new(self.ex.request.nested.ssi.get_or_insert_default());
+        let inside = counted.0.inside.get();
+        let media_type = self.ex.reply.fields.get("Content-Type").map(<[u8]>::to_vec);
+        let (answered, answer) = oneshot::channel();
+        let (cx, leave) = (self.cx.clone(), self.leave.clone());
+        let running = cx.worker.seats.begin();
+        tokio::task::spawn_local(async move {
+            let _running = running;
+            let answer = match subrequest::run(&mut inner, &cx, Inbound::Inside(&leave)).await {
+                Some(response) => Some(with_stub(response, stub, media_type, inner, counted, &cx).await),
+                None => None,
+            };
+            // The page may be given up by now.
+            let _ = answered.send(answer);
+        });
+        (answer, inside)
+    }
+}
+
+/// Makes a request one for a whole answer in plain form, whatever part or form of the page the client asked for.
+fn plain(inner: &mut Exchange) {
+    inner.asked.head.fields.retain(|known, _, _| {
+        !matches!(
+            known,
+            Known::Range
+                | Known::IfRange
+                | Known::IfModifiedSince
+                | Known::IfUnmodifiedSince
+                | Known::IfMatch
+                | Known::IfNoneMatch
+                | Known::AcceptEncoding
+        )
+    });
+}
+
+/// The answer, or what stands in for it when it is empty: a block of the page, read as the answer of that location
+/// would be.
+async fn with_stub(
+    response: Response,
+    stub: Option<Bytes>,
+    media_type: Option<Vec<u8>>,
+    mut ex: Box<Exchange>,
+    counted: Counted,
+    cx: &Cx,
+) -> Answer {
+    let mut body = body_of(response.content, &mut ex, cx);
+    if let Some(stub) = stub
+        && body.is_empty(cx).await
+    {
+        if let Some(media_type) = media_type {
+            ex.reply.fields.set("Content-Type", &media_type);
+        }
+        let response = settle_inside(Response::own(Content::Bytes(stub)), &mut ex, cx);
+        body = Source::new(response.content, &ex);
+    }
+    Answer { ex, body, counted }
+}
