@@ -5,31 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::context::Cx;
-use crate::exchange::Exchange;
-use crate::site::SubFilter;
-
 use super::change::{Fed, MADE_BYTES};
 use super::needles::Needles;
-
-impl SubFilter {
-    /// What is done to the body of one response; `None` when there is nothing to look for.
-    pub fn begin(&self, ex: &mut Exchange, cx: &Cx) -> Option<Substitution> {
-        if let Some(needles) = &self.fixed {
-            let values = self.pairs.iter().map(|(_, value)| value.value(ex, cx)).collect();
-            return Some(Substitution::new(Arc::clone(needles), values, self.once));
-        }
-        let (mut words, mut values) = (Vec::new(), Vec::new());
-        for (word, value) in &self.pairs {
-            let word = word.value(ex, cx);
-            if !word.is_empty() {
-                words.push(word.into_boxed_slice());
-                values.push(value.value(ex, cx));
-            }
-        }
-        Some(Substitution::new(Needles::new(words)?, values, self.once))
-    }
-}
 
 /// A body of which parts are replaced, as it passes.
 pub struct Substitution {

@@ -229,7 +229,7 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
         Content::Object(object) => object,
         _ => return Ok(response),
     };
-    if crate::filter::may_change(loc, &object.fields, cx) {
+    if super::filters::may_change(loc, &object.fields, cx) {
         return Ok(response);
     }
     let Some(length) = object.body.whole().map(|whole| whole.len()) else { return Ok(response) };

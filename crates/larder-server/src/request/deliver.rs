@@ -17,14 +17,14 @@ use crate::exchange::{Choice, Exchange};
 use crate::files::conditional::{self, Condition};
 use crate::files::ranges::{self, Multipart, Plan as RangePlan};
 use crate::filter::charset::Table;
-use crate::filter::{self, Filters};
 use crate::site::Loc;
 
 use super::compress::{self, Facts};
+use super::filters::{self, Filters};
 use super::recode::Recoder;
 use super::slice::Slices;
 use super::wire::{HeadWriter, Wire};
-use super::{Content, Ranges, Response, Step, Synth, adorn, compose, edits, old_browsers, page};
+use super::{Content, Ranges, Response, Step, Synth, adorn, charset, compose, edits, old_browsers, page};
 
 /// A response whose head has been serialised; this is what follows it.
 pub enum Outgoing {
@@ -140,7 +140,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response
         let loc = cx.loc(ex);
         response.ranges != Ranges::No
             && compress::choose(&facts, ex, cx).shape().is_none()
-            && !filter::substitutes(loc, ex, response.content.length())
+            && !filters::substitutes(loc, ex, response.content.length())
             && !compose::will_compose(&response.content, ex, cx)
     });
     if let (Some(asked), Some(total)) = (asked, response.content.length())
@@ -247,7 +247,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
     let charset = match ex.reply.composed {
         // What was put together has been converted before.
         Some(_) => None,
-        None => filter::label::settle(loc, ex, cx),
+        None => charset::settle(loc, ex, cx),
     };
     if conditional && ex.reply.status == 200 {
         match conditional::decide(

@@ -5,7 +5,6 @@ use larder_http::{Fields, Known};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::filter::label;
 use crate::site::{Edit, EditChange, Loc};
 
 /// Changes the fields of the request, once the rewrites of its location are done.
@@ -44,7 +43,7 @@ pub fn response(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
             Known::ContentType => {
                 ex.reply.bare_type.clear();
                 if is_set {
-                    drop(label::settle(loc, ex, cx));
+                    drop(super::charset::settle(loc, ex, cx));
                 }
             }
             _ => {}

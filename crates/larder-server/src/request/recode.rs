@@ -5,13 +5,13 @@ use larder_compress::{Decoded, Decoder, Encoder};
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
 
-use crate::filter::Filters;
 use crate::filter::chain::Chain;
 use crate::filter::change::{Change, Fed};
 use crate::filter::charset::Converter;
 use crate::filter::sub::Substitution;
 
 use super::compress;
+use super::filters::Filters;
 
 /// How much a restored body may grow by between two looks at the client: a small one may be made to hold gigabytes.
 const RESTORED_BYTES: usize = 128 * 1024;

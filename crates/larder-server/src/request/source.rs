@@ -11,12 +11,12 @@ use larder_store::{BodyReader, Piece};
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
 use crate::filter::change::Fed;
-use crate::filter::{self, Filters};
 
-use super::Content;
 use super::compress::{self, Facts};
+use super::filters::Filters;
 use super::recode::{Recoder, Recoding};
 use super::slice::Slices;
+use super::{Content, charset};
 
 /// How much is read at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -243,7 +243,7 @@ pub fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Source {
 
 /// What restores a body and changes what it says, if anything does.
 fn recoder(choice: Choice, length: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<Recoder> {
-    let charset = filter::label::settle(cx.loc(ex), ex, cx);
+    let charset = charset::settle(cx.loc(ex), ex, cx);
     let filters = Filters::choose(charset, length, choice, ex, cx);
     if filters.is_empty() {
         return Recoder::new(choice, ex, cx);

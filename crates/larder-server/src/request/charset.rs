@@ -7,9 +7,8 @@ use larder_http::Known;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::filter::charset::Table;
 use crate::site::Loc;
-
-use super::charset::Table;
 
 /// Decides on the charset of a response whose fields are laid out, and names it in its `Content-Type`. Returns what
 /// its body has to go through.

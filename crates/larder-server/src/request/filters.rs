@@ -1,14 +1,4 @@
-//! Filters that change what a body says: `sub_filter` and the conversion of charsets.
-//!
-//! They stand between restoring a body that came compressed and compressing it, as in nginx. Each takes bytes as they
-//! come and holds back only what it has to.
-
-pub mod chain;
-pub mod change;
-pub mod charset;
-pub mod label;
-pub mod needles;
-pub mod sub;
+//! Which filters a response goes through, and what they make of its fields.
 
 use std::sync::Arc;
 
@@ -18,10 +8,10 @@ use larder_http::{Fields, Known};
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
 use crate::files::etag::weaken_etag;
-use crate::site::Loc;
-
-use charset::Table;
-use sub::Substitution;
+use crate::filter::charset::Table;
+use crate::filter::needles::Needles;
+use crate::filter::sub::Substitution;
+use crate::site::{Loc, SubFilter};
 
 /// What is done to the body of one response.
 #[derive(Default)]
@@ -98,5 +88,24 @@ fn searches(loc: &Loc, fields: &Fields) -> bool {
             let content_type = content_type.and_then(|value| std::str::from_utf8(value).ok());
             content_type.is_some_and(|content_type| types.contain(content_type))
         }
+    }
+}
+
+impl SubFilter {
+    /// What is done to the body of one response; `None` when there is nothing to look for.
+    pub fn begin(&self, ex: &mut Exchange, cx: &Cx) -> Option<Substitution> {
+        if let Some(needles) = &self.fixed {
+            let values = self.pairs.iter().map(|(_, value)| value.value(ex, cx)).collect();
+            return Some(Substitution::new(Arc::clone(needles), values, self.once));
+        }
+        let (mut words, mut values) = (Vec::new(), Vec::new());
+        for (word, value) in &self.pairs {
+            let word = word.value(ex, cx);
+            if !word.is_empty() {
+                words.push(word.into_boxed_slice());
+                values.push(value.value(ex, cx));
+            }
+        }
+        Some(Substitution::new(Needles::new(words)?, values, self.once))
     }
 }
