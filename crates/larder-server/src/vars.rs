@@ -16,6 +16,7 @@ mod path;
 pub mod pattern;
 mod request;
 mod response;
+mod secure_link;
 mod server;
 mod slice;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod tests;
 mod text;
 mod tls;
 mod upstream;
+pub mod userid;
 
 use append::{append_joined, append_some, named};
 pub use path::{append_filename, document_root, facts, links};

@@ -1,7 +1,5 @@
-//! The smaller modules of nginx: variables and fields of their own, compiled once for each location.
+//! The smaller modules of nginx: what they know of browsers, referers and folders, without a request.
 
 pub mod browser;
 pub mod random_index;
 pub mod referer;
-pub mod secure_link;
-pub mod userid;

@@ -334,7 +334,7 @@ fn full(response: Response, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Ou
         None => None,
     };
     if loc.modules.changes_responses {
-        crate::modules::userid::add(ex, cx);
+        crate::vars::userid::add(ex, cx);
     }
     adorn::add_expires(loc, last_modified, ex, cx);
     adorn::absolute_location(loc, ex, cx);

@@ -4,11 +4,11 @@ use larder_http::Known;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::modules::{browser, secure_link, userid};
+use crate::modules::browser;
 use crate::variable::ModuleVar;
 
 use super::append::append_text;
-use super::pattern;
+use super::{pattern, secure_link, userid};
 
 /// Appends the value; false when there is none.
 pub fn append(var: ModuleVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
