@@ -19,11 +19,26 @@ const LAYERS: &[(&str, Layers)] = &[
         &[&["date", "method", "scan", "status", "time"], &["field", "proxy_protocol", "uri"], &["h1", "host"], &["h2"]],
     ),
     ("crates/larder-store/src", &[&["background"], &["arena", "budget"], &["disk", "memory"], &["body"]]),
+    (
+        "crates/larder-server/src",
+        &[
+            &["clock", "compressor", "lru", "material", "pace", "prepared", "regex", "stats", "tempfile", "turns"],
+            &["access", "filter", "geo", "limit", "log", "map", "modules", "realip", "split", "text", "variable"],
+            &["acme", "auth", "files", "net", "ocsp", "pressure", "resolvers", "staple", "tls", "zones"],
+            &["site"],
+            &["exchange", "logs"],
+            &["context", "local", "seats", "worker"],
+            &["access_lines", "error_lines", "handshake", "metrics", "policy", "script", "target", "vars"],
+            &["request"],
+            &["conn", "fuzzing"],
+            &["assemble", "listen", "serving"],
+        ],
+    ),
     ("crates/larder-compress/src", &[&["params"], &["decoder", "effort", "encoder"], &["whole"]]),
 ];
 
 /// Crates whose circles are not all opened yet, and how many files stand in them. The numbers only go down.
-const TANGLED: &[(&str, usize)] = &[("larder-cache", 10), ("larder-conf", 46), ("larder-server", 72)];
+const TANGLED: &[(&str, usize)] = &[("larder-cache", 10), ("larder-conf", 46)];
 
 /// Names of files and folders, without `.rs`.
 type Layers = &'static [&'static [&'static str]];
