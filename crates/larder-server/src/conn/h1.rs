@@ -23,7 +23,7 @@ use crate::net::buffers::ensure;
 use crate::net::io::linger;
 use crate::net::sink::Sink;
 use crate::net::stream::Stream;
-use crate::net::{Inbound, Io, ReadError, Source};
+use crate::net::{BodySource, Inbound, Io, ReadError};
 use crate::request::body;
 use crate::request::receive::{Received, receive};
 use crate::request::{self, Response, Slow, Step, Stop, deliver};
@@ -434,7 +434,7 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
     let sending = async {
         match feed.as_deref_mut() {
             None => sending.await,
-            Some(feed) => feed::beside(feed, Source::Connection(&connection.io), sending).await,
+            Some(feed) => feed::beside(feed, BodySource::Connection(&connection.io), sending).await,
         }
     };
     let Some(sent) = cx.local.while_valid(sending).await else { return cut_off(connection, ex, cx) };

@@ -16,7 +16,7 @@ use larder_http::ChunkedDecoder;
 use larder_origin::BodyPiece;
 use tokio::sync::mpsc;
 
-use crate::net::{Inbound, ReadError, Source};
+use crate::net::{BodySource, Inbound, ReadError};
 use crate::turns::{Transfer, Turns};
 
 /// Pieces between the client and the origin: one, and the end.
@@ -162,7 +162,7 @@ impl Feed {
     }
 
     /// Passes on what comes until all of it has, or nobody wants more. May be dropped and called again.
-    pub async fn run(&mut self, from: Source<'_>) -> Result<(), Refused> {
+    pub async fn run(&mut self, from: BodySource<'_>) -> Result<(), Refused> {
         while !self.is_whole() {
             self.transfer.give_way_beside_others().await;
             let To::Origin(tx) = &self.to else { return Ok(()) };
@@ -329,7 +329,7 @@ fn decode(decoder: &mut ChunkedDecoder, raw: &[u8]) -> Result<(Vec<u8>, usize, b
 
 /// Runs `sending` to its end, and `feed` beside it as long as there is something to feed. What the client does wrong
 /// with its body reaches the origin, and by that the answer.
-pub async fn beside<T>(feed: &mut Feed, from: Source<'_>, sending: impl Future<Output = T>) -> T {
+pub async fn beside<T>(feed: &mut Feed, from: BodySource<'_>, sending: impl Future<Output = T>) -> T {
     tokio::pin!(sending);
     let fed = tokio::select! {
         biased;

@@ -54,10 +54,10 @@ impl Inbound<'_> {
     }
 
     /// The same, to be read from while others write or wait; `None` where no body comes from.
-    pub fn source(&self) -> Option<Source<'_>> {
+    pub fn source(&self) -> Option<BodySource<'_>> {
         match self {
-            Self::Connection(io) => Some(Source::Connection(io)),
-            Self::Stream(handle) => Some(Source::Stream(handle)),
+            Self::Connection(io) => Some(BodySource::Connection(io)),
+            Self::Stream(handle) => Some(BodySource::Stream(handle)),
             Self::Watched(_) | Self::Inside(_) | Self::Nobody => None,
         }
     }
@@ -80,14 +80,14 @@ impl Inbound<'_> {
 
 /// Where a body comes from that is read while others write or wait.
 #[derive(Clone, Copy)]
-pub enum Source<'a> {
+pub enum BodySource<'a> {
     /// A connection of its own.
     Connection(&'a Io),
     /// A stream of a shared one.
     Stream(&'a Handle),
 }
 
-impl Source<'_> {
+impl BodySource<'_> {
     /// Reads at least a byte of the body within `timeout`, `max` at most of a connection of its own; `None` at the end
     /// of a stream. What was read before and not yet used is not looked at.
     pub async fn read(self, max: usize, timeout: Duration) -> Result<Option<Bytes>, ReadError> {

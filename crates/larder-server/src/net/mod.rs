@@ -11,5 +11,5 @@ pub mod stream;
 pub mod tls;
 
 pub use buffers::Buffers;
-pub use inbound::{Inbound, Source};
+pub use inbound::{BodySource, Inbound};
 pub use io::{Io, ReadError};

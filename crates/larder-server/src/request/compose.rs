@@ -25,7 +25,7 @@ use crate::files::etag::weaken_etag;
 use crate::site::{Around, Composing};
 use crate::tempfile;
 
-use super::source::{self, Source};
+use super::pieces::{self, Pieces};
 use super::{Content, Ranges, Response, page, ssi};
 use parts::Page;
 
@@ -58,7 +58,7 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
             weaken_etag(&mut ex.reply.fields);
         }
     }
-    let source = source::body_of(response.content, ex, cx);
+    let source = pieces::body_of(response.content, ex, cx);
     let composed = Rc::default();
     ex.reply.composed = Some(Rc::clone(&composed));
     let reader = if ex.is_head() {
@@ -86,7 +86,7 @@ fn work(content: &Content, ex: &Exchange, cx: &Cx) -> Work {
     let settings = &loc.settings.subrequests;
     let status = ex.request.way.error_status.unwrap_or(ex.reply.status);
     Work {
-        parses: composing.ssi && !source::is_empty(content) && settings.ssi.types.contain(media_type),
+        parses: composing.ssi && !pieces::is_empty(content) && settings.ssi.types.contain(media_type),
         adds: !ex.is_sub() && status == 200 && composing.adds() && settings.addition_types.contain(media_type),
     }
 }
@@ -126,7 +126,7 @@ impl Composing {
 }
 
 /// Starts the tasks that make the whole; returns where it can be read.
-fn start(document: Source, parses: bool, around: Around, composed: Rc<Composed>, ex: &Exchange, cx: &Cx) -> BodyReader {
+fn start(document: Pieces, parses: bool, around: Around, composed: Rc<Composed>, ex: &Exchange, cx: &Cx) -> BodyReader {
     let spill = Spill { dir: tempfile::SYSTEM_DIR.into(), memory_bytes_max: AHEAD_BYTES_MAX, file_bytes_max: 0 };
     let (writer, body) = larder_store::body(None, Some(spill));
     let reader = body.reader();
@@ -154,7 +154,7 @@ fn start(document: Source, parses: bool, around: Around, composed: Rc<Composed>,
 }
 
 /// Makes the parts: what goes before the document, the document, and what goes behind it.
-async fn make(mut page: Page, document: Source, parses: bool, around: Around) {
+async fn make(mut page: Page, document: Pieces, parses: bool, around: Around) {
     if let Some(uri) = &around.before
         && page.add(uri).await.is_err()
     {

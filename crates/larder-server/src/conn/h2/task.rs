@@ -8,7 +8,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, feed};
 use crate::net::h2::Handle;
 use crate::net::sink::Sink;
-use crate::net::{Inbound, Source};
+use crate::net::{BodySource, Inbound};
 use crate::request::deliver::{self, Outgoing};
 use crate::request::wire::Wire;
 use crate::request::{self, Slow, adorn};
@@ -48,7 +48,7 @@ pub async fn run(work: Work, mut handle: Handle) {
         && feed.lacks_only_its_end()
     {
         // The client has sent all and is about to say so; a reset would tell it that something was wrong.
-        let _ = tokio::time::timeout(patience, feed.run(Source::Stream(&handle))).await;
+        let _ = tokio::time::timeout(patience, feed.run(BodySource::Stream(&handle))).await;
     }
     drop(handle);
     cx.worker.stats.writing.sub(1);
@@ -87,7 +87,7 @@ async fn send_response(head: &[u8], outgoing: Outgoing, ex: &mut Exchange, cx: &
     let sending = send::rest(Sink::Stream(handle), rest, ex, cx);
     let sent = match feed.as_deref_mut() {
         None => sending.await,
-        Some(feed) => feed::beside(feed, Source::Stream(handle), sending).await,
+        Some(feed) => feed::beside(feed, BodySource::Stream(handle), sending).await,
     };
     if let Some(feed) = feed {
         ex.request.body = RequestBody::Passing(feed);

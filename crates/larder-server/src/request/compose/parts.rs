@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::context::Cx;
 use crate::exchange::{Composed, Exchange, SsiShared};
 use crate::net::Inbound;
-use crate::request::source::{Source, body_of};
+use crate::request::pieces::{Pieces, body_of};
 use crate::request::{Content, Response, settle_inside, subrequest};
 
 /// How many requests may run inside one at a time, on all levels; beyond it a page waits for each that it asks for.
@@ -31,7 +31,7 @@ pub struct Answer {
     /// The request, whose response is laid out.
     pub ex: Box<Exchange>,
     /// What it brings.
-    pub body: Source,
+    pub body: Pieces,
     /// Counts it until it is through.
     pub counted: Counted,
 }
@@ -80,7 +80,7 @@ impl Page {
     }
 
     /// Takes the document over as it is.
-    pub async fn copy(&mut self, mut document: Source) -> Result<(), Unwanted> {
+    pub async fn copy(&mut self, mut document: Pieces) -> Result<(), Unwanted> {
         loop {
             match document.next(&self.cx).await {
                 Ok(Some(bytes)) => self.text(bytes).await?,
@@ -205,7 +205,7 @@ async fn with_stub(
             ex.reply.fields.set("Content-Type", &media_type);
         }
         let response = settle_inside(Response::own(Content::Bytes(stub)), &mut ex, cx);
-        body = Source::new(response.content, &ex);
+        body = Pieces::new(response.content, &ex);
     }
     Answer { ex, body, counted }
 }

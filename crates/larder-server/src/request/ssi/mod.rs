@@ -17,7 +17,7 @@ use crate::exchange::SsiShared;
 use crate::regex::{Captures, Regex};
 
 use super::compose::parts::{Page, Unwanted};
-use super::source::Source;
+use super::pieces::Pieces;
 use super::subrequest;
 use include::Include;
 use parse::{Command, Event, PARAMS_MAX, Parser, shown};
@@ -28,7 +28,7 @@ const ERROR_TEXT: &[u8] = b"[an error occurred while processing the directive]";
 const NO_VALUE: &[u8] = b"(none)";
 
 /// Reads `source` to its end, and does what its commands say.
-pub async fn run(page: &mut Page, mut source: Source) -> Result<(), Unwanted> {
+pub async fn run(page: &mut Page, mut source: Pieces) -> Result<(), Unwanted> {
     let settings = &page.cx.loc(&page.ex).settings.subrequests.ssi;
     let mut parser = Parser::new(settings.value_bytes);
     let mut document = Document {

@@ -22,7 +22,7 @@ use super::{Content, charset};
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// A body that is read from its beginning.
-pub struct Source {
+pub struct Pieces {
     from: From,
     /// What was looked at and not taken.
     peeked: Option<Bytes>,
@@ -54,7 +54,7 @@ enum From {
     Slices(Box<Slices>, Option<(BodyReader, u64)>),
 }
 
-impl Source {
+impl Pieces {
     /// The body of a response to `ex`, which is wanted whole.
     pub fn new(content: Content, ex: &Exchange) -> Self {
         let from = match content {
@@ -227,11 +227,11 @@ fn read(file: &File, offset: u64, count: usize) -> io::Result<Bytes> {
 
 /// The body of a response before it is put together with others: as its location changes it. That of a whole has been
 /// changed already, before it was put together.
-pub fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Source {
+pub fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Pieces {
     let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length: content.length() };
     let choice = compress::restored_for_parts(&facts, ex, cx);
     let recoder = if ex.reply.composed.is_some() { None } else { recoder(choice, facts.length, ex, cx) };
-    let source = Source::new(content, ex);
+    let source = Pieces::new(content, ex);
     match recoder {
         None => source,
         Some(recoder) => {
