@@ -34,7 +34,7 @@ pub mod modules;
 pub mod net;
 pub mod ocsp;
 mod pace;
-mod policy;
+pub mod policy;
 pub mod prepared;
 mod pressure;
 pub mod realip;

@@ -42,6 +42,8 @@ pub use visit::Visit;
 
 /// How many times a URI may change in one exchange, as in nginx.
 pub const URI_CHANGES_MAX: u8 = 10;
+/// How many times a policy may begin a request anew, as in Varnish (`max_restarts`).
+pub const RESTARTS_MAX: u8 = 4;
 /// How many requests may lie in each other, as in nginx.
 pub const SUBREQUESTS_MAX: u8 = 51;
 /// A pooled buffer larger than this is let go.
@@ -109,6 +111,17 @@ impl Exchange {
     pub fn leave(&mut self) {
         self.request.way.internal = true;
         self.visit.reset();
+    }
+
+    /// Begins anew at this location, with what has been changed of the request. False when that has been done too often.
+    pub fn restart(&mut self) -> bool {
+        self.request.way.restarts += 1;
+        self.visit.slicing = Slicing::default();
+        self.upstream.reset();
+        let keep_alive = self.reply.framing.keep_alive;
+        self.reply.reset();
+        self.reply.framing.keep_alive = keep_alive;
+        self.request.way.restarts <= RESTARTS_MAX
     }
 
     /// A copy for a refetch in the background: the same request, at the same place, with nobody waiting.

@@ -60,6 +60,8 @@ pub struct Way {
     pub error_page: bool,
     /// The status that an `error_page` keeps or sets.
     pub error_status: Option<u16>,
+    /// How many times a policy has begun anew, which may be [`RESTARTS_MAX`](super::RESTARTS_MAX) times.
+    pub restarts: u8,
 }
 
 /// What limits a request.

@@ -14,7 +14,7 @@ use crate::site::{Backend, CachePolicy, Directives, Protocol, ZoneChoice};
 use crate::target;
 use crate::text::Text;
 
-use super::{Ask, Judgement, Keep, Kept, Lifetime, OnStale, Question, Validators, Why};
+use super::{Ask, Delivery, Judgement, Keep, Kept, Lifetime, OnStale, Question, Validators, Why};
 
 /// How long nobody waits for an answer that was not to be shared.
 const UNCACHEABLE_FOR: Duration = Duration::from_secs(10);
@@ -322,6 +322,11 @@ fn by_time(status: u16, fields: &Fields, model: &OriginSettings, now: Time) -> R
 fn configured(status: u16, model: &OriginSettings) -> Option<Duration> {
     let valid = model.cache.valid.iter().find(|valid| valid.status.is_none_or(|named| named == status))?;
     Some(valid.ttl).filter(|ttl| !ttl.is_zero())
+}
+
+/// The head goes out as it is: `add_header` and its kin are added as it is written.
+pub fn deliver(_: &Directives, _: &mut Exchange) -> Delivery {
+    Delivery::Go
 }
 
 /// The time that a 304 gives to the stored page: its own, else that of the page's head counted anew. Confirmed, and

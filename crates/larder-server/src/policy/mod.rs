@@ -15,8 +15,11 @@
 //! | [`may_be_stale`] | `answer.rs`    | whether a stale page is better than this failure                     |
 //! | [`keep`]         | `fill.rs`      | [`Keep`]: what of the answer is stored, and until when                |
 //! | [`confirmed`]    | `answer.rs`    | [`Lifetime`]: how long a page is of use that the origin has confirmed   |
+//! | [`deliver`]      | `mod.rs`       | [`Delivery`]: after changes of the head; or begin anew                |
 
 pub mod directives;
+#[cfg(test)]
+mod written;
 
 use std::time::Duration;
 
@@ -129,6 +132,15 @@ pub struct Kept {
     pub vary: VaryKey,
 }
 
+/// What becomes of a response whose head has been changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It is delivered.
+    Go,
+    /// It is dropped, and the request, which has been changed, begins anew at its location.
+    Restart,
+}
+
 /// How long a stored page is of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
@@ -144,6 +156,8 @@ pub struct Lifetime {
 pub fn ask(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Ask {
     match &origin.policy {
         Policy::Directives(policy) => directives::ask(policy, &origin.backend, ex, cx),
+        #[cfg(test)]
+        Policy::Written => written::ask(ex),
     }
 }
 
@@ -151,6 +165,8 @@ pub fn ask(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Ask {
 pub fn rules(origin: &Origin, ex: &Exchange, now: Time) -> Rules {
     match &origin.policy {
         Policy::Directives(policy) => directives::rules(policy, ex, now),
+        #[cfg(test)]
+        Policy::Written => written::rules(),
     }
 }
 
@@ -158,6 +174,8 @@ pub fn rules(origin: &Origin, ex: &Exchange, now: Time) -> Rules {
 pub fn stores(origin: &Origin, ex: &Exchange) -> bool {
     match &origin.policy {
         Policy::Directives(policy) => directives::stores(policy, ex),
+        #[cfg(test)]
+        Policy::Written => written::stores(),
     }
 }
 
@@ -165,6 +183,8 @@ pub fn stores(origin: &Origin, ex: &Exchange) -> bool {
 pub fn on_stale(origin: &Origin, object: &Object, is_updating: bool, now: Time) -> OnStale {
     match &origin.policy {
         Policy::Directives(policy) => directives::on_stale(policy, object, is_updating, now),
+        #[cfg(test)]
+        Policy::Written => written::on_stale(object, is_updating, now),
     }
 }
 
@@ -172,6 +192,8 @@ pub fn on_stale(origin: &Origin, object: &Object, is_updating: bool, now: Time) 
 pub fn may_be_stale(origin: &Origin, object: &Object, why: Why, now: Time) -> bool {
     match &origin.policy {
         Policy::Directives(policy) => directives::may_be_stale(policy, object, why, now),
+        #[cfg(test)]
+        Policy::Written => written::may_be_stale(object, now),
     }
 }
 
@@ -179,6 +201,8 @@ pub fn may_be_stale(origin: &Origin, object: &Object, why: Why, now: Time) -> bo
 pub fn question(origin: &Origin, stale: Option<&Object>, stores: bool, ex: &mut Exchange, cx: &Cx) -> Question {
     match &origin.policy {
         Policy::Directives(policy) => directives::question(policy, &origin.backend, stale, stores, ex, cx),
+        #[cfg(test)]
+        Policy::Written => written::question(stores, ex),
     }
 }
 
@@ -193,6 +217,8 @@ pub fn judge(
 ) -> Judgement {
     match &origin.policy {
         Policy::Directives(policy) => directives::judge(policy, answer, stale, validators, ex, cx),
+        #[cfg(test)]
+        Policy::Written => written::judge(),
     }
 }
 
@@ -200,6 +226,8 @@ pub fn judge(
 pub fn intercepts(origin: &Origin, status: u16, ex: &Exchange, cx: &Cx) -> bool {
     match &origin.policy {
         Policy::Directives(policy) => directives::intercepts(policy, status, ex, cx),
+        #[cfg(test)]
+        Policy::Written => written::intercepts(),
     }
 }
 
@@ -207,6 +235,27 @@ pub fn intercepts(origin: &Origin, status: u16, ex: &Exchange, cx: &Cx) -> bool 
 pub fn keep(origin: &Origin, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Keep {
     match &origin.policy {
         Policy::Directives(policy) => directives::keep(policy, answer, ex, cx),
+        #[cfg(test)]
+        Policy::Written => written::keep(answer, cx.now()),
+    }
+}
+
+/// Whether heads of responses are to be shown to [`deliver`], which costs a hit its quick way.
+pub fn shapes_responses(origin: &Origin) -> bool {
+    match &origin.policy {
+        // `add_header` and its kin are added as the head is written.
+        Policy::Directives(_) => false,
+        #[cfg(test)]
+        Policy::Written => true,
+    }
+}
+
+/// Changes the head of a response of the cache or the origin, which is in `ex`.
+pub fn deliver(origin: &Origin, ex: &mut Exchange) -> Delivery {
+    match &origin.policy {
+        Policy::Directives(policy) => directives::deliver(policy, ex),
+        #[cfg(test)]
+        Policy::Written => written::deliver(ex),
     }
 }
 
@@ -214,5 +263,7 @@ pub fn keep(origin: &Origin, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) 
 pub fn confirmed(origin: &Origin, confirmation: &Fields, object: &Object, now: Time) -> Lifetime {
     match &origin.policy {
         Policy::Directives(policy) => directives::confirmed(policy, confirmation, object, now),
+        #[cfg(test)]
+        Policy::Written => written::confirmed(now),
     }
 }

@@ -86,7 +86,7 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_
 
 /// Whether the answer is wanted even if the client leaves.
 fn is_kept(plan: &Plan, origin: &Origin) -> bool {
-    plan.storing.is_some() || origin.policy.stores_files()
+    plan.storing.is_some() || origin.policy.file().is_some()
 }
 
 /// Passes on the body of the request, then waits for the client to leave, if anybody minds; why it ends the fetch.

@@ -57,11 +57,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use larder_cache::{Form, HitRef, Object};
+use larder_conf::model::LogLevel;
 use larder_store::{BodyReader, Whole};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose, Refusal};
 use crate::net::Inbound;
+use crate::policy::{self, Delivery};
 
 /// What comes next.
 pub enum Step {
@@ -73,6 +75,8 @@ pub enum Step {
     Redirect(Internal),
     /// Let the location's handler answer.
     Handle,
+    /// Ask the policy of the location once more, from its first decision.
+    Restart,
     /// Ask the cache.
     Lookup,
     /// Ask a zone, under the key of the exchange.
@@ -287,6 +291,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Find => route::find_and_enter(ex, cx),
             Step::Redirect(to) => redirect(to, ex, cx),
             Step::Handle => handle::handle(ex, cx),
+            Step::Restart => restart(ex, cx),
             Step::Lookup => lookup::lookup(ex, cx),
             Step::Look(zone) => lookup::look(zone, ex, cx),
             Step::Page(page) => page::deliver(page, ex, cx),
@@ -302,12 +307,37 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
 /// Settles a response: what of it the client wants, and in which form.
 fn deliver(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Step, Step> {
     let response = slice::assemble(response, ex, cx)?;
+    let response = shaped(response, ex, cx)?;
     if ex.is_sub() {
         return Ok(Step::Send(settle_inside(response, ex, cx)));
     }
     let response = deliver::settle(response, ex, cx)?;
     let response = compose::compose(response, ex, cx);
     compress::make_form(response, ex, cx).map(Step::Send)
+}
+
+/// Lets the policy of the location change the head of what its cache or its origin answered.
+fn shaped(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
+    let is_ours = matches!(response.content, Content::Empty | Content::Nothing | Content::Bytes(_));
+    let Some(origin) = cx.origin(ex).filter(|origin| !is_ours && policy::shapes_responses(origin)) else {
+        return Ok(response);
+    };
+    let response = page::laid_out(response, ex, cx);
+    match policy::deliver(origin, ex) {
+        Delivery::Go => Ok(response),
+        Delivery::Restart => Err(Step::Restart),
+    }
+}
+
+/// Begins anew at the location.
+fn restart(ex: &mut Exchange, cx: &Cx) -> Step {
+    match ex.restart() {
+        true => Step::Lookup,
+        false => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("too many restarts"));
+            Step::Synth(Synth::Final(503))
+        }
+    }
 }
 
 /// Settles the response to a request inside another one, which takes all of it.

@@ -16,7 +16,7 @@ use larder_http::{Fields, Known, Method, parse_date};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::site::{Origin, Policy, StorePath};
+use crate::site::{Origin, StorePath};
 
 /// Where an answer goes, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +38,7 @@ pub fn target(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Option<Target> {
-    let Policy::Directives(policy) = &origin.policy;
-    let store = policy.store.as_ref()?;
+    let store = origin.policy.file()?;
     if status != 200 || ex.request.method == Method::Head || !is_buffered {
         return None;
     }
@@ -54,7 +53,7 @@ pub fn target(
         return None;
     }
     let path = cx.site().prefix.join(PathBuf::from(std::ffi::OsString::from_vec(path)));
-    let model = &policy.settings.model;
+    let model = &origin.backend.settings.model;
     let temp_dir = model.buffers.temp_path.clone().filter(|dir| dir.is_dir());
     let seconds = fields.get_known(Known::LastModified).and_then(parse_date);
     Some(Target {

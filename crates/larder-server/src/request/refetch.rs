@@ -31,6 +31,7 @@ pub fn only_of_refetches(step: Step) -> Step {
         | Step::Find
         | Step::Redirect(_)
         | Step::Handle
+        | Step::Restart
         | Step::Lookup
         | Step::Look(_)
         | Step::Page(_)

@@ -227,7 +227,9 @@ pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Step::Deliver(response) => return Step::Send(page::laid_out(response, ex, cx)),
         Step::Synth(synth) => SliceError::Status(synth.status()),
-        Step::Route(_) | Step::Find | Step::Redirect(_) | Step::Handle | Step::Slow(_) => SliceError::Missing,
+        Step::Route(_) | Step::Find | Step::Redirect(_) | Step::Handle | Step::Restart | Step::Slow(_) => {
+            SliceError::Missing
+        }
     };
     cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{error}"));
     Step::Abort

@@ -22,13 +22,18 @@ pub struct Origin {
 pub enum Policy {
     /// nginx's directives.
     Directives(Directives),
+    /// The one of the tests of [`policy`](crate::policy).
+    #[cfg(test)]
+    Written,
 }
 
 impl Policy {
-    /// Whether answers are kept as files too: `*_store`.
-    pub fn stores_files(&self) -> bool {
+    /// Where answers are kept as files too: `*_store`.
+    pub fn file(&self) -> Option<&StorePath> {
         match self {
-            Self::Directives(policy) => policy.store.is_some(),
+            Self::Directives(policy) => policy.store.as_ref(),
+            #[cfg(test)]
+            Self::Written => None,
         }
     }
 }
