@@ -1,4 +1,4 @@
-//! `-t` and `-T`: is a configuration right, and could it be put to work here?
+//! `-t` and `-T`: checks whether a configuration is right, and whether it could be started on this machine.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::pidfile;
 use crate::sockets;
 use crate::version;
 
-/// Checks, says what it found as nginx does, and returns nginx's exit code.
+/// Checks, prints the results as nginx does, and returns nginx's exit code.
 pub fn run(test: &Test) -> ExitCode {
     if let Some(show) = test.show {
         eprint!("{}", version::text(show));
@@ -56,7 +56,7 @@ pub fn run(test: &Test) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Tries what a start would do, in nginx's order, and undoes it; folders and log files stay, as with nginx.
+/// Tries what a start would do, in nginx's order, and undoes it. As with nginx, folders and log files stay.
 fn try_out(configuration: &Configuration) -> Result<(), StartError> {
     let account = generation::find_account(configuration)?;
     pidfile::try_write(&configuration.pid_path())?;
@@ -68,7 +68,7 @@ fn try_out(configuration: &Configuration) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Every file that was read, each once, as nginx writes them out.
+/// Prints every file that was read, each once, as nginx does.
 fn dump(configuration: &Configuration) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for (path, bytes) in configuration.sources.files() {

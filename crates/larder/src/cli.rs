@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Say something about larder, and no more.
+    /// Print something about larder and exit.
     Show(Show),
     /// Serve what a configuration describes.
     Run(Options),
@@ -46,23 +46,23 @@ pub struct Test {
     pub options: Options,
 }
 
-/// What is said of directives that are read, and of which nothing comes and nothing is lost.
+/// How directives are reported that have no effect and are not needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoEffect {
-    /// How many there are, in one line.
+    /// Their number, in one line.
     Counted,
-    /// Each, with its place.
+    /// Each directive with its place.
     Listed,
 }
 
-/// Where things are, as far as the command line says.
+/// The paths that the command line sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// `-c`.
     pub conf_file: Option<PathBuf>,
     /// `-p`.
     pub prefix: Option<PathBuf>,
-    /// `-e`; `stderr` is a word of its own.
+    /// `-e`; `stderr` means standard error.
     pub error_log: Option<PathBuf>,
     /// `-g`.
     pub globals: Option<String>,
@@ -75,7 +75,7 @@ pub struct Options {
 pub enum Order {
     /// End now.
     Stop,
-    /// End when the requests that run are done.
+    /// End when the running requests are done.
     Quit,
     /// Read the configuration again.
     Reload,
@@ -97,9 +97,9 @@ pub struct Serve {
 /// The arguments of `larder cache`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// What to do.
+    /// The command.
     pub deed: CacheDeed,
-    /// A zone of the configuration, or a folder, which has a slash; none for all zones.
+    /// A zone of the configuration, or, with a slash in it, a folder. `None` for all zones.
     pub place: Option<String>,
     /// Where the configuration is.
     pub options: Options,
@@ -110,7 +110,7 @@ pub struct Cache {
 pub enum CacheDeed {
     /// `ls`: list the pages.
     List,
-    /// `stat PAGE`: tell all about the pages of a URL or key.
+    /// `stat PAGE`: show everything about the pages of a URL or key.
     Stat(String),
     /// `verify`: check every checksum.
     Verify,
@@ -118,10 +118,10 @@ pub enum CacheDeed {
     Clear,
 }
 
-/// Why a command line cannot be followed, in nginx's words where it has some.
+/// Why a command line is invalid. The texts are nginx's, if it has them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CliError {
-    /// A letter that means nothing, or a word where an option belongs.
+    /// An unknown letter, or a word in place of an option.
     #[error("invalid option: \"{0}\"")]
     InvalidOption(String),
     /// An option without its value.
@@ -140,7 +140,7 @@ pub enum CliError {
     InvalidListen(String),
 }
 
-/// Reads a command line without its first word, the name of the program.
+/// Parses a command line, without the name of the program.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
     let args: Vec<OsString> = args.into_iter().collect();
     let word = args.first().and_then(|word| word.to_str());
@@ -190,8 +190,8 @@ impl Asked {
     }
 }
 
-/// nginx's own reading: letters cluster (`-tq`), and a value is the rest of its cluster or the next word. `--notices` is
-/// ours, and nothing to nginx.
+/// Parses options as nginx does: letters can be joined (`-tq`), and a value is the rest of the word or the next word.
+/// `--notices` is larder's own.
 fn parse_nginx(args: &[OsString], mut asked: Asked) -> Result<Command, CliError> {
     let mut words = args.iter();
     while let Some(word) = words.next() {
@@ -328,7 +328,7 @@ fn parse_cache(args: &[OsString]) -> Result<Command, CliError> {
     }
 }
 
-/// `127.0.0.1:8080`, `[::1]:8080`, `*:8080`, `:8080` or `8080`; a lone port is of the loopback address.
+/// `127.0.0.1:8080`, `[::1]:8080`, `*:8080`, `:8080` or `8080`; a port alone means 127.0.0.1.
 fn listen(text: &str) -> Result<SocketAddr, CliError> {
     let spelled_out = match text.split_once(':') {
         None => format!("127.0.0.1:{text}"),

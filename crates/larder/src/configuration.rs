@@ -12,14 +12,14 @@ use crate::loader::{DiskLoader, Stamp};
 use crate::paths::{DefaultLog, PID_FILE, Paths};
 use crate::serving::{self, Material};
 
-/// What decides, beside the files, what a configuration means. Goes to the serving process as it is.
+/// Everything besides the files that decides what a configuration means. It is passed to the serving process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
     /// The main file.
     pub conf_file: PathBuf,
-    /// What includes are relative to.
+    /// The folder that includes are relative to.
     pub conf_prefix: PathBuf,
-    /// What other names are relative to.
+    /// The folder that other names are relative to.
     pub prefix: PathBuf,
     /// The text of `-g`.
     pub globals: Option<String>,
@@ -27,14 +27,14 @@ pub struct Surroundings {
     pub is_root: bool,
     /// The name of the machine.
     pub hostname: String,
-    /// The error log of a configuration that names none.
+    /// The error log, if the configuration names none.
     pub error_log: DefaultLog,
 }
 
 /// A configuration that can be used.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    /// What it means, with the built-in places filled in.
+    /// The parsed configuration, with the built-in paths filled in.
     pub config: Config,
     /// What it was read from.
     pub sources: Sources,
@@ -42,13 +42,13 @@ pub struct Configuration {
     pub surroundings: Surroundings,
     /// The files of TLS.
     pub material: Material,
-    /// What an operator should know though it can be used.
+    /// Warnings and notices for the operator.
     pub notices: Vec<Diagnostic>,
-    /// What the files looked like on the disk, as far as they came from there.
+    /// Inode and time of the files, if they were read from disk.
     stamps: HashMap<PathBuf, Stamp>,
 }
 
-/// A configuration that cannot be used, and why, ready to be printed.
+/// Why a configuration cannot be used, ready to be printed.
 #[derive(Debug, thiserror::Error)]
 #[error("{rendered}")]
 pub struct Rejected {
@@ -72,12 +72,13 @@ impl Surroundings {
 }
 
 impl Configuration {
-    /// Reads and checks the configuration on the disk.
+    /// Reads the configuration from disk and checks it.
     pub fn read(surroundings: Surroundings) -> Result<Configuration, Rejected> {
         Configuration::from_disk(surroundings, DiskLoader::default())
     }
 
-    /// Reads it again, for a reload. What `ssl_object_cache_inheritable` is for is taken over from the old one.
+    /// Reads it again, for a reload. With `ssl_object_cache_inheritable`, unchanged certificates and keys are taken
+    /// from the old one.
     pub fn read_anew(&self) -> Result<Configuration, Rejected> {
         let known = match self.config.main.inherits_certificates {
             true => self.inheritable().collect(),
@@ -86,7 +87,7 @@ impl Configuration {
         Configuration::from_disk(self.surroundings.clone(), DiskLoader { known, ..DiskLoader::default() })
     }
 
-    /// Certificates, keys and CRLs with what their files looked like.
+    /// Certificates, keys and CRLs, with inode and time of their files.
     fn inheritable(&self) -> impl Iterator<Item = (PathBuf, (Stamp, Vec<u8>))> {
         larder_conf::model::tls_files(&self.config).into_iter().filter_map(|file| {
             match file.purpose {
@@ -118,7 +119,7 @@ impl Configuration {
         Ok(pid_file(&loaded.config))
     }
 
-    /// Where this process's number goes.
+    /// The path of the pid file.
     pub fn pid_path(&self) -> PathBuf {
         pid_file(&self.config)
     }
@@ -133,7 +134,7 @@ impl Configuration {
         Rejected { rendered: self.render(diagnostics) }
     }
 
-    /// What an operator should know, as text in the order of the files.
+    /// Warnings and notices as text, in the order of the files.
     pub fn rendered_notices(&self, no_effect: NoEffect) -> String {
         let is_said = |notice: &&Diagnostic| notice.severity != Severity::NoEffect || no_effect == NoEffect::Listed;
         let said: Vec<_> = self.notices.iter().filter(is_said).cloned().collect();
@@ -156,7 +157,7 @@ impl Configuration {
         let (mut config, sources, mut notices) = (loaded.config, loaded.sources, loaded.notices);
         let mut material = Material::new();
         for file in larder_conf::model::tls_files(&config) {
-            // Once, whatever it is for: there are pipes that tell their secret only once.
+            // Each file only once, because it may be a pipe that can be read only once.
             if !material.has(&file.path) {
                 let read = loader.read(&file.path);
                 material.add(file.path, read);
@@ -182,16 +183,16 @@ fn parse(surroundings: &Surroundings, loader: &mut dyn Loader) -> Result<larder_
         hostname: surroundings.hostname.clone(),
     };
     larder_conf::load(&surroundings.conf_file, &options, loader).map_err(|mut failed| {
-        // Who has errors to mend need not read what is well as it is.
+        // With errors to fix, directives without effect are not worth mentioning.
         failed.diagnostics.retain(|one| one.severity != Severity::NoEffect);
         Rejected { rendered: render(&failed.diagnostics, &failed.sources) }
     })
 }
 
-/// What tells each of them.
+/// How to list each of them.
 const HOW_TO_SEE: &str = "see \"larder --notices\"";
 
-/// What is written and has no effect here.
+/// Notices about settings that have no effect here.
 fn notices_about(config: &Config, is_root: bool) -> Vec<Diagnostic> {
     let mut notices = Vec::new();
     if let (Some(user), false) = (&config.main.user, is_root) {
@@ -208,7 +209,7 @@ fn notices_about(config: &Config, is_root: bool) -> Vec<Diagnostic> {
     notices
 }
 
-/// Puts the built-in error log where the configuration names none.
+/// Adds the built-in error log if the configuration names none.
 fn fill_in(config: &mut Config, surroundings: &Surroundings) {
     if config.main.error_log.is_empty() {
         let target = match &surroundings.error_log {

@@ -2,10 +2,9 @@
 
 use larder_conf::model::{Config, Location, Rewrite, Settings};
 
-/// The settings of all servers, and of all locations, `if` and `limit_except` blocks in them.
-///
-/// Those of `http` itself serve no request: what is only there, such as the default access log that every server
-/// replaces, is not opened.
+/// The settings of all servers, and of all locations, `if` and `limit_except` blocks in them. Not those of `http`
+/// itself, which serve no request: a log that is only there, such as the default access log if every server replaces
+/// it, is not opened.
 pub fn settings(config: &Config) -> Vec<&Settings> {
     let mut found = Found(Vec::new());
     for server in &config.http.servers {
@@ -18,7 +17,7 @@ pub fn settings(config: &Config) -> Vec<&Settings> {
 struct Found<'a>(Vec<&'a Settings>);
 
 impl<'a> Found<'a> {
-    /// Configurations are nested as deep as the parser allows, which is little.
+    /// Recursion is bounded, because the parser limits the depth of a configuration.
     fn location(&mut self, location: &'a Location) {
         self.0.push(&location.settings);
         self.script(&location.script);

@@ -5,7 +5,7 @@ use std::io;
 use larder_conf::model::Workers;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// The number of worker threads; `auto` is what the machine, the affinity mask and the cgroup let us use.
+/// The number of worker threads. `auto` is the number of cores that affinity mask and cgroup allow.
 pub fn worker_count(workers: Workers) -> usize {
     match workers {
         Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
@@ -13,7 +13,7 @@ pub fn worker_count(workers: Workers) -> usize {
     }
 }
 
-/// Sets the number of files that may be open: both limits to `wanted`, or else the soft one to the hard one.
+/// Sets the limit of open files: both limits to `wanted`, or without it the soft limit to the hard one.
 pub fn raise_open_files(wanted: Option<u64>) -> io::Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     match wanted {

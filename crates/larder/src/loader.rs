@@ -12,13 +12,13 @@ use larder_conf::Loader;
 /// Reads files and folders of this machine.
 #[derive(Debug, Default)]
 pub struct DiskLoader {
-    /// What is not read again if its file looks as it did.
+    /// Files that are not read again if their stamp is the same.
     pub known: HashMap<PathBuf, (Stamp, Vec<u8>)>,
-    /// What the files looked like that were read.
+    /// The stamps of the files that were read.
     pub stamps: HashMap<PathBuf, Stamp>,
 }
 
-/// By what nginx tells that a file is unchanged: which it is, and the second of its last change.
+/// How nginx recognizes an unchanged file: device, inode, and the second of the last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -48,8 +48,8 @@ impl Loader for DiskLoader {
     }
 }
 
-/// The paths that match `pattern` as `glob(3)` finds them: sorted by bytes, hidden files only when the
-/// pattern shows their dot. A folder that cannot be read has no matches.
+/// The paths that match `pattern`, as in `glob(3)`: sorted by bytes, and hidden files only if the pattern has their
+/// dot. A folder that cannot be read has no matches.
 fn glob(pattern: &str) -> Vec<PathBuf> {
     let absolute = pattern.starts_with('/');
     let mut found = vec![PathBuf::from(if absolute { "/" } else { "" })];
@@ -63,12 +63,12 @@ fn glob(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// What `part` of a pattern matches in `folder`.
+/// The names in `folder` that match a `part` of a pattern.
 fn step(folder: &Path, part: &[u8], is_last: bool) -> Vec<PathBuf> {
     if !part.iter().any(|byte| b"*?[".contains(byte)) {
         let name: Vec<u8> = unescape(part);
         let path = folder.join(std::ffi::OsString::from_vec(name));
-        // A dangling link is a match, as it is for glob(3).
+        // A dangling link is a match, as in glob(3).
         return if path.symlink_metadata().is_ok() { vec![path] } else { Vec::new() };
     }
     let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -97,9 +97,8 @@ fn unescape(part: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Whether `name` matches `pattern` with its `*`, `?`, `[a-z]`, `[!a-z]` and `\`.
-///
-/// Goes back to the last `*` only, which is enough, and bounds the work to the product of the lengths.
+/// Whether `name` matches `pattern` with its `*`, `?`, `[a-z]`, `[!a-z]` and `\`. It only backtracks to the last `*`,
+/// which is enough, and limits the work to the product of the lengths.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
@@ -125,7 +124,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// How much of `pattern` its first element takes up, if `byte` matches it.
+/// The length of the first element of `pattern`, if `byte` matches it.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -140,8 +139,8 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Whether `byte` is in the set that `text` begins with, and how long that is with its `]`; `None` when
-/// it has no end.
+/// Whether `byte` is in the set at the start of `text`, and the length of the set with its `]`. `None` if it has no
+/// end.
 fn set(text: &[u8], byte: u8) -> Option<(bool, usize)> {
     let negated = matches!(text.first(), Some(b'!' | b'^'));
     let start = usize::from(negated);

@@ -1,28 +1,28 @@
-//! Where things are: built-in places, and what the command line makes of them.
+//! Paths: the built-in ones, and those that the command line sets.
 
 use std::path::{Path, PathBuf};
 
 use crate::cli::Options;
 
-/// What relative names in a configuration are joined to.
+/// The folder that relative names in a configuration begin from.
 pub const PREFIX: &str = "/usr/share/larder";
-/// The folder of the logs of a configuration that names none.
+/// The folder of the built-in logs.
 pub const LOG_FOLDER: &str = "/var/log/larder";
-/// The error log of a configuration that names none.
+/// The error log, if the configuration names none.
 pub const ERROR_LOG: &str = "/var/log/larder/error.log";
-/// The pid file of a configuration that names none.
+/// The pid file, if the configuration names none.
 pub const PID_FILE: &str = "/run/larder.pid";
 
 const NGINX_CONF_FILE: &str = "/etc/nginx/nginx.conf";
 const CONF_FILE: &str = "/etc/larder/larder.conf";
 
-/// The configuration that is read when none is named: nginx's if there is one.
+/// The configuration without `-c`: nginx's if it exists.
 pub fn default_conf_file() -> &'static Path {
     let nginx = Path::new(NGINX_CONF_FILE);
     if nginx.exists() { nginx } else { Path::new(CONF_FILE) }
 }
 
-/// The places one run of larder works with.
+/// The paths of this run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
     /// What relative names are joined to.
@@ -45,7 +45,8 @@ pub enum DefaultLog {
 }
 
 impl Paths {
-    /// What `options` means, as nginx reads it: all is relative to the prefix, and the prefix to where we are.
+    /// The paths that `options` set. As in nginx, they are relative to the prefix, and the prefix to the current
+    /// folder.
     pub fn new(options: &Options) -> Paths {
         let prefix = options.prefix.clone().unwrap_or_else(|| PREFIX.into());
         let conf_file = match &options.conf_file {

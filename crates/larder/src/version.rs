@@ -65,8 +65,8 @@ fn help() -> String {
     )
 }
 
-/// What differs from an nginx built without options: `--with-` what it leaves out and larder has,
-/// `--without-` what it has and larder lacks.
+/// The differences from an nginx that is built without options: `--with-` for modules that only larder has,
+/// `--without-` for modules that larder lacks.
 const MODULES: &[&str] = &[
     "--with-http_addition_module",
     "--with-http_auth_request_module",

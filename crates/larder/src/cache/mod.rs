@@ -1,7 +1,7 @@
-//! `larder cache`: what is on disk, whether larder runs or not.
+//! `larder cache`: shows and clears what is on disk, whether larder runs or not.
 //!
-//! It reads the folders as they are. A page that larder has in memory, and not on disk yet, is not seen; how many there
-//! are it is told.
+//! It reads the folders. It cannot see pages that a running larder has only in memory, but it knows how many of them
+//! are still to be written, from a note in the folder.
 
 mod page;
 
@@ -21,11 +21,11 @@ use crate::oserror::CallFailed;
 use crate::paths::Paths;
 use page::Page;
 
-/// Does it, or says why not.
+/// Runs the command, and prints an error if that fails.
 pub fn run(cache: &Cache) -> ExitCode {
     match folders(cache).and_then(|folders| deed(cache, &folders)) {
         Ok(code) => code,
-        // Whoever reads our output has seen enough.
+        // The reader of our output, such as `head`, has seen enough.
         Err(CacheError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("larder: {error}");
@@ -34,7 +34,7 @@ pub fn run(cache: &Cache) -> ExitCode {
     }
 }
 
-/// Why something cannot be done.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 enum CacheError {
     #[error("{0}")]
@@ -55,7 +55,7 @@ enum CacheError {
     Unanswered(String, Duration),
 }
 
-/// The folders that are meant.
+/// The folders that the command is about.
 fn folders(cache: &Cache) -> Result<Vec<PathBuf>, CacheError> {
     if let Some(folder) = cache.place.as_ref().filter(|place| place.contains('/')) {
         return Ok(vec![folder.into()]);
@@ -106,7 +106,7 @@ fn deed(cache: &Cache, folders: &[PathBuf]) -> Result<ExitCode, CacheError> {
             Ok(true) => {}
             Ok(false) => code = ExitCode::FAILURE,
             Err(CacheError::Io(error)) => return Err(error.into()),
-            // The other folders may be well.
+            // The other folders may still work.
             Err(error) => {
                 eprintln!("larder: {error}");
                 code = ExitCode::FAILURE;
@@ -144,7 +144,7 @@ fn list(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
     Ok(true)
 }
 
-/// What the larder that runs has in memory and still has to write.
+/// Prints how much the running larder has in memory and still has to write.
 fn say_debt(inspect: &Inspect, out: &mut impl Write) -> Result<(), CacheError> {
     if let Some(DebtNote { pages, bytes }) = inspect.debt()? {
         writeln!(
@@ -156,7 +156,7 @@ fn say_debt(inspect: &Inspect, out: &mut impl Write) -> Result<(), CacheError> {
     Ok(())
 }
 
-/// All about each page that `wanted` may mean; false when there is none.
+/// Prints everything about each page that `wanted` may mean. False if there is none.
 fn stat(folder: &Path, wanted: &str, out: &mut impl Write) -> Result<bool, CacheError> {
     let mut found = false;
     let mut example = Example::None;
@@ -181,18 +181,18 @@ fn stat(folder: &Path, wanted: &str, out: &mut impl Write) -> Result<bool, Cache
     Ok(found)
 }
 
-/// A key of the folder, for whoever wrote another.
+/// A key of the folder, as an example if the operator's key is not found.
 enum Example {
     /// There is no page.
     None,
-    /// Any.
+    /// Any key.
     Any(Vec<u8>),
-    /// One that ends as it should.
+    /// A key with the same path and query.
     Alike(Vec<u8>),
 }
 
 impl Example {
-    /// Keeps `key` if it is a better one.
+    /// Keeps `key` if it is a better example.
     fn see(&mut self, key: &[u8], wanted: &str) {
         match self {
             Self::None | Self::Any(_) if page::is_alike(key, wanted) => *self = Self::Alike(key.to_vec()),
@@ -214,7 +214,7 @@ impl fmt::Display for Example {
     }
 }
 
-/// Reads everything; false when something is damaged.
+/// Checks everything. False if something is damaged.
 fn verify(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
     let mut written = Ok(());
     let report = open(folder)?.verify(|finding| {
@@ -234,7 +234,7 @@ fn verify(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
     Ok(findings == 0)
 }
 
-/// Drops every page: by ourselves, or by the larder that has the folder.
+/// Drops every page: here, or by asking the larder that uses the folder.
 fn clear(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
     let failed = |call, path: &Path| {
         let path = path.display().to_string();
@@ -255,11 +255,11 @@ fn clear(folder: &Path, out: &mut impl Write) -> Result<bool, CacheError> {
             return Ok(true);
         }
     }
-    // Nobody is to find it days later.
+    // Otherwise a larder might find the file days later, and clear then.
     let _ = fs::remove_file(&note);
     Err(CacheError::Unanswered(folder.display().to_string(), CLEAR_PAUSE * CLEAR_LOOKS))
 }
 
-/// How often, and how long, a running larder is waited for, which looks once a second.
+/// How often to check whether a running larder is done; it looks for the file once a second.
 const CLEAR_LOOKS: u32 = 200;
 const CLEAR_PAUSE: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! A page on disk, for people.
+//! Shows a page on disk to an operator.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// The page of a record. A head of another version is told as such.
+    /// The page of a record. A head of another version is shown as such.
     pub fn of(record: &'a RecordView<'a>) -> Self {
         Self { record, head: larder_cache::object_of_head(record.head) }
     }
@@ -51,8 +51,8 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Whether a key may be of what the operator wrote: the key itself, or a URL whose path and query it ends with and whose
-/// host it names, if it names any.
+/// Whether a key matches what the operator wrote: it is the same key, or it ends with the path and query of the URL,
+/// and, if it has a host, has the URL's host.
 pub fn is_meant(key: &[u8], wanted: &str) -> bool {
     if key == wanted.as_bytes() {
         return true;
@@ -61,22 +61,23 @@ pub fn is_meant(key: &[u8], wanted: &str) -> bool {
     let Some(before) = key.strip_suffix(target.as_bytes()) else { return false };
     let before = String::from_utf8_lossy(before);
     let names = before.split_once("://").map_or(&*before, |(_, rest)| rest);
-    // What is before belongs to the path then, and it is another page.
+    // Then what is before belongs to the path, so it is another page.
     if names.contains('/') {
         return false;
     }
-    // Most keys have the host as it is (`$http_host`), or in small letters (`$host`), with the port or without, or the
-    // name of the origins in its place.
+    // Most keys have the host as sent (`$http_host`) or in lower case (`$host`), with or without the port, or the name
+    // of the upstream in its place.
     host.is_none_or(|host| !names.contains('.') || has_host(names, host))
 }
 
-/// Whether a key ends in the path and query of what the operator wrote, be that a URL without its scheme, or another key.
+/// Whether a key ends with the path and query of what the operator wrote: a URL, perhaps without scheme, or another
+/// key.
 pub fn is_alike(key: &[u8], wanted: &str) -> bool {
     let rest = wanted.split_once("://").map_or(wanted, |(_, rest)| rest);
     rest.find('/').is_some_and(|at| key.ends_with(&rest.as_bytes()[at..]))
 }
 
-/// The host of a URL, if it has one, and its path and query. `None` for a key that is no URL.
+/// The host of a URL, if it has one, and its path and query. `None` for a key that is not a URL.
 fn split(wanted: &str) -> Option<(Option<&str>, &str)> {
     match wanted.split_once("://") {
         Some((_, rest)) => Some(match rest.find(['/', '?']) {
@@ -87,7 +88,7 @@ fn split(wanted: &str) -> Option<(Option<&str>, &str)> {
     }
 }
 
-/// Whether a host is in there, in whatever letters, and not with another port.
+/// Whether `names` has the host, ignoring case, and not with another port.
 fn has_host(names: &str, host: &str) -> bool {
     let (name, port) = split_port(host);
     let (names, name) = (names.to_ascii_lowercase(), name.to_ascii_lowercase());
@@ -106,7 +107,7 @@ fn split_port(host: &str) -> (&str, &str) {
     }
 }
 
-/// Text that does no harm to a terminal.
+/// The text, escaped so that it does no harm to a terminal.
 pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
