@@ -17,11 +17,11 @@ pub struct Account {
     pub uid: u32,
     /// The group.
     pub gid: u32,
-    /// Whether it keeps the right to ask origins from addresses that are not ours: `*_bind ... transparent`.
+    /// Whether it keeps the capability to connect from addresses of other machines: `*_bind ... transparent`.
     pub binds_anywhere: bool,
 }
 
-/// Why there is no such account; nginx's words.
+/// Why there is no such account. The texts are nginx's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountError {
     /// No such user.
@@ -32,7 +32,7 @@ pub enum AccountError {
     NoGroup(String),
 }
 
-/// The account that `user` names, or `nobody`; `None` when we are not root and stay who we are.
+/// The account that `user` names, or `nobody`. `None` if this process is not root, so that it keeps its user.
 pub fn of(main: &Main) -> Result<Option<Account>, AccountError> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(None);
@@ -44,7 +44,7 @@ pub fn of(main: &Main) -> Result<Option<Account>, AccountError> {
     found.map(|account| Some(Account { binds_anywhere: main.binds_anywhere, ..account }))
 }
 
-/// Looks up a user, and `group`, or else the group named like the user, or else the user's own.
+/// Looks up a user and its group: `group`, or else the group with the user's name, or else the user's primary group.
 fn find(name: &str, group: Option<&str>) -> Result<Account, AccountError> {
     let user = user_named(name).ok_or_else(|| AccountError::NoUser(name.to_owned()))?;
     let gid = match group {
@@ -65,7 +65,7 @@ fn group_named(name: &str) -> Option<Gid> {
 }
 
 impl Account {
-    /// Makes this process that account's, for good.
+    /// Changes this process to that account, for good.
     pub fn become_it(&self) -> Result<(), CallFailed> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         setgid(gid).map_err(|error| CallFailed::on("setgid", self.gid, error))?;
@@ -80,13 +80,13 @@ impl Account {
             let only = CapabilitySets { effective: right, permitted: right, inheritable: CapabilitySet::empty() };
             set_capabilities(None, only).map_err(|error| CallFailed::new("capset", error))?;
         }
-        // A change of user hides /proc/self and forbids core files until this is said.
+        // After a change of user, the kernel hides /proc/self and forbids core files until this is set.
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
             .map_err(|error| CallFailed::new("prctl", error))
     }
 }
 
-/// nginx's default; its group is whatever the system gave that user.
+/// nginx's default; its group is that user's primary group.
 const DEFAULT_USER: &str = "nobody";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How supervisor and serving process talk: frames over a unix socket, descriptors beside them.
+//! How supervisor and serving process communicate: messages over a unix socket, with file descriptors.
 //!
 //! ```text
 //! supervisor                      serving process
@@ -6,7 +6,7 @@
 //!     | <------- Ready, or Refused ----- |
 //!     | -- Reopen (logs) --------------> |   after a rotation; not answered
 //! ```
-//! Stopping is by signals, which need no reader at the other end.
+//! Stopping is done by signals, which work even if the other process does not read.
 
 mod channel;
 mod message;

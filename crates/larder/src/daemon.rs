@@ -1,4 +1,4 @@
-//! `daemon on`: the process that was called waits until a supervisor of its own is ready, or has failed.
+//! `daemon on`: the process that was called starts a supervisor, and waits until it is ready or has failed.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -9,15 +9,15 @@ use crate::invocation::Invocation;
 use crate::oserror::CallFailed;
 use crate::spawn;
 
-/// Starts a supervisor for whoever called us, and returns when it is ready or has failed.
+/// Starts a supervisor, and returns when it is ready or has failed.
 ///
-/// The supervisor has our standard error until then, so that errors are seen.
+/// Until then the supervisor has our standard error, so that the caller sees errors.
 pub fn start(invocation: &Invocation) -> Result<ExitCode, CallFailed> {
     let (mut ours, theirs) = UnixStream::pair().map_err(|error| CallFailed::new("socketpair", error))?;
     let mut command = spawn::supervisor(invocation);
     command.stdin(Stdio::from(OwnedFd::from(theirs)));
     let mut child = command.spawn().map_err(|error| CallFailed::new("fork", error))?;
-    // Our copy of its end goes with the command, so that the end of the process is the end of the stream.
+    // This closes our copy of its end, so that the stream ends when the process ends.
     drop(command);
     let mut answer = [0];
     match ours.read(&mut answer) {
@@ -29,23 +29,23 @@ pub fn start(invocation: &Invocation) -> Result<ExitCode, CallFailed> {
     }
 }
 
-/// The supervisor's side: someone waits to hear that we are ready.
+/// The supervisor's side: a process waits until we are ready.
 #[derive(Debug)]
 pub struct Waiting(UnixStream);
 
 impl Waiting {
-    /// Leaves the session of whoever called, who still waits.
+    /// Leaves the caller's session; the calling process still waits.
     pub fn detach() -> Result<Waiting, CallFailed> {
         let socket = spawn::take_stdin_socket()?;
         rustix::process::setsid().map_err(|error| CallFailed::new("setsid", error))?;
         Ok(Waiting(socket))
     }
 
-    /// Lets the one who waits go, and leaves the terminal.
+    /// Tells the waiting process that we are ready, and leaves the terminal.
     pub fn tell(mut self) -> Result<(), CallFailed> {
         let null = spawn::null()?;
         nix::unistd::dup2_stdout(&null).map_err(|error| CallFailed::new("dup2", error))?;
-        // Whoever waited may have been killed; then nobody needs to know.
+        // The waiting process may have been killed; then there is nobody to tell.
         let _ = self.0.write_all(b"R");
         Ok(())
     }

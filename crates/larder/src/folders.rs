@@ -1,5 +1,5 @@
-//! Folders for temporary files, cached pages and issued certificates: made, and given to the serving process, while we
-//! still may.
+//! Makes the folders for temporary files, cached pages and issued certificates, and gives them to the serving process's
+//! user, while we are still root.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
@@ -13,12 +13,12 @@ use crate::account::Account;
 use crate::levels;
 use crate::oserror::CallFailed;
 
-/// Makes every folder that `config` keeps files of its own in where it is not there, and gives all to `owner`, as nginx
-/// does.
+/// Makes every folder of `config` for temporary files, caches and certificates, if it does not exist, and gives it to
+/// `owner`, as nginx does.
 pub fn make_all(config: &Config, owner: Option<&Account>) -> Result<(), CallFailed> {
     of(config).iter().try_for_each(|folder| make(folder, owner))?;
     let Some(state) = issued(config) else { return Ok(()) };
-    // Ours has a place that nobody has been asked to make before.
+    // This folder is larder's own, so its parent may not exist either.
     if let Some(parent) = state.parent() {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(parent);
         made.map_err(|error| CallFailed::on("mkdir", parent.display(), error))?;
@@ -26,13 +26,13 @@ pub fn make_all(config: &Config, owner: Option<&Account>) -> Result<(), CallFail
     make(state, owner)
 }
 
-/// Where certificates are kept that larder gets by itself.
+/// The folder for certificates of `larder_acme`.
 fn issued(config: &Config) -> Option<&Path> {
     let orders = config.http.servers.iter().any(|server| server.acme.is_some());
     config.acme.as_ref().filter(|_| orders).map(|account| account.state.value.as_path())
 }
 
-/// Those of nginx's directives, each once.
+/// The folders of nginx's directives, each once.
 fn of(config: &Config) -> BTreeSet<PathBuf> {
     let caches = config.http.cache_paths.iter().map(|cache| cache.path.clone());
     let temporary = levels::settings(config).into_iter().flat_map(|settings| {

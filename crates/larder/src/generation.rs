@@ -1,4 +1,4 @@
-//! A configuration with everything open that it needs from a process that may still open things.
+//! A configuration with the sockets and logs that the supervisor has opened for it.
 
 use std::io;
 
@@ -19,7 +19,7 @@ use crate::sockets::{self, Listener, OpenError};
 pub struct Generation {
     /// The configuration.
     pub configuration: Configuration,
-    /// Whom the serving process becomes.
+    /// The account of the serving process.
     pub account: Option<Account>,
     /// Its listening sockets.
     pub listeners: Vec<Listener>,
@@ -27,7 +27,7 @@ pub struct Generation {
     pub logs: Vec<OpenLog>,
 }
 
-/// Why a configuration cannot be put to work.
+/// Why a configuration cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// It is wrong, and the text says where.
@@ -42,7 +42,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// The reason as lines in nginx's manner.
+    /// The reason as text, in nginx's format.
     pub fn rendered(&self) -> String {
         match self {
             StartError::Rejected(rejected) => rejected.rendered.clone(),
@@ -53,7 +53,7 @@ impl StartError {
 }
 
 impl Generation {
-    /// Opens what `configuration` needs, in nginx's order: folders, logs, sockets; `held` ones are taken over.
+    /// Opens what `configuration` needs, in nginx's order: folders, logs, sockets. Sockets in `held` are reused.
     pub async fn open(
         configuration: Configuration,
         workers: usize,
@@ -68,7 +68,7 @@ impl Generation {
         Ok(Generation { configuration, account, listeners, logs })
     }
 
-    /// Where the supervisor's own lines go.
+    /// The logs for the supervisor's own messages.
     pub fn sinks(&self) -> Vec<Sink> {
         logs::sinks(&self.configuration.config.main.error_log, &self.logs)
     }

@@ -1,6 +1,6 @@
-//! Listening sockets from the process before us: the other end of [`crate::upgrade`].
+//! Takes over listening sockets from an older process: the other end of [`crate::upgrade`].
 //!
-//! They come as nginx hands them on, so that larder can follow nginx, and nginx larder: as open descriptors, their
+//! They are passed on as in nginx, so that larder can replace nginx, and nginx larder: as open descriptors, with their
 //! numbers in the variable `NGINX`, each followed by `;`.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -24,32 +24,32 @@ pub const VARIABLE: &str = "NGINX";
 pub struct Inherited {
     /// Its listening sockets, by address.
     pub listeners: Vec<Listener>,
-    /// What it is to us.
+    /// The process that passed them on.
     pub predecessor: Predecessor,
 }
 
-/// The process that started us to take its place, and may go on beside us for a while.
+/// The process that started us to replace it. It may go on beside us for a while.
 #[derive(Debug)]
 pub struct Predecessor {
     parent: Option<Pid>,
-    /// Where it listens too.
+    /// The addresses at which it listens too.
     addresses: Vec<ListenAddress>,
 }
 
 impl Predecessor {
-    /// Whether it is still there. When it ends, we get another parent.
+    /// Whether it still runs. When it ends, we get another parent process.
     pub fn is_alive(&self) -> bool {
         self.parent.is_some() && getppid() == self.parent
     }
 
-    /// Whether it listens at `address` too, so that the place of the socket is not ours to remove.
+    /// Whether it listens at `address` too, so that we must not remove the socket's file.
     pub fn shares(&self, address: &ListenAddress) -> bool {
         self.is_alive() && self.addresses.contains(address)
     }
 }
 
-/// Takes what was left for us. To be called before this process opens anything: every number is that of a descriptor
-/// we were started with then.
+/// Takes over the sockets. Call it before this process opens anything, so that every number is that of a descriptor
+/// that we were started with.
 pub fn take() -> Option<Inherited> {
     let numbers = std::env::var(VARIABLE).ok()?;
     let sockets: Vec<OwnedFd> = parse(&numbers).into_iter().filter_map(|number| adopt(number).ok()).collect();
@@ -61,7 +61,7 @@ pub fn take() -> Option<Inherited> {
             None => listeners.push(Listener::inherited(address, socket)),
         }
     }
-    // Somebody's variable of that name, and nothing of ours.
+    // The variable is from somebody else, and has none of our sockets.
     if listeners.is_empty() {
         return None;
     }
@@ -69,16 +69,17 @@ pub fn take() -> Option<Inherited> {
     Some(Inherited { listeners, predecessor: Predecessor { parent: getppid(), addresses } })
 }
 
-/// The numbers in the value of the variable, up to the first that is none, as nginx reads it.
+/// The numbers in the value of the variable, up to the first invalid one, as in nginx.
 fn parse(value: &str) -> Vec<RawFd> {
     let ended = value.rfind([';', ':']).map_or("", |end| &value[..end]);
     let numbers = ended.split([';', ':']).map_while(|number| number.parse().ok());
     numbers.filter(|number| *number > STDERR).take(SOCKETS_MAX).collect()
 }
 
-/// Makes a descriptor that we only know by its number one of ours, which no child gets.
+/// Makes an owned descriptor, which no child inherits, of one that we only know by its number.
 ///
-/// The kernel does it: the number is sent to ourselves, and what arrives is a descriptor with an owner.
+/// In safe Rust the kernel has to do it: we send the number to ourselves over a socket, and receive an owned
+/// descriptor.
 fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     let (one, other) = UnixDatagram::pair()?;
     let numbers = [number];
@@ -93,8 +94,8 @@ fn adopt(number: RawFd) -> io::Result<OwnedFd> {
         _ => None,
     });
     let owned = arrived.ok_or(io::ErrorKind::InvalidData)?;
-    // What is no socket of a server's belongs to somebody else, and stays as it is. nginx leaves those of HTTP/3 too, at
-    // which clients would wait in vain.
+    // Anything but a listening socket belongs to somebody else, and stays open. nginx also passes on its HTTP/3
+    // sockets; those are closed, because clients would wait at them in vain.
     let socket = SockRef::from(&owned);
     let is_udp = socket.r#type().ok() == Some(Type::DGRAM) && socket.domain().ok() != Some(Domain::UNIX);
     if is_udp || socket.is_listener().unwrap_or(false) {
@@ -103,7 +104,7 @@ fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     Ok(owned)
 }
 
-/// Where a socket listens, if it does, at an address that a configuration can name.
+/// Where a socket listens, if it listens at an address that a configuration can name.
 fn listens_at(socket: &OwnedFd) -> Option<ListenAddress> {
     let socket = SockRef::from(socket);
     if !socket.is_listener().ok()? {
@@ -117,7 +118,7 @@ fn listens_at(socket: &OwnedFd) -> Option<ListenAddress> {
 }
 
 const STDERR: RawFd = 2;
-/// More sockets than a limit of open files lets a process have, and few enough for numbers that make no sense.
+/// The highest accepted number: more than any process has open, but low enough to refuse nonsense.
 const SOCKETS_MAX: usize = 1 << 20;
 
 #[cfg(test)]

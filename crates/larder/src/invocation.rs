@@ -1,32 +1,32 @@
-//! How we were called, so that a new binary can be called the same way.
+//! How this process was called, so that a new binary can be called the same way.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A program and its words.
+/// A program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// Where the program is, whatever folder we are in.
+    /// The absolute path of the program.
     pub program: PathBuf,
-    /// The words behind its name.
+    /// The arguments after its name.
     pub words: Vec<OsString>,
 }
 
 impl Invocation {
-    /// That of this process, which was called by `name`, with `words`.
+    /// The invocation of this process, which was called by `name`, with `words`.
     pub fn new(name: &OsStr, words: Vec<OsString>) -> Invocation {
         Invocation { program: locate(name), words }
     }
 
-    /// What processes of this program are called in `ps`, `pidof` and `start-stop-daemon --name`.
+    /// The name of its processes in `ps`, `pidof` and `start-stop-daemon --name`.
     pub fn process_name(&self) -> &OsStr {
         self.program.file_name().unwrap_or(OsStr::new("larder"))
     }
 }
 
-/// Where the program is that was called by `name`: as the shell finds it, and not where the file is that a link leads
-/// to, as an upgrade may change the link.
+/// The path of the program that was called by `name`, as the shell finds it. Links are not resolved, because an upgrade
+/// may change the link.
 fn locate(name: &OsStr) -> PathBuf {
     if name.as_bytes().contains(&b'/') {
         return std::path::absolute(name).unwrap_or_else(|_| name.into());

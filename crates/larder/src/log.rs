@@ -1,6 +1,6 @@
-//! The error log, as the supervisor writes it.
+//! The error log of the supervisor.
 //!
-//! While larder starts, what an operator must know is on standard error too, as with nginx.
+//! While larder starts, warnings and errors also go to standard error, as with nginx.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ use jiff::{Timestamp, Zoned};
 use larder_conf::model::{LogLevel, Syslog, SyslogServer};
 use larder_server::clock;
 
-/// Where lines go, each to all sinks that want its level.
+/// The log: each line goes to all sinks that accept its level.
 #[derive(Debug)]
 pub struct Log {
     sinks: Vec<Sink>,
     console: Console,
 }
 
-/// One place for lines.
+/// One destination of lines.
 #[derive(Debug)]
 pub struct Sink {
     /// Where.
@@ -28,7 +28,7 @@ pub struct Sink {
     pub level: LogLevel,
 }
 
-/// A place that is open.
+/// An open destination.
 #[derive(Debug)]
 pub enum Target {
     /// A file.
@@ -42,9 +42,9 @@ pub enum Target {
 /// Whether warnings and worse are on standard error too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Console {
-    /// Someone waits for us to start.
+    /// Yes: the caller waits until we have started.
     Told,
-    /// We have started.
+    /// No: we have started.
     Quiet,
 }
 
@@ -59,12 +59,12 @@ impl Log {
         self.sinks = sinks;
     }
 
-    /// Says from now on more, or less, on standard error.
+    /// Sets whether warnings and worse go to standard error too.
     pub fn set_console(&mut self, console: Console) {
         self.console = console;
     }
 
-    /// Writes one message. A log that cannot be written is not a reason to stop.
+    /// Writes one message. Errors of writing are ignored: they are no reason to stop.
     pub fn write(&self, level: LogLevel, message: &str) {
         let mut told = self.console == Console::Quiet || level > LogLevel::Warn;
         for sink in self.sinks.iter().filter(|sink| level <= sink.level) {
@@ -82,7 +82,7 @@ impl Log {
         }
     }
 
-    /// Writes what the configuration's own rendering says, several lines long, each with the level it names.
+    /// Writes rendered diagnostics of several lines, each message with the level that it names.
     pub fn write_rendered(&self, rendered: &str) {
         for (level, message) in split_rendered(rendered) {
             self.write(level, &message);
@@ -100,7 +100,7 @@ fn line(level: LogLevel, message: &str) -> String {
     format!("{} [{}] {pid}#{pid}: {message}", now().strftime("%Y/%m/%d %H:%M:%S"), name(level))
 }
 
-/// The time of day where this machine is.
+/// The local time of this machine.
 fn now() -> Zoned {
     let millis = i64::try_from(clock::now().0).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX).to_zoned(TimeZone::system())
@@ -134,8 +134,8 @@ fn send(syslog: &Syslog, level: LogLevel, message: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Cuts a rendering into its messages: each begins with a line `larder: [level] ...`, and the lines that
-/// follow belong to it.
+/// Splits rendered diagnostics into messages. Each begins with a line `larder: [level] ...`; the following lines belong
+/// to it.
 fn split_rendered(rendered: &str) -> Vec<(LogLevel, String)> {
     let mut messages: Vec<(LogLevel, String)> = Vec::new();
     for line in rendered.lines() {

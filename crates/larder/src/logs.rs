@@ -1,4 +1,4 @@
-//! Log files: which a configuration writes to, and opening them while we still may.
+//! Opens the log files of a configuration, while we are still root.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -36,15 +36,15 @@ pub fn files(config: &Config) -> BTreeSet<PathBuf> {
     main.chain(levels).filter_map(file).collect()
 }
 
-/// Opens all of `files`, creating those that are not there.
+/// Opens all of `files`, and creates those that do not exist.
 pub fn open_all(files: &BTreeSet<PathBuf>) -> Result<Vec<OpenLog>, CallFailed> {
     let open = |path: &PathBuf| Ok((path.clone(), open(path)?.into()));
     files.iter().map(open).collect()
 }
 
-/// Opens all of `logs` anew by their paths, as after a rotation, and gives the files to `owner`.
+/// Reopens all of `logs` by their paths, after a rotation, and gives the files to `owner`.
 ///
-/// One that cannot be opened keeps its old descriptor, and the reason is returned.
+/// A log that cannot be opened keeps its old descriptor, and the reason is returned.
 pub fn reopen_all(logs: &mut [OpenLog], owner: Option<&Account>) -> Vec<CallFailed> {
     let mut failures = Vec::new();
     for (path, descriptor) in logs {
@@ -60,7 +60,7 @@ pub fn reopen_all(logs: &mut [OpenLog], owner: Option<&Account>) -> Vec<CallFail
     failures
 }
 
-/// Gives a log file to `owner`, as nginx does; a pipe or a terminal is left alone.
+/// Gives a log file to `owner`, as nginx does. Not a pipe or a terminal.
 fn give(file: &File, path: &Path, owner: Option<&Account>) -> Result<(), CallFailed> {
     let Some(owner) = owner else { return Ok(()) };
     let failed = |call| move |error| CallFailed::on(call, path.display(), error);
@@ -76,7 +76,8 @@ fn open(path: &Path) -> Result<File, CallFailed> {
         return Ok(file);
     }
     if path.starts_with(paths::LOG_FOLDER) {
-        // A binary that was put in place of nginx has no package that made its folder. Opening says what is wrong.
+        // If larder was put in place of nginx without a package, nothing has made its log folder. If this fails,
+        // opening the file reports why.
         let _ = fs::create_dir_all(paths::LOG_FOLDER);
     }
     OpenOptions::new()
@@ -87,8 +88,8 @@ fn open(path: &Path) -> Result<File, CallFailed> {
         .map_err(|error| CallFailed::on("open", path.display(), error))
 }
 
-/// Our own output for the names it has: by these it cannot be opened when it is a socket or somebody else's,
-/// and a file would be written from another place than we write it from.
+/// Our own standard output or error, if `path` is one of its names, such as `/dev/stderr`. It cannot be opened by name
+/// if it is a socket or belongs to another user; and a file would get a second write position.
 fn standard(path: &Path) -> Option<File> {
     let stdout = io::stdout();
     let stderr = io::stderr();
@@ -100,7 +101,7 @@ fn standard(path: &Path) -> Option<File> {
     descriptor.try_clone_to_owned().ok().map(File::from)
 }
 
-/// The log of a larder that has not read its configuration yet: at `notice`, to the built-in place or `-e`.
+/// The log before the configuration is read: at `notice`, to the built-in path or `-e`.
 pub fn starting_log(paths: &Paths) -> Log {
     let target = match &paths.error_log {
         DefaultLog::Stderr => Ok(Target::Stderr),
@@ -117,7 +118,7 @@ pub fn starting_log(paths: &Paths) -> Log {
     }
 }
 
-/// The sinks for `error_log`, with descriptors out of `open`.
+/// The sinks for `error_log`, with descriptors from `open`.
 pub fn sinks(error_log: &[ErrorLog], open: &[OpenLog]) -> Vec<Sink> {
     let sink = |log: &ErrorLog| {
         let target = match &log.target {
@@ -131,8 +132,8 @@ pub fn sinks(error_log: &[ErrorLog], open: &[OpenLog]) -> Vec<Sink> {
     error_log.iter().filter_map(sink).collect()
 }
 
-/// The file that stands in for standard error once larder has started: the first error log, if it is a file, unless
-/// some `error_log` is standard error.
+/// The file that replaces standard error once larder has started: the first error log, if it is a file, unless some
+/// `error_log` is `stderr`.
 pub fn stderr_file(config: &Config, open: &[OpenLog]) -> Option<File> {
     let main = &config.main.error_log;
     let levels = levels::settings(config).into_iter().flat_map(|settings| &settings.logs.error);

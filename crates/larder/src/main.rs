@@ -76,7 +76,7 @@ fn called(invocation: Invocation) -> ExitCode {
     }
 }
 
-/// A process of ours started us with the words that it was called with, and waits.
+/// Runs as the supervisor of a daemon: the process that started us waits until we are ready.
 fn supervisor(invocation: Invocation) -> ExitCode {
     spawn::set_process_name(invocation.process_name());
     let waiting = match Waiting::detach() {

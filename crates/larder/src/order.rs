@@ -1,4 +1,4 @@
-//! `-s`: tells a running larder what to do, by a signal to the number in its pid file.
+//! `-s`: sends a signal to the process in the pid file.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::oserror::Reason;
 use crate::paths::Paths;
 use crate::pidfile;
 
-/// Gives the order, or says why it cannot be given.
+/// Sends the signal, or prints why it cannot.
 pub fn run(order: Order, options: &Options) -> ExitCode {
     let paths = Paths::new(options);
     let log = logs::starting_log(&paths);

@@ -1,4 +1,4 @@
-//! Errors of the system in nginx's form.
+//! System errors in nginx's format.
 
 use std::fmt;
 use std::io;
@@ -29,7 +29,7 @@ pub struct CallFailed {
 }
 
 impl CallFailed {
-    /// `call` failed as such.
+    /// `call` failed; shown without a name.
     pub fn new(call: &'static str, source: impl Into<io::Error>) -> CallFailed {
         CallFailed { call, on: String::new(), source: source.into() }
     }

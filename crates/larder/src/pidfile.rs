@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 
 use crate::oserror::CallFailed;
 
-/// A pid file that we wrote; it goes when this is dropped.
+/// A pid file that we wrote. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,
 }
 
 impl PidFile {
-    /// Writes our number to `path`, over whatever an earlier process left there.
+    /// Writes our pid to `path`, and overwrites what an earlier process left there.
     pub fn write(path: &Path) -> Result<PidFile, CallFailed> {
         let failed = |call| move |error: io::Error| CallFailed::on(call, path.display(), error);
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(path).map_err(failed("open"))?;
-        // One write, so that whoever polls for the file sees all digits or none.
+        // One write, so that a script which polls for the file sees all digits or none.
         let line = format!("{}\n", std::process::id());
         file.write_all(line.as_bytes()).map_err(failed("write"))?;
         Ok(PidFile { path: path.to_owned() })
     }
 
-    /// Gives it another name, in place of what has that name.
+    /// Renames it, and replaces a file that has that name.
     pub fn rename(&mut self, to: &Path) -> Result<(), CallFailed> {
         fs::rename(&self.path, to).map_err(|error| CallFailed::on("rename", self.path.display(), error))?;
         to.clone_into(&mut self.path);
@@ -40,14 +40,14 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // Another larder may have taken the place since; its file is not ours to remove.
+        // Another larder may have written its own file since; that one is not removed.
         if matches!(read(&self.path), Ok(pid) if pid.unsigned_abs() == std::process::id()) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Says whether a pid file could be written to `path`, and leaves nothing behind.
+/// Tries whether a pid file could be written to `path`, and leaves nothing behind.
 pub fn try_write(path: &Path) -> Result<(), CallFailed> {
     let is_new = !path.exists();
     OpenOptions::new()
@@ -63,7 +63,7 @@ pub fn try_write(path: &Path) -> Result<(), CallFailed> {
     Ok(())
 }
 
-/// Why a pid file names no process; nginx's words.
+/// Why a pid file cannot be used. The texts are nginx's.
 #[derive(Debug, thiserror::Error)]
 pub enum PidFileError {
     /// It cannot be read.
@@ -79,7 +79,7 @@ pub enum PidFileError {
     },
 }
 
-/// The number in the pid file at `path`.
+/// The pid in the file at `path`.
 pub fn read(path: &Path) -> Result<i32, PidFileError> {
     let failed = |call| move |error: io::Error| CallFailed::on(call, path.display(), error);
     let mut bytes = Vec::new();

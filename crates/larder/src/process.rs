@@ -1,4 +1,4 @@
-//! A serving process as its supervisor sees it.
+//! A serving process, from the supervisor's side.
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,20 +18,20 @@ use crate::logs::{self, OpenLog};
 use crate::oserror::CallFailed;
 use crate::spawn;
 
-/// A child that serves.
+/// A serving process, which is our child.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     channel: Option<Channel>,
     started: Instant,
-    /// What it is doing, as far as we know.
+    /// Its state, as far as we know.
     pub standing: Standing,
 }
 
-/// What a process is doing.
+/// The state of a serving process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It has not said that it serves.
+    /// It has not reported yet that it serves.
     Starting,
     /// It serves.
     Serving,
@@ -39,7 +39,7 @@ pub enum Standing {
     Leaving,
 }
 
-/// Whether standard output is that of someone who looks on.
+/// Whether the process keeps our standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Terminal {
     /// We run in the foreground.
@@ -48,16 +48,16 @@ pub enum Terminal {
     Left,
 }
 
-/// Why a process could not be started or spoken to.
+/// Why a process could not be started, or does not react.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// The system refused something.
     #[error(transparent)]
     Call(#[from] CallFailed),
-    /// It does not listen.
+    /// Its control socket failed.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// It listens too slowly.
+    /// It reads the control socket too slowly.
     #[error("the serving process takes no orders")]
     Deaf,
 }
@@ -65,13 +65,13 @@ pub enum ProcessError {
 /// The end of a process.
 #[derive(Debug)]
 pub struct Ended {
-    /// How it ended.
+    /// Exit code or signal.
     pub how: How,
-    /// What it said before.
+    /// The messages that it sent before.
     pub last_words: Vec<Message>,
 }
 
-/// How a process ended, in nginx's words.
+/// How a process ended. The texts are nginx's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// By itself.
@@ -80,12 +80,12 @@ pub enum How {
     Killed(i32, bool),
 }
 
-/// When mimalloc gives back what is free, in ms. Unless that is at once it waits for more to be freed, so that a process
-/// that has had a crowd looks full for long.
+/// After how many ms mimalloc returns free memory. Above zero it waits until more is freed, so a process would seem
+/// full for a long time after a rush.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 impl Process {
-    /// Starts a process and tells it what to serve. It will say whether it does.
+    /// Starts a process and sends it `generation`. It will answer whether it serves it.
     pub async fn start(generation: &Generation, workers: usize, terminal: Terminal) -> Result<Process, ProcessError> {
         let (ours, theirs) = UnixStream::pair().map_err(|error| CallFailed::new("socketpair", error))?;
         let config = &generation.configuration.config;
@@ -96,21 +96,21 @@ impl Process {
         }
         command.envs(environment(&config.main));
         if let Some(file) = logs::stderr_file(config, &generation.logs) {
-            // A panic is to be found in the log.
+            // So that a panic is in the log.
             command.stderr(file);
         }
         if terminal == Terminal::Left {
-            // Whoever reads what we were started by is not to wait for our end.
+            // So that the reader of the caller's output does not wait for our end.
             command.stdout(Stdio::null());
         }
         let child = command.spawn().map_err(|error| CallFailed::new("fork", error))?;
-        // Closes our copy of its end, so that its death is heard.
+        // This closes our copy of its end, so that we notice when it dies.
         drop(command);
         let channel = Channel::new(ours).map_err(|error| CallFailed::new("socketpair", error))?;
         let mut process =
             Process { child, channel: Some(channel), started: Instant::now(), standing: Standing::Starting };
         match process.configure(generation, workers).await {
-            // One that died already is reaped and told about as any other.
+            // If it has died already, it is reaped and reported like any other.
             Ok(()) | Err(ProcessError::Control(ControlError::Io(_))) => Ok(process),
             Err(error) => {
                 let _ = process.child.kill();
@@ -120,7 +120,7 @@ impl Process {
         }
     }
 
-    /// Tells the process to serve `generation`. It will say whether it does.
+    /// Sends `generation` to the process. It will answer whether it serves it.
     pub async fn configure(&mut self, generation: &Generation, workers: usize) -> Result<(), ProcessError> {
         let configuration = &generation.configuration;
         let count = |sockets: usize| u32::try_from(sockets).unwrap_or(u32::MAX);
@@ -160,12 +160,12 @@ impl Process {
         }
     }
 
-    /// Where it speaks to us, unless that is over.
+    /// Its control socket, unless that is closed.
     pub fn channel(&mut self) -> Option<&mut Channel> {
         self.channel.as_mut()
     }
 
-    /// Listens no more.
+    /// Closes its control socket.
     pub fn close_channel(&mut self) {
         self.channel = None;
     }
@@ -180,10 +180,10 @@ impl Process {
         self.started.elapsed()
     }
 
-    /// Sends it a signal. It is our child and not waited for, so the number is its own.
+    /// Sends it a signal. It is our child and not reaped yet, so the pid is still its own.
     pub fn signal(&mut self, signal: Signal) {
         if let Ok(pid) = i32::try_from(self.child.id()) {
-            // One that is a zombie already will be reaped.
+            // If it is already a zombie, it will be reaped.
             let _ = kill(Pid::from_raw(pid), signal);
         }
     }
@@ -193,7 +193,7 @@ impl Process {
         let status = self.child.try_wait().ok()??;
         let mut last_words = Vec::new();
         if let Some(channel) = &mut self.channel {
-            // The other end is closed, so this ends; unless a program that it started has a copy.
+            // The other end is closed, so this ends, unless a program that the process started has a copy.
             while let Ok(Ok(Some((message, _)))) = timeout(LAST_WORDS_PATIENCE, channel.receive()).await {
                 last_words.push(message);
                 if last_words.len() == LAST_WORDS_MAX {
@@ -208,7 +208,7 @@ impl Process {
 }
 
 impl How {
-    /// That of a process with this status.
+    /// How a process with this exit status ended.
     pub fn of(status: ExitStatus) -> How {
         match (status.signal(), status.code()) {
             (Some(signal), _) => How::Killed(signal, status.core_dumped()),
@@ -216,7 +216,7 @@ impl How {
         }
     }
 
-    /// The level at which nginx tells it.
+    /// The level of nginx's message about it.
     pub fn level(self) -> LogLevel {
         match self {
             How::Exited(_) => LogLevel::Notice,
@@ -235,7 +235,7 @@ impl fmt::Display for How {
     }
 }
 
-/// The variables a serving process gets: as with nginx `TZ` and those that `env` names, and ours.
+/// The environment of a serving process: `TZ` and what `env` names, as with nginx, and larder's own variables.
 fn environment(main: &Main) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     let is_kept = |name: &str| {
         let named = main.env.iter().any(|(env, value)| env == name && value.is_none());

@@ -1,4 +1,4 @@
-//! Serving what a configuration describes, as a daemon or in the foreground, supervised or not.
+//! Serves a configuration, as a daemon or in the foreground, with or without a supervisor.
 
 use std::process::ExitCode;
 
@@ -14,17 +14,17 @@ use crate::paths::Paths;
 use crate::single;
 use crate::supervise::{self, Beginning};
 
-/// Who runs.
+/// Who has started this process.
 pub enum Caller {
-    /// A person or a script; a daemon is still to be started if one is wanted.
+    /// A person or a script. If a daemon is wanted, it has to be started.
     Outside,
-    /// A process of ours that waits until we are ready.
+    /// A larder process that waits until we are ready.
     Front(Waiting),
-    /// The process whose place we take, which is a daemon already if one is wanted.
+    /// The process that we replace. It is a daemon already, if one is wanted.
     Predecessor(Inherited),
 }
 
-/// Reads the configuration and does as it says.
+/// Reads the configuration and serves it.
 pub fn run(options: &Options, invocation: Invocation, caller: Caller) -> ExitCode {
     let paths = Paths::new(options);
     let log = logs::starting_log(&paths);
@@ -38,7 +38,7 @@ pub fn run(options: &Options, invocation: Invocation, caller: Caller) -> ExitCod
     let is_daemon = configuration.config.main.daemon;
     let (waiting, inherited) = match caller {
         Caller::Outside if is_daemon => {
-            // The supervisor reads the configuration again, and says all that is to be said about it.
+            // The supervisor reads the configuration again, and reports everything about it.
             return daemon::start(&invocation).unwrap_or_else(|failure| {
                 log.write(LogLevel::Emerg, &failure.to_string());
                 ExitCode::FAILURE

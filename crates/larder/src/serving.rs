@@ -19,11 +19,11 @@ pub use larder_server::{Descriptors, Material, NGINX_VERSION, ServingOptions, ch
 ///     `------------ stop ---------------------> Gone
 /// ```
 pub enum Server {
-    /// They serve.
+    /// The workers serve.
     Running(Box<Serving>),
-    /// They finish what they do.
+    /// The workers finish their requests.
     Leaving(oneshot::Receiver<()>, LogFiles),
-    /// They have ended, or end with the process.
+    /// The workers have ended, or end with the process.
     Gone,
 }
 
@@ -64,7 +64,7 @@ impl Server {
         }
     }
 
-    /// Lets nobody new in, and ends when what runs is done.
+    /// Accepts nothing new, and ends when the running requests are done.
     pub fn quit(&mut self) {
         if let Server::Running(serving) = std::mem::replace(self, Server::Gone) {
             serving.quit();
@@ -79,7 +79,7 @@ impl Server {
                 serving.stop();
                 *self = Server::leaving(*serving);
             }
-            // Who was asked to finish and is now told to end gets no more time: the process ends.
+            // After a quit, a stop gives no more time: the process ends.
             Server::Leaving(..) | Server::Gone => {}
         }
     }
@@ -89,7 +89,7 @@ impl Server {
         Server::Leaving(join(serving), files)
     }
 
-    /// Returns when the workers have ended. May be dropped while it waits.
+    /// Returns when the workers have ended. The future may be dropped while it waits.
     pub async fn ended(&mut self) {
         match self {
             Server::Running(_) => std::future::pending().await,
@@ -102,7 +102,7 @@ impl Server {
     }
 }
 
-/// Waits for the workers on a thread, as that blocks.
+/// Waits for the workers on a separate thread, because that blocks.
 fn join(serving: Serving) -> oneshot::Receiver<()> {
     let (done, workers) = oneshot::channel();
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The serving process: gets all it needs over its standard input, gives up its privileges, and serves.
+//! The serving process: gets everything over its standard input, gives up its privileges, and serves.
 
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// What a process says that cannot speak to its supervisor.
+/// Reports an error on standard error, because the supervisor cannot be reached.
 fn failed(reason: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("larder: [emerg] {reason}");
     ExitCode::FAILURE
@@ -44,7 +44,7 @@ async fn serve() -> ExitCode {
     };
     match started {
         Ok(server) => {
-            // If this cannot be said the supervisor is gone, which the loop finds out.
+            // If this fails, the supervisor is gone, which the loop will notice.
             let _ = channel.send(&Message::Ready, &[]).await;
             Loop { server, channel: Some(channel) }.run(&mut signals).await;
             ExitCode::SUCCESS
@@ -67,7 +67,7 @@ async fn told_to_end(signals: &mut Signals) {
     while !matches!(signals.next().await, Received::Quit | Received::Terminate | Received::Interrupt) {}
 }
 
-/// Gives up privileges and starts the workers; or says why not, in lines.
+/// Gives up privileges and starts the workers. An error is text of several lines.
 fn start(configure: Configure, descriptors: Vec<OwnedFd>) -> Result<Server, String> {
     let one_line = |failure: CallFailed| format!("larder: [emerg] {failure}\n");
     let workers = usize::try_from(configure.workers).unwrap_or(usize::MAX);
@@ -100,10 +100,10 @@ fn unpack(configure: Configure, descriptors: Vec<OwnedFd>) -> Result<(Configurat
     Ok((configuration, Descriptors { listeners, logs }))
 }
 
-/// A process that serves.
+/// The state of the serving process.
 struct Loop {
     server: Server,
-    /// `None` when the supervisor is gone.
+    /// `None` after the supervisor is gone.
     channel: Option<Channel>,
 }
 
@@ -125,8 +125,8 @@ impl Loop {
         }
     }
 
-    /// Ends by itself when told to: by the supervisor, or by hand when that is gone. Other signals are the
-    /// supervisor's, and reach us only when a terminal sends them to all.
+    /// Obeys signals to end, from the supervisor or, if that is gone, from an operator. Other signals are for the
+    /// supervisor, and only reach us if a terminal sends them to all processes.
     fn obey(&mut self, received: Received) {
         match received {
             Received::Quit => self.server.quit(),
@@ -143,7 +143,7 @@ impl Loop {
                     Err(reason) => Message::Refused(reason),
                 };
                 if let Some(channel) = &self.channel {
-                    // If this cannot be said the supervisor is gone, which is heard next.
+                    // If this fails, the supervisor is gone, which is noticed next.
                     let _ = channel.send(&answer, &[]).await;
                 }
             }
@@ -158,7 +158,7 @@ impl Loop {
         }
     }
 
-    /// Goes on without a supervisor: nobody can reload, reopen logs, or start us again.
+    /// Goes on without a supervisor: reload, reopening of logs and restart no longer work.
     fn be_alone(&mut self, why: &str) {
         self.channel = None;
         self.server.log(

@@ -1,11 +1,11 @@
-//! The signals a process of ours listens to.
+//! The signals that larder's processes handle.
 
 use std::io;
 
 use nix::sys::signal::SigSet;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// All signals, caught from the moment this exists. Needs a tokio runtime.
+/// Catches all of these signals while it exists. Needs a tokio runtime.
 #[derive(Debug)]
 pub struct Signals {
     hangup: Signal,
@@ -18,12 +18,12 @@ pub struct Signals {
     child: Signal,
 }
 
-/// A signal that came, with what it means to nginx.
+/// A received signal, by its meaning in nginx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// HUP: read the configuration again.
     Reload,
-    /// QUIT: end when the requests that run are done.
+    /// QUIT: end when the running requests are done.
     Quit,
     /// TERM: end now.
     Terminate,
@@ -42,7 +42,7 @@ pub enum Received {
 impl Signals {
     /// Catches signals from now on.
     pub fn new() -> io::Result<Signals> {
-        // nginx starts a new binary with its own signals blocked, and this is inherited.
+        // nginx starts a new binary with signals blocked, and the new process inherits that.
         SigSet::empty().thread_set_mask()?;
         Ok(Signals {
             hangup: signal(SignalKind::hangup())?,
@@ -56,8 +56,8 @@ impl Signals {
         })
     }
 
-    /// The next signal. Orders to end go first: a ^C reaches child and parent together, and the parent
-    /// is not to think that the child died by itself.
+    /// The next signal. Signals to end go first: ^C reaches supervisor and serving process together, and the supervisor
+    /// must not think that the other one died by itself.
     pub async fn next(&mut self) -> Received {
         tokio::select! {
             biased;
@@ -74,7 +74,7 @@ impl Signals {
 }
 
 impl Received {
-    /// The signal as nginx names it in its log, with what follows from it.
+    /// nginx's log text for the signal, with its consequence.
     pub fn describe(self) -> &'static str {
         match self {
             Received::Reload => "signal 1 (SIGHUP) received, reconfiguring",

@@ -1,4 +1,4 @@
-//! `master_process off`: one process that opens, serves and answers signals, and keeps who it is.
+//! `master_process off`: one process that opens sockets and logs, serves, handles signals, and keeps its user.
 
 use std::process::ExitCode;
 
@@ -58,7 +58,7 @@ async fn serve(
     Ok(())
 }
 
-/// The process.
+/// The state of the process.
 struct Single {
     generation: Generation,
     server: Server,

@@ -1,4 +1,4 @@
-//! Listening sockets: which a configuration asks for, and opening them while we still may.
+//! Opens the listening sockets of a configuration, while we are still root.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use crate::log::Log;
 use crate::oserror::CallFailed;
 
-/// An address to listen at, with what all `listen` directives that name it ask for.
+/// An address to listen at, with the options of all `listen` directives for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Where.
@@ -28,7 +28,7 @@ pub struct Plan {
     keepalive: Option<bool>,
 }
 
-/// An address we listen at: one TCP socket a worker, or one unix socket for all.
+/// An address at which we listen: one TCP socket for each worker, or one unix socket for all.
 #[derive(Debug)]
 pub struct Listener {
     plan: Plan,
@@ -46,10 +46,8 @@ pub enum OpenError {
     InUse,
 }
 
-/// The addresses that `config` listens at, each once, in order of writing.
-///
-/// Where `*:80` is among them, other addresses with that port are not bound, as in nginx: whoever
-/// connects to one is told apart by the local address.
+/// The addresses that `config` listens at, each once, in order of writing. As in nginx, if `*:80` is among them, other
+/// addresses with that port are not bound: their connections are recognized by the local address.
 pub fn plan(config: &Config) -> Vec<Plan> {
     let listens = config.http.servers.iter().flat_map(|server| &server.listens);
     let wildcards: HashSet<_> = listens.clone().filter_map(|listen| wildcard(&listen.address)).collect();
@@ -66,7 +64,7 @@ pub fn plan(config: &Config) -> Vec<Plan> {
     plans
 }
 
-/// Whether the address stands for all of its family, and if so, which port.
+/// The port, if the address is the wildcard of its family.
 fn wildcard(address: &ListenAddress) -> Option<(bool, u16)> {
     match address {
         ListenAddress::Tcp(tcp) if tcp.ip().is_unspecified() => Some((tcp.is_ipv6(), tcp.port())),
@@ -93,7 +91,7 @@ impl Plan {
         }
     }
 
-    /// Takes over what another `listen` with the same address sets; nginx allows one of them to.
+    /// Adds the options of another `listen` with the same address; nginx allows only one of them to set options.
     fn add(&mut self, listen: &Listen) {
         self.backlog = listen.backlog.unwrap_or(self.backlog);
         self.rcvbuf = listen.rcvbuf.or(self.rcvbuf);
@@ -113,9 +111,9 @@ impl fmt::Display for Plan {
 }
 
 impl Listener {
-    /// An address at which the process before us listens, with one of its sockets.
+    /// An address at which the older process listens, with one of its sockets.
     pub fn inherited(address: ListenAddress, socket: OwnedFd) -> Listener {
-        // No backlog is that of a configuration, so that ours is set when this is taken over.
+        // No configuration has this backlog, so ours is set when the socket is reused.
         let plan = Plan { address, backlog: -1, rcvbuf: None, sndbuf: None, ipv6only: true, keepalive: None };
         Listener { plan, sockets: vec![socket] }
     }
@@ -149,10 +147,10 @@ impl Listener {
     }
 }
 
-/// Opens a listener for each of `plans`, with sockets for `workers`; those in `held` are taken over.
+/// Opens a listener for each of `plans`, with sockets for `workers`. Those in `held` are reused.
 ///
-/// An address in use is tried again for two and a half seconds, as by nginx, since a predecessor may be
-/// about to end.
+/// As in nginx, an address in use is tried again for two and a half seconds, because an older process may be about to
+/// end.
 pub async fn open_all(
     plans: &[Plan],
     workers: usize,
@@ -188,8 +186,7 @@ pub async fn open_all(
     Err(OpenError::InUse)
 }
 
-/// Tries whether `plan` could be listened at, and listens at nothing. An address in use is fine: a
-/// running larder may hold it.
+/// Tries to bind `plan`, and closes the socket again. An address in use is fine: a running larder may have it.
 pub fn try_open(plan: &Plan) -> Result<(), CallFailed> {
     let outcome = match &plan.address {
         ListenAddress::Tcp(address) => bind_tcp(plan, *address, Share::Alone).map(drop),
@@ -217,8 +214,8 @@ pub fn remove_unix<'a>(gone: impl IntoIterator<Item = &'a Listener>, kept: &[Lis
 
 fn open(plan: &Plan, workers: usize, held: &[Listener]) -> Result<Listener, CallFailed> {
     if let Some(listener) = held.iter().find(|listener| listener.plan.address == plan.address) {
-        // With fewer sockets than workers these share them. One more would take connections that nobody accepts if the
-        // workers know the address already, or if this process gives way to the one before.
+        // With fewer sockets than workers, the workers share them. A further socket would get connections that nobody
+        // accepts if the workers know the address already, or if this process gives way to the older one.
         return take_over(plan, listener);
     }
     let sockets = match &plan.address {
@@ -229,7 +226,7 @@ fn open(plan: &Plan, workers: usize, held: &[Listener]) -> Result<Listener, Call
     Ok(Listener { plan, sockets })
 }
 
-/// A listener that we have already, with what the new configuration asks of it.
+/// A listener that we already have, with the options of the new configuration.
 fn take_over(plan: &Plan, held: &Listener) -> Result<Listener, CallFailed> {
     let failed = |call| move |error| CallFailed::to(call, plan, error);
     let mut listener = held.try_clone().map_err(failed("dup"))?;
@@ -244,7 +241,7 @@ fn take_over(plan: &Plan, held: &Listener) -> Result<Listener, CallFailed> {
     Ok(listener)
 }
 
-/// Whether other sockets of ours may have the same address.
+/// Whether our other sockets may have the same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     Alone,
@@ -252,8 +249,8 @@ enum Share {
 }
 
 fn open_tcp(plan: &Plan, address: SocketAddr, workers: usize, held: &[Listener]) -> Result<Vec<OwnedFd>, CallFailed> {
-    // SO_REUSEPORT would let us share the address with another server of this user without a word, so
-    // first it is tried without. A wildcard that replaces addresses of our own can only be shared.
+    // With SO_REUSEPORT we would silently share the address with another server of the same user, so it is first bound
+    // without. A wildcard that replaces our own addresses can only be shared.
     if !held.iter().any(|listener| overlap(&listener.plan.address, address)) {
         drop(bind_tcp(plan, address, Share::Alone)?);
     }
@@ -330,14 +327,14 @@ fn bind_unix(plan: &Plan, path: &Path) -> Result<Socket, CallFailed> {
     Ok(socket)
 }
 
-/// Whether `path` is a socket that nobody listens at: what a server leaves behind that was killed.
+/// Whether `path` is a socket at which nobody listens, left by a server that was killed.
 fn is_abandoned(path: &Path) -> bool {
     let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
     let answer = std::os::unix::net::UnixStream::connect(path);
     is_socket && answer.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// nginx's, on Linux.
+/// nginx's default on Linux.
 const DEFAULT_BACKLOG: i32 = 511;
 const BIND_TRIES: usize = 5;
 const BIND_PAUSE: Duration = Duration::from_millis(500);

@@ -1,7 +1,5 @@
-//! Starting this same program again, in another role.
-//!
-//! There is no fork in safe Rust, so a role is chosen by how the program is called: `larder:` for a name
-//! and the role for arguments, which `ps` shows as `larder: serving process`.
+//! Starting this same program again, in another role. Safe Rust has no fork, so the program is called with `larder:` as
+//! its name and the role as arguments, which `ps` shows as `larder: serving process`.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -14,21 +12,21 @@ use std::process::Command;
 use crate::invocation::Invocation;
 use crate::oserror::CallFailed;
 
-/// What a process is here for.
+/// The role of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It was called by someone.
+    /// It was called from outside, by a person or a script.
     Called(Invocation),
-    /// It supervises, detached from whoever called the process that called it; as that one was called.
+    /// It supervises as a daemon. With the invocation of the process that started it.
     Supervisor(Invocation),
-    /// It serves, on behalf of a supervisor.
+    /// It serves, for a supervisor.
     Serving,
-    /// It becomes another program, which is to end when we do.
+    /// It becomes another program, which ends when its parent ends.
     Tied(Vec<OsString>),
 }
 
 impl Role {
-    /// The role for the words a process was called with, the name of the program first.
+    /// The role for the words that a process was called with, the name of the program first.
     pub fn of(words: impl IntoIterator<Item = OsString>) -> Role {
         let mut words = words.into_iter();
         let name = words.next().unwrap_or_default();
@@ -54,26 +52,26 @@ pub fn serving() -> Command {
     command
 }
 
-/// A command that starts a supervisor for whoever called us.
+/// A command that starts a supervisor as a daemon.
 pub fn supervisor(invocation: &Invocation) -> Command {
     let mut command = again();
     command.arg(SUPERVISOR).arg(&invocation.program).args(&invocation.words);
     command
 }
 
-/// A command that starts another program, which ends when we do, however we end.
+/// A command that starts another program, which ends when this process ends, for whatever reason.
 pub fn tied(program: &OsStr) -> Command {
     let mut command = again();
     command.arg(TIED).arg(program);
     command
 }
 
-/// Becomes the program in `words`; returns only when that fails.
+/// Becomes the program in `words`. Returns only if that fails.
 pub fn become_tied(words: &[OsString]) -> io::Error {
     let Some((program, words)) = words.split_first() else {
         return io::Error::from(io::ErrorKind::InvalidInput);
     };
-    // Kept across exec, and taken off by fork, so only the process itself can ask for it.
+    // The setting is kept by exec, but not inherited by fork, so only the process itself can set it.
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM)) {
         return error.into();
     }
@@ -81,13 +79,13 @@ pub fn become_tied(words: &[OsString]) -> io::Error {
 }
 
 fn again() -> Command {
-    // The file that runs, even when an upgrade has put another at its path.
+    // The running file, even if an upgrade has put another one at its path.
     let mut command = Command::new("/proc/self/exe");
     command.arg0(ROLE_NAME);
     command
 }
 
-/// Takes the socket that a process of ours was started with as its standard input, and leaves nothing there.
+/// Takes the socket that this process was started with as standard input, and leaves `/dev/null` there.
 pub fn take_stdin_socket() -> Result<UnixStream, CallFailed> {
     let socket: OwnedFd = io::stdin().as_fd().try_clone_to_owned().map_err(|error| CallFailed::new("dup", error))?;
     let null = null()?;
@@ -101,9 +99,9 @@ pub fn null() -> Result<OwnedFd, CallFailed> {
     null.map(OwnedFd::from).map_err(|error| CallFailed::on("open", "/dev/null", error))
 }
 
-/// Gives this process the name it was called by, where exec has put `exe`.
+/// Gives this process the name that it was called by; after exec of `/proc/self/exe` it is `exe`.
 pub fn set_process_name(name: &OsStr) {
-    // The kernel keeps 15 bytes. Init scripts look for the name; without it all goes on.
+    // The kernel keeps 15 bytes. Init scripts look for the name; if this fails, everything else still works.
     if let Ok(name) = CString::new(name.as_bytes()) {
         let _ = rustix::thread::set_name(&name);
     }

@@ -1,12 +1,10 @@
-//! The supervisor: keeps what needs privilege, and keeps a serving process running.
+//! The supervisor: does what needs root, and keeps a serving process running.
 //!
 //! ```text
 //! Starting --Ready--> Running --QUIT, TERM, INT--> Ending --process gone--> exit 0
 //!     `--- Refused, or the process died ---> exit 1
 //! ```
-//!
-//! By USR2 it starts another supervisor beside itself, of the binary that has taken its place; see
-//! [`crate::upgrade`].
+//! At USR2 it starts another supervisor beside itself, from the new binary at its path; see [`crate::upgrade`].
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,15 +29,15 @@ use crate::process::{Ended, Process, Standing, Terminal};
 use crate::signals::{Received, Signals};
 use crate::upgrade::{Neighbours, Successor, old_pid_path};
 
-/// How a supervisor came to be.
+/// How a supervisor was started.
 pub struct Beginning {
-    /// What was called.
+    /// Program and arguments.
     pub invocation: Invocation,
     /// Whether it has left the terminal.
     pub is_daemon: bool,
-    /// Who waits until it is ready.
+    /// The process that waits until it is ready.
     pub waiting: Option<Waiting>,
-    /// What the process left it whose place it takes.
+    /// The sockets of the process that it replaces.
     pub inherited: Option<Inherited>,
 }
 
@@ -73,19 +71,19 @@ async fn supervise(configuration: Configuration, log: Log, beginning: Beginning)
     }
 }
 
-/// All that the supervisor keeps.
+/// The state of the supervisor.
 struct Supervisor {
     invocation: Invocation,
     log: Log,
-    /// The number of worker threads; fixed, as sockets and threads belong together.
+    /// The number of worker threads. It never changes, because each worker has its own sockets.
     workers: usize,
     current: Generation,
     /// A reload that the serving process has not answered.
     pending: Option<Generation>,
-    /// HUP came while an earlier one was not done.
+    /// HUP arrived while an earlier reload was running.
     reload_again: bool,
     process: Option<Process>,
-    /// Processes that finish what they do, since WINCH.
+    /// Processes that finish their requests, after WINCH.
     leaving: Vec<Process>,
     neighbours: Neighbours,
     phase: Phase,
@@ -95,12 +93,12 @@ struct Supervisor {
     terminal: Terminal,
 }
 
-/// How far we are.
+/// The state in the diagram above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Starting,
     Running,
-    /// What is left to do is to wait for the processes; after the time, to kill them. Then the exit code is this.
+    /// Waits for the processes, and kills them after the deadline. Then it exits with this code.
     Ending {
         kill_at: Option<Instant>,
         code: u8,
@@ -108,12 +106,12 @@ enum Phase {
     Ended(u8),
 }
 
-/// When a process is started again after one that died.
+/// When a new process is started after one that died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Restart {
-    /// How many died young, one after the other.
+    /// How many died young in a row.
     young_deaths: u32,
-    /// When; `None` while one runs, or when none is wanted.
+    /// When to start it. `None` while one runs, or if none is wanted.
     at: Option<Instant>,
 }
 
@@ -121,7 +119,7 @@ struct Restart {
 enum Event {
     Signal(Received),
     Said(Message),
-    /// The process says nothing more; for a reason, or because it is gone.
+    /// The process's control socket has failed, or, without an error, was closed.
     Silent(Option<ControlError>),
     Time,
 }
@@ -230,7 +228,7 @@ impl Supervisor {
         }
     }
 
-    /// The serving process has done what it was asked: it serves, or a reload holds.
+    /// The serving process answered `Ready`: it serves, or a reload has succeeded.
     async fn settle(&mut self) {
         if let Some(process) = &mut self.process {
             process.standing = Standing::Serving;
@@ -249,12 +247,12 @@ impl Supervisor {
         }
     }
 
-    /// Makes the current generation's log and pid file ours.
+    /// Uses the log and the pid file of the current generation.
     fn adopt(&mut self) {
         self.log.redirect(self.current.sinks());
         self.redirect_stderr();
         if self.neighbours.successor.is_some() {
-            // The place is the new binary's.
+            // The pid file's path belongs to the new binary.
             return;
         }
         let path = self.current.configuration.pid_path();
@@ -266,7 +264,7 @@ impl Supervisor {
         }
     }
 
-    /// A daemon has no terminal: what is written to standard error goes to the log.
+    /// Redirects the standard error of a daemon to its log, because it has no terminal.
     fn redirect_stderr(&self) {
         if self.terminal == Terminal::Kept {
             return;
@@ -278,7 +276,7 @@ impl Supervisor {
         }
     }
 
-    /// The first process serves. From now on we are found by our pid file, and nobody waits any more.
+    /// The first process serves: writes the pid file, and tells the waiting caller.
     fn become_ready(&mut self) {
         let told = PidFile::write(&self.current.configuration.pid_path()).and_then(|file| {
             self.pid_file = Some(file);
@@ -297,7 +295,7 @@ impl Supervisor {
         }
     }
 
-    /// The serving process cannot do what it was asked.
+    /// The serving process answered `Refused`.
     async fn give_up(&mut self, reason: &str) {
         match self.pending.take() {
             Some(pending) => {
@@ -311,14 +309,14 @@ impl Supervisor {
         }
     }
 
-    /// A start failed: ends the process, and us with an error.
+    /// The start failed: ends the serving process, and exits with an error.
     fn fail(&mut self) {
         self.end(Signal::SIGKILL, None, 1);
     }
 
     async fn reload(&mut self) {
         if self.neighbours.successor.is_some() {
-            // The configuration is the new binary's to read. What is asked for is to serve beside it again.
+            // The new binary reads the configuration now. This HUP asks us to serve beside it again.
             if self.phase == Phase::Running && self.process.is_none() {
                 self.start_process().await;
             }
@@ -339,7 +337,7 @@ impl Supervisor {
         }
     }
 
-    /// Reads the configuration again, and opens what it needs beside what is open.
+    /// Reads the configuration again, and opens what it needs in addition to what is open.
     async fn open_anew(&self) -> Result<Generation, StartError> {
         let configuration = self.current.configuration.read_anew()?;
         self.log.write_rendered(&configuration.rendered_notices(NoEffect::Counted));
@@ -356,7 +354,7 @@ impl Supervisor {
         Ok(generation)
     }
 
-    /// Gives a new generation to the serving process, or to the one that will be started.
+    /// Sends a new generation to the serving process, or keeps it for the next one.
     async fn hand_over(&mut self, generation: Generation) {
         let Some(process) = &mut self.process else {
             self.neighbours.remove_unix(&self.current.listeners, &generation.listeners);
@@ -373,7 +371,7 @@ impl Supervisor {
         }
     }
 
-    /// Says that the old configuration goes on, and why; to whoever watches a larder in the foreground too.
+    /// Logs why the old configuration stays; in the foreground also to standard error.
     fn refuse_reload(&mut self, rendered: &str) {
         if self.terminal == Terminal::Kept {
             self.log.set_console(Console::Told);
@@ -396,7 +394,7 @@ impl Supervisor {
         }
     }
 
-    /// QUIT: nobody new is let in, and the process may finish what it does.
+    /// QUIT: nothing new is accepted, and the process may finish its requests.
     fn quit(&mut self) {
         if let Phase::Ended(_) = self.phase {
             return;
@@ -423,7 +421,7 @@ impl Supervisor {
         self.end_when_alone();
     }
 
-    /// Nothing is left to wait for when all processes are gone.
+    /// Ends if all processes are gone.
     fn end_when_alone(&mut self) {
         if let Phase::Ending { code, .. } = self.phase
             && self.process.is_none()
@@ -433,8 +431,8 @@ impl Supervisor {
         }
     }
 
-    /// WINCH: the process leaves, and we stay. A terminal that is resized sends it too, so a larder that
-    /// has one listens to it only while a binary is changed.
+    /// WINCH: the serving process ends, and we stay. A terminal sends it too when it is resized, so a larder with a
+    /// terminal only obeys it while a binary is changed.
     fn leave(&mut self) {
         if self.phase != Phase::Running || (self.terminal == Terminal::Kept && !self.neighbours.is_any()) {
             return;
@@ -449,7 +447,7 @@ impl Supervisor {
         );
     }
 
-    /// USR2: starts the new binary beside us, with our sockets. The pid file is to be its.
+    /// USR2: starts the new binary beside us, with our sockets, and renames our pid file.
     fn upgrade(&mut self) {
         let Some(pid_file) = self.pid_file.as_mut().filter(|_| self.phase == Phase::Running) else { return };
         if self.neighbours.is_any() {
@@ -460,7 +458,7 @@ impl Supervisor {
         if let Err(failure) = pid_file.rename(&old_pid_path(&path)) {
             return self.log.write(LogLevel::Alert, &failure.to_string());
         }
-        // It reads what a reload under way has read, and is to find the sockets that were opened for that.
+        // It reads the same configuration as a running reload, and needs the sockets that were opened for that.
         let listeners = &self.pending.as_ref().unwrap_or(&self.current).listeners;
         match Successor::start(&self.invocation, listeners) {
             Ok(successor) => {
@@ -474,7 +472,7 @@ impl Supervisor {
         }
     }
 
-    /// The new binary is gone, so that we are found by the pid file again.
+    /// The new binary is gone: takes the pid file back.
     fn take_place_back(&mut self) {
         let path = self.current.configuration.pid_path();
         if let Some(Err(failure)) = self.pid_file.as_mut().map(|file| file.rename(&path)) {
@@ -520,7 +518,7 @@ impl Supervisor {
         }
     }
 
-    /// A child ended: says how, and does what follows.
+    /// A child ended: logs how, and does what follows.
     async fn reap(&mut self) {
         self.reap_leaving().await;
         self.reap_process().await;
@@ -562,7 +560,7 @@ impl Supervisor {
         }
     }
 
-    /// When the new binary is gone we are what it was to replace, and serve.
+    /// If the new binary has ended, takes its place and serves again.
     async fn reap_successor(&mut self) {
         let Some(successor) = &mut self.neighbours.successor else { return };
         let Some(how) = successor.ended() else { return };
@@ -574,7 +572,7 @@ impl Supervisor {
         }
     }
 
-    /// Whoever was to answer for a reload will not.
+    /// Gives up a reload that will not be answered.
     fn forget_reload(&mut self, why: &str) {
         if let Some(pending) = self.pending.take() {
             self.neighbours.remove_unix(&pending.listeners, &self.current.listeners);
@@ -582,7 +580,7 @@ impl Supervisor {
         }
     }
 
-    /// A process that should live is dead at this age: start another, not too often; or fail the start.
+    /// A process has died at this age: plans another one, not too often, or fails the start.
     fn after_death(&mut self, age: Duration) {
         if self.phase == Phase::Starting {
             return self.fail();
@@ -592,7 +590,8 @@ impl Supervisor {
 }
 
 impl Restart {
-    /// At once after a process that lived, or after the first one that died young; then with growing pauses.
+    /// At once after a process that lived longer than [`YOUNG`], or after the first one that died young; then with
+    /// growing pauses.
     fn after(self, age: Duration, now: Instant) -> Restart {
         let young_deaths = match age < YOUNG {
             true => self.young_deaths.saturating_add(1),
@@ -606,7 +605,7 @@ impl Restart {
     }
 }
 
-/// How long the process may take to end when told to end now; nginx waits about as long.
+/// How long the process may take to end after TERM; about as in nginx.
 const TERMINATE_PATIENCE: Duration = Duration::from_secs(2);
 /// A process that dies before this age may die again at once.
 const YOUNG: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! Changing the binary while it runs (USR2): a new one is started with our listening sockets, and both serve until
-//! one of them is told to end.
+//! Replaces the running binary (USR2): starts the new one with our listening sockets. Both serve until one of them is
+//! told to end.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,19 +12,19 @@ use crate::oserror::CallFailed;
 use crate::process::How;
 use crate::sockets::{self, Listener};
 
-/// The new binary, started by us to take our place.
+/// The new binary, which we have started to replace us.
 #[derive(Debug)]
 pub struct Successor {
     child: Child,
 }
 
 impl Successor {
-    /// Starts what is now at the place of our program, with our words and sockets, as nginx does.
+    /// Starts the file that is now at our program's path, with our arguments and sockets, as nginx does.
     pub fn start(invocation: &Invocation, listeners: &[Listener]) -> Result<Successor, CallFailed> {
         let sockets: Vec<OwnedFd> = listeners
             .iter()
             .flat_map(Listener::sockets)
-            // Unlike ours, these copies survive exec. They are closed here when it has them.
+            // Unlike our sockets, these copies survive exec. We close them when the new process has them.
             .map(|socket| Ok(rustix::io::dup(socket)?))
             .collect::<io::Result<_>>()
             .map_err(|error| CallFailed::new("dup", error))?;
@@ -46,7 +46,7 @@ impl Successor {
     }
 }
 
-/// Who listens at our addresses beside us while a binary is changed.
+/// The processes that listen at our addresses beside us while a binary is changed.
 #[derive(Debug, Default)]
 pub struct Neighbours {
     /// The process that started us.
@@ -71,7 +71,7 @@ impl Neighbours {
     }
 }
 
-/// Where the pid file of a process is while its successor has the place.
+/// The path of our pid file while the new binary has the normal one.
 pub fn old_pid_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".oldbin");

@@ -30,13 +30,13 @@ pub struct Channel {
     decoder: Decoder,
 }
 
-/// Why nothing more can be said.
+/// Why the channel cannot be used any more.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// The socket failed.
     #[error("the control socket failed")]
     Io(#[from] io::Error),
-    /// What came is no frame of ours.
+    /// The received bytes are not one of our frames.
     #[error("what came over the control socket is no frame of this version")]
     NotOurs,
     /// A frame is larger than any we send.
@@ -47,13 +47,13 @@ pub enum ControlError {
         /// Announced descriptors.
         descriptors: usize,
     },
-    /// Descriptors were lost on the way, by a limit of the system most likely.
+    /// Descriptors were lost, most likely because of a system limit.
     #[error("descriptors were lost on the way: is the limit of open files too low?")]
     DescriptorsLost,
     /// The other end closed the socket in the middle of a frame.
     #[error("the control socket was closed in the middle of a frame")]
     Cut,
-    /// A frame holds no message.
+    /// The content of a frame is not a message.
     #[error(transparent)]
     Message(#[from] MessageError),
 }
@@ -65,11 +65,11 @@ impl Channel {
         Ok(Channel { stream: UnixStream::from_std(stream)?, decoder: Decoder::default() })
     }
 
-    /// Says `message`, with the descriptors it speaks of.
+    /// Sends `message` with its descriptors.
     pub async fn send(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> Result<(), ControlError> {
         let frame = encode(message, descriptors.len())?;
         let mut batches = descriptors.chunks(DESCRIPTORS_A_CALL);
-        // Every batch needs bytes to travel with, and the last must not come after the last byte.
+        // Every batch of descriptors has to be sent with some bytes, the last batch before the last byte.
         let pieces = batches.len().max(1);
         let piece_bytes = (frame.len() / pieces).clamp(1, BYTES_A_CALL);
         let mut rest = &frame[..];
@@ -82,7 +82,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends some of `bytes` with all of `descriptors`, which go with the first byte.
+    /// Sends some of `bytes`, and all of `descriptors` with the first byte.
     async fn send_some(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
         loop {
             self.stream.writable().await?;
@@ -102,7 +102,8 @@ impl Channel {
         }
     }
 
-    /// The next message with its descriptors; `None` when the other end is gone. May be dropped while it waits.
+    /// The next message with its descriptors. `None` if the other end is gone. The future may be dropped while it
+    /// waits.
     pub async fn receive(&mut self) -> Result<Option<(Message, Vec<OwnedFd>)>, ControlError> {
         loop {
             if let Some(frame) = self.decoder.next()? {
@@ -115,7 +116,7 @@ impl Channel {
                 Ok(_) => {}
                 Err(ControlError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(ControlError::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A process that ended with something unread resets the socket.
+                // A process that ended with unread data resets the socket.
                 Err(ControlError::Io(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
                     return Ok(None);
                 }
@@ -171,7 +172,7 @@ fn check_size(bytes: usize, descriptors: usize) -> Result<(u32, u32), ControlErr
     }
 }
 
-/// What has come and is not read yet.
+/// Received bytes and descriptors that are not decoded yet.
 #[derive(Debug, Default)]
 struct Decoder {
     bytes: VecDeque<u8>,
@@ -183,7 +184,7 @@ impl Decoder {
         self.bytes.is_empty()
     }
 
-    /// The first message, when all of it is there.
+    /// The first message, if it is complete.
     fn next(&mut self) -> Result<Option<(Message, Vec<OwnedFd>)>, ControlError> {
         let Some((kind, bytes, descriptors)) = self.head()? else {
             return Ok(None);
@@ -200,7 +201,7 @@ impl Decoder {
         Ok(Some((Message::from_bytes(kind, &body)?, descriptors)))
     }
 
-    /// Kind, bytes and descriptors of the first frame. Wrong bytes are refused as soon as they are there.
+    /// Kind, bytes and descriptors of the first frame. Wrong bytes are refused as soon as they arrive.
     fn head(&self) -> Result<Option<(u8, usize, usize)>, ControlError> {
         let head: Vec<u8> = self.bytes.iter().take(HEAD_BYTES).copied().collect();
         let expected = [MAGIC[0], MAGIC[1], VERSION];
@@ -218,13 +219,13 @@ impl Decoder {
 }
 
 const MAGIC: [u8; 2] = *b"LC";
-/// Changes with every change of a message. A process is started from the file of the one that runs, so
-/// both ends have the same.
+/// Changes with every change of a message. A serving process is started from the same file as its supervisor, so both
+/// have the same version.
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 12;
 const FRAME_BYTES_MAX: usize = 64 << 20;
 const FRAME_DESCRIPTORS_MAX: usize = 1 << 20;
-/// Linux takes 253.
+/// How many descriptors one call sends; Linux allows 253.
 const DESCRIPTORS_A_CALL: usize = 250;
 const BYTES_A_CALL: usize = 64 << 10;
 

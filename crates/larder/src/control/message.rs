@@ -1,4 +1,4 @@
-//! What is said, and its bytes.
+//! The messages between supervisor and serving process, and their encoding.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -13,25 +13,25 @@ use crate::configuration::Surroundings;
 use crate::paths::DefaultLog;
 use crate::serving::Material;
 
-/// Something said over the control socket. The descriptors it speaks of travel beside it, in order.
+/// A message on the control socket. Its descriptors are sent with it, in order.
 #[derive(Clone, Debug)]
 pub enum Message {
     /// Serve this from now on.
     Configure(Box<Configure>),
     /// Write to these files from now on: a descriptor each.
     Reopen(Vec<PathBuf>),
-    /// What was asked for holds.
+    /// The configuration is in use.
     Ready,
-    /// What was asked for cannot be done, and why; the configuration before it goes on.
+    /// The configuration cannot be used, and why; the old one goes on.
     Refused(String),
 }
 
-/// A configuration with all that is needed to serve it.
+/// A configuration with everything that the serving process needs.
 #[derive(Clone, Debug)]
 pub struct Configure {
     /// The number of worker threads.
     pub workers: u32,
-    /// Whom to become before serving.
+    /// The account to change to before serving.
     pub account: Option<Account>,
     /// How the files are to be read.
     pub surroundings: Surroundings,
@@ -45,7 +45,7 @@ pub struct Configure {
     pub logs: Vec<PathBuf>,
 }
 
-/// Why bytes are no message. Both ends are one program, so this is a fault of ours.
+/// Why bytes are not a message. Both ends are the same program, so this is a bug.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// It ends early.
@@ -54,16 +54,16 @@ pub enum MessageError {
     /// It goes on after its end.
     #[error("a control message has {0} bytes too many")]
     Long(usize),
-    /// A tag that stands for nothing.
+    /// An unknown tag.
     #[error("a control message has the unknown tag {0}")]
     Tag(u8),
-    /// A text that is not UTF-8, or an address that is none.
+    /// A text that is not UTF-8, or an invalid address.
     #[error("a control message holds a broken text")]
     Text,
 }
 
 impl Configure {
-    /// Takes files and patterns over from what a configuration was read from, and those that TLS needs.
+    /// Adds the files and patterns that a configuration was read from, and the files of TLS.
     pub fn with_files(mut self, sources: &Sources, material: &Material) -> Configure {
         let files = sources.files().chain(material.files());
         self.files = files.map(|(path, bytes)| (path.to_owned(), bytes.to_vec())).collect();
@@ -71,7 +71,7 @@ impl Configure {
         self
     }
 
-    /// A loader that answers with the files of the message.
+    /// A loader that reads the files of the message.
     pub fn loader(&self) -> MemoryLoader {
         let mut loader = MemoryLoader::new();
         for (path, bytes) in &self.files {
@@ -95,7 +95,7 @@ impl Message {
         }
     }
 
-    /// The bytes of the message: numbers are little-endian, and what has a length is led by it, in 4 bytes.
+    /// The bytes of the message: numbers are little-endian; texts and lists begin with their length in 4 bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Writer(Vec::new());
         match self {
@@ -178,7 +178,7 @@ impl Writer {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Lengths are bounded by the frame, which is far below 4 GB.
+    /// Writes a length. It fits, because a frame is far below 4 GB.
     fn length(&mut self, length: usize) {
         self.number(u32::try_from(length).unwrap_or(u32::MAX));
     }
@@ -298,7 +298,7 @@ impl<'a> Reader<'a> {
         if self.boolean()? { read(self).map(Some) } else { Ok(None) }
     }
 
-    /// Room is made as items come, not by their announced number.
+    /// Reads a list. It allocates as items arrive, not by their announced number.
     fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T, MessageError>) -> Result<Vec<T>, MessageError> {
         let mut items = Vec::new();
         for _ in 0..self.number()? {
