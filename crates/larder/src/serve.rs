@@ -1,6 +1,6 @@
-//! `larder serve DIR`: finds out what is in a folder, finds or starts PHP, and serves it from a cache.
+//! `larder serve DIR`: detects what is in a folder, finds or starts php-fpm, and serves the site with a cache.
 //!
-//! All in one foreground process, by a configuration that it writes itself and prints when asked to.
+//! It is one foreground process, with a configuration that it writes itself; `--print-config` prints it.
 
 mod detect;
 mod fpm;
@@ -31,7 +31,7 @@ use detect::{Application, Site};
 use own_fpm::OwnFpm;
 use scratch::Scratch;
 
-/// Why a folder is not served.
+/// Why a folder cannot be served.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
     #[error("{0}")]
@@ -61,22 +61,22 @@ pub fn run(serve: &Serve) -> ExitCode {
     }
 }
 
-/// What was found and written.
+/// Everything that is needed to serve: the site, PHP, the configuration.
 struct Prepared {
     site: Site,
     php: Php,
     text: String,
-    /// Holds socket, cache and temporary files; goes last.
+    /// The folder for the socket and temporary files; dropped last.
     scratch: Scratch,
 }
 
-/// Where PHP is to be run.
+/// Where PHP runs.
 enum Php {
     /// The site needs none.
     None,
-    /// One runs here.
+    /// A running php-fpm.
     Found(fpm::Address),
-    /// We start one.
+    /// A php-fpm that larder starts.
     Own(own_fpm::Plan),
 }
 
@@ -155,13 +155,13 @@ impl Prepared {
                 () = server.ended() => break,
             }
         }
-        // PHP goes after the last request, and its folder after PHP.
+        // PHP ends after the last request, and its folder is removed after PHP has ended.
         drop(own_fpm);
         drop(self.scratch);
         Ok(())
     }
 
-    /// Says what was found and where it is served.
+    /// Prints what was found and where it is served.
     fn greet(&self, serve: &Serve) {
         println!("{} in {}", self.site.application, self.site.root.display());
         match &self.php {
@@ -173,7 +173,7 @@ impl Prepared {
     }
 }
 
-/// The address to type into a browser for one that is listened at.
+/// The address to type into a browser: 127.0.0.1 for `0.0.0.0`, for instance.
 fn reachable(listen: std::net::SocketAddr) -> std::net::SocketAddr {
     match (listen.ip().is_unspecified(), listen.is_ipv6()) {
         (true, false) => (std::net::Ipv4Addr::LOCALHOST, listen.port()).into(),
@@ -182,7 +182,7 @@ fn reachable(listen: std::net::SocketAddr) -> std::net::SocketAddr {
     }
 }
 
-/// Reads the configuration that we wrote.
+/// Parses the configuration that we wrote.
 fn load(text: &str) -> Result<Configuration, crate::configuration::Rejected> {
     let surroundings = Surroundings {
         conf_file: CONF_FILE.into(),
@@ -198,7 +198,7 @@ fn load(text: &str) -> Result<Configuration, crate::configuration::Rejected> {
     Configuration::from_memory(surroundings, files)
 }
 
-/// A name for messages; `larder serve DIR --print-config` shows what is in it.
+/// The file name in messages; `larder serve DIR --print-config` shows the content.
 const CONF_FILE: &str = "larder-serve.conf";
 
 #[cfg(test)]

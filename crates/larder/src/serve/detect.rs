@@ -1,25 +1,25 @@
-//! What is in a folder: WordPress, another PHP application, or files.
+//! Detects what is in a folder: WordPress, another PHP application, or files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::oserror::Reason;
 
-/// What is to be served.
+/// The site to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// The folder that `/` stands for.
+    /// The document root.
     pub root: PathBuf,
-    /// What runs there.
+    /// The application in it.
     pub application: Application,
 }
 
-/// What runs on a site.
+/// The application of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Application {
-    /// WordPress, whose cookies and pages are known.
+    /// WordPress, whose personal cookies and paths we know.
     WordPress,
-    /// A front controller, `index.php`, of which we know no more.
+    /// An unknown application with an `index.php`.
     Php,
     /// No PHP.
     Files,
@@ -38,7 +38,7 @@ impl fmt::Display for Application {
 /// Why a folder cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum DetectError {
-    /// It is not there, or not to be entered.
+    /// It does not exist, or cannot be entered.
     #[error("{} cannot be served {}", folder.display(), Reason(source))]
     Absent {
         /// As given.
@@ -51,7 +51,7 @@ pub enum DetectError {
     NotFolder(PathBuf),
 }
 
-/// Finds what is in `folder`, or in the place inside it where applications keep what is public.
+/// Detects the site in `folder`, or in a subfolder such as `public` or `web`.
 pub fn site(folder: &Path) -> Result<Site, DetectError> {
     let folder = folder.canonicalize().map_err(|source| DetectError::Absent { folder: folder.to_owned(), source })?;
     if !folder.is_dir() {
@@ -69,7 +69,7 @@ pub fn site(folder: &Path) -> Result<Site, DetectError> {
     Ok(Site { root, application })
 }
 
-/// WordPress may live beside the front controller, or in a folder of its own as with Bedrock.
+/// WordPress may be beside the front controller, or in its own folder, as with Bedrock.
 fn is_wordpress(root: &Path) -> bool {
     let places = ["", "wp", "wordpress", "cms"].map(|name| root.join(name));
     places.iter().any(|place| WORDPRESS_FILES.iter().any(|file| place.join(file).is_file()))

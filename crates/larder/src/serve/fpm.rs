@@ -1,4 +1,4 @@
-//! Finding a php-fpm that runs on this machine and may read the site.
+//! Finds a php-fpm that runs on this machine and may read the site.
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -34,7 +34,7 @@ pub fn find(root: &Path) -> Option<Address> {
     unix.chain([tcp]).find(|address| may_read(address, root) && answers(address))
 }
 
-/// The sockets in a folder, the newest PHP first as far as names tell.
+/// The sockets in a folder, the newest PHP version first, judged by their names.
 fn sockets(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let mut sockets: Vec<_> = entries
@@ -46,7 +46,7 @@ fn sockets(folder: &Path) -> Vec<PathBuf> {
     sockets
 }
 
-/// Whether something at `address` speaks FastCGI: it is asked how many connections it takes.
+/// Whether something at `address` speaks FastCGI: asks it for the number of connections that it accepts.
 fn answers(address: &Address) -> bool {
     let ask = || -> io::Result<[u8; 2]> {
         match address {
@@ -77,8 +77,8 @@ fn question(mut stream: impl Read + Write) -> io::Result<[u8; 2]> {
     Ok(answer)
 }
 
-/// Whether the pool at `address` can be expected to read `root`: it mostly runs as the owner of its socket,
-/// and of one with a port we know nothing.
+/// Whether the pool at `address` can probably read `root`. A pool usually runs as the owner of its socket; for one with
+/// a port, everybody has to be able to read.
 fn may_read(address: &Address, root: &Path) -> bool {
     let (uid, gid) = match address {
         Address::Unix(path) => match fs::metadata(path) {
@@ -92,7 +92,7 @@ fn may_read(address: &Address, root: &Path) -> bool {
     root.ancestors().all(|folder| allows(folder, EXECUTE)) && allows(&root.join("index.php"), READ)
 }
 
-/// Whether a user may do what `wanted` says with a file.
+/// Whether a user has the permissions `wanted` on a file.
 fn permits(metadata: &Metadata, uid: Option<u32>, gid: Option<u32>, wanted: u32) -> bool {
     let mode = metadata.mode();
     let granted = if uid == Some(0) {

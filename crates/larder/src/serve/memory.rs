@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Bytes that may be used: what the machine has left, or the cgroup allows, whichever is less.
+/// The available bytes: what is free on the machine, or what the cgroup still allows, whichever is less.
 pub fn available_bytes() -> u64 {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_in(&text));
     let cgroup = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
@@ -16,13 +16,13 @@ fn available_in(meminfo: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// How many PHP children that memory feeds.
+/// The number of PHP children for that memory.
 pub fn php_children(bytes: u64) -> u64 {
     (bytes / CHILD_BYTES).clamp(CHILDREN_MIN, CHILDREN_MAX)
 }
 
 const FALLBACK_BYTES: u64 = 1 << 30;
-/// What a request of a larger application takes.
+/// What a PHP child of a larger application takes.
 const CHILD_BYTES: u64 = 96 << 20;
 const CHILDREN_MIN: u64 = 2;
 const CHILDREN_MAX: u64 = 64;

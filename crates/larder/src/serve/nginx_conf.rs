@@ -1,28 +1,27 @@
-//! The configuration that `larder serve` writes for itself.
-//!
-//! Whatever is personal is neither taken from the cache nor put there; all else is kept for a second, or as
-//! long as the application says, and goes on being delivered while it is fetched anew.
+//! The configuration that `larder serve` writes for itself. Personal pages are neither answered from the cache nor
+//! stored. Other pages are cached for a second, or as long as the application says, and served stale while they are
+//! refetched.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
 
 use super::detect::Application;
 
-/// What it is written from.
+/// The parameters of the configuration.
 pub struct Facts<'a> {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// The folder that `/` stands for.
+    /// The document root.
     pub root: &'a str,
-    /// A folder for cached pages and temporary files.
+    /// The folder for temporary files and the pid file.
     pub scratch: &'a str,
-    /// What runs there.
+    /// The application in it.
     pub application: Application,
     /// Where PHP is run, as `fastcgi_pass` names it.
     pub pass: Option<String>,
 }
 
-/// The text.
+/// The text of the configuration.
 pub fn write(facts: &Facts<'_>) -> String {
     let mut text = String::new();
     let mut line = |depth: usize, words: &str| {
@@ -45,7 +44,7 @@ pub fn write(facts: &Facts<'_>) -> String {
     }
     line(1, "}");
     line(1, "default_type application/octet-stream;");
-    // One line a request, for whoever watches.
+    // One line for each request on the terminal.
     line(
         1,
         "log_format larder_serve \"$request_method $request_uri $status $upstream_cache_status ${request_time}s\";",
@@ -59,9 +58,9 @@ pub fn write(facts: &Facts<'_>) -> String {
         line(1, &format!("{module}_types {};", COMPRESSIBLE_TYPES.join(" ")));
     }
     line(1, "gzip_vary on;");
-    // Whoever looks at an answer sees what the cache did.
+    // So that each answer says what the cache did.
     line(1, "larder_cache_status on;");
-    // What is for one visitor alone tells nothing by its length.
+    // So that the length of a page for one visitor gives nothing away.
     line(1, "larder_compress_private off;");
     if facts.root.contains('$') {
         // A dollar cannot be escaped, but a variable can hold one.
@@ -80,7 +79,7 @@ pub fn write(facts: &Facts<'_>) -> String {
     text
 }
 
-/// What is cached, where, and what is personal.
+/// Writes the cache, and the rules for what is personal.
 fn write_cache(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(1, &format!("fastcgi_temp_path {};", quoted(&format!("{}/fastcgi", facts.scratch))));
     let cache = quoted(&format!("{}/cache", facts.scratch));
@@ -92,7 +91,7 @@ fn write_cache(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
             line(2, &format!("\"~*(?:^|;\\s*)(?:{})\" 1;", WORDPRESS_COOKIES.join("|")));
         }
         Application::Php | Application::Files => {
-            // Of an application that is not known, every cookie is personal that is not known to be harmless.
+            // For an unknown application, every cookie is personal that is not known to be harmless.
             line(2, "default 1;");
             line(2, "\"\" \"\";");
             line(2, &format!("\"~^(?:(?:{})=[^;]*(?:;\\s*|$))+$\" \"\";", HARMLESS_COOKIES.join("|")));
@@ -103,7 +102,7 @@ fn write_cache(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(2, "default \"\";");
     line(2, &format!("\"~*^[^?]*/(?:{})(?:[/?.]|$)\" 1;", PERSONAL_PATHS.join("|")));
     line(2, &format!("\"~*[?&](?:{})=\" 1;", PERSONAL_ARGUMENTS.join("|")));
-    // Only who wants to be misread escapes what needs no escape (RFC 3986, section 2.3).
+    // Only attackers escape characters that need no escape (RFC 3986, section 2.3).
     line(2, &format!("\"~*^[^?]*%(?:{NEEDLESS_ESCAPES})\" 1;"));
     line(2, &format!("\"~*[?&][^=&]*%(?:{NEEDLESS_ESCAPES})\" 1;"));
     line(1, "}");
@@ -121,7 +120,7 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(3, "return 404;");
     line(2, "}");
     if !has_php {
-        // Without PHP its source is nobody's business.
+        // Without PHP, its source must not be sent.
         line(2, &format!("location ~* \\.(?:{PHP_NAMES})(?:/|$) {{"));
         line(3, "return 404;");
         line(2, "}");
@@ -152,7 +151,7 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     for field in UNTOLD {
         line(3, &format!("fastcgi_param HTTP_{field} \"\";"));
     }
-    // All that PHP is told of the address it was called by.
+    // The key has everything that PHP learns about the address of the request.
     line(
         3,
         "fastcgi_cache_key \"$scheme $request_method $host$is_request_port$request_port$request_uri $http_x_forwarded_proto\";",
@@ -166,8 +165,8 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(3, &format!("fastcgi_cache_bypass {own};"));
     line(3, &format!("fastcgi_no_cache {own};"));
     line(2, "}");
-    // Behind the place of PHP, as a script may make a file of any name: `/download.php/dump.sql`. What is PHP by another name, or in
-    // capitals, php-fpm does not run, and its source is nobody's business.
+    // After the location of PHP, because a script may make a file of any name: `/download.php/dump.sql`. php-fpm does
+    // not run PHP with other endings or in capitals, and its source must not be sent.
     line(2, &format!("location ~ \\.(?!php(?:/|$))(?i:{PHP_NAMES})(?:/|$) {{"));
     line(3, "return 404;");
     line(2, "}");
@@ -180,7 +179,8 @@ fn write_locations(facts: &Facts<'_>, line: &mut impl FnMut(usize, &str)) {
     line(2, "}");
 }
 
-/// What a page may be made of, or for, beside its address: where one of these says something, the page is for this request.
+/// Variables that a page may depend on besides its address. If one of them has a value, the page is for this request
+/// only.
 const OF_THIS_REQUEST: &[&str] = &[
     "$larder_personal_cookie",
     "$larder_personal_page",
@@ -193,16 +193,16 @@ const OF_THIS_REQUEST: &[&str] = &[
     "$http_hx_request",
     "$http_x_pjax",
     "$http_origin",
-    // A body, or a word of one, where none belongs.
+    // A body, or fields of one, in a request that should have none.
     "$content_type",
     "$content_length",
     "$http_transfer_encoding",
 ];
 
-/// Letters, digits and what else stands for itself, as `%` would write them.
+/// The escapes of letters, digits and other characters that need none, without the `%`.
 const NEEDLESS_ESCAPES: &str = "2[de]|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9ae]";
 
-/// What gets smaller, beside text/html.
+/// The types to compress, besides text/html.
 const COMPRESSIBLE_TYPES: &[&str] = &[
     "text/css",
     "text/plain",
@@ -218,15 +218,15 @@ const COMPRESSIBLE_TYPES: &[&str] = &[
     "image/svg+xml",
 ];
 
-/// Endings of files that are PHP, or its source in colours, somewhere.
+/// Endings of files that some servers run as PHP, or show as its source (`.phps`).
 const PHP_NAMES: &str = "php[0-9]*|phps|pht(?:ml?)?|phar";
 
-/// Folders in which no PHP is run: what visitors have uploaded, and libraries, whose tests and tools have been ways in.
+/// Folders in which no PHP is run: uploads of visitors, and libraries, whose tests and tools attackers have used.
 const UNRUN_FOLDERS: &[&str] = &["uploads", "files", "upgrade", "vendor", "node_modules"];
 
-/// Ends of paths that are no visitor's business: what editors, dumps and tools leave behind, and what tells an attacker
-/// which versions run. From the lists of h5bp and for WordPress; what sites offer on purpose is not among it, as
-/// `package.json`, `readme.html`, `.sh` or `.psd`.
+/// Endings of paths that are not served: files that editors, dumps and tools leave behind, and files that tell an
+/// attacker which versions run. From the lists of h5bp and lists for WordPress, without files that sites offer on
+/// purpose, such as `package.json`, `readme.html`, `.sh` or `.psd`.
 const PRIVATE_FILES: &[&str] = &[
     // Copies that editors and people make.
     "~",
@@ -234,7 +234,7 @@ const PRIVATE_FILES: &[&str] = &[
     "\\.(?:bak|bkp|backup|old|orig|save|sav|rej|dist|sw[nop]|sample)[0-9]*",
     "\\.(?:php|phtml)[^/]+",
     "/wp-config\\.(?!php)[^/]*",
-    // Parts of programs, and what they are told.
+    // Parts of programs, and their settings.
     "\\.(?:inc|conf|cnf|htaccess|htpasswd|tpl|twig|module|install|theme|engine|profile)",
     "\\.(?:env|ini)(?:[._-][^/]*)?",
     "/config\\.ya?ml",
@@ -242,7 +242,7 @@ const PRIVATE_FILES: &[&str] = &[
     "/(?:(?:docker-)?compose[^/]*\\.ya?ml|dockerfile|vagrantfile|gemfile|phpunit\\.xml|web\\.config|wp-cli\\.ya?ml)",
     "/vendor/composer/installed\\.json",
     "\\.lock",
-    // What they have written.
+    // Their logs.
     "(?:\\.log|/(?:php_?)?error_?log)(?:[.-][0-9]+)*(?:\\.(?:gz|zip|bz2|xz|zst|7z))?",
     "/nohup\\.out",
     "\\.(?:sql|sqlite[0-9]?|db[0-9]?|mdb|dump|rdb)(?:-(?:wal|shm|journal))?(?:\\.tar)?(?:\\.(?:gz|zip|bz2|xz|zst|7z))?",
@@ -250,13 +250,13 @@ const PRIVATE_FILES: &[&str] = &[
     "/id_(?:rsa|dsa|ecdsa|ed25519)",
 ];
 
-/// A word that may hold anything but a dollar, which nginx has no escape for.
+/// Quotes a word, which may have any character but a dollar: nginx has no escape for that.
 fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Cookies that make a WordPress page personal: logins, passwords of posts, names of commenters, carts; and
-/// whatever is called a session.
+/// Cookies that make a WordPress page personal: logins, passwords of posts, names of commenters, carts, and anything
+/// called a session.
 const WORDPRESS_COOKIES: &[&str] = &[
     "wordpress_[a-f0-9]+",
     "wordpress_logged_in",
@@ -271,7 +271,7 @@ const WORDPRESS_COOKIES: &[&str] = &[
     "[^=;]*(?:cart|token|login|auth)[^=;]*=",
 ];
 
-/// Cookies of measuring, advertising and consent, which no page is made from.
+/// Cookies for analytics, advertising and consent, on which no page depends.
 const HARMLESS_COOKIES: &[&str] = &[
     "_ga(?:_[A-Za-z0-9_-]+)?",
     "_gid",
@@ -309,7 +309,7 @@ const HARMLESS_COOKIES: &[&str] = &[
     "OptanonAlertBoxClosed",
 ];
 
-/// Parts of a path behind which everything is personal.
+/// Parts of a path below which everything is personal.
 const PERSONAL_PATHS: &[&str] = &[
     "wp-admin",
     "wp-login",
@@ -331,8 +331,8 @@ const PERSONAL_PATHS: &[&str] = &[
 const PERSONAL_ARGUMENTS: &[&str] =
     &["preview", "preview_id", "add-to-cart", "remove_item", "wc-ajax", "edd_action", "_wpnonce"];
 
-/// Fields by which a proxy tells an application another address, path or method than the request has. Nobody is known to
-/// be such a proxy here, and a page that is made from them would go to others.
+/// Fields in which a proxy in front tells the application another address, path or method. No such proxy is configured
+/// here, so they are not passed to PHP: a page that is made from them would be cached for others.
 const UNTOLD: &[&str] = &[
     "X_FORWARDED_HOST",
     "X_FORWARDED_SERVER",

@@ -1,4 +1,4 @@
-//! A php-fpm of our own, for a machine where none runs: started, watched, and ended with us.
+//! A php-fpm that larder starts, watches and ends, for a machine where none runs.
 
 use std::fs;
 use std::io;
@@ -16,30 +16,30 @@ use crate::oserror::CallFailed;
 use crate::serve::memory;
 use crate::spawn;
 
-/// What is to be started.
+/// How to start php-fpm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The php-fpm.
     pub program: PathBuf,
     /// Where it will listen.
     pub socket: PathBuf,
-    /// Where its configuration is to be written, and with what.
+    /// The path of its configuration. Then: the content.
     conf_file: PathBuf,
     conf: String,
-    /// Whether children run as root, which php-fpm wants to be asked for.
+    /// Whether children run as root, for which php-fpm needs an option.
     as_root: bool,
 }
 
 /// Why there is no PHP.
 #[derive(Debug, thiserror::Error)]
 pub enum FpmError {
-    /// There is no program.
+    /// No php-fpm is installed.
     #[error(
         "this site needs PHP, and no php-fpm was found running (in /run/php, /run/php-fpm or at 127.0.0.1:9000) \
          or installed; on Debian and Ubuntu, \"apt install php-fpm\" brings it"
     )]
     NotInstalled,
-    /// The site's owner is no user of this machine.
+    /// The owner of the site is not a user of this machine.
     #[error("{} belongs to the user {uid}, who is not in /etc/passwd; PHP is not run as root for such a site", root.display())]
     UnknownOwner {
         /// The site.
@@ -50,10 +50,10 @@ pub enum FpmError {
     /// The system refused something.
     #[error(transparent)]
     Call(#[from] CallFailed),
-    /// It ended before it listened, or again and again.
+    /// It ended before it listened, or repeatedly.
     #[error("{} does not stay up; its own words are above", .0.display())]
     DoesNotRun(PathBuf),
-    /// It runs and does not listen.
+    /// It runs but does not listen.
     #[error("{} does not listen after {START_PATIENCE:?}", .0.display())]
     DoesNotListen(PathBuf),
 }
@@ -72,7 +72,7 @@ pub fn plan(root: &Path, scratch: &Path) -> Result<Plan, FpmError> {
     })
 }
 
-/// The newest php-fpm among those in `PATH` and where systems keep them.
+/// The newest php-fpm in `PATH` and in the usual folders.
 fn installed() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<_> = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from)).collect();
@@ -85,8 +85,8 @@ fn fpm_in(place: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| version(path).is_some()).collect()
 }
 
-/// The version in a name such as `php-fpm8.2` or `php-fpm82`; `php-fpm` itself is what the system prefers.
-/// `None` when it is no php-fpm.
+/// The version in a name such as `php-fpm8.2` or `php-fpm82`; plain `php-fpm` goes first, because it is the system's
+/// default. `None` if it is not a php-fpm.
 fn version(program: &Path) -> Option<(u32, u32)> {
     let version = program.file_name()?.to_str()?.strip_prefix("php-fpm")?;
     let digits = |text: &str| text.parse::<u32>().ok();
@@ -97,14 +97,14 @@ fn version(program: &Path) -> Option<(u32, u32)> {
     }
 }
 
-/// Whom PHP runs as.
+/// The account of PHP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Account {
-    /// Whoever called us, who is not root.
+    /// The user who called larder, who is not root.
     Caller,
-    /// We are root, and the site belongs to someone else.
+    /// The owner of the site, because larder runs as root.
     Owner { user: String, group: String },
-    /// We are root, and so is the owner of the site.
+    /// Root, because larder runs as root and the site belongs to root.
     Root,
 }
 
@@ -124,7 +124,7 @@ impl Account {
     }
 }
 
-/// The configuration of the pool. Standard error is ours, by an option on the command line.
+/// The configuration of the pool. An option on the command line sends its errors to our standard error.
 fn conf(account: &Account, scratch: &Path, socket: &Path, children: u64) -> String {
     let account = match account {
         Account::Caller => String::new(),
@@ -151,7 +151,7 @@ fn conf(account: &Account, scratch: &Path, socket: &Path, children: u64) -> Stri
     )
 }
 
-/// A php-fpm that runs. It ends when this is dropped, and when we are killed.
+/// A running php-fpm. It ends when this is dropped, and when larder is killed.
 #[derive(Debug)]
 pub struct OwnFpm {
     plan: Plan,
@@ -169,7 +169,7 @@ impl OwnFpm {
         Ok(fpm)
     }
 
-    /// Starts it again if it has ended, unless it ends at once each time.
+    /// Starts it again if it has ended. An error if it ended soon after its start.
     pub async fn keep_running(&mut self) -> Result<(), FpmError> {
         if let Ok(None) = self.child.try_wait() {
             return Ok(());
@@ -184,10 +184,10 @@ impl OwnFpm {
         self.wait_until_it_listens().await
     }
 
-    /// Ends what it started and has left behind: all that is in its process group.
+    /// Ends the processes that it has left behind: its process group.
     fn end_children(&self) {
         if let Ok(group) = i32::try_from(self.child.id()) {
-            // Mostly there are none.
+            // Usually there are none.
             let _ = killpg(Pid::from_raw(group), Signal::SIGTERM);
         }
     }
@@ -208,7 +208,7 @@ impl OwnFpm {
 
 impl Drop for OwnFpm {
     fn drop(&mut self) {
-        // Our child until it is waited for, so the number is its own.
+        // It is our child and not reaped yet, so the pid is still its own.
         if let (Ok(None), Ok(pid)) = (self.child.try_wait(), i32::try_from(self.child.id())) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
@@ -226,7 +226,7 @@ impl Drop for OwnFpm {
 }
 
 fn spawn(plan: &Plan) -> Result<Child, FpmError> {
-    // One left by a php-fpm that was killed would be taken for a sign that the new one listens.
+    // The socket of a php-fpm that was killed would look as if the new one listened.
     match fs::remove_file(&plan.socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(CallFailed::on("unlink", plan.socket.display(), error).into());
@@ -238,7 +238,7 @@ fn spawn(plan: &Plan) -> Result<Child, FpmError> {
     if plan.as_root {
         command.arg("--allow-to-run-as-root");
     }
-    // A group of its own keeps ^C from it: it ends after the last request that needs it.
+    // In its own process group it does not get ^C: it has to end after the last request that needs it.
     command.stdin(Stdio::null()).process_group(0);
     command.spawn().map_err(|error| CallFailed::on("exec", plan.program.display(), error).into())
 }

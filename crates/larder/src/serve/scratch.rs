@@ -1,4 +1,4 @@
-//! A folder of our own for sockets, cached pages and temporary files.
+//! A private folder for sockets and temporary files.
 
 use std::fs::{self, DirBuilder};
 use std::hash::{BuildHasher, RandomState};
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 
 use crate::oserror::CallFailed;
 
-/// A folder that only we may enter. It goes, with all that is in it, when this is dropped.
+/// A folder that only our user may enter. Dropping this removes it with its content.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes one where temporary files belong.
+    /// Makes one in the folder for temporary files.
     pub fn create() -> Result<Scratch, CallFailed> {
         Scratch::create_in(&place())
     }
 
     fn create_in(place: &Path) -> Result<Scratch, CallFailed> {
-        // Where everyone may write, nobody is to know the name before.
+        // Everybody may write to that folder, so nobody must be able to guess the name.
         let seed = RandomState::new().hash_one(std::process::id()) as u32;
         for attempt in 0..TRIES {
             let name = format!("larder-{}-{:08x}", std::process::id(), seed.wrapping_add(attempt));
@@ -42,12 +42,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It lies among temporary files, so what cannot be removed now is removed one day.
+        // It is among temporary files, so the system removes one day what cannot be removed now.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Where temporary files belong, unless the name of a socket would become too long there.
+/// The folder for temporary files; `/tmp` if the name of a socket would become too long otherwise.
 fn place() -> PathBuf {
     let place = std::env::temp_dir();
     match place.as_os_str().as_bytes().len() <= PLACE_BYTES_MAX && place.is_absolute() {
@@ -57,7 +57,7 @@ fn place() -> PathBuf {
 }
 
 const TRIES: u32 = 100;
-/// The name of a unix socket has 107 bytes at most.
+/// The longest path for it, because the name of a unix socket has at most 107 bytes.
 const PLACE_BYTES_MAX: usize = 64;
 
 #[cfg(test)]
