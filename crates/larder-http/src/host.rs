@@ -1,4 +1,4 @@
-//! Normalizes hosts, as nginx does before it compares them with `server_name`.
+//! Normalises hosts, as nginx does before it compares them with `server_name`.
 
 use std::ops::Range;
 

@@ -5,7 +5,7 @@
 //! - [`field`]: header fields and what is written in them.
 //! - [`h1`]: request and response heads, chunked bodies.
 //! - [`h2`]: the server side of an HTTP/2 connection.
-//! - [`uri`], [`host`]: normalized targets and hosts.
+//! - [`uri`], [`host`]: normalised targets and hosts.
 //! - [`proxy_protocol`]: the client's address, sent by a load balancer in front.
 //! - [`status`], [`date`], [`Time`], [`Method`].
 #![forbid(unsafe_code)]

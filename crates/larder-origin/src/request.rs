@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::{group::Group, limits::Limits, tls::Tls};
 
-/// What to fetch, from whom, and under which limits. The request is already serialized for its protocol.
+/// What to fetch, from whom, and under which limits. The request is already serialised for its protocol.
 #[derive(Debug)]
 pub struct Fetch {
     /// The origins that may be asked.

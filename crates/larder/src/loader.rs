@@ -18,7 +18,7 @@ pub struct DiskLoader {
     pub stamps: HashMap<PathBuf, Stamp>,
 }
 
-/// How nginx recognizes an unchanged file: device, inode, and the second of the last change.
+/// How nginx recognises an unchanged file: device, inode, and the second of the last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,

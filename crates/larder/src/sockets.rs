@@ -47,7 +47,7 @@ pub enum OpenError {
 }
 
 /// The addresses that `config` listens at, each once, in order of writing. As in nginx, if `*:80` is among them, other
-/// addresses with that port are not bound: their connections are recognized by the local address.
+/// addresses with that port are not bound: their connections are recognised by the local address.
 pub fn plan(config: &Config) -> Vec<Plan> {
     let listens = config.http.servers.iter().flat_map(|server| &server.listens);
     let wildcards: HashSet<_> = listens.clone().filter_map(|listen| wildcard(&listen.address)).collect();

@@ -64,12 +64,12 @@ enum Phase {
     Failed(ConnectionError),
 }
 
-/// Whether the client has been told that we keep no dynamic table (RFC 7541 §4.2).
+/// Whether a field block has to tell the client that our encoder has no dynamic table (RFC 7541 §4.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TableUpdate {
-    /// The client allows the table everybody may have, so that it need not know.
+    /// Not needed: the client allows a table of the default size.
     None,
-    /// The next field block says so.
+    /// The next field block has to say so.
     Due,
     Told,
 }

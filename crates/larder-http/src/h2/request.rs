@@ -363,7 +363,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Sees to it that there is one host, as a field: that of the client, or a new one with the authority.
+    /// Makes sure that there is one `Host` field: the client's, or a new one with the authority.
     fn name_host(&mut self, text: &mut Vec<u8>) {
         match (&self.host, &self.pseudo.authority) {
             (None, None) => self.refuse(HeadError::MissingAuthority),

@@ -1,4 +1,4 @@
-//! What we send: field blocks, bodies, resets.
+//! Sends field blocks, bodies and resets.
 
 use super::config::{EARNED_BY_FRAME, EARNED_BY_KIB, TINY_FRAME_BYTES};
 use super::connection::{Connection, TableUpdate};
@@ -10,8 +10,8 @@ use super::stream::{State, StreamId};
 const NO_TABLE: u8 = 0x20;
 
 impl Connection {
-    /// Writes a head, which need not be the last one if its status is 1xx; `block` is one of
-    /// [`hpack`](super::hpack)'s. Does nothing if the stream [cannot send](Connection::can_send).
+    /// Writes a response head; after a status of 1xx, another one may follow. `block` is encoded by
+    /// [`hpack`](super::hpack). Does nothing if the stream [cannot send](Connection::can_send).
     #[inline]
     pub fn send_head(&mut self, stream: StreamId, block: &[u8], ends: bool, out: &mut Vec<u8>) {
         if !self.can_send(stream) {
@@ -23,7 +23,7 @@ impl Connection {
         }
     }
 
-    /// Our side of a stream is complete, and nothing of it is to follow in `out`.
+    /// Our side of a stream is complete, and nothing more of it follows in `out`.
     #[inline]
     fn end(&mut self, stream: StreamId, out: &mut Vec<u8>) {
         let is_malformed = self.streams.get(stream.0).is_some_and(|stream| stream.is_malformed);
@@ -40,7 +40,7 @@ impl Connection {
         self.send_head(stream, block, true, out);
     }
 
-    /// How much of the body may be sent on a stream now; 0 for streams that are over.
+    /// How much of the body may be sent on a stream now; 0 for closed streams.
     #[inline]
     pub fn capacity(&self, stream: StreamId) -> usize {
         match self.streams.get(stream.0) {
@@ -49,16 +49,16 @@ impl Connection {
         }
     }
 
-    /// How much of a body a frame holds at most: `http2_chunk_size`, 16384 unless said otherwise, and no more than the
-    /// client takes.
+    /// Sets the largest piece of a body in one frame: `http2_chunk_size`, by default 16384, and at most what the client
+    /// accepts.
     pub fn set_chunk(&mut self, stream: StreamId, bytes: usize) {
         if let Some(found) = self.streams.get_mut(stream.0) {
             found.chunk_bytes = u32::try_from(bytes.max(1)).unwrap_or(frame::FRAME_BYTES_MAX);
         }
     }
 
-    /// Writes as much of a body as the windows allow, and says how much that was. `ends` goes out with the last
-    /// byte; to end a body that has been sent, send nothing with it.
+    /// Writes as much of a body as the windows allow, and returns how much that was. `ends` is sent with the last byte;
+    /// to end a body that was already sent, pass no data.
     #[inline]
     pub fn send_data(&mut self, stream: StreamId, data: &[u8], ends: bool, out: &mut Vec<u8>) -> usize {
         let chunk_bytes = self.streams.get(stream.0).map_or(frame::FRAME_BYTES_DEFAULT, |stream| stream.chunk_bytes);
@@ -85,7 +85,8 @@ impl Connection {
         taken
     }
 
-    /// Ends an answer whose last frame of a body, with its head at `at` of `out`, is still there and the last one.
+    /// Ends an answer by setting END_STREAM in its last DATA frame, which is still the last one in `out`, with its
+    /// header at `at`.
     pub fn end_data_at(&mut self, stream: StreamId, at: usize, out: &mut Vec<u8>) {
         if let Some(flags) = out.get_mut(at + 4)
             && self.can_send(stream)
@@ -95,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// Writes the head of a frame of `len` bytes, which is not more than may be sent.
+    /// Writes the header of a DATA frame of `len` bytes, which must not be more than may be sent.
     #[inline]
     fn write_data_head(&mut self, stream: StreamId, len: usize, ends: bool, out: &mut Vec<u8>) {
         let Some(found) = self.streams.get_mut(stream.0).filter(|stream| stream.may_send()) else { return };
@@ -107,8 +108,8 @@ impl Connection {
         frame::head(len, kind::DATA, if ends { flag::END_STREAM } else { 0 }, stream.0, out);
     }
 
-    /// Ends a stream before its time, or says that the rest of a request is not wanted (RFC 9113 §8.1: after a
-    /// complete answer, with `NO_ERROR`). Does nothing for streams that are over.
+    /// Resets a stream. After a complete answer, `NO_ERROR` says that the rest of the request is not needed (RFC 9113
+    /// §8.1). Does nothing for closed streams.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode, out: &mut Vec<u8>) {
         match self.streams.get(stream.0).map(|stream| stream.state) {
             None => {}

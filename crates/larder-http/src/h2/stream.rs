@@ -6,7 +6,7 @@ use super::priority::Urgency;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StreamId(pub u32);
 
-/// How far a stream has come.
+/// The state of a stream.
 ///
 /// ```text
 /// Open --we end--> LocalClosed --client ends--> forgotten
@@ -21,31 +21,31 @@ pub(super) enum State {
     RemoteClosed,
     /// The answer is complete, the request is not.
     LocalClosed,
-    /// Nobody may send, but the application has not let go of it.
+    /// Neither side may send, but the application has not released it yet.
     Reset,
 }
 
-/// A stream that is not over.
+/// A stream that is not closed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     pub id: u32,
     pub state: State,
-    /// How much we may send; below zero when the client has made windows smaller.
+    /// How much we may send; negative after the client has made windows smaller.
     pub send_window: i32,
-    /// How much the client may send. Together with `held` and `returned` it is `window_target`, once everything
-    /// has been returned.
+    /// How much the client may send. `window`, `held` and `returned` add up to `window_target`, or more while the client
+    /// uses up the larger window that it had before it knew our settings.
     pub window: i32,
-    /// How much the client may send when the application holds nothing.
+    /// How much the client may send if the application holds nothing.
     pub window_target: i32,
-    /// The bytes the application holds.
+    /// The bytes that the application has received and not consumed.
     pub held: u32,
-    /// Consumed bytes that the client has not been told of.
+    /// Consumed bytes that the client has no WINDOW_UPDATE for yet.
     pub returned: u32,
-    /// What is still to come, if the client said how long the body is.
+    /// How much of the body is still to come, if the client announced its length.
     pub body_left: Option<u64>,
-    /// How much of a body a frame holds at most.
+    /// The largest piece of a body in one frame.
     pub chunk_bytes: u32,
-    /// Whether the request is none, so that the stream is reset once that is said (RFC 9113 §8.1.1).
+    /// Whether the request is malformed, so that the stream is reset after the error was sent (RFC 9113 §8.1.1).
     pub is_malformed: bool,
     /// The priority of RFC 9218.
     pub urgency: Urgency,
@@ -61,15 +61,15 @@ impl Stream {
     }
 }
 
-/// The streams that are not over, in order of their numbers. There are few, and new ones have the highest number.
+/// The streams that are not closed, ordered by number. There are few, and new ones have the highest number.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Streams {
     list: Vec<Stream>,
-    /// The most there were since there were none.
+    /// The most streams since there were none.
     peak: usize,
 }
 
-/// Room for so many streams is kept when there are none.
+/// For how many streams memory is kept when there are none.
 const KEPT: usize = 8;
 
 impl Streams {

@@ -1,4 +1,4 @@
-//! Normalizes request targets.
+//! Normalises request targets.
 
 pub mod escape;
 
@@ -85,7 +85,7 @@ fn split(target: &[u8]) -> (usize, Option<Range<usize>>) {
 
 /// Whether a path needs no resolving. May be false although it needs none.
 fn is_plain(path: &[u8], merge_slashes: bool) -> bool {
-    // Without early exits, so that the compiler vectorizes it.
+    // Without early exits, so that the compiler vectorises it.
     let has_special = |found, pair: &[u8]| {
         let starts_segment = pair[0] == b'/' && (pair[1] == b'.' || (pair[1] == b'/' && merge_slashes));
         found | (pair[1] == b'%') | starts_segment
@@ -100,7 +100,7 @@ fn extension(path: &[u8]) -> Option<Range<usize>> {
     (dot > segment).then(|| dot + 1..path.len())
 }
 
-/// Builds a path byte by byte. `.` and `..` are only recognized as segments at the next slash; until then they are in
+/// Builds a path byte by byte. `.` and `..` are only recognised as segments at the next slash; until then they are in
 /// `out`.
 struct Resolver<'o> {
     out: &'o mut Vec<u8>,

@@ -155,12 +155,12 @@ impl Offloading {
         self.slice_bytes
     }
 
-    /// What may wait in memory.
+    /// How many bytes may wait in memory.
     pub(super) fn memory_bytes_max(&self) -> u64 {
         self.memory_bytes_max
     }
 
-    /// Whether a copy may still become whole.
+    /// Whether a copy can still become complete.
     pub(super) fn is_possible(&self) -> bool {
         self.copies.iter().any(|copy| !copy.is_broken)
     }

@@ -1,6 +1,6 @@
 //! Bans: a purge by the prefix of keys. It removes the pages that were stored before it.
 //!
-//! The index has hashes of keys, not prefixes. So a banned page is recognized when it is read: by its key, and by its
+//! The index has hashes of keys, not prefixes. So a banned page is recognised when it is read: by its key, and by its
 //! place in the log, which is before the ban. A ban is forgotten when all segments that are older than it are deleted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -166,7 +166,7 @@ impl Writer {
         open.file.sync()
     }
 
-    /// Writes whole blocks that lie anywhere in memory.
+    /// Writes whole blocks from any place in memory.
     fn write_aligned(&self, file: &dyn OpenFile, bytes: &[u8], at: u64) -> io::Result<()> {
         let mut buffer = crate::disk::buffer::AlignedBuffer::new(bytes.len().min(FOOTER_PART_BYTES));
         let mut at = at;
