@@ -32,8 +32,8 @@ pub(super) struct Stream {
     pub state: State,
     /// How much we may send; negative after the client has made windows smaller.
     pub send_window: i32,
-    /// How much the client may send. `window`, `held` and `returned` add up to `window_target`, or more while the client
-    /// uses up the larger window that it had before it knew our settings.
+    /// How much the client may send. `window`, `held` and `returned` add up to `window_target`, or to more while the
+    /// client uses up the larger window that it had before it knew our settings.
     pub window: i32,
     /// How much the client may send if the application holds nothing.
     pub window_target: i32,
