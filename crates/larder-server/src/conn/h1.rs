@@ -26,7 +26,8 @@ use crate::net::stream::Stream;
 use crate::net::{BodySource, Inbound, Io, ReadError};
 use crate::request::body;
 use crate::request::receive::{Received, receive};
-use crate::request::{self, Response, Slow, Step, Stop, deliver};
+use crate::request::settle::Settled;
+use crate::request::{self, Slow, Step, Stop, deliver};
 use crate::seats::Seat;
 use crate::worker::Worker;
 
@@ -97,7 +98,7 @@ enum What {
     /// Steps that wait.
     Steps(Slow),
     /// A response that is laid out later, as the body of the request has not been read.
-    Respond(Response),
+    Respond(Settled),
     /// A response of which a part has been sent.
     Send(Rest),
     /// A response that has been sent, to a client that may be sending still.
@@ -333,11 +334,11 @@ impl Connection {
     }
 
     /// Lays a response out and sends what goes at once.
-    fn respond(&self, response: Response, ex: &mut Exchange, cx: &Cx) -> std::io::Result<Option<Rest>> {
+    fn respond(&self, response: Settled, ex: &mut Exchange, cx: &Cx) -> std::io::Result<Option<Rest>> {
         let mut head = self.worker.buffers.write.borrow_mut();
         head.clear();
         head.append(&mut ex.reply.hints);
-        let outgoing = deliver::lay_out(response, ex, cx, &mut head);
+        let outgoing = deliver::write(response, ex, cx, &mut head);
         if limit_rate::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));
         }
@@ -396,7 +397,7 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
 }
 
 /// The response to a request whose body nobody wants, unless what has come of that is no body.
-fn discardable(response: Response, ex: &mut Exchange, cx: &Cx, connection: &Connection) -> Option<Response> {
+fn discardable(response: Settled, ex: &mut Exchange, cx: &Cx, connection: &Connection) -> Option<Settled> {
     if matches!(ex.request.body, RequestBody::Unread(None)) && !feed::begins_in_chunks(&connection.io.pending) {
         ex.reply.fields.clear();
         ex.reply.choice = Choice::default();

@@ -168,7 +168,7 @@ mod tests {
         };
         let response = request::run(step, &mut ex, &cx, Inbound::Nobody).await.expect("there is an answer");
         let mut head = Vec::new();
-        let outgoing = deliver::lay_out(response, &mut ex, &cx, &mut head);
+        let outgoing = deliver::write(response, &mut ex, &cx, &mut head);
         format!("{}{}", String::from_utf8_lossy(&head), body(outgoing).await)
     }
 

@@ -20,7 +20,6 @@ use tokio::sync::{mpsc, watch};
 
 use crate::context::Cx;
 use crate::exchange::{Composed, Exchange};
-use crate::files::conditional::{self, Condition};
 use crate::files::etag::weaken_etag;
 use crate::site::{Around, Composing};
 use crate::tempfile;
@@ -43,7 +42,7 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     }
     let response = page::laid_out(response, ex, cx);
     let Work { parses, adds } = work(&response.content, ex, cx);
-    if !parses && !adds || !is_sub && is_unchanged(&response, ex, cx) {
+    if !parses && !adds {
         return response;
     }
     let settings = &loc.settings.subrequests;
@@ -100,19 +99,6 @@ pub fn will_compose(content: &Content, ex: &Exchange, cx: &Cx) -> bool {
 fn media_type(fields: &Fields) -> Option<&str> {
     let value = fields.get_known(Known::ContentType).filter(|value| !value.is_empty())?;
     std::str::from_utf8(value).ok()
-}
-
-/// Whether the client has the document already: that is asked before it is put together.
-fn is_unchanged(response: &Response, ex: &Exchange, cx: &Cx) -> bool {
-    if !response.conditional || ex.reply.status != 200 || ex.request.way.error_status.is_some() {
-        return false;
-    }
-    let settings = &cx.loc(ex).settings;
-    let etag = ex.reply.fields.get_known(Known::Etag);
-    matches!(
-        conditional::decide(&ex.asked.head.fields, response.last_modified, etag, settings.parts.if_modified_since),
-        Condition::NotModified
-    )
 }
 
 impl Composing {

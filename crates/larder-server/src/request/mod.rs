@@ -44,6 +44,7 @@ pub mod refetch;
 pub mod resolve;
 pub mod response_fields;
 pub mod route;
+pub mod settle;
 pub mod slice;
 pub mod ssi;
 pub mod store;
@@ -64,6 +65,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose, Refusal};
 use crate::net::Inbound;
 use crate::policy::{self, Delivery};
+use settle::Settled;
 
 /// What comes next.
 pub enum Step {
@@ -87,8 +89,10 @@ pub enum Step {
     Synth(Synth),
     /// Send the response.
     Deliver(Response),
-    /// Send a response of which everything is settled.
+    /// Decide what is left to decide about a response, and send it.
     Send(Response),
+    /// Hand a response to the request that it goes into.
+    Part(Response),
     /// Close the connection without a word.
     Abort,
     /// Do what may take a while.
@@ -257,7 +261,7 @@ pub enum Stop {
     /// At a step that waits.
     Slow(Slow),
     /// At a response that is ready to be sent.
-    Deliver(Response),
+    Deliver(Settled),
     /// At the end, with nothing to send.
     Abort,
 }
@@ -266,10 +270,10 @@ pub enum Stop {
 ///
 /// Everybody who answers a request goes this way: connections, which call [`advance`] first and do the rest in a task,
 /// subrequests, slices and refetches.
-pub async fn run(step: Step, ex: &mut Exchange, cx: &Cx, from: Inbound<'_>) -> Option<Response> {
+pub async fn run(step: Step, ex: &mut Exchange, cx: &Cx, from: Inbound<'_>) -> Option<Settled> {
     match advance(step, ex, cx) {
         Stop::Slow(slow) => finish(slow, ex, cx, from).await,
-        Stop::Deliver(response) => Some(response),
+        Stop::Deliver(settled) => Some(settled),
         Stop::Abort => None,
     }
 }
@@ -297,7 +301,11 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Page(page) => page::deliver(page, ex, cx),
             Step::Synth(synth) => synth::synth(synth, ex, cx),
             Step::Deliver(response) => deliver(response, ex, cx).unwrap_or_else(|step| step),
-            Step::Send(response) => return Stop::Deliver(response),
+            Step::Send(response) => match settle::settle(response, ex, cx) {
+                Ok(settled) => return Stop::Deliver(settled),
+                Err(step) => step,
+            },
+            Step::Part(response) => return Stop::Deliver(Settled::Part(response)),
             Step::Abort => return Stop::Abort,
             Step::Slow(slow) => return Stop::Slow(slow),
         };
@@ -309,9 +317,9 @@ fn deliver(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Step, Step>
     let response = slice::assemble(response, ex, cx)?;
     let response = shaped(response, ex, cx)?;
     if ex.is_sub() {
-        return Ok(Step::Send(settle_inside(response, ex, cx)));
+        return Ok(Step::Part(settle_inside(response, ex, cx)));
     }
-    let response = deliver::settle(response, ex, cx)?;
+    let response = settle::conditions(response, ex, cx)?;
     let response = compose::compose(response, ex, cx);
     compress::make_form(response, ex, cx).map(Step::Send)
 }
@@ -347,24 +355,24 @@ pub fn settle_inside(response: Response, ex: &mut Exchange, cx: &Cx) -> Response
 }
 
 /// The response of our own to `synth`, unless its `error_page` has to be waited for: then the built-in page.
-pub fn answer_now(synth: Step, ex: &mut Exchange, cx: &Cx) -> Option<Response> {
+pub fn answer_now(synth: Step, ex: &mut Exchange, cx: &Cx) -> Option<Settled> {
     let stop = match advance(synth, ex, cx) {
         Stop::Slow(_) => advance(Step::Synth(Synth::Final(400)), ex, cx),
         stop @ (Stop::Deliver(_) | Stop::Abort) => stop,
     };
     match stop {
-        Stop::Deliver(response) => Some(response),
+        Stop::Deliver(settled) => Some(settled),
         Stop::Slow(_) | Stop::Abort => None,
     }
 }
 
 /// Runs steps, waiting where they have to, until there is a response to send; `None` when there is none.
-pub async fn finish(mut slow: Slow, ex: &mut Exchange, cx: &Cx, mut from: Inbound<'_>) -> Option<Response> {
+pub async fn finish(mut slow: Slow, ex: &mut Exchange, cx: &Cx, mut from: Inbound<'_>) -> Option<Settled> {
     loop {
         let step = wait(slow, ex, cx, &mut from).await;
         slow = match advance(step, ex, cx) {
             Stop::Slow(slow) => slow,
-            Stop::Deliver(response) => return Some(response),
+            Stop::Deliver(settled) => return Some(settled),
             Stop::Abort => return None,
         };
     }

@@ -38,6 +38,7 @@ pub fn only_of_refetches(step: Step) -> Step {
         | Step::Synth(_)
         | Step::Deliver(_)
         | Step::Send(_)
+        | Step::Part(_)
         | Step::Abort => Step::Abort,
     }
 }

@@ -181,7 +181,8 @@ impl Slices {
         ex.visit.slicing = Slicing::At(slice.clone());
         ex.request.nested.purpose = Purpose::Slice;
         // Big, and needed by few responses.
-        let response = Box::pin(super::run(Step::Lookup, &mut ex, cx, Inbound::Nobody)).await?;
+        let settled = Box::pin(super::run(Step::Lookup, &mut ex, cx, Inbound::Nobody)).await?;
+        let response = settled.into_part()?;
         let found = self.found(response, &slice, &ex);
         if let Err(error) = &found {
             cx.local.logs.error(cx, &ex, LogLevel::Error, format_args!("{error}"));
@@ -220,16 +221,20 @@ pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
         Step::Lookup
         | Step::Look(_)
         | Step::Page(_)
-        | Step::Send(_)
+        | Step::Part(_)
         | Step::Abort
         | Step::Slow(Slow::Wait(_) | Slow::Load(_) | Slow::Fetch(_)) => {
             return step;
         }
-        Step::Deliver(response) => return Step::Send(page::laid_out(response, ex, cx)),
+        Step::Deliver(response) => return Step::Part(page::laid_out(response, ex, cx)),
         Step::Synth(synth) => SliceError::Status(synth.status()),
-        Step::Route(_) | Step::Find | Step::Redirect(_) | Step::Handle | Step::Restart | Step::Slow(_) => {
-            SliceError::Missing
-        }
+        Step::Route(_)
+        | Step::Find
+        | Step::Redirect(_)
+        | Step::Handle
+        | Step::Restart
+        | Step::Send(_)
+        | Step::Slow(_) => SliceError::Missing,
     };
     cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{error}"));
     Step::Abort

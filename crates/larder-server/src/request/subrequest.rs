@@ -43,7 +43,7 @@ pub fn run<'a>(
     cx: &'a Cx,
     from: Inbound<'a>,
 ) -> Pin<Box<dyn Future<Output = Option<Response>> + 'a>> {
-    Box::pin(super::run(Step::Route(Entrance::Server), ex, cx, from))
+    Box::pin(async move { super::run(Step::Route(Entrance::Server), ex, cx, from).await?.into_part() })
 }
 
 /// The last step of one: the response with its head in `ex`, to be put together where the location says so.

@@ -26,7 +26,8 @@ use crate::net::h2::{Handle, OUT_BYTES_MAX, Shared};
 use crate::net::io::linger;
 use crate::net::stream::Stream;
 use crate::request::receive::begin_stream;
-use crate::request::{self, Response, Stop, deliver};
+use crate::request::settle::{self, Settled};
+use crate::request::{self, Stop, deliver};
 use crate::seats::Seat;
 use crate::worker::Worker;
 
@@ -316,10 +317,10 @@ impl Connection {
     }
 
     /// Sends a response whole, if that goes without waiting; returns what is left to do.
-    fn respond(&self, stream: StreamId, response: Response, ex: &mut Exchange, cx: &Cx) -> Option<What> {
+    fn respond(&self, stream: StreamId, response: Settled, ex: &mut Exchange, cx: &Cx) -> Option<What> {
         let mut head = self.worker.buffers.write.borrow_mut();
         head.clear();
-        let outgoing = deliver::lay_out(response, ex, cx, &mut head);
+        let outgoing = deliver::write(response, ex, cx, &mut head);
         let chunk_bytes = cx.loc(ex).settings.connection.http2_chunk_bytes;
         let body = ready::in_memory(&outgoing).filter(|body| body.bytes() <= AT_ONCE_BYTES_MAX);
         if let Some(body) = body
@@ -335,7 +336,7 @@ impl Connection {
 
     /// An idle connection has `keepalive_timeout`, and one that has served long enough is given up.
     fn after(&mut self, ex: &Exchange, cx: &Cx) {
-        if deliver::is_last(ex, cx) {
+        if settle::is_last(ex, cx) {
             self.shared.go_away();
         }
         self.patience = cx.loc(ex).settings.connection.keepalive_timeout;

@@ -61,7 +61,7 @@ async fn answer(what: What, ex: &mut Exchange, cx: &Cx, handle: &mut Handle) {
         What::Send(head, outgoing) => Some((head, outgoing)),
         What::Steps(slow) => request::finish(slow, ex, cx, Inbound::Stream(handle)).await.map(|response| {
             let mut head = Vec::new();
-            let outgoing = deliver::lay_out(response, ex, cx, &mut head);
+            let outgoing = deliver::write(response, ex, cx, &mut head);
             (head, outgoing)
         }),
     };

@@ -1,0 +1,470 @@
+//! What a client gets of a response is decided here, once: conditions, ranges, the form of the body, how the message
+//! ends. What comes out is settled, and only has to be written.
+//!
+//! ```text
+//! Response -> conditions: 304, 412 -> (put together, a form made) -> settle: form, ranges, 416, length -> Settled
+//! ```
+//! The head stays in the exchange: `add_header`, `$sent_http_*` and the logs read it there.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use larder_cache::{FormRef, FormState, HitRef};
+use larder_conf::model::Settings;
+use larder_http::{Known, Version};
+
+use crate::context::Cx;
+use crate::exchange::{Choice, Exchange};
+use crate::files::conditional::{self, Condition};
+use crate::files::ranges::{self, Multipart, Plan as RangePlan};
+use crate::filter::charset::Table;
+use crate::site::Loc;
+
+use super::compress::{self, Facts};
+use super::filters::Filters;
+use super::recode::Recoder;
+use super::wire::Wire;
+use super::{Content, Ranges, Response, Step, Synth, adorn, charset, edits, old_browsers, page};
+
+/// A response of which everything is decided.
+pub enum Settled {
+    /// A stored page as it is, or a form of it.
+    Hit(Hit),
+    /// Any other, with its head in the exchange.
+    Message(Message),
+    /// One that goes into another response, or is a slice of one; whoever asked for it takes it whole.
+    Part(Response),
+}
+
+impl Settled {
+    /// The response that goes into another one.
+    pub fn into_part(self) -> Option<Response> {
+        match self {
+            Self::Part(response) => Some(response),
+            Self::Hit(_) | Self::Message(_) => None,
+        }
+    }
+}
+
+/// A stored page that is sent as it was laid out when it was stored.
+pub struct Hit {
+    /// The page.
+    pub object: HitRef,
+    /// The form of it that is sent.
+    pub form: Option<FormRef>,
+    /// The length that is announced, bytes.
+    pub len: u64,
+}
+
+/// A response with its head in the exchange.
+pub struct Message {
+    /// The body.
+    pub content: Content,
+    /// Which part of it is sent, bytes; of one that is changed on its way, before that.
+    pub part: Range<u64>,
+    /// Several ranges in place of one.
+    pub parts: Option<Box<Multipart>>,
+    /// What is done to the body.
+    pub recoding: Recoding,
+    /// How the message ends.
+    pub ending: Ending,
+}
+
+/// How a message ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With its head.
+    Bodiless,
+    /// With the body.
+    Plain {
+        /// Whether that goes in chunks.
+        chunked: bool,
+    },
+    /// With trailers, which in HTTP/1 follow chunks: a body of known length goes in one.
+    OneChunk,
+    /// With trailers, in HTTP/2.
+    Trailers,
+}
+
+/// What is done to a body as it passes.
+pub enum Recoding {
+    /// Nothing.
+    None,
+    /// Each byte stays in its place.
+    InPlace(Box<Recoder>),
+    /// Nobody knows how long it will be.
+    Anew(Box<Recoder>),
+}
+
+impl Recoding {
+    /// Whether the body is as long afterwards as before.
+    pub fn keeps_length(&self) -> bool {
+        matches!(self, Self::None | Self::InPlace(_))
+    }
+}
+
+/// Whether the request has conditions or asks for a range.
+fn asks_for_part(ex: &Exchange) -> bool {
+    ex.asked.head.fields.iter_known().any(|(known, _, _)| {
+        matches!(
+            known,
+            Known::Range
+                | Known::IfModifiedSince
+                | Known::IfNoneMatch
+                | Known::IfMatch
+                | Known::IfUnmodifiedSince
+                | Known::IfRange
+        )
+    })
+}
+
+/// Answers the conditions of a request: 304 in place of what the client has, 412 or its `error_page` for a
+/// precondition that fails.
+pub fn conditions(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
+    if !response.conditional || !asks_for_part(ex) {
+        return Ok(response);
+    }
+    let mut response = page::laid_out(response, ex, cx);
+    if ex.request.way.error_status.unwrap_or(ex.reply.status) != 200 {
+        return Ok(response);
+    }
+    let etag = ex.reply.fields.get_known(Known::Etag);
+    let since = cx.loc(ex).settings.parts.if_modified_since;
+    match conditional::decide(&ex.asked.head.fields, response.last_modified, etag, since) {
+        Condition::Go => {}
+        Condition::NotModified => {
+            ex.request.way.error_status = None;
+            ex.reply.status = 304;
+            ex.reply.reason.clear();
+            for name in ["Content-Type", "Accept-Ranges", "Content-Encoding"] {
+                ex.reply.fields.remove(name);
+            }
+            response.content = Content::Nothing;
+        }
+        // The page of an error is delivered whatever was asked of the page in whose place it stands.
+        Condition::PreconditionFailed if ex.request.way.error_status.is_some() => {}
+        Condition::PreconditionFailed => {
+            ex.reply.fields.clear();
+            return Err(Step::Synth(Synth::Status(412)));
+        }
+    }
+    Ok(response)
+}
+
+/// Decides the rest: a range that cannot be had leads to 416 or its `error_page`.
+pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Settled, Step> {
+    let response = match response.content {
+        Content::Hit(object) => match as_laid_out(&object, ex, cx) {
+            Some((form, len)) => {
+                ex.reply.status = 200;
+                decide_keep_alive(ex, cx);
+                return Ok(Settled::Hit(Hit { object, form, len }));
+            }
+            None => page::laid_out(Response { content: Content::Hit(object), ..response }, ex, cx),
+        },
+        content => Response { content, ..response },
+    };
+    message(response, ex, cx).map(Settled::Message)
+}
+
+/// The form in which a hit goes out as it was laid out when it was stored, `None` for the page itself, and its length.
+/// `None` when this request or its location asks for more.
+fn as_laid_out(object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Option<(Option<FormRef>, u64)> {
+    let loc = cx.loc(ex);
+    let rules = cx.origin(ex)?.backend.prepared_by.as_ref()?;
+    if !loc.fields.add_trailers.is_empty() || ex.reply.accel_fields.is_some() || loc.modules.changes_responses {
+        return None;
+    }
+    let form = match ex.reply.choice.shape().map(|shape| object.form(shape)) {
+        Some(FormState::Ready(form)) => Some(form),
+        // It was not worth it: the page goes out as it is.
+        Some(FormState::Unwanted) if matches!(ex.reply.choice, Choice::Compress(_)) => None,
+        None => None,
+        // A form that is not kept is made as it passes.
+        Some(FormState::None | FormState::Making(_) | FormState::NoRoom | FormState::Unwanted) => return None,
+    };
+    let prepared = match &form {
+        Some(form) => form.prepared.as_ref()?,
+        None => object.prepared.get()?.as_ref()?,
+    };
+    // A page that was stored before HTTP/2 was spoken here has no block for it.
+    if !rules.made(prepared) || Wire::of(ex.asked.head.version) == Wire::Block && prepared.block.is_empty() {
+        return None;
+    }
+    if object.status != 200
+        || loc.fields.reads_fields
+        || loc.settings.fields.expires.is_some()
+        || ex.request.way.error_status.is_some()
+        || asks_for_part(ex)
+    {
+        return None;
+    }
+    let body_len = object.body.whole()?.len();
+    let len = match &form {
+        Some(form) => form.body.whole()?.len(),
+        None => body_len,
+    };
+    if form.is_some() && !ex.is_head() {
+        ex.tally.squeezed = Some((body_len, len));
+    }
+    // The stored answer to a HEAD has no body, and says how long it would be.
+    let len = if ex.is_head() && len == 0 { object.fields.content_length().unwrap_or(0) } else { len };
+    Some((form, len))
+}
+
+/// The same for any other response: its fields are those of the exchange.
+fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, Step> {
+    let Response { content, last_modified, ranges: which, .. } = response;
+    let is_error_page = ex.request.way.error_status.is_some();
+    if let Some(status) = ex.request.way.error_status.take() {
+        ex.reply.status = status;
+        ex.reply.reason.clear();
+    }
+    let loc = cx.loc(ex);
+    if ex.upstream.status.is_none() && !matches!(ex.reply.status, 200 | 206 | 304) {
+        // The date of an error page says nothing about what was asked for.
+        ex.reply.fields.remove("Last-Modified");
+    }
+    let charset = match ex.reply.composed {
+        // What was put together has been converted before.
+        Some(_) => None,
+        None => charset::settle(loc, ex, cx),
+    };
+    if !loc.fields.edits.response.is_empty() {
+        edits::response(loc, ex, cx);
+    }
+    let (content, recoding) = recode(content, charset, ex, cx);
+    let keeps_length = recoding.keeps_length();
+    let which = if ex.reply.choice.shape().is_some() || !keeps_length { Ranges::No } else { which };
+    let total = if keeps_length { content.length() } else { None };
+    let total = match &content {
+        Content::Object(object) if total == Some(0) && ex.is_head() => object.fields.content_length().or(total),
+        _ => total,
+    };
+    let mut part = 0..total.unwrap_or(u64::MAX);
+    let mut parts = None;
+    if ex.reply.status == 200 && which != Ranges::No {
+        match chosen_range(&content, total, last_modified, which, ex, cx) {
+            RangePlan::Unsatisfiable { content_range } if !is_error_page => {
+                ex.reply.fields.clear();
+                ex.reply.bare_type.clear();
+                ex.reply.fields.set("Content-Range", content_range.as_bytes());
+                return Err(Step::Synth(Synth::Status(416)));
+            }
+            RangePlan::Whole | RangePlan::Unsatisfiable { .. } => {}
+            RangePlan::Single { slice, content_range } => {
+                become_partial(ex);
+                ex.reply.fields.set("Content-Range", content_range.as_bytes());
+                part = slice;
+            }
+            RangePlan::Multipart(multipart) => {
+                become_partial(ex);
+                ex.reply.fields.remove("Content-Range");
+                ex.reply.fields.set("Content-Type", multipart.content_type.as_bytes());
+                part = 0..multipart.len;
+                parts = Some(Box::new(multipart));
+            }
+        }
+    }
+    if ex.reply.status == 204 {
+        ex.reply.fields.remove("Content-Type");
+    }
+    if loc.modules.changes_responses {
+        crate::vars::userid::add(ex, cx);
+    }
+    adorn::add_expires(loc, last_modified, ex, cx);
+    adorn::absolute_location(loc, ex, cx);
+    let ending = end(&content, total, &part, parts.is_some(), ex, cx);
+    Ok(Message { content, part, parts, recoding, ending })
+}
+
+/// What of a page of 200 is sent.
+fn chosen_range(
+    content: &Content,
+    total: Option<u64>,
+    last_modified: Option<u64>,
+    which: Ranges,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> RangePlan {
+    let loc = cx.loc(ex);
+    if loc.settings.parts.max_ranges == Some(0) {
+        return RangePlan::Whole;
+    }
+    let asks = ex.asked.head.fields.contains_known(Known::Range);
+    let last_modified = if asks { adorn::add_validators(loc, last_modified, ex, cx) } else { last_modified };
+    if which == Ranges::Announced {
+        ex.reply.fields.set("Accept-Ranges", b"bytes");
+    }
+    let etag = ex.reply.fields.get_known(Known::Etag);
+    let (Some(total), Some(asked)) = (total, ex.asked.head.fields.get_known(Known::Range)) else {
+        return RangePlan::Whole;
+    };
+    if !conditional::range_applies(&ex.asked.head.fields, last_modified, etag) {
+        return RangePlan::Whole;
+    }
+    let content_type = ex.reply.fields.get_known(Known::ContentType).unwrap_or_default();
+    let asked = larder_http::parse_ranges(asked, total, ranges_max(content, &loc.settings));
+    ranges::plan(&asked, total, content_type, cx.worker.random())
+}
+
+fn become_partial(ex: &mut Exchange) {
+    ex.reply.status = 206;
+    ex.reply.reason.clear();
+    ex.reply.fields.remove("Accept-Ranges");
+}
+
+/// Decides how the message ends, what length its head announces, and whether the connection is kept after it.
+fn end(
+    content: &Content,
+    total: Option<u64>,
+    part: &Range<u64>,
+    is_multipart: bool,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Ending {
+    let loc = cx.loc(ex);
+    let status = ex.reply.status;
+    let bodiless = status == 204 || status == 304 || status < 200;
+    let wire = Wire::of(ex.asked.head.version);
+    let is_trailed = adorn::has_trailers(loc, status) && total.is_some() && !is_multipart && !bodiless && !ex.is_head();
+    // In HTTP/1 trailers follow chunks, so they make a body of known length go in one.
+    let in_one_chunk = is_trailed && chunks_allowed(loc, ex);
+    decide_keep_alive(ex, cx);
+    let needs_chunks = wire == Wire::Lines && !bodiless && total.is_none();
+    // The answer to a HEAD says nothing of chunks that do not follow.
+    let chunked = needs_chunks && chunks_allowed(loc, ex) && !ex.is_head();
+    if needs_chunks && !chunked && !ex.is_head() {
+        ex.reply.framing.keep_alive = false;
+    }
+    ex.reply.framing.length = match total {
+        // A 304 of our own configuration (`return 304`) says its length as nginx does.
+        Some(_) if status == 304 => Some(0).filter(|_| matches!(content, Content::Bytes(_))),
+        Some(_) if bodiless || in_one_chunk => None,
+        Some(_) => Some(part.end - part.start),
+        None => None,
+    };
+    ex.reply.framing.chunked = chunked || in_one_chunk;
+    match () {
+        () if bodiless || ex.is_head() => Ending::Bodiless,
+        () if in_one_chunk => Ending::OneChunk,
+        () if is_trailed && wire == Wire::Block => Ending::Trailers,
+        () => Ending::Plain { chunked },
+    }
+}
+
+/// Bodies of our own up to this size are compressed in one go.
+const AT_ONCE_BYTES_MAX: usize = 64 * 1024;
+
+/// Chooses the form of the body, and takes the one that is there; else says what makes it as it passes. The fields
+/// are those of that form from then on.
+fn recode(content: Content, charset: Option<Arc<Table>>, ex: &mut Exchange, cx: &Cx) -> (Content, Recoding) {
+    let length = content.length();
+    let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length };
+    ex.reply.choice = compress::choose(&facts, ex, cx);
+    let filters = match ex.reply.composed {
+        // What was put together has been changed before, part by part.
+        Some(_) => Filters::default(),
+        None => Filters::choose(charset, length, ex.reply.choice, ex, cx),
+    };
+    if !filters.is_empty() {
+        return filtered(content, filters, ex, cx);
+    }
+    let Some(shape) = ex.reply.choice.shape() else { return (content, Recoding::None) };
+    let made = match &content {
+        Content::Object(object) if object.body.whole().is_some() => match object.form(shape) {
+            FormState::Ready(form) => {
+                let lengths = object.body.whole().zip(form.body.whole());
+                ex.tally.squeezed = lengths.map(|(before, after)| (before.len(), after.len()));
+                Some(Content::Form(form.to_arc()))
+            }
+            FormState::Unwanted if matches!(ex.reply.choice, Choice::Compress(_)) => {
+                ex.reply.choice = Choice::AsItIsHere;
+                return (content, Recoding::None);
+            }
+            FormState::None | FormState::Making(_) | FormState::NoRoom | FormState::Unwanted => None,
+        },
+        Content::Bytes(bytes) if bytes.len() <= AT_ONCE_BYTES_MAX => {
+            let made = compress::at_once(bytes, ex.reply.choice, ex, cx);
+            ex.tally.squeezed = made.as_ref().map(|made| (bytes.len() as u64, made.len() as u64));
+            made.map(Content::Bytes)
+        }
+        _ => None,
+    };
+    let (content, recoding) = match made {
+        Some(made) => (made, Recoding::None),
+        None => match Recoder::new(ex.reply.choice, ex, cx) {
+            Some(recoder) => (content, Recoding::Anew(Box::new(recoder))),
+            // Without memory for it the body goes as it is.
+            None => {
+                ex.reply.choice = Choice::AsItIsHere;
+                return (content, Recoding::None);
+            }
+        },
+    };
+    compress::adapt(&mut ex.reply.fields, ex.reply.choice);
+    (content, recoding)
+}
+
+/// The same for a body that filters change: it is restored before them and compressed after them, as it passes.
+fn filtered(content: Content, filters: Filters, ex: &mut Exchange, cx: &Cx) -> (Content, Recoding) {
+    let keeps_length = filters.keeps_length();
+    filters.adapt(cx.loc(ex), &mut ex.reply.fields);
+    if !keeps_length && !matches!(ex.reply.choice, Choice::Restore(_)) {
+        // Whether it is worth compressing does not depend on a length that is not known.
+        ex.reply.choice =
+            compress::choose(&Facts { status: ex.reply.status, fields: &ex.reply.fields, length: None }, ex, cx);
+    }
+    let Some(recoder) = Recoder::with(filters, ex.reply.choice, ex, cx) else {
+        // Without memory for it the body goes as it is.
+        ex.reply.choice = Choice::AsItIsHere;
+        return (content, Recoding::None);
+    };
+    compress::adapt(&mut ex.reply.fields, ex.reply.choice);
+    let recoding = if keeps_length && ex.reply.choice.shape().is_none() {
+        Recoding::InPlace(Box::new(recoder))
+    } else {
+        Recoding::Anew(Box::new(recoder))
+    };
+    (content, recoding)
+}
+
+/// Whether this response may go in chunks.
+fn chunks_allowed(loc: &Loc, ex: &Exchange) -> bool {
+    ex.asked.head.version == Version::Http11 && loc.settings.connection.chunked_transfer_encoding
+}
+
+/// How many ranges of a body may be asked for: one of a page that still arrives, as several would need what has not
+/// come yet, and of a film that is cut, as in nginx.
+fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
+    match content {
+        Content::Stream(..) | Content::Slices(_) | Content::Spliced(..) => {
+            Some(settings.parts.max_ranges.unwrap_or(1).min(1))
+        }
+        Content::Empty
+        | Content::Nothing
+        | Content::Bytes(_)
+        | Content::File(..)
+        | Content::Hit(_)
+        | Content::Object(_)
+        | Content::Form(_) => settings.parts.max_ranges,
+    }
+}
+
+/// Decides whether the connection is kept after this response.
+fn decide_keep_alive(ex: &mut Exchange, cx: &Cx) {
+    if ex.reply.framing.keep_alive {
+        let settings = &cx.loc(ex).settings;
+        ex.reply.framing.keep_alive = !settings.connection.keepalive_timeout.is_zero()
+            && !is_last(ex, cx)
+            && !old_browsers::is_better_closed(settings.connection.keepalive_disable, ex)
+            && !cx.worker.seats.is_last(ex.asked.client.began);
+    }
+}
+
+/// Whether its connection has served long enough: `keepalive_requests`, `keepalive_time`.
+pub fn is_last(ex: &Exchange, cx: &Cx) -> bool {
+    let settings = &cx.loc(ex).settings;
+    ex.asked.number >= settings.connection.keepalive_requests
+        || crate::worker::age(&ex.asked.client, cx.now()) > settings.connection.keepalive_time
+}
