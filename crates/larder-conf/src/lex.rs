@@ -6,7 +6,19 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
-use crate::tree::Word;
+
+/// A word, quotes and escapes taken off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// What it says.
+    pub text: String,
+    /// Where it is, quotes included.
+    pub span: Span,
+    /// Whether it stood in quotes.
+    pub quoted: bool,
+    /// Whether a line break stands between it and the word before.
+    pub starts_line: bool,
+}
 
 /// What the lexer finds next.
 #[derive(Debug, PartialEq, Eq)]

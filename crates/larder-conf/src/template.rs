@@ -1,9 +1,9 @@
 //! Strings with variables, split into parts.
 
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::lex::Word;
 use crate::model::{Template, TemplatePart};
 use crate::span::Span;
-use crate::tree::Word;
 
 /// Splits a word at its variables: `$name`, `${name}`, `$1`. Names end up in lower case.
 ///

@@ -5,18 +5,7 @@ use crate::model::Template;
 use crate::span::Span;
 use crate::{suggest, template, values};
 
-/// A word, quotes and escapes taken off.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
-    /// What it says.
-    pub text: String,
-    /// Where it is, quotes included.
-    pub span: Span,
-    /// Whether it stood in quotes.
-    pub quoted: bool,
-    /// Whether a line break stands between it and the word before.
-    pub starts_line: bool,
-}
+pub use crate::lex::Word;
 
 /// `name args... ;` or `name args... { ... }`.
 #[derive(Clone, Debug)]
