@@ -36,6 +36,7 @@ mod redirects;
 mod resolver;
 mod rewrite;
 mod server;
+mod server_name;
 mod settings;
 mod subrequests;
 mod tls;
@@ -57,7 +58,7 @@ pub use fields::{AddHeader, Edits, Expires, FieldChange, FieldEdit, FieldSetting
 pub use files::{Autoindex, AutoindexFormat, DisableSymlinks, Files, OpenFileCache};
 pub use http2::Http2;
 pub use limits::{Limit, LimitConnZone, LimitReq, LimitReqZone, Limits};
-pub use location::{Handler, LimitExcept, Location, Matcher, TryFallback, TryFiles};
+pub use location::{Handler, LimitExcept, Location, Matcher, Rewrite, TryFallback, TryFiles};
 pub use log::{
     AccessLog, AccessLogTarget, ErrorLog, LogEscape, LogFormat, LogLevel, LogTarget, Logs, Syslog, SyslogServer,
 };
@@ -77,8 +78,9 @@ pub use proxy_protocol::ProxyProtocol;
 pub use real_ip::{RealIp, RealIpFrom};
 pub use redirects::Redirects;
 pub use resolver::{Resolver, Resolving};
-pub use rewrite::{Condition, FileTest, Rewrite, RewriteFlag};
-pub use server::{ClientLimits, Http, Listen, ListenAddress, MemoryTotal, Server, ServerName};
+pub use rewrite::{Condition, FileTest, RewriteFlag};
+pub use server::{ClientLimits, Http, Listen, ListenAddress, MemoryTotal, Server};
+pub use server_name::ServerName;
 pub use settings::Settings;
 pub use subrequests::{Ssi, Subrequests};
 pub use tls::{

@@ -1,8 +1,8 @@
-//! `location`.
+//! `location`, and the directives of the rewrite module, which may hold one.
 
 use std::sync::Arc;
 
-use super::{At, MethodPurge, OriginScheme, Pattern, Rewrite, Settings, Template, TemplatePart};
+use super::{At, Condition, MethodPurge, OriginScheme, Pattern, RewriteFlag, Settings, Template, TemplatePart};
 use crate::span::Span;
 
 /// A `location`, or an `if` or `limit_except` block seen as one.
@@ -32,6 +32,49 @@ pub struct Location {
     pub limit_except: Option<LimitExcept>,
     /// Locations inside this one.
     pub locations: Vec<Location>,
+}
+
+/// A directive of the rewrite module, in order of writing.
+#[derive(Clone, Debug)]
+pub enum Rewrite {
+    /// `set $name value`.
+    Set {
+        /// Without the dollar.
+        name: String,
+        /// What it becomes.
+        value: Template,
+    },
+    /// `if (...) { ... }`.
+    If {
+        /// When the block holds.
+        condition: Condition,
+        /// The rewrite directives inside.
+        script: Vec<Rewrite>,
+        /// The location that the block makes, when inside a location. Its own `script` is empty.
+        location: Option<Box<Location>>,
+    },
+    /// `rewrite pattern replacement [flag]`.
+    Rewrite {
+        /// Matched against the URI.
+        pattern: Pattern,
+        /// What it becomes. A trailing `?` has been taken off and `append_args` cleared.
+        replacement: Template,
+        /// Whether the arguments of the request are added.
+        append_args: bool,
+        /// What happens next.
+        flag: RewriteFlag,
+    },
+    /// `return code [text]` or `return URL`.
+    Return {
+        /// The status; 302 where only a URL was given.
+        status: u16,
+        /// Body or URL.
+        text: Option<Template>,
+        /// The place.
+        span: Span,
+    },
+    /// `break`.
+    Break,
 }
 
 /// `limit_except METHODS { ... }`.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AcmeOrder, At, CachePath, CharsetMap, Geo, Http2, LimitConnZone, LimitReqZone, Location, LogFormat, Map, Pattern,
-    Placement, Rewrite, Settings, SplitClients, Tls, Upstream,
+    AcmeOrder, At, CachePath, CharsetMap, Geo, Http2, LimitConnZone, LimitReqZone, Location, LogFormat, Map, Placement,
+    Rewrite, ServerName, Settings, SplitClients, Tls, Upstream,
 };
 use crate::span::Span;
 
@@ -155,21 +155,4 @@ pub enum ListenAddress {
     Tcp(SocketAddr),
     /// `unix:/path`.
     Unix(PathBuf),
-}
-
-/// A name in `server_name`, lower-cased.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServerName {
-    /// `example.org`; also the empty name `""`.
-    Exact(String),
-    /// `*.example.org`: the suffix with its dot, `.example.org`. Does not match `example.org` itself.
-    Suffix(String),
-    /// `www.*`: the prefix with its dot, `www.`.
-    Prefix(String),
-    /// `.example.org`: that name (`example.org`) and every name below.
-    Dotted(String),
-    /// `~pattern`; captures become variables.
-    Regex(Pattern),
-    /// `$hostname`.
-    Hostname,
 }
