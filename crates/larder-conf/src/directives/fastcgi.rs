@@ -2,7 +2,7 @@
 
 use super::origin::{check_pass, shared_table};
 use super::purge::{Whose, cache_purge};
-use super::{Action, Args, Contexts, DirectiveInfo, HSL, LOCATION, ONE, directive, group, http, repeated};
+use super::{Action, Args, Contexts, DirectiveInfo, HSL, LOCATION, ONE, address, directive, http, repeated};
 use crate::build::{Cx, Level, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, FastCgiParam, Handler, Pattern};
@@ -70,8 +70,8 @@ fn fastcgi_pass(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
                 .at(word.span)
                 .label("\"fastcgi_pass\" takes no scheme: host:port, unix:/path or the name of an \"upstream\""));
         }
-        group::check_address(word)?;
-        if !group::is_complete(text) {
+        address::check_address(word)?;
+        if !address::is_complete(text) {
             cx.references.push(Reference::Group(At { value: text.to_owned(), span: word.span }));
         }
     }

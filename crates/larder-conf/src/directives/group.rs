@@ -1,10 +1,11 @@
 //! `upstream`: groups of origins.
 
+use super::address::{check_address, literal_address};
 use super::{Action, Args, BlockKind, DirectiveInfo, HTTP, NONE, ONE, UPSTREAM, block, directive, http, repeated};
 use crate::build::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, Balance, Upstream, UpstreamServer};
-use crate::tree::{Directive, Word};
+use crate::tree::Directive;
 use crate::values;
 
 pub const TABLE: &[DirectiveInfo] = &[
@@ -172,8 +173,7 @@ fn server(upstream: &mut Upstream, _: &mut Cx<'_>, d: &Directive) -> Outcome {
             ("down", _) => server.down = true,
             // An address is its own, and a path is none.
             ("resolve", _) => {
-                server.resolve =
-                    !address.text.starts_with("unix:") && http::literal_address(&address.text, 80).is_none();
+                server.resolve = !address.text.starts_with("unix:") && literal_address(&address.text, 80).is_none();
             }
             (_, Some(("service", ""))) => return Err(d.invalid_parameter_value(word, "the name of a service")),
             (_, Some(("service", name))) => server.service = Some(name.to_owned()),
@@ -218,56 +218,4 @@ fn server(upstream: &mut Upstream, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     }
     upstream.servers.push(server);
     Ok(())
-}
-
-/// `host`, `host:port`, `[IPv6]:port` or `unix:/path`.
-pub fn check_address(word: &Word) -> Outcome {
-    check_address_of("upstream", word)
-}
-
-/// The same, of something else than an `upstream`.
-pub fn check_address_of(whose: &str, word: &Word) -> Outcome {
-    let text = word.text.as_str();
-    let wrong = |what: &str| {
-        Diagnostic::error(format!("{what} in {whose} \"{text}\""))
-            .at(word.span)
-            .label("an address is host, host:port, [IPv6]:port or unix:/path")
-    };
-    if let Some(path) = text.strip_prefix("unix:") {
-        return if path.is_empty() { Err(wrong("no path")) } else { Ok(()) };
-    }
-    if text.contains('/') {
-        let diagnostic = wrong("invalid host");
-        return Err(match text.contains("://") {
-            true => diagnostic.help("leave out the scheme; it belongs to \"proxy_pass http://name\""),
-            false => diagnostic,
-        });
-    }
-    let (host, port) = match text.starts_with('[') {
-        true => {
-            let Some((host, rest)) = text[1..].split_once(']') else {
-                return Err(wrong("invalid host"));
-            };
-            if host.parse::<std::net::Ipv6Addr>().is_err() {
-                return Err(wrong("invalid IPv6 address"));
-            }
-            (host, rest.strip_prefix(':').or_else(|| (!rest.is_empty()).then_some("")))
-        }
-        false => match text.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        },
-    };
-    let is_port = |port: &str| values::number(port).is_some_and(|port| (1..=65535).contains(&port));
-    match (host, port) {
-        ("", _) => Err(wrong("no host")),
-        (_, Some(port)) if !is_port(port) => Err(wrong("invalid port")),
-        _ => Ok(()),
-    }
-}
-
-/// Whether an address has a port or is a socket, so that no group need explain it.
-pub fn is_complete(text: &str) -> bool {
-    text.starts_with("unix:")
-        || text.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'))
 }

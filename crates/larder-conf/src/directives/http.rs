@@ -1,10 +1,9 @@
 //! `server`, what it demands of request heads, and what the setters of many directives share.
 
-use std::net::{IpAddr, SocketAddr};
-
-use super::{Action, Args, BlockKind, DirectiveInfo, HS, HSL, HTTP, NONE, ONE, block, directive, origin, repeated};
+use super::{Action, Args, BlockKind, DirectiveInfo, HS, HSL, HTTP, NONE, ONE, block, directive, repeated};
 use crate::build::Cx;
 use crate::diagnostic::Outcome;
+use crate::model::Template;
 use crate::tree::Directive;
 use crate::{template, values};
 
@@ -49,7 +48,7 @@ pub const TABLE: &[DirectiveInfo] = &[
         Args::AtLeast(1),
         Action::Level(|l, _, d| {
             let is_first = l.is_first;
-            origin::templates(is_first, &mut l.modules().early_hints, d)
+            templates(is_first, &mut l.modules().early_hints, d)
         }),
     ),
 ];
@@ -79,8 +78,19 @@ pub fn alternatives(names: &[String]) -> String {
     }
 }
 
+/// Adds templates to a list.
+pub fn templates(is_first: bool, list: &mut Vec<Template>, d: &Directive) -> Outcome {
+    if is_first {
+        list.clear();
+    }
+    for word in &d.args {
+        list.push(template::of(word)?);
+    }
+    Ok(())
+}
+
 /// Bytes a second, or a variable with them.
-pub fn rate(d: &Directive) -> Outcome<crate::model::Template> {
+pub fn rate(d: &Directive) -> Outcome<Template> {
     let rate = d.template(0)?;
     match template::as_literal(&rate) {
         Some(text) if values::size(text).is_none() => Err(d.invalid(d.arg(0), values::SIZE)),
@@ -97,13 +107,4 @@ pub fn temp_path(cx: &Cx<'_>, d: &Directive) -> Outcome<std::path::PathBuf> {
         }
     }
     Ok(cx.path(d.text(0)))
-}
-
-/// A literal address, with or without a port.
-pub fn literal_address(text: &str, default_port: u16) -> Option<SocketAddr> {
-    if let Ok(address) = text.parse::<SocketAddr>() {
-        return (address.port() != 0).then_some(address);
-    }
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    bare.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, default_port))
 }

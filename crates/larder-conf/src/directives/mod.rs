@@ -4,6 +4,7 @@
 
 mod access;
 mod acme;
+mod address;
 mod autoindex;
 mod body;
 mod browser;
@@ -56,7 +57,7 @@ use crate::model::{Main, Upstream};
 use crate::suggest;
 use crate::tree::Directive;
 
-pub use self::group::is_complete;
+pub use self::address::is_complete;
 pub use self::listen::{is_name_or_wildcard, listen_default};
 pub use self::location::{limited_methods, location_matcher};
 pub use self::purge::location_without_origin;
@@ -330,9 +331,21 @@ fn by_name(name: &str) -> &'static [&'static DirectiveInfo] {
     BY_NAME.get(name).map_or(&[], Vec::as_slice)
 }
 
+/// The module that a name belongs to by how it begins, or for Lua by how it ends.
+fn by_prefix(name: &str) -> Option<&'static DirectiveInfo> {
+    if name.ends_with("_by_lua") || name.ends_with("_by_lua_block") || name.ends_with("_by_lua_file") {
+        return Some(&refused::BY_LUA);
+    }
+    // An argument such as hls_1.example.org is no name.
+    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return None;
+    }
+    refused::PREFIXES.iter().chain(third_party::PREFIXES).find(|info| name.starts_with(info.name))
+}
+
 /// Whether a directive has that name.
 pub(crate) fn is_known(name: &str) -> bool {
-    name == "include" || BY_NAME.contains_key(name) || refused::by_prefix(name).is_some()
+    name == "include" || BY_NAME.contains_key(name) || by_prefix(name).is_some()
 }
 
 /// Whether a directive of that name may stand there.
@@ -357,7 +370,7 @@ pub(crate) fn resolve(directive: &Directive, context: Contexts) -> Outcome<&'sta
     let name = directive.name.text.as_str();
     let known = by_name(name);
     let Some(first) = known.first() else {
-        return match refused::by_prefix(name) {
+        return match by_prefix(name) {
             Some(info) => Ok(info),
             None => Err(unknown(directive, context)),
         };

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::http;
+use super::{address, http};
 use crate::build::{Cx, Level, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
-use crate::model::{At, CacheValid, IgnoreHeaders, NextUpstream, OriginSettings, Store, Template, UseStale};
+use crate::model::{At, CacheValid, IgnoreHeaders, NextUpstream, OriginSettings, Store, UseStale};
 use crate::tree::Directive;
 use crate::{template, values};
 
@@ -14,7 +14,7 @@ use crate::{template, values};
 macro_rules! shared_table {
     ($prefix:literal, $pick:ident) => {{
         use crate::directives::origin as o;
-        use crate::directives::{Action, Args, HSL, ONE, directive, repeated};
+        use crate::directives::{Action, Args, HSL, ONE, directive, http, repeated};
         use crate::model::Store;
         const FLAG: Args = Args::Flag;
         const MANY: Args = Args::AtLeast(1);
@@ -193,13 +193,13 @@ macro_rules! shared_table {
                 concat!($prefix, "_cache_bypass"),
                 HSL,
                 MANY,
-                Action::Level(|l, _, d| o::templates(l.is_first, &mut l.$pick().cache.bypass, d)),
+                Action::Level(|l, _, d| http::templates(l.is_first, &mut l.$pick().cache.bypass, d)),
             ),
             repeated(
                 concat!($prefix, "_no_cache"),
                 HSL,
                 MANY,
-                Action::Level(|l, _, d| o::templates(l.is_first, &mut l.$pick().cache.no_cache, d)),
+                Action::Level(|l, _, d| http::templates(l.is_first, &mut l.$pick().cache.no_cache, d)),
             ),
             repeated(
                 concat!($prefix, "_cache_methods"),
@@ -325,17 +325,6 @@ pub fn header(is_first: bool, list: &mut Vec<String>, d: &Directive) -> Outcome 
     Ok(())
 }
 
-/// Adds templates to a list.
-pub fn templates(is_first: bool, list: &mut Vec<Template>, d: &Directive) -> Outcome {
-    if is_first {
-        list.clear();
-    }
-    for word in &d.args {
-        list.push(template::of(word)?);
-    }
-    Ok(())
-}
-
 pub fn bind(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     let transparent = match d.args.get(1) {
         None => false,
@@ -349,7 +338,7 @@ pub fn bind(origin: &mut OriginSettings, cx: &mut Cx<'_>, d: &Directive) -> Outc
         text => {
             let bind = d.template(0)?;
             if template::as_literal(&bind).is_some() {
-                http::literal_address(text, 0)
+                address::literal_address(text, 0)
                     .ok_or_else(|| Diagnostic::error(format!("invalid address \"{text}\"")).at(d.arg(0).span))?;
             }
             Some(bind)

@@ -124,7 +124,7 @@ fn check_url(level: &Level, word: &Word, url: &str) -> Outcome {
     };
     if host != "unix:" {
         let host = Word { text: host.to_owned(), ..word.clone() };
-        super::group::check_address(&host)?;
+        super::address::check_address(&host)?;
     }
     let has_no_prefix = match level.matcher {
         Matcher::Regex(_) | Matcher::Named(_) => true,

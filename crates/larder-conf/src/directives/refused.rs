@@ -1,6 +1,6 @@
 //! Directives that are known and not here: each says what it belongs to and what to do instead.
 
-use super::{Action, Args, Contexts, DirectiveInfo, Refusal, repeated, third_party};
+use super::{Action, Args, Contexts, DirectiveInfo, Refusal, repeated};
 
 const ANY_ARGS: Args = Args::AtLeast(0);
 const ANYWHERE: Contexts = Contexts(u16::MAX);
@@ -103,7 +103,7 @@ pub static TABLE: &[DirectiveInfo] = &[
 ];
 
 /// Names of modules with many directives, by how they begin.
-static PREFIXES: &[DirectiveInfo] = &[
+pub static PREFIXES: &[DirectiveInfo] = &[
     refused("acme_", "the ACME module", ACME, NEVER),
     family("uwsgi_", "nothing comes of it without uwsgi_pass"),
     family("scgi_", "nothing comes of it without scgi_pass"),
@@ -143,20 +143,9 @@ static PREFIXES: &[DirectiveInfo] = &[
     refused("health_check_", PLUS, "remove it", NEVER),
 ];
 
-static BY_LUA: DirectiveInfo = refused("by_lua", LUA, IN_ANOTHER, NEVER);
+/// All that ends as code in Lua does.
+pub static BY_LUA: DirectiveInfo = refused("by_lua", LUA, IN_ANOTHER, NEVER);
 
 pub const fn family(prefix: &'static str, why: &'static str) -> DirectiveInfo {
     repeated(prefix, ANYWHERE, ANY_ARGS, Action::Harmless(why))
-}
-
-/// The module that a name belongs to by how it begins, or for Lua by how it ends.
-pub fn by_prefix(name: &str) -> Option<&'static DirectiveInfo> {
-    if name.ends_with("_by_lua") || name.ends_with("_by_lua_block") || name.ends_with("_by_lua_file") {
-        return Some(&BY_LUA);
-    }
-    // An argument such as hls_1.example.org is no name.
-    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return None;
-    }
-    PREFIXES.iter().chain(third_party::PREFIXES).find(|info| name.starts_with(info.name))
 }

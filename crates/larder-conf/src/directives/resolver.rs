@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::group::check_address_of;
+use super::address::check_address_of;
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, Resolver};
