@@ -37,6 +37,11 @@ impl Directive {
         }
     }
 
+    /// The directives in the braces; none where there are no braces.
+    pub fn children(&self) -> Vec<&Directive> {
+        self.block.as_ref().map(|block| block.directives.iter().collect()).unwrap_or_default()
+    }
+
     /// The argument at `index`. The tables check the number of arguments before anyone asks, so it is
     /// there; should it not be, the name stands in and makes the error.
     pub fn arg(&self, index: usize) -> &Word {

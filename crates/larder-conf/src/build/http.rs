@@ -13,7 +13,7 @@ use crate::template;
 use crate::tree::Directive;
 
 use super::tls::Wishes;
-use super::{Cx, Level, Seen, admit, apply, check, children, tls};
+use super::{Cx, Level, Seen, admit, apply, check, tls};
 
 /// What `http` defines beside its settings.
 #[derive(Debug, Default)]
@@ -139,7 +139,7 @@ fn set_level<'t>(
 
 fn server(directive: &Directive, http: &Level, cx: &mut Cx<'_>) -> (Server, Wishes) {
     let mut level = http.inside(Contexts::SERVER, Matcher::Root);
-    let inner = set_level(&mut level, &children(directive), None, cx);
+    let inner = set_level(&mut level, &directive.children(), None, cx);
     let (script, locations) = script_and_locations(&inner, &mut level, cx);
     if level.listens.is_empty() {
         let port = if cx.options.is_root { 80 } else { 8000 };
@@ -178,7 +178,7 @@ fn location(directive: &Directive, outer: &Level, cx: &mut Cx<'_>) -> Option<Loc
         }
     };
     let mut level = outer.inside(Contexts::LOCATION, matcher);
-    let inner = set_level(&mut level, &children(directive), None, cx);
+    let inner = set_level(&mut level, &directive.children(), None, cx);
     directives::location_without_origin(&mut level);
     let limit_except = inner
         .iter()
@@ -225,7 +225,7 @@ fn step(directive: &Directive, level: &Level, cx: &mut Cx<'_>) -> Option<Rewrite
         false => Contexts::IF_IN_LOCATION,
     };
     let mut inside = level.inside(context, level.matcher.clone());
-    let inner = set_level(&mut inside, &children(directive), None, cx);
+    let inner = set_level(&mut inside, &directive.children(), None, cx);
     let script = inner.iter().filter_map(|(_, directive)| step(directive, &inside, cx)).collect();
     let location = (context == Contexts::IF_IN_LOCATION).then(|| {
         inside.matcher = Matcher::Root;
@@ -237,7 +237,7 @@ fn step(directive: &Directive, level: &Level, cx: &mut Cx<'_>) -> Option<Rewrite
 fn limit_except(directive: &Directive, outer: &Level, cx: &mut Cx<'_>) -> Option<LimitExcept> {
     let methods = directives::limited_methods(directive).map_err(|diagnostic| cx.report(diagnostic)).ok();
     let mut level = outer.inside(Contexts::LIMIT_EXCEPT, outer.matcher.clone());
-    set_level(&mut level, &children(directive), None, cx);
+    set_level(&mut level, &directive.children(), None, cx);
     level.matcher = Matcher::Root;
     let location = Box::new(location_of(level, directive, Vec::new(), Vec::new()));
     Some(LimitExcept { methods: methods?, location })
@@ -263,7 +263,7 @@ fn upstream(directive: &Directive, cx: &mut Cx<'_>) -> Upstream {
     let name = directive.arg(0);
     let mut upstream = Upstream::new(At { value: name.text.clone(), span: name.span });
     let mut seen = Seen::default();
-    for directive in children(directive) {
+    for directive in directive.children() {
         let Some(info) = admit(directive, Contexts::UPSTREAM, &mut seen, cx) else {
             continue;
         };
@@ -271,7 +271,7 @@ fn upstream(directive: &Directive, cx: &mut Cx<'_>) -> Upstream {
             apply(directive, cx, |cx| set(&mut upstream, cx, directive));
         }
     }
-    let has_servers = children(directive).iter().any(|inside| inside.name.text == "server");
+    let has_servers = directive.children().iter().any(|inside| inside.name.text == "server");
     check::upstream(&upstream, has_servers, cx);
     upstream
 }

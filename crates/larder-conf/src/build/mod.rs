@@ -119,7 +119,7 @@ pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagno
     }
     let (http, acme) = match (&wrapped, http_block) {
         (Some((_, inside)), _) => http::build(inside, &mut cx),
-        (None, Some(block)) => http::build(&children(block), &mut cx),
+        (None, Some(block)) => http::build(&block.children(), &mut cx),
         (None, None) => http::build(&[], &mut cx),
     };
     main.binds_anywhere = cx.binds_anywhere;
@@ -151,7 +151,7 @@ fn wrap_vhost<'t>(tree: &'t [Directive], cx: &mut Cx<'_>) -> Option<(Vec<&'t Dir
 
 fn build_events(events: &Directive, main: &mut Main, cx: &mut Cx<'_>) {
     let mut seen = Seen::default();
-    for directive in children(events) {
+    for directive in events.children() {
         let Some(info) = admit(directive, Contexts::EVENTS, &mut seen, cx) else {
             continue;
         };
@@ -166,11 +166,6 @@ fn once<'t>(slot: &mut Option<&'t Directive>, directive: &'t Directive, cx: &mut
         Some(first) => cx.report(directive.duplicate().related(first.name.span, "it stands here already")),
         None => *slot = Some(directive),
     }
-}
-
-/// The directives in the braces of a block.
-pub fn children(directive: &Directive) -> Vec<&Directive> {
-    directive.block.as_ref().map(|block| block.directives.iter().collect()).unwrap_or_default()
 }
 
 /// The directives that a level has had, and where first.

@@ -1,7 +1,7 @@
 //! `charset`, `source_charset` and `charset_map`: the label in `Content-Type`, and what is converted into what.
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, HTTP, ONE, block, directive, http, repeated};
-use crate::build::{Cx, HttpParts, children};
+use crate::build::{Cx, HttpParts};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, CharsetMap};
 use crate::tree::{Directive, Word};
@@ -77,7 +77,7 @@ fn charset_map(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome 
         return Err(Diagnostic::error(message).at(d.span()).related(known.span, "it is defined here already"));
     }
     let is_utf8 = map.is_to_utf8();
-    for line in children(d) {
+    for line in d.children() {
         match entry(line, is_utf8) {
             Ok(entry) => map.entries.push(entry),
             Err(diagnostic) => cx.report(diagnostic),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, NONE, ONE, block, directive, http};
-use crate::build::{Cx, Level, children};
+use crate::build::{Cx, Level};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::DisableSymlinks;
 use crate::tree::Directive;
@@ -58,7 +58,7 @@ fn types(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         true => HashMap::new(),
         false => HashMap::clone(&level.settings.files.types),
     };
-    for entry in children(d) {
+    for entry in d.children() {
         if entry.block.is_some() {
             cx.report(
                 Diagnostic::error("unexpected \"{\"").at(entry.name.span).label("a line is \"type extension...;\""),

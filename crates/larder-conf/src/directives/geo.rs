@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use super::access::{network, parse_network};
 use super::{Action, Args, DirectiveInfo, HTTP, block};
-use crate::build::{Cx, HttpParts, children};
+use crate::build::{Cx, HttpParts};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{Geo, Template, TemplatePart};
 use crate::template;
@@ -35,7 +35,7 @@ fn geo(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         ranges: Vec::new(),
     };
     let mut lines = Lines::default();
-    for line in children(d) {
+    for line in d.children() {
         if let Err(diagnostic) = lines.add(&mut geo, cx, line) {
             cx.report(diagnostic);
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Action, Args, DirectiveInfo, HTTP, block};
-use crate::build::{Cx, HttpParts, children};
+use crate::build::{Cx, HttpParts};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{Map, MapEntry, MapKey, Pattern};
 use crate::template;
@@ -22,7 +22,7 @@ fn map(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         entries: Vec::new(),
     };
     let mut seen = HashSet::new();
-    for line in children(d) {
+    for line in d.children() {
         if let Err(diagnostic) = entry(&mut map, &mut seen, line) {
             cx.report(diagnostic);
         }

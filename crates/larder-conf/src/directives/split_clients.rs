@@ -1,7 +1,7 @@
 //! `split_clients`.
 
 use super::{Action, Args, DirectiveInfo, HTTP, block};
-use crate::build::{Cx, HttpParts, children};
+use crate::build::{Cx, HttpParts};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::SplitClients;
 use crate::tree::{Directive, Word};
@@ -20,7 +20,7 @@ fn split_clients(http: &mut HttpParts, cx: &mut Cx<'_>, d: &Directive) -> Outcom
         parts: Vec::new(),
     };
     let mut sum = 0;
-    for line in children(d) {
+    for line in d.children() {
         match part(line) {
             Ok((share, value)) => {
                 sum += share.unwrap_or(0);
