@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod contexts;
 mod diagnostic;
 mod directives;
 mod lex;
@@ -22,9 +23,10 @@ mod values;
 
 use std::path::{Path, PathBuf};
 
+pub use contexts::Contexts;
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use directives::headers::{ExpiresError, parse_expires};
-pub use directives::{Args, Contexts, DirectiveInfo, Standing, find_directive};
+pub use directives::{Args, DirectiveInfo, Standing, find_directive};
 pub use lint::lint;
 pub use sources::{Loader, MemoryLoader, Position, Sources};
 pub use span::Span;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::contexts::Contexts;
 use crate::diagnostic::Diagnostic;
-use crate::directives::{self, Action, BlockKind, Contexts, DirectiveInfo, rewrite};
+use crate::directives::{self, Action, BlockKind, DirectiveInfo, rewrite};
 use crate::model::{
     AcmeAccount, At, CachePath, CharsetMap, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen, Location,
     LogEscape, LogFormat, Map, Matcher, MemoryTotal, Placement, Rewrite, Server, ServerName, SplitClients, Upstream,

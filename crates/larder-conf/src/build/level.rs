@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::directives::Contexts;
+use crate::contexts::Contexts;
 use crate::model::At;
 use crate::model::{
     AddHeader, Autoindex, CertificatePair, ClientLimits, Compression, FastCgi, Files, Handler, Http2, Listen, Matcher,

@@ -14,8 +14,9 @@ mod tls;
 use std::collections::{HashMap, HashSet};
 
 use crate::Options;
+use crate::contexts::Contexts;
 use crate::diagnostic::{Diagnostic, Outcome};
-use crate::directives::{self, Action, BlockKind, Contexts, DirectiveInfo};
+use crate::directives::{self, Action, BlockKind, DirectiveInfo};
 use crate::model::{Config, Main, SharedSessions};
 use crate::span::Span;
 use crate::tree::Directive;

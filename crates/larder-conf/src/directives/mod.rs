@@ -52,6 +52,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::build::{Cx, HttpParts, Level};
+use crate::contexts::Contexts;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{Main, Upstream};
 use crate::suggest;
@@ -61,59 +62,6 @@ pub use self::address::is_complete;
 pub use self::listen::{is_name_or_wildcard, listen_default};
 pub use self::location::{limited_methods, location_matcher};
 pub use self::purge::location_without_origin;
-
-/// Where a directive may stand: a set of contexts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contexts(u16);
-
-impl Contexts {
-    /// Outside all blocks.
-    pub const MAIN: Self = Self(1);
-    /// In `events`.
-    pub const EVENTS: Self = Self(2);
-    /// In `http`.
-    pub const HTTP: Self = Self(4);
-    /// In `server`.
-    pub const SERVER: Self = Self(8);
-    /// In `location`.
-    pub const LOCATION: Self = Self(16);
-    /// In `upstream`.
-    pub const UPSTREAM: Self = Self(32);
-    /// In `if` in `server`.
-    pub const IF_IN_SERVER: Self = Self(64);
-    /// In `if` in `location`.
-    pub const IF_IN_LOCATION: Self = Self(128);
-    /// In `limit_except`.
-    pub const LIMIT_EXCEPT: Self = Self(256);
-
-    /// Both.
-    pub const fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Whether all of `other` are in this set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// The contexts in words: `"http", "server"`.
-    pub fn describe(self) -> String {
-        let named = [
-            (Self::MAIN, "the top level of the file"),
-            (Self::EVENTS, "\"events\""),
-            (Self::HTTP, "\"http\""),
-            (Self::SERVER, "\"server\""),
-            (Self::LOCATION, "\"location\""),
-            (Self::UPSTREAM, "\"upstream\""),
-            (Self::IF_IN_SERVER, "\"if\" in \"server\""),
-            (Self::IF_IN_LOCATION, "\"if\" in \"location\""),
-            (Self::LIMIT_EXCEPT, "\"limit_except\""),
-        ];
-        let names: Vec<&str> =
-            named.into_iter().filter(|(context, _)| self.contains(*context)).map(|(_, name)| name).collect();
-        names.join(", ")
-    }
-}
 
 const MAIN: Contexts = Contexts::MAIN;
 const EVENTS: Contexts = Contexts::EVENTS;
