@@ -8,6 +8,7 @@
 
 mod build;
 mod contexts;
+mod cx;
 mod diagnostic;
 mod directives;
 mod lex;

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use crate::cx::Cx;
 use crate::diagnostic::Diagnostic;
 use crate::model::{AcmeAccount, AcmeChallenge, AcmeOrder, At, ListenAddress, Server, ServerName};
 
-use super::Cx;
 use super::tls::Wishes;
 
 /// Orders what the servers wish, once it is known which of them speak TLS.

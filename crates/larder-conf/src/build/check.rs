@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::cx::{Cx, Reference};
 use crate::diagnostic::Diagnostic;
 use crate::directives;
 use crate::model::{
@@ -12,24 +13,7 @@ use crate::span::Span;
 use crate::suggest;
 use crate::template;
 
-use super::{Cx, HttpParts, Level, tls};
-
-/// A name that something elsewhere must define.
-#[derive(Debug)]
-pub enum Reference {
-    /// A `keys_zone=`, for the directive named.
-    CacheZone(At<String>, &'static str),
-    /// A zone of `limit_req_zone`.
-    LimitReqZone(At<String>),
-    /// A zone of `limit_conn_zone`.
-    LimitConnZone(At<String>),
-    /// A `log_format`.
-    LogFormat(At<String>),
-    /// An address without a port, which only an `upstream` can explain.
-    Group(At<String>),
-    /// Charsets of which one is made the other.
-    CharsetMap(String, String, Span),
-}
+use super::{HttpParts, Level, tls};
 
 /// Checks the names that directives have referred to.
 pub fn references(parts: &HttpParts, cx: &mut Cx<'_>) {
@@ -172,7 +156,7 @@ pub fn session_zones(parts: &HttpParts, cx: &mut Cx<'_>) {
     let others = others.chain(parts.limit_req_zones.iter().map(|zone| &zone.name));
     let others = others.chain(parts.limit_conn_zones.iter().map(|zone| &zone.name));
     for other in others {
-        if let Some((_, span)) = cx.session_zones.get(&other.value).copied() {
+        if let Some(span) = cx.session_zone(&other.value) {
             cx.report(
                 Diagnostic::error(format!(
                     "the shared memory zone \"{}\" is already declared for a different use",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::contexts::Contexts;
+use crate::cx::Cx;
 use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, DirectiveInfo, rewrite};
 use crate::model::{
@@ -14,7 +15,7 @@ use crate::template;
 use crate::tree::Directive;
 
 use super::tls::Wishes;
-use super::{Cx, Level, Seen, admit, apply, check, tls};
+use super::{Level, Seen, admit, apply, check, tls};
 
 /// What `http` defines beside its settings.
 #[derive(Debug, Default)]

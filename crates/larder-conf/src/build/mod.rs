@@ -11,90 +11,21 @@ mod http;
 mod level;
 mod tls;
 
-use std::collections::{HashMap, HashSet};
-
 use crate::Options;
 use crate::contexts::Contexts;
-use crate::diagnostic::{Diagnostic, Outcome};
+use crate::cx::Cx;
+use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, DirectiveInfo};
-use crate::model::{Config, Main, SharedSessions};
+use crate::model::{Config, Main};
 use crate::span::Span;
 use crate::tree::Directive;
 
-pub use self::check::Reference;
 pub use self::http::HttpParts;
 pub use self::level::{HeaderInheritance, Level};
 
-/// What all levels need.
-pub struct Cx<'a> {
-    /// Prefixes and the like.
-    pub options: &'a Options,
-    /// Names that are checked when everything is known.
-    pub references: Vec<Reference>,
-    /// Caches of TLS sessions by name, as first declared.
-    session_zones: HashMap<String, (usize, Span)>,
-    diagnostics: &'a mut Vec<Diagnostic>,
-    /// What has been noticed once already.
-    noticed: HashSet<String>,
-    /// Whether some `*_bind` is `transparent`.
-    pub binds_anywhere: bool,
-}
-
-impl Cx<'_> {
-    /// Reports something.
-    #[expect(clippy::boxed_local, reason = "errors come in boxes, to keep results small")]
-    pub fn report(&mut self, diagnostic: Box<Diagnostic>) {
-        self.diagnostics.push(*diagnostic);
-    }
-
-    /// Reports something once for each `topic`.
-    pub fn report_once(&mut self, topic: &str, diagnostic: impl FnOnce() -> Box<Diagnostic>) {
-        if self.noticed.insert(topic.to_owned()) {
-            self.report(diagnostic());
-        }
-    }
-
-    /// Says, once for each `what`, that it is read and nothing comes of it, and nothing is lost.
-    pub fn note_no_effect(&mut self, what: &str, span: Span, why: &str) {
-        self.report_once(what, || Diagnostic::no_effect(what, why).at(span));
-    }
-
-    /// Path relative to the prefix, as nginx joins logs, roots and temporary files.
-    pub fn path(&self, text: &str) -> std::path::PathBuf {
-        self.options.prefix.join(text)
-    }
-
-    /// Path relative to the folder of the configuration, as nginx joins what TLS needs.
-    pub fn conf_path(&self, text: &str) -> std::path::PathBuf {
-        self.options.conf_prefix.join(text)
-    }
-
-    /// Declares a cache of TLS sessions, which has one size wherever it is named.
-    pub fn add_session_zone(&mut self, zone: &SharedSessions) -> Outcome {
-        let name = &zone.name;
-        let (bytes, first) = *self.session_zones.entry(name.value.clone()).or_insert((zone.bytes, name.span));
-        match bytes == zone.bytes {
-            true => Ok(()),
-            false => Err(Diagnostic::error(format!(
-                "the size {} of shared memory zone \"{}\" conflicts with already declared size {bytes}",
-                zone.bytes, name.value
-            ))
-            .at(name.span)
-            .related(first, "it is declared here")),
-        }
-    }
-}
-
 /// Makes the model. What is wrong goes to `diagnostics`; the model is only good without errors among them.
 pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Config {
-    let mut cx = Cx {
-        options,
-        references: Vec::new(),
-        session_zones: HashMap::new(),
-        diagnostics,
-        noticed: HashSet::new(),
-        binds_anywhere: false,
-    };
+    let mut cx = Cx::new(options, diagnostics);
     let mut main = Main::new(options.prefix.clone(), options.conf_prefix.clone());
     let mut http_block: Option<&Directive> = None;
     let mut events_block: Option<&Directive> = None;

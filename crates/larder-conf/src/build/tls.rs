@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use crate::cx::Cx;
 use crate::diagnostic::Diagnostic;
 use crate::directives::openssl::Overrides;
 use crate::model::{
@@ -12,7 +13,7 @@ use crate::model::{
 use crate::span::Span;
 use crate::template;
 
-use super::{Cx, Level, acme, check};
+use super::{Level, acme, check};
 
 /// `ssl_*` and `larder_acme` while directives are applied. Certificates and keys are two lists, inherited each on
 /// its own, and become pairs in the server.

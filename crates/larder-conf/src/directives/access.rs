@@ -3,7 +3,8 @@
 use ipnet::IpNet;
 
 use super::{Action, DirectiveInfo, HSL, LIMIT_EXCEPT, ONE, directive, http, repeated};
-use crate::build::{Cx, Level};
+use crate::build::Level;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{AccessRule, AccessWho};
 use crate::template;

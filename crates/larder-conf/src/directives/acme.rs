@@ -1,7 +1,8 @@
 //! `larder_acme_account` and `larder_acme`: certificates that larder gets by itself.
 
 use super::{Action, Args, DirectiveInfo, HS, HTTP, ONE, directive, http, tls};
-use crate::build::{Cx, HttpParts, Level};
+use crate::build::{HttpParts, Level};
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, At, Secret};
 use crate::tree::{Directive, Word};

@@ -1,7 +1,8 @@
 //! `modern_browser` and `ancient_browser`.
 
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, repeated};
-use crate::build::{Cx, Level};
+use crate::build::Level;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::Browser;
 use crate::tree::Directive;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, NONE, ONE, block, directive, http};
-use crate::build::{Cx, Level};
+use crate::build::Level;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::DisableSymlinks;
 use crate::tree::Directive;

@@ -7,7 +7,8 @@ use ipnet::IpNet;
 
 use super::access::{network, parse_network};
 use super::{Action, Args, DirectiveInfo, HTTP, block};
-use crate::build::{Cx, HttpParts};
+use crate::build::HttpParts;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{Geo, Template, TemplatePart};
 use crate::template;

@@ -2,7 +2,7 @@
 
 use super::address::{check_address, literal_address};
 use super::{Action, Args, BlockKind, DirectiveInfo, HTTP, NONE, ONE, UPSTREAM, block, directive, http, repeated};
-use crate::build::Cx;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, Balance, Upstream, UpstreamServer};
 use crate::tree::Directive;

@@ -1,7 +1,7 @@
 //! `server`, what it demands of request heads, and what the setters of many directives share.
 
 use super::{Action, Args, BlockKind, DirectiveInfo, HS, HSL, HTTP, NONE, ONE, block, directive, repeated};
-use crate::build::Cx;
+use crate::cx::Cx;
 use crate::diagnostic::Outcome;
 use crate::model::Template;
 use crate::tree::Directive;

@@ -1,7 +1,8 @@
 //! `limit_req`, `limit_conn` and `limit_rate`.
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, HTTP, ONE, directive, http, log, repeated};
-use crate::build::{Cx, HttpParts, Level, Reference};
+use crate::build::{HttpParts, Level};
+use crate::cx::{Cx, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, LimitConnZone, LimitReq, LimitReqZone, LogLevel};
 use crate::tree::{Directive, Word};

@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Action, Args, DirectiveInfo, SERVER, repeated};
-use crate::build::{Cx, Level};
+use crate::build::Level;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, Listen, ListenAddress, Pattern, ServerName};
 use crate::span::Span;

@@ -4,7 +4,8 @@ use super::{
     Action, Args, BlockKind, Contexts, DirectiveInfo, HSL, HSLI, LOCATION, NONE, ONE, SERVER, block, directive, http,
     repeated,
 };
-use crate::build::{Cx, Level};
+use crate::build::Level;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{
     At, ErrorPage, ErrorPageStatus, Handler, Matcher, Pattern, Template, TemplatePart, TryFallback, TryFiles,

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::{Action, Args, DirectiveInfo, HTTP, block};
-use crate::build::{Cx, HttpParts};
+use crate::build::HttpParts;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{Map, MapEntry, MapKey, Pattern};
 use crate::template;

@@ -51,8 +51,9 @@ mod userid;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::build::{Cx, HttpParts, Level};
+use crate::build::{HttpParts, Level};
 use crate::contexts::Contexts;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{Main, Upstream};
 use crate::suggest;

@@ -1,6 +1,6 @@
 //! `ssl_conf_command` and `proxy_ssl_conf_command`: OpenSSL's own configuration, of which little means anything here.
 
-use crate::build::Cx;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, PemSource, Tls, TlsProtocols};
 use crate::tree::{Directive, Word};

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::{address, http};
-use crate::build::{Cx, Level, Reference};
+use crate::build::Level;
+use crate::cx::{Cx, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, CacheValid, IgnoreHeaders, NextUpstream, OriginSettings, Store, UseStale};
 use crate::tree::Directive;

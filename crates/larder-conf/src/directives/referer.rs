@@ -1,7 +1,8 @@
 //! `valid_referers`.
 
 use super::{Action, Args, Contexts, DirectiveInfo, LOCATION, SERVER, listen, repeated};
-use crate::build::{Cx, Level};
+use crate::build::Level;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{At, Pattern, ServerName, ValidReferers};
 use crate::tree::{Directive, Word};

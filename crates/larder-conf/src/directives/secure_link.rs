@@ -1,7 +1,8 @@
 //! `secure_link`.
 
 use super::{Action, DirectiveInfo, HSL, LOCATION, ONE, directive};
-use crate::build::{Cx, Level};
+use crate::build::Level;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::tree::Directive;
 

@@ -1,7 +1,8 @@
 //! `split_clients`.
 
 use super::{Action, Args, DirectiveInfo, HTTP, block};
-use crate::build::{Cx, HttpParts};
+use crate::build::HttpParts;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::SplitClients;
 use crate::tree::{Directive, Word};

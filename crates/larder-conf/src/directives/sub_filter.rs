@@ -1,7 +1,8 @@
 //! `sub_filter`.
 
 use super::{Action, Args, DirectiveInfo, HSL, compression, directive, http, repeated};
-use crate::build::{Cx, Level};
+use crate::build::Level;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::tree::Directive;
 

@@ -1,7 +1,8 @@
 //! `userid`.
 
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http};
-use crate::build::{Cx, Level};
+use crate::build::Level;
+use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::{UserIdExpires, UserIdFlags, UserIdMode};
 use crate::tree::Directive;

@@ -1,0 +1,102 @@
+//! What holds for the whole configuration while it is built: where errors go, and what has been named.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::Options;
+use crate::diagnostic::{Diagnostic, Outcome};
+use crate::model::{At, SharedSessions};
+use crate::span::Span;
+
+/// What all levels need.
+pub struct Cx<'a> {
+    /// Prefixes and the like.
+    pub options: &'a Options,
+    /// Names that are checked when everything is known.
+    pub references: Vec<Reference>,
+    /// Caches of TLS sessions by name, as first declared.
+    session_zones: HashMap<String, (usize, Span)>,
+    diagnostics: &'a mut Vec<Diagnostic>,
+    /// What has been noticed once already.
+    noticed: HashSet<String>,
+    /// Whether some `*_bind` is `transparent`.
+    pub binds_anywhere: bool,
+}
+
+impl<'a> Cx<'a> {
+    /// Reports go to `diagnostics`.
+    pub fn new(options: &'a Options, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
+        Self {
+            options,
+            references: Vec::new(),
+            session_zones: HashMap::new(),
+            diagnostics,
+            noticed: HashSet::new(),
+            binds_anywhere: false,
+        }
+    }
+
+    /// Reports something.
+    #[expect(clippy::boxed_local, reason = "errors come in boxes, to keep results small")]
+    pub fn report(&mut self, diagnostic: Box<Diagnostic>) {
+        self.diagnostics.push(*diagnostic);
+    }
+
+    /// Reports something once for each `topic`.
+    pub fn report_once(&mut self, topic: &str, diagnostic: impl FnOnce() -> Box<Diagnostic>) {
+        if self.noticed.insert(topic.to_owned()) {
+            self.report(diagnostic());
+        }
+    }
+
+    /// Says, once for each `what`, that it is read and nothing comes of it, and nothing is lost.
+    pub fn note_no_effect(&mut self, what: &str, span: Span, why: &str) {
+        self.report_once(what, || Diagnostic::no_effect(what, why).at(span));
+    }
+
+    /// Path relative to the prefix, as nginx joins logs, roots and temporary files.
+    pub fn path(&self, text: &str) -> std::path::PathBuf {
+        self.options.prefix.join(text)
+    }
+
+    /// Path relative to the folder of the configuration, as nginx joins what TLS needs.
+    pub fn conf_path(&self, text: &str) -> std::path::PathBuf {
+        self.options.conf_prefix.join(text)
+    }
+
+    /// Where a cache of TLS sessions of that name is declared.
+    pub fn session_zone(&self, name: &str) -> Option<Span> {
+        self.session_zones.get(name).map(|(_, span)| *span)
+    }
+
+    /// Declares a cache of TLS sessions, which has one size wherever it is named.
+    pub fn add_session_zone(&mut self, zone: &SharedSessions) -> Outcome {
+        let name = &zone.name;
+        let (bytes, first) = *self.session_zones.entry(name.value.clone()).or_insert((zone.bytes, name.span));
+        match bytes == zone.bytes {
+            true => Ok(()),
+            false => Err(Diagnostic::error(format!(
+                "the size {} of shared memory zone \"{}\" conflicts with already declared size {bytes}",
+                zone.bytes, name.value
+            ))
+            .at(name.span)
+            .related(first, "it is declared here")),
+        }
+    }
+}
+
+/// A name that something elsewhere must define.
+#[derive(Debug)]
+pub enum Reference {
+    /// A `keys_zone=`, for the directive named.
+    CacheZone(At<String>, &'static str),
+    /// A zone of `limit_req_zone`.
+    LimitReqZone(At<String>),
+    /// A zone of `limit_conn_zone`.
+    LimitConnZone(At<String>),
+    /// A `log_format`.
+    LogFormat(At<String>),
+    /// An address without a port, which only an `upstream` can explain.
+    Group(At<String>),
+    /// Charsets of which one is made the other.
+    CharsetMap(String, String, Span),
+}
