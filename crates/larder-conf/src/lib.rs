@@ -1,9 +1,9 @@
 //! nginx.conf: text in, a checked and inherited model out.
 //!
 //! [`load`] reads a configuration as nginx does: `lex` makes words, `parse` a tree with its includes
-//! read in, `directives` says what each name may be, and `build` turns the tree into
-//! [`model::Config`], inheriting from level to level. All errors are reported, not the first. The crate
-//! opens nothing: files come through a [`Loader`].
+//! read in, `directives` says what each name may be and what it sets of its `level`, and `build` turns the
+//! tree into [`model::Config`], inheriting from level to level. All errors are reported, not the first. The
+//! crate opens nothing: files come through a [`Loader`].
 #![forbid(unsafe_code)]
 
 mod build;
@@ -11,6 +11,7 @@ mod contexts;
 mod cx;
 mod diagnostic;
 mod directives;
+mod level;
 mod lex;
 mod lint;
 pub mod model;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::cx::{Cx, Reference};
 use crate::diagnostic::Diagnostic;
 use crate::directives;
+use crate::level::{HttpParts, Level, show_pem};
 use crate::model::{
     At, Balance, Handler, ListenAddress, Location, Matcher, OriginScheme, OriginSettings, Placement, PlacementRule,
     Rewrite, Server, ServerName, Settings, Upstream,
@@ -12,8 +13,6 @@ use crate::model::{
 use crate::span::Span;
 use crate::suggest;
 use crate::template;
-
-use super::{HttpParts, Level, tls};
 
 /// Checks the names that directives have referred to.
 pub fn references(parts: &HttpParts, cx: &mut Cx<'_>) {
@@ -237,7 +236,7 @@ fn origin_tls(level: &Level, cx: &mut Cx<'_>) {
     }
     if let (Some(certificate), None) = (&level.origin_certificate, &level.origin_key) {
         cx.report_once(&format!("proxy_ssl_certificate_key {:?}", pass.span), || {
-            let shown = tls::show_pem(certificate);
+            let shown = show_pem(certificate);
             Diagnostic::error(format!("no \"proxy_ssl_certificate_key\" is defined for certificate \"{shown}\""))
                 .at(certificate.span())
         });

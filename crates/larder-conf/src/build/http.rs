@@ -6,47 +6,17 @@ use crate::contexts::Contexts;
 use crate::cx::Cx;
 use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, DirectiveInfo, rewrite};
+use crate::level::{HttpParts, Level, Seen};
 use crate::model::{
-    AcmeAccount, At, CachePath, CharsetMap, Geo, Http, LimitConnZone, LimitExcept, LimitReqZone, Listen, Location,
-    LogEscape, LogFormat, Map, Matcher, MemoryTotal, Placement, Rewrite, Server, ServerName, SplitClients, Upstream,
+    AcmeAccount, At, Http, LimitExcept, Listen, Location, LogEscape, LogFormat, Matcher, Rewrite, Server, ServerName,
+    Upstream,
 };
 use crate::span::Span;
 use crate::template;
 use crate::tree::Directive;
 
 use super::tls::Wishes;
-use super::{Level, Seen, admit, apply, check, tls};
-
-/// What `http` defines beside its settings.
-#[derive(Debug, Default)]
-pub struct HttpParts {
-    /// `upstream`.
-    pub upstreams: Vec<Upstream>,
-    /// `*_cache_path`.
-    pub cache_paths: Vec<CachePath>,
-    /// `larder_placement`.
-    pub placements: Vec<Placement>,
-    /// `larder_memory`.
-    pub memory_bytes: Option<u64>,
-    /// `larder_memory_total`.
-    pub memory_total: MemoryTotal,
-    /// `log_format`.
-    pub log_formats: Vec<LogFormat>,
-    /// `map`.
-    pub maps: Vec<Map>,
-    /// `geo`.
-    pub geos: Vec<Geo>,
-    /// `split_clients`.
-    pub splits: Vec<SplitClients>,
-    /// `charset_map`.
-    pub charset_maps: Vec<CharsetMap>,
-    /// `limit_req_zone`.
-    pub limit_req_zones: Vec<LimitReqZone>,
-    /// `limit_conn_zone`.
-    pub limit_conn_zones: Vec<LimitConnZone>,
-    /// `larder_acme_account`.
-    pub acme: Option<AcmeAccount>,
-}
+use super::{admit, apply, check, tls};
 
 /// Builds `http` from the directives in it.
 pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>) {

@@ -8,7 +8,6 @@
 mod acme;
 mod check;
 mod http;
-mod level;
 mod tls;
 
 use crate::Options;
@@ -16,12 +15,9 @@ use crate::contexts::Contexts;
 use crate::cx::Cx;
 use crate::diagnostic::Diagnostic;
 use crate::directives::{self, Action, BlockKind, DirectiveInfo};
+use crate::level::Seen;
 use crate::model::{Config, Main};
-use crate::span::Span;
 use crate::tree::Directive;
-
-pub use self::http::HttpParts;
-pub use self::level::{HeaderInheritance, Level};
 
 /// Makes the model. What is wrong goes to `diagnostics`; the model is only good without errors among them.
 pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Config {
@@ -100,23 +96,6 @@ fn once<'t>(slot: &mut Option<&'t Directive>, directive: &'t Directive, cx: &mut
     }
 }
 
-/// The directives that a level has had, and where first.
-#[derive(Debug, Default)]
-pub struct Seen {
-    names: Vec<(&'static str, Span)>,
-}
-
-impl Seen {
-    fn first(&self, name: &str) -> Option<Span> {
-        self.names.iter().find(|(known, _)| *known == name).map(|(_, span)| *span)
-    }
-
-    /// Whether the level has had a directive of that name.
-    pub fn has(&self, name: &str) -> bool {
-        self.first(name).is_some()
-    }
-}
-
 /// What a directive is, if something has to be done with it. All that needs only be said is said here.
 fn admit(directive: &Directive, context: Contexts, seen: &mut Seen, cx: &mut Cx<'_>) -> Option<&'static DirectiveInfo> {
     let name = &directive.name;
@@ -171,7 +150,7 @@ fn admit(directive: &Directive, context: Contexts, seen: &mut Seen, cx: &mut Cx<
                     return None;
                 }
             } else {
-                seen.names.push((info.name, name.span));
+                seen.add(info.name, name.span);
             }
             Some(info)
         }

@@ -3,9 +3,9 @@
 use ipnet::IpNet;
 
 use super::{Action, DirectiveInfo, HSL, LIMIT_EXCEPT, ONE, directive, http, repeated};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{AccessRule, AccessWho};
 use crate::template;
 use crate::tree::{Directive, Word};

@@ -1,9 +1,9 @@
 //! `larder_acme_account` and `larder_acme`: certificates that larder gets by itself.
 
 use super::{Action, Args, DirectiveInfo, HS, HTTP, ONE, directive, http, tls};
-use crate::build::{HttpParts, Level};
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::{HttpParts, Level};
 use crate::model::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, At, Secret};
 use crate::tree::{Directive, Word};
 

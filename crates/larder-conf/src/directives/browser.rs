@@ -1,9 +1,9 @@
 //! `modern_browser` and `ancient_browser`.
 
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, repeated};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::Browser;
 use crate::tree::Directive;
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Action, Args, DirectiveInfo, HTTP, ONE, directive, repeated};
-use crate::build::HttpParts;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::HttpParts;
 use crate::model::{At, CachePath, MemoryTotal, Placement, PlacementRule};
 use crate::tree::{Directive, Word};
 use crate::values;

@@ -1,9 +1,9 @@
 //! `charset`, `source_charset` and `charset_map`: the label in `Content-Type`, and what is converted into what.
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, HTTP, ONE, block, directive, http, repeated};
-use crate::build::HttpParts;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::HttpParts;
 use crate::model::{At, CharsetMap};
 use crate::tree::{Directive, Word};
 

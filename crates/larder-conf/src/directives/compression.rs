@@ -1,9 +1,9 @@
 //! Compression: `gzip_*` of nginx, `brotli_*` of ngx_brotli, `zstd_*` of zstd-nginx-module.
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, ONE, directive, http, repeated};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{GzipDisable, GzipProxied, MediaTypes, Pattern, StaticForms};
 use crate::tree::Directive;
 use crate::values;

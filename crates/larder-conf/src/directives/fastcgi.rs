@@ -3,9 +3,9 @@
 use super::origin::{check_pass, shared_table};
 use super::purge::{Whose, cache_purge};
 use super::{Action, Args, Contexts, DirectiveInfo, HSL, LOCATION, ONE, address, directive, http, repeated};
-use crate::build::Level;
 use crate::cx::{Cx, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{At, FastCgiParam, Handler, Pattern};
 use crate::template;
 use crate::tree::Directive;

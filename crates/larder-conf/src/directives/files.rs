@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, NONE, ONE, block, directive, http};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::DisableSymlinks;
 use crate::tree::Directive;
 use crate::{template, values};

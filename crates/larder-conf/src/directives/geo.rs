@@ -7,9 +7,9 @@ use ipnet::IpNet;
 
 use super::access::{network, parse_network};
 use super::{Action, Args, DirectiveInfo, HTTP, block};
-use crate::build::HttpParts;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::HttpParts;
 use crate::model::{Geo, Template, TemplatePart};
 use crate::template;
 use crate::tree::{Directive, Word};

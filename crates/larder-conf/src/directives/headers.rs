@@ -1,9 +1,9 @@
 //! `add_header`, `add_trailer`, `expires`, and whether fields of our own are sent.
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, ONE, directive, http, repeated};
-use crate::build::{HeaderInheritance, Level};
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::{HeaderInheritance, Level};
 use crate::model::{AddHeader, Expires, ServerTokens};
 use crate::tree::Directive;
 use crate::{template, values};

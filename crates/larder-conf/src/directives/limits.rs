@@ -1,9 +1,9 @@
 //! `limit_req`, `limit_conn` and `limit_rate`.
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, HTTP, ONE, directive, http, log, repeated};
-use crate::build::{HttpParts, Level};
 use crate::cx::{Cx, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::{HttpParts, Level};
 use crate::model::{At, LimitConnZone, LimitReq, LimitReqZone, LogLevel};
 use crate::tree::{Directive, Word};
 use crate::values;

@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Action, Args, DirectiveInfo, SERVER, repeated};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{At, Listen, ListenAddress, Pattern, ServerName};
 use crate::span::Span;
 use crate::tree::{Directive, Word};

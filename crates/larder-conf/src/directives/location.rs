@@ -4,9 +4,9 @@ use super::{
     Action, Args, BlockKind, Contexts, DirectiveInfo, HSL, HSLI, LOCATION, NONE, ONE, SERVER, block, directive, http,
     repeated,
 };
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{
     At, ErrorPage, ErrorPageStatus, Handler, Matcher, Pattern, Template, TemplatePart, TryFallback, TryFiles,
 };

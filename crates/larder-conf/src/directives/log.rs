@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Action, Args, Contexts, DirectiveInfo, HSL, HSLI, HTTP, LIMIT_EXCEPT, directive, http, repeated};
-use crate::build::{HttpParts, Level};
 use crate::cx::{Cx, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::{HttpParts, Level};
 use crate::model::{
     AccessLog, AccessLogTarget, At, ErrorLog, LogEscape, LogFileCache, LogFormat, LogLevel, LogTarget, Syslog,
     SyslogServer,

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::{Action, Args, DirectiveInfo, HTTP, block};
-use crate::build::HttpParts;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::HttpParts;
 use crate::model::{Map, MapEntry, MapKey, Pattern};
 use crate::template;
 use crate::tree::Directive;

@@ -51,10 +51,10 @@ mod userid;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::build::{HttpParts, Level};
 use crate::contexts::Contexts;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::{HttpParts, Level};
 use crate::model::{Main, Upstream};
 use crate::suggest;
 use crate::tree::Directive;

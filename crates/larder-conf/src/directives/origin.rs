@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::{address, http};
-use crate::build::Level;
 use crate::cx::{Cx, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{At, CacheValid, IgnoreHeaders, NextUpstream, OriginSettings, Store, UseStale};
 use crate::tree::Directive;
 use crate::{template, values};

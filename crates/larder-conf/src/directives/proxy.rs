@@ -3,9 +3,9 @@
 use super::origin::{check_pass, shared_table};
 use super::purge::{Whose, cache_purge};
 use super::{Action, Args, Contexts, DirectiveInfo, HSL, LIMIT_EXCEPT, LOCATION, ONE, directive, http, repeated};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{Handler, Matcher, Pattern, ProxyRedirect, ProxyRedirectRule, Rewriting, Template};
 use crate::template;
 use crate::tree::{Directive, Word};

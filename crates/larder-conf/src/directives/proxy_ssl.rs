@@ -1,9 +1,9 @@
 //! `proxy_ssl_*` and `larder_proxy_protocol`: what stands between us and an origin beside TCP.
 
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http, openssl, repeated, tls};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::Outcome;
+use crate::level::Level;
 use crate::model::{OriginTls, ProxyProtocol};
 use crate::tree::Directive;
 

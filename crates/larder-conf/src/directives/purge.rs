@@ -2,9 +2,9 @@
 //! `ZONE KEY` in a location of its own, its `METHOD [purge_all] from ...` beside a cache, and NGINX Plus's conditions.
 
 use super::{LOCATION, access};
-use crate::build::Level;
 use crate::cx::{Cx, Reference};
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{At, CachePurge, Drops, Handler, MethodPurge, OriginSettings, PurgeFrom};
 use crate::template;
 use crate::tree::Directive;

@@ -1,9 +1,9 @@
 //! `valid_referers`.
 
 use super::{Action, Args, Contexts, DirectiveInfo, LOCATION, SERVER, listen, repeated};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{At, Pattern, ServerName, ValidReferers};
 use crate::tree::{Directive, Word};
 

@@ -1,9 +1,9 @@
 //! `secure_link`.
 
 use super::{Action, DirectiveInfo, HSL, LOCATION, ONE, directive};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::tree::Directive;
 
 pub const TABLE: &[DirectiveInfo] = &[

@@ -1,9 +1,9 @@
 //! `split_clients`.
 
 use super::{Action, Args, DirectiveInfo, HTTP, block};
-use crate::build::HttpParts;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::HttpParts;
 use crate::model::SplitClients;
 use crate::tree::{Directive, Word};
 use crate::{template, values};

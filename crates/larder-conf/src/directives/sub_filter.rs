@@ -1,9 +1,9 @@
 //! `sub_filter`.
 
 use super::{Action, Args, DirectiveInfo, HSL, compression, directive, http, repeated};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::tree::Directive;
 
 /// As many texts as nginx looks for at once.

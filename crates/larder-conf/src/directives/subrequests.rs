@@ -1,9 +1,9 @@
 //! Requests inside a request: `ssi`, `add_before_body`, `add_after_body`, `auth_request`, `mirror` and theirs.
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, ONE, compression, directive, http, repeated};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::Outcome;
+use crate::level::Level;
 use crate::template;
 use crate::tree::Directive;
 

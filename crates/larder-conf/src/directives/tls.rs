@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Action, Args, DirectiveInfo, HS, ONE, directive, http, openssl, repeated};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{
     AskedAbout, At, CertificateCache, PemSource, Secret, SharedSessions, TlsProtocols, TlsSessionCache, VerifyClient,
 };

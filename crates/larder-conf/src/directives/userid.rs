@@ -1,9 +1,9 @@
 //! `userid`.
 
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http};
-use crate::build::Level;
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
+use crate::level::Level;
 use crate::model::{UserIdExpires, UserIdFlags, UserIdMode};
 use crate::tree::Directive;
 

@@ -1,5 +1,10 @@
 //! A level: what stands in one pair of braces, with what it inherits.
 
+mod http;
+mod overrides;
+mod seen;
+mod tls;
+
 use std::sync::Arc;
 
 use crate::contexts::Contexts;
@@ -11,8 +16,10 @@ use crate::model::{
 use crate::span::Span;
 use crate::template;
 
-use super::Seen;
-use super::tls::TlsLevel;
+pub use self::http::HttpParts;
+pub use self::overrides::Overrides;
+pub use self::seen::Seen;
+pub use self::tls::{TlsLevel, show_pem};
 
 /// A level while its directives are applied.
 #[derive(Debug)]
