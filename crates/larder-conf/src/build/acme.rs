@@ -6,13 +6,25 @@ use crate::cx::Cx;
 use crate::diagnostic::Diagnostic;
 use crate::model::{AcmeAccount, AcmeChallenge, AcmeOrder, At, ListenAddress, Server, ServerName};
 
-use super::tls::Wishes;
+/// What a server wishes by `larder_acme`.
+#[derive(Debug)]
+pub struct Wish {
+    /// How it is shown that the names are ours; `None` for `off`.
+    pub challenge: Option<At<AcmeChallenge>>,
+    /// Whether `larder_acme` stands in the server itself, and is not `off`.
+    pub is_own: bool,
+}
 
 /// Orders what the servers wish, once it is known which of them speak TLS.
-pub fn finish(servers: &mut [Server], wishes: &[Wishes], account: Option<&AcmeAccount>, cx: &mut Cx<'_>) {
+pub fn finish<'w>(
+    servers: &mut [Server],
+    wishes: impl Iterator<Item = &'w Wish>,
+    account: Option<&AcmeAccount>,
+    cx: &mut Cx<'_>,
+) {
     for (server, wish) in servers.iter_mut().zip(wishes) {
-        if let Some(challenge) = &wish.acme {
-            server.acme = order(server, challenge, wish.acme_is_own, cx);
+        if let Some(challenge) = &wish.challenge {
+            server.acme = order(server, challenge, wish.is_own, cx);
         }
     }
     let Some(first) = servers.iter().find_map(|server| server.acme.as_ref()) else {

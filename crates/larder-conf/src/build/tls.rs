@@ -6,8 +6,7 @@ use crate::cx::Cx;
 use crate::diagnostic::Diagnostic;
 use crate::level::{Level, TlsLevel, show_pem};
 use crate::model::{
-    AcmeAccount, AcmeChallenge, At, CertificatePair, ListenAddress, Ocsp, Server, Stapling, Tls, TlsSessionCache,
-    VerifyClient,
+    AcmeAccount, CertificatePair, ListenAddress, Ocsp, Server, Stapling, Tls, TlsSessionCache, VerifyClient,
 };
 use crate::span::Span;
 
@@ -19,10 +18,7 @@ pub struct Wishes {
     /// Whether certificates are named, well or not: what is wrong with them is one error and not two.
     has_certificates: bool,
     ssl_on: bool,
-    /// `larder_acme`.
-    pub acme: Option<At<AcmeChallenge>>,
-    /// Whether `larder_acme` stands in the server itself, and is not `off`.
-    pub acme_is_own: bool,
+    acme: acme::Wish,
 }
 
 /// `ssl_*` of a server, and what it wants beside. `span` is the server's.
@@ -53,8 +49,10 @@ pub fn of_server(level: &Level, span: Span, cx: &mut Cx<'_>) -> (Tls, Wishes) {
     let wishes = Wishes {
         has_certificates: names_certificates || (own.ssl_on && !has_identity),
         ssl_on: own.ssl_on,
-        acme: own.acme.clone(),
-        acme_is_own: own.acme.is_some() && level.place("larder_acme").is_some(),
+        acme: acme::Wish {
+            challenge: own.acme.clone(),
+            is_own: own.acme.is_some() && level.place("larder_acme").is_some(),
+        },
     };
     (tls, wishes)
 }
@@ -122,7 +120,7 @@ fn stapling(own: &TlsLevel, cx: &mut Cx<'_>) -> Option<Stapling> {
 pub fn finish(servers: &mut [Server], wishes: &[Wishes], account: Option<&AcmeAccount>, cx: &mut Cx<'_>) {
     share_protocols(servers, cx);
     old_ssl(servers, wishes);
-    acme::finish(servers, wishes, account, cx);
+    acme::finish(servers, wishes.iter().map(|wish| &wish.acme), account, cx);
     certificates(servers, wishes, cx);
 }
 
@@ -210,7 +208,7 @@ fn old_ssl(servers: &mut [Server], wishes: &[Wishes]) {
 fn certificates(servers: &[Server], wishes: &[Wishes], cx: &mut Cx<'_>) {
     // An order that went wrong has had its error too.
     let has_one = |at: usize| {
-        wishes.get(at).is_some_and(|wish| wish.has_certificates || wish.acme_is_own) || servers[at].acme.is_some()
+        wishes.get(at).is_some_and(|wish| wish.has_certificates || wish.acme.is_own) || servers[at].acme.is_some()
     };
     for (address, default) in defaults_of(servers) {
         let here = |server: &&Server| server.listens.iter().any(|listen| listen.address == address);
