@@ -34,6 +34,20 @@ const LAYERS: &[(&str, Layers)] = &[
             &["assemble", "listen", "serving", "worker_thread"],
         ],
     ),
+    (
+        "crates/larder-conf/src",
+        &[
+            &["contexts", "span", "suggest", "values"],
+            &["model", "sources"],
+            &["diagnostic"],
+            &["cx", "lex"],
+            &["template"],
+            &["tree"],
+            &["level"],
+            &["directives"],
+            &["build", "lint", "parse"],
+        ],
+    ),
     ("crates/larder-compress/src", &[&["params"], &["decoder", "effort", "encoder"], &["whole"]]),
 ];
 
