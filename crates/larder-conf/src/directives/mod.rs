@@ -28,7 +28,7 @@ mod listen;
 mod location;
 mod log;
 mod map;
-pub mod openssl;
+mod openssl;
 mod origin;
 mod parts;
 mod proxy;
@@ -40,6 +40,7 @@ mod referer;
 mod refused;
 mod resolver;
 pub mod rewrite;
+mod row;
 mod secure_link;
 mod split_clients;
 mod sub_filter;
@@ -52,10 +53,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::contexts::Contexts;
-use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
-use crate::level::{HttpParts, Level};
-use crate::model::{Main, Upstream};
 use crate::suggest;
 use crate::tree::Directive;
 
@@ -63,160 +61,12 @@ pub use self::address::is_complete;
 pub use self::listen::{is_name_or_wildcard, listen_default};
 pub use self::location::{limited_methods, location_matcher};
 pub use self::purge::location_without_origin;
-
-const MAIN: Contexts = Contexts::MAIN;
-const EVENTS: Contexts = Contexts::EVENTS;
-const HTTP: Contexts = Contexts::HTTP;
-const SERVER: Contexts = Contexts::SERVER;
-const LOCATION: Contexts = Contexts::LOCATION;
-const UPSTREAM: Contexts = Contexts::UPSTREAM;
-const LIMIT_EXCEPT: Contexts = Contexts::LIMIT_EXCEPT;
-/// `http`, `server`.
-const HS: Contexts = HTTP.or(SERVER);
-/// `http`, `server`, `location`: where most may stand.
-const HSL: Contexts = HS.or(LOCATION);
-/// The same and `if` in `location`.
-const HSLI: Contexts = HSL.or(Contexts::IF_IN_LOCATION);
-
-/// How many arguments a directive takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Args {
-    /// `on` or `off`.
-    Flag,
-    /// This many to that many.
-    Between(usize, usize),
-    /// This many or more.
-    AtLeast(usize),
-}
-
-impl Args {
-    fn accept(self, count: usize) -> bool {
-        match self {
-            Self::Flag => count == 1,
-            Self::Between(min, max) => (min..=max).contains(&count),
-            Self::AtLeast(min) => count >= min,
-        }
-    }
-
-    fn describe(self) -> String {
-        match self {
-            Self::Flag => "\"on\" or \"off\"".to_owned(),
-            Self::Between(0, 0) => "no argument".to_owned(),
-            Self::Between(1, 1) => "one argument".to_owned(),
-            Self::Between(min, max) if min == max => format!("{min} arguments"),
-            Self::Between(min, max) => format!("{min} to {max} arguments"),
-            Self::AtLeast(1) => "one argument or more".to_owned(),
-            Self::AtLeast(min) => format!("{min} arguments or more"),
-        }
-    }
-}
-
-/// A directive that larder knows.
-#[derive(Clone, Copy, Debug)]
-pub struct DirectiveInfo {
-    /// Its name.
-    pub name: &'static str,
-    /// Where it may stand.
-    pub contexts: Contexts,
-    /// What it takes.
-    pub args: Args,
-    /// Whether braces follow.
-    pub is_block: bool,
-    /// Whether it may stand more than once in a level.
-    pub repeats: bool,
-    pub(crate) action: Action,
-}
-
-/// How larder stands to a directive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It does what it does in nginx.
-    Built,
-    /// Nothing comes of it, and a site works without it.
-    Harmless,
-    /// It is an error.
-    Refused,
-}
-
-impl DirectiveInfo {
-    /// How larder stands to it.
-    pub fn standing(&self) -> Standing {
-        match self.action {
-            Action::Main(_)
-            | Action::Level(_)
-            | Action::Http(_)
-            | Action::Group(_)
-            | Action::Script
-            | Action::Block(_) => Standing::Built,
-            Action::Harmless(_) | Action::Lost(_) | Action::Obsolete(_) => Standing::Harmless,
-            Action::Refused(_) => Standing::Refused,
-        }
-    }
-}
-
-/// What is done with a directive.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Action {
-    /// Sets something of the process.
-    Main(fn(&mut Main, &mut Cx<'_>, &Directive) -> Outcome),
-    /// Sets something of the level it stands in.
-    Level(fn(&mut Level, &mut Cx<'_>, &Directive) -> Outcome),
-    /// Adds something to `http`.
-    Http(fn(&mut HttpParts, &mut Cx<'_>, &Directive) -> Outcome),
-    /// Sets something of an `upstream`.
-    Group(fn(&mut Upstream, &mut Cx<'_>, &Directive) -> Outcome),
-    /// Is run for each request, in order.
-    Script,
-    /// Opens a level.
-    Block(BlockKind),
-    /// Does nothing and need not, for this reason.
-    Harmless(&'static str),
-    /// Does nothing though something was wanted of it that is missing then, for this reason.
-    Lost(&'static str),
-    /// Does nothing any more in nginx either; what it tuned is tuned by the one named.
-    Obsolete(Option<&'static str>),
-    /// Is not there; an error unless the one argument is this.
-    Refused(Refusal),
-}
-
-/// A block that is a level of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BlockKind {
-    Events,
-    Http,
-    Server,
-    Location,
-    LimitExcept,
-    Upstream,
-}
-
-/// Why a directive is refused.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refusal {
-    /// What it belongs to.
-    pub module: &'static str,
-    /// What to do instead.
-    pub advice: &'static str,
-    /// The arguments with which it does nothing in nginx either, and is fine here.
-    pub harmless_with: &'static [&'static str],
-}
-
-const fn directive(name: &'static str, contexts: Contexts, args: Args, action: Action) -> DirectiveInfo {
-    DirectiveInfo { name, contexts, args, is_block: false, repeats: false, action }
-}
-
-/// The same for one that may stand more than once in a level.
-const fn repeated(name: &'static str, contexts: Contexts, args: Args, action: Action) -> DirectiveInfo {
-    DirectiveInfo { repeats: true, ..directive(name, contexts, args, action) }
-}
-
-/// The same with braces.
-const fn block(name: &'static str, contexts: Contexts, args: Args, action: Action) -> DirectiveInfo {
-    DirectiveInfo { is_block: true, ..repeated(name, contexts, args, action) }
-}
-
-const ONE: Args = Args::Between(1, 1);
-const NONE: Args = Args::Between(0, 0);
+pub(crate) use self::row::{Action, BlockKind};
+pub use self::row::{Args, DirectiveInfo, Standing};
+use self::row::{
+    EVENTS, HS, HSL, HSLI, HTTP, LIMIT_EXCEPT, LOCATION, MAIN, NONE, ONE, Refusal, SERVER, UPSTREAM, block, directive,
+    repeated,
+};
 
 static TABLES: [&[DirectiveInfo]; 41] = [
     core::TABLE,
