@@ -19,6 +19,7 @@ mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod key;
+mod loading;
 mod lookup;
 mod memory;
 mod object;
@@ -37,12 +38,13 @@ pub use form::{Finished, Form, FormPermit, FormRef, FormState, FormWaiter, Made,
 pub use freshness::{OriginTtl, origin_ttl};
 pub use front::Front;
 pub use key::KeyRef;
+pub use loading::Loading;
 pub use lookup::{HitRef, Verdict};
 pub use memory::Memory;
 pub use object::{Hold, Object, Prepared};
 pub use permit::Permit;
 pub use rules::Rules;
-pub use shelves::{Loading, Member, Placing, Shelves, object_of_head};
+pub use shelves::{Member, Placing, Shelves, object_of_head};
 pub use stats::ZoneStats;
 pub use storable::Ignore;
 pub use vary::{EachLine, Selecting, VaryKey, selecting};

@@ -7,7 +7,6 @@
 //! every shelf.
 
 pub(crate) mod head;
-mod load;
 
 use std::sync::{Arc, Weak};
 
@@ -23,8 +22,6 @@ use crate::entry::Entry;
 use crate::object::Object;
 use crate::vary::VaryKey;
 use crate::zone::Zone;
-pub use load::Loading;
-pub(crate) use load::Reading;
 
 /// The object of a record's head, with an empty body, for tools that inspect a disk. `None` if the head is of another
 /// version.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use larder_store::{Stored, StoredBody};
 use tokio::sync::Notify;
 
-use super::{Copies, FoundOn, head};
 use crate::entry::Entry;
 use crate::object::Object;
+use crate::shelves::{Copies, FoundOn, head, together};
 use crate::zone::Zone;
 use larder_store::Body;
 
@@ -68,7 +68,7 @@ impl Drop for Reading {
 impl Zone {
     /// Makes the pages that were read variants, as far as there is room in memory.
     pub(crate) fn install(self: &Arc<Self>, entry: &Arc<Entry>, stored: Vec<Stored>) {
-        let pages = super::together(stored).into_iter();
+        let pages = together(stored).into_iter();
         let mut objects: Vec<Arc<Object>> = pages.filter_map(|page| self.object_of(entry, page)).collect();
         // By this time, and not by position: a page that was copied to a new segment or another disk is no newer for
         // that.
