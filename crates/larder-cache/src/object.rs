@@ -1,14 +1,17 @@
 //! A stored response.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use larder_http::{Fields, Time};
 use larder_store::{Body, Reservation};
 
-use crate::form::{Forms, Home};
+use crate::entry::Entry;
+use crate::form::{FormState, Forms, Shape};
+use crate::prepared::Prepared;
 use crate::vary::VaryKey;
+use crate::zone::Zone;
 
 /// A stored response: head, body, times. It never changes; to freshen it (RFC 9111 §4.3.4) is to make another object
 /// with the same body.
@@ -48,24 +51,6 @@ pub struct Object {
     pub hold: Hold,
 }
 
-/// Fields that are ready to be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prepared {
-    /// A fingerprint of the rules they were made by; of no use under others.
-    pub rules: u64,
-    /// As lines of HTTP/1.
-    pub lines: Box<[u8]>,
-    /// As a field block of HTTP/2; empty where that was not spoken when the page was stored.
-    pub block: Box<[u8]>,
-}
-
-impl Prepared {
-    /// The bytes on the heap.
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.lines.len() + self.block.len()
-    }
-}
-
 /// What the cache keeps with an object: reserved bytes, the updating mark, compressed forms.
 #[derive(Default)]
 pub struct Hold {
@@ -77,6 +62,13 @@ pub struct Hold {
     home: OnceLock<Home>,
     /// Its compressed forms; most objects have none.
     forms: OnceLock<Arc<Forms>>,
+}
+
+/// The zone and entry of an object, as weak references.
+#[derive(Clone)]
+pub(crate) struct Home {
+    pub(crate) zone: Weak<Zone>,
+    pub(crate) entry: Weak<Entry>,
 }
 
 impl Hold {
@@ -115,6 +107,15 @@ impl Object {
     /// Whether `stale-if-error` lets it be served instead of an error.
     pub fn may_serve_if_error(&self, now: Time) -> bool {
         self.is_fresh(now) || self.staleness(now) < self.stale_if_error
+    }
+
+    /// The state of the body's form in `shape`. Takes no lock, allocates nothing, and writes nothing.
+    #[inline]
+    pub fn form(&self, shape: impl Into<Shape>) -> FormState {
+        match self.hold.forms() {
+            None => FormState::None,
+            Some(forms) => forms.look(shape.into()),
+        }
     }
 
     /// Whether a request is refetching it.

@@ -11,10 +11,9 @@ use larder_store::{Body, BodyWriter, Reservation, SLOT_BYTES, Spill, body, body_
 use parking_lot::Mutex;
 
 use crate::entry::Entry;
-use crate::form::Home;
 use crate::key::KeyRef;
 use crate::memory::Memory;
-use crate::object::Object;
+use crate::object::{Home, Object};
 use crate::shelves::{self, Shelves};
 use crate::stats::{Counts, SharedCounts, Tally, ZoneStats};
 

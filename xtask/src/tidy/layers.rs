@@ -52,7 +52,7 @@ const LAYERS: &[(&str, Layers)] = &[
 ];
 
 /// Crates whose circles are not all opened yet, and how many files stand in them. The numbers only go down.
-const TANGLED: &[(&str, usize)] = &[("larder-cache", 9)];
+const TANGLED: &[(&str, usize)] = &[("larder-cache", 7)];
 
 /// Names of files and folders, without `.rs`.
 type Layers = &'static [&'static [&'static str]];

@@ -9,23 +9,20 @@
 //! A ready form is read without a lock. It belongs to the object: its bytes count like the body's, and it is freed with
 //! the object. Making a form does not keep the object in the cache.
 
-mod permit;
+pub(crate) mod permit;
 mod waiter;
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwapOption, Guard};
 use larder_http::Coding;
 use larder_store::{Body, Reservation};
 use tokio::sync::Notify;
 
-use crate::entry::Entry;
-use crate::object::{Object, Prepared};
-use crate::zone::Zone;
-pub use permit::{Finished, FormPermit, NewForm};
+use crate::prepared::Prepared;
 pub use waiter::FormWaiter;
 
 /// How a stored body can be sent, other than as it was stored.
@@ -136,7 +133,7 @@ impl fmt::Debug for FormRef {
 /// The state of a body's form in one shape.
 #[derive(Debug)]
 pub enum FormState {
-    /// Not made yet: [`Object::claim_form`] gives the right to make it.
+    /// Not made yet: [`Object::claim_form`](crate::Object::claim_form) gives the right to make it.
     None,
     /// Another request has it made; wait for it.
     Making(FormWaiter),
@@ -146,45 +143,6 @@ pub enum FormState {
     Unwanted,
     /// There was no room to keep it. It may be tried again after the object was next freshened.
     NoRoom,
-}
-
-impl Object {
-    /// The state of the body's form in `shape`. Takes no lock, allocates nothing, and writes nothing.
-    #[inline]
-    pub fn form(&self, shape: impl Into<Shape>) -> FormState {
-        match self.hold.forms() {
-            None => FormState::None,
-            Some(forms) => forms.look(shape.into()),
-        }
-    }
-
-    /// The right to make a missing form. `None` if another request has taken it, if the form has been made or found
-    /// unwanted, or if the object is not complete or not in a cache.
-    pub fn claim_form(&self, shape: impl Into<Shape>) -> Option<FormPermit> {
-        let shape = shape.into();
-        self.body.whole()?;
-        let home = self.hold.home().filter(|_| self.body.is_stored())?;
-        let forms = self.hold.make_forms();
-        let is_mine = forms.place(shape).step(Stage::Empty, Stage::Making);
-        is_mine.then(|| FormPermit::new(self, forms, home, shape, Made::Quick))
-    }
-
-    /// The right to make a quick form again with [`Made::Hard`], for a caller to whom [`Form::wants_hard`] said true.
-    pub fn claim_hard(&self, shape: impl Into<Shape>) -> Option<FormPermit> {
-        let shape = shape.into();
-        let (home, forms) = (self.hold.home()?, self.hold.forms()?);
-        let place = forms.place(shape);
-        let is_quick = place.form.load().as_ref().is_some_and(|form| form.made == Made::Quick);
-        let is_mine = is_quick && place.step(Stage::Ready, Stage::Remaking);
-        is_mine.then(|| FormPermit::new(self, forms, home, shape, Made::Hard))
-    }
-}
-
-/// The zone and entry of an object, as weak references.
-#[derive(Clone)]
-pub(crate) struct Home {
-    pub(crate) zone: Weak<Zone>,
-    pub(crate) entry: Weak<Entry>,
 }
 
 /// All forms of one body. An object shares them with the objects that it was freshened to.
@@ -210,7 +168,7 @@ impl Forms {
     }
 
     #[inline]
-    fn look(self: &Arc<Self>, shape: Shape) -> FormState {
+    pub(crate) fn look(self: &Arc<Self>, shape: Shape) -> FormState {
         let place = self.place(shape);
         if let Some(form) = place.ready() {
             return FormState::Ready(form);

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use bytes::Bytes;
 use larder_store::Body;
 
-use super::{Form, FormWaiter, Forms, Home, Made, Shape, Stage, USES_FOR_HARD};
-use crate::object::{Object, Prepared};
+use super::{Form, FormWaiter, Forms, Made, Shape, Stage, USES_FOR_HARD};
+use crate::object::{Home, Object};
+use crate::prepared::Prepared;
 use crate::zone::Zone;
 
 /// The right to make one form, for a thread beside the workers. If it is dropped unused, waiting requests wake, and
@@ -44,9 +45,32 @@ pub enum Finished {
     NoRoom,
 }
 
+impl Object {
+    /// The right to make a missing form. `None` if another request has taken it, if the form has been made or found
+    /// unwanted, or if the object is not complete or not in a cache.
+    pub fn claim_form(&self, shape: impl Into<Shape>) -> Option<FormPermit> {
+        let shape = shape.into();
+        self.body.whole()?;
+        let home = self.hold.home().filter(|_| self.body.is_stored())?;
+        let forms = self.hold.make_forms();
+        let is_mine = forms.place(shape).step(Stage::Empty, Stage::Making);
+        is_mine.then(|| FormPermit::new(self, forms, home, shape, Made::Quick))
+    }
+
+    /// The right to make a quick form again with [`Made::Hard`], for a caller to whom [`Form::wants_hard`] said true.
+    pub fn claim_hard(&self, shape: impl Into<Shape>) -> Option<FormPermit> {
+        let shape = shape.into();
+        let (home, forms) = (self.hold.home()?, self.hold.forms()?);
+        let place = forms.place(shape);
+        let is_quick = place.form.load().as_ref().is_some_and(|form| form.made == Made::Quick);
+        let is_mine = is_quick && place.step(Stage::Ready, Stage::Remaking);
+        is_mine.then(|| FormPermit::new(self, forms, home, shape, Made::Hard))
+    }
+}
+
 impl FormPermit {
     /// For the caller that has just moved the form's stage to `Making` or `Remaking`.
-    pub(super) fn new(object: &Object, forms: &Arc<Forms>, home: &Home, shape: Shape, made: Made) -> Self {
+    fn new(object: &Object, forms: &Arc<Forms>, home: &Home, shape: Shape, made: Made) -> Self {
         let body = object.body.clone();
         Self { forms: Arc::clone(forms), home: home.clone(), body, shape, made, ended: false }
     }
