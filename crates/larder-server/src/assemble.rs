@@ -932,3 +932,25 @@ fn reads_fields(parts: &[Part], site: &Site) -> bool {
         Part::Literal(_) | Part::Capture(_) => false,
     })
 }
+
+/// The running parts of a configuration, for tests; panics with what is wrong with it.
+#[cfg(test)]
+pub fn site_of(text: &str) -> Site {
+    let mut loader = larder_conf::MemoryLoader::new();
+    loader.add("/site.conf", text.as_bytes().to_vec());
+    let options = larder_conf::Options {
+        prefix: "/tmp".into(),
+        conf_prefix: "/tmp".into(),
+        globals: None,
+        is_root: false,
+        hostname: "localhost".to_owned(),
+    };
+    let loaded = match larder_conf::load(std::path::Path::new("/site.conf"), &options, &mut loader) {
+        Ok(loaded) => loaded,
+        Err(failed) => panic!("{}", larder_conf::render(&failed.diagnostics, &failed.sources)),
+    };
+    match assemble(&loaded.config, &Material::new(), &mut Keeping::default()) {
+        Ok(site) => site,
+        Err(errors) => panic!("{errors:?}"),
+    }
+}

@@ -92,36 +92,15 @@ pub fn is_own(known: Known) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use larder_conf::{MemoryLoader, Options};
-
     use super::*;
-    use crate::Material;
-    use crate::assemble::{Keeping, assemble};
+    use crate::assemble::site_of;
 
     /// The rules of a location with these lines.
     fn rules(http: &str, location: &str) -> Option<PreparedRules> {
         let text = format!("events {{}} http {{ {http} server {{ location / {{ {location} }} }} }}");
-        let mut loader = MemoryLoader::new();
-        loader.add("/site.conf", text.into_bytes());
-        let options = Options {
-            prefix: "/tmp".into(),
-            conf_prefix: "/tmp".into(),
-            globals: None,
-            is_root: false,
-            hostname: "localhost".to_owned(),
-        };
-        let loaded = match larder_conf::load(Path::new("/site.conf"), &options, &mut loader) {
-            Ok(loaded) => loaded,
-            Err(failed) => panic!("{}", larder_conf::render(&failed.diagnostics, &failed.sources)),
-        };
-        let site = match assemble(&loaded.config, &Material::new(), &mut Keeping::default()) {
-            Ok(site) => site,
-            Err(errors) => panic!("{errors:?}"),
-        };
-        let policy = site.locations.iter().find_map(|loc| loc.handler.origin()).expect("one location has an origin");
-        policy.backend.prepared_by.clone()
+        let site = site_of(&text);
+        let origin = site.locations.iter().find_map(|loc| loc.handler.origin()).expect("one location has an origin");
+        origin.backend.prepared_by.clone()
     }
 
     const PASS: &str = "proxy_pass http://127.0.0.1:1;";

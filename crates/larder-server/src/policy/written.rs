@@ -80,18 +80,17 @@ pub fn deliver(ex: &mut Exchange) -> Delivery {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::path::Path;
     use std::rc::Rc;
     use std::sync::Arc;
 
     use larder_cache::Front;
     use larder_conf::model::ListenAddress;
-    use larder_conf::{MemoryLoader, Options};
     use larder_store::Piece;
     use larder_testkit::{Answer, Origin};
     use tokio::task::LocalSet;
 
-    use crate::assemble::{Keeping, assemble};
+    use crate::assemble::site_of;
+    use crate::clock;
     use crate::exchange::{Client, Secured};
     use crate::local::{End, Local};
     use crate::logs::{LogFiles, Logs};
@@ -101,7 +100,6 @@ mod tests {
     use crate::request::receive::{Received, receive};
     use crate::site::{Handler, Policy, Site};
     use crate::worker::{Shared, Worker};
-    use crate::{Material, clock};
 
     /// A site with one location, which has this policy in place of nginx's.
     fn site(origin: &Origin) -> Site {
@@ -110,20 +108,7 @@ mod tests {
              server {{ location / {{ proxy_pass http://{}; }} }} }}",
             origin.address()
         );
-        let mut loader = MemoryLoader::new();
-        loader.add("/site.conf", text.into_bytes());
-        let options = Options {
-            prefix: "/tmp".into(),
-            conf_prefix: "/tmp".into(),
-            globals: None,
-            is_root: false,
-            hostname: "localhost".to_owned(),
-        };
-        let loaded = match larder_conf::load(Path::new("/site.conf"), &options, &mut loader) {
-            Ok(loaded) => loaded,
-            Err(failed) => panic!("{}", larder_conf::render(&failed.diagnostics, &failed.sources)),
-        };
-        let mut site = assemble(&loaded.config, &Material::new(), &mut Keeping::default()).expect("it is in order");
+        let mut site = site_of(&text);
         for loc in &mut site.locations {
             if let Handler::Origin(origin) = &mut loc.handler {
                 origin.policy = Policy::Written;
