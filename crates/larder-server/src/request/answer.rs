@@ -165,14 +165,14 @@ fn revalidated(
 
 /// X-Accel-Redirect: go where it says, with the few fields of the answer that go along.
 fn redirected(to: Vec<u8>, fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Step {
-    response_fields::obey(fields, backend, ex, cx);
+    response_fields::apply_x_accel_settings(fields, backend, ex, cx);
     if script::is_unsafe_uri(&to) {
         let shown = String::from_utf8_lossy(&to).into_owned();
         cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("unsafe URI \"{shown}\" was detected"));
         return Step::Synth(Synth::Status(404));
     }
     ex.reply.fields.clear();
-    let mut brought = Fields::new();
+    let mut accel_fields = Fields::new();
     for (known, name, value) in fields.iter_known() {
         if matches!(
             known,
@@ -184,10 +184,10 @@ fn redirected(to: Vec<u8>, fields: &Fields, backend: &Backend, ex: &mut Exchange
                 | Known::AcceptRanges
         ) {
             ex.reply.fields.push(name, value);
-            brought.push(name, value);
+            accel_fields.push(name, value);
         }
     }
-    ex.reply.accel_fields = Some(brought).filter(|fields| !fields.is_empty());
+    ex.reply.accel_fields = Some(accel_fields).filter(|fields| !fields.is_empty());
     if ex.request.method != Method::Head {
         ex.request.method = Method::Get;
     }

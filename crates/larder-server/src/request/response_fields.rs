@@ -14,7 +14,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     ex.reply.fields.clear();
     ex.reply.location_is_ours = false;
     ex.reply.silent = silence(backend);
-    bring(fields, ex);
+    push_accel_fields(fields, ex);
     for (known, name, value) in fields.iter_known() {
         if is_own(known) || is_hidden(name, backend) {
             continue;
@@ -32,7 +32,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
             None => ex.reply.fields.push(name, value),
         }
     }
-    obey(fields, backend, ex, cx);
+    apply_x_accel_settings(fields, backend, ex, cx);
 }
 
 /// Whether a field of early hints goes on to the client: what is not hidden, and says nothing of how a message ends or
@@ -46,9 +46,9 @@ fn is_hop(name: &[u8]) -> bool {
 }
 
 /// Fields that X-Accel-Redirect brought along stand before those of the response it led to; a type gives way to it.
-fn bring(fields: &Fields, ex: &mut Exchange) {
-    let Some(brought) = &ex.reply.accel_fields else { return };
-    for (known, name, value) in brought.iter_known() {
+fn push_accel_fields(fields: &Fields, ex: &mut Exchange) {
+    let Some(accel_fields) = &ex.reply.accel_fields else { return };
+    for (known, name, value) in accel_fields.iter_known() {
         if known != Known::ContentType || !fields.contains_known(Known::ContentType) {
             ex.reply.fields.push(name, value);
         }
@@ -56,7 +56,7 @@ fn bring(fields: &Fields, ex: &mut Exchange) {
 }
 
 /// What an origin asks of larder for this response: a pace, a charset.
-pub fn obey(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
+pub fn apply_x_accel_settings(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     let ignored = backend.settings.model.ignore_headers;
     if !ignored.x_accel_limit_rate
         && let Some(rate) = fields.get_known(Known::XAccelLimitRate)
