@@ -26,7 +26,7 @@ use crate::map::{Map, MapError};
 use crate::material::Material;
 use crate::realip::Trusted;
 use crate::regex::Regex;
-use crate::request::adorn;
+use crate::request::added_fields;
 use crate::resolvers::Followed;
 use crate::site::*;
 use crate::split::Split;
@@ -752,7 +752,7 @@ impl Builder {
     ) -> bool {
         // A field that is replaced is not among the serialised ones.
         !edits.response.is_empty()
-            || add_headers.iter().any(|(name, ..)| adorn::replaces(name))
+            || add_headers.iter().any(|(name, ..)| added_fields::replaces(name))
             || add_headers.iter().any(|(_, text, _)| reads_fields(text.parts(), &self.site))
             || access_logs.iter().any(|(log, condition)| {
                 reads_fields(&self.site.logs.access[*log].format, &self.site)

@@ -19,7 +19,7 @@ use crate::net::memory::part;
 use crate::net::sink::Sink;
 use crate::net::socket::Socket;
 use crate::pace::Limit;
-use crate::request::adorn;
+use crate::request::added_fields;
 use crate::request::deliver::{Outgoing, Source};
 use crate::request::recode::Recoding;
 use crate::request::slice::{SliceBody, Slices};
@@ -481,7 +481,7 @@ impl Sender<'_> {
     /// Trailers with the values of now.
     fn trailers(&mut self) -> Vec<u8> {
         let loc = self.cx.loc(self.ex);
-        adorn::trailers(loc, self.ex.reply.status, Wire::Lines, self.ex, self.cx)
+        added_fields::trailers(loc, self.ex.reply.status, Wire::Lines, self.ex, self.cx)
     }
 
     /// Sends what was compressed and is held back.

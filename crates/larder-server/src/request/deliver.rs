@@ -19,7 +19,7 @@ use super::recode::Recoder;
 use super::settle::{Ending, Hit, Message, Recoding, Settled};
 use super::slice::Slices;
 use super::wire::{HeadWriter, Wire};
-use super::{Content, adorn};
+use super::{Content, added_fields};
 
 /// A response whose head has been serialised; this is what follows it.
 pub enum Outgoing {
@@ -104,12 +104,12 @@ fn write_hit(hit: Hit, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoin
     if let Some(prepared) = prepared {
         head.ready(prepared);
     }
-    adorn::each_added(loc, 200, ex, cx, |name, value| {
+    added_fields::each_added(loc, 200, ex, cx, |name, value| {
         if !value.is_empty() {
             head.field(name, value);
         }
     });
-    adorn::write_cache_status(loc, ex, cx, &mut head);
+    added_fields::write_cache_status(loc, ex, cx, &mut head);
     head.end();
     match form {
         Some(form) if !ex.is_head() => Outgoing::HitForm(form),
@@ -133,12 +133,12 @@ fn write_message(message: Message, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>
     if (ex.reply.choice.varies() || ex.reply.has_packed) && loc.settings.compression.vary {
         head.field(b"Vary", b"Accept-Encoding");
     }
-    adorn::add_configured(loc, status, ex, cx);
+    added_fields::add_configured(loc, status, ex, cx);
     ex.reply.bare_type.clear();
     for (name, value) in ex.reply.fields.iter() {
         head.field(name, value);
     }
-    adorn::write_cache_status(loc, ex, cx, &mut head);
+    added_fields::write_cache_status(loc, ex, cx, &mut head);
     head.end();
     ex.reply.framing.head_bytes = (out.len() - before) as u64;
     write_body(message, ex, cx, out)
@@ -157,7 +157,7 @@ fn write_body(message: Message, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -
     match ending {
         Ending::Bodiless => Outgoing::Nothing,
         Ending::OneChunk if part.is_empty() => {
-            let trailers = adorn::trailers(cx.loc(ex), ex.reply.status, Wire::Lines, ex, cx);
+            let trailers = added_fields::trailers(cx.loc(ex), ex.reply.status, Wire::Lines, ex, cx);
             Outgoing::Bytes([b"0\r\n", &trailers[..], b"\r\n"].concat().into())
         }
         Ending::OneChunk => {

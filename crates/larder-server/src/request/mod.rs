@@ -9,7 +9,7 @@
 //! [`finish`] runs the others, in a future that is allocated only for a request that needs one.
 
 pub mod access;
-pub mod adorn;
+pub mod added_fields;
 pub mod ahead;
 pub mod answer;
 pub mod auth_request;

@@ -24,7 +24,7 @@ use super::compress::{self, Facts};
 use super::filters::Filters;
 use super::recode::Recoder;
 use super::wire::Wire;
-use super::{Content, Ranges, Response, Step, Synth, adorn, charset, edits, old_browsers, page};
+use super::{Content, Ranges, Response, Step, Synth, added_fields, charset, edits, old_browsers, page};
 
 /// A response of which everything is decided.
 pub enum Settled {
@@ -272,8 +272,8 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
     if loc.modules.changes_responses {
         crate::vars::userid::add(ex, cx);
     }
-    adorn::add_expires(loc, last_modified, ex, cx);
-    adorn::absolute_location(loc, ex, cx);
+    added_fields::add_expires(loc, last_modified, ex, cx);
+    added_fields::absolute_location(loc, ex, cx);
     let ending = end(&content, total, &part, parts.is_some(), ex, cx);
     Ok(Message { content, part, parts, recoding, ending })
 }
@@ -292,7 +292,7 @@ fn chosen_range(
         return RangePlan::Whole;
     }
     let asks = ex.asked.head.fields.contains_known(Known::Range);
-    let last_modified = if asks { adorn::add_validators(loc, last_modified, ex, cx) } else { last_modified };
+    let last_modified = if asks { added_fields::add_validators(loc, last_modified, ex, cx) } else { last_modified };
     if which == Ranges::Announced {
         ex.reply.fields.set("Accept-Ranges", b"bytes");
     }
@@ -327,7 +327,8 @@ fn end(
     let status = ex.reply.status;
     let bodiless = status == 204 || status == 304 || status < 200;
     let wire = Wire::of(ex.asked.head.version);
-    let is_trailed = adorn::has_trailers(loc, status) && total.is_some() && !is_multipart && !bodiless && !ex.is_head();
+    let is_trailed =
+        added_fields::has_trailers(loc, status) && total.is_some() && !is_multipart && !bodiless && !ex.is_head();
     // In HTTP/1 trailers follow chunks, so they make a body of known length go in one.
     let in_one_chunk = is_trailed && chunks_allowed(loc, ex);
     decide_keep_alive(ex, cx);

@@ -11,7 +11,7 @@ use crate::net::sink::Sink;
 use crate::net::{BodySource, Inbound};
 use crate::request::deliver::{self, Outgoing};
 use crate::request::wire::Wire;
-use crate::request::{self, Slow, adorn};
+use crate::request::{self, Slow, added_fields};
 
 /// An exchange that has to wait.
 pub struct Work {
@@ -95,7 +95,7 @@ async fn send_response(head: &[u8], outgoing: Outgoing, ex: &mut Exchange, cx: &
     match sent {
         Ok(()) => {
             let loc = cx.loc(ex);
-            let trailers = adorn::trailers(loc, ex.reply.status, Wire::Block, ex, cx);
+            let trailers = added_fields::trailers(loc, ex.reply.status, Wire::Block, ex, cx);
             handle.finish(&trailers);
             ex.tally.is_complete = true;
         }

@@ -11,14 +11,14 @@ use crate::site::Loc;
 use super::wire::{HeadWriter, Wire, append_decimal, append_field, append_line};
 
 /// Statuses that `add_header` without `always` and `expires` are for.
-fn is_adorned(status: u16) -> bool {
+fn gets_added_fields(status: u16) -> bool {
     matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
 }
 
 /// Evaluates `add_header` and hands each field to `each`; one that comes out empty too.
 pub fn each_added(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx, mut each: impl FnMut(&[u8], &[u8])) {
     for (name, text, always) in &loc.fields.add_headers {
-        if *always || is_adorned(status) {
+        if *always || gets_added_fields(status) {
             text.with(ex, cx, |_, value| each(name, value));
         }
     }
@@ -32,7 +32,7 @@ pub fn replaces(name: &[u8]) -> bool {
 /// `add_header`, in order: a value may refer to a field that has been added before it.
 pub fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
     for (name, text, always) in &loc.fields.add_headers {
-        if *always || is_adorned(status) {
+        if *always || gets_added_fields(status) {
             let value = text.value(ex, cx);
             add_one(name, &value, ex);
         }
@@ -43,7 +43,7 @@ pub fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
 pub fn add_validators(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<u64> {
     let mut last_modified = last_modified;
     for (name, text, always) in &loc.fields.add_headers {
-        if replaces(name) && (*always || is_adorned(ex.reply.status)) {
+        if replaces(name) && (*always || gets_added_fields(ex.reply.status)) {
             let value = text.value(ex, cx);
             add_one(name, &value, ex);
             if name.eq_ignore_ascii_case(b"last-modified") {
@@ -70,7 +70,7 @@ fn add_one(name: &[u8], value: &[u8], ex: &mut Exchange) {
 /// Whether there are trailers for the status, so that a body is sent in chunks for their sake. They may turn out to be
 /// empty when it has gone.
 pub fn has_trailers(loc: &Loc, status: u16) -> bool {
-    loc.fields.add_trailers.iter().any(|(_, _, always)| *always || is_adorned(status))
+    loc.fields.add_trailers.iter().any(|(_, _, always)| *always || gets_added_fields(status))
 }
 
 /// `add_trailer`, as the client's protocol writes it, with the values of now.
@@ -81,7 +81,7 @@ pub fn trailers(loc: &Loc, status: u16, wire: Wire, ex: &mut Exchange, cx: &Cx) 
     let mut out = Vec::new();
     ex.reply.trailers = Some(Box::default());
     for (name, text, always) in &loc.fields.add_trailers {
-        if *always || is_adorned(status) {
+        if *always || gets_added_fields(status) {
             text.with(ex, cx, |ex, value| {
                 if value.is_empty() {
                     return;
@@ -103,7 +103,7 @@ pub fn trailers(loc: &Loc, status: u16, wire: Wire, ex: &mut Exchange, cx: &Cx) 
 /// `expires`: sets Expires and Cache-Control in place of what is there.
 pub fn add_expires(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx: &Cx) {
     let Some(configured) = &loc.settings.fields.expires else { return };
-    if !is_adorned(ex.reply.status) {
+    if !gets_added_fields(ex.reply.status) {
         return;
     }
     let parsed;
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn fields_are_added_to_the_statuses_that_nginx_names() {
-        let adorned: Vec<u16> = (100..600).filter(|status| is_adorned(*status)).collect();
-        assert_eq!(adorned, [200, 201, 204, 206, 301, 302, 303, 304, 307, 308]);
+        let given: Vec<u16> = (100..600).filter(|status| gets_added_fields(*status)).collect();
+        assert_eq!(given, [200, 201, 204, 206, 301, 302, 303, 304, 307, 308]);
     }
 }
