@@ -17,7 +17,7 @@ use crate::policy::{self, Judgement, Validators, Why};
 use crate::script;
 use crate::site::{Backend, Origin};
 
-use super::ahead::{self, Arriving};
+use super::far_range::{self, Arriving};
 use super::fill::{self, Passed};
 use super::page::Page;
 use super::plan::{Plan, Storing};
@@ -229,9 +229,14 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
     let status = answer.head.status;
     let Passed { body, reader, stored } = fill::fill(answer, storing, origin, ex, cx);
     if stored
-        && ahead::is_far(&Arriving { status, fields: &fields, last_modified, body: &body }, &origin.backend, ex, cx)
+        && far_range::is_passed(
+            &Arriving { status, fields: &fields, last_modified, body: &body },
+            &origin.backend,
+            ex,
+            cx,
+        )
     {
-        ex.upstream.cache_detail = ahead::DETAIL;
+        ex.upstream.cache_detail = far_range::DETAIL;
         return Plan::pass().into();
     }
     let ranges = match stored {

@@ -11,7 +11,7 @@ use crate::exchange::{CacheStatus, Exchange};
 use crate::policy::{self, Ask, OnStale};
 use crate::site::Origin;
 
-use super::ahead::{self, Arriving};
+use super::far_range::{self, Arriving};
 use super::page::Page;
 use super::plan::{Plan, Storing};
 use super::{Content, Ranges, Response, Slow, Step, Synth, refetch};
@@ -180,9 +180,9 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
             hold(&object, lock_age).await;
             Step::Look(waiting.zone)
         }
-        Woken::Filling { object, .. } if ahead::is_far(&Arriving::of(&object), &origin.backend, ex, cx) => {
+        Woken::Filling { object, .. } if far_range::is_passed(&Arriving::of(&object), &origin.backend, ex, cx) => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);
-            ex.upstream.cache_detail = ahead::DETAIL;
+            ex.upstream.cache_detail = far_range::DETAIL;
             cx.stats().misses.add(1);
             Plan::pass().into()
         }

@@ -10,7 +10,6 @@
 
 pub mod access;
 pub mod added_fields;
-pub mod ahead;
 pub mod answer;
 pub mod auth_request;
 pub mod body;
@@ -22,6 +21,7 @@ pub mod cookies;
 pub mod deliver;
 pub mod early_hints;
 pub mod edits;
+pub mod far_range;
 pub mod fetch;
 pub mod files;
 pub mod fill;

@@ -42,7 +42,7 @@ impl<'a> Arriving<'a> {
 }
 
 /// Whether the range that is asked for begins far beyond what has come of `page`, and may be asked of the origin.
-pub fn is_far(page: &Arriving<'_>, backend: &Backend, ex: &Exchange, cx: &Cx) -> bool {
+pub fn is_passed(page: &Arriving<'_>, backend: &Backend, ex: &Exchange, cx: &Cx) -> bool {
     let BodyState::Filling { so_far } = page.body.state() else { return false };
     page.status == 200
         && may_ask(page.fields, backend, ex)
