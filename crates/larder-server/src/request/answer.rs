@@ -213,7 +213,7 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
             return Step::Synth(Synth::Status(502));
         }
         ex.reply.framing.keep_alive = false;
-        return Step::Deliver(Response::own(Content::Nothing));
+        return Step::Deliver(Response::own(Content::NoBody));
     }
     let conditional = storing.is_some();
     let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);

@@ -37,7 +37,7 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     let loc = cx.loc(ex);
     let Some(composing) = &loc.subrequests.composing else { return response };
     let is_sub = ex.is_sub();
-    if ex.request.nested.sub.as_ref().is_some_and(|sub| sub.head_only) || matches!(response.content, Content::Nothing) {
+    if ex.request.nested.sub.as_ref().is_some_and(|sub| sub.head_only) || matches!(response.content, Content::NoBody) {
         return response;
     }
     let response = page::laid_out(response, ex, cx);

@@ -193,7 +193,7 @@ fn append_hex(number: u64, out: &mut Vec<u8>) {
 
 fn outgoing(content: Content, part: Range<u64>, parts: Option<Multipart>, chunked: bool) -> Outgoing {
     match (content, parts) {
-        (Content::Empty | Content::Nothing, _) => Outgoing::Nothing,
+        (Content::Empty | Content::NoBody, _) => Outgoing::Nothing,
         (Content::Bytes(bytes), None) => Outgoing::Bytes(bytes.slice(part.start as usize..part.end as usize)),
         (Content::Bytes(bytes), Some(parts)) => Outgoing::Parts(parts, Source::Bytes(bytes)),
         (Content::File(file, _), None) => Outgoing::File(file, part),

@@ -210,10 +210,10 @@ pub enum Ranges {
 
 /// The body of a response.
 pub enum Content {
-    /// Nothing, of length 0.
+    /// A body of length 0.
     Empty,
-    /// Nothing, and no word of a length: a 304.
-    Nothing,
+    /// No body, and no `Content-Length`: a 101 or a 304.
+    NoBody,
     /// Bytes.
     Bytes(Bytes),
     /// A file of this length.
@@ -236,7 +236,7 @@ impl Content {
     /// Its length, when that is known.
     pub fn length(&self) -> Option<u64> {
         match self {
-            Self::Empty | Self::Nothing => Some(0),
+            Self::Empty | Self::NoBody => Some(0),
             Self::Bytes(bytes) => Some(bytes.len() as u64),
             Self::File(_, len) => Some(*len),
             Self::Spliced(bytes, _, rest) => Some(bytes.len() as u64 + (rest.end - rest.start)),
@@ -326,7 +326,7 @@ fn deliver(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Step, Step>
 
 /// Lets the policy of the location change the head of what its cache or its origin answered.
 fn shaped(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
-    let is_ours = matches!(response.content, Content::Empty | Content::Nothing | Content::Bytes(_));
+    let is_ours = matches!(response.content, Content::Empty | Content::NoBody | Content::Bytes(_));
     let Some(origin) = cx.origin(ex).filter(|origin| !is_ours && policy::shapes_responses(origin)) else {
         return Ok(response);
     };

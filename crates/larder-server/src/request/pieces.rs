@@ -58,7 +58,7 @@ impl Pieces {
     /// The body of a response to `ex`, which is wanted whole.
     pub fn new(content: Content, ex: &Exchange) -> Self {
         let from = match content {
-            Content::Empty | Content::Nothing => From::Nothing,
+            Content::Empty | Content::NoBody => From::Nothing,
             Content::Bytes(bytes) => From::Bytes(bytes),
             Content::File(file, len) => From::File { before: Bytes::new(), file, at: 0, end: len },
             Content::Spliced(before, file, rest) => From::File { before, file, at: rest.start, end: rest.end },

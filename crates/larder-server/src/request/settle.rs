@@ -139,7 +139,7 @@ pub fn conditions(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Resp
             for name in ["Content-Type", "Accept-Ranges", "Content-Encoding"] {
                 ex.reply.fields.remove(name);
             }
-            response.content = Content::Nothing;
+            response.content = Content::NoBody;
         }
         // The page of an error is delivered whatever was asked of the page in whose place it stands.
         Condition::PreconditionFailed if ex.request.way.error_status.is_some() => {}
@@ -443,7 +443,7 @@ fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
             Some(settings.parts.max_ranges.unwrap_or(1).min(1))
         }
         Content::Empty
-        | Content::Nothing
+        | Content::NoBody
         | Content::Bytes(_)
         | Content::File(..)
         | Content::Hit(_)

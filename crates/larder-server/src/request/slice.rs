@@ -96,7 +96,7 @@ impl SliceBody {
             Content::Stream(reader, _) => Some(Self::Passing(reader)),
             Content::Hit(object) => Some(Self::Stored(object.to_arc())),
             Content::Empty
-            | Content::Nothing
+            | Content::NoBody
             | Content::Bytes(_)
             | Content::File(..)
             | Content::Spliced(..)
