@@ -108,8 +108,8 @@ impl Followed {
             until = Some(match failure {
                 // It may be there still.
                 Some(failure) if failure.code != Unresolved::NOT_FOUND => now + self.timeout.max(PAUSE_MIN),
-                Some(failure) => self.settle(name, Vec::new(), failure.until.max(now + PAUSE_MIN)),
-                None => self.settle(name, found.0, found.1.max(now + PAUSE_MIN)),
+                Some(failure) => self.take_found(name, Vec::new(), failure.until.max(now + PAUSE_MIN)),
+                None => self.take_found(name, found.0, found.1.max(now + PAUSE_MIN)),
             });
         }
     }
@@ -145,7 +145,7 @@ impl Followed {
     }
 
     /// Takes what was found; those that stay keep their place.
-    fn settle(&self, name: &FollowedName, servers: Vec<Server>, until: Instant) -> Instant {
+    fn take_found(&self, name: &FollowedName, servers: Vec<Server>, until: Instant) -> Instant {
         let mut found = name.found.lock();
         let is_same = |a: &Server, b: &Server| {
             a.address == b.address && a.name == b.name && a.weight == b.weight && a.backup == b.backup

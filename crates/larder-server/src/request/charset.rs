@@ -12,7 +12,7 @@ use crate::site::Loc;
 
 /// Decides on the charset of a response whose fields are laid out, and names it in its `Content-Type`. Returns what
 /// its body has to go through.
-pub fn settle(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
+pub fn choose_and_label(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
     let forced = ex.reply.charset.take();
     if forced.is_none() && loc.fields.charset.is_none() {
         return None;

@@ -43,7 +43,7 @@ pub fn response(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
             Known::ContentType => {
                 ex.reply.bare_type.clear();
                 if is_set {
-                    drop(super::charset::settle(loc, ex, cx));
+                    drop(super::charset::choose_and_label(loc, ex, cx));
                 }
             }
             _ => {}

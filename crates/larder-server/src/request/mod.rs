@@ -317,7 +317,7 @@ fn deliver(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Step, Step>
     let response = slice::assemble(response, ex, cx)?;
     let response = shaped(response, ex, cx)?;
     if ex.is_sub() {
-        return Ok(Step::Part(settle_inside(response, ex, cx)));
+        return Ok(Step::Part(lay_out_inside(response, ex, cx)));
     }
     let response = settle::conditions(response, ex, cx)?;
     let response = compose::compose(response, ex, cx);
@@ -349,8 +349,8 @@ fn restart(ex: &mut Exchange, cx: &Cx) -> Step {
 }
 
 /// Settles the response to a request inside another one, which takes all of it.
-pub fn settle_inside(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
-    let response = subrequest::settle(response, ex, cx);
+pub fn lay_out_inside(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
+    let response = subrequest::lay_out(response, ex, cx);
     compose::compose(response, ex, cx)
 }
 

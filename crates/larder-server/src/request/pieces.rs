@@ -243,7 +243,7 @@ pub fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Pieces {
 
 /// What restores a body and changes what it says, if anything does.
 fn recoder(choice: Choice, length: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<Recoder> {
-    let charset = charset::settle(cx.loc(ex), ex, cx);
+    let charset = charset::choose_and_label(cx.loc(ex), ex, cx);
     let filters = Filters::choose(charset, length, choice, ex, cx);
     if filters.is_empty() {
         return Recoder::new(choice, ex, cx);

@@ -228,7 +228,7 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
     let charset = match ex.reply.composed {
         // What was put together has been converted before.
         Some(_) => None,
-        None => charset::settle(loc, ex, cx),
+        None => charset::choose_and_label(loc, ex, cx),
     };
     if !loc.fields.edits.response.is_empty() {
         edits::response(loc, ex, cx);

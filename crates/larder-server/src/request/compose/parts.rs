@@ -11,7 +11,7 @@ use crate::context::Cx;
 use crate::exchange::{Composed, Exchange, SsiShared};
 use crate::net::Inbound;
 use crate::request::pieces::{Pieces, body_of};
-use crate::request::{Content, Response, settle_inside, subrequest};
+use crate::request::{Content, Response, lay_out_inside, subrequest};
 
 /// How many requests may run inside one at a time, on all levels; beyond it a page waits for each that it asks for.
 const INSIDE_MAX: usize = 256;
@@ -204,7 +204,7 @@ async fn with_stub(
         if let Some(media_type) = media_type {
             ex.reply.fields.set("Content-Type", &media_type);
         }
-        let response = settle_inside(Response::own(Content::Bytes(stub)), &mut ex, cx);
+        let response = lay_out_inside(Response::own(Content::Bytes(stub)), &mut ex, cx);
         body = Pieces::new(response.content, &ex);
     }
     Answer { ex, body, counted }
