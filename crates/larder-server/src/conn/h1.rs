@@ -24,10 +24,9 @@ use crate::net::io::linger;
 use crate::net::sink::Sink;
 use crate::net::stream::Stream;
 use crate::net::{BodySource, Inbound, Io, ReadError};
-use crate::request::body;
 use crate::request::receive::{Received, receive};
+use crate::request::{Slow, Step, Stop, deliver, request_body, self};
 use crate::request::settle::Settled;
-use crate::request::{self, Slow, Step, Stop, deliver};
 use crate::seats::Seat;
 use crate::worker::Worker;
 
@@ -385,7 +384,7 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
         return false;
     };
     // What comes then is either the body or the next request, and nobody can tell which.
-    ex.reply.framing.keep_alive &= !body::waits_for_leave(&ex, &connection.io);
+    ex.reply.framing.keep_alive &= !request_body::waits_for_leave(&ex, &connection.io);
     match connection.respond(response, &mut ex, &cx) {
         Ok(None) => end(connection, ex, &cx).await,
         Ok(Some(rest)) => send_rest(connection, rest, ex, &cx).await,

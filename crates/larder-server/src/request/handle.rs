@@ -8,7 +8,7 @@ use crate::exchange::{Exchange, RequestBody};
 use crate::metrics;
 use crate::site::Handler;
 
-use super::{Content, Response, Slow, Step, Synth, body, files, film, mirror, purge};
+use super::{Content, Response, Slow, Step, Synth, files, film, mirror, purge, request_body};
 
 /// A transparent picture of one pixel, as `empty_gif` sends it.
 const EMPTY_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\
@@ -27,7 +27,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         Handler::Origin(origin) if let Some(step) = purge::asked(origin, ex, cx) => step,
         Handler::Origin(_) => match ex.request.body {
             RequestBody::Unread(_) => Slow::ReadBody.into(),
-            RequestBody::None if body::is_read_though_empty(ex, cx) => {
+            RequestBody::None if request_body::is_read_though_empty(ex, cx) => {
                 ex.request.body = RequestBody::Unread(Some(0));
                 Slow::ReadBody.into()
             }

@@ -9,18 +9,16 @@
 //! [`finish`] runs the others, in a future that is allocated only for a request that needs one.
 
 pub mod access;
+pub mod acme_challenge;
 pub mod added_fields;
 pub mod answer;
 pub mod auth_request;
-pub mod body;
-pub mod challenge;
 pub mod charset;
 pub mod compose;
 pub mod compress;
 pub mod cookies;
 pub mod deliver;
 pub mod early_hints;
-pub mod edits;
 pub mod far_range;
 pub mod fetch;
 pub mod files;
@@ -30,6 +28,7 @@ pub mod filters;
 pub mod handle;
 pub mod lookup;
 pub mod mirror;
+pub mod more_headers;
 pub mod old_browsers;
 pub mod origin_request;
 pub mod page;
@@ -41,6 +40,7 @@ pub mod purge;
 pub mod receive;
 pub mod recode;
 pub mod refetch;
+pub mod request_body;
 pub mod resolve;
 pub mod response_fields;
 pub mod route;
@@ -395,7 +395,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         }
         Slow::Verify(verification) => access::verify(*verification, ex, cx).await,
         Slow::Ask(ask) => auth_request::ask(*ask, ex, cx, from).await,
-        Slow::ReadBody => body::read(ex, cx, from).await,
+        Slow::ReadBody => request_body::read(ex, cx, from).await,
         Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
         Slow::Load(loading) => lookup::load(*loading).await,
         Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,

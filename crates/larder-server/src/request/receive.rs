@@ -9,7 +9,7 @@ use crate::exchange::{Exchange, RequestBody, Secured};
 use crate::site::Listener;
 use crate::vars::pattern;
 
-use super::{Entrance, Step, Synth, challenge};
+use super::{Entrance, Step, Synth, acme_challenge};
 
 /// What a buffer held.
 pub enum Received {
@@ -102,7 +102,7 @@ fn first_step(begun: Result<(), HeadError>, listener: &Listener, ex: &mut Exchan
             Step::Synth(Synth::Status(if is_well_formed(ex) { 405 } else { 400 }))
         }
         Ok(()) => match unwelcome(ex, cx) {
-            None => challenge::answer(ex, cx).unwrap_or(Step::Route(Entrance::Server)),
+            None => acme_challenge::answer(ex, cx).unwrap_or(Step::Route(Entrance::Server)),
             Some((status, why)) => {
                 cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{why} while reading client request headers"));
                 Step::Synth(Synth::Status(status))

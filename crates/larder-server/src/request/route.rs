@@ -12,7 +12,7 @@ use crate::script::{self, Answer, Ran};
 use crate::site::{Loc, Tree, TryFallback};
 use crate::vars::pattern;
 
-use super::{Entrance, Step, Synth, access, edits};
+use super::{Entrance, Step, Synth, access, more_headers};
 
 /// Finds the location and asks everything that stands before its handler.
 pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
@@ -89,7 +89,7 @@ fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
     match script::run(&cx.loc(ex).script, ex, cx) {
         Ran::Answer(answer) => answered(answer),
         Ran::Through(false) | Ran::Stopped(false) => {
-            edits::request(ex, cx);
+            more_headers::request(ex, cx);
             guard(ex, cx)
         }
         Ran::Through(true) | Ran::Stopped(true) => {

@@ -24,7 +24,7 @@ use super::compress::{self, Facts};
 use super::filters::Filters;
 use super::recode::Recoder;
 use super::wire::Wire;
-use super::{Content, Ranges, Response, Step, Synth, added_fields, charset, edits, old_browsers, page};
+use super::{Content, Ranges, Response, Step, Synth, added_fields, charset, more_headers, old_browsers, page};
 
 /// A response of which everything is decided.
 pub enum Settled {
@@ -231,7 +231,7 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
         None => charset::choose_and_label(loc, ex, cx),
     };
     if !loc.fields.edits.response.is_empty() {
-        edits::response(loc, ex, cx);
+        more_headers::response(loc, ex, cx);
     }
     let (content, recoding) = recode(content, charset, ex, cx);
     let keeps_length = recoding.keeps_length();
