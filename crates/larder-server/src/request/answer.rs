@@ -28,7 +28,7 @@ pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange
     let kind = error.kind();
     let allowed = |object: &Arc<Object>| policy::may_be_stale(origin, object, Why::Failed(kind), cx.now());
     if let Some(object) = plan.stale.filter(allowed).filter(|object| object.body.is_here()) {
-        return instead(object, plan.storing, ex, cx);
+        return deliver_stale(object, plan.storing, ex, cx);
     }
     let status = match (kind, error) {
         (_, FetchError::Body(_)) => 500,
@@ -39,7 +39,7 @@ pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange
 }
 
 /// The stale page in place of a failed or unwelcome answer. Dropping the right to store wakes whoever waits for it.
-fn instead(object: Arc<Object>, storing: Option<Storing>, ex: &mut Exchange, cx: &Cx) -> Step {
+fn deliver_stale(object: Arc<Object>, storing: Option<Storing>, ex: &mut Exchange, cx: &Cx) -> Step {
     drop(storing);
     ex.upstream.cache_status = Some(CacheStatus::Stale);
     ex.upstream.cache_detail = "the origin failed";
@@ -72,7 +72,7 @@ pub fn answered(
     ex.upstream.fields = Some(answer.head.fields.clone());
     match (policy::judge(origin, &answer.head, plan.stale.as_deref(), validators, ex, cx), plan.stale) {
         (Judgement::Confirmed, Some(object)) => revalidated(&answer.head.fields, &object, plan.storing, origin, ex, cx),
-        (Judgement::Stale, Some(object)) => instead(object, plan.storing, ex, cx),
+        (Judgement::Stale, Some(object)) => deliver_stale(object, plan.storing, ex, cx),
         (Judgement::Redirect(to), _) => {
             if let Some(storing) = plan.storing {
                 storing.uncacheable(UNSHARED_FOR, cx);

@@ -34,7 +34,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     // What an earlier location's cache said is not about this one.
     ex.upstream.reset();
     match policy::ask(origin, ex, cx) {
-        Ask::Look(zone) => Step::Look(zone),
+        Ask::Look(zone) => Step::LookInZone(zone),
         Ask::Refresh(zone) => {
             ex.upstream.cache_status = Some(CacheStatus::Bypass);
             ex.upstream.cache_detail = "bypass";
@@ -50,7 +50,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
 }
 
 /// Does what the zone says of the key.
-pub fn look(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
+pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
     let zone = cx.zone(index);
     let rules = policy::rules(origin, ex, cx.now());
@@ -127,7 +127,7 @@ fn lost(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step 
         cx.stats().misses.add(1);
         return Plan::pass().into();
     }
-    Step::Look(index)
+    Step::LookInZone(index)
 }
 
 /// How many pages of one key a disk may lose under a request before that is passed.
@@ -168,7 +168,7 @@ fn stale(
 /// Waits for a disk, and asks again.
 pub async fn load(of: LoadingOf) -> Step {
     of.loading.run().await;
-    Step::Look(of.zone)
+    Step::LookInZone(of.zone)
 }
 
 /// Waits for another's fetch; the waiter knows not to wait longer than `*_cache_lock_timeout`.
@@ -178,7 +178,7 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
     match waiting.waiter.wait().await {
         Woken::Filling { object, .. } if is_held(&object, lock_age, ex, cx) => {
             hold(&object, lock_age).await;
-            Step::Look(waiting.zone)
+            Step::LookInZone(waiting.zone)
         }
         Woken::Filling { object, .. } if far_range::is_passed(&Arriving::of(&object), &origin.backend, ex, cx) => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);
@@ -191,7 +191,7 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
             cx.stats().hits.add(1);
             Step::Page(Page::arriving(object, reader))
         }
-        Woken::Ready if ex.upstream.lock_until.is_some_and(|until| until > cx.now()) => Step::Look(waiting.zone),
+        Woken::Ready if ex.upstream.lock_until.is_some_and(|until| until > cx.now()) => Step::LookInZone(waiting.zone),
         Woken::Ready => Plan::pass().into(),
         Woken::Uncacheable | Woken::GaveUp => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);

@@ -82,7 +82,7 @@ pub enum Step {
     /// Ask the cache.
     Lookup,
     /// Ask a zone, under the key of the exchange.
-    Look(usize),
+    LookInZone(usize),
     /// Deliver a stored page.
     Page(page::Page),
     /// Answer by ourselves.
@@ -297,7 +297,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             Step::Handle => handle::handle(ex, cx),
             Step::Restart => restart(ex, cx),
             Step::Lookup => lookup::lookup(ex, cx),
-            Step::Look(zone) => lookup::look(zone, ex, cx),
+            Step::LookInZone(zone) => lookup::look_in_zone(zone, ex, cx),
             Step::Page(page) => page::deliver(page, ex, cx),
             Step::Synth(synth) => synth::synth(synth, ex, cx),
             Step::Deliver(response) => deliver(response, ex, cx).unwrap_or_else(|step| step),

@@ -33,7 +33,7 @@ pub fn only_of_refetches(step: Step) -> Step {
         | Step::Handle
         | Step::Restart
         | Step::Lookup
-        | Step::Look(_)
+        | Step::LookInZone(_)
         | Step::Page(_)
         | Step::Synth(_)
         | Step::Deliver(_)

@@ -219,7 +219,7 @@ fn covers(outer: &Range<u64>, inner: &Range<u64>) -> bool {
 pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
     let error = match step {
         Step::Lookup
-        | Step::Look(_)
+        | Step::LookInZone(_)
         | Step::Page(_)
         | Step::Part(_)
         | Step::Abort
