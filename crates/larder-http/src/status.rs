@@ -1,7 +1,75 @@
-//! nginx's texts for a status: in the status line, and on its error pages.
+//! Statuses that larder decides on, by their names, and nginx's texts for them: in the status line, and on its error
+//! pages.
 
-/// nginx's own code for a head that is too large; clients get 400.
+/// The answer to `Upgrade`: another protocol follows.
+pub const SWITCHING_PROTOCOLS: u16 = 101;
+/// Fields before the response (RFC 8297).
+pub const EARLY_HINTS: u16 = 103;
+/// A whole page.
+pub const OK: u16 = 200;
+/// Success, without a body.
+pub const NO_CONTENT: u16 = 204;
+/// Ranges of a page.
+pub const PARTIAL_CONTENT: u16 = 206;
+/// Moved for good; a client may repeat a POST as a GET.
+pub const MOVED_PERMANENTLY: u16 = 301;
+/// Moved for now, RFC 9110's `Found`.
+pub const MOVED_TEMPORARILY: u16 = 302;
+/// The client's copy is good.
+pub const NOT_MODIFIED: u16 = 304;
+/// Moved for good; the method stays.
+pub const PERMANENT_REDIRECT: u16 = 308;
+/// A request that cannot be read.
+pub const BAD_REQUEST: u16 = 400;
+/// Credentials are asked for.
+pub const UNAUTHORIZED: u16 = 401;
+/// Refused.
+pub const FORBIDDEN: u16 = 403;
+/// No such page.
+pub const NOT_FOUND: u16 = 404;
+/// Not with this method, RFC 9110's `Method Not Allowed`.
+pub const NOT_ALLOWED: u16 = 405;
+/// The client was too slow.
+pub const REQUEST_TIMEOUT: u16 = 408;
+/// A condition of the request does not hold.
+pub const PRECONDITION_FAILED: u16 = 412;
+/// A body beyond `client_max_body_size`.
+pub const CONTENT_TOO_LARGE: u16 = 413;
+/// A URI that is too long.
+pub const URI_TOO_LONG: u16 = 414;
+/// No range of the request lies in the page.
+pub const RANGE_NOT_SATISFIABLE: u16 = 416;
+/// A request for a name that this connection is not for.
+pub const MISDIRECTED_REQUEST: u16 = 421;
+/// nginx's own: the connection is closed without a response.
+pub const CLOSE: u16 = 444;
+/// nginx's own: a head that is too large; clients get 400.
 pub const HEAD_TOO_LARGE: u16 = 494;
+/// nginx's own: a client's certificate that does not verify; clients get 400.
+pub const CERT_ERROR: u16 = 495;
+/// nginx's own: a client without a certificate; clients get 400.
+pub const NO_CERT: u16 = 496;
+/// nginx's own: HTTP in the clear on a port for HTTPS; clients get 400.
+pub const PLAIN_TO_HTTPS: u16 = 497;
+/// nginx's own: the client left before its response; for logs.
+pub const CLIENT_CLOSED_REQUEST: u16 = 499;
+/// Something failed here.
+pub const INTERNAL_SERVER_ERROR: u16 = 500;
+/// A method or coding that nobody here knows.
+pub const NOT_IMPLEMENTED: u16 = 501;
+/// The origin failed.
+pub const BAD_GATEWAY: u16 = 502;
+/// Too much to do, or a limit.
+pub const SERVICE_UNAVAILABLE: u16 = 503;
+/// The origin was too slow.
+pub const GATEWAY_TIMEOUT: u16 = 504;
+/// Neither HTTP/1 nor HTTP/2.
+pub const VERSION_NOT_SUPPORTED: u16 = 505;
+
+/// Whether a response of this status leads to its `Location`.
+pub fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
 
 /// nginx's reason phrase; empty if nginx has none.
 pub fn reason(status: u16) -> &'static str {
@@ -53,7 +121,7 @@ pub fn reason(status: u16) -> &'static str {
 /// The status that the client gets: nginx's 494 to 498 are internal, for `error_page`.
 pub fn sent_status(status: u16) -> u16 {
     match status {
-        HEAD_TOO_LARGE..=497 => 400,
+        HEAD_TOO_LARGE..=PLAIN_TO_HTTPS => 400,
         498 => 404,
         _ => status,
     }
@@ -106,7 +174,7 @@ pub fn error_title(status: u16) -> Option<&'static str> {
 /// The second line of the page for 494 to 497, under the heading `400 Bad Request`; `None` for all others.
 pub fn error_note(status: u16) -> Option<&'static str> {
     match status {
-        HEAD_TOO_LARGE..=497 => error_title(status)?.strip_prefix("400 "),
+        HEAD_TOO_LARGE..=PLAIN_TO_HTTPS => error_title(status)?.strip_prefix("400 "),
         _ => None,
     }
 }
@@ -114,6 +182,12 @@ pub fn error_note(status: u16) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_redirect_is_one_that_leads_elsewhere() {
+        let redirects: Vec<u16> = (100..600).filter(|status| is_redirect(*status)).collect();
+        assert_eq!(redirects, [301, 302, 303, 307, 308]);
+    }
 
     #[test]
     fn texts_are_nginxs() {

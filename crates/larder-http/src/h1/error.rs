@@ -1,6 +1,6 @@
 //! The errors in a request head.
 
-use crate::status::HEAD_TOO_LARGE;
+use crate::status;
 
 /// Why a request head was refused. The texts are those of nginx's log, with what it was reading.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -87,10 +87,12 @@ impl HeadError {
     /// ([`sent_status`](crate::status::sent_status)).
     pub fn status(&self) -> u16 {
         match self {
-            HeadError::LineTooLong => 414,
-            HeadError::InvalidVersion => 505,
-            HeadError::UnknownTransferEncoding { .. } => 501,
-            HeadError::FieldTooLong { .. } | HeadError::HeadTooLarge | HeadError::TooManyFields => HEAD_TOO_LARGE,
+            HeadError::LineTooLong => status::URI_TOO_LONG,
+            HeadError::InvalidVersion => status::VERSION_NOT_SUPPORTED,
+            HeadError::UnknownTransferEncoding { .. } => status::NOT_IMPLEMENTED,
+            HeadError::FieldTooLong { .. } | HeadError::HeadTooLarge | HeadError::TooManyFields => {
+                status::HEAD_TOO_LARGE
+            }
             HeadError::InvalidMethod
             | HeadError::InvalidRequest
             | HeadError::Http09
@@ -104,7 +106,7 @@ impl HeadError {
             | HeadError::InvalidContentLength
             | HeadError::BothLengths
             | HeadError::Malformed { .. }
-            | HeadError::TransferEncodingIn10 => 400,
+            | HeadError::TransferEncodingIn10 => status::BAD_REQUEST,
         }
     }
 }

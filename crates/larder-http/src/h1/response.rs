@@ -153,8 +153,10 @@ pub fn parse_cgi(buf: &[u8], head: &mut ResponseHead) -> Result<HeadStatus, Resp
             let (digits, rest) = value.split_at_checked(3).ok_or_else(invalid)?;
             (parse_status(digits).ok_or_else(invalid)?, rest.strip_prefix(b" ").unwrap_or(rest).to_vec())
         }
-        None if head.fields.contains_known(Known::Location) => (302, status::reason(302).into()),
-        None => (200, status::reason(200).into()),
+        None if head.fields.contains_known(Known::Location) => {
+            (status::MOVED_TEMPORARILY, status::reason(status::MOVED_TEMPORARILY).into())
+        }
+        None => (status::OK, status::reason(status::OK).into()),
     };
     head.version = Version::Http11;
     head.status = status;
