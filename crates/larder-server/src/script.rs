@@ -3,7 +3,7 @@
 //! Behaviour: nginx's rewrite module. An `if` that holds makes its own location the current one and goes on.
 
 use larder_conf::model::{FileTest, LogLevel, RewriteFlag};
-use larder_http::{Escape, escape_uri, unescape};
+use larder_http::{Escape, escape_uri, status, unescape};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Slot};
@@ -40,7 +40,7 @@ pub fn run(ops: &[Op], ex: &mut Exchange, cx: &Cx) -> Ran {
     match ran {
         Ran::Through(false) | Ran::Stopped(false) if so_far.is_orphaned => {
             cx.local.logs.error(cx, ex, LogLevel::Alert, format_args!("no upstream configuration"));
-            Ran::Answer(Answer::Status(500))
+            Ran::Answer(Answer::Status(status::INTERNAL_SERVER_ERROR))
         }
         ran => ran,
     }
@@ -160,7 +160,7 @@ fn answer(status: u16, text: Option<&Text>, ex: &mut Exchange, cx: &Cx) -> Answe
         text => {
             let value = text.map(|text| text.value(ex, cx)).unwrap_or_default();
             match status {
-                301 | 302 | 303 | 307 | 308 => Answer::Redirect(status, value),
+                status if status::is_redirect(status) => Answer::Redirect(status, value),
                 _ => Answer::Text(status, value),
             }
         }
@@ -187,7 +187,8 @@ fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Op
             url.push(if args.is_some() { b'&' } else { b'?' });
             url.extend_from_slice(&ex.request.args);
         }
-        let status = if op.flag == RewriteFlag::Permanent { 301 } else { 302 };
+        let status =
+            if op.flag == RewriteFlag::Permanent { status::MOVED_PERMANENTLY } else { status::MOVED_TEMPORARILY };
         return Some(Ran::Answer(Answer::Redirect(status, url)));
     }
     if path.is_empty() {
@@ -197,7 +198,7 @@ fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Op
             larder_conf::model::LogLevel::Error,
             format_args!("the rewritten URI has a zero length"),
         );
-        return Some(Ran::Answer(Answer::Status(500)));
+        return Some(Ran::Answer(Answer::Status(status::INTERNAL_SERVER_ERROR)));
     }
     match args {
         Some(mut args) => {

@@ -11,6 +11,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use larder_conf::model::LogLevel;
+use larder_http::status;
 
 use crate::log::io_error_text;
 use crypt::Outcome;
@@ -100,9 +101,11 @@ impl AuthError {
     /// The status nginx answers with; 401 goes with a [`challenge`].
     pub fn status(&self) -> u16 {
         match self {
-            Self::NoCredentials | Self::UnknownUser { .. } | Self::Mismatch { .. } | Self::Unsupported { .. } => 401,
-            Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => 403,
-            Self::File { .. } => 500,
+            Self::NoCredentials | Self::UnknownUser { .. } | Self::Mismatch { .. } | Self::Unsupported { .. } => {
+                status::UNAUTHORIZED
+            }
+            Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => status::FORBIDDEN,
+            Self::File { .. } => status::INTERNAL_SERVER_ERROR,
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
-use larder_http::ChunkedDecoder;
+use larder_http::{ChunkedDecoder, status};
 use larder_origin::BodyPiece;
 use tokio::sync::mpsc;
 
@@ -281,25 +281,25 @@ impl Refused {
     /// It is larger than `client_max_body_size`, though that was not announced.
     pub fn too_large(what: &str, bytes: u64) -> Self {
         let why = format!("client intended to send too large {what}: {bytes} bytes");
-        Self::Status(413, LogLevel::Error, why)
+        Self::Status(status::CONTENT_TOO_LARGE, LogLevel::Error, why)
     }
 
     /// Its chunks are none.
     pub fn bad_chunks() -> Self {
-        Self::Status(400, LogLevel::Error, "client sent invalid chunked body".to_owned())
+        Self::Status(status::BAD_REQUEST, LogLevel::Error, "client sent invalid chunked body".to_owned())
     }
 
     /// It cannot be kept.
     pub fn failed(what: &str, error: &std::io::Error) -> Self {
-        Self::Status(500, LogLevel::Error, format!("{what} ({error})"))
+        Self::Status(status::INTERNAL_SERVER_ERROR, LogLevel::Error, format!("{what} ({error})"))
     }
 }
 
 impl From<ReadError> for Refused {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::TimedOut => Self::Status(408, LogLevel::Info, "client timed out".to_owned()),
-            ReadError::WrongLength => Self::Status(400, LogLevel::Info, error.to_string()),
+            ReadError::TimedOut => Self::Status(status::REQUEST_TIMEOUT, LogLevel::Info, "client timed out".to_owned()),
+            ReadError::WrongLength => Self::Status(status::BAD_REQUEST, LogLevel::Info, error.to_string()),
             ReadError::Closed | ReadError::Io(_) => Self::Gone,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use larder_http::{Fields, Known};
+use larder_http::{Fields, Known, status};
 
 /// Where an exchange is with the slices of its page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,8 +125,8 @@ impl Slice {
     /// Which part of the page an answer is. `None`: the page is not in slices, and the answer is passed on as it is.
     pub fn place(&self, status: u16, fields: &Fields, length: Option<u64>) -> Result<Option<Place>, SliceError> {
         match &self.turn {
-            Turn::First if status != 206 => return Ok(None),
-            Turn::Next(_) if status != 206 => return Err(SliceError::Status(status)),
+            Turn::First if status != status::PARTIAL_CONTENT => return Ok(None),
+            Turn::Next(_) if status != status::PARTIAL_CONTENT => return Err(SliceError::Status(status)),
             Turn::Next(Some(etag)) if fields.get_known(Known::Etag) != Some(&**etag) => return Err(SliceError::Etag),
             Turn::First | Turn::Next(_) => {}
         }

@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use larder_conf::model::DisableSymlinks;
+use larder_http::status;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -181,9 +182,9 @@ impl OpenError {
     /// The status nginx answers with.
     pub fn status(&self) -> u16 {
         match self {
-            Self::NotFound(_) | Self::NameTooLong(_) => 404,
-            Self::Forbidden(_) | Self::Loop(_) => 403,
-            Self::Other(_) => 500,
+            Self::NotFound(_) | Self::NameTooLong(_) => status::NOT_FOUND,
+            Self::Forbidden(_) | Self::Loop(_) => status::FORBIDDEN,
+            Self::Other(_) => status::INTERNAL_SERVER_ERROR,
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use larder_cache::{Ignore, Object, OriginTtl, Rules, VaryKey, origin_ttl, selecting};
 use larder_conf::model::{LogLevel, OriginSettings, UseStale};
 use larder_http::ResponseHead;
-use larder_http::{Fields, Known, Method, Time};
+use larder_http::{Fields, Known, Method, Time, status};
 use larder_origin::FailKind;
 
 use crate::context::Cx;
@@ -182,7 +182,7 @@ fn is_passed(policy: &Directives, backend: &Backend, ex: &mut Exchange, cx: &Cx)
 
 fn validators(policy: &Directives, stale: Option<&Object>) -> Validators {
     // Other statuses are no pages that a 304 could confirm.
-    let is_page = |object: &&Object| matches!(object.status, 200 | 206);
+    let is_page = |object: &&Object| matches!(object.status, status::OK | status::PARTIAL_CONTENT);
     let Some(object) = stale.filter(is_page).filter(|_| policy.settings.model.cache.revalidate) else {
         return Validators::default();
     };
@@ -230,7 +230,7 @@ impl Facts<'_> {
     /// In the order of ngx_http_upstream.
     fn judge(&self) -> Judgement {
         match (self.stale, self.redirect) {
-            (Some(_), _) if self.status == 304 && self.asked_whether => Judgement::Confirmed,
+            (Some(_), _) if self.status == status::NOT_MODIFIED && self.asked_whether => Judgement::Confirmed,
             (Some(says), _) if self.is_here && allows_stale(self.use_stale, says, Why::Status(self.status)) => {
                 Judgement::Stale
             }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use larder_cache::{Object, Rules, VaryKey};
-use larder_http::{Known, Method, ResponseHead, Time};
+use larder_http::{Known, Method, ResponseHead, Time, status};
 
 use crate::exchange::Exchange;
 
@@ -68,7 +68,7 @@ pub fn confirmed(now: Time) -> Lifetime {
 }
 
 pub fn deliver(ex: &mut Exchange) -> Delivery {
-    if ex.reply.status == 404 && ex.request.way.restarts == 0 {
+    if ex.reply.status == status::NOT_FOUND && ex.request.way.restarts == 0 {
         ex.request.uri = b"/".to_vec();
         ex.request.way.uri_changed = true;
         return Delivery::Restart;

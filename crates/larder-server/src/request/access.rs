@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use larder_conf::model::LogLevel;
-use larder_http::Known;
 use larder_http::proxy_protocol::Addresses;
+use larder_http::{Known, status};
 
 use crate::access::{FORBIDDEN_TEXT, Peer, Verdict, check};
 use crate::auth::{self, AuthError, Claim};
@@ -166,7 +166,7 @@ fn complain_of_length(key: &[u8], bytes_max: usize, zone: &str, ex: &Exchange, c
 /// The client has left while its request waited.
 pub fn left(ex: &mut Exchange, cx: &Cx) -> Step {
     cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection"));
-    ex.reply.status = 499;
+    ex.reply.status = status::CLIENT_CLOSED_REQUEST;
     Step::Abort
 }
 
@@ -202,7 +202,7 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         Some(Asked::Not(step)) if !any => return Some(step),
         Some(Asked::Not(step)) => Some(step),
         // Whether it stays so is said by who is asked last.
-        None if is_denied && asks => Some(Step::Synth(Synth::Status(403))),
+        None if is_denied && asks => Some(Step::Synth(Synth::Status(status::FORBIDDEN))),
         None if is_denied => Some(forbidden(ex, cx)),
         None => None,
     };
@@ -215,7 +215,7 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 /// A 401 is given after `auth_delay`, so that how long it takes tells little of what was wrong.
 pub fn delayed(step: Step, ex: &Exchange, cx: &Cx) -> Step {
     let delay = cx.loc(ex).settings.access.auth_delay;
-    if delay.is_zero() || !matches!(step, Step::Synth(Synth::Status(401))) {
+    if delay.is_zero() || !matches!(step, Step::Synth(Synth::Status(status::UNAUTHORIZED))) {
         return step;
     }
     cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("delaying unauthorized request"));
@@ -229,7 +229,7 @@ enum Asked {
 
 fn forbidden(ex: &mut Exchange, cx: &Cx) -> Step {
     cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{FORBIDDEN_TEXT}"));
-    Step::Synth(Synth::Status(403))
+    Step::Synth(Synth::Status(status::FORBIDDEN))
 }
 
 /// Asks for a password; `None` where none is asked for.
@@ -281,13 +281,13 @@ pub async fn verify(verification: Verification, ex: &mut Exchange, cx: &Cx) -> S
                 false => delayed(step, ex, cx),
             }
         }
-        Err(_) => Step::Synth(Synth::Status(500)),
+        Err(_) => Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR)),
     }
 }
 
 fn refused(error: &AuthError, realm: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
     cx.local.logs.error(cx, ex, error.level(), format_args!("{error}"));
-    if error.status() == 401 {
+    if error.status() == status::UNAUTHORIZED {
         ex.reply.fields.set("WWW-Authenticate", &auth::challenge(realm));
     }
     Step::Synth(Synth::Status(error.status()))

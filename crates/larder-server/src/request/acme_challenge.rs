@@ -1,7 +1,7 @@
 //! What a certificate authority asks to see that a name is ours (http-01, RFC 8555 §8.3).
 
 use bytes::Bytes;
-use larder_http::Method;
+use larder_http::{Method, status};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -22,7 +22,7 @@ pub fn answer(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     }
     let token = ex.request.uri.strip_prefix(PREFIX)?;
     let answer = challenges.http01(str::from_utf8(token).ok()?)?;
-    ex.reply.status = 200;
+    ex.reply.status = status::OK;
     ex.reply.fields.set("Content-Type", b"application/octet-stream");
     Some(Step::Deliver(Response::own(Content::Bytes(Bytes::copy_from_slice(answer.as_bytes())))))
 }

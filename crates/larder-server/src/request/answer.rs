@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use larder_cache::Object;
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Known, Method, Version};
+use larder_http::{Fields, Known, Method, Version, status};
 use larder_origin::{Answer, FailKind, FetchError};
 
 use crate::context::Cx;
@@ -31,9 +31,9 @@ pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange
         return deliver_stale(object, plan.storing, ex, cx);
     }
     let status = match (kind, error) {
-        (_, FetchError::Body(_)) => 500,
-        (FailKind::Timeout, _) => 504,
-        (FailKind::Error | FailKind::InvalidHeader, _) => 502,
+        (_, FetchError::Body(_)) => status::INTERNAL_SERVER_ERROR,
+        (FailKind::Timeout, _) => status::GATEWAY_TIMEOUT,
+        (FailKind::Error | FailKind::InvalidHeader, _) => status::BAD_GATEWAY,
     };
     Step::Synth(Synth::Status(status))
 }
@@ -169,7 +169,7 @@ fn redirected(to: Vec<u8>, fields: &Fields, backend: &Backend, ex: &mut Exchange
     if script::is_unsafe_uri(&to) {
         let shown = String::from_utf8_lossy(&to).into_owned();
         cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("unsafe URI \"{shown}\" was detected"));
-        return Step::Synth(Synth::Status(404));
+        return Step::Synth(Synth::Status(status::NOT_FOUND));
     }
     ex.reply.fields.clear();
     let mut accel_fields = Fields::new();
@@ -204,13 +204,13 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
     ex.reply.reason.clear();
     ex.reply.reason.extend_from_slice(&answer.head.reason);
     response_fields::lay_out(&fields, &origin.backend, ex, cx);
-    if ex.reply.status == 101 {
+    if ex.reply.status == status::SWITCHING_PROTOCOLS {
         ex.reply.upgraded = answer.upgraded.take();
         // Nobody asked for it, as a script that says so itself; and there is no other protocol to switch to on a stream of
         // HTTP/2 (RFC 9113 §8.6).
         if ex.reply.upgraded.is_none() || ex.asked.head.version == Version::Http2 {
             ex.reply.upgraded = None;
-            return Step::Synth(Synth::Status(502));
+            return Step::Synth(Synth::Status(status::BAD_GATEWAY));
         }
         ex.reply.framing.keep_alive = false;
         return Step::Deliver(Response::own(Content::NoBody));

@@ -1,7 +1,7 @@
 //! `auth_request`: another request says whether this one is allowed (ngx_http_auth_request_module).
 
 use larder_conf::model::LogLevel;
-use larder_http::Known;
+use larder_http::{Known, status};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
@@ -18,7 +18,9 @@ pub async fn ask(ask: Ask, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> St
     let Some(auth) = &cx.loc(ex).subrequests.auth_request else {
         return Step::Route(Entrance::Limits);
     };
-    let Some(mut inner) = subrequest::begin(ex, &auth.uri, b"", cx) else { return Step::Synth(Synth::Status(500)) };
+    let Some(mut inner) = subrequest::begin(ex, &auth.uri, b"", cx) else {
+        return Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR));
+    };
     // Who decides sees the fields only, also when the body has been read for somebody else.
     inner.request.body = RequestBody::None;
     if let Some(sub) = &mut inner.request.nested.sub {
@@ -55,10 +57,10 @@ fn decided(refused: Option<Step>, inner: &Exchange, ex: &mut Exchange, cx: &Cx) 
             Step::Route(Entrance::Limits)
         }
         // A 401 that was decided before stays one.
-        401 | 403 => match refused {
-            Some(Step::Synth(Synth::Status(401))) => Step::Synth(Synth::Status(401)),
+        status::UNAUTHORIZED | status::FORBIDDEN => match refused {
+            Some(Step::Synth(Synth::Status(status::UNAUTHORIZED))) => Step::Synth(Synth::Status(status::UNAUTHORIZED)),
             _ => {
-                if status == 401 {
+                if status == status::UNAUTHORIZED {
                     challenge(inner, ex);
                 }
                 Step::Synth(Synth::Status(status))
@@ -66,7 +68,7 @@ fn decided(refused: Option<Step>, inner: &Exchange, ex: &mut Exchange, cx: &Cx) 
         },
         _ => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("auth request unexpected status: {status}"));
-            Step::Synth(Synth::Status(500))
+            Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use larder_conf::model::LogLevel;
-use larder_http::Known;
+use larder_http::{Known, status};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -83,7 +83,7 @@ pub fn choose_and_label(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Tab
 /// Names the charset of a type, in place of the one that it names.
 fn label(charset: &[u8], ex: &mut Exchange) {
     // As nginx: a browser may keep the charset of a redirect for the page it leads to.
-    if matches!(ex.reply.status, 301 | 302) {
+    if matches!(ex.reply.status, status::MOVED_PERMANENTLY | status::MOVED_TEMPORARILY) {
         return;
     }
     let Some(content_type) = ex.reply.fields.get_known(Known::ContentType) else { return };

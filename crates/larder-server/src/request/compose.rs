@@ -14,7 +14,7 @@ pub mod parts;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use larder_http::{Fields, Known};
+use larder_http::{Fields, Known, status};
 use larder_store::{BodyReader, Spill};
 use tokio::sync::{mpsc, watch};
 
@@ -86,7 +86,7 @@ fn work(content: &Content, ex: &Exchange, cx: &Cx) -> Work {
     let status = ex.request.way.error_status.unwrap_or(ex.reply.status);
     Work {
         parses: composing.ssi && !pieces::is_empty(content) && settings.ssi.types.contain(media_type),
-        adds: !ex.is_sub() && status == 200 && composing.adds() && settings.addition_types.contain(media_type),
+        adds: !ex.is_sub() && status == status::OK && composing.adds() && settings.addition_types.contain(media_type),
     }
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use larder_cache::{FormPermit, FormState, FormWaiter, Made, NewForm, Object, Prepared};
 use larder_compress::{Effort, Params};
 use larder_conf::model::{Compression, GzipDisable, MediaTypes};
-use larder_http::{Accepted, Coding, Fields, Known, Version};
+use larder_http::{Accepted, Coding, Fields, Known, Version, status};
 use larder_store::Place;
 
 use crate::context::Cx;
@@ -50,7 +50,7 @@ pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
     if let Some(coded) = facts.fields.get_known(Known::ContentEncoding).filter(|value| !value.is_empty()) {
         return restore(coded, facts, config, loc, ex);
     }
-    if !matches!(facts.status, 200 | 403 | 404) {
+    if !matches!(facts.status, status::OK | status::FORBIDDEN | status::NOT_FOUND) {
         return Choice::AsItIs;
     }
     let Some(content_type) = facts.fields.get_known(Known::ContentType) else { return Choice::AsItIs };

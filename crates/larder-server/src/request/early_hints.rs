@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 
-use larder_http::{Fields, Version};
+use larder_http::{Fields, Version, status};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::context::Cx;
@@ -77,7 +77,7 @@ impl Hinting<'_> {
     fn lay_out(&mut self, fields: &Fields, from: &Inbound<'_>) {
         let mut out = Vec::new();
         let mut head = HeadWriter::new(&mut out, self.wire);
-        head.status(103, b"Early Hints");
+        head.status(status::EARLY_HINTS, b"Early Hints");
         let mut has_any = false;
         for (known, name, value) in fields.iter_known() {
             if response_fields::is_hint(known, name, self.backend) {

@@ -5,7 +5,7 @@
 //! gets his from it by a request of his own, which is not stored.
 
 use larder_cache::Object;
-use larder_http::{Fields, Known, Method, Ranges};
+use larder_http::{Fields, Known, Method, Ranges, status};
 use larder_store::{Body, BodyState};
 
 use crate::context::Cx;
@@ -44,7 +44,7 @@ impl<'a> Arriving<'a> {
 /// Whether the range that is asked for begins far beyond what has come of `page`, and may be asked of the origin.
 pub fn is_passed(page: &Arriving<'_>, backend: &Backend, ex: &Exchange, cx: &Cx) -> bool {
     let BodyState::Filling { so_far } = page.body.state() else { return false };
-    page.status == 200
+    page.status == status::OK
         && may_ask(page.fields, backend, ex)
         && start_of_range(page, ex, cx).is_some_and(|start| start > so_far.saturating_add(WAIT_BYTES_MAX))
 }

@@ -1,7 +1,7 @@
 //! Asking the origin: its address, the request, the body of the request beside it, and who leaves meanwhile.
 
 use larder_conf::model::LogLevel;
-use larder_http::Method;
+use larder_http::{Method, status};
 use parking_lot::Mutex;
 
 use crate::context::Cx;
@@ -16,7 +16,7 @@ use super::{Step, Synth, answer, early_hints, origin_request, resolve};
 
 /// Fetches for `ex`.
 pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
-    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let may_abort = |plan: &Plan| !is_kept(plan, origin) && !origin.backend.settings.model.ignore_client_abort;
     let abortable = may_abort(&plan);
     let looking = resolve::look_up(&origin.backend, ex, cx);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_conf::model::{AutoindexFormat, LogLevel, StaticForms};
-use larder_http::{Coding, Escape, Method, escape_uri};
+use larder_http::{Coding, Escape, Method, escape_uri, status};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -22,7 +22,7 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
         return index(ex, cx);
     }
     if !matches!(ex.request.method, Method::Get | Method::Head | Method::Post) {
-        return Step::Synth(Synth::Status(405));
+        return Step::Synth(Synth::Status(status::NOT_ALLOWED));
     }
     let path = filename(ex, cx);
     if let Some((packed, coding)) = packed(&path, ex, cx) {
@@ -42,15 +42,15 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
             url.push(b'?');
             url.extend_from_slice(&ex.request.args);
         }
-        return Step::Synth(Synth::Redirect(301, url));
+        return Step::Synth(Synth::Redirect(status::MOVED_PERMANENTLY, url));
     }
     if !opened.is_regular {
         let path = String::from_utf8_lossy(&path).into_owned();
         cx.local.logs.error(cx, ex, LogLevel::Crit, format_args!("\"{path}\" is not a regular file"));
-        return Step::Synth(Synth::Status(404));
+        return Step::Synth(Synth::Status(status::NOT_FOUND));
     }
     if ex.request.method == Method::Post {
-        return Step::Synth(Synth::Status(405));
+        return Step::Synth(Synth::Status(status::NOT_ALLOWED));
     }
     respond(Body::of(&opened), opened.mtime, ex, cx)
 }
@@ -117,7 +117,7 @@ impl Body {
 /// The response of a file that was last changed at `mtime`. Its head is laid out.
 pub fn respond(body: Body, mtime: u64, ex: &mut Exchange, cx: &Cx) -> Step {
     let settings = &cx.loc(ex).settings;
-    ex.reply.status = 200;
+    ex.reply.status = status::OK;
     // X-Accel-Redirect brings the origin's type along.
     let content_type = content_type(ex, cx);
     if !content_type.is_empty() && !ex.reply.fields.contains("Content-Type") {
@@ -180,7 +180,7 @@ pub fn look(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<bool> {
     match seen(path, ex, cx) {
         Ok(is_dir) => Some(is_dir),
         Err(error) => {
-            if error.status() == 500 {
+            if error.status() == status::INTERNAL_SERVER_ERROR {
                 cx.local.logs.error(cx, ex, LogLevel::Crit, format_args!("{}", error.log_text(path)));
             }
             None
@@ -200,8 +200,8 @@ fn seen(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<bool, OpenError> {
 fn failed(error: &OpenError, path: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
     let status = error.status();
     let settings = &cx.loc(ex).settings;
-    if status != 404 || settings.files.log_not_found {
-        let level = if status == 500 { LogLevel::Crit } else { LogLevel::Error };
+    if status != status::NOT_FOUND || settings.files.log_not_found {
+        let level = if status == status::INTERNAL_SERVER_ERROR { LogLevel::Crit } else { LogLevel::Error };
         cx.local.logs.error(cx, ex, level, format_args!("{}", error.log_text(path)));
     }
     Step::Synth(Synth::Status(status))
@@ -210,7 +210,7 @@ fn failed(error: &OpenError, path: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
 /// A URI that ends in `/`: the first index file that is there, else a list of the folder, else 403.
 fn index(ex: &mut Exchange, cx: &Cx) -> Step {
     if !matches!(ex.request.method, Method::Get | Method::Head | Method::Post) {
-        return Step::Synth(Synth::Status(405));
+        return Step::Synth(Synth::Status(status::NOT_ALLOWED));
     }
     let loc = cx.loc(ex);
     let folder = filename(ex, cx);
@@ -233,13 +233,13 @@ fn index(ex: &mut Exchange, cx: &Cx) -> Step {
         match error {
             OpenError::NotFound(_) if !error.is_below_a_file() => {}
             OpenError::NotFound(_) | OpenError::Forbidden(_) => {
-                if error.status() != 404 || loc.settings.files.log_not_found {
+                if error.status() != status::NOT_FOUND || loc.settings.files.log_not_found {
                     let path = String::from_utf8_lossy(&path).into_owned();
                     cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("\"{path}\" is {error}"));
                 }
                 return Step::Synth(Synth::Status(error.status()));
             }
-            OpenError::Loop(_) => return Step::Synth(Synth::Status(403)),
+            OpenError::Loop(_) => return Step::Synth(Synth::Status(status::FORBIDDEN)),
             OpenError::NameTooLong(_) | OpenError::Other(_) => return failed(&error, &path, ex, cx),
         }
     }
@@ -259,10 +259,10 @@ fn random_index(folder: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     };
     let (status, level) = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => {
-            (404, LogLevel::Error)
+            (status::NOT_FOUND, LogLevel::Error)
         }
-        io::ErrorKind::PermissionDenied => (403, LogLevel::Error),
-        _ => (500, LogLevel::Crit),
+        io::ErrorKind::PermissionDenied => (status::FORBIDDEN, LogLevel::Error),
+        _ => (status::INTERNAL_SERVER_ERROR, LogLevel::Crit),
     };
     let folder = String::from_utf8_lossy(folder.strip_suffix(b"/").unwrap_or(folder)).into_owned();
     let why = crate::log::io_error_text(&error);
@@ -303,7 +303,7 @@ fn autoindex(folder: &[u8], form: larder_conf::model::Autoindex, ex: &mut Exchan
         Err(_) if form.format != AutoindexFormat::Jsonp => None,
         Err(error) => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("client sent {error}"));
-            return Step::Synth(Synth::Status(400));
+            return Step::Synth(Synth::Status(status::BAD_REQUEST));
         }
     };
     let charset = cx.loc(ex).fields.charset.as_ref().map(|text| text.value(ex, cx));
@@ -317,7 +317,7 @@ fn autoindex(folder: &[u8], form: larder_conf::model::Autoindex, ex: &mut Exchan
     };
     let body = files::autoindex::render(&listing, entries);
     let content_type = listing.content_type();
-    ex.reply.status = 200;
+    ex.reply.status = status::OK;
     ex.reply.fields.set("Content-Type", content_type.as_bytes());
     Step::Deliver(Response::own(Content::Bytes(Bytes::from(body))))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
-use larder_http::Method;
+use larder_http::{Method, status};
 use tokio::sync::Semaphore;
 
 use crate::context::Cx;
@@ -71,7 +71,7 @@ pub async fn cut(film: Film, ex: &mut Exchange, cx: &Cx) -> Step {
             let level = if matches!(error, Mp4Error::Read(_)) { LogLevel::Crit } else { LogLevel::Error };
             let path = String::from_utf8_lossy(&path);
             cx.local.logs.error(cx, ex, level, format_args!("{error} in \"{path}\""));
-            Step::Synth(Synth::Status(500))
+            Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR))
         }
     }
 }
@@ -99,7 +99,7 @@ fn number(text: &[u8]) -> Option<u64> {
 /// The file that the URI names; what is no file is for [`files::serve`].
 fn open(ex: &mut Exchange, cx: &Cx) -> Result<(Vec<u8>, Opened), Step> {
     if !matches!(ex.request.method, Method::Get | Method::Head) {
-        return Err(Step::Synth(Synth::Status(405)));
+        return Err(Step::Synth(Synth::Status(status::NOT_ALLOWED)));
     }
     if ex.request.uri.last() == Some(&b'/') {
         return Err(files::serve(ex, cx));

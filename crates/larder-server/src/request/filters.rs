@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use larder_conf::model::MediaTypes;
-use larder_http::{Fields, Known};
+use larder_http::{Fields, Known, status};
 
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
@@ -68,7 +68,9 @@ impl Filters {
 
 /// Whether `sub_filter` may change the response, by its type.
 pub fn substitutes(loc: &Loc, ex: &Exchange, length: Option<u64>) -> bool {
-    length != Some(0) && !matches!(ex.reply.status, 204 | 304) && searches(loc, &ex.reply.fields)
+    length != Some(0)
+        && !matches!(ex.reply.status, status::NO_CONTENT | status::NOT_MODIFIED)
+        && searches(loc, &ex.reply.fields)
 }
 
 /// Whether a filter may change a page with these fields that goes out here, so that it is not kept compressed.

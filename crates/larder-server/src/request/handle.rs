@@ -1,7 +1,7 @@
 //! The location's handler: files, an origin, or one of the small answers.
 
 use bytes::Bytes;
-use larder_http::Method;
+use larder_http::{Method, status};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
@@ -39,9 +39,9 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         Handler::Metrics => counters(metrics::page(cx), metrics::CONTENT_TYPE, ex),
         Handler::EmptyGif => {
             if !matches!(ex.request.method, Method::Get | Method::Head) {
-                return Step::Synth(Synth::Status(405));
+                return Step::Synth(Synth::Status(status::NOT_ALLOWED));
             }
-            ex.reply.status = 200;
+            ex.reply.status = status::OK;
             ex.reply.fields.set("Content-Type", b"image/gif");
             // The date that nginx gives its picture.
             let last_modified = 23_349_600;
@@ -68,9 +68,9 @@ fn stub_status(cx: &Cx) -> String {
 /// A page of counters.
 fn counters(text: String, content_type: &str, ex: &mut Exchange) -> Step {
     if !matches!(ex.request.method, Method::Get | Method::Head) {
-        return Step::Synth(Synth::Status(405));
+        return Step::Synth(Synth::Status(status::NOT_ALLOWED));
     }
-    ex.reply.status = 200;
+    ex.reply.status = status::OK;
     ex.reply.fields.set("Content-Type", content_type.as_bytes());
     Step::Deliver(Response::own(Content::Bytes(Bytes::from(text))))
 }

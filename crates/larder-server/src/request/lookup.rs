@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::{KeyRef, Loading, Object, Verdict, Waiter, Woken};
+use larder_http::status;
 use larder_store::BodyState;
 
 use crate::context::Cx;
@@ -30,7 +31,7 @@ pub struct LoadingOf {
 
 /// Asks the cache, if it may be asked.
 pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
-    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     // What an earlier location's cache said is not about this one.
     ex.upstream.reset();
     match policy::ask(origin, ex, cx) {
@@ -45,13 +46,13 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
             ex.upstream.cache_detail = why;
             Plan::pass().into()
         }
-        Ask::Refuse => Step::Synth(Synth::Status(500)),
+        Ask::Refuse => Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR)),
     }
 }
 
 /// Does what the zone says of the key.
 pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
-    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let zone = cx.zone(index);
     let rules = policy::rules(origin, ex, cx.now());
     let key = KeyRef::new(&ex.upstream.cache_key);
@@ -173,7 +174,7 @@ pub async fn load(of: LoadingOf) -> Step {
 
 /// Waits for another's fetch; the waiter knows not to wait longer than `*_cache_lock_timeout`.
 pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
-    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let lock_age = policy::rules(origin, ex, cx.now()).lock_age;
     match waiting.waiter.wait().await {
         Woken::Filling { object, .. } if is_held(&object, lock_age, ex, cx) => {

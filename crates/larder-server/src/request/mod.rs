@@ -59,6 +59,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use larder_cache::{Form, HitRef, Object};
 use larder_conf::model::LogLevel;
+use larder_http::status;
 use larder_store::{BodyReader, Whole};
 
 use crate::context::Cx;
@@ -179,8 +180,8 @@ impl Synth {
 impl From<Refusal> for Synth {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::First => Self::Status(500),
-            Refusal::Final => Self::Final(500),
+            Refusal::First => Self::Status(status::INTERNAL_SERVER_ERROR),
+            Refusal::Final => Self::Final(status::INTERNAL_SERVER_ERROR),
         }
     }
 }
@@ -343,7 +344,7 @@ fn restart(ex: &mut Exchange, cx: &Cx) -> Step {
         true => Step::Lookup,
         false => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("too many restarts"));
-            Step::Synth(Synth::Final(503))
+            Step::Synth(Synth::Final(status::SERVICE_UNAVAILABLE))
         }
     }
 }
@@ -357,7 +358,7 @@ pub fn lay_out_inside(response: Response, ex: &mut Exchange, cx: &Cx) -> Respons
 /// The response of our own to `synth`, unless its `error_page` has to be waited for: then the built-in page.
 pub fn answer_now(synth: Step, ex: &mut Exchange, cx: &Cx) -> Option<Settled> {
     let stop = match advance(synth, ex, cx) {
-        Stop::Slow(_) => advance(Step::Synth(Synth::Final(400)), ex, cx),
+        Stop::Slow(_) => advance(Step::Synth(Synth::Final(status::BAD_REQUEST)), ex, cx),
         stop @ (Stop::Deliver(_) | Stop::Abort) => stop,
     };
     match stop {
@@ -389,7 +390,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         }
         Slow::Refuse(delay) => {
             tokio::select! {
-                () = tokio::time::sleep(delay) => Step::Synth(Synth::Status(401)),
+                () = tokio::time::sleep(delay) => Step::Synth(Synth::Status(status::UNAUTHORIZED)),
                 () = from.gone() => access::left(ex, cx),
             }
         }
@@ -408,7 +409,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
 /// Goes to another URI or location, as ngx_http_internal_redirect and ngx_http_named_location.
 fn redirect(to: Internal, ex: &mut Exchange, cx: &Cx) -> Step {
     if !route::may_change_uri(ex, cx) {
-        return Step::Synth(Synth::Final(500));
+        return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR));
     }
     ex.leave();
     match to {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use larder_conf::model::LogLevel;
-use larder_http::{Escape, Fields, Known, Method, escape_uri};
+use larder_http::{Escape, Fields, Known, Method, escape_uri, status};
 use larder_origin::{Bind, Fetch, Group, Limits, Protocol as Wire, Retry, RetryRules, fastcgi};
 
 use crate::context::Cx;
@@ -189,7 +189,7 @@ fn variable_place(
             let Some((scheme, rest)) = Scheme::of(value) else {
                 let shown = String::from_utf8_lossy(value).into_owned();
                 cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("invalid URL prefix in \"{shown}\""));
-                return Err(Step::Synth(Synth::Status(500)));
+                return Err(Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR)));
             };
             let (address, uri) = target::split_authority(rest);
             (Some(scheme), address, uri)
@@ -222,10 +222,10 @@ fn named_group(address: &[u8], scheme: Option<Scheme>, ex: &mut Exchange, cx: &C
         return Ok(group);
     }
     let (what, status) = match (target::fault(&text), target::literal_address(&text, scheme.map(Scheme::port))) {
-        (Some(what), _) => (what, 500),
+        (Some(what), _) => (what, status::INTERNAL_SERVER_ERROR),
         (None, Some(address)) => return Ok(Group::single(address)),
-        (None, None) if scheme.is_none() && !text.contains(':') => ("no port", 500),
-        (None, None) => ("host not found", 502),
+        (None, None) if scheme.is_none() && !text.contains(':') => ("no port", status::INTERNAL_SERVER_ERROR),
+        (None, None) => ("host not found", status::BAD_GATEWAY),
     };
     cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{what} in upstream \"{text}\""));
     Err(Step::Synth(Synth::Status(status)))

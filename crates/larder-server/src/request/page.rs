@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use larder_cache::Object;
+use larder_http::status;
 use larder_store::BodyReader;
 
 use crate::context::Cx;
@@ -34,7 +35,7 @@ impl Page {
 
 /// Delivers a stored page.
 pub fn deliver(page: Page, ex: &mut Exchange, cx: &Cx) -> Step {
-    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(500)) };
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let Page { object, reader } = page;
     ex.upstream.fresh_until = Some(object.fresh_until);
     if policy::intercepts(origin, object.status, ex, cx) {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use larder_http::{Fields, Known, Method, parse_date};
+use larder_http::{Fields, Known, Method, parse_date, status};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -39,7 +39,7 @@ pub fn target(
     cx: &Cx,
 ) -> Option<Target> {
     let store = origin.policy.file()?;
-    if status != 200 || ex.request.method == Method::Head || !is_buffered {
+    if status != status::OK || ex.request.method == Method::Head || !is_buffered {
         return None;
     }
     let mut path = Vec::new();

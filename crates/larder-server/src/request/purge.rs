@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_cache::KeyRef;
 use larder_conf::model::{Drops, LogLevel};
-use larder_http::Method;
+use larder_http::{Method, status};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -45,8 +45,8 @@ pub fn without_origin(zone: usize, key: Option<&Text>, by: Option<&MethodPurge>,
     let (key, drops) = match by.map(|by| (by, standing(by, ex))) {
         None => (shown(ex), Drops::Page),
         Some((by, Standing::Purges)) => (as_of_a_get(ex, shown), by.drops),
-        Some((_, Standing::Forbidden)) => return Step::Synth(Synth::Status(403)),
-        Some((_, Standing::Asks)) => return Step::Synth(Synth::Status(404)),
+        Some((_, Standing::Forbidden)) => return Step::Synth(Synth::Status(status::FORBIDDEN)),
+        Some((_, Standing::Asks)) => return Step::Synth(Synth::Status(status::NOT_FOUND)),
     };
     Slow::Purge(Box::new(Purge { zone, key, drops, answer: Answer::Page })).into()
 }
@@ -62,7 +62,7 @@ pub fn asked(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let (drops, answer) = match cache.purge.as_ref()? {
         PurgePolicy::Method(by) => match standing(by, ex) {
             Standing::Asks => return None,
-            Standing::Forbidden => return Some(Step::Synth(Synth::Status(403))),
+            Standing::Forbidden => return Some(Step::Synth(Synth::Status(status::FORBIDDEN))),
             Standing::Purges => (by.drops, Answer::Page),
         },
         PurgePolicy::When(conditions) => {
@@ -77,7 +77,7 @@ pub fn asked(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         Ok(None) => return None,
         Err(name) => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("cache \"{name}\" not found"));
-            return Some(Step::Synth(Synth::Status(500)));
+            return Some(Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR)));
         }
     };
     target::note_proxy_host(&origin.backend, ex, cx);
@@ -134,15 +134,15 @@ pub async fn purge(purge: Purge, ex: &mut Exchange, cx: &Cx) -> Step {
         None => zone.purge(&KeyRef::new(&key), now) > 0,
     };
     if !is_found {
-        return Step::Synth(Synth::Status(404));
+        return Step::Synth(Synth::Status(status::NOT_FOUND));
     }
     match answer {
         Answer::NoContent => {
-            ex.reply.status = 204;
+            ex.reply.status = status::NO_CONTENT;
             Step::Deliver(Response::own(Content::Empty))
         }
         Answer::Page => {
-            ex.reply.status = 200;
+            ex.reply.status = status::OK;
             ex.reply.fields.set("Content-Type", b"text/html");
             let server = synth::server_name(cx.loc(ex).settings.fields.server_tokens);
             Step::Deliver(Response::own(Content::Bytes(Bytes::from(page(&key, server)))))

@@ -1,7 +1,7 @@
 //! From bytes to an exchange: the head is parsed, the virtual server chosen, the URI made normal.
 
 use larder_conf::model::{ClientLimits, LogLevel};
-use larder_http::{Framing, HeadError, HeadLimits, HeadPlace, HeadStatus, Method, Time};
+use larder_http::{Framing, HeadError, HeadLimits, HeadPlace, HeadStatus, Method, Time, status};
 use larder_tls::{ClientVerdict, Refusal, VerifyMode};
 
 use crate::context::Cx;
@@ -89,7 +89,7 @@ pub fn begin_stream(
     if begun.is_ok() && !listener.http2 && !cx.server(ex).http2.enabled {
         let why = "client attempted to request the server name for which the negotiated protocol is disabled";
         cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{why} while reading client request headers"));
-        return Step::Synth(Synth::Status(421));
+        return Step::Synth(Synth::Status(status::MISDIRECTED_REQUEST));
     }
     first_step(begun, listener, ex, cx)
 }
@@ -99,7 +99,7 @@ fn first_step(begun: Result<(), HeadError>, listener: &Listener, ex: &mut Exchan
         // TRACE echoes what the client may not see, CONNECT is for other proxies: nginx refuses both.
         Ok(()) if matches!(ex.request.method, Method::Trace | Method::Connect) => {
             ex.reply.framing.keep_alive = false;
-            Step::Synth(Synth::Status(if is_well_formed(ex) { 405 } else { 400 }))
+            Step::Synth(Synth::Status(if is_well_formed(ex) { status::NOT_ALLOWED } else { status::BAD_REQUEST }))
         }
         Ok(()) => match unwelcome(ex, cx) {
             None => acme_challenge::answer(ex, cx).unwrap_or(Step::Route(Entrance::Server)),
@@ -134,7 +134,9 @@ fn is_port(text: &[u8]) -> bool {
 fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
     let tls = match &ex.asked.client.secured {
         Secured::Not => return None,
-        Secured::PlainOnTls => return Some((497, "client sent plain HTTP request to HTTPS port".to_owned())),
+        Secured::PlainOnTls => {
+            return Some((status::PLAIN_TO_HTTPS, "client sent plain HTTP request to HTTPS port".to_owned()));
+        }
         Secured::Tls(tls) => tls,
     };
     let server = cx.server(ex);
@@ -145,19 +147,19 @@ fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
     let session = tls.session.borrow();
     if session.server_name().is_some() && server.name != tls.server {
         let why = "client attempted to request the server name different from the one that was negotiated";
-        return Some((421, why.to_owned()));
+        return Some((status::MISDIRECTED_REQUEST, why.to_owned()));
     }
     let verdict = session.client_verdict();
     if verdict != ClientVerdict::None && server.judge != tls.judge {
         let why = "client attempted to request a server that judges its certificate by other files than were used";
-        return Some((421, why.to_owned()));
+        return Some((status::MISDIRECTED_REQUEST, why.to_owned()));
     }
     match mode.refuses(verdict)? {
-        Refusal::NoCertificate => Some((496, "client sent no required SSL certificate".to_owned())),
+        Refusal::NoCertificate => Some((status::NO_CERT, "client sent no required SSL certificate".to_owned())),
         Refusal::BadCertificate => {
             let text = verdict.to_string();
             let reason = text.strip_prefix("FAILED:").unwrap_or(&text);
-            Some((495, format!("client SSL certificate verify error: ({}:{reason})", verdict.code())))
+            Some((status::CERT_ERROR, format!("client SSL certificate verify error: ({}:{reason})", verdict.code())))
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_conf::model::{BodyInFile, LogLevel};
-use larder_http::{ChunkedDecoder, Known, Version};
+use larder_http::{ChunkedDecoder, Known, Version, status};
 
 use crate::context::Cx;
 use crate::exchange::feed::{Feed, Refused};
@@ -129,13 +129,13 @@ impl Refused {
             }
             Self::Gone => {
                 cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection"));
-                ex.reply.status = 400;
+                ex.reply.status = status::BAD_REQUEST;
                 Step::Abort
             }
             Self::Unwanted => {
                 let what = "client prematurely closed connection, so upstream connection is closed too";
                 cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{what}"));
-                ex.reply.status = 499;
+                ex.reply.status = status::CLIENT_CLOSED_REQUEST;
                 Step::Abort
             }
         }

@@ -4,7 +4,7 @@
 //! search, at most [`URI_CHANGES_MAX`](crate::exchange::URI_CHANGES_MAX) times.
 
 use larder_conf::model::LogLevel;
-use larder_http::{Known, Method};
+use larder_http::{Known, Method, status};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, URI_CHANGES_MAX};
@@ -36,7 +36,7 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
                     LogLevel::Error,
                     format_args!("could not find named location \"{}\"", String::from_utf8_lossy(&name)),
                 );
-                return Step::Synth(Synth::Status(500));
+                return Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR));
             };
             ex.request.location = location;
             enter(ex, cx)
@@ -59,12 +59,12 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
                 url.push(b'?');
                 url.extend_from_slice(&ex.request.args);
             }
-            return Step::Synth(Synth::Redirect(301, url));
+            return Step::Synth(Synth::Redirect(status::MOVED_PERMANENTLY, url));
         }
     }
     let loc = cx.loc(ex);
     if loc.matching.internal && !ex.request.way.internal {
-        return Step::Synth(Synth::Status(404));
+        return Step::Synth(Synth::Status(status::NOT_FOUND));
     }
     ex.request.way.path_is_the_locations = true;
     if let Some(limit) = loc.settings.body.max_bytes
@@ -79,7 +79,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
             format_args!("client intended to send too large body: {bytes} bytes"),
         );
         ex.request.body_refused = true;
-        return Step::Synth(Synth::Status(413));
+        return Step::Synth(Synth::Status(status::CONTENT_TOO_LARGE));
     }
     enter(ex, cx)
 }
@@ -94,7 +94,7 @@ fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Ran::Through(true) | Ran::Stopped(true) => {
             if !may_change_uri(ex, cx) {
-                return Step::Synth(Synth::Final(500));
+                return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR));
             }
             Step::Find
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use larder_cache::Object;
 use larder_conf::model::LogLevel;
-use larder_http::Known;
+use larder_http::{Known, status};
 use larder_store::BodyReader;
 
 use crate::context::Cx;
@@ -45,7 +45,7 @@ pub fn assemble(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respon
         return Ok(response);
     };
     let slice = slice.clone();
-    if matches!(&response.content, Content::Hit(object) if object.status != 206)
+    if matches!(&response.content, Content::Hit(object) if object.status != status::PARTIAL_CONTENT)
         || ex.request.way.error_status.is_some()
     {
         ex.visit.slicing = Slicing::Over;
@@ -74,7 +74,7 @@ pub fn assemble(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respon
         wanted: 0..place.total,
         template: None,
     };
-    ex.reply.status = 200;
+    ex.reply.status = status::OK;
     ex.reply.reason.clear();
     ex.reply.fields.remove("Content-Range");
     ex.reply.fields.remove("Accept-Ranges");

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use larder_conf::model::{ErrorPageStatus, ServerTokens};
 use larder_http::status::{error_note, error_title, sent_status};
-use larder_http::{Known, Method};
+use larder_http::{Known, Method, status};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Silent};
@@ -11,21 +11,29 @@ use crate::exchange::{Exchange, Silent};
 use super::{Content, Internal, Response, Step, Synth};
 
 /// Statuses after which the connection is closed, as the rest of the request cannot be trusted (nginx's list).
-const CLOSING: [u16; 7] = [400, 413, 414, 495, 496, 497, 500];
+const CLOSING: [u16; 7] = [
+    status::BAD_REQUEST,
+    status::CONTENT_TOO_LARGE,
+    status::URI_TOO_LONG,
+    status::CERT_ERROR,
+    status::NO_CERT,
+    status::PLAIN_TO_HTTPS,
+    status::INTERNAL_SERVER_ERROR,
+];
 
 /// Turns an answer of our own into a response, or into what an `error_page` says.
 pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
-    let is_error = synth.status() >= 300 && synth.status() != 444 && !matches!(synth, Synth::Text(..));
+    let is_error = synth.status() >= 300 && synth.status() != status::CLOSE && !matches!(synth, Synth::Text(..));
     if is_error && ex.request.nested.sub.as_ref().is_some_and(|sub| sub.has_stub) {
         // A block of the page stands in for the error, and no `error_page`.
-        ex.reply.status = 200;
+        ex.reply.status = status::OK;
         ex.reply.fields.clear();
         return Step::Deliver(Response::own(Content::Empty));
     }
     ex.reply.silent = Silent::default();
     match synth {
-        // Whom we do not answer, who was too slow and who is gone get nothing, also by `return`; logs have the status.
-        Synth::Status(status @ (408 | 444 | 499)) | Synth::Final(status @ (408 | 444 | 499)) => {
+        // Also by `return 444`; logs have the status.
+        Synth::Status(status) | Synth::Final(status) if gets_no_response(status) => {
             ex.reply.status = status;
             Step::Abort
         }
@@ -48,9 +56,14 @@ pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
+/// Whether larder closes the connection without a word: the configuration says so, or the client was too slow or has left.
+fn gets_no_response(status: u16) -> bool {
+    matches!(status, status::REQUEST_TIMEOUT | status::CLOSE | status::CLIENT_CLOSED_REQUEST)
+}
+
 /// ngx_http_special_response_handler.
 fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
-    if CLOSING.contains(&status) || status == 501 {
+    if CLOSING.contains(&status) || status == status::NOT_IMPLEMENTED {
         ex.reply.framing.keep_alive = false;
     }
     let loc = cx.loc(ex);
@@ -64,7 +77,11 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.request.way.error_page = true;
     let kept = match answer {
         // Those that only nginx knows leave as 400 (ngx_http_core_error_page).
-        ErrorPageStatus::Keep => Some(if (494..=497).contains(&status) { 400 } else { status }),
+        ErrorPageStatus::Keep => Some(if (status::HEAD_TOO_LARGE..=status::PLAIN_TO_HTTPS).contains(&status) {
+            status::BAD_REQUEST
+        } else {
+            status
+        }),
         ErrorPageStatus::OfTarget => None,
         ErrorPageStatus::Fixed(status) => Some(*status),
     };
@@ -85,7 +102,7 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         _ => {
             // A URL: the client is sent there.
-            let status = kept.filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)).unwrap_or(302);
+            let status = kept.filter(|status| status::is_redirect(*status)).unwrap_or(status::MOVED_TEMPORARILY);
             ex.reply.fields.set("Location", &target);
             ex.reply.location_is_ours = true;
             ex.request.way.error_status = None;
@@ -98,9 +115,9 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
 /// challenges of a 401, where a redirect leads, what a 416 says of the length.
 fn forget_response(status: u16, ex: &mut Exchange) {
     let belongs = |known: Known| match status {
-        401 => known == Known::WwwAuthenticate,
-        301..=308 => known == Known::Location,
-        416 => known == Known::ContentRange,
+        status::UNAUTHORIZED => known == Known::WwwAuthenticate,
+        status::MOVED_PERMANENTLY..=status::PERMANENT_REDIRECT => known == Known::Location,
+        status::RANGE_NOT_SATISFIABLE => known == Known::ContentRange,
         _ => false,
     };
     ex.reply.fields.retain(|known, _, _| belongs(known));
@@ -110,14 +127,14 @@ fn forget_response(status: u16, ex: &mut Exchange) {
 
 /// The built-in page of a status, as nginx writes it.
 fn page(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
-    if CLOSING.contains(&status) || status == 501 {
+    if CLOSING.contains(&status) || status == status::NOT_IMPLEMENTED {
         ex.reply.framing.keep_alive = false;
     }
     // nginx's own codes for bad requests and TLS mishaps are told to the client as 400.
     ex.reply.status = sent_status(status);
     ex.reply.reason.clear();
     ex.request.way.error_status = None;
-    let has_page = status >= 400 || (300..309).contains(&status) && status != 304;
+    let has_page = status >= 400 || (300..309).contains(&status) && status != status::NOT_MODIFIED;
     let Some(title) = error_title(status).filter(|_| has_page) else {
         return Step::Deliver(Response::own(Content::Empty));
     };

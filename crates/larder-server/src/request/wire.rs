@@ -3,7 +3,7 @@
 use larder_cache::Prepared;
 use larder_conf::model::{ServerTokens, Settings};
 use larder_http::h2::hpack;
-use larder_http::{Time, Version, reason};
+use larder_http::{Time, Version, reason, status};
 
 use crate::clock;
 
@@ -102,7 +102,7 @@ impl<'a> HeadWriter<'a> {
         if chunked {
             self.out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
         }
-        if status == 101 {
+        if status == status::SWITCHING_PROTOCOLS {
             self.out.extend_from_slice(b"Connection: upgrade\r\n");
             return;
         }

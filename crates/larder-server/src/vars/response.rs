@@ -1,6 +1,6 @@
 //! Variables about what is sent.
 
-use larder_http::Coding;
+use larder_http::{Coding, status};
 
 use crate::context::Cx;
 use crate::exchange::Choice;
@@ -44,7 +44,7 @@ fn append_ratio(coding: Coding, ex: &Exchange, out: &mut Vec<u8>) -> bool {
 pub fn append_sent(name: &str, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match name {
         // By the time nginx logs, it has let go of the connection, and says so.
-        "connection" if ex.reply.status == 101 => append_text("upgrade", out),
+        "connection" if ex.reply.status == status::SWITCHING_PROTOCOLS => append_text("upgrade", out),
         "connection" => {
             append_text(if ex.reply.framing.keep_alive && !ex.tally.is_logging { "keep-alive" } else { "close" }, out)
         }

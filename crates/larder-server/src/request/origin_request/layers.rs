@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_conf::model::{LogLevel, ProxyProtocol};
 use larder_http::proxy_protocol::{Addresses, write_v1, write_v2};
+use larder_http::status;
 use larder_origin::Tls;
 use larder_tls::ClientConfig;
 
@@ -22,7 +23,7 @@ impl OriginTls {
             Ok(config) => config,
             Err(why) => {
                 cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{why}"));
-                return Err(Step::Synth(Synth::Status(500)));
+                return Err(Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR)));
             }
         };
         let name = match &self.name {
