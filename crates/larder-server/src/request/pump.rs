@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use larder_cache::Permit;
 use larder_conf::model::LogLevel;
-use larder_origin::Answer;
+use larder_origin::{Answer, FetchError};
 use larder_store::BodyWriter;
 
 use crate::context::Cx;
@@ -93,117 +93,32 @@ pub struct Wanted {
 }
 
 /// Takes the body of `answer` to its end. One that is neither stored nor kept as a file ends with its last reader.
-pub async fn pump(mut answer: Answer, mut writer: BodyWriter, report: &Report, wanted: Wanted, complaint: &Complaint) {
-    let Wanted { permit, mut kept, pace } = wanted;
-    // Its readers are gone, and a file is still to be made of it.
-    let mut is_alone = false;
+pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: Wanted, complaint: &Complaint) {
+    let Wanted { permit, kept, pace } = wanted;
     let started = Instant::now();
     let length = answer.body.content_length();
-    // With its framing: an origin may send records of a byte.
-    let mut step_began = 0;
-    let end = loop {
-        // Who has read all bytes leaves; what is missing then is the origin's own end, which frees its connection.
-        let has_all = length == Some(report.body_bytes.get());
-        let next = if is_alone {
-            Some(answer.body.next().await)
-        } else if has_all || permit.is_some() && writer.is_stored() {
-            writer.wait_for_disk().await;
-            Some(answer.body.next().await)
-        } else {
-            tokio::select! {
-                biased;
-                () = writer.readers_gone() => None,
-                next = async {
-                    writer.wait_for_room().await;
-                    answer.body.next().await
-                } => Some(next),
-            }
-        };
-        let Some(next) = next else {
-            if kept.is_none() {
-                break End::Unwanted;
-            }
-            is_alone = true;
-            continue;
-        };
-        match next {
-            Ok(Some(bytes)) => {
-                let before = report.body_bytes.get();
-                report.body_bytes.set(before + bytes.len() as u64);
-                if let Some(file) = &mut kept {
-                    if let Err(error) = file.append(bytes.clone()).await {
-                        complaint.write(LogLevel::Crit, &not_kept(file.path(), &error));
-                        kept = None;
-                        if is_alone {
-                            break End::Unwanted;
-                        }
-                    }
-                    // Who has the last byte may ask for the file.
-                    if length == Some(report.body_bytes.get()) {
-                        finish(kept.take(), complaint).await;
-                    }
-                }
-                let appended = match pace {
-                    _ if is_alone => Ok(()),
-                    None => writer.append(bytes).map_err(|error| End::Failed(error.to_string())),
-                    Some(pace) => pace.append(bytes, before, &mut writer, permit.is_some() || kept.is_some()).await,
-                };
-                if let Err(end) = appended {
-                    break end;
-                }
-                // An origin that has much to give must not hold up those who want a page that is here. The last bytes are
-                // followed by the end at once: who has read them finds the page in the cache.
-                let received = answer.body.bytes_received();
-                let is_long = received.saturating_sub(step_began) >= TRANSFER_STEP_BYTES as u64;
-                if is_long && length != Some(report.body_bytes.get()) {
-                    step_began = received;
-                    complaint.logs.worker.transfers.next().await;
-                }
-            }
-            Ok(None) => {
-                finish(kept.take(), complaint).await;
-                break if is_alone { End::Unwanted } else { End::Complete };
-            }
-            Err(error) => break End::Failed(error.to_string()),
-        }
-    };
-    report.received.set(answer.body.bytes_received());
-    report.sent.set(Some(answer.body.bytes_sent()));
-    report.total.set(Some(started.elapsed()));
-    for line in answer.body.stderr() {
-        complaint.write(LogLevel::Error, &format!("FastCGI sent in stderr: \"{line}\" while reading upstream"));
-    }
-    for note in answer.body.notes() {
-        complaint.write(LogLevel::Warn, &note);
-    }
-    if let Some(trouble) = writer.take_trouble() {
-        complaint.write(LogLevel::Crit, &trouble);
-    }
-    match end {
-        End::Complete => {
-            writer.finish();
-            drop(permit);
-        }
-        // Dropping the writer says that the body is not whole.
-        End::Unwanted => {}
-        End::Failed(error) => {
-            complaint.write(LogLevel::Error, &error);
-            writer.fail(error);
-        }
-    }
+    let mut pump =
+        Pump { kept, permit, writer, answer, pace, length, is_alone: false, turn_began: 0, report, complaint };
+    let end = pump.run().await;
+    pump.account(started);
+    pump.close(end);
 }
 
-/// Gives the file its place.
-async fn finish(kept: Option<StoredFile>, complaint: &Complaint) {
-    let Some(kept) = kept else { return };
-    let path = kept.path().to_owned();
-    if let Err(error) = kept.finish().await {
-        complaint.write(LogLevel::Crit, &not_kept(&path, &error));
-    }
-}
-
-fn not_kept(path: &Path, error: &std::io::Error) -> String {
-    format!("the answer could not be stored as \"{}\": {error}", path.display())
+/// A body on its way from the origin to those who want it. What is dropped first stands first.
+struct Pump<'a> {
+    kept: Option<StoredFile>,
+    permit: Option<Permit>,
+    writer: BodyWriter,
+    answer: Answer,
+    pace: Option<Pace>,
+    /// How long the body is to be, if the origin said so.
+    length: Option<u64>,
+    /// All readers have left, and a file is still to be made.
+    is_alone: bool,
+    /// Bytes received when the worker's turn began, with their framing: an origin may send records of a byte.
+    turn_began: u64,
+    report: &'a Report,
+    complaint: &'a Complaint,
 }
 
 /// How a pump came to its end.
@@ -212,6 +127,152 @@ enum End {
     /// It is not stored, and its last reader left.
     Unwanted,
     Failed(String),
+}
+
+impl Pump<'_> {
+    async fn run(&mut self) -> End {
+        loop {
+            let Some(next) = self.next().await else {
+                if self.kept.is_none() {
+                    return End::Unwanted;
+                }
+                self.is_alone = true;
+                continue;
+            };
+            match next {
+                Ok(Some(bytes)) => {
+                    if let Err(end) = self.pass_on(bytes).await {
+                        return end;
+                    }
+                }
+                Ok(None) => {
+                    self.finish_file().await;
+                    return if self.is_alone { End::Unwanted } else { End::Complete };
+                }
+                Err(error) => return End::Failed(error.to_string()),
+            }
+        }
+    }
+
+    /// What the origin sends next, once there is room for it. `None` when the last reader of a body that is not stored
+    /// has left.
+    async fn next(&mut self) -> Option<Result<Option<Bytes>, FetchError>> {
+        if self.is_alone {
+            return Some(self.answer.body.next().await);
+        }
+        // A reader that has all bytes leaves; what is missing then is the origin's own end, which frees its connection.
+        if self.has_all() || self.permit.is_some() && self.writer.is_stored() {
+            self.writer.wait_for_disk().await;
+            return Some(self.answer.body.next().await);
+        }
+        tokio::select! {
+            biased;
+            () = self.writer.readers_gone() => None,
+            next = async {
+                self.writer.wait_for_room().await;
+                self.answer.body.next().await
+            } => Some(next),
+        }
+    }
+
+    fn has_all(&self) -> bool {
+        self.length == Some(self.report.body_bytes.get())
+    }
+
+    /// Hands bytes to the file and to the readers, then lets others on the worker go first if it was their turn.
+    async fn pass_on(&mut self, bytes: Bytes) -> Result<(), End> {
+        let before = self.report.body_bytes.get();
+        self.report.body_bytes.set(before + bytes.len() as u64);
+        if self.kept.is_some() {
+            self.append_to_file(&bytes).await?;
+        }
+        match self.pace {
+            _ if self.is_alone => {}
+            None => self.writer.append(bytes).map_err(|error| End::Failed(error.to_string()))?,
+            Some(pace) => {
+                let is_wanted = self.permit.is_some() || self.kept.is_some();
+                pace.append(bytes, before, &mut self.writer, is_wanted).await?;
+            }
+        }
+        self.give_way().await;
+        Ok(())
+    }
+
+    /// Appends to the file. One that cannot be written is given up; the readers get the rest without it.
+    async fn append_to_file(&mut self, bytes: &Bytes) -> Result<(), End> {
+        if let Some(file) = &mut self.kept
+            && let Err(error) = file.append(bytes.clone()).await
+        {
+            self.complaint.write(LogLevel::Crit, &not_kept(file.path(), &error));
+            self.kept = None;
+            if self.is_alone {
+                return Err(End::Unwanted);
+            }
+        }
+        // A reader that has the last byte may ask for the file.
+        if self.has_all() {
+            self.finish_file().await;
+        }
+        Ok(())
+    }
+
+    /// An origin that has much to give must not hold up clients that want a page that is here. The last bytes are followed
+    /// by the end at once: a reader that has them finds the page in the cache.
+    async fn give_way(&mut self) {
+        let received = self.answer.body.bytes_received();
+        let is_long = received.saturating_sub(self.turn_began) >= TRANSFER_STEP_BYTES as u64;
+        if is_long && !self.has_all() {
+            self.turn_began = received;
+            self.complaint.logs.worker.transfers.next().await;
+        }
+    }
+
+    /// Puts the file into its place.
+    async fn finish_file(&mut self) {
+        let Some(kept) = self.kept.take() else { return };
+        let path = kept.path().to_owned();
+        if let Err(error) = kept.finish().await {
+            self.complaint.write(LogLevel::Crit, &not_kept(&path, &error));
+        }
+    }
+
+    /// Reports bytes and time for the access log, and what the origin complained of to the error log.
+    fn account(&mut self, started: Instant) {
+        let body = &mut self.answer.body;
+        self.report.received.set(body.bytes_received());
+        self.report.sent.set(Some(body.bytes_sent()));
+        self.report.total.set(Some(started.elapsed()));
+        for line in body.stderr() {
+            let text = format!("FastCGI sent in stderr: \"{line}\" while reading upstream");
+            self.complaint.write(LogLevel::Error, &text);
+        }
+        for note in body.notes() {
+            self.complaint.write(LogLevel::Warn, &note);
+        }
+        if let Some(trouble) = self.writer.take_trouble() {
+            self.complaint.write(LogLevel::Crit, &trouble);
+        }
+    }
+
+    /// Tells the readers how it ended.
+    fn close(self, end: End) {
+        match end {
+            End::Complete => {
+                self.writer.finish();
+                drop(self.permit);
+            }
+            // Dropping the writer says that the body is not whole.
+            End::Unwanted => {}
+            End::Failed(error) => {
+                self.complaint.write(LogLevel::Error, &error);
+                self.writer.fail(error);
+            }
+        }
+    }
+}
+
+fn not_kept(path: &Path, error: &std::io::Error) -> String {
+    format!("the answer could not be stored as \"{}\": {error}", path.display())
 }
 
 impl Complaint {
