@@ -1,0 +1,28 @@
+//! What of the client's request goes on to the origin: which fields, and the body.
+
+use std::sync::Arc;
+
+use larder_http::Known;
+
+use crate::exchange::RequestBody;
+
+/// Fields that ask for a part of a page or for a condition on it. A fetch for the cache leaves them out, as it
+/// needs the whole page.
+pub const CONDITIONAL: [Known; 6] = [
+    Known::IfModifiedSince,
+    Known::IfUnmodifiedSince,
+    Known::IfNoneMatch,
+    Known::IfMatch,
+    Known::Range,
+    Known::IfRange,
+];
+
+/// The body for the origin; `announced` says that its head tells the length where that is known.
+pub fn wire_body(body: &mut RequestBody, announced: bool) -> larder_origin::RequestBody {
+    match body {
+        RequestBody::None | RequestBody::Unread(_) => larder_origin::RequestBody::None,
+        RequestBody::Memory(bytes) => larder_origin::RequestBody::Memory(bytes.clone()),
+        RequestBody::File(temp, len) => larder_origin::RequestBody::File { file: Arc::clone(temp.file()), len: *len },
+        RequestBody::Passing(feed) => feed.open(announced),
+    }
+}
