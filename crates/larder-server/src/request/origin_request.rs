@@ -9,7 +9,7 @@ pub mod place;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use larder_conf::model::LogLevel;
+use larder_conf::model::{LogLevel, NextUpstreamSettings};
 use larder_http::Method;
 use larder_origin::{Bind, Fetch, Group, Limits, Protocol as Wire, Retry, RetryRules};
 
@@ -35,41 +35,12 @@ pub fn build(
     cx: &Cx,
 ) -> Result<Fetch, Step> {
     let place = place(backend, resolved, ex, cx)?;
-    let model = &backend.settings.model;
     let (protocol, body) = match &backend.protocol {
         Protocol::FastCgi(parts) => fastcgi_request(parts, backend, caches, validators, ex, cx),
         Protocol::Http(parts) => http_request(parts, backend, caches, &place.uri, validators, ex, cx),
     };
-    let method_is_head = match &protocol {
-        Wire::FastCgi { .. } => ex.request.method == Method::Head,
-        // The method that was sent, which `proxy_method` may have chosen, says whether a body follows the head.
-        Wire::Http { head, .. } => head.get(..5).is_some_and(|method| method.eq_ignore_ascii_case(b"HEAD ")),
-    };
-    let keep = match &backend.protocol {
-        Protocol::FastCgi(parts) => parts.keep,
-        Protocol::Http(_) => true,
-    };
-    let next = model.next_upstream.on;
-    let statuses = [
-        (next.http_500, 500),
-        (next.http_502, 502),
-        (next.http_503, 503),
-        (next.http_504, 504),
-        (next.http_403, 403),
-        (next.http_404, 404),
-        (next.http_429, 429),
-    ];
-    // For `ip_hash`; a client by a Unix socket has no address.
-    let mut hash_key = match ex.remote_ip() {
-        Some(IpAddr::V4(ip)) => ip.octets().to_vec(),
-        Some(IpAddr::V6(ip)) => ip.octets().to_vec(),
-        None => Vec::new(),
-    };
-    if let Target::Group { group, .. } = backend.target
-        && let Some(text) = &cx.site().origins.hash_keys[group]
-    {
-        hash_key = text.value(ex, cx);
-    }
+    let method_is_head = is_head(&protocol, ex);
+    let hash_key = hash_key(backend, ex, cx);
     let bind = local_address(backend, ex, cx);
     let (tls, preface) = match &backend.protocol {
         Protocol::FastCgi(_) => (None, None),
@@ -92,29 +63,76 @@ pub fn build(
         body,
         tls,
         preface,
-        limits: Limits {
-            connect: model.connection.connect_timeout,
-            send: model.connection.send_timeout,
-            read: model.connection.read_timeout,
-            head_bytes_max: model.buffers.head_bytes,
-            bind,
-            tcp_keepalive: model.connection.socket_keepalive,
+        limits: limits(backend, bind),
+        retry: retry(&backend.settings.model.next_upstream, ex.request.method),
+        keep: match &backend.protocol {
+            Protocol::FastCgi(parts) => parts.keep,
+            Protocol::Http(_) => true,
         },
-        retry: Retry {
-            rules: RetryRules {
-                error: next.error,
-                timeout: next.timeout,
-                invalid_header: next.invalid_header,
-                non_idempotent: next.non_idempotent,
-                statuses: statuses.iter().filter(|(on, _)| *on).map(|(_, status)| *status).collect(),
-            },
-            tries: model.next_upstream.tries,
-            timeout: model.next_upstream.timeout,
-            is_idempotent: !matches!(ex.request.method, Method::Post | Method::Lock | Method::Patch),
-        },
-        keep,
         method_is_head,
     })
+}
+
+/// Whether the origin gets a HEAD, so that no body follows the head of its answer.
+fn is_head(request: &Wire, ex: &Exchange) -> bool {
+    match request {
+        Wire::FastCgi { .. } => ex.request.method == Method::Head,
+        // The method that was sent: `proxy_method` may have chosen it.
+        Wire::Http { head, .. } => head.get(..5).is_some_and(|method| method.eq_ignore_ascii_case(b"HEAD ")),
+    }
+}
+
+/// What `hash` chooses an origin by, or `ip_hash`; a client by a Unix socket has no address.
+fn hash_key(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
+    if let Target::Group { group, .. } = backend.target
+        && let Some(text) = &cx.site().origins.hash_keys[group]
+    {
+        return text.value(ex, cx);
+    }
+    match ex.remote_ip() {
+        Some(IpAddr::V4(ip)) => ip.octets().to_vec(),
+        Some(IpAddr::V6(ip)) => ip.octets().to_vec(),
+        None => Vec::new(),
+    }
+}
+
+/// Timeouts and sizes: `*_connect_timeout` and its kin.
+fn limits(backend: &Backend, bind: Option<Bind>) -> Limits {
+    let model = &backend.settings.model;
+    Limits {
+        connect: model.connection.connect_timeout,
+        send: model.connection.send_timeout,
+        read: model.connection.read_timeout,
+        head_bytes_max: model.buffers.head_bytes,
+        bind,
+        tcp_keepalive: model.connection.socket_keepalive,
+    }
+}
+
+/// When the next origin is asked: `*_next_upstream`.
+fn retry(next: &NextUpstreamSettings, method: Method) -> Retry {
+    let on = next.on;
+    let statuses = [
+        (on.http_500, 500),
+        (on.http_502, 502),
+        (on.http_503, 503),
+        (on.http_504, 504),
+        (on.http_403, 403),
+        (on.http_404, 404),
+        (on.http_429, 429),
+    ];
+    Retry {
+        rules: RetryRules {
+            error: on.error,
+            timeout: on.timeout,
+            invalid_header: on.invalid_header,
+            non_idempotent: on.non_idempotent,
+            statuses: statuses.iter().filter(|(on, _)| *on).map(|(_, status)| *status).collect(),
+        },
+        tries: next.tries,
+        timeout: next.timeout,
+        is_idempotent: !matches!(method, Method::Post | Method::Lock | Method::Patch),
+    }
 }
 
 /// The end of ours that the origin is asked from. One that is none is logged, and the system chooses, as in nginx.

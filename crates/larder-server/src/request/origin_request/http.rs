@@ -1,7 +1,7 @@
 //! A request as a head of HTTP/1: the fields of `proxy_set_header`, and the client's.
 
 use bytes::Bytes;
-use larder_http::{Escape, Known, escape_uri};
+use larder_http::{Escape, Fields, Known, escape_uri};
 use larder_origin::Protocol as Wire;
 
 use crate::context::Cx;
@@ -22,93 +22,154 @@ pub fn http_request(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> (Wire, larder_origin::RequestBody) {
-    let model = &backend.settings.model;
+    let request = &backend.settings.model.request;
     let set_body = parts.body.as_ref().map(|text| Bytes::from(text.value(ex, cx)));
-    let body_bytes = match (&set_body, &ex.request.body) {
-        (Some(body), _) => Some(body.len() as u64),
-        (None, _) if !model.request.pass_body => None,
-        (None, RequestBody::None | RequestBody::Unread(_)) => {
-            let announced = ex.asked.head.fields.contains_known(Known::ContentLength)
-                || ex.asked.head.fields.contains_known(Known::TransferEncoding);
-            announced.then_some(0)
-        }
-        (None, RequestBody::Passing(feed)) => match feed.is_fresh() {
-            true => feed.announced(),
-            false => Some(0),
-        },
-        (None, body) => Some(crate::vars::body_bytes(body)),
-    };
-    let is_set = |name: &str| parts.headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name.as_bytes()));
-    let is_passing = model.request.pass_body && matches!(ex.request.body, RequestBody::Passing(_));
-    let in_chunks = is_passing && body_bytes.is_none() && set_body.is_none();
-    let mut head = Vec::with_capacity(512);
-    match &parts.method {
-        Some(method) => method.with(ex, cx, |_, method| append_one_line(method, &mut head)),
-        None => head.extend_from_slice(crate::vars::method_name(ex)),
-    }
-    head.push(b' ');
-    append_target(uri, &mut head);
-    // HTTP/1.0 knows no chunks; a body that began to come for another location may need them all the same.
-    head.extend_from_slice(if parts.http_1_1 || in_chunks { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
-
-    let mut upgrade = false;
-    let mut has_host = false;
-    for (name, value) in &parts.headers {
-        let value = value.value(ex, cx);
-        if !value.is_empty() {
-            has_host |= name.eq_ignore_ascii_case(b"host");
-            upgrade |= name.eq_ignore_ascii_case(b"upgrade") && ex.asked.head.fields.contains_known(Known::Upgrade);
-            push_line(&mut head, name, &value);
-        }
-    }
+    let length = length(set_body.as_ref(), request.pass_body, ex);
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    append_request_line(parts, uri, length, &mut head, ex, cx);
+    let set = append_set_fields(parts, &mut head, ex, cx);
     // HTTP/1.1 demands one, also where `proxy_set_header` has none to give, as for a client that sent none.
-    if !has_host && (!is_set("Host") || parts.http_1_1 || in_chunks) {
-        let host = std::mem::take(&mut ex.visit.proxy_host);
-        push_line(&mut head, b"Host", if host.starts_with(b"unix:") { b"localhost" } else { &host });
-        ex.visit.proxy_host = host;
+    if !set.has_host && (!is_set(parts, "Host") || is_http_1_1(parts, length)) {
+        let host = &ex.visit.proxy_host;
+        push_line(&mut head, b"Host", if host.starts_with(b"unix:") { b"localhost" } else { host });
     }
-    if let Some(bytes) = body_bytes.filter(|_| !is_set("Content-Length")) {
-        push_line(&mut head, b"Content-Length", bytes.to_string().as_bytes());
-    }
-    if in_chunks && !is_set("Transfer-Encoding") {
-        push_line(&mut head, b"Transfer-Encoding", b"chunked");
-    }
+    append_length(parts, length, &mut head);
     if caches {
-        if let Some(value) = validators.last_modified.as_deref().filter(|_| !is_set("If-Modified-Since")) {
-            push_line(&mut head, b"If-Modified-Since", value);
-        }
-        if let Some(value) = validators.etag.as_deref().filter(|_| !is_set("If-None-Match")) {
-            push_line(&mut head, b"If-None-Match", value);
-        }
+        append_conditions(parts, validators, &mut head);
     }
-    if model.request.pass_headers {
-        for (known, name, value) in ex.asked.head.fields.iter_known() {
-            let own = matches!(
-                known,
-                Known::Host
-                    | Known::Connection
-                    | Known::ProxyConnection
-                    | Known::ContentLength
-                    | Known::TransferEncoding
-                    | Known::Te
-                    | Known::KeepAlive
-                    | Known::Expect
-                    | Known::Upgrade
-            );
-            if own || (caches && CONDITIONAL.contains(&known)) || is_set(std::str::from_utf8(name).unwrap_or("")) {
-                continue;
-            }
-            push_line(&mut head, name, value);
-        }
+    if request.pass_headers {
+        append_fields_of_client(parts, caches, &ex.asked.head.fields, &mut head);
     }
     head.extend_from_slice(b"\r\n");
     let body = match set_body {
         Some(body) if body.is_empty() => larder_origin::RequestBody::None,
         Some(body) => larder_origin::RequestBody::Memory(body),
-        None if model.request.pass_body => wire_body(&mut ex.request.body, true),
+        None if request.pass_body => wire_body(&mut ex.request.body, true),
         None => larder_origin::RequestBody::None,
     };
-    (Wire::Http { head: Bytes::from(head), upgrade }, body)
+    (Wire::Http { head: Bytes::from(head), upgrade: set.upgrade }, body)
+}
+
+/// Room for a usual head.
+const HEAD_BYTES: usize = 512;
+
+/// How the head tells the end of the body.
+#[derive(Clone, Copy)]
+enum Length {
+    /// There is none, and no field says so.
+    Silent,
+    /// `Content-Length`.
+    Bytes(u64),
+    /// The body ends with its last chunk.
+    Chunked,
+}
+
+/// The length of the body: of `proxy_set_body`, or of the client's, which may not be known yet.
+fn length(set_body: Option<&Bytes>, passes_body: bool, ex: &Exchange) -> Length {
+    if let Some(body) = set_body {
+        return Length::Bytes(body.len() as u64);
+    }
+    if !passes_body {
+        return Length::Silent;
+    }
+    match &ex.request.body {
+        RequestBody::None | RequestBody::Unread(_) => {
+            let fields = &ex.asked.head.fields;
+            let announced =
+                fields.contains_known(Known::ContentLength) || fields.contains_known(Known::TransferEncoding);
+            if announced { Length::Bytes(0) } else { Length::Silent }
+        }
+        RequestBody::Passing(feed) if feed.is_fresh() => feed.announced().map_or(Length::Chunked, Length::Bytes),
+        RequestBody::Passing(_) => Length::Bytes(0),
+        body @ (RequestBody::Memory(_) | RequestBody::File(..)) => Length::Bytes(crate::vars::body_bytes(body)),
+    }
+}
+
+/// HTTP/1.0 knows no chunks; a body that began to come for another location may need them all the same.
+fn is_http_1_1(parts: &HttpParts, length: Length) -> bool {
+    parts.http_1_1 || matches!(length, Length::Chunked)
+}
+
+/// Whether `proxy_set_header` is about this field, even if it leaves it out.
+fn is_set(parts: &HttpParts, name: &str) -> bool {
+    parts.headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+fn append_request_line(parts: &HttpParts, uri: &[u8], length: Length, head: &mut Vec<u8>, ex: &mut Exchange, cx: &Cx) {
+    match &parts.method {
+        Some(method) => method.with(ex, cx, |_, method| append_one_line(method, head)),
+        None => head.extend_from_slice(crate::vars::method_name(ex)),
+    }
+    head.push(b' ');
+    append_target(uri, head);
+    head.extend_from_slice(if is_http_1_1(parts, length) { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
+}
+
+/// What `proxy_set_header` has given.
+struct SetFields {
+    has_host: bool,
+    /// The client asked for another protocol, and the origin is asked for it.
+    upgrade: bool,
+}
+
+/// `proxy_set_header`; a field that comes out empty is left out.
+fn append_set_fields(parts: &HttpParts, head: &mut Vec<u8>, ex: &mut Exchange, cx: &Cx) -> SetFields {
+    let mut set = SetFields { has_host: false, upgrade: false };
+    for (name, value) in &parts.headers {
+        let value = value.value(ex, cx);
+        if !value.is_empty() {
+            set.has_host |= name.eq_ignore_ascii_case(b"host");
+            set.upgrade |= name.eq_ignore_ascii_case(b"upgrade") && ex.asked.head.fields.contains_known(Known::Upgrade);
+            push_line(head, name, &value);
+        }
+    }
+    set
+}
+
+fn append_length(parts: &HttpParts, length: Length, head: &mut Vec<u8>) {
+    match length {
+        Length::Silent => {}
+        Length::Bytes(bytes) if !is_set(parts, "Content-Length") => {
+            push_line(head, b"Content-Length", bytes.to_string().as_bytes());
+        }
+        Length::Chunked if !is_set(parts, "Transfer-Encoding") => push_line(head, b"Transfer-Encoding", b"chunked"),
+        Length::Bytes(_) | Length::Chunked => {}
+    }
+}
+
+/// Asks whether the stored page is still good.
+fn append_conditions(parts: &HttpParts, validators: &Validators, head: &mut Vec<u8>) {
+    if let Some(value) = validators.last_modified.as_deref().filter(|_| !is_set(parts, "If-Modified-Since")) {
+        push_line(head, b"If-Modified-Since", value);
+    }
+    if let Some(value) = validators.etag.as_deref().filter(|_| !is_set(parts, "If-None-Match")) {
+        push_line(head, b"If-None-Match", value);
+    }
+}
+
+/// The client's fields, but for those of its connection, of its body's framing, and those that are set.
+fn append_fields_of_client(parts: &HttpParts, caches: bool, fields: &Fields, head: &mut Vec<u8>) {
+    for (known, name, value) in fields.iter_known() {
+        let is_of_connection = matches!(
+            known,
+            Known::Host
+                | Known::Connection
+                | Known::ProxyConnection
+                | Known::ContentLength
+                | Known::TransferEncoding
+                | Known::Te
+                | Known::KeepAlive
+                | Known::Expect
+                | Known::Upgrade
+        );
+        if is_of_connection
+            || (caches && CONDITIONAL.contains(&known))
+            || is_set(parts, std::str::from_utf8(name).unwrap_or(""))
+        {
+            continue;
+        }
+        push_line(head, name, value);
+    }
 }
 
 /// The target as it is, but for what ends a target or a line and came in by a variable such as `$uri`: behind it a visitor
