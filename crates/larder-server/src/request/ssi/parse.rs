@@ -133,10 +133,9 @@ impl Parser {
         pos
     }
 
+    /// Takes a byte of a command.
     fn step(&mut self, byte: u8, events: &mut Vec<Event>) {
         let is_space = matches!(byte, b' ' | b'\r' | b'\n' | b'\t');
-        let (key_bytes, value_bytes) =
-            self.command.params.last().map_or((0, 0), |(key, value)| (key.len(), value.len()));
         self.state = match self.state {
             State::Text(held) => State::Text(held),
             State::BeforeName | State::BeforeKey | State::BeforeEqual | State::BeforeValue if is_space => self.state,
@@ -145,15 +144,8 @@ impl Parser {
                 State::Name
             }
             State::Name if is_space => State::BeforeKey,
-            State::Name | State::BeforeKey if byte == b'-' => State::End(1),
-            State::Name if self.command.name.len() == NAME_BYTES_MAX => {
-                let name = shown(&self.command.name);
-                self.broken(format!("the \"{name}{}...\" SSI command is too long", char::from(byte)))
-            }
-            State::Name => {
-                self.command.name.push(byte);
-                State::Name
-            }
+            State::Name | State::BeforeKey | State::AfterValue if byte == b'-' => State::End(1),
+            State::Name => self.name(byte),
             State::BeforeKey => {
                 // One too many tells that there are too many.
                 self.command.params.truncate(PARAMS_MAX);
@@ -162,48 +154,15 @@ impl Parser {
             }
             State::Key if is_space => State::BeforeEqual,
             State::Key | State::BeforeEqual if byte == b'=' => State::BeforeValue,
-            State::Key if byte != b'-' && key_bytes < NAME_BYTES_MAX => {
-                self.param().0.push(byte);
-                State::Key
-            }
-            State::Key if byte != b'-' => {
-                let (key, name) = (shown(&self.param().0), shown(&self.command.name));
-                self.broken(format!("too long \"{key}{}...\" parameter in \"{name}\" SSI command", char::from(byte)))
-            }
+            State::Key if byte != b'-' => self.key(byte),
             State::Key | State::BeforeEqual => self.unexpected(byte, "after", "parameter in"),
             State::BeforeValue if matches!(byte, b'"' | b'\'') => State::Value(byte),
             State::BeforeValue => self.unexpected(byte, "before value of", "parameter in"),
             State::Value(quote) if byte == quote => State::AfterValue,
-            State::Value(_) | State::Quoted(_) if value_bytes >= self.value_bytes_max => {
-                let (key, value) = self.param().clone();
-                self.broken(format!(
-                    "too long \"{}{}...\" value of \"{}\" parameter in \"{}\" SSI command",
-                    shown(&value),
-                    char::from(byte),
-                    shown(&key),
-                    shown(&self.command.name)
-                ))
-            }
-            State::Value(quote) => {
-                self.param().1.push(byte);
-                if byte == b'\\' { State::Quoted(quote) } else { State::Value(quote) }
-            }
-            State::Quoted(quote) => {
-                self.param().1.push(byte);
-                State::Value(quote)
-            }
+            State::Value(quote) if byte == b'\\' => self.value(byte, State::Quoted(quote)),
+            State::Value(quote) | State::Quoted(quote) => self.value(byte, State::Value(quote)),
             State::AfterValue if is_space => State::BeforeKey,
-            State::AfterValue if byte == b'-' => State::End(1),
-            State::AfterValue => {
-                let (key, value) = self.param().clone();
-                self.broken(format!(
-                    "unexpected \"{}\" symbol after \"{}\" value of \"{}\" parameter in \"{}\" SSI command",
-                    char::from(byte),
-                    shown(&value),
-                    shown(&key),
-                    shown(&self.command.name)
-                ))
-            }
+            State::AfterValue => self.unexpected_after_value(byte),
             State::End(1) if byte == b'-' => State::End(2),
             State::End(2) if byte == b'>' => {
                 events.push(Event::Command(std::mem::take(&mut self.command)));
@@ -220,6 +179,54 @@ impl Parser {
             State::Skip(matched @ (0 | 1)) if byte == b'-' => State::Skip(matched + 1),
             State::Skip(_) => State::Skip(0),
         };
+    }
+
+    /// A byte of the command's name.
+    fn name(&mut self, byte: u8) -> State {
+        if self.command.name.len() == NAME_BYTES_MAX {
+            let name = shown(&self.command.name);
+            return self.broken(format!("the \"{name}{}...\" SSI command is too long", char::from(byte)));
+        }
+        self.command.name.push(byte);
+        State::Name
+    }
+
+    /// A byte of a parameter's name.
+    fn key(&mut self, byte: u8) -> State {
+        if self.param().0.len() >= NAME_BYTES_MAX {
+            let (key, name) = (shown(&self.param().0), shown(&self.command.name));
+            let byte = char::from(byte);
+            return self.broken(format!("too long \"{key}{byte}...\" parameter in \"{name}\" SSI command"));
+        }
+        self.param().0.push(byte);
+        State::Key
+    }
+
+    /// A byte of a value, after which the parser is in `next`.
+    fn value(&mut self, byte: u8, next: State) -> State {
+        if self.param().1.len() >= self.value_bytes_max {
+            let (key, value) = self.param().clone();
+            return self.broken(format!(
+                "too long \"{}{}...\" value of \"{}\" parameter in \"{}\" SSI command",
+                shown(&value),
+                char::from(byte),
+                shown(&key),
+                shown(&self.command.name)
+            ));
+        }
+        self.param().1.push(byte);
+        next
+    }
+
+    fn unexpected_after_value(&mut self, byte: u8) -> State {
+        let (key, value) = self.param().clone();
+        self.broken(format!(
+            "unexpected \"{}\" symbol after \"{}\" value of \"{}\" parameter in \"{}\" SSI command",
+            char::from(byte),
+            shown(&value),
+            shown(&key),
+            shown(&self.command.name)
+        ))
     }
 
     fn unexpected(&mut self, byte: u8, place: &str, of: &str) -> State {
