@@ -5,7 +5,7 @@ use std::time::Duration;
 use larder_origin::Attempt;
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Report};
 use crate::site::{Handler, Scheme};
 use crate::variable::UpstreamVar;
 
@@ -17,60 +17,28 @@ pub fn append(var: UpstreamVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
         UpstreamVar::ProxyHost => {
             append_some(Some(&ex.visit.proxy_host).filter(|host| !host.is_empty()).map(Vec::as_slice), out)
         }
-        UpstreamVar::ProxyPort => {
-            if ex.visit.proxy_host.is_empty() {
-                return false;
-            }
-            let port = ex
-                .visit
-                .proxy_host
-                .rsplit(|&b| b == b':')
-                .next()
-                .filter(|port| port.iter().all(u8::is_ascii_digit) && port.len() < ex.visit.proxy_host.len());
-            let is_tls = matches!(&cx.loc(ex).handler,
-                Handler::Origin(origin) if origin.backend.scheme() == Scheme::Https);
-            append_some(Some(port.unwrap_or(if is_tls { b"443" } else { b"80" })), out)
-        }
+        UpstreamVar::ProxyPort => append_proxy_port(ex, cx, out),
         UpstreamVar::UpstreamAddr => per_attempt(ex, out, |attempt, _, out| append_text(&attempt.address, out)),
         UpstreamVar::UpstreamStatus => per_attempt(ex, out, |attempt, _, out| match attempt.status {
             Some(status) => append_display(status, out),
             None => append_text("-", out),
         }),
-        UpstreamVar::UpstreamResponseTime => {
-            let report = ex.tally.report.clone();
-            let is_logging = ex.tally.is_logging;
-            per_attempt(ex, out, |attempt, last, out| {
-                let report = report.as_ref().filter(|_| last);
-                let body = report.and_then(|report| report.total.get());
-                // Before the log is written, an answer that is still arriving has no time yet.
-                let is_over = report.is_none() || body.is_some() || is_logging;
-                append_duration(is_over.then(|| attempt.elapsed + body.unwrap_or_default()), out)
-            })
-        }
+        UpstreamVar::UpstreamResponseTime => append_response_time(ex, out),
         UpstreamVar::UpstreamConnectTime => {
             per_attempt(ex, out, |attempt, _, out| append_duration(attempt.connect, out))
         }
         UpstreamVar::UpstreamHeaderTime => per_attempt(ex, out, |attempt, _, out| append_duration(attempt.header, out)),
-        UpstreamVar::UpstreamResponseLength => {
-            let report = ex.tally.report.clone();
-            per_attempt(ex, out, |_, last, out| {
-                append_display(report.as_ref().filter(|_| last).map_or(0, |report| report.body_bytes.get()), out)
-            })
-        }
-        UpstreamVar::UpstreamBytesReceived => {
-            let report = ex.tally.report.clone();
-            per_attempt(ex, out, |attempt, last, out| {
-                let whole = report.as_ref().filter(|_| last).map_or(0, |report| report.received.get());
-                append_display(attempt.received_bytes.max(whole), out)
-            })
-        }
-        UpstreamVar::UpstreamBytesSent => {
-            let report = ex.tally.report.clone();
-            per_attempt(ex, out, |attempt, last, out| {
-                let whole = report.as_ref().filter(|_| last).and_then(|report| report.sent.get());
-                append_display(attempt.sent_bytes.max(whole.unwrap_or(0)), out)
-            })
-        }
+        UpstreamVar::UpstreamResponseLength => with_report(ex, out, |_, report, out| {
+            append_display(report.map_or(0, |report| report.body_bytes.get()), out)
+        }),
+        UpstreamVar::UpstreamBytesReceived => with_report(ex, out, |attempt, report, out| {
+            let whole = report.map_or(0, |report| report.received.get());
+            append_display(attempt.received_bytes.max(whole), out)
+        }),
+        UpstreamVar::UpstreamBytesSent => with_report(ex, out, |attempt, report, out| {
+            let whole = report.and_then(|report| report.sent.get()).unwrap_or(0);
+            append_display(attempt.sent_bytes.max(whole), out)
+        }),
         UpstreamVar::UpstreamCacheStatus => {
             append_some(ex.upstream.cache_status.map(|status| status.name().as_bytes()), out)
         }
@@ -81,6 +49,40 @@ pub fn append(var: UpstreamVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
             append_some(Some(ex.upstream.cache_detail.as_bytes()).filter(|detail| !detail.is_empty()), out)
         }
     }
+}
+
+/// `$proxy_port`: as it is written in the address of the origin, else the usual one of its scheme.
+fn append_proxy_port(ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
+    let host = &ex.visit.proxy_host;
+    if host.is_empty() {
+        return false;
+    }
+    let port = host.rsplit(|&b| b == b':').next();
+    let port = port.filter(|port| port.iter().all(u8::is_ascii_digit) && port.len() < host.len());
+    let is_tls = matches!(&cx.loc(ex).handler,
+        Handler::Origin(origin) if origin.backend.scheme() == Scheme::Https);
+    append_some(Some(port.unwrap_or(if is_tls { b"443" } else { b"80" })), out)
+}
+
+/// `$upstream_response_time`, to the end of the body.
+fn append_response_time(ex: &Exchange, out: &mut Vec<u8>) -> bool {
+    let is_logging = ex.tally.is_logging;
+    with_report(ex, out, |attempt, report, out| {
+        let body = report.and_then(|report| report.total.get());
+        // Before the log is written, an answer that is still arriving has no time yet.
+        let is_over = report.is_none() || body.is_some() || is_logging;
+        append_duration(is_over.then(|| attempt.elapsed + body.unwrap_or_default()), out)
+    })
+}
+
+/// [`per_attempt`], with the report about the body of the answer for the last one.
+fn with_report(
+    ex: &Exchange,
+    out: &mut Vec<u8>,
+    mut one: impl FnMut(&Attempt, Option<&Report>, &mut Vec<u8>) -> bool,
+) -> bool {
+    let report = ex.tally.report.as_deref();
+    per_attempt(ex, out, |attempt, last, out| one(attempt, report.filter(|_| last), out))
 }
 
 /// One value for each attempt, as `$upstream_addr` and its kin: `, ` between those of one fetch, ` : ` between the last
