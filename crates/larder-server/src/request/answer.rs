@@ -1,4 +1,4 @@
-//! What an origin's answer, or its silence, leads to: a response, an error page, another URI, or the stale copy.
+//! What an origin's answer or failure leads to: a response, an error page, X-Accel-Redirect, or the stale page.
 //!
 //! The order of decisions is that of ngx_http_upstream: failures, `use_stale`, a 304 to our own question, `use_stale`
 //! for its status, X-Accel-Redirect, `intercept_errors`.
@@ -38,7 +38,7 @@ pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange
     Step::Synth(Synth::Status(status))
 }
 
-/// The stale page in place of a failed or unwelcome answer. Dropping the right to store wakes whoever waits for it.
+/// Delivers the stale page in place of a failed answer. Dropping the right to store wakes the waiters.
 fn deliver_stale(object: Arc<Object>, storing: Option<Storing>, ex: &mut Exchange, cx: &Cx) -> Step {
     drop(storing);
     ex.upstream.cache_status = Some(CacheStatus::Stale);
@@ -47,7 +47,7 @@ fn deliver_stale(object: Arc<Object>, storing: Option<Storing>, ex: &mut Exchang
     Step::Page(Page::stored(object))
 }
 
-/// The origin answered.
+/// The origin answered: counts and logs that, asks the policy to judge, and does what it says.
 pub fn answered(
     mut answer: Answer,
     plan: Plan,
@@ -94,10 +94,10 @@ pub fn answered(
     }
 }
 
-/// How long nobody waits for an answer that led to another URI.
+/// How long requests do not wait for each other after an X-Accel-Redirect, which is never shared.
 const UNSHARED_FOR: Duration = Duration::from_secs(10);
 
-/// Fields that come once: of a second line nginx takes no notice.
+/// Fields that come once: nginx ignores a second line.
 const SINGLE: [Known; 11] = [
     Known::Status,
     Known::ContentType,
@@ -147,7 +147,7 @@ fn revalidated(
     cx: &Cx,
 ) -> Step {
     if !object.body.is_here() {
-        // The disk let go of it while the origin was asked: now it is asked for all of it.
+        // The disk lost the body while the origin was asked: larder fetches the whole page.
         if let Some(storing) = &storing {
             cx.zone(storing.zone()).lost(object, cx.now());
         }
@@ -163,7 +163,7 @@ fn revalidated(
     Step::Page(Page::stored(delivered))
 }
 
-/// X-Accel-Redirect: go where it says, with the few fields of the answer that go along.
+/// X-Accel-Redirect: goes to its URI and keeps the few fields of the answer that nginx keeps.
 fn redirected(to: Vec<u8>, fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Step {
     response_fields::apply_x_accel_settings(fields, backend, ex, cx);
     if script::is_unsafe_uri(&to) {
@@ -206,8 +206,7 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
     response_fields::lay_out(&fields, &origin.backend, ex, cx);
     if ex.reply.status == status::SWITCHING_PROTOCOLS {
         ex.reply.upgraded = answer.upgraded.take();
-        // Nobody asked for it, as a script that says so itself; and there is no other protocol to switch to on a stream of
-        // HTTP/2 (RFC 9113 §8.6).
+        // The client did not ask to switch: a script made the 101 up. HTTP/2 has no upgrades (RFC 9113 §8.6).
         if ex.reply.upgraded.is_none() || ex.asked.head.version == Version::Http2 {
             ex.reply.upgraded = None;
             return Step::Synth(Synth::Status(status::BAD_GATEWAY));
@@ -218,12 +217,12 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
     let conditional = storing.is_some();
     let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);
     let length = match ex.request.method {
-        // The origin's word, as there is no body to count.
+        // There is no body to count.
         Method::Head => fields.content_length(),
         _ => answer.body.content_length(),
     };
     if slice::is_wrong(length, ex, cx) {
-        // Who waits for it tries by himself.
+        // Waiters fetch for themselves.
         return Step::Abort;
     }
     let status = answer.head.status;

@@ -1,6 +1,6 @@
 //! `early_hints`: a 103 of the origin (RFC 8297) is passed on while its answer is being made.
 //!
-//! Hints belong to the one who waits for this fetch. They are not stored, and a hit has none.
+//! Only the client whose request fetches gets them. They are not stored, so a hit has none.
 
 use std::convert::Infallible;
 
@@ -25,9 +25,9 @@ pub struct Hinting<'a> {
     rest: Vec<u8>,
 }
 
-/// Where hints of the fetch that is about to begin go; nowhere unless the client may get some.
+/// The channel for hints of the fetch that is about to begin; none unless this client may get hints.
 ///
-/// There are few: an origin sends 32 of them at most, which together are no larger than a head may be.
+/// Larder takes at most 32 of them from an origin, together no larger than a head may be.
 pub fn begin<'a>(
     backend: &'a Backend,
     ex: &mut Exchange,
@@ -52,8 +52,7 @@ pub fn begin<'a>(
     (Some(Hinting { backend, wire: Wire::of(ex.asked.head.version), incoming, rest: Vec::new() }), Some(hints))
 }
 
-/// Passes hints on as they come, for as long as the fetch takes. A client that does not take them, or is gone, keeps
-/// nobody from the answer.
+/// Passes hints on while the fetch runs. A client that does not read them, or has left, does not delay the answer.
 pub async fn pass(hinting: Option<&mut Hinting<'_>>, from: &Inbound<'_>) -> Infallible {
     let Some(hinting) = hinting else { return std::future::pending().await };
     while hinting.send(from).await.is_ok() {

@@ -1,8 +1,8 @@
-//! A range of a page that is still arriving, and begins far beyond what is there.
+//! A range that begins far beyond what has arrived of a page.
 //!
-//! Whoever wants a part of a page that is being fetched gets it from that fetch, as it arrives. But who jumps into the
-//! middle of a film must not wait until the half before it has come: where the origin is known to serve ranges, he
-//! gets his from it by a request of his own, which is not stored.
+//! A request for a part of a page that is being fetched gets it from that fetch, as it arrives. But a viewer who jumps
+//! into the middle of a film must not wait for the first half: if the origin is known to serve ranges, larder passes
+//! the request to it and does not store the answer.
 
 use larder_cache::Object;
 use larder_http::{Fields, Known, Method, Ranges, status};
@@ -29,7 +29,7 @@ pub struct Arriving<'a> {
     pub fields: &'a Fields,
     /// `Last-Modified`.
     pub last_modified: Option<u64>,
-    /// What of it has come.
+    /// Its body so far.
     pub body: &'a Body,
 }
 
@@ -41,7 +41,8 @@ impl<'a> Arriving<'a> {
     }
 }
 
-/// Whether the range that is asked for begins far beyond what has come of `page`, and may be asked of the origin.
+/// Whether the request is passed: its range begins far beyond what has arrived of `page`, and the origin serves
+/// ranges.
 pub fn is_passed(page: &Arriving<'_>, backend: &Backend, ex: &Exchange, cx: &Cx) -> bool {
     let BodyState::Filling { so_far } = page.body.state() else { return false };
     page.status == status::OK
@@ -49,7 +50,7 @@ pub fn is_passed(page: &Arriving<'_>, backend: &Backend, ex: &Exchange, cx: &Cx)
         && start_of_range(page, ex, cx).is_some_and(|start| start > so_far.saturating_add(WAIT_BYTES_MAX))
 }
 
-/// Whether a request for a range, passed on, would bring just that.
+/// Whether the origin would answer a passed request with just the range.
 fn may_ask(page: &Fields, backend: &Backend, ex: &Exchange) -> bool {
     let serves_ranges = page.get_known(Known::AcceptRanges).is_some_and(|units| units.eq_ignore_ascii_case(b"bytes"));
     let has_conditions = ex.asked.head.fields.iter_known().any(|(known, _, _)| {
@@ -70,7 +71,7 @@ fn passes_ranges(backend: &Backend) -> bool {
     backend.settings.model.request.pass_headers && !sets
 }
 
-/// Where the one range begins that this response would have; `None` when it would be something else.
+/// Where the range of the response begins; `None` for no range, several, or a response that is compressed.
 fn start_of_range(page: &Arriving<'_>, ex: &Exchange, cx: &Cx) -> Option<u64> {
     let settings = &cx.loc(ex).settings;
     if settings.parts.max_ranges == Some(0) {
@@ -82,7 +83,7 @@ fn start_of_range(page: &Arriving<'_>, ex: &Exchange, cx: &Cx) -> Option<u64> {
     if !conditional::range_applies(&ex.asked.head.fields, page.last_modified, etag) {
         return None;
     }
-    // One that is compressed goes out whole.
+    // A compressed response goes out whole.
     let facts = Facts { status: page.status, fields: page.fields, length: Some(total) };
     if compress::choose(&facts, ex, cx).shape().is_some() {
         return None;

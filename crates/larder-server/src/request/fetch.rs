@@ -1,4 +1,4 @@
-//! Asking the origin: its address, the request, the body of the request beside it, and who leaves meanwhile.
+//! Asks the origin: resolves its name, sends the request and its body, and ends the fetch if the client leaves.
 
 use larder_conf::model::LogLevel;
 use larder_http::{Method, status};
@@ -14,7 +14,7 @@ use crate::site::Origin;
 use super::plan::Plan;
 use super::{Step, Synth, answer, early_hints, origin_request, resolve};
 
-/// Fetches for `ex`.
+/// Fetches for `ex`: the answer, or the failure, becomes the next step.
 pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let may_abort = |plan: &Plan| !is_kept(plan, origin) && !origin.backend.settings.model.ignore_client_abort;
@@ -52,7 +52,7 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_
     let (mut hinting, hints) = early_hints::begin(&origin.backend, ex, cx, from);
     let unfinished = Mutex::default();
     let fetching = larder_origin::fetch_hinting(request, &unfinished, hints);
-    // It may have been found out that the answer is not for the cache.
+    // `question` may have found that the answer is not for the cache.
     let abortable = may_abort(&plan);
     let mut feed = ex.request.body.take_feed();
     let outcome = match abortable || feed.is_some() || hinting.is_some() {
@@ -84,12 +84,13 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_
     }
 }
 
-/// Whether the answer is wanted even if the client leaves.
+/// Whether the answer is stored, so that the fetch goes on when the client leaves.
 fn is_kept(plan: &Plan, origin: &Origin) -> bool {
     plan.storing.is_some() || origin.policy.file().is_some()
 }
 
-/// Passes on the body of the request, then waits for the client to leave, if anybody minds; why it ends the fetch.
+/// Passes on the body of the request, then waits for the client to leave if the fetch is to end with it (`minds`).
+/// Returns why the fetch ends.
 async fn watch(feed: Option<&mut Feed>, from: &Inbound<'_>, minds: bool) -> Refused {
     if let (Some(feed), Some(source)) = (feed, from.source())
         && let Err(refused) = feed.run(source).await

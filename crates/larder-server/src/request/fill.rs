@@ -1,7 +1,7 @@
-//! Taking the body of an answer: into the cache if it may be stored, into a file for `*_store`, and to who reads it.
+//! The body of an answer goes into the cache if it may be stored, into a file for `*_store`, and to its readers.
 //!
-//! A task of its own takes it off the origin as fast as it is made, so that a slow client holds no PHP child, and one
-//! that leaves takes nobody's page.
+//! A task reads it from the origin as fast as it comes. So a slow client holds no PHP child, and a client that leaves
+//! ends no fetch that others wait for.
 
 use std::rc::Rc;
 use std::task::{Context, Waker};
@@ -25,7 +25,7 @@ use super::store;
 pub struct Passed {
     /// What has come of it so far.
     pub body: Body,
-    /// For the response. It was there before the first byte: a body that finds no room is kept for its readers only.
+    /// For the response. It was there before the first byte: a body that finds no room is kept only for such readers.
     pub reader: BodyReader,
     /// Whether it is being stored.
     pub stored: bool,
@@ -86,7 +86,7 @@ fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, wanted: Wanted,
         let _running = running;
         pump::pump(answer, writer, &report, wanted, &complaint).await;
     });
-    // A page that came with its head is stored before anybody gets it, and can ask for it again.
+    // A page whose body came together with the head is stored before the client gets it: its next request is a hit.
     let is_over = is_wanted && pumping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
     if !is_over {
         tokio::task::spawn_local(pumping);

@@ -32,14 +32,14 @@ pub struct LoadingOf {
 /// Asks the cache, if it may be asked.
 pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
-    // What an earlier location's cache said is not about this one.
+    // An earlier location may have set these.
     ex.upstream.reset();
     match policy::ask(origin, ex, cx) {
         Ask::Look(zone) => Step::LookInZone(zone),
         Ask::Refresh(zone) => {
             ex.upstream.cache_status = Some(CacheStatus::Bypass);
             ex.upstream.cache_detail = "bypass";
-            // Told not to look; what comes may still be stored, in place of what is there.
+            // `*_cache_bypass`: no lookup, but the answer may replace the stored page.
             Plan { storing: Some(Storing::unasked(zone)), stale: None }.into()
         }
         Ask::Pass(why) => {
@@ -50,7 +50,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
-/// Does what the zone says of the key.
+/// Asks the zone for the key, and turns its verdict into the next step.
 pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let zone = cx.zone(index);
@@ -131,10 +131,10 @@ fn lost(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step 
     Step::LookInZone(index)
 }
 
-/// How many pages of one key a disk may lose under a request before that is passed.
+/// How many pages of one key a disk may lose during a request before the request is passed.
 const LOST_PAGES_MAX: u8 = 8;
 
-/// A page past its time: delivered while one fetch runs, or fetched for this request.
+/// A stale page: delivered while a refetch runs (`*_cache_background_update`), or fetched by this request.
 fn stale(
     index: usize,
     object: Arc<Object>,
@@ -172,7 +172,7 @@ pub async fn load(of: LoadingOf) -> Step {
     Step::LookInZone(of.zone)
 }
 
-/// Waits for another's fetch; the waiter knows not to wait longer than `*_cache_lock_timeout`.
+/// Waits for another request's fetch, at most for `*_cache_lock_timeout`.
 pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let lock_age = policy::rules(origin, ex, cx.now()).lock_age;
@@ -219,7 +219,7 @@ async fn hold(object: &Object, lock_age: Duration) {
     let _ = tokio::time::timeout(lock_age, is_over).await;
 }
 
-/// With a `*_cache_lock_age` of less a page is waited for whole.
+/// With a shorter `*_cache_lock_age`, waiters get the page only when it is whole.
 const HELD_MAX: Duration = Duration::from_secs(1);
-/// How often it is looked whether it is.
+/// How often a waiter looks whether the page is whole.
 const LOOK_EVERY: Duration = Duration::from_millis(10);

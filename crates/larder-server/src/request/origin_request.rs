@@ -52,7 +52,7 @@ pub fn build(
             (tls, layers::preface(parts.proxy_protocol, ex))
         }
     };
-    // Nothing of a request that is to be refused reaches an origin.
+    // A pattern or a variable could not be evaluated: the request is refused before an origin sees any of it.
     if let Some(refusal) = ex.eval.evaluation.refuse() {
         return Err(Step::Synth(refusal.into()));
     }
@@ -135,7 +135,7 @@ fn retry(next: &NextUpstreamSettings, method: Method) -> Retry {
     }
 }
 
-/// The end of ours that the origin is asked from. One that is none is logged, and the system chooses, as in nginx.
+/// The local address of `proxy_bind`. An invalid one is logged, and the system chooses, as in nginx.
 fn local_address(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Option<Bind> {
     let transparent = backend.settings.model.connection.bind_transparent;
     backend.bind.as_ref()?.with(ex, cx, |ex, value| {

@@ -16,8 +16,8 @@ use super::{Content, Ranges, Response, Step, Synth, response_fields};
 /// A stored page that is to be delivered.
 pub struct Page {
     object: Arc<Object>,
-    /// For a body that still arrives: a reader from before its first byte, as a body that finds no room is kept for its
-    /// readers only.
+    /// For a body that still arrives: a reader that was there before the first byte. A body that finds no room is kept
+    /// only for such readers.
     reader: Option<BodyReader>,
 }
 
@@ -44,7 +44,7 @@ pub fn deliver(page: Page, ex: &mut Exchange, cx: &Cx) -> Step {
     lay_out(&object, &origin.backend, ex, cx);
     let last_modified = object.last_modified;
     let content = match (object.body.disk_len(), reader) {
-        // The reader holds on to what it is to read.
+        // The reader keeps the bytes that it has yet to read.
         (Some(len), _) => Content::Stream(object.body.reader(), Some(len)),
         (None, Some(reader)) if object.body.whole().is_none() => {
             Content::Stream(reader, object.fields.content_length())
@@ -54,7 +54,7 @@ pub fn deliver(page: Page, ex: &mut Exchange, cx: &Cx) -> Step {
     Step::Deliver(Response { last_modified, content, ranges: Ranges::Quiet, conditional: true })
 }
 
-/// `response` with its head in the exchange, where that of a hit is not yet.
+/// `response` with its head in the exchange: that of a hit is laid out now, others have been.
 pub fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     let Content::Hit(object) = &response.content else { return response };
     if let Some(origin) = cx.origin(ex) {
@@ -71,7 +71,7 @@ pub fn laid_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 /// Lays the head of a stored page out as the response of `ex`.
 fn lay_out(object: &Object, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     if let Some(rules) = &backend.prepared_by {
-        // A page that came from a disk is laid out at its first use. Another worker may be faster, and another location.
+        // A page from a disk is prepared at its first use. Another worker or location may have done so meanwhile.
         object.prepared.get_or_init(|| rules.prepare(&object.fields, cx.site().speaks_http2));
     }
     ex.reply.status = object.status;

@@ -19,7 +19,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Nothing is known of the page, and nothing will be.
+    /// A pass: no stale page, and the answer is not stored.
     pub fn pass() -> Self {
         Self { storing: None, stale: None }
     }
@@ -39,7 +39,7 @@ pub struct Storing {
 
 enum Right {
     Permit(Permit),
-    /// To be asked for when there is something to store, under the exchange's key.
+    /// A bypass has none: it is asked for when there is an answer to store, under the exchange's key.
     Unasked,
 }
 
@@ -70,7 +70,7 @@ impl Storing {
         }
     }
 
-    /// Tells those who wait that there will be nothing to share, and those who come within a time not to wait.
+    /// Wakes the waiters, as the answer is not shared; requests within `time` do not wait either.
     pub fn uncacheable(self, time: Duration, cx: &Cx) {
         match self.right {
             Right::Permit(permit) => permit.uncacheable(time, cx.now()),

@@ -1,7 +1,7 @@
-//! `proxy_store` and `fastcgi_store`: an answer is kept as a file, in a place that a later request finds it in.
+//! `proxy_store` and `fastcgi_store`: an answer is kept as a file, where a later request finds it.
 //!
-//! It is written under a name of its own in the folder for temporary files, and gets its place when it is whole: nobody
-//! ever sees a part of it. All of that on threads that may wait for a disk.
+//! Larder writes a temporary file and renames it when it is whole, so that nobody sees a part of it. Threads that may
+//! wait for a disk do this.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -70,7 +70,7 @@ pub struct StoredFile {
     open: Option<Unnamed>,
 }
 
-/// A file under a name that it is not to keep.
+/// A file under a temporary name.
 struct Unnamed {
     file: File,
     name: TempName,
@@ -80,7 +80,7 @@ struct TempName(PathBuf);
 
 impl Drop for TempName {
     fn drop(&mut self) {
-        // It may have its place already; what cannot be taken away is left to who cleans the folder.
+        // It may have been renamed already. A file that cannot be removed stays in the folder for temporary files.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -112,7 +112,7 @@ impl StoredFile {
         &self.target.path
     }
 
-    /// It is whole: puts it into its place, in place of what is there.
+    /// Renames the whole file to its path, replacing what is there.
     pub async fn finish(self) -> io::Result<()> {
         let Self { target, open } = self;
         off_worker(move || {
@@ -157,14 +157,14 @@ impl Unnamed {
                 make_folders(target)?;
                 fs::rename(&name.0, &target.path)
             }
-            // On another file system: a copy beside its place gets the place.
+            // On another file system: it is copied beside its path, and the copy renamed.
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => copy(&name.0, target),
             other => other,
         }
     }
 }
 
-/// The folders above its place may be entered by those who may read it, as in nginx.
+/// Makes the folders above a file. As in nginx, whoever may read the file may enter them.
 fn make_folders(target: &Target) -> io::Result<()> {
     let mode = target.mode | (target.mode & 0o444) >> 2;
     let Some(parent) = target.path.parent() else { return Ok(()) };

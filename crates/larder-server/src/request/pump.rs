@@ -1,4 +1,4 @@
-//! Taking a body off an origin as fast as it is made, whoever reads it and however slowly.
+//! Reads a body from an origin as fast as it comes, however slow its readers are.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ impl Pace {
         }
     }
 
-    /// Appends as the pace allows. With `is_wanted` whether or not somebody reads.
+    /// Appends as the pace allows, until all readers have left; with `is_wanted` even then.
     async fn append(
         self,
         mut bytes: Bytes,
@@ -69,9 +69,9 @@ impl Pace {
     }
 }
 
-/// Bytes are let through in steps of this at least, so that a pace is not a storm of small pieces.
+/// The shortest pause, so that a low rate does not mean many small pieces.
 const PACE_PAUSE: Duration = Duration::from_millis(20);
-/// And waited for no longer at once than this.
+/// The longest pause, after which the pace is computed anew.
 const PACE_STEP: Duration = Duration::from_secs(1);
 
 /// Where a pump writes what goes wrong; its exchange may be over by then.
@@ -82,7 +82,7 @@ pub struct Complaint {
     pub context: Context,
 }
 
-/// Who wants a body beside those who read it.
+/// Where a body goes beside its readers, and how fast.
 pub struct Wanted {
     /// The cache. The permit to store it is held to its end.
     pub permit: Option<Permit>,
@@ -104,7 +104,7 @@ pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: W
     pump.close(end);
 }
 
-/// A body on its way from the origin to those who want it. What is dropped first stands first.
+/// A body on its way from the origin to readers, cache and file. Fields are in the order in which they are dropped.
 struct Pump<'a> {
     kept: Option<StoredFile>,
     permit: Option<Permit>,

@@ -39,7 +39,7 @@ pub enum Answer {
     NoContent,
 }
 
-/// What a location without an origin does, which is there for purging alone.
+/// A location without an origin, such as `location ~ /purge(/.*)`, answers here.
 pub fn without_origin(zone: usize, key: Option<&Text>, by: Option<&MethodPurge>, ex: &mut Exchange, cx: &Cx) -> Step {
     let shown = |ex: &mut Exchange| key.map(|key| key.value(ex, cx)).unwrap_or_default();
     let (key, drops) = match by.map(|by| (by, standing(by, ex))) {
@@ -51,12 +51,11 @@ pub fn without_origin(zone: usize, key: Option<&Text>, by: Option<&MethodPurge>,
     Slow::Purge(Box::new(Purge { zone, key, drops, answer: Answer::Page })).into()
 }
 
-/// Whether this request of a location with a cache is one that purges, and then what it leads to.
+/// The step for a request that purges, in a location with a cache; `None` for every other request.
 pub fn asked(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     let Policy::Directives(Directives { cache: Some(cache), .. }) = &origin.policy else { return None };
     if ex.is_sub() {
-        // It has the method of its client, who asked for something else: one that asks whether a request is allowed must
-        // not purge in its place.
+        // A subrequest has the method of its client's request: that of `auth_request` must not purge.
         return None;
     }
     let (drops, answer) = match cache.purge.as_ref()? {
@@ -90,7 +89,7 @@ pub fn asked(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Step> {
 enum Standing {
     /// It has another method.
     Asks,
-    /// It has the method, and comes from where nobody may.
+    /// It has the method, but comes from an address that may not purge.
     Forbidden,
     /// It has the method, and may.
     Purges,

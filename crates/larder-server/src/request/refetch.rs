@@ -1,4 +1,4 @@
-//! A fetch in the background: the visitor has the stale page already, and the new one is made once.
+//! A fetch in the background (stale while revalidate): the client has the stale page already.
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange, Purpose};
@@ -17,12 +17,12 @@ pub fn spawn(plan: Plan, ex: &Exchange, cx: &Cx) {
     let running = cx.worker.seats.begin();
     tokio::task::spawn_local(async move {
         let _running = running;
-        // What it would deliver has no reader; the object is filled on its own.
+        // The response has no reader; `pump` fills the object.
         drop(super::run(plan.into(), &mut copy, &cx, Inbound::Nobody).await);
     });
 }
 
-/// `step`, if it is one of a fetch that is stored; nobody wants anything else of a refetch.
+/// `step`, if it leads to an answer that is stored; a refetch aborts at any other.
 pub fn only_of_refetches(step: Step) -> Step {
     match step {
         Step::Slow(Slow::Fetch(plan)) if plan.storing.is_some() => Slow::Fetch(plan).into(),

@@ -1,4 +1,4 @@
-//! Names of origins that come from variables: found when they are needed, by `resolver` or else by the system.
+//! Resolves the name in a `proxy_pass` with variables, at request time: by `resolver`, or else by the system.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ const NAME_KEPT: Duration = Duration::from_secs(30);
 /// How long a name that was not found is not asked for again.
 const FAILURE_KEPT: Duration = Duration::from_secs(5);
 
-/// Finds the origins whose name a target from variables holds. `None` where there is nothing to find, or where it is
-/// found among what the worker knows.
+/// Resolves the name in a target with variables. Returns what `resolver` found. `None` when the target holds no name,
+/// or when the system was asked: the worker keeps its answer.
 pub async fn look_up(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Result<Option<Arc<Group>>, FetchError> {
     let Target::Variable(text) = &backend.target else { return Ok(None) };
     let value = text.value(ex, cx);
@@ -53,7 +53,8 @@ pub async fn look_up(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Result<Op
     Ok(None)
 }
 
-/// Asks name servers. As in nginx the group lives as long as its request: what failed for one may serve the next.
+/// Asks the name servers of `resolver`. As in nginx the group lives as long as its request: a server that failed for
+/// one request may be asked by the next.
 async fn by_resolver(
     resolver: &Arc<Resolver>,
     name: &str,
@@ -67,7 +68,7 @@ async fn by_resolver(
     Ok(Group::new(name, servers, Balance::RoundRobin, Keepalive::NONE))
 }
 
-/// Asks the system, on a thread for that, so that the worker goes on; and not again for a while.
+/// Asks the system on a thread, so that the worker goes on, and keeps the answer for a while.
 async fn by_system(known_as: Vec<u8>, name: String, port: Option<u16>, timeout: Duration, cx: &Cx) {
     let now = cx.now();
     if cx.local.groups.borrow().get(&known_as).is_some_and(|known| known.until > now) {
@@ -77,7 +78,7 @@ async fn by_system(known_as: Vec<u8>, name: String, port: Option<u16>, timeout: 
         Some(literal) => (vec![literal], Time(u64::MAX)),
         None => {
             let asked = name.clone();
-            // One that nobody waits for any more does not begin.
+            // A job that no request waits for any more does not begin.
             let mut looking = Abandoned(tokio::task::spawn_blocking(move || addresses(&asked, port)));
             let found =
                 tokio::time::timeout(timeout, &mut looking.0).await.ok().and_then(Result::ok).unwrap_or_default();

@@ -35,8 +35,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     apply_x_accel_settings(fields, backend, ex, cx);
 }
 
-/// Whether a field of early hints goes on to the client: what is not hidden, and says nothing of how a message ends or
-/// what a connection does.
+/// Whether the client gets this field of early hints: it is not hidden, and is not about the connection or framing.
 pub fn is_hint(known: Known, name: &[u8], backend: &Backend) -> bool {
     !is_own(known) && !is_hop(name) && !is_hidden(name, backend)
 }
@@ -45,7 +44,7 @@ fn is_hop(name: &[u8]) -> bool {
     [&b"upgrade"[..], b"proxy-connection", b"te", b"trailer"].iter().any(|hop| hop.eq_ignore_ascii_case(name))
 }
 
-/// Fields that X-Accel-Redirect brought along stand before those of the response it led to; a type gives way to it.
+/// Fields that X-Accel-Redirect took along come before those of the response it led to, whose `Content-Type` wins.
 fn push_accel_fields(fields: &Fields, ex: &mut Exchange) {
     let Some(accel_fields) = &ex.reply.accel_fields else { return };
     for (known, name, value) in accel_fields.iter_known() {
@@ -55,7 +54,7 @@ fn push_accel_fields(fields: &Fields, ex: &mut Exchange) {
     }
 }
 
-/// What an origin asks of larder for this response: a pace, a charset.
+/// Applies `X-Accel-Limit-Rate` and `X-Accel-Charset`, by which an origin sets the pace and the charset of a response.
 pub fn apply_x_accel_settings(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     let ignored = backend.settings.model.ignore_headers;
     if !ignored.x_accel_limit_rate
@@ -71,8 +70,9 @@ pub fn apply_x_accel_settings(fields: &Fields, backend: &Backend, ex: &mut Excha
     }
 }
 
-/// How the fields of stored pages are laid out once for all requests of a location. `None` where each request has its
-/// own: where the origin's silence about `Server` or `Date` is passed on, or a charset is added to the type.
+/// The rules by which the fields of stored pages are prepared once for all requests of a location. `None` where each
+/// request lays them out: a charset is added to the type, or `proxy_pass_header` leaves `Server` or `Date` to the
+/// origin.
 pub fn prepared_rules(backend: &Backend, adds_charset: bool) -> Option<PreparedRules> {
     if silence(backend) != Silent::default() || adds_charset {
         return None;
@@ -84,7 +84,8 @@ pub fn prepared_rules(backend: &Backend, adds_charset: bool) -> Option<PreparedR
     Some(PreparedRules::new(backend.settings.hidden.iter().map(|name| &name[..]), rewrites_cookies))
 }
 
-/// What `proxy_pass_header` leaves to the origin. For FastCGI these two are never hidden, and ours where it has none.
+/// Which of `Server` and `Date` `proxy_pass_header` leaves to the origin, even if it sends none. FastCGI never hides
+/// them, and larder adds those that are missing.
 fn silence(backend: &Backend) -> Silent {
     match backend.protocol {
         Protocol::Http(_) => Silent { server: !is_hidden(b"server", backend), date: !is_hidden(b"date", backend) },

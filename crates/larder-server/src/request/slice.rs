@@ -1,10 +1,10 @@
 //! `slice`: a page that is fetched, stored and sent in slices of equal size, as by ngx_http_slice_filter_module.
 //!
-//! Who evaluates `$slice_range` before the response has its head, in a key or in a request to the origin, cuts the
-//! request into slices. The first one goes the way of any request. If what comes of it is a 206 that fits, the
-//! response becomes a 200 of the page's whole length ([`assemble`]), and the client's conditions and ranges are
-//! answered from that; anything else is passed on as it is. While the response is sent, the slices that it needs are
-//! looked up or fetched one after the other ([`Slices::next`]), each for a copy of the exchange.
+//! A configuration that uses `$slice_range` in a key or in a request to the origin cuts the request into slices. The
+//! first slice goes the way of any request. If it is a 206 that fits, the response becomes a 200 of the page's whole
+//! length ([`assemble`]), from which the client's conditions and ranges are answered; any other response is passed on
+//! as it is. While the response is sent, larder looks up or fetches the slices that it needs, one after the other
+//! ([`Slices::next`]), each for a copy of the exchange.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -165,7 +165,7 @@ impl Slices {
         let is_ready = self.has_next();
         let (body, lies) = match self.ready.take() {
             Some(ready) if is_ready => ready,
-            // A first slice that turned out not to be wanted, such as by a range that counts from the end.
+            // The first slice is not wanted after all: the range counts from the end of the page, for example.
             Some(_) | None => self.ask(cx).await?,
         };
         let part = self.wanted.start - lies.start..self.wanted.end.min(lies.end) - lies.start;
@@ -173,7 +173,7 @@ impl Slices {
         Some((body, part))
     }
 
-    /// Looks the slice up, or fetches it, in which what is wanted next lies.
+    /// Looks up or fetches the slice that holds the next wanted byte.
     async fn ask(&mut self, cx: &Cx) -> Option<(SliceBody, Range<u64>)> {
         let mut ex = self.template.as_ref()?.for_refetch();
         let start = self.wanted.start / self.bytes * self.bytes;
@@ -215,7 +215,7 @@ fn covers(outer: &Range<u64>, inner: &Range<u64>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// `step`, if it may lead to a slice; else the log says what came in its place.
+/// `step`, if it may lead to a slice; otherwise the request is aborted, and the log says what came instead.
 pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
     let error = match step {
         Step::Lookup

@@ -57,8 +57,8 @@ pub fn freshen(object: &Object, lifetime: Lifetime, backend: &Backend, cx: &Cx) 
     }
 }
 
-/// The stored fields of a page stay when a 304 confirms it, so what was made of them stays too. Another location's,
-/// or what was made before a reload that changed the rules, gives way to that of the location that asked.
+/// A 304 leaves the stored fields of a page as they are, so their prepared form stays too. It is made anew if it
+/// follows the rules of another location, or of before a reload.
 fn prepared_of_confirmed(object: &Object, backend: &Backend, cx: &Cx) -> OnceLock<Option<Prepared>> {
     let Some(rules) = &backend.prepared_by else { return object.prepared.clone() };
     let with_block = cx.site().speaks_http2;

@@ -172,9 +172,8 @@ fn append_fields_of_client(parts: &HttpParts, caches: bool, fields: &Fields, hea
     }
 }
 
-/// The target as it is, but for what ends a target or a line and came in by a variable such as `$uri`: behind it a visitor
-/// could write a version or a request of his own. It is escaped, as it was when he sent it. A target begins with a slash
-/// also where the client or a variable has only arguments.
+/// Appends the target. Spaces and control bytes are escaped: a variable such as `$uri` holds them decoded, and behind
+/// one a client could write a version or a request of its own. A target without a slash, such as `?a=1`, gets one.
 fn append_target(target: &[u8], head: &mut Vec<u8>) {
     if target.first() != Some(&b'/') {
         head.push(b'/');

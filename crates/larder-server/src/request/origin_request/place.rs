@@ -12,11 +12,11 @@ use crate::request::{Step, Synth};
 use crate::site::{Backend, Protocol, Scheme, Target};
 use crate::target;
 
-/// Where the request goes, with the URI as the origin sees it (for HTTP).
+/// Where a request goes.
 pub struct Place {
-    /// Those that are asked.
+    /// The origins.
     pub group: Arc<Group>,
-    /// For HTTP.
+    /// The target of the HTTP request line; empty for FastCGI.
     pub uri: Vec<u8>,
     /// In the clear or by TLS.
     pub scheme: Scheme,
