@@ -74,7 +74,7 @@ pub struct Values {
     slots: Vec<Slot>,
     /// Where the values are.
     arena: Vec<u8>,
-    /// What `$request_id` is, once somebody asked.
+    /// `$request_id`, once it has been used.
     pub request_id: Option<[u8; 32]>,
 }
 

@@ -161,7 +161,7 @@ impl Feed {
         larder_origin::RequestBody::Stream { first: self.first.clone(), rx, len: self.announced.filter(|_| announces) }
     }
 
-    /// Passes on what comes until all of it has, or nobody wants more. May be dropped and called again.
+    /// Passes on the body to its end, or until the origin wants no more. May be dropped and called again.
     pub async fn run(&mut self, from: BodySource<'_>) -> Result<(), Refused> {
         while !self.is_whole() {
             self.transfer.give_way_beside_others().await;
@@ -273,7 +273,7 @@ pub enum Refused {
     Status(u16, LogLevel, String),
     /// The client has left.
     Gone,
-    /// The client has left, and nobody else waits for the answer of the origin.
+    /// The client has left, and no other request waits for the answer of the origin.
     Unwanted,
 }
 

@@ -124,7 +124,7 @@ impl Exchange {
         self.request.way.restarts <= RESTARTS_MAX
     }
 
-    /// A copy for a refetch in the background: the same request, at the same place, with nobody waiting.
+    /// A copy for a refetch in the background: the same request, in the same location, for which no client waits.
     pub fn for_refetch(&self) -> Box<Self> {
         let mut copy = Self::of(self.asked.clone(), self.request.again());
         copy.visit = self.visit.clone();

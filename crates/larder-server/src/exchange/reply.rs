@@ -95,7 +95,7 @@ impl Choice {
     }
 }
 
-/// What is known of a body that is put together, to the one who sends it.
+/// What the sender of a composed body has to know of it.
 #[derive(Debug, Default)]
 pub struct Composed {
     /// Whether it is not whole because the document is not: then what there is of the response goes out, be it the head

@@ -113,7 +113,7 @@ pub struct Sub {
     pub has_stub: bool,
     /// Whether the answer goes to a variable.
     pub in_memory: bool,
-    /// Whether nobody wants more than the head of the answer.
+    /// Whether only the head of the answer is wanted.
     pub head_only: bool,
 }
 

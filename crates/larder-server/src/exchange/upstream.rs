@@ -44,7 +44,7 @@ pub enum CacheStatus {
     Expired,
     /// Too old, and delivered as it is.
     Stale,
-    /// Too old, delivered as it is, and somebody refetches.
+    /// Stale, and delivered while a refetch runs.
     Updating,
     /// Too old, and the origin says it is still the same.
     Revalidated,

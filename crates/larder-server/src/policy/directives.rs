@@ -83,7 +83,7 @@ pub fn rules(policy: &Directives, ex: &Exchange, now: Time) -> Rules {
         min_uses: model.cache.min_uses,
         lock: model.cache.lock,
         lock_age: model.cache.lock_age,
-        // One who has waited before waits no longer than what is left.
+        // A request that has waited before waits no longer than the time that is left.
         lock_timeout: ex.upstream.lock_until.map_or(model.cache.lock_timeout, |until| until.since(now)),
         ignore_vary: model.ignore_headers.vary,
     }
@@ -261,7 +261,7 @@ pub fn intercepts(policy: &Directives, status: u16, ex: &Exchange, cx: &Cx) -> b
 pub fn keep(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Keep {
     match kept(policy, answer, ex, cx) {
         Ok(kept) => Keep::Until(kept),
-        // A failure is no reason for everyone who waits to ask at once: the next one tries.
+        // After a failure the waiters must not all ask at once: the next one tries.
         Err(why) => Keep::Not { why, uncacheable_for: (answer.status < 500).then_some(UNCACHEABLE_FOR) },
     }
 }

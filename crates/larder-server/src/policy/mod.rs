@@ -117,7 +117,8 @@ pub enum Keep {
     Not {
         /// The reason, for `Cache-Status`.
         why: &'static str,
-        /// How long nobody waits for an answer of this key, as it is not to be shared. `None`: the next one tries.
+        /// How long requests for this key do not wait for each other, as the answer is not shared. `None`: the next
+        /// waiter tries.
         uncacheable_for: Option<Duration>,
     },
 }

@@ -1,4 +1,4 @@
-//! Who may: addresses believed from a proxy, limits, `allow` and `deny`, passwords.
+//! Which client may: its address as a trusted proxy tells it, limits, `allow` and `deny`, passwords.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -154,7 +154,7 @@ fn limit_requests(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     }
 }
 
-/// A key that is too long is not limited, which is worth knowing.
+/// A request whose key is too long is not limited; the log says so.
 fn complain_of_length(key: &[u8], bytes_max: usize, zone: &str, ex: &Exchange, cx: &Cx) {
     if key.len() > bytes_max {
         let key = String::from_utf8_lossy(key);
@@ -201,7 +201,7 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
         Some(Asked::Not(step @ Step::Slow(Slow::Verify(_)))) => return Some(step),
         Some(Asked::Not(step)) if !any => return Some(step),
         Some(Asked::Not(step)) => Some(step),
-        // Whether it stays so is said by who is asked last.
+        // `auth_request` is asked last, and decides.
         None if is_denied && asks => Some(Step::Synth(Synth::Status(status::FORBIDDEN))),
         None if is_denied => Some(forbidden(ex, cx)),
         None => None,
@@ -212,7 +212,7 @@ pub fn access(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     }
 }
 
-/// A 401 is given after `auth_delay`, so that how long it takes tells little of what was wrong.
+/// A 401 goes out after `auth_delay`, so that its timing tells little about what was wrong.
 pub fn delayed(step: Step, ex: &Exchange, cx: &Cx) -> Step {
     let delay = cx.loc(ex).settings.access.auth_delay;
     if delay.is_zero() || !matches!(step, Step::Synth(Synth::Status(status::UNAUTHORIZED))) {
@@ -253,7 +253,7 @@ fn password(ex: &mut Exchange, cx: &Cx) -> Option<Asked> {
 
 /// `auth_request`: a question that has to be asked, and what was decided without it.
 pub struct Ask {
-    /// With `satisfy any`: what those who were asked before have refused it with.
+    /// With `satisfy any`: the refusal of the rules that were asked before.
     pub refused: Option<Step>,
 }
 

@@ -1,5 +1,5 @@
-//! What the configuration adds to a response: `add_header`, `add_trailer`, `expires`, `charset`, whole URLs in redirects,
-//! and what the cache has to say.
+//! Fields that the configuration adds to a response: `add_header`, `add_trailer`, `expires`, the host in a redirect,
+//! and `Cache-Status`.
 
 use larder_conf::model::Expires;
 use larder_http::{Known, Time};
@@ -10,7 +10,7 @@ use crate::site::Loc;
 
 use super::wire::{HeadWriter, Wire, append_decimal, append_field, append_line};
 
-/// Statuses that `add_header` without `always` and `expires` are for.
+/// Whether responses of this status get `expires`, and `add_header` without `always`.
 fn gets_added_fields(status: u16) -> bool {
     matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
 }
@@ -39,7 +39,8 @@ pub fn add_configured(loc: &Loc, status: u16, ex: &mut Exchange, cx: &Cx) {
     }
 }
 
-/// The dates and tags of `add_header` alone, where they take the place of those that conditions are about.
+/// Adds only `Last-Modified` and `ETag` of `add_header`, before `If-Range` is compared with them. Returns the new
+/// date.
 pub fn add_validators(loc: &Loc, last_modified: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<u64> {
     let mut last_modified = last_modified;
     for (name, text, always) in &loc.fields.add_headers {
@@ -67,8 +68,7 @@ fn add_one(name: &[u8], value: &[u8], ex: &mut Exchange) {
     }
 }
 
-/// Whether there are trailers for the status, so that a body is sent in chunks for their sake. They may turn out to be
-/// empty when it has gone.
+/// Whether `add_trailer` is for this status, so that the body is sent in chunks. The values may turn out to be empty.
 pub fn has_trailers(loc: &Loc, status: u16) -> bool {
     loc.fields.add_trailers.iter().any(|(_, _, always)| *always || gets_added_fields(status))
 }
@@ -182,7 +182,7 @@ pub fn absolute_location(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
 
 /// `Cache-Status` (RFC 9211): hit or why it was forwarded, the time left, and the reason in nginx's word.
 ///
-/// Of a page that was stored, in whatever form it goes out and wherever its body comes from.
+/// Stored pages have it in every form, compressed or in ranges.
 pub fn write_cache_status(loc: &Loc, ex: &mut Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
     if !loc.settings.fields.cache_status {
         return;

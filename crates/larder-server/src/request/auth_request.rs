@@ -21,7 +21,7 @@ pub async fn ask(ask: Ask, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> St
     let Some(mut inner) = subrequest::begin(ex, &auth.uri, b"", cx) else {
         return Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR));
     };
-    // Who decides sees the fields only, also when the body has been read for somebody else.
+    // The authorization server gets the fields only, also when the body has been read already.
     inner.request.body = RequestBody::None;
     if let Some(sub) = &mut inner.request.nested.sub {
         sub.head_only = true;
@@ -73,7 +73,7 @@ fn decided(refused: Option<Step>, inner: &Exchange, ex: &mut Exchange, cx: &Cx) 
     }
 }
 
-/// The challenges of the answer go to the client, those that are not passed on by the location too.
+/// Passes the answer's `WWW-Authenticate` to the client, also where the location hides it.
 fn challenge(inner: &Exchange, ex: &mut Exchange) {
     ex.reply.fields.remove("WWW-Authenticate");
     let sent: Vec<_> = inner.reply.fields.all_known(Known::WwwAuthenticate).collect();

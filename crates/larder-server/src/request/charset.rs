@@ -10,8 +10,8 @@ use crate::exchange::Exchange;
 use crate::filter::charset::Table;
 use crate::site::Loc;
 
-/// Decides on the charset of a response whose fields are laid out, and names it in its `Content-Type`. Returns what
-/// its body has to go through.
+/// Chooses the charset of a response whose fields are laid out, and names it in `Content-Type`. Returns the table to
+/// convert the body by, if it has to be converted.
 pub fn choose_and_label(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
     let forced = ex.reply.charset.take();
     if forced.is_none() && loc.fields.charset.is_none() {

@@ -4,9 +4,9 @@
 //! document -> Page: commands -> parts, in order -> Joiner -> a body that is sent as any origin's is
 //!                   `- requests inside, at once -----^
 //! ```
-//! The page is read ahead of what has been sent, as far as a queue of parts allows, so that what it includes is asked
-//! for at the same time; the answers wait where answers of origins wait, until it is their turn. What becomes of the
-//! whole afterwards, such as compression, knows nothing of this.
+//! Larder reads the page ahead of what it has sent, as far as the queue of parts allows, so that its includes are
+//! fetched at the same time. Their answers are buffered like any origin's until it is their turn. Later steps, such as
+//! compression, see one body.
 
 mod join;
 pub mod parts;
@@ -76,7 +76,7 @@ struct Work {
     adds: bool,
 }
 
-/// What of its location's work is for a response whose head is laid out: that depends on its type.
+/// Which of `ssi`, `add_before_body` and `add_after_body` apply to a response, by its media type and status.
 fn work(content: &Content, ex: &Exchange, cx: &Cx) -> Work {
     let loc = cx.loc(ex);
     let (Some(composing), Some(media_type)) = (&loc.subrequests.composing, media_type(&ex.reply.fields)) else {
@@ -123,7 +123,7 @@ fn start(document: Pieces, parses: bool, around: Around, composed: Rc<Composed>,
     tokio::task::spawn_local(async move {
         let _running = running;
         let (parts, incoming) = mpsc::channel(PARTS_MAX);
-        // Dropped with this task: then nobody wants what is being made any more.
+        // Dropped with this task, which tells the parts that the page is given up.
         let (_present, leave) = watch::channel(());
         let page = Page { ex: copy, cx: cx.clone(), composed, parts, leave };
         let making = async {

@@ -20,12 +20,12 @@ use crate::site::Loc;
 
 use super::{Content, Response, Slow, Step, page};
 
-/// A body that is longer goes out as it passes, and is not kept in another form: to make one would take seconds.
+/// A longer body is compressed as it passes and not kept compressed: that would take seconds.
 const FORM_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How long a request waits for a form before it takes the body as it is.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most that somebody waits for: brotli and zstd above these levels take longer than they save. A page that is
-/// used often is compressed harder later.
+/// The highest level while a client waits: above it, brotli and zstd take longer than they save. A page that is used
+/// often is compressed harder later.
 const QUICK_BROTLI_MAX: u32 = 5;
 /// See [`QUICK_BROTLI_MAX`].
 const QUICK_ZSTD_MAX: u32 = 9;
@@ -58,7 +58,7 @@ pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
     let fits = |enabled: bool, min: u64, types: &MediaTypes| {
         enabled && facts.length.is_none_or(|length| length >= min) && types.contain(content_type)
     };
-    // What we like best of what a client likes equally comes first: brotli makes pages smallest.
+    // Of codings that the client likes equally, the first here wins: brotli makes pages smallest.
     let can = [
         (Coding::Brotli, fits(config.brotli.enabled, config.brotli.min_bytes, &config.brotli.types)),
         (Coding::Zstd, fits(config.zstd.enabled, config.zstd.min_bytes, &config.zstd.types)),
@@ -99,14 +99,14 @@ pub fn takes(coding: Coding, ex: &Exchange, cx: &Cx) -> bool {
         && (coding != Coding::Gzip || gzip_allowed(&ex.reply.fields, &loc.settings.compression, loc, ex))
 }
 
-/// `gunzip` for a body that is put into another, or that others are put into: it is restored whatever the client takes.
+/// `gunzip` for a page with SSI, or one that is included: it is restored whatever the client accepts.
 pub fn restored_for_parts(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
     let config = &cx.loc(ex).settings.compression;
     let coded = facts.fields.get_known(Known::ContentEncoding).filter(|_| config.gunzip && facts.length != Some(0));
     coded.and_then(Coding::parse).map_or(Choice::AsItIs, Choice::Restore)
 }
 
-/// `gunzip`: a body that came compressed is restored for a client that cannot.
+/// `gunzip`: a body that the origin compressed is restored for a client that does not accept its coding.
 fn restore(coded: &[u8], facts: &Facts<'_>, config: &Compression, loc: &Loc, ex: &Exchange) -> Choice {
     let coding = Coding::parse(coded).filter(|_| config.gunzip && facts.length != Some(0));
     let Some(coding) = coding else { return Choice::AsItIs };
@@ -132,7 +132,7 @@ fn gzip_allowed(fields: &Fields, config: &Compression, loc: &Loc, ex: &Exchange)
     }
     let Some(agent) = ex.asked.head.fields.get_known(Known::UserAgent) else { return true };
     let is_old = gzip.disable.contains(&GzipDisable::Msie6) && is_msie6(agent);
-    // A pattern that gives no answer counts as matching: every client can read what is not compressed.
+    // A pattern that fails to run counts as matching: every client can read a body that is not compressed.
     !is_old && !loc.compression.gzip_disable.iter().any(|pattern| pattern.is_match(agent).unwrap_or(true))
 }
 
@@ -176,8 +176,8 @@ fn is_msie6(agent: &[u8]) -> bool {
     }
 }
 
-/// Whether a response may hold a secret of the one who asks: what an attacker who makes a browser ask again and again
-/// could guess by its compressed length (BREACH).
+/// Whether a response may hold a secret of this visitor. An attacker who makes the browser repeat the request could
+/// guess it by the compressed length (BREACH).
 fn is_private(fields: &Fields, ex: &Exchange) -> bool {
     // A file is the same for everybody, and so is a page that is stored.
     let is_made_for_this = ex.upstream.status.is_some()
@@ -191,7 +191,7 @@ fn is_private(fields: &Fields, ex: &Exchange) -> bool {
             .any(|control| has_word(control, "private") || has_word(control, "no-store"))
 }
 
-/// How hard bodies are compressed as they pass, and pages while somebody waits.
+/// The level for bodies that pass, and for pages while a client waits.
 fn level(coding: Coding, config: &Compression) -> u32 {
     match coding {
         Coding::Gzip => u32::from(config.gzip.level),
@@ -200,7 +200,7 @@ fn level(coding: Coding, config: &Compression) -> u32 {
     }
 }
 
-/// How a body is compressed that passes.
+/// The settings of a compressor for a body that passes.
 pub fn params(coding: Coding, ex: &Exchange, cx: &Cx) -> Params {
     let config = &cx.loc(ex).settings.compression;
     let mut params = Params::new(coding, level(coding, config));
@@ -216,9 +216,10 @@ pub struct Wait {
     response: Response,
 }
 
-/// Has the form made that `response` is to be sent in, where there is none: by the first who asks, off the workers.
+/// Has the compressed form of a stored page made if it is missing: the first request starts it on a thread, others
+/// wait.
 ///
-/// Returns what to do instead of sending it now.
+/// The error is the wait that comes before sending.
 pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, Step> {
     let loc = cx.loc(ex);
     if !loc.compression.compresses || ex.request.way.error_status.is_some() {
@@ -258,7 +259,7 @@ pub fn make_form(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Respo
             waiter
         }
     };
-    // A hit is held only for the moment; one that waits needs a page of its own.
+    // A hit borrows its page for this turn; a request that waits needs one of its own.
     let response = page::laid_out(response, ex, cx);
     Err(Slow::Form(Box::new(Wait { waiter, response })).into())
 }

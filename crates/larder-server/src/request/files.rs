@@ -84,7 +84,7 @@ fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Opened, Coding)> {
             StaticForms::On => compress::takes(coding, ex, cx),
             StaticForms::Always => true,
         };
-        // Without `Vary` there is no need to know whether there is one for others.
+        // Only `Vary` needs to know whether other clients would get a compressed file.
         if !takes && !config.vary {
             continue;
         }
@@ -118,7 +118,7 @@ impl Body {
 pub fn respond(body: Body, mtime: u64, ex: &mut Exchange, cx: &Cx) -> Step {
     let settings = &cx.loc(ex).settings;
     ex.reply.status = status::OK;
-    // X-Accel-Redirect brings the origin's type along.
+    // The origin's type stays after X-Accel-Redirect.
     let content_type = content_type(ex, cx);
     if !content_type.is_empty() && !ex.reply.fields.contains("Content-Type") {
         ex.reply.fields.set("Content-Type", content_type.as_bytes());

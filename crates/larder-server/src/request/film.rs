@@ -96,7 +96,7 @@ fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|digit| digit.is_ascii_digit()))?.parse().ok()
 }
 
-/// The file that the URI names; what is no file is for [`files::serve`].
+/// Opens the file of the URI; a folder or the like is left to [`files::serve`].
 fn open(ex: &mut Exchange, cx: &Cx) -> Result<(Vec<u8>, Opened), Step> {
     if !matches!(ex.request.method, Method::Get | Method::Head) {
         return Err(Step::Synth(Synth::Status(status::NOT_ALLOWED)));

@@ -23,8 +23,8 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Those of a response whose fields are laid out. `length` is that of its body, when known; nothing is looked for in
-    /// one that goes out in a coding it came in, which is what `choice` may leave it in.
+    /// The filters of a response whose fields are laid out. `length` is that of its body, if known. `sub_filter` skips
+    /// a body that stays compressed as the origin sent it.
     pub fn choose(
         charset: Option<Arc<Table>>,
         length: Option<u64>,
@@ -73,7 +73,7 @@ pub fn substitutes(loc: &Loc, ex: &Exchange, length: Option<u64>) -> bool {
         && searches(loc, &ex.reply.fields)
 }
 
-/// Whether a filter may change a page with these fields that goes out here, so that it is not kept compressed.
+/// Whether a filter of this location may change a page with these fields. Such a page is not kept compressed.
 pub fn may_change(loc: &Loc, fields: &Fields, cx: &Cx) -> bool {
     cx.site().charsets.has_tables() || searches(loc, fields)
 }

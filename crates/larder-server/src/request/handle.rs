@@ -56,7 +56,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
-/// nginx's page of counters, to the byte.
+/// `stub_status`: nginx's page of counters, to the byte.
 fn stub_status(cx: &Cx) -> String {
     let all = cx.worker.shared_stats();
     format!(

@@ -36,7 +36,8 @@ pub fn mirror(ex: &mut Exchange, cx: &Cx) -> Option<Step> {
     None
 }
 
-/// Runs a copy on its own: neither a slow mirror nor a client that leaves is in the way of the other.
+/// Runs a copy in a task of its own: a slow mirror does not delay the client, and the copy goes on when the client
+/// leaves.
 fn send(mut copy: Box<Exchange>, cx: &Cx) {
     let Some(copied) = Copied::begin(cx) else {
         let why = format_args!("{COPIES_MAX} copies are on their way to mirrors: this one is dropped");

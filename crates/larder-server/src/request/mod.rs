@@ -114,7 +114,7 @@ pub enum Slow {
     Refuse(Duration),
     /// Check a password that takes long to check.
     Verify(Box<access::Verification>),
-    /// Ask somebody else whether the request is allowed.
+    /// Ask the server of `auth_request` whether the request is allowed.
     Ask(Box<access::Ask>),
     /// Read the body of the request, then let the handler answer.
     ReadBody,

@@ -39,7 +39,7 @@ pub fn response(loc: &Loc, ex: &mut Exchange, cx: &Cx) {
             Known::Server => ex.reply.silent.server = !is_set,
             Known::Date => ex.reply.silent.date = !is_set,
             Known::Location => ex.reply.location_is_ours = true,
-            // Whether the body is converted has been decided; the new type still says in what it goes out.
+            // The body's conversion is decided already; the new type names the charset that it goes out in.
             Known::ContentType => {
                 ex.reply.bare_type.clear();
                 if is_set {

@@ -1,4 +1,4 @@
-//! The body of a response as bytes, for those who put it into another.
+//! Reads the body of a response as bytes, for a page that includes it (`ssi`, `add_before_body`).
 
 use std::fs::File;
 use std::io;
@@ -225,8 +225,8 @@ fn read(file: &File, offset: u64, count: usize) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// The body of a response before it is put together with others: as its location changes it. That of a whole has been
-/// changed already, before it was put together.
+/// The body of a response after the filters of its location, ready to be included. A page with includes of its own
+/// went through them already.
 pub fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Pieces {
     let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length: content.length() };
     let choice = compress::restored_for_parts(&facts, ex, cx);

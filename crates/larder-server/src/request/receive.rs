@@ -96,7 +96,7 @@ pub fn begin_stream(
 
 fn first_step(begun: Result<(), HeadError>, listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Step {
     match begun {
-        // TRACE echoes what the client may not see, CONNECT is for other proxies: nginx refuses both.
+        // TRACE echoes fields that scripts may not see, and CONNECT is for forward proxies: nginx refuses both.
         Ok(()) if matches!(ex.request.method, Method::Trace | Method::Connect) => {
             ex.reply.framing.keep_alive = false;
             Step::Synth(Synth::Status(if is_well_formed(ex) { status::NOT_ALLOWED } else { status::BAD_REQUEST }))
@@ -128,9 +128,9 @@ fn is_port(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(u8::is_ascii_digit)
 }
 
-/// Whether the way a request came by forbids it: in the clear where TLS is meant, without the certificate that the
-/// server wants, or by a connection whose certificate was checked for another server (ngx_http_process_request), or by
-/// another's authorities.
+/// Why the connection forbids the request, if it does (ngx_http_process_request): HTTP in the clear on a port for TLS,
+/// no client certificate where the server wants one, or a certificate that was checked for another server or by
+/// another server's authorities.
 fn unwelcome(ex: &Exchange, cx: &Cx) -> Option<(u16, String)> {
     let tls = match &ex.asked.client.secured {
         Secured::Not => return None,
@@ -169,7 +169,7 @@ fn refuse(error: &HeadError, listener: &Listener, ex: &mut Exchange, cx: &Cx) ->
     ex.request.host.clear();
     let is_known = match error.place() {
         HeadPlace::Line => {
-            // What cannot be read is put into no redirect.
+            // A URI that cannot be read goes into no redirect.
             ex.asked.head.forget_target();
             ex.request.uri.clear();
             false
@@ -198,7 +198,7 @@ fn enter(server: usize, ex: &mut Exchange, cx: &Cx) {
     ex.request.location = cx.site().servers[server].root;
 }
 
-/// The server before a host is known: the one whose certificate was shown, or the default of the address.
+/// The server before a host is known: that of the TLS handshake, or the default of the address.
 fn first_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
     let name = match &ex.asked.client.secured {
         Secured::Not | Secured::PlainOnTls => None,

@@ -13,7 +13,8 @@ use crate::filter::sub::Substitution;
 use super::compress;
 use super::filters::Filters;
 
-/// How much a restored body may grow by between two looks at the client: a small one may be made to hold gigabytes.
+/// How many bytes a body may be restored to before it is seen whether the client takes them: a small body can hold
+/// gigabytes.
 const RESTORED_BYTES: usize = 128 * 1024;
 
 /// What is done to a body.
@@ -31,7 +32,7 @@ pub enum Recoder {
 }
 
 impl Recoder {
-    /// What `choice` says; `None` when nothing is to be done, or it cannot be.
+    /// The recoder for `choice`; `None` when the body stays as it is, or there is no encoder for its coding.
     pub fn new(choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Self> {
         match choice {
             Choice::AsItIs | Choice::AsItIsHere => None,
@@ -40,7 +41,7 @@ impl Recoder {
         }
     }
 
-    /// What `choice` says around what `filters` do; `None` when a coding cannot be had.
+    /// Restores, runs the filters, then compresses, as `choice` says; `None` when there is no encoder for a coding.
     pub fn with(filters: Filters, choice: Choice, ex: &Exchange, cx: &Cx) -> Option<Self> {
         let mut changes = Vec::with_capacity(3);
         if let Choice::Restore(_) = choice {
@@ -82,7 +83,7 @@ impl Change for Recoder {
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
         match self {
             Self::Encode(encoder) => encoder.flush(out).map_err(|error| error.to_string()),
-            // What may become a match, or a character, waits for what follows.
+            // Bytes that may begin a match or a character wait for the next ones.
             Self::Decode(_) | Self::Substitute(_) | Self::Convert(_) => Ok(()),
             Self::Chain(chain) => chain.flush(out),
         }

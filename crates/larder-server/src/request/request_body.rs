@@ -1,5 +1,5 @@
-//! The body of a request: read whole before an origin is asked, into memory, then into a file; or begun only, when it
-//! is to go to the origin as it comes.
+//! Reads the body of a request into memory or a file before an origin is asked; with `*_request_buffering off` it only
+//! begins, and the body goes to the origin as it comes.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -32,16 +32,16 @@ struct Sink {
 /// What goes to a file is gathered up to this: a client may send chunks of a byte.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Whether a body of no bytes is read all the same: it was announced, and somebody waits for the word to send it, or
-/// wants it in a file.
+/// Whether an announced body of no bytes is read all the same: the client waits for `100 Continue`, or
+/// `client_body_in_file_only` wants a file.
 pub fn is_read_though_empty(ex: &Exchange, cx: &Cx) -> bool {
     !ex.is_sub()
         && ex.asked.head.fields.contains_known(Known::ContentLength)
         && (route::expects_continue(ex) || cx.loc(ex).settings.body.in_file_only != BodyInFile::Off)
 }
 
-/// Whether the client holds its body back until it is told to send it, as far as we have seen. One that is answered
-/// without a word of that may send the body all the same, or its next request (RFC 9110, section 10.1.1).
+/// Whether the client may still wait for `100 Continue`. If it gets the final response instead, it may send the body
+/// or its next request (RFC 9110 §10.1.1), and nobody can tell which.
 pub fn waits_for_leave(ex: &Exchange, io: &Io) -> bool {
     matches!(ex.request.body, RequestBody::Unread(_))
         && ex.asked.head.version == Version::Http11
@@ -77,7 +77,7 @@ fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
     let Some(origin) = cx.origin(ex) else { return false };
     let loc = cx.loc(ex);
     if !loc.subrequests.mirrors.is_empty() && loc.settings.subrequests.mirror_body && !ex.is_sub() {
-        // Copies are to have it too.
+        // `mirror` needs it whole.
         return false;
     }
     let model = &origin.backend.settings.model;
@@ -88,7 +88,7 @@ fn passes(announced: Option<u64>, ex: &Exchange, cx: &Cx) -> bool {
     !model.request.buffering && model.request.pass_body && takes
 }
 
-/// Begins a body that is passed on. One that is here already, and would be kept in memory, is read.
+/// Begins a body that is passed on. A body that is here already, and fits in `client_body_buffer_size`, is read.
 fn begin(announced: Option<u64>, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) -> Result<RequestBody, Refused> {
     let settings = &cx.loc(ex).settings;
     let mut feed = Feed::new(announced, from, settings.body.max_bytes, settings.body.timeout, &cx.worker.transfers);

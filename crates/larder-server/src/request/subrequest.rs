@@ -1,7 +1,7 @@
-//! A request inside another one: from its URI to a response of which nobody has read the body yet.
+//! A request inside another one: from its URI to a response whose body is still to be read.
 //!
-//! It goes the way of every request, from the rewrites of the server, except that nobody asks whether it is allowed,
-//! and that neither conditions nor ranges nor compression are between its answer and the one who includes it.
+//! It goes the way of every request, from the rewrites of the server on. But access rules are not asked, and
+//! conditions, ranges and compression do not apply to its answer.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -47,7 +47,7 @@ pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
         Synth::Text(status, text) => {
             ex.reply.status = status;
             let content_type = super::files::content_type(ex, cx);
-            // X-Accel-Redirect brings the origin's type along.
+            // The origin's type stays after X-Accel-Redirect.
             if !content_type.is_empty() && !ex.reply.fields.contains("Content-Type") {
                 ex.reply.fields.set("Content-Type", content_type.as_bytes());
             }
@@ -76,7 +76,7 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     let target = target.value(ex, cx);
     ex.request.way.error_page = true;
     let kept = match answer {
-        // Those that only nginx knows leave as 400 (ngx_http_core_error_page).
+        // Clients get nginx's own codes as 400 (ngx_http_core_error_page).
         ErrorPageStatus::Keep => Some(if (status::HEAD_TOO_LARGE..=status::PLAIN_TO_HTTPS).contains(&status) {
             status::BAD_REQUEST
         } else {
@@ -111,8 +111,8 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
-/// What has been prepared for the failed response does not go to the error page; what belongs to its status does: the
-/// challenges of a 401, where a redirect leads, what a 416 says of the length.
+/// Drops the fields of the failed response, except those that its status needs: the challenges of a 401, the
+/// `Location` of a redirect, the `Content-Range` of a 416.
 fn forget_response(status: u16, ex: &mut Exchange) {
     let belongs = |known: Known| match status {
         status::UNAUTHORIZED => known == Known::WwwAuthenticate,

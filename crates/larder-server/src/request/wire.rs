@@ -157,8 +157,8 @@ pub fn append_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A value of a field. A line break that came in by a variable, such as `$uri`, would be another field to the peer: it
-/// becomes a space (RFC 9110 §5.5).
+/// A value of a field. A line break from a variable such as `$uri` would begin another field, so it becomes a space
+/// (RFC 9110 §5.5).
 pub fn append_one_line(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(value);

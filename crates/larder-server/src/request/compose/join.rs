@@ -12,7 +12,7 @@ use super::parts::{Answer, Part, Unwanted};
 /// Small parts are gathered up to this size, unless the next is not there yet.
 const GATHERED_BYTES: usize = 16 * 1024;
 
-/// Writes what comes in, to its end or until nobody reads it.
+/// Writes the parts that come in, until the last one or until all readers have left.
 pub async fn join(writer: BodyWriter, incoming: mpsc::Receiver<Part>, cx: &Cx) {
     Joiner { writer, held: Vec::new(), cx }.run(incoming).await;
 }

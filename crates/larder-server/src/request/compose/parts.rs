@@ -1,4 +1,4 @@
-//! The parts of a whole while they are made: bytes of the document, and what requests inside it bring.
+//! The parts of a composed page while they are made: bytes of the document, and the answers of subrequests.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ const INSIDE_MAX: usize = 256;
 pub enum Part {
     /// Bytes of the document.
     Bytes(Bytes),
-    /// What a request inside brings, and whom to tell when it is through.
+    /// The answer of a subrequest, and the channel that tells its page when it is through.
     Answer(oneshot::Receiver<Option<Answer>>, Option<oneshot::Sender<()>>),
     /// The whole ends here, incomplete.
     Failed(String),
@@ -62,7 +62,7 @@ pub struct Page {
     pub ex: Box<Exchange>,
     /// What it runs under.
     pub cx: Cx,
-    /// What is known of the whole to the one who sends it.
+    /// Shared with the sender of the whole.
     pub composed: Rc<Composed>,
     /// Where its parts go, in order.
     pub parts: mpsc::Sender<Part>,
@@ -90,7 +90,7 @@ impl Page {
         }
     }
 
-    /// Ends the whole where the document has ended before its end.
+    /// The document broke off: so does the whole.
     pub async fn cut_off(&mut self, why: String) -> Unwanted {
         self.composed.is_cut_off.set(true);
         self.fail(why).await
@@ -145,7 +145,7 @@ impl Page {
         Ok((ex.reply.status < 300).then_some(value))
     }
 
-    /// Runs a request inside by a task of its own: who leaves the page takes no stored answer with him. Returns where
+    /// Runs a subrequest in a task of its own, so that an answer is stored even if the client leaves. Returns where
     /// the answer comes, and how many run now.
     fn ask(&mut self, mut inner: Box<Exchange>, stub: Option<Bytes>) -> (oneshot::Receiver<Option<Answer>>, usize) {
         plain(&mut inner);
@@ -171,7 +171,7 @@ impl Page {
     }
 }
 
-/// Makes a request one for a whole answer in plain form, whatever part or form of the page the client asked for.
+/// Takes ranges, conditions and `Accept-Encoding` off a subrequest: a page includes whole, plain answers.
 fn plain(inner: &mut Exchange) {
     inner.asked.head.fields.retain(|known, _, _| {
         !matches!(
@@ -187,8 +187,7 @@ fn plain(inner: &mut Exchange) {
     });
 }
 
-/// The answer, or what stands in for it when it is empty: a block of the page, read as the answer of that location
-/// would be.
+/// The answer, or the `stub` block when the answer is empty. The block goes through SSI like the answer would.
 async fn with_stub(
     response: Response,
     stub: Option<Bytes>,
