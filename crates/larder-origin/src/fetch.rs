@@ -116,7 +116,7 @@ pub async fn fetch_hinting(
                 call.covers(error) && may_resend && call.may_go_on(turn.tries_left())
             }
         };
-        attempts.settle();
+        attempts.end_running();
         match failure {
             Failure::Failed(error) | Failure::Dead(error) if !again => {
                 return Outcome { result: Err(error), attempts: attempts.finish() };
@@ -143,12 +143,12 @@ impl Watched<'_> {
     }
 
     /// The running attempt has ended.
-    fn settle(&mut self) {
+    fn end_running(&mut self) {
         self.attempts.extend(self.running.take());
     }
 
     fn finish(mut self) -> Vec<Attempt> {
-        self.settle();
+        self.end_running();
         std::mem::take(&mut self.attempts)
     }
 }
@@ -157,7 +157,7 @@ impl Drop for Watched<'_> {
     fn drop(&mut self) {
         if let Some(running) = &mut self.running {
             running.elapsed = running.chosen_at.elapsed();
-            self.settle();
+            self.end_running();
         }
         self.unfinished.lock().append(&mut self.attempts);
     }
@@ -203,23 +203,23 @@ impl Call {
                 // connection will tell. But a request that must not be repeated may have been processed.
                 Err(Failure::Failed(error)) if error.is_broken() && attempt.received_bytes == 0 => {
                     if body.is_none() || !self.may_resend(attempt) {
-                        return attempt.settle(Err(Failure::Dead(error)));
+                        return attempt.note_result(Err(Failure::Dead(error)));
                     }
                 }
-                result => return attempt.settle(result),
+                result => return attempt.note_result(result),
             }
         }
         attempt.connect = None;
         let patient = pick.is_single();
         let connection = match Connection::open(pick.address(), &self.layers, &self.limits, patient).await {
             Ok(connection) => connection,
-            Err(error) => return attempt.settle(Err(Failure::Failed(error))),
+            Err(error) => return attempt.note_result(Err(Failure::Failed(error))),
         };
         attempt.connect = Some(attempt.chosen_at.elapsed());
         let waiting = self.purpose_of(pick).and_then(|purpose| pick.group().pool().wait(&purpose));
         let result = self.exchange(connection, body, attempt, tries_left).await;
         drop(waiting);
-        attempt.settle(result)
+        attempt.note_result(result)
     }
 
     /// Sends the request on a connection and reads the head of the response.
@@ -371,7 +371,7 @@ impl Attempt {
     }
 
     /// Notes how the attempt ended.
-    fn settle(
+    fn note_result(
         &mut self,
         result: Result<(ResponseHead, Exchange), Failure>,
     ) -> Result<(ResponseHead, Exchange), Failure> {

@@ -56,7 +56,7 @@ pub fn check_host(head: &RequestHead) -> Result<(), HeadError> {
 
 /// Copies the host of the target into the `Host` field, so that an origin does not see another one there (RFC 9112,
 /// section 3.2.2). Both must have passed [`check_host`].
-pub fn settle_host(head: &mut RequestHead) {
+pub fn copy_target_host(head: &mut RequestHead) {
     let Some(host) = head.target_host() else { return };
     if head.fields.get_known(Known::Host) != Some(host) {
         let host = host.to_vec();

@@ -210,7 +210,7 @@ fn first_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
 
 /// Finds out whose host is asked for, and the server for it.
 fn choose_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
-    larder_http::settle_host(&mut ex.asked.head);
+    larder_http::copy_target_host(&mut ex.asked.head);
     if let Some(host) = ex.asked.head.fields.get_known(larder_http::Known::Host) {
         let parts = larder_http::normalise_host(host, &mut ex.request.host)?;
         ex.request.host.truncate(parts.host.end);
