@@ -25,8 +25,8 @@ use crate::net::sink::Sink;
 use crate::net::stream::Stream;
 use crate::net::{BodySource, Inbound, Io, ReadError};
 use crate::request::receive::{Received, receive};
-use crate::request::{Slow, Step, Stop, deliver, request_body, self};
 use crate::request::settle::Settled;
+use crate::request::{self, Slow, Step, Stop, deliver, request_body};
 use crate::seats::Seat;
 use crate::worker::Worker;
 

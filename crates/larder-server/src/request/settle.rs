@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use larder_cache::{FormRef, FormState, HitRef};
 use larder_conf::model::Settings;
-use larder_http::{Known, Version};
+use larder_http::{Known, Version, status};
 
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
@@ -125,7 +125,7 @@ pub fn conditions(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Resp
         return Ok(response);
     }
     let mut response = page::laid_out(response, ex, cx);
-    if ex.request.way.error_status.unwrap_or(ex.reply.status) != 200 {
+    if ex.request.way.error_status.unwrap_or(ex.reply.status) != status::OK {
         return Ok(response);
     }
     let etag = ex.reply.fields.get_known(Known::Etag);
@@ -134,7 +134,7 @@ pub fn conditions(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Resp
         Condition::Go => {}
         Condition::NotModified => {
             ex.request.way.error_status = None;
-            ex.reply.status = 304;
+            ex.reply.status = status::NOT_MODIFIED;
             ex.reply.reason.clear();
             for name in ["Content-Type", "Accept-Ranges", "Content-Encoding"] {
                 ex.reply.fields.remove(name);
@@ -145,7 +145,7 @@ pub fn conditions(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Resp
         Condition::PreconditionFailed if ex.request.way.error_status.is_some() => {}
         Condition::PreconditionFailed => {
             ex.reply.fields.clear();
-            return Err(Step::Synth(Synth::Status(412)));
+            return Err(Step::Synth(Synth::Status(status::PRECONDITION_FAILED)));
         }
     }
     Ok(response)
@@ -156,7 +156,7 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Settled,
     let response = match response.content {
         Content::Hit(object) => match as_laid_out(&object, ex, cx) {
             Some((form, len)) => {
-                ex.reply.status = 200;
+                ex.reply.status = status::OK;
                 decide_keep_alive(ex, cx);
                 return Ok(Settled::Hit(Hit { object, form, len }));
             }
@@ -191,7 +191,7 @@ fn as_laid_out(object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Option<(Option<Fo
     if !rules.made(prepared) || Wire::of(ex.asked.head.version) == Wire::Block && prepared.block.is_empty() {
         return None;
     }
-    if object.status != 200
+    if object.status != status::OK
         || loc.fields.reads_fields
         || loc.settings.fields.expires.is_some()
         || ex.request.way.error_status.is_some()
@@ -221,7 +221,9 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
         ex.reply.reason.clear();
     }
     let loc = cx.loc(ex);
-    if ex.upstream.status.is_none() && !matches!(ex.reply.status, 200 | 206 | 304) {
+    if ex.upstream.status.is_none()
+        && !matches!(ex.reply.status, status::OK | status::PARTIAL_CONTENT | status::NOT_MODIFIED)
+    {
         // The date of an error page says nothing about what was asked for.
         ex.reply.fields.remove("Last-Modified");
     }
@@ -243,13 +245,13 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
     };
     let mut part = 0..total.unwrap_or(u64::MAX);
     let mut parts = None;
-    if ex.reply.status == 200 && which != Ranges::No {
+    if ex.reply.status == status::OK && which != Ranges::No {
         match chosen_range(&content, total, last_modified, which, ex, cx) {
             RangePlan::Unsatisfiable { content_range } if !is_error_page => {
                 ex.reply.fields.clear();
                 ex.reply.bare_type.clear();
                 ex.reply.fields.set("Content-Range", content_range.as_bytes());
-                return Err(Step::Synth(Synth::Status(416)));
+                return Err(Step::Synth(Synth::Status(status::RANGE_NOT_SATISFIABLE)));
             }
             RangePlan::Whole | RangePlan::Unsatisfiable { .. } => {}
             RangePlan::Single { slice, content_range } => {
@@ -266,7 +268,7 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
             }
         }
     }
-    if ex.reply.status == 204 {
+    if ex.reply.status == status::NO_CONTENT {
         ex.reply.fields.remove("Content-Type");
     }
     if loc.modules.changes_responses {
@@ -309,7 +311,7 @@ fn chosen_range(
 }
 
 fn become_partial(ex: &mut Exchange) {
-    ex.reply.status = 206;
+    ex.reply.status = status::PARTIAL_CONTENT;
     ex.reply.reason.clear();
     ex.reply.fields.remove("Accept-Ranges");
 }
@@ -325,7 +327,7 @@ fn end(
 ) -> Ending {
     let loc = cx.loc(ex);
     let status = ex.reply.status;
-    let bodiless = status == 204 || status == 304 || status < 200;
+    let bodiless = matches!(status, status::NO_CONTENT | status::NOT_MODIFIED) || status < status::OK;
     let wire = Wire::of(ex.asked.head.version);
     let is_trailed =
         added_fields::has_trailers(loc, status) && total.is_some() && !is_multipart && !bodiless && !ex.is_head();
@@ -340,7 +342,7 @@ fn end(
     }
     ex.reply.framing.length = match total {
         // A 304 of our own configuration (`return 304`) says its length as nginx does.
-        Some(_) if status == 304 => Some(0).filter(|_| matches!(content, Content::Bytes(_))),
+        Some(_) if status == status::NOT_MODIFIED => Some(0).filter(|_| matches!(content, Content::Bytes(_))),
         Some(_) if bodiless || in_one_chunk => None,
         Some(_) => Some(part.end - part.start),
         None => None,
