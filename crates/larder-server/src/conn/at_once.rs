@@ -1,8 +1,8 @@
-//! Sending what the socket takes at once.
+//! Writes a response as far as the socket takes it without waiting.
 //!
-//! Memory goes by one `writev` of head and body (small bodies are copied behind the head, as a copy is cheaper than
-//! a second buffer), files, those in memory too, go by `sendfile`. What has to be encrypted or put in frames is read
-//! from them through a buffer that the worker lends.
+//! A body in memory goes out with its head in one `writev`; a small body is copied behind the head first, as a copy is
+//! cheaper than a second buffer. Files, including those in memory, go out by `sendfile`. A stream that encrypts or
+//! writes frames reads the file through a buffer that the worker lends.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -27,17 +27,18 @@ use super::ready::is_small;
 /// Bodies up to this size are copied behind the head: measured, `send` of one buffer costs 0.24 µs less than
 /// `writev` of two, and copying 8 KB less than that.
 const COPIED_BYTES_MAX: u64 = 8 * 1024;
-/// How many pieces one `writev` takes.
+/// The most pieces of one `writev`.
 const SLICES_MAX: usize = 16;
-/// So many times as much as of what is copied twice goes out of a file in a turn, by `sendfile` and through a buffer:
-/// each then takes about as long. Measured, a page of 1 MB that gives way every 64 KB costs twice as much.
+/// How many steps of [`TRANSFER_STEP_BYTES`] one turn may send of a file by `sendfile` (here) or through a buffer
+/// ([`READ_TIMES`]), against one step of a body that is copied twice. All three turns take about as long. Measured: a
+/// page of 1 MB that yields every 64 KB costs twice as much.
 pub(super) const SENT_TIMES: usize = 8;
-/// See [`SENT_TIMES`].
+/// As [`SENT_TIMES`], for a file that is read through a buffer.
 pub(super) const READ_TIMES: usize = 4;
-/// How much of a file is copied at once, where `sendfile` cannot be used: as much as is encrypted at once.
+/// How much of a file is read at once where `sendfile` cannot be used: as much as TLS encrypts at once.
 pub(super) const COPY_BYTES: usize = 64 * 1024;
 
-/// A response of which some bytes may have been sent.
+/// What is left of a response; some bytes of it may have been sent.
 pub struct Rest {
     pub(super) head: Vec<u8>,
     pub(super) outgoing: Outgoing,
@@ -46,15 +47,15 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// A response of which nothing has been sent.
+    /// Wraps a response of which nothing has been sent.
     pub fn unsent(head: &[u8], outgoing: Outgoing) -> Self {
         Self { head: head.to_vec(), outgoing, body_sent: 0 }
     }
 }
 
-/// Sends what the socket takes now. `None` when that was all.
+/// Sends what the socket takes now. `None` if that was the whole response.
 ///
-/// `head` is the worker's own buffer; what is left of it is copied. Counts what was sent in `ex`.
+/// `head` is the worker's own buffer; the part that was not sent is copied. Counts the bytes sent in `ex`.
 pub fn try_now(
     stream: &Stream,
     head: &mut Vec<u8>,
@@ -79,7 +80,7 @@ pub fn try_now(
         },
         Outgoing::HitForm(form) => write_form(stream, head, form, buffers)?,
         Outgoing::Form(form) => write_form(stream, head, form, buffers)?,
-        // These wait; their head goes out with the first piece, or with MSG_MORE before a file.
+        // These have to wait: the head goes out with the first piece of the body, or with MSG_MORE before a file.
         Outgoing::File(..)
         | Outgoing::Spliced(..)
         | Outgoing::Stream { .. }
@@ -140,7 +141,7 @@ fn write_whole(
     retried(stream.try_write_vectored(&slices[..count]))
 }
 
-/// Writes a head and a part of a memory file, up to a step's worth.
+/// Writes a head and a part of a memory file, at most one turn's worth ([`SENT_TIMES`]).
 fn write_file(socket: &Socket, head: &[u8], file: &File, range: Range<u64>) -> io::Result<usize> {
     let mut wrote = if range.is_empty() { retried(socket.try_write(head))? } else { retried(send_more(socket, head))? };
     let mut at = range.start;
@@ -160,7 +161,7 @@ fn write_file(socket: &Socket, head: &[u8], file: &File, range: Range<u64>) -> i
     Ok(wrote)
 }
 
-/// The same to a stream that encrypts.
+/// As [`write_file`], to a stream that encrypts.
 fn write_copied(stream: &Stream, head: &[u8], file: &File, range: Range<u64>, buffers: &Buffers) -> io::Result<usize> {
     let mut buffer = buffers.file.borrow_mut();
     ensure(&mut buffer, COPY_BYTES);
@@ -180,13 +181,13 @@ fn write_copied(stream: &Stream, head: &[u8], file: &File, range: Range<u64>, bu
     }
 }
 
-/// Sends bytes so that the kernel waits for what follows, and both leave in one packet.
+/// Sends bytes with MSG_MORE: the kernel holds them until more follows, so that both leave in one packet.
 pub(super) fn send_more(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
     let flags = rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL;
     socket.try_io(Interest::WRITABLE, |fd| Ok(rustix::net::send(fd, bytes, flags)?))
 }
 
-/// Sends up to `count` bytes of a file, which must have some at `offset`.
+/// Sends up to `count` bytes of a file from `offset`, where the file must have some.
 pub(super) fn send_file(socket: &Socket, file: &File, offset: u64, count: usize) -> io::Result<usize> {
     let sent = socket.try_io(Interest::WRITABLE, |fd| {
         let mut at = offset;
@@ -198,7 +199,7 @@ pub(super) fn send_file(socket: &Socket, file: &File, offset: u64, count: usize)
     }
 }
 
-/// Writes a form, which is always whole; returns what was written, and the length of the body.
+/// Writes a form, which is always complete; returns how much was written and the length of the body.
 fn write_form(stream: &Stream, head: &mut Vec<u8>, form: &Form, buffers: &Buffers) -> io::Result<(usize, u64)> {
     match form.body.whole() {
         Some(whole) => Ok((write_whole(stream, head, whole, &(0..whole.len()), buffers)?, whole.len())),

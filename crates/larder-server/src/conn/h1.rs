@@ -1,8 +1,8 @@
-//! An HTTP/1 connection: heads in, responses out, one after the other.
+//! Serves an HTTP/1 connection: reads heads and sends responses, one after the other.
 //!
-//! While nothing is asked, a connection is its stream, a timer and a few numbers; the worker lends it a buffer when
-//! it becomes readable. A request that needs no waiting is answered right there; one that does gets a future of its
-//! own ([`slow`]).
+//! An idle connection is only its stream, a timer and a few numbers; when it becomes readable, the worker lends it a
+//! buffer. A request that can be answered without waiting is answered right there; any other gets a future of its own
+//! (`slow`).
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ use super::limit_rate;
 use super::send::{self, SendError};
 use super::tunnel;
 
-/// The timer of a connection that has no limit: far away.
+/// The timer of a connection without a limit.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// One client's connection.
@@ -44,17 +44,18 @@ pub struct Connection {
     client: Rc<Client>,
     worker: Rc<Worker>,
     seat: Seat,
-    /// Requests so far.
+    /// The number of requests so far.
     number: u64,
-    /// When it has been silent for too long.
+    /// When the connection is closed for being idle or slow.
     deadline: Instant,
-    /// Whether a part of a head has come.
+    /// Whether a part of a request head has arrived.
     is_reading: bool,
-    /// When the head at hand began to come.
+    /// When the first byte of the current head arrived.
     head_began: Option<Time>,
-    /// Whether a response was cut off, so that the end of the connection must not look like its end.
+    /// Whether a response was cut off, so that the connection must not be closed in the regular way: the client would
+    /// take that for the end of the response.
     is_cut: bool,
-    /// Whether it has waited until it may read.
+    /// Whether the connection has waited until the gate allowed it to read.
     may_read: bool,
 }
 
@@ -66,23 +67,23 @@ impl Drop for Connection {
     }
 }
 
-/// What a turn at the socket led to.
+/// What one turn at the socket led to.
 enum Turn {
-    /// The connection is over.
+    /// The connection is to be closed.
     Close,
-    /// Work that waits.
+    /// A request that has to wait for something.
     Work(Box<Work>),
-    /// So many requests wait that this one is not read yet.
+    /// Too many requests wait for memory; this one is not read yet.
     Crowded,
 }
 
-/// What became of a request.
+/// How far a request was answered.
 enum Answered {
-    /// It is done; the connection goes on.
+    /// Completely; the connection is kept.
     Next,
-    /// It is done, and so is the connection.
+    /// Completely; the connection is closed.
     Over,
-    /// It has to wait.
+    /// Not completely: it has to wait.
     Later(Box<Work>),
 }
 
@@ -94,18 +95,18 @@ struct Work {
 }
 
 enum What {
-    /// Steps that wait.
+    /// Steps that have to wait.
     Steps(Slow),
     /// A response that is laid out later, as the body of the request has not been read.
     Respond(Settled),
     /// A response of which a part has been sent.
     Send(Rest),
-    /// A response that has been sent, to a client that may be sending still.
+    /// A response that has been sent, while the client may still be sending its request body.
     End,
 }
 
 impl Connection {
-    /// A connection whose first bytes, if any were read, are `first`.
+    /// Takes over a connection; `first` holds the bytes that were already read, if any.
     pub fn new(stream: Stream, first: Vec<u8>, client: Rc<Client>, worker: Rc<Worker>, seat: Seat) -> Self {
         Self {
             io: Io::new(stream, first),
@@ -121,7 +122,7 @@ impl Connection {
         }
     }
 
-    /// Serves it to its end.
+    /// Serves the connection until it is closed.
     pub async fn run(mut self) {
         self.begin();
         let sleep = tokio::time::sleep_until(self.deadline);
@@ -137,7 +138,7 @@ impl Connection {
                     self.worker.stats.writing.add(1);
                     let _admission = match &work.what {
                         What::Steps(_) => Some(self.worker.gate.admit().await),
-                        // What it takes has been taken.
+                        // These hold their memory already and need no admission.
                         What::Respond(_) | What::Send(_) | What::End => None,
                     };
                     let keep = Box::pin(slow(&mut self, work)).await;
@@ -148,14 +149,14 @@ impl Connection {
                 }
             }
         }
-        // Who sees the end of the connection may look for its lines in the log.
+        // A client that sees the connection closed may look for its lines in the log.
         self.worker.write_lines(clock::now());
         if !self.is_cut {
             self.io.stream.close();
         }
     }
 
-    /// The first head has `client_header_timeout`.
+    /// Starts the timer of the first head: `client_header_timeout`.
     fn begin(&mut self) {
         let cx = self.worker.cx();
         let site = cx.site();
@@ -176,7 +177,7 @@ impl Connection {
                 return Poll::Ready(Turn::Crowded);
             }
             if held > 0 && !self.is_reading {
-                // The next request was read together with the last one.
+                // The next request was read together with this one.
                 let pending = self.io.take_pending();
                 ensure(&mut buffer, pending.len());
                 buffer[..pending.len()].copy_from_slice(&pending);
@@ -203,7 +204,7 @@ impl Connection {
                     }
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(Turn::Close),
-                // One that has sent nothing, such as a browser's connection in advance, is idle too.
+                // A connection without any request yet, such as a browser's preconnect, is idle too.
                 Poll::Pending if held == 0 && worker.seats.is_over(self.client.began) => {
                     return Poll::Ready(Turn::Close);
                 }
@@ -219,10 +220,10 @@ impl Connection {
         }
     }
 
-    /// The timer is set anew only when it goes off, so that a busy connection never touches it.
+    /// Polls the timer. It is set anew only when it goes off, so that a busy connection never touches it.
     fn poll_deadline(&self, task: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<()> {
         loop {
-            // A deadline that has come closer must not wait for the old one.
+            // If the deadline has moved closer, do not wait for the old one.
             if sleep.deadline() > self.deadline {
                 sleep.as_mut().reset(self.deadline);
             }
@@ -255,7 +256,7 @@ impl Connection {
         Turn::Close
     }
 
-    /// Answers the requests in `bytes`. `None` asks for more bytes.
+    /// Answers the requests in `bytes`. `None` if more bytes are needed.
     fn used(&mut self, bytes: &[u8]) -> Option<Turn> {
         let mut at = 0;
         while at < bytes.len() {
@@ -302,7 +303,7 @@ impl Connection {
         None
     }
 
-    /// Answers a request as far as that goes without waiting. `has_more` says whether the client has sent more.
+    /// Answers a request as far as possible without waiting. `has_more` says whether the client has sent more.
     fn answer(&mut self, step: Step, mut exchange: Box<Exchange>, cx: Cx, has_more: bool) -> Answered {
         let what = match request::advance(step, &mut exchange, &cx) {
             Stop::Abort => {
@@ -320,7 +321,7 @@ impl Connection {
                     self.worker.recycle(exchange);
                     return Answered::Next;
                 }
-                // Closing at once would reset the connection under what the client is still sending.
+                // Closing at once would reset the connection while the client is still sending.
                 Ok(None) if exchange.asked.head_is_bad || has_more => What::End,
                 Ok(Some(rest)) => What::Send(rest),
                 Ok(None) | Err(_) => {
@@ -346,16 +347,17 @@ impl Connection {
         Ok(rest)
     }
 
-    /// An idle connection has `keepalive_timeout`.
+    /// Starts the timer of an idle connection: `keepalive_timeout`.
     fn rest_until_next(&mut self, ex: &Exchange, cx: &Cx) {
         self.deadline = Instant::now() + cx.loc(ex).settings.connection.keepalive_timeout;
     }
 }
 
-/// Room for a head to grow by, at least.
+/// The least room that a growing head is given.
 const MIN_READ_BYTES: usize = 16 * 1024;
 
-/// Writes the log lines of a finished exchange. Who sees its connection closed finds them in the log, as with nginx.
+/// Writes the log lines of a finished exchange. As with nginx, they are in the log before the client sees its
+/// connection closed.
 fn finish(ex: &mut Exchange, cx: &Cx) {
     cx.local.logs.access(ex, cx);
     if !ex.reply.framing.keep_alive {
@@ -363,7 +365,7 @@ fn finish(ex: &mut Exchange, cx: &Cx) {
     }
 }
 
-/// Finishes an exchange that has to wait; says whether the connection is kept.
+/// Finishes an exchange that has to wait; returns whether the connection is kept.
 async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
     let Work { exchange: mut ex, cx, what } = *work;
     let _running = cx.worker.seats.begin();
@@ -406,8 +408,8 @@ fn discardable(response: Settled, ex: &mut Exchange, cx: &Cx, connection: &Conne
     Some(response)
 }
 
-/// What of the request's body has not been read; what was read beyond it is the next request's. `None` when there is
-/// nothing left.
+/// What is still to be read of the request's body; `None` if nothing. Bytes that were read beyond it go back to `io`,
+/// for the next request.
 fn unread(ex: &mut Exchange, io: &mut Io) -> Option<feed::Rest> {
     match std::mem::take(&mut ex.request.body) {
         RequestBody::Unread(Some(bytes)) => Some(feed::Rest::Length(bytes)),
@@ -421,7 +423,7 @@ fn unread(ex: &mut Exchange, io: &mut Io) -> Option<feed::Rest> {
     }
 }
 
-/// Ends an exchange that has gone on for too long under a configuration that is gone.
+/// Ends an exchange that ran longer than `worker_shutdown_timeout` under a replaced configuration.
 fn cut_off(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> bool {
     connection.is_cut = true;
     finish(&mut ex, cx);
@@ -464,7 +466,7 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
     end(connection, ex, cx).await
 }
 
-/// After a response that switches protocols: bytes both ways, until an end.
+/// Passes bytes both ways after a response that switched protocols, until one side ends.
 async fn pass(connection: &mut Connection, origin: larder_origin::Upgraded, ex: &mut Exchange, cx: &Cx) {
     let settings = &cx.loc(ex).settings;
     let model = &settings.proxy.origin;
@@ -499,7 +501,7 @@ async fn pass(connection: &mut Connection, origin: larder_origin::Upgraded, ex: 
     }
 }
 
-/// After the response: the log, and what is left of the request's body.
+/// Finishes an exchange after its response: writes the log, and deals with the rest of the request's body.
 async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> bool {
     if let Some(origin) = ex.reply.upgraded.take() {
         let passing = pass(connection, origin, &mut ex, cx);
@@ -536,7 +538,7 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> boo
     false
 }
 
-/// Reads and drops what is left of a body that nobody wants; false when the connection cannot be kept.
+/// Reads and drops the rest of a body that nobody reads; false if the connection cannot be kept.
 async fn discard(connection: &mut Connection, rest: feed::Rest, total: Duration, each: Duration) -> bool {
     let began = Instant::now();
     let mut rest = rest;

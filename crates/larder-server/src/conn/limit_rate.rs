@@ -1,10 +1,10 @@
-//! `limit_rate` and `limit_rate_after`: how fast a response goes out.
+//! `limit_rate` and `limit_rate_after`: how fast a response is sent.
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::pace::Limit;
 
-/// The pace of a response; `None` where it has none.
+/// The rate limit of a response; `None` if it has none.
 pub fn of(ex: &mut Exchange, cx: &Cx) -> Option<Limit> {
     let loc = cx.loc(ex);
     let rate = match ex.request.limits.rate {
@@ -23,7 +23,7 @@ pub fn of(ex: &mut Exchange, cx: &Cx) -> Option<Limit> {
     Limit::new(rate, after.unwrap_or(0))
 }
 
-/// Whether a location or the request slows responses down, so that nothing may be sent at once.
+/// Whether the location or the request limits the rate, so that nothing may be sent at once.
 pub fn is_limited(ex: &Exchange, cx: &Cx) -> bool {
     ex.request.limits.rate.is_some_and(|rate| rate > 0) || cx.loc(ex).pace.limit_rate.is_some()
 }

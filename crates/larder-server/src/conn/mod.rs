@@ -1,4 +1,4 @@
-//! Connections of clients: from the first byte to the last response.
+//! Connections of clients, from the first byte to the last response.
 
 pub mod at_once;
 pub mod h1;

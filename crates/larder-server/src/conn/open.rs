@@ -1,4 +1,4 @@
-//! The beginning of a connection: the PROXY protocol, the TLS handshake, which HTTP is spoken.
+//! Opens a connection: reads the PROXY protocol, does the TLS handshake, and detects the version of HTTP.
 
 use std::io;
 use std::rc::Rc;
@@ -24,14 +24,14 @@ use crate::worker::Worker;
 
 use super::{h1, h2 as h2_conn};
 
-/// How much is read at once before anything is known.
+/// How much is read at once before the protocol is known.
 const FIRST_BYTES: usize = 4096;
 
-/// What was found out.
+/// A connection whose protocol is known.
 struct Opened {
     stream: Stream,
     client: Client,
-    /// What was read and is not used up.
+    /// Bytes that were read and belong to what follows.
     first: Vec<u8>,
     protocol: Protocol,
 }
@@ -43,11 +43,11 @@ enum Protocol {
 
 /// Why a connection ends before its first request.
 enum Refused {
-    /// For the log, where it is worth a line.
+    /// A failure that the error log is told, at this level.
     Because(LogLevel, String),
-    /// All it wanted was the handshake.
+    /// The client wanted nothing but the handshake: it was the challenge of a certificate authority.
     Done,
-    /// The client has left or the socket is broken, which happens to browsers all the time.
+    /// The client has left or the socket is broken. Browsers do this all the time, so it is not logged.
     Gone,
 }
 
@@ -79,7 +79,7 @@ pub async fn run(socket: Socket, client: Client, worker: Rc<Worker>, seat: Seat)
     }
 }
 
-/// Finds out what is spoken, within `client_header_timeout`.
+/// Detects what the client speaks, within `client_header_timeout`.
 async fn open(socket: Socket, client: Client, worker: &Rc<Worker>, seat: &Seat) -> Result<Opened, Refused> {
     let cx = worker.cx();
     let Some(listener) = client.listener(cx.site()) else { return Err(Refused::Gone) };
@@ -98,7 +98,7 @@ async fn begin(
     seat: &Seat,
 ) -> Result<Opened, Refused> {
     let mut first = Vec::new();
-    // One that has said nothing yet, such as a browser's connection in advance, does not hold up a stop.
+    // A client that has sent nothing yet, such as a browser's preconnect, does not delay a stop.
     tokio::select! {
         biased;
         read = more(&socket, &mut first) => read?,
@@ -126,7 +126,7 @@ async fn begin(
             }
             Err(error) => {
                 if let Some(alert) = error.alert() {
-                    // One that does not speak TLS may not listen either.
+                    // A peer that does not speak TLS may not read the alert.
                     let _ = socket.try_write(&alert);
                 }
                 return Err(Refused::Because(LogLevel::Info, format!("{error} while SSL handshaking")));
@@ -136,7 +136,7 @@ async fn begin(
     handshake(socket, client, hello, first, listener, cx).await
 }
 
-/// Waits until the worker takes nothing new from a connection that began then.
+/// Waits until the worker stops and closes idle connections that began at `began`.
 async fn closing(worker: &Worker, seat: &Seat, began: Time) {
     std::future::poll_fn(|task| {
         seat.park(task.waker());
@@ -145,7 +145,7 @@ async fn closing(worker: &Worker, seat: &Seat, began: Time) {
     .await;
 }
 
-/// Reads what comes next.
+/// Reads more bytes into `first`.
 async fn more(socket: &Socket, first: &mut Vec<u8>) -> Result<(), Refused> {
     loop {
         socket.readable().await?;
@@ -158,7 +158,7 @@ async fn more(socket: &Socket, first: &mut Vec<u8>) -> Result<(), Refused> {
     }
 }
 
-/// Reads whom a connection is from; what follows is left in `first`.
+/// Reads the header of the PROXY protocol; what follows it is left in `first`.
 async fn proxy_header(socket: &Socket, first: &mut Vec<u8>) -> Result<Header, Refused> {
     loop {
         if !first.is_empty() {
@@ -175,7 +175,7 @@ async fn proxy_header(socket: &Socket, first: &mut Vec<u8>) -> Result<Header, Re
     }
 }
 
-/// Whether the client begins with the preface of HTTP/2 (RFC 9113 §3.4): it knows that we speak it.
+/// Whether the client begins with the preface of HTTP/2 (RFC 9113 §3.4), as one does that knows that we speak it.
 async fn has_preface(socket: &Socket, first: &mut Vec<u8>) -> Result<bool, Refused> {
     loop {
         let n = first.len().min(h2::PREFACE.len());
@@ -189,7 +189,7 @@ async fn has_preface(socket: &Socket, first: &mut Vec<u8>) -> Result<bool, Refus
     }
 }
 
-/// What a server says of HTTP/2.
+/// The HTTP/2 settings of a virtual server.
 fn http2(server: usize, cx: &Cx) -> h2::Config {
     let server = &cx.site().servers[server];
     h2::Config {
@@ -200,7 +200,7 @@ fn http2(server: usize, cx: &Cx) -> h2::Config {
     }
 }
 
-/// The TLS handshake, with the server that the client asks for.
+/// Does the TLS handshake as the virtual server that the client names by SNI.
 async fn handshake(
     socket: Socket,
     mut client: Client,
@@ -231,7 +231,7 @@ async fn handshake(
         return answer_challenge(socket, hello, first, &answer, [server, listener.default], cx).await;
     }
     let virtual_server = &cx.site().servers[server];
-    // One without a certificate of its own shows the default server's.
+    // A virtual server without a certificate of its own shows the default server's.
     let shown = match virtual_server.tls {
         Some(_) => virtual_server,
         None => &cx.site().servers[listener.default],
@@ -259,25 +259,25 @@ async fn handshake(
     Ok(Opened { stream: Stream::Tls(Box::new(stream)), client, first: Vec::new(), protocol })
 }
 
-/// Runs a handshake to its end, or to a request that came with it.
+/// Runs a handshake until it is complete, or until a request has arrived as early data.
 async fn shake_hands(stream: &Tls, cx: &Cx) -> Result<(), Refused> {
     loop {
-        // A failure sends its alert before it is reported.
+        // A failure sends its alert before the error is reported.
         let state = cx.worker.handshakes.take(|| stream.advance()).await.map_err(|error| {
             Refused::Because(LogLevel::Info, format!("SSL_do_handshake() failed ({error}) while SSL handshaking"))
         })?;
         match state {
             State::Open => return Ok(()),
             State::Closed => return Err(Refused::Gone),
-            // A request that came as early data is answered before the handshake is over (RFC 8470).
+            // A request in early data is answered before the handshake is complete (RFC 8470).
             State::Handshaking if stream.has_plaintext() => return Ok(()),
             State::Handshaking => stream.receive().await?,
         }
     }
 }
 
-/// The answer for a certificate authority that checks a name by tls-alpn-01: it offers that and nothing else. `None`
-/// is everybody else, an authority whose challenge is not ours among them, which finds no protocol to agree on.
+/// The certificate for an authority that checks a name by tls-alpn-01, which offers that protocol and no other. `None`
+/// for everybody else, and for an authority whose challenge is not ours: it then finds no protocol to agree on.
 fn challenged(hello: &Hello, cx: &Cx) -> Option<Arc<ChallengeCertificate>> {
     match &*hello.alpn {
         [only] if **only == *ACME_TLS => cx.worker.shared.challenges.tls_alpn01(hello.server_name.as_deref()?),
@@ -285,7 +285,7 @@ fn challenged(hello: &Hello, cx: &Cx) -> Option<Arc<ChallengeCertificate>> {
     }
 }
 
-/// A handshake with that answer, by whichever of `servers` speaks TLS, and no more (RFC 8737 §3).
+/// Answers a challenge by the handshake alone, as the first of `servers` that speaks TLS (RFC 8737 §3).
 async fn answer_challenge(
     socket: Socket,
     hello: Hello,

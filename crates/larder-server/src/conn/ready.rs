@@ -1,15 +1,16 @@
-//! Responses that need no waiting: all of the body is in memory, or it is so small that the socket surely takes it.
+//! Tells which responses need no waiting: the whole body is in memory, or so small that the socket is sure to take it.
 
 use larder_cache::Form;
 
 use crate::net::memory::InMemory;
 use crate::request::deliver::Outgoing;
 
-/// What a socket surely takes at once when nothing waits in it. Limits are let go before the end of a response is
-/// written, if it is within this: who has read it may ask for more by another connection before this thread goes on.
+/// What an empty send buffer is sure to take. For a response up to this size, `limit_conn` and the like are released
+/// before its last byte is written: a client that has read it may send its next request by another connection before
+/// this thread goes on.
 pub const SMALL_BYTES_MAX: u64 = 8 * 1024;
 
-/// Whether a response is over when it is written, as the socket surely takes all of it.
+/// Whether the socket is sure to take the whole response, so that it is over once it is written.
 pub fn is_small(outgoing: &Outgoing) -> bool {
     match outgoing {
         Outgoing::Nothing => true,
@@ -27,7 +28,7 @@ pub fn is_small(outgoing: &Outgoing) -> bool {
     }
 }
 
-/// The body of a response when all of it is in memory: its bytes can go out without waiting for anything but the client.
+/// The body of a response if all of it is in memory: it can be sent without waiting for anything but the client.
 pub fn in_memory(outgoing: &Outgoing) -> Option<InMemory<'_>> {
     let (whole, range) = match outgoing {
         Outgoing::Nothing => return Some(InMemory::Bytes(&[])),

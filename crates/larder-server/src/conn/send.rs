@@ -1,4 +1,4 @@
-//! Sending the rest of a response, piece by piece as the socket drains, where it did not take all [at once](super::at_once).
+//! Sends the rest of a response that the socket did not take [at once](super::at_once), piece by piece as it drains.
 
 use std::fs::File;
 use std::io;
@@ -30,28 +30,28 @@ use super::at_once::{COPY_BYTES, READ_TIMES, Rest, SENT_TIMES, send_file, send_m
 use super::limit_rate;
 use super::ready::SMALL_BYTES_MAX;
 
-/// What fits into a packet; nginx's `postpone_output`.
+/// What fits into one packet; nginx's `postpone_output`.
 const PACKET_BYTES: u64 = 1460;
-/// How much of a compressed body is gathered before it is sent, and how much is compressed until others get a turn.
+/// How much of a compressed body is gathered before it is sent, and how much is compressed before others get a turn.
 const RECODED_BYTES: usize = 16 * 1024;
-/// How much is taken at once of a body that arrives: what goes out in a turn at the most.
+/// How much of an arriving body is taken at once: at most what one turn may send.
 const PIECE_BYTES: usize = TRANSFER_STEP_BYTES * SENT_TIMES;
 
-/// Why a response did not reach the client whole.
+/// Why a response did not reach the client completely.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// The client took nothing for `send_timeout`.
     #[error("client timed out")]
     TimedOut,
-    /// The client closed the connection, or the system said no.
+    /// The client closed the connection, or the system call failed.
     #[error("send() failed: {0}")]
     Io(#[from] io::Error),
-    /// The body ended before its end: the origin failed.
+    /// The body ended too early because the origin failed.
     #[error("the response is incomplete: {0}")]
     Incomplete(String),
 }
 
-/// Sends the rest of a response, waiting for the client where it is slow.
+/// Sends the rest of a response, and waits for a slow client.
 pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a Cx) -> Result<(), SendError> {
     let loc = cx.loc(ex);
     let mut sender = Sender {
@@ -68,7 +68,7 @@ pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a 
         ex,
     };
     if sender.sent.0 >= TRANSFER_STEP_BYTES as u64 {
-        // What has gone out at once was a turn's worth.
+        // What was sent at once was one turn's worth.
         sender.transfer.count(TRANSFER_STEP_BYTES);
     }
     let mut result = sender.body(rest.outgoing, rest.body_sent).await;
@@ -84,11 +84,12 @@ pub async fn rest<'a>(sink: Sink<'a>, rest: Rest, ex: &'a mut Exchange, cx: &'a 
     result
 }
 
-/// Whether nobody but this client wants the response: it is not for the cache, and `*_ignore_client_abort` is off.
+/// Whether the client is watched for leaving: the response is for it alone, not for the cache, and
+/// `*_ignore_client_abort` is off.
 fn watches(ex: &Exchange, cx: &Cx) -> bool {
     let origin = cx.origin(ex);
     if ex.reply.composed.is_some() {
-        // What is put together is put together for this client.
+        // A composed page (SSI and the like) is put together for this client alone.
         return origin.is_none_or(|origin| !origin.backend.settings.model.ignore_client_abort);
     }
     ex.upstream.cache_status.is_none()
@@ -97,22 +98,22 @@ fn watches(ex: &Exchange, cx: &Cx) -> bool {
 
 struct Sender<'a> {
     sink: Sink<'a>,
-    /// What the slices of a page are asked for under, and whose buffers are lent.
+    /// The configuration under which slices are requested, and the worker that lends buffers.
     cx: &'a Cx,
     timeout: Duration,
     limit: Option<Limit>,
-    /// Whether a client that leaves ends the sending, though the origin is silent.
+    /// Whether a client that leaves ends the sending, even while the origin is silent.
     watches: bool,
-    /// Whether the head waits for the first bytes of the body: what is put together may turn out to be impossible.
+    /// Set for a composed page: its head waits for the first bytes of the body, as composing may fail.
     composed: Option<Rc<Composed>>,
-    /// What is done to the body on its way.
+    /// How the body is changed on its way.
     recoding: Option<Recoding>,
-    /// What is left of the head; goes out before anything else.
+    /// What is left of the head; it goes out before anything else.
     head: Vec<u8>,
     sent: (u64, u64),
-    /// What has gone out since others had a turn.
+    /// How much was sent since others had a turn.
     transfer: Transfer,
-    /// Whose response it is, for trailers, which are made when the body has gone.
+    /// The exchange of this response: trailers are made from it after the body was sent.
     ex: &'a mut Exchange,
 }
 
@@ -138,7 +139,7 @@ impl Sender<'_> {
                 self.file(&file, range).await
             }
             Outgoing::Stream { reader, range, chunked } => self.stream(reader, range, chunked).await,
-            // Of its own, so that the others stay small.
+            // Boxed, so that the other futures stay small.
             Outgoing::Slices(slices) => Box::pin(self.slices(*slices, false)).await,
             Outgoing::Trailed(inner) => {
                 Box::pin(self.body(*inner, 0)).await?;
@@ -165,7 +166,7 @@ impl Sender<'_> {
         self.stored(&form.body, done..form.body.whole().map_or(u64::MAX, Whole::len)).await
     }
 
-    /// Sends a body that is compressed or restored on its way.
+    /// Sends a body that is compressed or decompressed on its way.
     async fn recoded(&mut self, body: Outgoing, chunked: bool) -> Result<(), SendError> {
         match body {
             Outgoing::Stream { reader, range, .. } => return self.stream(reader, range, chunked).await,
@@ -184,7 +185,7 @@ impl Sender<'_> {
                 return self.stream(reader, range, chunked).await;
             }
             Outgoing::Slices(slices) => return Box::pin(self.slices(*slices, chunked)).await,
-            // Only bytes that stay in their places are changed in parts; the heads of the parts are not.
+            // Within parts, bytes may be changed only one for one; the heads of the parts are not changed.
             Outgoing::Parts(multipart, source) => {
                 for part in &multipart.parts {
                     self.memory(&part.head).await?;
@@ -228,7 +229,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Sends bytes, after what is left of the head.
+    /// Sends bytes, after the rest of the head.
     async fn memory(&mut self, body: &[u8]) -> Result<(), SendError> {
         let head = std::mem::take(&mut self.head);
         let mut at = 0;
@@ -236,7 +237,7 @@ impl Sender<'_> {
         while at < total {
             let allowed = self.turn(1).await?;
             let from_head = at.min(head.len());
-            // A pace is the head's too.
+            // The rate limit covers the head too.
             let head_end = head.len().min(from_head.saturating_add(allowed));
             let from_body = at.saturating_sub(head.len());
             let body_end = body.len().min(from_body.saturating_add(allowed - (head_end - from_head)));
@@ -252,7 +253,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Sends a part of a file as it is.
+    /// Sends a part of a file unchanged.
     async fn file(&mut self, file: &File, range: Range<u64>) -> Result<(), SendError> {
         let socket = self.sink.socket();
         if self.limit.is_some() {
@@ -282,8 +283,8 @@ impl Sender<'_> {
         self.memory(&[]).await
     }
 
-    /// Writes what is left of the head, and what fits of a file, through the worker's buffer. Returns how much that
-    /// was, all and of the file.
+    /// Writes the rest of the head and as much of a file as fits, through the worker's buffer. Returns how much was
+    /// written: in total, and of the file.
     fn copy(&mut self, file: &File, offset: u64, count: usize) -> Result<(usize, usize), SendError> {
         let mut buffer = self.cx.worker.buffers.file.borrow_mut();
         ensure(&mut buffer, COPY_BYTES);
@@ -304,7 +305,7 @@ impl Sender<'_> {
         Ok((wrote, wrote - of_head))
     }
 
-    /// Sends a file that is changed on its way.
+    /// Sends a file whose bytes are changed on their way.
     async fn file_in_pieces(&mut self, file: &File, range: Range<u64>, chunked: bool) -> Result<(), SendError> {
         let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(range.end - range.start).unwrap_or(COPY_BYTES))];
         let mut offset = range.start;
@@ -323,7 +324,7 @@ impl Sender<'_> {
         self.memory(&[]).await
     }
 
-    /// Sends what is left of the head, ahead of a file.
+    /// Sends the rest of the head, ahead of a file.
     async fn head_before_more(&mut self, socket: &Socket) -> Result<(), SendError> {
         let head = std::mem::take(&mut self.head);
         let mut at = 0;
@@ -349,7 +350,7 @@ impl Sender<'_> {
         self.end(chunked).await
     }
 
-    /// Sends a page in slices, each once the one before has been sent.
+    /// Sends a page in slices. The next slice is requested when the one before has been sent.
     async fn slices(&mut self, mut slices: Slices, chunked: bool) -> Result<(), SendError> {
         let mut after = None;
         while after.is_some() || !slices.is_over() {
@@ -357,14 +358,14 @@ impl Sender<'_> {
                 Some(slice) => slice,
                 None => {
                     if !slices.has_next() {
-                        // What is there goes out before we wait for more.
+                        // Send what has arrived before waiting for more.
                         self.flush_recoding(chunked).await?;
                         self.memory(&[]).await?;
                     }
                     self.slice(&mut slices).await?
                 }
             };
-            // One that does not fill a packet waits for the next, and does not go out if that cannot be had.
+            // Bytes that do not fill a packet wait for the next slice, and are dropped if that cannot be fetched.
             if part.end - part.start < PACKET_BYTES && !slices.is_over() {
                 after = Some(self.slice(&mut slices).await?);
             }
@@ -376,7 +377,7 @@ impl Sender<'_> {
         self.end(chunked).await
     }
 
-    /// The next slice of a page, and which part of it is to be sent.
+    /// Fetches the next slice of a page; returns it and which part of it is to be sent.
     async fn slice(&self, slices: &mut Slices) -> Result<(SliceBody, Range<u64>), SendError> {
         let slice = tokio::select! {
             biased;
@@ -388,7 +389,7 @@ impl Sender<'_> {
         slice.ok_or_else(|| SendError::Incomplete("a slice of the page is missing".to_owned()))
     }
 
-    /// Sends a part of a body that may still arrive.
+    /// Sends a part of a body that may still be arriving.
     async fn passing(
         &mut self,
         mut reader: larder_store::BodyReader,
@@ -403,13 +404,13 @@ impl Sender<'_> {
             }
             let piece = match reader.try_next(PIECE_BYTES.min(left)) {
                 Piece::Pending => {
-                    // What the origin has sent so far goes out before we wait for more.
+                    // Send what the origin has delivered so far before waiting for more.
                     self.flush_recoding(chunked).await?;
                     let is_held = self.composed.is_some() && reader.at() == 0;
                     if !self.head.is_empty() && !is_held {
                         self.memory(&[]).await?;
                     }
-                    // A client that leaves while its origin is silent must not keep the origin at work.
+                    // If the client leaves while the origin is silent, the origin must not be kept working.
                     tokio::select! {
                         biased;
                         piece = reader.next(PIECE_BYTES.min(left)) => piece,
@@ -444,8 +445,8 @@ impl Sender<'_> {
                 Piece::End if range.end < u64::MAX => return Err(shorter()),
                 Piece::End => break,
                 Piece::Failed(why) => {
-                    // What has come goes out, so that the client has as much as nginx would give it; of a whole that
-                    // could not be put together not even the head.
+                    // Send what has arrived, so that the client gets as much as from nginx. Of a composed page that
+                    // failed, not even the head is sent.
                     if reader.at() > 0 || self.composed.as_ref().is_none_or(|composed| composed.is_cut_off.get()) {
                         self.flush_recoding(chunked).await?;
                         self.memory(&[]).await?;
@@ -458,7 +459,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Ends a body, and says so where its length was not said.
+    /// Ends a body, with the last chunk if its length was not announced.
     async fn end(&mut self, chunked: bool) -> Result<(), SendError> {
         if let Some(recoding) = &mut self.recoding {
             recoding.finish().map_err(SendError::Incomplete)?;
@@ -467,7 +468,7 @@ impl Sender<'_> {
                 self.raw_piece(&last, chunked).await?;
             }
         }
-        // Limits are let go before the client can see the end.
+        // Release the limits before the client can see the end.
         self.ex.tally.guards.clear();
         if !chunked {
             return self.memory(&[]).await;
@@ -478,13 +479,13 @@ impl Sender<'_> {
         }
     }
 
-    /// Trailers with the values of now.
+    /// The trailers, from the variables' values of now.
     fn trailers(&mut self) -> Vec<u8> {
         let loc = self.cx.loc(self.ex);
         added_fields::trailers(loc, self.ex.reply.status, Wire::Lines, self.ex, self.cx)
     }
 
-    /// Sends what was compressed and is held back.
+    /// Sends compressed bytes that are held back.
     async fn flush_recoding(&mut self, chunked: bool) -> Result<(), SendError> {
         let Some(recoding) = &mut self.recoding else { return Ok(()) };
         recoding.flush().map_err(SendError::Incomplete)?;
@@ -492,12 +493,12 @@ impl Sender<'_> {
         if made.is_empty() { Ok(()) } else { self.raw_piece(&made, chunked).await }
     }
 
-    /// Sends a piece of a body, changed as it has to be.
+    /// Sends a piece of a body, after changing it.
     async fn piece(&mut self, bytes: &[u8], chunked: bool) -> Result<(), SendError> {
         if self.recoding.is_none() {
             return self.raw_piece(bytes, chunked).await;
         }
-        // Changing bytes takes far longer than sending them.
+        // Changing bytes takes far longer than sending them, so others get a turn in between.
         for part in bytes.chunks(RECODED_BYTES) {
             let mut input = part;
             loop {
@@ -531,31 +532,31 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Sends bytes that are not of the body: chunk heads and ends.
+    /// Sends bytes that are not part of the body: heads and ends of chunks.
     async fn uncounted(&mut self, bytes: &[u8]) -> Result<(), SendError> {
         self.head.extend_from_slice(bytes);
         self.memory(&[]).await
     }
 
-    /// Counts what went out, of which a turn takes so many times as much as of what is copied twice.
+    /// Counts what was sent. `times` is how many steps a turn may take this way ([`SENT_TIMES`]).
     fn count(&mut self, all: usize, body: usize, times: usize) {
         self.sent.0 += all as u64;
         self.sent.1 += body as u64;
         self.transfer.count(all / times);
     }
 
-    /// Lets others go first when it is time, and waits as long as the pace demands; returns how many bytes may go out
+    /// Gives others a turn when one is due, and waits as the rate limit demands; returns how many bytes may be sent
     /// then.
     async fn turn(&mut self, times: usize) -> Result<usize, SendError> {
         self.transfer.give_way().await;
         Ok(self.pace().await?.min(TRANSFER_STEP_BYTES * times))
     }
 
-    /// Waits as long as `limit_rate` demands; returns how many bytes may go out then.
+    /// Waits as `limit_rate` demands; returns how many bytes may be sent then.
     async fn pace(&self) -> Result<usize, SendError> {
         let Some(limit) = &self.limit else { return Ok(usize::MAX) };
         if let Some(wait) = limit.wait(self.sent.0) {
-            // A client that leaves meanwhile is not waited for.
+            // If the client leaves meanwhile, stop waiting.
             tokio::select! {
                 biased;
                 () = tokio::time::sleep(wait) => {}
@@ -565,7 +566,7 @@ impl Sender<'_> {
         Ok(limit.at_once(self.sent.0))
     }
 
-    /// Waits until the socket takes more, unless `error` is another than that it does not.
+    /// Waits until the socket takes more. Any `error` but `WouldBlock` is returned.
     async fn wait(&self, error: io::Error) -> Result<(), SendError> {
         match error.kind() {
             io::ErrorKind::WouldBlock => {}
@@ -576,7 +577,7 @@ impl Sender<'_> {
             let before = self.sink.progress_of_others();
             match tokio::time::timeout(self.timeout, self.sink.writable()).await {
                 Ok(ready) => return Ok(ready?),
-                // The client takes what it wants first.
+                // Another stream of this client made progress: it takes what it wants first.
                 Err(_) if before.is_some() && self.sink.progress_of_others() > before => {}
                 Err(_) => return Err(SendError::TimedOut),
             }

@@ -1,4 +1,4 @@
-//! After `101 Switching Protocols`: bytes both ways until one side ends, as for WebSocket.
+//! Passes bytes both ways after `101 Switching Protocols`, as for WebSocket, until one side ends.
 
 use std::cell::Cell;
 use std::io;
@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use crate::net::Io;
 use crate::net::stream::Stream;
 
-/// How much is held in each direction.
+/// The size of each direction's buffer.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// How long either side may take.
+/// The timeouts of both sides.
 pub struct Limits {
-    /// `proxy_read_timeout`: between two bytes, while nobody is waited for.
+    /// `proxy_read_timeout`: no byte moves, while neither side is slow to take any.
     pub silence: Duration,
     /// `proxy_send_timeout`: the origin takes nothing.
     pub to_origin: Duration,
@@ -26,7 +26,7 @@ pub struct Limits {
     pub to_client: Duration,
 }
 
-/// What has passed, and how it ended.
+/// How much was passed, and how the tunnel ended.
 pub struct Passed {
     /// Bytes to the client.
     pub to_client: u64,
@@ -39,15 +39,15 @@ pub struct Passed {
 /// Why a tunnel ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// A side has closed or broken its connection. As with nginx, the end of one direction is that of both.
+    /// A side closed its connection or the connection broke. As with nginx, the end of one direction ends both.
     Closed,
-    /// Nothing came, or the origin took nothing, for too long.
+    /// No byte moved, or the origin took nothing, for too long.
     OriginTimedOut,
     /// The client took nothing for too long.
     ClientTimedOut,
 }
 
-/// Passes bytes both ways until a side closes, fails, or takes too long.
+/// Passes bytes both ways until a side closes, fails, or times out.
 pub async fn run(io: &mut Io, origin: Upgraded, limits: &Limits) -> Passed {
     let early = io.take_pending();
     let moved = Cell::new(Instant::now());
@@ -61,7 +61,7 @@ pub async fn run(io: &mut Io, origin: Upgraded, limits: &Limits) -> Passed {
     let silent = async {
         loop {
             tokio::time::sleep_until(moved.get() + limits.silence).await;
-            // While the client takes nothing, the origin is not asked for more, and cannot be late.
+            // While the client takes nothing, we do not read from the origin, so the origin cannot be late.
             if is_client_full.get() {
                 moved.set(Instant::now());
             } else if moved.get().elapsed() >= limits.silence {
@@ -69,7 +69,7 @@ pub async fn run(io: &mut Io, origin: Upgraded, limits: &Limits) -> Passed {
             }
         }
     };
-    // The two directions go on by themselves: a side that writes and does not read holds up nobody but itself.
+    // The two directions are independent: a side that writes and does not read blocks only itself.
     let end = tokio::select! {
         end = up.copy(from_client, to_origin, early) => end,
         end = down.copy(from_origin, to_client, Vec::new()) => end,
@@ -78,7 +78,7 @@ pub async fn run(io: &mut Io, origin: Upgraded, limits: &Limits) -> Passed {
     Passed { to_client: sent.get(), to_origin: received.get(), end }
 }
 
-/// A client's stream as the two directions that tokio knows.
+/// A client's stream behind tokio's traits for reading and writing.
 struct Both<'a>(&'a mut Stream);
 
 impl AsyncRead for Both<'_> {
@@ -109,21 +109,21 @@ impl AsyncWrite for Both<'_> {
     }
 }
 
-/// One direction.
+/// One direction of the tunnel.
 struct Way<'a> {
-    /// How long a write may take.
+    /// How long one write may take.
     limit: Duration,
-    /// What it is when it takes longer.
+    /// What is reported if it takes longer.
     late: End,
-    /// When bytes last moved, either way.
+    /// When a byte last moved, in either direction.
     moved: &'a Cell<Instant>,
-    /// Whether a write waits.
+    /// Whether a write waits; kept for writes to the client only.
     is_full: Option<&'a Cell<bool>>,
     count: &'a Cell<u64>,
 }
 
 impl Way<'_> {
-    /// Passes `first`, then all that comes, until either end fails or closes.
+    /// Writes `first`, then all that arrives, until either side fails or closes.
     async fn copy(&self, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, first: Vec<u8>) -> End {
         if let Err(end) = self.write(&mut to, &first).await {
             return end;

@@ -1,8 +1,8 @@
-//! An HTTP/2 connection (RFC 9113): many requests at once over one stream of bytes.
+//! Serves an HTTP/2 connection (RFC 9113): many requests at the same time over one stream of bytes.
 //!
-//! One future, the driver, reads frames and writes what has gathered, once a turn. A page that is in memory and fits
-//! the windows is answered right where its request is read; everything else becomes a task of its own, which lays its
-//! frames beside the others' through a [`Handle`].
+//! One future, the driver, reads frames, and once a turn writes those that have gathered. A page that is in memory and
+//! fits the windows is answered where its request is read. Every other request becomes a task of its own, which adds
+//! its frames to the connection's through a [`Handle`].
 
 mod task;
 
@@ -35,11 +35,11 @@ use super::{limit_rate, ready};
 
 use task::{What, Work};
 
-/// A body up to this size is copied to the frames of its connection at once.
+/// A body up to this size is copied into the connection's frames at once.
 const AT_ONCE_BYTES_MAX: u64 = OUT_BYTES_MAX as u64;
-/// How long until the timer of a connection with open streams is looked at again.
+/// How long a connection with open streams waits before it checks its timer again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// How much is read at once.
+/// How much is read at once, bytes.
 const READ_BYTES: usize = 32 * 1024;
 
 /// One client's connection.
@@ -49,47 +49,47 @@ pub struct Connection {
     client: Rc<Client>,
     worker: Rc<Worker>,
     seat: Seat,
-    /// The beginning of a frame.
+    /// The beginning of a frame that is not complete.
     partial: Vec<u8>,
-    /// Requests so far.
+    /// The number of requests so far.
     number: u64,
-    /// When it has been idle for too long.
+    /// When the connection is closed for being idle.
     deadline: Instant,
-    /// How long it may be idle.
+    /// How long the connection may be idle.
     patience: Duration,
-    /// Since when the client has taken nothing of what waits for it.
+    /// Since when the client has taken nothing of the bytes that wait for it.
     blocked_since: Option<Instant>,
-    /// A head of a request of which a part has come.
+    /// A request head of which a part has arrived.
     head: Head,
     /// `client_header_timeout`.
     head_patience: Duration,
-    /// How far writing had come then: bytes of frames, and bytes that the stream held.
+    /// How far writing was at `blocked_since`: bytes of frames written, and bytes held by the stream.
     blocked_at: (u64, usize),
 }
 
-/// The head of a request that comes in parts.
+/// A request head that arrives in several pieces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Head {
-    /// There is none on its way.
+    /// No head is incomplete.
     None,
-    /// The rest must come until then.
+    /// The rest must arrive before this time.
     Due(Instant),
-    /// It took too long; nobody answers it any more.
+    /// It took too long and is not answered any more.
     Late,
 }
 
 /// Why a connection ends.
 enum End {
-    /// Nothing is left to say.
+    /// Nothing is left to send.
     Close,
-    /// The client may be sending still, and is to read our last words.
+    /// The client may still be sending and shall read our last frames.
     Linger,
-    /// The client does not take what it asked for.
+    /// The client does not take what it has requested.
     Stalled,
 }
 
 impl Connection {
-    /// A connection whose first bytes, if any were read, are `first`.
+    /// Takes over a connection; `first` holds the bytes that were already read, if any.
     pub fn new(
         stream: Stream,
         first: Vec<u8>,
@@ -116,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// Serves it to its end.
+    /// Serves the connection until it is closed.
     pub async fn run(mut self) {
         let limit = match self.client.listener(self.worker.cx().site()) {
             Some(listener) => self.worker.cx().site().servers[listener.default].client.header_timeout,
@@ -161,7 +161,7 @@ impl Connection {
             }
             if self.worker.seats.is_over(self.client.began) {
                 self.shared.go_away();
-                // The frame that says so goes out in this turn.
+                // The frame that says so is sent in this turn.
                 if self.write(task).is_err() {
                     return Poll::Ready(End::Close);
                 }
@@ -169,7 +169,7 @@ impl Connection {
             if self.shared.is_done() && self.stream.is_flushed() {
                 return Poll::Ready(End::Linger);
             }
-            // A client that does not read gets no more answers, so that it cannot make us hold them.
+            // A client that does not read gets no more answers, so that it cannot make us hold them in memory.
             if self.shared.unsent() >= OUT_BYTES_MAX {
                 break;
             }
@@ -189,7 +189,7 @@ impl Connection {
         self.poll_deadline(task, sleep.as_mut())
     }
 
-    /// Writes what has gathered, as far as the socket takes it.
+    /// Writes the gathered frames as far as the socket takes them.
     fn write(&mut self, task: &mut Context<'_>) -> std::io::Result<()> {
         loop {
             let wrote = self.shared.write_to(&self.stream);
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// Reads once and works on what came.
+    /// Reads once and handles the frames that arrived.
     fn read(&mut self, task: &mut Context<'_>) -> Poll<Result<(), End>> {
         let worker = Rc::clone(&self.worker);
         let mut buffer = worker.buffers.read.borrow_mut();
@@ -236,7 +236,7 @@ impl Connection {
         Poll::Ready(self.used(&buffer[..held + n]))
     }
 
-    /// Works on frames; what is left of them is kept.
+    /// Handles frames; an incomplete last one is kept.
     fn used(&mut self, bytes: &[u8]) -> Result<(), End> {
         let now = clock::now();
         let mut input = bytes;
@@ -272,7 +272,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers a request, at once or by a task.
+    /// Answers a request, at once or in a task.
     fn request(&mut self, stream: StreamId, ends: bool, refused: Option<HeadError>, mut ex: Box<Exchange>) {
         let cx = self.worker.cx();
         let Some(listener) = self.client.listener(cx.site()) else {
@@ -301,7 +301,7 @@ impl Connection {
         match what {
             None => {
                 if !ends {
-                    // The whole answer is there; the rest of the body is not wanted (RFC 9113 §8.1).
+                    // The whole answer was sent; the rest of the request's body is not needed (RFC 9113 §8.1).
                     self.shared.reset(stream, ErrorCode::NO_ERROR);
                 }
                 self.after(&ex, &cx);
@@ -334,7 +334,8 @@ impl Connection {
         Some(What::Send(head.clone(), outgoing))
     }
 
-    /// An idle connection has `keepalive_timeout`, and one that has served long enough is given up.
+    /// After a request: starts the timer of an idle connection (`keepalive_timeout`), and sends GOAWAY if this was the
+    /// last request that the connection may serve.
     fn after(&mut self, ex: &Exchange, cx: &Cx) {
         if settle::is_last(ex, cx) {
             self.shared.go_away();
@@ -349,7 +350,7 @@ impl Connection {
                 Some(since) => since + self.send_timeout(),
                 None => self.deadline,
             };
-            // Who is in the middle of a request is not idle.
+            // A client in the middle of a request is not idle.
             let deadline = match (self.head, self.blocked_since) {
                 (Head::Due(due), None) => due,
                 (Head::Due(due), Some(_)) => deadline.min(due),
@@ -370,7 +371,7 @@ impl Connection {
                 }
                 Poll::Ready(()) if self.blocked_since.is_some() => return Poll::Ready(End::Stalled),
                 Poll::Ready(()) if self.shared.has_streams() => {
-                    // Their tasks have timers of their own; we look again when this one would be over.
+                    // Their tasks have timers of their own; check again after a while.
                     self.deadline = Instant::now() + LOOK_AGAIN;
                     sleep.as_mut().reset(self.deadline);
                 }
@@ -383,7 +384,7 @@ impl Connection {
         }
     }
 
-    /// Tells the client that it took too long over a request.
+    /// Tells the client that its request head took too long.
     fn expire_head(&mut self, task: &mut Context<'_>) -> Result<(), End> {
         let cx = self.worker.cx();
         cx.local.logs.main(
@@ -399,9 +400,9 @@ impl Connection {
         self.write(task).map_err(|_| End::Close)
     }
 
-    /// What is still to be said, such as why we leave, goes out if the socket takes it.
+    /// Sends what is left, such as the reason for closing, if the socket takes it.
     fn last_words(&self) {
-        // A client that is gone, or reads nothing, does not hear it.
+        // A client that is gone or reads nothing does not get it.
         let _ = self.shared.write_to(&self.stream);
     }
 

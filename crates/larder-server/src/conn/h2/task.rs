@@ -1,4 +1,4 @@
-//! A request of HTTP/2 that cannot be answered where it is read.
+//! Answers a request of HTTP/2 that has to wait for something.
 
 use larder_conf::model::LogLevel;
 
@@ -15,39 +15,39 @@ use crate::request::{self, Slow, added_fields};
 
 /// An exchange that has to wait.
 pub struct Work {
-    /// The request.
+    /// The request and its response so far.
     pub exchange: Box<Exchange>,
-    /// What it runs under.
+    /// The worker, and the configuration under which the request began.
     pub cx: Cx,
-    /// What is left to do.
+    /// Where the work goes on.
     pub what: What,
 }
 
-/// What is left to do.
+/// Where the work of an exchange goes on.
 pub enum What {
-    /// Steps that wait.
+    /// Steps that have to wait.
     Steps(Slow),
-    /// A response, of which nothing has been sent: the field block, and what follows.
+    /// A response of which nothing has been sent: its field block and its body.
     Send(Vec<u8>, Outgoing),
 }
 
-/// Does it, to the log line.
+/// Does the work, up to the log line.
 pub async fn run(work: Work, mut handle: Handle) {
     let Work { exchange: mut ex, cx, what } = work;
     let _running = cx.worker.seats.begin();
     cx.worker.stats.writing.add(1);
     let _admission = match &what {
         What::Steps(_) => Some(cx.worker.gate.admit().await),
-        // What it takes has been taken.
+        // It holds its memory already and needs no admission.
         What::Send(..) => None,
     };
-    // One that is cut off is reset, as it has not been finished.
+    // If it is cut off, the stream is reset, as it was not finished.
     let _ = cx.local.while_valid(answer(what, &mut ex, &cx, &mut handle)).await;
     let patience = cx.loc(&ex).settings.connection.lingering_timeout;
     if let RequestBody::Passing(feed) = &mut ex.request.body
         && feed.lacks_only_its_end()
     {
-        // The client has sent all and is about to say so; a reset would tell it that something was wrong.
+        // The client has sent the whole body and is about to end it; a reset would tell it that something went wrong.
         let _ = tokio::time::timeout(patience, feed.run(BodySource::Stream(&handle))).await;
     }
     drop(handle);
