@@ -1,35 +1,35 @@
-//! Buffers that a worker lends to whoever is at work, so that a connection which waits holds none.
+//! Buffers that a worker lends to the connection at work, so that a waiting connection holds none.
 
 use std::cell::RefCell;
 
-/// How much a worker reads at once, at least.
+/// The least that a worker reads at once, bytes.
 const READ_BYTES: usize = 32 * 1024;
-/// How many buffers for frames wait to be used again, and how large one may have grown.
+/// How many buffers for frames are kept for reuse, and how large each may have grown.
 const FRAME_BUFFERS_MAX: usize = 64;
 const FRAME_BYTES_KEPT: usize = 256 * 1024;
 
-/// What a worker lends.
+/// The buffers of a worker.
 pub struct Buffers {
-    /// Lent to whichever connection has become readable.
+    /// For the connection that has just become readable.
     pub read: RefCell<Vec<u8>>,
-    /// Lent for the head of a response.
+    /// For the head of a response.
     pub write: RefCell<Vec<u8>>,
-    /// Lent for what is read of a file and does not go out by `sendfile`.
+    /// For bytes of a file that cannot go out by `sendfile`.
     pub file: RefCell<Vec<u8>>,
-    /// Lent to the TLS connection at hand.
+    /// For the TLS connection at work.
     pub records: RefCell<Records>,
-    /// For frames of HTTP/2; a connection has one while it has something to say.
+    /// For frames of HTTP/2; a connection holds one while it has something to send.
     frames: RefCell<Vec<Vec<u8>>>,
 }
 
-/// What is lent to the TLS connection at hand.
+/// The buffers of the TLS connection at work.
 #[derive(Default)]
 pub struct Records {
-    /// Records that came.
+    /// Records that arrived.
     pub incoming: Vec<u8>,
-    /// What was in them.
+    /// Their plaintext.
     pub plain: Vec<u8>,
-    /// Records that go out.
+    /// Records to be sent.
     pub outgoing: Vec<u8>,
 }
 
@@ -46,12 +46,12 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// An empty buffer for frames.
+    /// Lends an empty buffer for frames.
     pub fn frames(&self) -> Vec<u8> {
         self.frames.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
     }
 
-    /// Takes such a buffer back.
+    /// Takes a buffer for frames back.
     pub fn take_frames(&self, mut buffer: Vec<u8>) {
         let mut frames = self.frames.borrow_mut();
         if frames.len() < FRAME_BUFFERS_MAX && buffer.capacity() <= FRAME_BYTES_KEPT {
@@ -61,7 +61,7 @@ impl Buffers {
     }
 }
 
-/// Makes a lent buffer at least this long. It never gets shorter, so that nothing is cleared twice.
+/// Makes a lent buffer at least this long. It never shrinks, so that no byte is cleared twice.
 pub fn ensure(buffer: &mut Vec<u8>, bytes: usize) {
     if buffer.len() < bytes {
         buffer.resize(bytes, 0);

@@ -1,4 +1,4 @@
-//! The client's side of a request: where its body comes from, and whether somebody still waits for the answer.
+//! The client's side of a request: the source of its body, and whether anybody still waits for the answer.
 
 use std::time::Duration;
 
@@ -8,22 +8,23 @@ use tokio::sync::watch;
 use super::h2::Handle;
 use super::io::{Io, ReadError};
 
-/// The client's side of one request: its body, and whether somebody still waits for the answer.
+/// The client's side of one request: the source of its body, and whether anybody still waits for the answer.
 pub enum Inbound<'a> {
-    /// A connection of its own.
+    /// A connection of HTTP/1.
     Connection(&'a mut Io),
-    /// A stream of a shared one.
+    /// A stream of HTTP/2.
     Stream(&'a Handle),
-    /// A connection of its own, for a request inside the one that came by it: its body is not to be read.
+    /// A connection of HTTP/1 whose request contains this subrequest: it is watched for the client's leaving, and not
+    /// read.
     Watched(&'a Io),
-    /// A page that a request is inside of, and that may be given up.
+    /// A composed page that contains this subrequest; the channel closes when the page is given up.
     Inside(&'a watch::Receiver<()>),
-    /// None: nobody waits for the answer.
+    /// None, as for a refetch: nobody waits for the answer.
     Nobody,
 }
 
 impl Inbound<'_> {
-    /// Reads at least a byte of the body, which is `max` bytes at most, within `timeout`.
+    /// Reads at least one byte of the body, at most `max`, within `timeout`.
     pub async fn read_some(&mut self, max: usize, timeout: Duration) -> Result<Bytes, ReadError> {
         match self {
             Self::Connection(io) => io.read_some(max, timeout).await.map(Bytes::from),
@@ -32,7 +33,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// The same for a request inside this one, which reads no body.
+    /// The same for a subrequest, which reads no body.
     pub fn of_inside(&self) -> Inbound<'_> {
         match self {
             Self::Connection(io) => Inbound::Watched(io),
@@ -43,8 +44,8 @@ impl Inbound<'_> {
         }
     }
 
-    /// Reads what has come of the body and was not read yet, `max` bytes at most of a connection of its own; `None` when
-    /// nothing has, and `None` inside at the end of a stream.
+    /// Reads what has arrived of the body, from a connection of HTTP/1 at most `max` bytes. `None` when nothing has;
+    /// `None` inside at the end of a stream.
     pub fn try_read(&self, max: usize) -> Option<Result<Option<Bytes>, ReadError>> {
         match self {
             Self::Connection(io) => Some(io.try_read(max)?.map(|bytes| Some(Bytes::from(bytes)))),
@@ -53,7 +54,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// The same, to be read from while others write or wait; `None` where no body comes from.
+    /// The source of the body, to be read while others write or wait; `None` if there is none.
     pub fn source(&self) -> Option<BodySource<'_>> {
         match self {
             Self::Connection(io) => Some(BodySource::Connection(io)),
@@ -62,14 +63,14 @@ impl Inbound<'_> {
         }
     }
 
-    /// Waits until the client has left. One that has sent more meanwhile is not gone.
+    /// Waits until the client has left. A client that has sent more bytes meanwhile is not gone.
     pub async fn gone(&self) {
         match self {
             Self::Connection(io) => io.gone().await,
             Self::Watched(io) => io.gone().await,
             Self::Stream(handle) => handle.gone().await,
             Self::Inside(leave) => {
-                // It is never sent to; it closes when the page is given up.
+                // Nothing is ever sent here; the channel closes when the page is given up.
                 let mut leave = (*leave).clone();
                 while leave.changed().await.is_ok() {}
             }
@@ -78,18 +79,18 @@ impl Inbound<'_> {
     }
 }
 
-/// Where a body comes from that is read while others write or wait.
+/// The source of a body that is read while others write or wait.
 #[derive(Clone, Copy)]
 pub enum BodySource<'a> {
-    /// A connection of its own.
+    /// A connection of HTTP/1.
     Connection(&'a Io),
-    /// A stream of a shared one.
+    /// A stream of HTTP/2.
     Stream(&'a Handle),
 }
 
 impl BodySource<'_> {
-    /// Reads at least a byte of the body within `timeout`, `max` at most of a connection of its own; `None` at the end
-    /// of a stream. What was read before and not yet used is not looked at.
+    /// Reads at least one byte of the body within `timeout`, from a connection of HTTP/1 at most `max`; `None` at the
+    /// end of a stream. Skips bytes that were read before and are pending.
     pub async fn read(self, max: usize, timeout: Duration) -> Result<Option<Bytes>, ReadError> {
         match self {
             Self::Connection(io) => io.read_beside(max, timeout).await.map(|bytes| Some(Bytes::from(bytes))),
@@ -97,7 +98,7 @@ impl BodySource<'_> {
         }
     }
 
-    /// Whether all of the body has come and been read, where the end shows by itself.
+    /// Whether the whole body was read, where the protocol marks its end.
     pub fn has_ended(self) -> bool {
         match self {
             Self::Connection(_) => false,

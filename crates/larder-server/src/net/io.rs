@@ -1,4 +1,4 @@
-//! A connection of its own: what was read and not yet used, waiting with a limit.
+//! A connection of HTTP/1: its stream, the bytes that were read and not yet used, and reads with a timeout.
 
 use std::io;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use tokio::time::Instant;
 
 use super::stream::Stream;
 
-/// How much is read at once from a request's body.
+/// How much of a request's body is read at once.
 const BODY_READ_BYTES: usize = 64 * 1024;
 
-/// How much of what nobody wants is read at once.
+/// How much of what is dropped is read at once.
 const LINGER_BYTES: usize = 16 * 1024;
 
-/// A stream, and what was read from it and not yet used.
+/// A stream, and the bytes that were read from it and not yet used.
 pub struct Io {
-    /// The stream.
+    /// The client's stream.
     pub stream: Stream,
-    /// What was read.
+    /// Bytes that were read and not yet used; they come before those of `stream`.
     pub pending: Vec<u8>,
 }
 
@@ -30,21 +30,21 @@ pub enum ReadError {
     /// The client closed the connection.
     #[error("client prematurely closed connection")]
     Closed,
-    /// The body of a request is not as long as its head says; only by HTTP/2, where its end shows by itself.
+    /// A request's body is not as long as its head says. Only in HTTP/2, where the body's end is marked.
     #[error("client sent a body of another length than declared")]
     WrongLength,
-    /// The system said no.
+    /// The system call failed.
     #[error("recv() failed: {0}")]
     Io(#[from] io::Error),
 }
 
 impl Io {
-    /// A stream from which `pending` has been read.
+    /// Wraps a stream from which `pending` has been read.
     pub fn new(stream: Stream, pending: Vec<u8>) -> Self {
         Self { stream, pending }
     }
 
-    /// Whether something was read and not yet used.
+    /// Whether bytes were read and not yet used.
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -54,12 +54,12 @@ impl Io {
         self.pending.splice(0..0, bytes.iter().copied());
     }
 
-    /// Takes what was read and not yet used.
+    /// Takes the bytes that were read and not yet used.
     pub fn take_pending(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
 
-    /// Reads at least a byte and at most `max`, within `timeout`.
+    /// Reads at least one byte and at most `max`, within `timeout`.
     pub async fn read_some(&mut self, max: usize, timeout: Duration) -> Result<Vec<u8>, ReadError> {
         if !self.pending.is_empty() {
             let rest = if max < self.pending.len() { self.pending.split_off(max) } else { Vec::new() };
@@ -77,7 +77,7 @@ impl Io {
         }
     }
 
-    /// Reads what the stream holds now, at most `max` bytes; `None` when that is nothing.
+    /// Reads what the stream has now, at most `max` bytes; `None` if that is nothing.
     pub fn try_read(&self, max: usize) -> Option<Result<Vec<u8>, ReadError>> {
         let mut room = vec![0; max.min(BODY_READ_BYTES)];
         match self.stream.try_read(&mut room) {
@@ -91,7 +91,7 @@ impl Io {
         }
     }
 
-    /// Reads at least a byte and at most `max` of what the stream brings, within `timeout`.
+    /// Reads at least one byte and at most `max` from the stream itself, within `timeout`.
     pub async fn read_beside(&self, max: usize, timeout: Duration) -> Result<Vec<u8>, ReadError> {
         let reading = async {
             loop {
@@ -104,7 +104,7 @@ impl Io {
         tokio::time::timeout(timeout, reading).await.unwrap_or(Err(ReadError::TimedOut))
     }
 
-    /// Writes all of `bytes`, which are few: a `100 Continue`.
+    /// Writes all of `bytes`, which are few, as in a `100 Continue`.
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.stream.try_write(bytes) {
@@ -116,7 +116,7 @@ impl Io {
         Ok(())
     }
 
-    /// Writes all of `bytes`, and takes away what has been written. May be dropped and called again.
+    /// Writes all of `bytes`, and removes what was written from it. May be dropped and called again.
     pub async fn write_out(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.stream.try_write(bytes) {
@@ -128,7 +128,7 @@ impl Io {
         Ok(())
     }
 
-    /// Waits until the client has closed the connection. A client that has sent more meanwhile is not gone.
+    /// Waits until the client has closed the connection. A client that has sent more bytes meanwhile is not gone.
     pub async fn gone(&self) {
         if !self.pending.is_empty() {
             return std::future::pending().await;
@@ -137,7 +137,7 @@ impl Io {
     }
 }
 
-/// Closes our side and reads what still comes, so that a client which is still sending gets to read the answer.
+/// Closes our side and drops what still arrives, so that a client that is still sending can read the answer.
 pub async fn linger(stream: &mut Stream, total: Duration, each: Duration) {
     stream.shutdown_write();
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Bodies that are in memory: they go out without waiting for anything but the client.
+//! Bodies in memory: they can be sent without waiting for anything but the client.
 
 use std::io;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use larder_store::{Place, Whole};
 
 use super::buffers::ensure;
 
-/// A body that is in memory.
+/// A body in memory.
 pub enum InMemory<'a> {
     /// In one piece.
     Bytes(&'a [u8]),
-    /// This part of a stored one.
+    /// This range of a stored body.
     Stored(&'a Whole, Range<u64>),
 }
 
 impl InMemory<'_> {
-    /// How many bytes it has.
+    /// Its length, bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -25,7 +25,7 @@ impl InMemory<'_> {
         }
     }
 
-    /// Hands its pieces to `each`, in order. What is in a memory file passes through `buffer`.
+    /// Passes its pieces to `each`, in order. A memory file is read through `buffer`.
     pub fn for_each(&self, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         let (whole, range) = match self {
             Self::Bytes(bytes) => {
@@ -57,10 +57,10 @@ impl InMemory<'_> {
     }
 }
 
-/// How much is read of a memory file at once: what the caches of a core hold.
+/// How much of a memory file is read at once: it fits the caches of one core.
 const STEP_BYTES: usize = 32 * 1024;
 
-/// The part of a piece that begins at `at` of the body which lies in `range`.
+/// The part of a piece that lies in `range`; the piece begins at `at` of the body.
 pub fn part<'a>(piece: &'a [u8], range: &Range<u64>, at: u64) -> &'a [u8] {
     let start = range.start.saturating_sub(at).min(piece.len() as u64) as usize;
     let end = range.end.saturating_sub(at).min(piece.len() as u64) as usize;

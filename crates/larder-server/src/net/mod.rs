@@ -1,4 +1,4 @@
-//! The bytes of clients: sockets, TLS, streams of HTTP/2. Nothing here knows what a request is.
+//! Moves bytes from and to clients: sockets, TLS, streams of HTTP/2. Nothing here knows what a request is.
 
 pub mod buffers;
 pub mod h2;

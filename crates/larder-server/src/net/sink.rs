@@ -1,4 +1,4 @@
-//! Where a response is written to: a connection of its own (HTTP/1), or a stream of a shared one (HTTP/2).
+//! Where a response is written: to a connection of HTTP/1, or to a stream of HTTP/2.
 
 use std::io::{self, IoSlice};
 
@@ -6,17 +6,17 @@ use super::h2::Handle;
 use super::socket::Socket;
 use super::stream::Stream;
 
-/// Where a response is written to.
+/// Where a response is written.
 #[derive(Clone, Copy)]
 pub enum Sink<'a> {
-    /// A connection.
+    /// A connection of HTTP/1.
     Connection(&'a Stream),
-    /// A stream of HTTP/2, whose head has been sent.
+    /// A stream of HTTP/2 whose response head has been sent.
     Stream(&'a Handle),
 }
 
 impl<'a> Sink<'a> {
-    /// Writes what fits now of `head`, then of `body`.
+    /// Writes what fits now: first of `head`, then of `body`.
     pub fn try_write(self, head: &[u8], body: &[u8]) -> io::Result<usize> {
         match self {
             Self::Connection(stream) => stream.try_write_vectored(&[IoSlice::new(head), IoSlice::new(body)]),
@@ -24,7 +24,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// How much is worth offering at once, as far as that is known.
+    /// How many bytes are worth offering at once, as far as that is known.
     pub fn room(self) -> usize {
         match self {
             Self::Connection(_) => usize::MAX,
@@ -40,7 +40,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Waits until the client has left, and for ever when it sends something.
+    /// Waits until the client has left. Waits for ever if the client sends something first.
     pub async fn gone(self) {
         match self {
             Self::Connection(stream) => stream.gone().await,
@@ -48,7 +48,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// The socket, when a file may go to it by `sendfile`.
+    /// The socket, if a file may be sent to it by `sendfile`.
     pub fn socket(self) -> Option<&'a Socket> {
         match self {
             Self::Connection(stream) => stream.plain(),
@@ -56,7 +56,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// How far others have come for whom this response waits; `None` where there are none.
+    /// How far the client's other streams are, if this response waits for them; else `None`.
     pub fn progress_of_others(self) -> Option<u64> {
         match self {
             Self::Connection(_) => None,
@@ -64,7 +64,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Whether nothing of what was written is held here any more.
+    /// Whether nothing that was written is held in larder any more.
     pub fn is_flushed(self) -> bool {
         match self {
             Self::Connection(stream) => stream.is_flushed(),

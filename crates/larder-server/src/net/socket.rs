@@ -18,7 +18,7 @@ pub enum Socket {
     Unix(UnixStream),
 }
 
-/// What has come by a socket that was looked at without taking anything.
+/// What a look at a socket found, without reading anything from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peeked {
     /// The peer has closed it, or it is broken.
@@ -30,7 +30,7 @@ pub enum Peeked {
 }
 
 impl Socket {
-    /// Reads what is there. A read that does not fill the buffer needs no second one to learn that there is no more.
+    /// Reads what is there. If the buffer is not full afterwards, there is no more for now: no second read is needed.
     pub fn poll_read(&mut self, task: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_read(task, buf),
@@ -46,7 +46,7 @@ impl Socket {
         }
     }
 
-    /// Reads what is there now, up to `bytes`, to the end of `buf`.
+    /// Reads what is there now, at most `bytes`, and appends it to `buf`.
     pub fn try_read_more(&self, buf: &mut Vec<u8>, bytes: usize) -> io::Result<usize> {
         let held = buf.len();
         buf.resize(held + bytes, 0);
@@ -63,7 +63,7 @@ impl Socket {
         }
     }
 
-    /// Writes of several buffers what fits now.
+    /// Writes what fits now of several buffers.
     pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write_vectored(slices),
@@ -71,7 +71,7 @@ impl Socket {
         }
     }
 
-    /// Does something with the socket when it may be ready for it.
+    /// Calls `f` on the socket, if it may be ready for `interest`.
     pub fn try_io<R>(&self, interest: Interest, f: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         match self {
             Self::Tcp(stream) => stream.try_io(interest, || f(stream.as_fd())),
@@ -79,7 +79,7 @@ impl Socket {
         }
     }
 
-    /// Is ready when something may be written.
+    /// Ready when something may be written.
     pub fn poll_write_ready(&self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => stream.poll_write_ready(task),
@@ -87,7 +87,7 @@ impl Socket {
         }
     }
 
-    /// Is ready when something may be read.
+    /// Ready when something may be read.
     pub fn poll_read_ready(&self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => stream.poll_read_ready(task),
@@ -111,7 +111,7 @@ impl Socket {
         }
     }
 
-    /// What would be read now.
+    /// Looks at what a read would find now.
     pub fn peek(&self) -> Peeked {
         let peeked = self.try_io(Interest::READABLE, |fd| {
             let mut byte = [0; 1];
@@ -126,17 +126,17 @@ impl Socket {
         }
     }
 
-    /// Says that nothing more will be written.
+    /// Tells the peer that nothing more will be written.
     pub fn shutdown_write(&self) {
         let fd = match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
         };
-        // The peer may be gone; then there is nothing to tell it.
+        // If the peer is gone, there is nothing to tell it.
         let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
     }
 
-    /// Makes closing reset the connection, so that the kernel keeps nothing for a client that does not answer.
+    /// Makes closing reset the connection, so that the kernel keeps nothing for a client that does not respond.
     pub fn reset_on_close(&self) {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_zero_linger();

@@ -1,4 +1,4 @@
-//! The bytes of a client's connection, whether they travel in the clear or in TLS.
+//! A stream of bytes to a client, in the clear or in TLS.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Reads what is there. A read that does not fill the buffer needs no second one to learn that there is no more.
+    /// Reads what is there. If the buffer is not full afterwards, there is no more for now: no second read is needed.
     pub fn poll_read(&mut self, task: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain(socket) => socket.poll_read(task, buf),
@@ -25,14 +25,14 @@ impl Stream {
         }
     }
 
-    /// Reads what comes next.
+    /// Waits for bytes and reads them.
     pub async fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let mut buf = ReadBuf::new(buf);
         std::future::poll_fn(|task| self.poll_read(task, &mut buf)).await?;
         Ok(buf.filled().len())
     }
 
-    /// Reads what is there now, while others may be waiting to write.
+    /// Reads what is there now; others may wait to write at the same time.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.try_read(buf),
@@ -56,7 +56,7 @@ impl Stream {
         }
     }
 
-    /// Writes of several buffers what fits now.
+    /// Writes what fits now of several buffers.
     pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.try_write_vectored(slices),
@@ -64,7 +64,7 @@ impl Stream {
         }
     }
 
-    /// Whether what was written has left larder; what is encrypted and does not fit the socket is held here.
+    /// Whether all that was written has left larder: encrypted bytes that do not fit the socket are held here.
     pub fn is_flushed(&self) -> bool {
         match self {
             Self::Plain(_) => true,
@@ -72,7 +72,7 @@ impl Stream {
         }
     }
 
-    /// How many bytes were written that have not left.
+    /// How many written bytes have not left larder.
     pub fn held_bytes(&self) -> usize {
         match self {
             Self::Plain(_) => 0,
@@ -80,7 +80,7 @@ impl Stream {
         }
     }
 
-    /// Is ready when what was written has left larder.
+    /// Ready when all that was written has left larder.
     pub fn poll_flush(&self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain(_) => Poll::Ready(Ok(())),
@@ -88,7 +88,7 @@ impl Stream {
         }
     }
 
-    /// Is ready when more may be written.
+    /// Ready when more may be written.
     pub fn poll_write_ready(&self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain(socket) => socket.poll_write_ready(task),
@@ -96,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// Waits until more may be written, or some of what was has left.
+    /// Waits until more may be written, or some of the held bytes have left.
     pub async fn writable(&self) -> io::Result<()> {
         match self {
             Self::Plain(socket) => socket.writable().await,
@@ -104,7 +104,7 @@ impl Stream {
         }
     }
 
-    /// The socket, when what is sent by it reaches the client as it is: files may go by `sendfile` then.
+    /// The socket, if bytes written to it reach the client unchanged; then files may be sent by `sendfile`.
     pub fn plain(&self) -> Option<&Socket> {
         match self {
             Self::Plain(socket) => Some(socket),
@@ -112,7 +112,7 @@ impl Stream {
         }
     }
 
-    /// Waits until the peer has closed the connection, and for ever when it sends something.
+    /// Waits until the peer has closed the connection. Waits for ever if it sends something first.
     pub async fn gone(&self) {
         loop {
             if self.socket().readable().await.is_err() {
@@ -130,20 +130,20 @@ impl Stream {
         }
     }
 
-    /// Says that all has been written that was to be, so that a reader can tell the end from a cut.
+    /// Marks the end of all that was written, so that the peer can tell it from a cut connection.
     pub fn close(&self) {
         if let Self::Tls(tls) = self {
             tls.close();
         }
     }
 
-    /// Says that nothing more will be written.
+    /// Tells the peer that nothing more will be written.
     pub fn shutdown_write(&self) {
         self.close();
         self.socket().shutdown_write();
     }
 
-    /// Makes closing reset the connection, so that the kernel keeps nothing for a client that does not answer.
+    /// Makes closing reset the connection, so that the kernel keeps nothing for a client that does not respond.
     pub fn reset_on_close(&self) {
         self.socket().reset_on_close();
     }

@@ -1,7 +1,7 @@
-//! A connection in TLS: records in, records out.
+//! A TLS connection to a client: decrypts records that arrive, encrypts those that are sent.
 //!
-//! Buffers are the worker's and lent for a turn; a connection keeps only what is left over: a record that has not come
-//! whole, plaintext nobody has asked for, records that the socket did not take.
+//! The buffers are the worker's, lent for a turn. A connection keeps only leftovers: an incomplete record, plaintext
+//! that was not read yet, records that the socket did not take.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -16,21 +16,21 @@ use super::socket::{Peeked, Socket};
 
 /// How much plaintext is encrypted at once, so that little is held for a client that does not read.
 const WRITE_BYTES: usize = 64 * 1024;
-/// The largest record: 2^14 bytes, what encryption adds, and the head (RFC 8446 §5.2, RFC 5246 §6.2.3).
+/// The largest record: 2^14 bytes of plaintext, what encryption adds, and the header (RFC 8446 §5.2, RFC 5246 §6.2.3).
 const RECORD_BYTES_MAX: usize = 5 + (1 << 14) + 2048;
-/// How much may have come of messages that are not whole: certificates of clients may take several records.
+/// The most that may have arrived of an incomplete message: a client's certificates may take several records.
 const PARTIAL_BYTES_MAX: usize = 128 * 1024;
-/// With more than this unsent, nothing is read that could add to it.
+/// While more than this is unsent, nothing is read that could add to it.
 const UNSENT_BYTES_MAX: usize = 2 * WRITE_BYTES;
-/// With more plaintext than this unread, no more is looked at.
+/// While more plaintext than this is unread, no more records are decrypted.
 const PLAIN_BYTES_MAX: usize = 64 * 1024;
 
 /// A TLS connection to a client.
 pub struct Tls {
-    /// The socket below.
+    /// The socket that carries the records.
     pub socket: Socket,
     buffers: Rc<Buffers>,
-    /// The session, which variables ask too.
+    /// The TLS session; variables read it too.
     pub session: Rc<RefCell<Session>>,
     state: RefCell<State>,
 }
@@ -38,18 +38,20 @@ pub struct Tls {
 struct State {
     /// The beginning of a record.
     partial: Vec<u8>,
-    /// Plaintext that nobody has read.
+    /// Plaintext that was not read yet.
     plain: Vec<u8>,
     /// Records that the socket has not taken.
     unsent: Vec<u8>,
-    /// Whether the peer sends nothing more.
+    /// Whether the peer has said that it sends no more.
     ended: bool,
-    /// Whether the connection below has ended too. A client that has only said that it is done may still wait.
+    /// Whether the connection below has ended too. A client that has only said that it sends no more may still wait for
+    /// an answer.
     has_left: bool,
 }
 
 impl Records {
-    /// Puts the beginning of a record in place, with room for a whole one behind it; returns its length.
+    /// Copies the beginning of a record to the start of the buffer, with room for a whole record behind it; returns its
+    /// length.
     fn begin_with(&mut self, partial: &[u8]) -> usize {
         ensure(&mut self.incoming, partial.len() + RECORD_BYTES_MAX);
         self.incoming[..partial.len()].copy_from_slice(partial);
@@ -58,18 +60,18 @@ impl Records {
 }
 
 impl Tls {
-    /// A connection whose handshake has not begun; `first` is what the client has sent.
+    /// Wraps a connection whose handshake has not begun; `first` is what the client has sent so far.
     pub fn new(socket: Socket, session: Session, first: Vec<u8>, buffers: Rc<Buffers>) -> Self {
         let state = State { partial: first, plain: Vec::new(), unsent: Vec::new(), ended: false, has_left: false };
         Self { socket, buffers, session: Rc::new(RefCell::new(session)), state: RefCell::new(state) }
     }
 
-    /// Whether plaintext has come that nobody has read.
+    /// Whether plaintext has arrived that was not read yet.
     pub fn has_plaintext(&self) -> bool {
         !self.state.borrow().plain.is_empty()
     }
 
-    /// Works on what has come already, and says how the handshake stands. May take as long as a signature.
+    /// Handles the bytes that have arrived, and returns the state of the handshake. May take as long as a signature.
     pub fn advance(&self) -> io::Result<Progress> {
         let mut state = self.state.borrow_mut();
         let mut lent = self.buffers.records.borrow_mut();
@@ -81,7 +83,7 @@ impl Tls {
         Ok(progress)
     }
 
-    /// Reads records of the handshake until there is something new to work on.
+    /// Reads records of the handshake until there is something new to handle.
     pub async fn receive(&self) -> io::Result<()> {
         loop {
             std::future::poll_fn(|task| self.poll_flush(task)).await?;
@@ -100,8 +102,8 @@ impl Tls {
     /// Reads plaintext.
     pub fn poll_read(&mut self, task: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let state = self.state.get_mut();
-        // What we owe the peer goes first: it may be waiting for it before it sends more. One that makes us answer,
-        // as by changing keys, and does not read is not read from either.
+        // Send what we owe the peer first: it may wait for that before it sends more. We do not read from a peer that
+        // makes us answer, as by updating keys, and does not read.
         if !state.unsent.is_empty()
             && state.poll_flush(&self.socket, task)?.is_pending()
             && state.unsent.len() > UNSENT_BYTES_MAX
@@ -143,10 +145,10 @@ impl Tls {
         }
     }
 
-    /// Reads what plaintext is there now.
+    /// Reads the plaintext that is there now.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         if !self.has_plaintext() && !self.state.borrow().ended && self.peek() == Peeked::Gone && !self.has_plaintext() {
-            // An end that TLS was told of is one; else the connection broke.
+            // An end that TLS announced is the end of the stream; any other end is a broken connection.
             return if self.state.borrow().ended { Ok(0) } else { Err(io::ErrorKind::ConnectionReset.into()) };
         }
         let state = &mut *self.state.borrow_mut();
@@ -170,7 +172,7 @@ impl Tls {
         self.socket.readable().await
     }
 
-    /// Encrypts and writes. What is counted as written may still be held here ([`Tls::is_flushed`]).
+    /// Encrypts and writes. Bytes that count as written may still be held here ([`Tls::is_flushed`]).
     pub fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut state = self.state.borrow_mut();
         if !state.unsent.is_empty() && !state.flush(&self.socket)? {
@@ -210,13 +212,13 @@ impl Tls {
         self.held_bytes() == 0
     }
 
-    /// How many bytes the socket has not taken.
+    /// How many encrypted bytes the socket has not taken.
     pub fn held_bytes(&self) -> usize {
         self.state.borrow().unsent.len() + self.session.borrow().queued_bytes()
     }
 
-    /// Is ready when the socket has taken all that was written. What answers early data may have to wait for the
-    /// handshake, so that this reads, too.
+    /// Ready when the socket has taken all that was written. The answer to early data may have to wait for the
+    /// handshake, so this reads too.
     pub fn poll_flush(&self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.state.borrow_mut().poll_flush(&self.socket, task))?;
@@ -230,7 +232,7 @@ impl Tls {
         }
     }
 
-    /// Waits until the socket has taken some of what is held, or takes more.
+    /// Waits until the socket has taken some of the held bytes, or can take more.
     pub async fn writable(&self) -> io::Result<()> {
         if self.session.borrow().queued_bytes() > 0 {
             return std::future::poll_fn(|task| self.poll_flush(task)).await;
@@ -239,7 +241,7 @@ impl Tls {
         self.state.borrow_mut().flush(&self.socket).map(drop)
     }
 
-    /// What the peer has done since: records may say that it closes.
+    /// Whether plaintext has arrived or the peer has closed. Decrypts the records that are there, as one may say so.
     pub fn peek(&self) -> Peeked {
         let mut state = self.state.borrow_mut();
         if state.plain.len() > PLAIN_BYTES_MAX || state.unsent.len() > UNSENT_BYTES_MAX {
@@ -270,7 +272,7 @@ impl Tls {
         }
     }
 
-    /// Tells the peer that nothing more comes (RFC 8446 §6.1).
+    /// Tells the peer that nothing more follows (RFC 8446 §6.1).
     pub fn close(&self) {
         let mut state = self.state.borrow_mut();
         let mut lent = self.buffers.records.borrow_mut();
@@ -285,7 +287,7 @@ impl Tls {
 const SLICES_MAX: usize = 16;
 
 impl State {
-    /// Refuses what goes on and on without becoming whole.
+    /// Refuses a message that grows and grows without becoming complete.
     fn check_partial(&self) -> io::Result<()> {
         match self.partial.len() {
             ..=PARTIAL_BYTES_MAX => Ok(()),
@@ -293,7 +295,7 @@ impl State {
         }
     }
 
-    /// Takes the records of the first `len` bytes of the lent buffer; plaintext is left in the lent one.
+    /// Handles the records in the first `len` bytes of the lent buffer; their plaintext is left in the lent one.
     fn take(
         &mut self,
         len: usize,
@@ -304,7 +306,7 @@ impl State {
         lent.plain.clear();
         lent.outgoing.clear();
         let result = session.borrow_mut().read(&mut lent.incoming[..len], &mut lent.plain, &mut lent.outgoing);
-        // An alert goes out too.
+        // An alert is sent too.
         self.send(&lent.outgoing, socket)?;
         let read = result.map_err(io::Error::other)?;
         self.partial.extend_from_slice(&lent.incoming[read.consumed..len]);
@@ -328,7 +330,7 @@ impl State {
         Ok(())
     }
 
-    /// Writes what is held; false when the socket takes no more.
+    /// Writes the held records; false when the socket takes no more.
     fn flush(&mut self, socket: &Socket) -> io::Result<bool> {
         let unsent = std::mem::take(&mut self.unsent);
         self.send(&unsent, socket)?;

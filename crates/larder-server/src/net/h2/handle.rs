@@ -1,4 +1,4 @@
-//! A task's hold of its stream.
+//! A task's handle to its stream of HTTP/2.
 
 use std::cell::Cell;
 use std::io;
@@ -13,11 +13,11 @@ use crate::net::io::ReadError;
 
 use super::shared::{Shared, Tried};
 
-/// A stream that a task works on. Dropped before the response has ended, it resets the stream.
+/// The stream that a task answers. If the handle is dropped before the response has ended, the stream is reset.
 pub struct Handle {
     shared: Rc<Shared>,
     id: StreamId,
-    /// What a reset says.
+    /// The code of that reset.
     code: Cell<ErrorCode>,
 }
 
@@ -28,12 +28,12 @@ impl Handle {
         Self { shared: Rc::clone(shared), id, code: Cell::new(ErrorCode::INTERNAL_ERROR) }
     }
 
-    /// Sends the head of the response; returns how many bytes that took.
+    /// Sends the head of the response; returns its length in frames, bytes.
     pub fn send_head(&self, block: &[u8], ends: bool) -> u64 {
         self.shared.send_head(self.id, block, ends)
     }
 
-    /// Writes what the windows allow now.
+    /// Writes as much as the windows allow now.
     pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         match self.shared.send(self.id, data) {
             Tried::Done(sent) => Ok(sent),
@@ -42,7 +42,7 @@ impl Handle {
         }
     }
 
-    /// How much would be written now.
+    /// How much could be written now, bytes.
     pub fn room(&self) -> usize {
         self.shared.room(self.id)
     }
@@ -57,19 +57,19 @@ impl Handle {
         .await
     }
 
-    /// How far the connection has come, while this stream waits for others and not for its client; else `None`.
+    /// How far the connection has come, if this stream waits for other streams and not for its client; else `None`.
     pub fn progress_of_others(&self) -> Option<u64> {
         self.shared.is_crowded_out(self.id).then(|| self.shared.progress() + self.shared.steps())
     }
 
-    /// Ends the response: with `trailers`, a field block, if there are any. A body of the request that is still coming
-    /// is not wanted any more, which is no error (RFC 9113 §8.1).
+    /// Ends the response; `trailers` is a field block, or empty. If the request's body is still arriving, it is not
+    /// needed any more, which is no error (RFC 9113 §8.1).
     pub fn finish(&mut self, trailers: &[u8]) {
         self.shared.finish(self.id, trailers);
         self.code.set(ErrorCode::NO_ERROR);
     }
 
-    /// The head was all of the response.
+    /// Notes that the head was the whole response.
     pub fn finished(&mut self) {
         self.code.set(ErrorCode::NO_ERROR);
     }
@@ -87,17 +87,17 @@ impl Handle {
         })
     }
 
-    /// The client was too slow: a reset says that it is its own fault, as nginx's does.
+    /// Notes that the client was too slow: as in nginx, the reset says that this is the client's fault.
     pub fn timed_out(&self) {
         self.code.set(ErrorCode::PROTOCOL_ERROR);
     }
 
-    /// How much of the body a frame holds at most: `http2_chunk_size`.
+    /// Sets the largest piece of a body in one frame: `http2_chunk_size`.
     pub fn set_chunk(&self, bytes: usize) {
         self.shared.set_chunk(self.id, bytes);
     }
 
-    /// What has come of the request's body and was not read yet; `None` when nothing has, `None` inside at its end.
+    /// What has arrived of the request's body and was not read yet; `None` when nothing has, `None` inside at its end.
     pub fn try_read(&self) -> Option<Result<Option<Bytes>, ReadError>> {
         match self.shared.read(self.id, Waker::noop()) {
             Tried::Done(piece) => Some(Ok(piece)),
@@ -106,12 +106,12 @@ impl Handle {
         }
     }
 
-    /// Whether all of the request's body has come and been read.
+    /// Whether the whole body of the request was read.
     pub fn has_ended(&self) -> bool {
         self.shared.has_ended_body(self.id)
     }
 
-    /// Why no more of the request's body comes.
+    /// Why the request's body brings no more.
     fn lost(&self) -> ReadError {
         match self.shared.is_wrong(self.id) {
             true => ReadError::WrongLength,

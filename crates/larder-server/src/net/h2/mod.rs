@@ -1,4 +1,4 @@
-//! What the driver of a connection of HTTP/2 and the tasks of its streams share.
+//! What the driver of an HTTP/2 connection shares with the tasks of its streams.
 
 mod handle;
 mod shared;

@@ -1,4 +1,4 @@
-//! What the driver of a connection and the tasks of its streams share.
+//! The state that the driver of an HTTP/2 connection shares with the tasks of its streams, and who may send next.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -13,16 +13,16 @@ use crate::net::buffers::Buffers;
 use crate::net::memory::InMemory;
 use crate::net::stream::Stream;
 
-/// Frames that wait for the client; with more than this, nobody adds to them.
+/// How many bytes of frames may wait for the client; beyond this, no task adds to them.
 pub const OUT_BYTES_MAX: usize = 128 * 1024;
 
-/// How much of a body may come ahead of who reads it.
+/// How much of a request's body may arrive before it is read.
 const BODY_WINDOW_BYTES: u32 = 256 * 1024;
 
 /// The least that a stream may send in a round.
 const SHARE_BYTES_MIN: usize = 16 * 1024;
 
-/// What each of so many streams may send in a round.
+/// How much each of `streams` streams may send in a round.
 fn share(streams: usize) -> usize {
     (OUT_BYTES_MAX / streams.max(1)).max(SHARE_BYTES_MIN)
 }
@@ -30,54 +30,55 @@ fn share(streams: usize) -> usize {
 /// What the driver and the tasks share.
 pub struct Shared {
     state: RefCell<State>,
-    /// Wakes the driver, which has to write.
+    /// Wakes the driver when there are frames to write.
     driver: Cell<Option<Waker>>,
     buffers: Rc<Buffers>,
 }
 
 struct State {
     codec: Codec,
-    /// Frames that have not been written; `written` bytes of them have.
+    /// Frames to be sent; the first `written` bytes were.
     out: Vec<u8>,
     written: usize,
-    /// The stream of the last frame of a body that a task wrote to `out`, and where its head is.
+    /// The stream of the last DATA frame that a task added to `out`, and the place of its header.
     last_data: Option<(StreamId, usize)>,
-    /// Streams that a task works on.
+    /// The streams that tasks answer.
     streams: Vec<Slot>,
-    /// Counts the times that those who wait were woken.
+    /// How many times waiting tasks were woken.
     round: u64,
-    /// How many bytes of frames have been written since the connection began.
+    /// How many bytes of frames were written since the connection began.
     progress: u64,
-    /// How many steps the client has taken of what waits for it, as the driver sees them.
+    /// How many times the driver saw that the client had taken some of what waits for it.
     steps: u64,
     /// Whether a task has ended since the driver last asked.
     ended: bool,
-    /// Whether the connection is over.
+    /// Whether the connection has ended.
     is_over: bool,
 }
 
-/// A stream that a task works on.
+/// A stream that a task answers.
 struct Slot {
     id: StreamId,
-    /// What of the request's body has come and is not yet read. In one piece, so that small frames take no room.
+    /// The part of the request's body that has arrived and was not read. In one piece, so that small frames take little
+    /// room.
     body: Vec<u8>,
-    /// Whether all of the body has come.
+    /// Whether the whole body has arrived.
     body_ended: bool,
-    /// Whether the body is not as long as it was said to be.
+    /// Whether the body's length differs from the declared one.
     is_wrong: bool,
-    /// Whether the client has reset it.
+    /// Whether the client has reset the stream.
     is_gone: bool,
     /// How much it may still send in this round.
     quota: usize,
     /// The round in which it last sent.
     sent_in: u64,
-    /// Whether somebody reads the body, so that more of it may come.
+    /// Whether a task reads the body, so that more of it may be requested.
     is_read: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
 
-/// The stream of this number, if a task works on it. There are few, so that a search costs less than a table.
+/// The slot of this stream, if a task answers it. There are few, so a search is cheaper than a table.
 fn slot_of(streams: &mut [Slot], id: StreamId) -> Option<&mut Slot> {
     streams.iter_mut().find(|slot| slot.id == id)
 }
@@ -90,7 +91,7 @@ impl Slot {
     }
 }
 
-/// Where the last of the frames is that begin at `at`.
+/// The place of the last of the frames that begin at `at`.
 fn last_frame(frames: &[u8], mut at: usize) -> Option<usize> {
     let mut last = None;
     while let Some([l0, l1, l2, ..]) = frames.get(at..) {
@@ -100,13 +101,13 @@ fn last_frame(frames: &[u8], mut at: usize) -> Option<usize> {
     last
 }
 
-/// What came of an attempt to read or write on a stream.
+/// The result of an attempt to read or write on a stream.
 pub enum Tried<T> {
     /// It was done.
     Done(T),
-    /// Not now; the waker is remembered.
+    /// Not possible now; the waker is kept.
     Wait,
-    /// The client has reset the stream, or is gone.
+    /// The client has reset the stream or left.
     Gone,
 }
 
@@ -133,7 +134,7 @@ impl Shared {
         })
     }
 
-    /// Remembers whom to wake when there are frames to write.
+    /// Keeps the driver's waker, to be called when there are frames to write.
     pub fn drive_with(&self, waker: &Waker) {
         let same = self.driver.take().filter(|old| old.will_wake(waker));
         self.driver.set(Some(same.unwrap_or_else(|| waker.clone())));
@@ -158,8 +159,8 @@ impl Shared {
         state.codec.next(input, head, &mut state.out, now)
     }
 
-    /// Sends a whole response, head and body, if the windows allow; returns how many bytes it took, all and of the body.
-    /// That is not all of the body where it cannot be read; then the stream is reset.
+    /// Sends a whole response, head and body, if the windows allow it. Returns how many bytes were sent: in total, and
+    /// of the body. If the body cannot be read to its end, the stream is reset and fewer are sent.
     pub fn send_whole(
         &self,
         stream: StreamId,
@@ -191,28 +192,28 @@ impl Shared {
         Some(((state.out.len() - before) as u64, (len - left) as u64))
     }
 
-    /// How much of a body a frame of a stream holds at most.
+    /// Sets the largest piece of a body in one frame of a stream.
     pub fn set_chunk(&self, stream: StreamId, bytes: usize) {
         self.state.borrow_mut().codec.set_chunk(stream, bytes);
     }
 
-    /// Whether `rest`, of which no event came, begins a head that is not complete.
+    /// Whether `rest`, which made no event, begins a head that is not complete.
     pub fn is_within_head(&self, rest: &[u8]) -> bool {
         self.state.borrow().codec.is_within_head(rest)
     }
 
-    /// Gives up the request whose head does not come to its end.
+    /// Gives up the request whose head did not arrive in time.
     pub fn expire_head(&self, rest: &[u8], now: Time) -> Result<(), ConnectionError> {
         let state = &mut *self.state.borrow_mut();
         state.lend(&self.buffers);
         state.codec.expire_head(rest, &mut state.out, now)
     }
 
-    /// Takes a piece of a request's body.
+    /// Stores a piece of a request's body.
     pub fn body(&self, stream: StreamId, data: &[u8], ends: bool) {
         let state = &mut *self.state.borrow_mut();
         let Some(slot) = slot_of(&mut state.streams, stream) else {
-            // Nobody wants it; the window of the connection is for the others.
+            // No task reads it; the connection's window is returned for the others.
             state.lend(&self.buffers);
             state.codec.consumed(stream, data.len(), &mut state.out);
             return;
@@ -224,7 +225,7 @@ impl Shared {
         }
     }
 
-    /// A request's body is not as long as it was said to be, and nothing more of it comes.
+    /// Notes that a request's body is not as long as declared, and that nothing more of it arrives.
     pub fn body_is_wrong(&self, stream: StreamId) {
         let state = &mut *self.state.borrow_mut();
         if let Some(slot) = slot_of(&mut state.streams, stream) {
@@ -235,11 +236,11 @@ impl Shared {
         }
     }
 
-    /// The client wants nothing more of a stream.
+    /// Notes that the client has reset a stream.
     pub fn reset_by_peer(&self, stream: StreamId) {
         let mut state = self.state.borrow_mut();
         match slot_of(&mut state.streams, stream) {
-            // Its task lets go of it.
+            // Its task closes it.
             Some(slot) => {
                 slot.is_gone = true;
                 slot.wake();
@@ -248,7 +249,7 @@ impl Shared {
         }
     }
 
-    /// Ends a stream before its time.
+    /// Resets a stream.
     pub fn reset(&self, stream: StreamId, code: ErrorCode) {
         let state = &mut *self.state.borrow_mut();
         state.lend(&self.buffers);
@@ -256,8 +257,8 @@ impl Shared {
         state.codec.release(stream);
     }
 
-    /// Begins another round: streams that wait may send. Those that matter most go first and may take all the room;
-    /// equal ones share it, and the one that has waited longest comes first.
+    /// Begins another round: waiting streams may send again. The most urgent ones go first and may take all the room;
+    /// equally urgent ones share it, beginning with the one that has waited longest.
     pub fn wake_writers(&self) {
         let state = &mut *self.state.borrow_mut();
         state.round += 1;
@@ -286,27 +287,27 @@ impl Shared {
         self.state.borrow().unsent()
     }
 
-    /// How many bytes of frames have been written since the connection began.
+    /// How many bytes of frames were written since the connection began.
     pub fn progress(&self) -> u64 {
         self.state.borrow().progress
     }
 
-    /// The client has taken some of what waits for it.
+    /// Notes that the client has taken some of what waits for it.
     pub fn note_step(&self) {
         self.state.borrow_mut().steps += 1;
     }
 
-    /// How many such steps there were.
+    /// How many times [`note_step`](Self::note_step) was called.
     pub fn steps(&self) -> u64 {
         self.state.borrow().steps
     }
 
-    /// Whether a task has ended since this was asked last.
+    /// Whether a task has ended since the last call.
     pub fn has_ended(&self) -> bool {
         std::mem::take(&mut self.state.borrow_mut().ended)
     }
 
-    /// Writes frames; says whether all went out.
+    /// Writes frames; returns whether all were written.
     pub fn write_to(&self, stream: &Stream) -> io::Result<bool> {
         let all = self.state.borrow_mut().write_to(stream)?;
         if all {
@@ -321,14 +322,14 @@ impl Shared {
         Ok(all)
     }
 
-    /// Tasks that waited for room go on.
+    /// Wakes tasks that wait for room.
     fn wake_blocked(&self) {
         if self.state.borrow().streams.iter().any(|slot| slot.writer.is_some()) {
             self.wake_writers();
         }
     }
 
-    /// Tells the client to ask elsewhere from now on.
+    /// Sends GOAWAY: the client shall make new requests elsewhere.
     pub fn go_away(&self) {
         let state = &mut *self.state.borrow_mut();
         if !state.codec.is_draining() {
@@ -343,13 +344,13 @@ impl Shared {
         !state.streams.is_empty() || state.codec.open_streams() > 0
     }
 
-    /// Whether nothing more is to be done: we have said that we leave, and all is answered and sent.
+    /// Whether the connection is done: GOAWAY was sent, and all is answered and sent.
     pub fn is_done(&self) -> bool {
         let state = self.state.borrow();
         state.codec.is_draining() && state.streams.is_empty() && state.codec.open_streams() == 0 && state.unsent() == 0
     }
 
-    /// The connection is over; tasks learn of it.
+    /// Ends the connection; waiting tasks are woken.
     pub fn end(&self) {
         let mut state = self.state.borrow_mut();
         state.is_over = true;
@@ -359,7 +360,7 @@ impl Shared {
         }
     }
 
-    /// Makes room for a stream that a task works on.
+    /// Makes a slot for a stream that a task answers.
     pub fn open(&self, id: StreamId, body_ended: bool) {
         let mut state = self.state.borrow_mut();
         let quota = share(state.streams.len() + 1);
@@ -377,7 +378,7 @@ impl Shared {
         });
     }
 
-    /// A task is done with its stream. One that has not been ended is reset.
+    /// Releases the slot of a stream. If the response has not ended, the stream is reset.
     pub fn close(&self, id: StreamId, code: ErrorCode) {
         let state = &mut *self.state.borrow_mut();
         state.lend(&self.buffers);
@@ -396,7 +397,7 @@ impl Shared {
         self.wake_driver();
     }
 
-    /// Sends the head of a response.
+    /// Sends the head of a response; returns its length in frames, bytes.
     pub fn send_head(&self, id: StreamId, block: &[u8], ends: bool) -> u64 {
         let state = &mut *self.state.borrow_mut();
         state.lend(&self.buffers);
@@ -406,14 +407,14 @@ impl Shared {
         (state.out.len() - before) as u64
     }
 
-    /// How much of a body would be sent now.
+    /// How much of a body could be sent now, bytes.
     pub fn room(&self, id: StreamId) -> usize {
         let state = &mut *self.state.borrow_mut();
         let quota = slot_of(&mut state.streams, id).map_or(0, |slot| slot.quota);
         OUT_BYTES_MAX.saturating_sub(state.unsent()).min(state.codec.capacity(id)).min(quota)
     }
 
-    /// Sends what the windows and the room allow of `data`; with `waker`, remembers whom to wake if that is nothing.
+    /// Sends as much of `data` as the windows and the room allow; `Wait` if that is nothing.
     pub fn send(&self, id: StreamId, data: &[u8]) -> Tried<usize> {
         let state = &mut *self.state.borrow_mut();
         if state.is_gone(id) {
@@ -438,7 +439,7 @@ impl Shared {
         Tried::Done(sent)
     }
 
-    /// Whether something may be written; else remembers whom to wake.
+    /// Whether something may be written; if not, `waker` is kept.
     pub fn may_send(&self, id: StreamId, waker: &Waker) -> Tried<()> {
         let state = &mut *self.state.borrow_mut();
         if state.is_gone(id) {
@@ -448,7 +449,7 @@ impl Shared {
         let is_idle = state.unsent() == 0;
         let Some(slot) = slot_of(&mut state.streams, id) else { return Tried::Gone };
         if has_room && is_idle {
-            // All has left; another round would begin at once.
+            // All was sent; another round would begin at once.
             slot.quota = slot.quota.max(SHARE_BYTES_MIN);
         }
         if has_room && slot.quota > 0 {
@@ -458,7 +459,7 @@ impl Shared {
         Tried::Wait
     }
 
-    /// Whether it is others, and not the client's window, that a stream waits for.
+    /// Whether a stream waits for other streams, and not for the client's window.
     pub fn is_crowded_out(&self, id: StreamId) -> bool {
         self.state.borrow().codec.capacity(id) > 0
     }
@@ -472,7 +473,7 @@ impl Shared {
         state.lend(&self.buffers);
         if trailers.is_empty() {
             match state.last_data.take() {
-                // The last frame has not left, and nothing came behind it: it can say that it is the last.
+                // The last frame is still here with nothing behind it, so it can carry END_STREAM.
                 Some((stream, at)) if stream == id && at >= state.written && last_frame(&state.out, at) == Some(at) => {
                     state.codec.end_data_at(id, at, &mut state.out);
                 }
@@ -484,12 +485,12 @@ impl Shared {
         self.wake_driver();
     }
 
-    /// Whether all of the request's body has come and been read.
+    /// Whether the whole body of the request was read.
     pub fn has_ended_body(&self, id: StreamId) -> bool {
         slot_of(&mut self.state.borrow_mut().streams, id).is_some_and(|slot| slot.body_ended && slot.body.is_empty())
     }
 
-    /// Whether the request's body was found to be of another length than it was said to be.
+    /// Whether the request's body is not as long as declared.
     pub fn is_wrong(&self, id: StreamId) -> bool {
         slot_of(&mut self.state.borrow_mut().streams, id).is_some_and(|slot| slot.is_wrong)
     }
@@ -523,7 +524,7 @@ impl Shared {
         Tried::Wait
     }
 
-    /// Whether the client has left; else remembers whom to wake.
+    /// Whether the client has left; if not, `waker` is kept.
     pub fn has_left(&self, id: StreamId, waker: &Waker) -> bool {
         let state = &mut *self.state.borrow_mut();
         let Some(slot) = slot_of(&mut state.streams, id) else { return true };
@@ -535,7 +536,7 @@ impl Shared {
 }
 
 impl State {
-    /// Borrows the worker's buffer for frames, if none is in use.
+    /// Borrows a buffer for frames from the worker, if there is none yet.
     fn lend(&mut self, buffers: &Buffers) {
         if self.out.capacity() == 0 {
             self.out = buffers.frames();
