@@ -1,71 +1,71 @@
-//! THE decision: what the memory of the process allows, from what is used of it.
+//! THE decision on memory: what the process may still take, given how much is used.
 //!
-//! Pages leave first, then nothing new is stored, then requests wait before they are read. All of it from numbers that
-//! were measured: what nobody thought of counting, as gaps between what was freed, or somebody else in the same
-//! container, is in them.
+//! Pages are evicted first, then nothing new is stored, then requests wait before they are read. All numbers are
+//! measured, so they include what nobody counts, such as gaps between freed blocks or another process in the same
+//! container.
 
-/// How much there may be, and how much there is.
+/// A limit on memory, and how much of it is used. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The most that is to be used.
+    /// The most that may be used.
     pub cap: u64,
-    /// What is.
+    /// What is used now.
     pub used: u64,
 }
 
-/// What is seen at one look.
+/// What one look finds.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
-    /// Everything that limits the process.
+    /// All limits of the process.
     pub limits: &'a [Limit],
-    /// What pages take.
+    /// What pages use, bytes.
     pub pages: u64,
-    /// What they may take now.
+    /// What pages may use now, bytes.
     pub pages_max: u64,
-    /// What the configuration gives them.
+    /// What the configuration gives to pages, bytes.
     pub pages_wanted: u64,
-    /// Requests that run.
+    /// How many requests are running.
     pub running: u64,
-    /// Those of them that have run for a while: what they take is in what is used.
+    /// How many of them have run for a while, so that their memory is already in `used`.
     pub settled: u64,
-    /// Requests that wait to be read.
+    /// How many requests wait to be read.
     pub waiting: u64,
 }
 
-/// How far it has come.
+/// How short memory is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// There is enough.
     #[default]
     Ample,
-    /// Pages have less than the configuration gives them, and would use it.
+    /// Pages may use less than the configured memory, and would use more.
     Less,
     /// Nothing new is stored.
     Full,
-    /// Requests wait.
+    /// Requests have to wait.
     Waiting,
 }
 
 impl Stage {
-    /// All of them.
+    /// All stages, from enough memory to the least.
     pub const ALL: [Self; 4] = [Self::Ample, Self::Less, Self::Full, Self::Waiting];
 }
 
-/// What follows.
+/// What the process may do until the next look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What pages may take.
+    /// What pages may use, bytes.
     pub pages_max: u64,
-    /// How many more requests may begin until the next look; fewer than none: so many have to end first.
+    /// How many more requests may begin until the next look; if negative, that many have to end first.
     pub requests: i64,
-    /// How many connections may be accepted until then.
+    /// How many connections may be accepted until the next look.
     pub connections: u64,
-    /// How far it has come.
+    /// How short memory is.
     pub stage: Stage,
 }
 
 impl Look<'_> {
-    /// The limit that is nearest.
+    /// The limit with the least memory left.
     pub fn nearest(&self) -> Limit {
         let nothing = Limit { cap: u64::MAX / 4, used: 0 };
         self.limits.iter().copied().min_by_key(|limit| limit.room()).unwrap_or(nothing)
@@ -94,18 +94,18 @@ impl Look<'_> {
         Decision { pages_max, requests, connections, stage }
     }
 
-    /// What pages may take when so much is free beyond what they have: less at once, more by and by, as what was
-    /// measured is behind what is done.
+    /// What pages may use, with `free` bytes beyond what they use now. It shrinks at once and grows in steps, as the
+    /// measurement lags behind.
     fn pages_max(&self, free: i64, nearest: Limit) -> u64 {
         let possible = (signed(self.pages) + free).max(0) as u64;
         let now = self.pages_max.min(self.pages_wanted);
         if possible < now {
-            // What leaves is back with the system a little later: what is not urgent goes in steps.
+            // The system gets freed memory back with a delay, so unless it is urgent, pages shrink in steps.
             let step = if nearest.room() > 0 { self.pages - self.pages / STEP_SHARE } else { 0 };
             let less = possible.max(step.min(now));
             return if less < PAGES_BYTES_MIN.min(self.pages_wanted) { 0 } else { less };
         }
-        // Little is no use, and would come and go.
+        // Very little memory for pages is of no use, and would come and go.
         let least = (2 * PAGES_BYTES_MIN).min(self.pages_wanted);
         let is_worth_it = possible >= self.pages_wanted || possible - now > nearest.cap / GROWTH_SHARE;
         if !is_worth_it || possible < least {
@@ -120,7 +120,7 @@ impl Limit {
         signed(self.cap) - signed(self.used)
     }
 
-    /// What pages leave free, for the requests that begin until pages have left for them.
+    /// What pages leave free: for requests that begin before evicted pages have made room.
     fn reserve(self) -> i64 {
         signed(self.cap / RESERVE_SHARE).min(RESERVE_BYTES_MAX)
     }
@@ -130,33 +130,33 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX / 4)
 }
 
-/// What a request may come to take: heads, buffers at both ends, `*_buffers` of its body.
+/// The most that a request takes: heads, buffers towards client and origin, `*_buffers` for its body.
 const REQUEST_BYTES: u64 = 64 * 1024;
-/// What it may still take when it has only just begun.
+/// What a request that has just begun may still take.
 const YOUNG_BYTES: u64 = 48 * 1024;
-/// And when it has run for a while: it may be waiting for an origin, which will answer.
+/// What a request that has run for a while may still take: if it waits for an origin, that will answer.
 const SETTLED_BYTES: u64 = 16 * 1024;
 
-/// What a connection takes here and in the kernel.
+/// What a connection takes, in larder and in the kernel.
 const CONNECTION_BYTES: u64 = 16 * 1024;
 
-/// Pages leave one part in this many of the whole free, and never more than the bytes below.
+/// Pages leave one part in this many of the limit free, and at most the bytes below.
 const RESERVE_SHARE: u64 = 12;
 const RESERVE_BYTES_MAX: i64 = 256 << 20;
 
-/// Those who wait have pages leave for at most one part in this many at once.
+/// For waiting requests, pages give up at most one part in this many of the limit at once.
 const DEMAND_SHARE: u64 = 4;
 
-/// Unless it is urgent, one part in this many of the pages leaves at once.
+/// Unless it is urgent, pages give up one part in this many of their memory at once.
 const STEP_SHARE: u64 = 8;
 
-/// Pages get more when that is one part in this many of the whole.
+/// Pages get more memory if that is at least one part in this many of the limit.
 const GROWTH_SHARE: u64 = 64;
 
-/// With less than one part in this many left, pages would use more.
+/// If less than one part in this many of their memory is left, pages would use more.
 const NEAR_SHARE: u64 = 8;
 
-/// Less memory for pages is of no use.
+/// The least memory that is of use to pages.
 const PAGES_BYTES_MIN: u64 = 1 << 20;
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
 
     const MB: u64 = 1 << 20;
 
-    /// A process of 60 MB, of which so many are used.
+    /// A process of 60 MB, of which this much is used.
     fn look(limits: &[Limit]) -> Look<'_> {
         let pages = 20 * MB;
         Look { limits, pages, pages_max: pages, pages_wanted: pages, running: 0, settled: 0, waiting: 0 }
@@ -178,16 +178,16 @@ mod tests {
     #[test]
     fn pages_have_what_all_else_leaves_and_what_is_configured() {
         for (megabytes, pages_max, wanted, expected) in [
-            // 5 MB are for requests that begin.
+            // 5 MB are kept free for requests that begin.
             (40, 20 * MB, 20 * MB, 20 * MB),
             (55, 20 * MB, 20 * MB, 20 * MB),
             (57, 20 * MB, 20 * MB, 18 * MB),
-            // Not urgent: an eighth at once.
+            // Not urgent: an eighth is given up at once.
             (59, 20 * MB, 20 * MB, 20 * MB - 20 * MB / 8),
-            // Urgent.
+            // Urgent: all is given up at once.
             (61, 20 * MB, 20 * MB, 14 * MB),
             (79, 20 * MB, 20 * MB, 0),
-            // Back again: half of what there is at a time, and what is not worth it stays.
+            // Growing again: by half of what is free at a time, and not for a small gain.
             (40, 20 * MB, 60 * MB, 27 * MB + MB / 2),
             (40, 20 * MB, 24 * MB, 24 * MB),
             (55, 20 * MB, 24 * MB, 20 * MB),
@@ -232,7 +232,7 @@ mod tests {
             (40, 0, 0, 320),
             (59, 0, 0, 16),
             (61, 0, 0, -16),
-            // 48 KB for each that has begun, 16 KB for each that has been there.
+            // 48 KB for each request that has just begun, 16 KB for each that has run for a while.
             (40, 400, 0, 20),
             (40, 400, 400, 220),
             (40, 1000, 0, -430),
@@ -257,7 +257,7 @@ mod tests {
     fn the_stage_is_how_far_it_has_come() {
         for (megabytes, pages, pages_max, waiting, stage) in [
             (40, 20, 20, 0, Stage::Ample),
-            // There is less for them, and they do not need it.
+            // Pages may use less, and do not need more.
             (54, 1, 3, 0, Stage::Ample),
             (58, 18, 20, 0, Stage::Less),
             (70, 5, 5, 0, Stage::Full),
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// However pages and all else come and go, what is used stays below the cap once it has been measured.
+    /// However pages and other memory grow and shrink, what is used stays below the cap once it was measured.
     #[test]
     fn it_settles() {
         let cap = 60 * MB;
@@ -277,7 +277,7 @@ mod tests {
         let mut changes = 0;
         for step in 0..200 {
             let rest = if (50..120).contains(&step) { 50 * MB } else { 12 * MB };
-            // Pages fill what they may; each MB of them takes a tenth more than it counts.
+            // Pages fill what they may use; each MB of them really takes a tenth more.
             pages = pages_max.min(pages + 4 * MB);
             let limits = [Limit { cap, used: rest + pages + pages / 10 }];
             let look = Look { pages, pages_max, pages_wanted: wanted, ..look(&limits) };

@@ -1,7 +1,7 @@
-//! Where the requests of one worker wait while there is no memory for them: first come, first served.
+//! The gate of a worker: requests wait here while memory is short, first come, first served.
 //!
-//! A request that has been read waits with what was read of it. Only so many do; beyond them connections wait before
-//! they read, which costs nothing but the connection. Pages that are in memory pass as long as their requests are read.
+//! A request that was read waits with its bytes in memory, so only a bounded number does; beyond that, connections wait
+//! before they read, which costs only the connection. A hit in memory passes the gate, as long as its request is read.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,20 +13,20 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
 
-/// What the watch is told of one worker, and tells it.
+/// The counts of one worker, shared with the thread that watches memory.
 #[derive(Debug)]
 pub struct Counts {
-    /// Requests that run.
+    /// How many requests run.
     running: AtomicU64,
-    /// Requests that wait, and connections that do.
+    /// How many requests and connections wait.
     waiting: AtomicU64,
-    /// How many may run.
+    /// How many requests may run.
     running_max: AtomicU64,
     /// How many connections may be accepted until the next look.
     connections: AtomicU64,
-    /// Told when more may run.
+    /// Notified when more requests may run.
     more: Notify,
-    /// Told at each look.
+    /// Notified at each look.
     looked: Notify,
 }
 
@@ -44,17 +44,17 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Requests that run.
+    /// How many requests run.
     pub fn running(&self) -> u64 {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// Requests that wait, and connections that do.
+    /// How many requests and connections wait.
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Says how many may run, and how many connections may be accepted until this is called again.
+    /// Sets how many requests may run, and how many connections may be accepted until the next call.
     pub fn allow(&self, running_max: u64, connections: u64) {
         self.running_max.store(running_max, Ordering::Relaxed);
         self.connections.store(connections, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Counts {
                 u64::MAX => return,
                 0 => looked.await,
                 left => {
-                    // The watch may have said something else meanwhile; then one more or less is accepted.
+                    // If the watch has changed the number meanwhile, one connection more or less is accepted.
                     self.connections.store(left - 1, Ordering::Relaxed);
                     return;
                 }
@@ -85,19 +85,19 @@ impl Counts {
     }
 }
 
-/// The gate of a worker.
+/// The gate of one worker.
 #[derive(Debug, Default)]
 pub struct Gate {
     counts: Arc<Counts>,
-    /// Requests that have been read.
+    /// Requests that were read and wait to run.
     requests: Line,
-    /// Connections that have not read theirs.
+    /// Connections that wait to read their request.
     connections: Line,
-    /// Connections that were told to read, and have not yet.
+    /// How many connections were called to read and have not heard it yet.
     called: Cell<usize>,
 }
 
-/// Those who wait for the same, in the order they came.
+/// Waiters for the same thing, in order of arrival.
 #[derive(Debug, Default)]
 struct Line {
     queue: RefCell<VecDeque<Rc<Ticket>>>,
@@ -115,30 +115,30 @@ struct Ticket {
 enum State {
     #[default]
     Waiting,
-    /// It is its turn.
+    /// It is this waiter's turn.
     Called,
-    /// Nobody waits any more.
+    /// The waiter has gone away.
     Left,
 }
 
-/// A request that runs.
+/// A request that runs, until this is dropped.
 #[derive(Debug)]
 pub struct Admission {
     gate: Rc<Gate>,
 }
 
 impl Gate {
-    /// A gate that is open until its counts are told otherwise.
+    /// A gate that is open until `counts` get a limit.
     pub fn new(counts: Arc<Counts>) -> Rc<Self> {
         Rc::new(Self { counts, ..Self::default() })
     }
 
-    /// What the watch sees.
+    /// The counts that the watch sees.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Waits until a request may run. Who drops this has left the line.
+    /// Waits until a request may run. Dropping the future gives up its place.
     pub async fn admit(self: &Rc<Self>) -> Admission {
         if self.counts.is_full() || self.requests.len.get() > 0 {
             self.wait(For::Running).await;
@@ -154,7 +154,7 @@ impl Gate {
         self.requests.len.get() >= READ_MAX || self.connections.len.get() > 0
     }
 
-    /// Waits until a connection may read. Who drops this has left the line.
+    /// Waits until a connection may read. Dropping the future gives up its place.
     pub fn may_read(self: &Rc<Self>) -> Wait {
         self.wait(For::Reading)
     }
@@ -166,12 +166,12 @@ impl Gate {
         Wait { gate: Rc::clone(self), ticket, what }
     }
 
-    /// Waits until more may run.
+    /// Waits until more requests may run.
     pub async fn more(&self) {
         self.counts.more.notified().await;
     }
 
-    /// Lets in as many as may run.
+    /// Lets in as many waiters as may run.
     pub fn let_in(&self) {
         while !self.counts.is_full() && self.requests.call() {
             add(&self.counts.waiting, -1);
@@ -204,7 +204,7 @@ impl Line {
         self.len.set(self.len.get() + 1);
     }
 
-    /// Says to the first that it is its turn. False when nobody waits.
+    /// Calls the first waiter; false if there is none.
     fn call(&self) -> bool {
         loop {
             let Some(ticket) = self.queue.borrow_mut().pop_front() else { return false };
@@ -229,14 +229,14 @@ impl Drop for Admission {
     }
 }
 
-/// What somebody waits for.
+/// What a waiter waits for.
 #[derive(Clone, Copy, Debug)]
 enum For {
     Running,
     Reading,
 }
 
-/// Somebody who waits for a turn.
+/// A waiter's wait for its turn.
 #[derive(Debug)]
 pub struct Wait {
     gate: Rc<Gate>,
@@ -245,7 +245,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// What was said to be here is here.
+    /// Notes that this waiter has heard its call.
     fn arrived(&self) {
         match self.what {
             For::Running => {}
@@ -288,12 +288,12 @@ impl Drop for Wait {
     }
 }
 
-/// Only the worker changes its counts.
+/// Changes a count. Only the worker itself does so, so that no atomic addition is needed.
 fn add(count: &AtomicU64, n: i64) {
     count.store(count.load(Ordering::Relaxed).wrapping_add_signed(n), Ordering::Relaxed);
 }
 
-/// How many requests wait with what was read of them: some KB each.
+/// How many requests wait with their bytes in memory: some KB each.
 const READ_MAX: usize = 256;
 
 #[cfg(test)]
@@ -384,7 +384,7 @@ mod tests {
         gate.let_in();
         assert!(poll(three.as_mut()).is_none(), "one request fewer waits, so one connection may read");
         poll(one.as_mut()).expect("it came first");
-        // It had nothing to read, and the next left: both give their turns to those behind them.
+        // This one had nothing to read, and the next one left: both give their turns to those behind them.
         gate.let_in();
         drop(two);
         poll(three.as_mut()).expect("nobody is before it");

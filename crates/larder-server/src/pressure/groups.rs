@@ -1,8 +1,8 @@
-//! What the control groups of the process allow it, and what is used of that.
+//! Reads the memory limits of the process's control groups, and how much of them is used.
 
 use std::fs;
 
-/// One group of the process, or one above it, where memory is limited.
+/// A control group of the process, or a parent group, where memory can be limited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     folder: String,
@@ -16,23 +16,23 @@ enum Version {
 }
 
 impl Group {
-    /// Those of this process, in both versions of control groups, whether or not they have a limit now.
+    /// The groups of this process, of both versions of control groups, with or without a limit now.
     pub fn all() -> Vec<Self> {
         of(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default())
     }
 
-    /// The limit, if there is one below `machine`. Bytes.
+    /// The limit in bytes, if there is one below `machine`.
     pub fn limit(&self, machine: u64) -> Option<u64> {
         let files: &[&str] = match self.version {
             Version::One => &["memory.limit_in_bytes"],
-            // What goes beyond `high` is slowed down until nothing moves.
+            // Memory beyond `high` is throttled until nothing moves, so it is a limit too.
             Version::Two => &["memory.max", "memory.high"],
         };
         files.iter().filter_map(|file| bytes(&self.read(file)?)).filter(|&bytes| bytes < machine).min()
     }
 
-    /// What is used of it and cannot be had back by dropping what is on a disk as well: heaps, memory files, sockets,
-    /// tables of the kernel. Bytes, of everybody in the group.
+    /// How many bytes of the limit are used by all processes of the group, without what can be dropped because it is
+    /// also on a disk: heaps, memory files, sockets, tables of the kernel.
     pub fn used(&self) -> Option<u64> {
         let (usage, fields): (&str, &[&str]) = match self.version {
             Version::One => ("memory.usage_in_bytes", &["total_inactive_file", "total_active_file"]),
@@ -47,8 +47,8 @@ impl Group {
     }
 }
 
-/// The groups that `/proc/self/cgroup` names, and all above. In a container the names may be those outside: then only
-/// the top is there.
+/// The groups that `/proc/self/cgroup` names, and all their parents. In a container the names may be the host's; then
+/// only the topmost group is visible.
 fn of(groups: &str) -> Vec<Group> {
     let mut found = Vec::new();
     for line in groups.lines() {
@@ -71,12 +71,12 @@ fn of(groups: &str) -> Vec<Group> {
     found
 }
 
-/// Bytes; `None` for `max`, which is no limit.
+/// Parses a number of bytes; `None` for `max`, which is no limit.
 fn bytes(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// The sum of these lines of a `memory.stat`.
+/// The sum of these lines of a `memory.stat` file.
 fn sum(stat: &str, fields: &[&str]) -> u64 {
     let lines = stat.lines().filter_map(|line| line.split_once(' '));
     lines.filter(|(name, _)| fields.contains(name)).filter_map(|(_, value)| bytes(value)).sum()

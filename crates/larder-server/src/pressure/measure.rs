@@ -1,4 +1,4 @@
-//! What is used, and how much there may be.
+//! Measures how much memory is used, and how much may be.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use larder_conf::model::MemoryTotal;
 use super::decide::Limit;
 use super::groups::Group;
 
-/// Measures.
+/// Measures the memory of this process and its limits.
 pub struct Meter {
     machine: u64,
     groups: Vec<Group>,
@@ -15,12 +15,12 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// For this process.
+    /// A meter for this process.
     pub fn new() -> Self {
         Self { machine: machine(), groups: Group::all(), page_bytes: rustix::param::page_size() as u64 }
     }
 
-    /// Everything that limits the process, as it is now: a group's limit may change.
+    /// All limits of the process now; a group's limit may change.
     pub fn limits(&self, total: MemoryTotal) -> Vec<Limit> {
         let cap = match total {
             MemoryTotal::Off => return Vec::new(),
@@ -36,15 +36,15 @@ impl Meter {
         limits
     }
 
-    /// What the process takes: its own pages, and its memory file. Not what the kernel has for its sockets.
+    /// What the process uses: its own pages and its memory file, without the kernel's memory for its sockets.
     fn process(&self) -> u64 {
         let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         own_pages(&statm).saturating_mul(self.page_bytes).saturating_add(larder_store::memory_file_bytes())
     }
 }
 
-/// How much memory there is for pages, where the configuration does not say: a quarter of the machine, which has other
-/// things to do, or half of what the process's groups may use or the process itself, whichever is less. Bytes.
+/// The memory for pages if the configuration gives none: a quarter of the machine's, as that has other things to do, or
+/// half of the limit of the process or its groups, whichever is less. Bytes.
 pub fn for_pages(total: MemoryTotal) -> u64 {
     let machine = machine();
     let groups = Group::all().iter().filter_map(|group| group.limit(machine)).min();
@@ -56,7 +56,7 @@ pub fn for_pages(total: MemoryTotal) -> u64 {
     (machine / MACHINE_SHARE).min(least).max(PAGES_BYTES_MIN)
 }
 
-/// Pages that are in memory and not those of a file, from a `statm`. A memory file that nobody has mapped is not there.
+/// The pages of a `statm` that are in memory and not of a file. A memory file that is not mapped is not counted.
 fn own_pages(statm: &str) -> u64 {
     let mut numbers = statm.split_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok());
     let (resident, shared) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -68,7 +68,7 @@ fn machine() -> u64 {
     machine.totalram.saturating_mul(u64::from(machine.mem_unit))
 }
 
-/// Of a whole, some is left: what comes between two looks must find room.
+/// The part of a limit that may be used: what is taken between two looks must fit into the rest.
 fn usable(whole: u64) -> u64 {
     whole - (whole / SPARE_SHARE).min(SPARE_BYTES_MAX)
 }
@@ -76,7 +76,7 @@ fn usable(whole: u64) -> u64 {
 const MACHINE_SHARE: u64 = 4;
 const SHARE: u64 = 2;
 
-/// Less is of no use.
+/// The least memory that is of use to pages.
 const PAGES_BYTES_MIN: u64 = 8 << 20;
 
 const SPARE_SHARE: u64 = 10;

@@ -1,7 +1,7 @@
-//! How much memory the whole process takes, and what gives way before that is more than there is.
+//! Keeps the memory of the whole process below its limits.
 //!
-//! A thread measures several times a second ([`measure`]), decides ([`decide`]) and tells the memory of the pages and
-//! the [`gate`]s of the workers. What was not foreseen is measured too: nothing has to be counted where it is allocated.
+//! A thread measures several times a second ([`measure`]), decides ([`decide`]), and sets the memory for pages and the
+//! [`gate`]s of the workers. As everything is measured, nothing has to be counted where it is allocated.
 
 mod decide;
 mod gate;
@@ -26,7 +26,7 @@ use measure::Meter;
 pub use measure::for_pages;
 use speech::{Facts, Speech};
 
-/// What limits the process, shared by those who are limited and the thread that looks.
+/// The state that the watching thread shares with those that it limits.
 #[derive(Default)]
 pub struct Pressure {
     workers: Mutex<Vec<Arc<Counts>>>,
@@ -34,19 +34,19 @@ pub struct Pressure {
     figures: Figures,
 }
 
-/// What the decision changes, and what it was made from before.
+/// What the decision sets, and what it remembers between looks.
 #[derive(Default)]
 struct Governed {
     total: MemoryTotal,
-    /// The memory of pages, and what the configuration gives to each.
+    /// The memories for pages, and what the configuration gives to each.
     memories: Vec<(Weak<Memory>, u64)>,
-    /// What all of them may take; `None` before the first look.
+    /// What all of them may use together; `None` before the first look.
     pages_max: Option<u64>,
     /// How many requests ran at the last looks.
     ran: [u64; SETTLED_LOOKS],
 }
 
-/// What the metrics tell.
+/// The numbers for the metrics.
 #[derive(Debug, Default)]
 struct Figures {
     used: AtomicU64,
@@ -54,28 +54,28 @@ struct Figures {
     stage: AtomicU64,
 }
 
-/// What was found at the last look.
+/// What the last look found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What is used of the nearest limit, bytes.
+    /// How much of the nearest limit is used, bytes.
     pub used: u64,
-    /// That limit, if there is one.
+    /// The nearest limit, bytes; `None` if there is none.
     pub cap: Option<u64>,
-    /// How far it has come.
+    /// How short memory is.
     pub stage: Stage,
-    /// Requests and connections that wait.
+    /// How many requests and connections wait.
     pub waiting: u64,
 }
 
 impl Pressure {
-    /// Counts for one more worker.
+    /// The counts of another worker.
     pub fn add_worker(&self) -> Arc<Counts> {
         let counts = Arc::new(Counts::default());
         self.workers.lock().push(Arc::clone(&counts));
         counts
     }
 
-    /// What the configuration gives to pages, and to the process, from now on.
+    /// Sets what the configuration gives to pages and to the process.
     pub fn govern(&self, total: MemoryTotal, memories: &[(Arc<Memory>, u64)]) {
         let mut governed = self.governed.lock();
         governed.total = total;
@@ -83,15 +83,15 @@ impl Pressure {
         governed.apply();
     }
 
-    /// Looks again and again, until nobody holds this any more.
+    /// Starts the thread that looks at memory, until nobody holds `self` any more.
     pub fn watch(self: &Arc<Self>, log: MainLog) {
         let (weak, began) = (Arc::downgrade(self), Instant::now());
         let (meter, mut speech) = (Meter::new(), Speech::default());
         if is_little(&meter.limits(self.governed.lock().total)) {
-            // Where the system cannot do that, freed memory comes back when the system looks for some.
+            // Where this fails, freed memory returns only when the system itself needs memory.
             let _ = rustix::thread::disable_transparent_huge_pages(true);
         }
-        // The first look is before anybody connects.
+        // The first look is before the first client connects.
         self.look(&meter, &mut speech, &log, Duration::ZERO);
         let watch = move || {
             while let Some(pressure) = weak.upgrade() {
@@ -101,11 +101,11 @@ impl Pressure {
                 thread::sleep(if is_calm { CALM_INTERVAL } else { INTERVAL });
             }
         };
-        // Where the system has no thread for us, the process is limited by what was found first.
+        // If no thread can be started, the process keeps the limits of the first look.
         let _ = thread::Builder::new().name("memory".into()).spawn(watch);
     }
 
-    /// What was found at the last look.
+    /// What the last look found.
     pub fn found(&self) -> Found {
         let stage = self.figures.stage.load(Ordering::Relaxed);
         Found {
@@ -126,7 +126,7 @@ impl Pressure {
         facts
     }
 
-    /// Decides from what was measured, and tells everyone.
+    /// Decides from what was measured, and applies the decision.
     fn decide(&self, limits: &[Limit]) -> Facts {
         let workers = self.workers.lock();
         let mut governed = self.governed.lock();
@@ -162,7 +162,7 @@ impl Pressure {
     }
 }
 
-/// Whether a process has so little memory that what it frees has to be back with the system at once.
+/// Whether the process may use so little memory that freed memory must return to the system at once.
 pub fn has_little_memory(total: MemoryTotal) -> bool {
     is_little(&Meter::new().limits(total))
 }
@@ -176,17 +176,17 @@ impl Governed {
         self.memories.iter().filter_map(|(memory, bytes)| Some((memory.upgrade()?, *bytes)))
     }
 
-    /// What the configuration gives to pages.
+    /// What the configuration gives to pages, bytes.
     fn wanted(&self) -> u64 {
         self.each().map(|(_, bytes)| bytes).sum()
     }
 
-    /// What pages take.
+    /// What pages use, bytes.
     fn used(&self) -> u64 {
         self.each().map(|(memory, _)| memory.used()).sum()
     }
 
-    /// Gives each memory its part of what all may take.
+    /// Gives each memory its share of what all may use.
     fn apply(&self) {
         let wanted = self.wanted();
         let pages_max = self.pages_max.unwrap_or(wanted).min(wanted);
@@ -197,23 +197,22 @@ impl Governed {
     }
 }
 
-/// Time between two looks. What may come between them is what a look allows, so that it may be longer while most of the
+/// The time between two looks. A look allows only what fits until the next, so this can be longer while most of the
 /// memory is free.
 const INTERVAL: Duration = Duration::from_millis(100);
 const CALM_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Below this, memory comes in small pages: of a huge one the system takes nothing back before all of it is free, or
-/// before it looks for memory itself. Measured in a group of 64 MB: 15 MB of nothing.
+/// Below this limit, huge pages are turned off: the system takes a huge page back only when all of it is free, or when
+/// it needs memory itself. Measured in a group of 64 MB: 15 MB lost.
 const LITTLE_BYTES: u64 = 1 << 30;
 
-/// A request that has run since so many looks ago has what it needs.
+/// A request that already ran this many looks ago has taken its memory.
 const SETTLED_LOOKS: usize = 3;
 
-/// However little memory there is, so many requests run on a worker, so that those who wait get their turn: what they
-/// take has to be taken by somebody.
+/// However short memory is, this many requests run on each worker, so that waiting ones get their turn.
 const RUNNING_MIN: u64 = 8;
 
-/// Likewise for connections, on a worker between two looks.
+/// Likewise for connections that a worker accepts between two looks.
 const CONNECTIONS_MIN: u64 = 1;
 
 #[cfg(test)]
@@ -233,7 +232,7 @@ mod tests {
         pressure.govern(MemoryTotal::Auto, &[(Arc::clone(&one), 18 * MB), (Arc::clone(&two), 6 * MB)]);
         pressure.decide(&used(20));
         assert_eq!((one.stats().bytes_max, two.stats().bytes_max), (18 * MB, 6 * MB));
-        // Nothing is in them: what is used is something else.
+        // The memories are empty: the used memory is something else.
         pressure.decide(&used(47));
         assert_eq!((one.stats().bytes_max, two.stats().bytes_max), (6 * MB, 2 * MB));
         pressure.decide(&used(61));
@@ -243,7 +242,7 @@ mod tests {
             pressure.decide(&used(10));
         }
         assert_eq!((one.stats().bytes_max, two.stats().bytes_max), (18 * MB, 6 * MB));
-        // Another configuration begins where the last was.
+        // A new configuration begins with what the old one may use.
         pressure.decide(&used(51));
         let before = one.stats().bytes_max;
         pressure.govern(MemoryTotal::Auto, &[(Arc::clone(&one), 18 * MB), (Arc::clone(&two), 6 * MB)]);

@@ -1,34 +1,34 @@
-//! What the error log is told of memory: each stage when it is entered, and when it is over for good.
+//! Tells the error log when memory gets short, and when that is over.
 
 use std::time::Duration;
 
 use super::decide::{Limit, Stage};
 
-/// What has been said, and when.
+/// The stage that was logged, and when.
 #[derive(Debug, Default)]
 pub struct Speech {
     said: Stage,
-    /// When it was last as far as what was said, since the start.
+    /// When memory was last that short, since the start.
     last: Duration,
-    /// The furthest since then.
+    /// The worst stage since then.
     since: Stage,
 }
 
-/// What a line is made of.
+/// The facts for a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// How far it has come.
+    /// How short memory is.
     pub stage: Stage,
-    /// What limits most.
+    /// The nearest limit.
     pub limit: Limit,
-    /// What pages may take, of what the configuration gives them.
+    /// What pages may use, and what the configuration gives them; bytes.
     pub pages: (u64, u64),
-    /// Requests and connections that wait.
+    /// How many requests and connections wait.
     pub waiting: u64,
 }
 
 impl Speech {
-    /// The line to be written, if any, so long after the start. A stage that comes and goes is said once.
+    /// The line to be logged, if any, at `now` since the start. A stage that comes and goes is logged once.
     pub fn line(&mut self, facts: &Facts, now: Duration) -> Option<String> {
         if facts.stage > self.said {
             *self = Self { said: facts.stage, last: now, since: Stage::Ample };
@@ -59,7 +59,7 @@ fn text(facts: &Facts) -> String {
     format!("{} MB of {} MB of memory are in use: {what}", megabytes(&limit.used), megabytes(&limit.cap))
 }
 
-/// How long a stage has to be left to be over.
+/// How long a stage must be left before it counts as over.
 const OVER: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
