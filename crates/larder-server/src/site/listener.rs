@@ -1,4 +1,4 @@
-//! Addresses that are listened at, and the virtual servers behind them.
+//! The addresses that are listened at, and the virtual servers at each.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,37 +11,38 @@ use crate::tls::{ClientJudge, ServerTls};
 
 use super::variables::NamedRegex;
 
-/// An address that is listened at, and the servers behind it.
+/// An address that is listened at, and its virtual servers.
 pub struct Listener {
-    /// The address.
+    /// The address as written in `listen`.
     pub address: ListenAddress,
-    /// The server for hosts that no name matches.
+    /// The server of requests whose host matches no name, by its place in the site.
     pub default: usize,
-    /// Which server a host means.
+    /// The server of each host.
     pub names: NameTable,
     /// `ssl`: whether connections begin with a handshake.
     pub tls: bool,
-    /// `http2`: whether all servers here speak HTTP/2.
+    /// `http2`: whether all servers at this address speak HTTP/2.
     pub http2: bool,
-    /// `proxy_protocol`: whether connections begin with whom they are from.
+    /// `proxy_protocol`: whether connections begin with a header of the PROXY protocol.
     pub proxy_protocol: bool,
 }
 
-/// Hosts to servers, in nginx's order: exact, longest leading wildcard, longest trailing wildcard, first regular expression.
+/// Maps hosts to servers, in nginx's order: exact name, longest leading wildcard, longest trailing wildcard, first
+/// regular expression.
 #[derive(Default)]
 pub struct NameTable {
     /// Lower-case names.
     pub exact: HashMap<Vec<u8>, usize>,
-    /// `.example.org`, longest first; the flag says whether `example.org` itself matches too.
+    /// `.example.org` for `*.example.org` and `.example.org`, longest first; `example.org` itself is in `exact`.
     pub suffixes: Vec<(Vec<u8>, usize)>,
     /// `www.`, longest first.
     pub prefixes: Vec<(Vec<u8>, usize)>,
-    /// Expressions in order of writing, with the slots of their named groups.
+    /// Regular expressions as they were written, with the slots of their named groups.
     pub regexes: Vec<(Arc<NamedRegex>, usize)>,
 }
 
 impl NameTable {
-    /// The server for `host`, which is lower case and not empty. `matches` decides about regular expressions.
+    /// The server for `host`, which is lower case and not empty. `matches` evaluates regular expressions.
     pub fn find(&self, host: &[u8], mut matches: impl FnMut(&NamedRegex) -> bool) -> Option<usize> {
         if let Some(&server) = self.exact.get(host) {
             return Some(server);
@@ -62,23 +63,23 @@ impl NameTable {
 pub struct VirtualServer {
     /// For `$server_name`.
     pub name: Box<[u8]>,
-    /// Its own level, for requests that match no location.
+    /// The location of the server's own level, for requests that match none of its locations.
     pub root: usize,
-    /// Named locations.
+    /// Named locations (`@name`).
     pub named: HashMap<Box<[u8]>, usize>,
-    /// What it demands of request heads.
+    /// The limits on request heads.
     pub client: model::ClientLimits,
     /// `http2` and `http2_*`.
     pub http2: model::Http2,
-    /// `ssl_verify_client`, which holds also for one that shows another's certificate.
+    /// `ssl_verify_client`. It holds also when another server's certificate was shown.
     pub verify: VerifyMode,
-    /// By what it wants the certificates of clients to be judged.
+    /// What clients' certificates are checked against.
     pub judge: Arc<ClientJudge>,
-    /// How it speaks TLS; `None` for one that listens in the clear only.
+    /// The TLS settings; `None` for a server that listens in the clear only.
     pub tls: Option<Arc<ServerTls>>,
 }
 
-/// Finds the listener for a connection accepted at `local`: the exact address first, then the wildcard of its port.
+/// The listener of a connection accepted at `local`: the exact address first, then the wildcard with its port.
 pub fn listener_for(listeners: &[Listener], bound: &ListenAddress, local: Option<SocketAddr>) -> Option<usize> {
     let exact = local.and_then(|local| listeners.iter().position(|l| l.address == ListenAddress::Tcp(local)));
     exact.or_else(|| listeners.iter().position(|l| l.address == *bound))

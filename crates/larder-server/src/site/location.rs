@@ -1,4 +1,4 @@
-//! Locations: which requests come there, and what answers.
+//! A location: which requests it matches, and what answers them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,57 +14,57 @@ use super::policy::{MethodPurge, Origin};
 use super::script::Op;
 use super::variables::NamedRegex;
 
-/// A location, an `if` or `limit_except` block, or the level of a server.
+/// A location, an `if` or `limit_except` block, or a server's own level.
 pub struct Loc {
-    /// Which requests come to it.
+    /// Which requests it matches.
     pub matching: Matching,
-    /// Scalars as they were read.
+    /// The settings that need no compiling, as they were read.
     pub settings: Arc<model::Settings>,
-    /// What answers.
+    /// What answers its requests.
     pub handler: Handler,
-    /// Rewrite directives.
+    /// Its rewrite directives.
     pub script: Vec<Op>,
     /// `try_files`.
     pub try_files: Option<TryFiles>,
     /// Where its files are.
     pub files: FileParts,
-    /// Who may, and how often.
+    /// Who has access, and how often.
     pub access: AccessParts,
-    /// Requests that it makes by itself.
+    /// The subrequests that it makes.
     pub subrequests: Subrequests,
-    /// How fast responses go out.
+    /// The rate of its responses.
     pub pace: Pace,
-    /// What becomes of fields.
+    /// How it changes header fields.
     pub fields: FieldParts,
     /// `error_page`.
     pub error_pages: Vec<(Vec<u16>, model::ErrorPageStatus, Text)>,
-    /// In which form bodies go out.
+    /// How it compresses bodies.
     pub compression: CompressionParts,
-    /// Where lines go.
+    /// Its logs.
     pub logs: LocLogs,
     /// `resolver`.
     pub resolver: Option<Arc<Resolver>>,
-    /// What the smaller modules are told.
+    /// The settings of the smaller modules.
     pub modules: Modules,
 }
 
-/// Which requests come to a location.
+/// Which requests a location matches.
 pub struct Matching {
-    /// The prefix, or empty; of the location around it for an `if` or `limit_except` block.
+    /// The prefix, or empty. An `if` or `limit_except` block has that of the location around it.
     pub prefix: Box<[u8]>,
     /// `location ^~`.
     pub regex_stops: bool,
-    /// `location =`.
+    /// `location = ...`.
     pub exact: bool,
-    /// Whether the location is matched by a regular expression.
+    /// Whether the location has a regular expression.
     pub by_regex: bool,
-    /// Named locations cannot be asked for from outside.
+    /// Whether it is a named location, which clients cannot request.
     pub named: bool,
     /// `internal`.
     pub internal: bool,
-    /// A redirect adds the `/` that the request lacks (prefix locations with a pass).
+    /// Whether a redirect adds the missing `/` at the end of a path (prefix locations that pass to an origin).
     pub auto_redirect: bool,
-    /// Locations inside.
+    /// The locations inside this one.
     pub inside: Tree,
 }
 
@@ -73,23 +73,23 @@ pub struct Matching {
 pub struct Tree {
     /// `=`.
     pub exact: HashMap<Box<[u8]>, usize>,
-    /// Prefixes, longest first.
+    /// Prefixes, the longest first.
     pub prefixes: Vec<(Box<[u8]>, usize)>,
-    /// Exact paths that end in a `/` which a redirect adds.
+    /// Paths to which a redirect adds a `/`.
     pub slashes: Vec<(Box<[u8]>, usize)>,
-    /// Expressions in order.
+    /// Regular expressions, in order of writing.
     pub regexes: Vec<(NamedRegex, usize)>,
 }
 
-/// What answers.
+/// What answers the requests of a location.
 pub enum Handler {
-    /// Files.
+    /// Static files.
     Static,
     /// `mp4`.
     Mp4,
     /// `flv`.
     Flv,
-    /// An origin.
+    /// An origin, by way of the cache if there is one.
     Origin(Box<Origin>),
     /// `stub_status`.
     StubStatus,
@@ -99,17 +99,17 @@ pub enum Handler {
     EmptyGif,
     /// `*_cache_purge` without an origin.
     Purge {
-        /// The zone.
+        /// The cache zone, by its place in the site.
         zone: usize,
-        /// What is dropped from it, unless all of it is.
+        /// The key that is purged; `None` if the whole zone is.
         key: Option<Text>,
-        /// Which requests do it; `None` for all.
+        /// Which requests purge; `None` for all.
         by: Option<MethodPurge>,
     },
 }
 
 impl Handler {
-    /// The policy, if it is an origin that answers.
+    /// The origin and its policy, if an origin answers.
     pub fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Origin(policy) => Some(policy),
@@ -126,7 +126,7 @@ impl Handler {
 
 /// `try_files`.
 pub struct TryFiles {
-    /// What is looked for; the flag asks for a directory.
+    /// The paths to check; the flag says that a directory is wanted.
     pub files: Vec<(Text, bool)>,
     /// The last argument.
     pub fallback: TryFallback,

@@ -1,4 +1,4 @@
-//! Where lines go.
+//! The logs of a configuration.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::text::{Part, Text};
 
 /// The logs of a configuration.
 pub struct SiteLogs {
-    /// Access logs, one for each file, format and buffer.
+    /// Access logs: one for each combination of file, format and buffer.
     pub access: Vec<AccessLog>,
-    /// Error logs of the main context and every level that has its own.
+    /// Error logs: those of the main level, and of every level that has its own.
     pub error: Vec<Vec<model::ErrorLog>>,
-    /// Where is told what no worker has to say, such as complaints about name servers.
+    /// The log for messages that belong to no worker, such as errors of name servers.
     pub main: MainLog,
 }
 
-/// An access log and how its lines look.
+/// An access log and the format of its lines.
 pub struct AccessLog {
-    /// Where to.
+    /// Where its lines go.
     pub target: AccessLogTarget,
-    /// The line.
+    /// The format of a line.
     pub format: Vec<Part>,
     /// How values are escaped.
     pub escape: model::LogEscape,
@@ -33,8 +33,8 @@ pub struct AccessLog {
 
 /// Where an access log goes.
 pub enum AccessLogTarget {
-    /// A fixed place.
+    /// A file or syslog server.
     Fixed(model::LogTarget),
-    /// A path with variables.
+    /// A file whose path has variables.
     Variable(Text),
 }

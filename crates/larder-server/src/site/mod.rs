@@ -1,6 +1,6 @@
-//! A configuration as running parts: every regular expression compiled, every name turned into a place in a list.
+//! A configuration as running parts: its regular expressions are compiled, its names are places in lists.
 //!
-//! Built by `assemble`; shared by all workers; never changed. A reload makes a new one.
+//! `assemble` builds it, all workers share it, and it never changes: a reload builds a new one.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -41,42 +41,43 @@ pub use policy::{CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePoli
 pub use script::{Condition, Op, RewriteOp, SetTarget};
 pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource, Variables};
 
-/// All that one configuration makes.
+/// All parts of one configuration.
 pub struct Site {
-    /// Virtual servers, in order of writing.
+    /// Virtual servers, as they were written.
     pub servers: Vec<VirtualServer>,
-    /// Locations of all servers, with `if` and `limit_except` blocks among them.
+    /// Locations of all servers, with their `if` and `limit_except` blocks.
     pub locations: Vec<Loc>,
-    /// One for each address that is listened at.
+    /// One listener for each address.
     pub listeners: Vec<Listener>,
-    /// What the variables with a slot come from.
+    /// The sources of variables with a slot: `map`, `geo` and the like.
     pub variables: Variables,
-    /// Who is asked.
+    /// The groups of origins.
     pub origins: Origins,
-    /// Where pages are kept.
+    /// The cache zones.
     pub caches: Caches,
-    /// What limits requests and connections.
+    /// The zones of `limit_req` and `limit_conn`.
     pub limits: LimitZones,
-    /// Where lines go.
+    /// The logs.
     pub logs: SiteLogs,
-    /// Which certificates have to be issued.
+    /// The certificates to be issued; `None` if there are none.
     pub acme: Option<Plan>,
-    /// Charsets by name, and what is made into what.
+    /// Charsets by name, and their conversions.
     pub charsets: Charsets,
-    /// Whether HTTP/2 is spoken anywhere.
+    /// Whether any server speaks HTTP/2.
     pub speaks_http2: bool,
-    /// Where relative roots are that come out of variables.
+    /// The folder for relative roots that variables give.
     pub prefix: PathBuf,
-    /// Where relative password files are that come out of variables.
+    /// The folder for relative password files that variables give.
     pub conf_prefix: PathBuf,
     /// The name of this machine.
     pub hostname: String,
-    /// How long old requests may take after a stop or a reload.
+    /// How long old requests may run after a stop or a reload.
     pub shutdown_timeout: Option<Duration>,
 }
 
 impl Site {
-    /// The variable of a name that comes at run time. A page that asks for many is rare enough for a search.
+    /// The variable of a name that is known at run time only, as in an SSI page. Searches, as pages with many of them
+    /// are rare.
     pub fn variable(&self, name: &str) -> Option<Var> {
         let slot = self.variables.slots.iter().position(|var| var.name == name);
         slot.map(Var::Slot).or_else(|| variable::built_in(name))
@@ -88,24 +89,24 @@ impl Site {
 pub struct Origins {
     /// Groups of origins: `upstream` blocks and single addresses.
     pub groups: Vec<Arc<Group>>,
-    /// The key of each group's `hash`, where it has one.
+    /// The key of each group's `hash`; `None` for another balancing rule.
     pub hash_keys: Vec<Option<Text>>,
-    /// Groups by name, for addresses that come from variables.
+    /// Groups by name, for addresses that variables give.
     pub names: HashMap<String, usize>,
-    /// Groups whose names are resolved again and again.
+    /// Groups whose names are resolved again and again (`resolve`).
     pub followed: Vec<Arc<Followed>>,
 }
 
 /// Cache zones.
 #[derive(Default)]
 pub struct Caches {
-    /// All of them.
+    /// All cache zones.
     pub zones: Vec<Arc<Zone>>,
     /// Their places, by name.
     pub names: HashMap<String, usize>,
 }
 
-/// Zones of limits.
+/// The zones of `limit_req` and `limit_conn`.
 #[derive(Default)]
 pub struct LimitZones {
     /// `limit_req` zones.
@@ -116,9 +117,9 @@ pub struct LimitZones {
 
 /// A zone of limits.
 pub struct LimitPart<T> {
-    /// Its name.
+    /// The zone's name, for the log.
     pub name: String,
-    /// What is counted.
+    /// What is counted: one count for each value.
     pub key: Text,
     /// The counts.
     pub state: Arc<T>,

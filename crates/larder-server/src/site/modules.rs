@@ -1,4 +1,4 @@
-//! What the smaller modules of nginx are told in one location.
+//! The settings of nginx's smaller modules in one location.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::filter::needles::Needles;
 use crate::modules::referer::Referers;
 use crate::text::Text;
 
-/// What the smaller modules are told in one location.
+/// The settings of the smaller modules in one location.
 #[derive(Default)]
 pub struct Modules {
     /// `sub_filter`.
@@ -15,21 +15,21 @@ pub struct Modules {
     pub source_charset: Option<Text>,
     /// `valid_referers`.
     pub referers: Option<Arc<Referers>>,
-    /// `early_hints`: of these one has to be true.
+    /// `early_hints`: conditions of which one must be true.
     pub early_hints: Vec<Text>,
     /// `secure_link` and `secure_link_md5`.
     pub secure_link: Option<(Text, Text)>,
-    /// What `$uid_reset` is made by.
+    /// The value of `$uid_reset`, if anything sets that variable.
     pub uid_reset: Option<Text>,
-    /// Whether a response has to be laid out anew each time, as its fields or its body may differ.
+    /// Whether each response has to be laid out anew, as a module may change its fields or its body.
     pub changes_responses: bool,
 }
 
 /// `sub_filter` of a location.
 pub struct SubFilter {
-    /// What is looked for, and what takes its place.
+    /// Pairs: the text to find, and its replacement.
     pub pairs: Vec<(Text, Text)>,
-    /// All that is looked for, where none of it has variables.
+    /// All texts to find, if none of them has variables.
     pub fixed: Option<Arc<Needles>>,
     /// `sub_filter_once`.
     pub once: bool,

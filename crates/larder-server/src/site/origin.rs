@@ -1,4 +1,4 @@
-//! Where an origin is, and what a request to it is made of.
+//! Where an origin is, and what requests to it are made of.
 
 use std::sync::Arc;
 
@@ -13,22 +13,22 @@ use super::variables::NamedRegex;
 
 /// Where an origin is, and how it is asked.
 pub struct Backend {
-    /// Where.
+    /// The place of the origin.
     pub target: Target,
-    /// In which protocol.
+    /// Its protocol, and what requests are made of.
     pub protocol: Protocol,
-    /// `*_bind`: the address of ours that it is asked from.
+    /// `*_bind`: the local address from which it is asked.
     pub bind: Option<Text>,
-    /// `*_limit_rate`: how fast an answer is taken.
+    /// `*_limit_rate`: how fast its answer is read.
     pub limit_rate: Option<Text>,
-    /// What the protocols have in common.
+    /// The settings that all protocols have.
     pub settings: Arc<OriginShared>,
-    /// How the fields of stored pages are laid out; `None` where that is done for each request.
+    /// How the fields of stored pages are laid out; `None` if that has to be done for each request.
     pub prepared_by: Option<PreparedRules>,
 }
 
 impl Backend {
-    /// The scheme of the target, as far as it is written out.
+    /// The scheme of the target as far as it is written out; [`Http`](Scheme::Http) if a variable gives it.
     pub fn scheme(&self) -> Scheme {
         match (&self.protocol, &self.target) {
             (Protocol::Http(parts), Target::Group { .. }) => parts.scheme,
@@ -41,30 +41,30 @@ impl Backend {
     }
 }
 
-/// Settings and what is derived from them once.
+/// Settings, and what is derived from them once.
 pub struct OriginShared {
-    /// As they were read.
+    /// The settings as they were read.
     pub model: model::OriginSettings,
-    /// Fields of the origin that are not passed on; lower case.
+    /// The origin's fields that are not passed on; in lower case.
     pub hidden: Vec<Box<[u8]>>,
 }
 
 /// Where an origin is.
 pub enum Target {
-    /// A group.
+    /// A group of origins.
     Group {
-        /// Its place in the site.
+        /// The group, by its place in the site.
         group: usize,
-        /// Host as written in `proxy_pass`, for `$proxy_host` and the default `Host`.
+        /// The host in `proxy_pass`, for `$proxy_host` and the default `Host`.
         host: Box<[u8]>,
-        /// The URI in `proxy_pass`, in place of the location's prefix.
+        /// The URI in `proxy_pass`, which replaces the location's prefix.
         uri: Option<Box<[u8]>>,
     },
-    /// A URL or address that comes from variables.
+    /// A URL or address that variables give.
     Variable(Text),
 }
 
-/// The protocol of an origin, with what its requests are made of.
+/// The protocol of an origin, and what its requests are made of.
 pub enum Protocol {
     /// FastCGI.
     FastCgi(FastCgiParts),
@@ -72,7 +72,7 @@ pub enum Protocol {
     Http(HttpParts),
 }
 
-/// Whether an HTTP origin is spoken to in TLS.
+/// Whether an HTTP origin is asked by TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `http://`.
@@ -82,7 +82,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The scheme of a URL, in any case, and what follows it.
+    /// Splits a URL into its scheme, in upper or lower case, and the rest.
     pub fn of(url: &[u8]) -> Option<(Self, &[u8])> {
         let [http, https] = [Self::Http, Self::Https].map(Self::prefix);
         match url {
@@ -92,7 +92,7 @@ impl Scheme {
         }
     }
 
-    /// The scheme of a URL that came from variables, and what follows it. One without is logged when it is asked.
+    /// As [`of`](Self::of), for a URL that variables give. One without a scheme is logged when the origin is asked.
     pub fn split(url: &[u8]) -> (Self, &[u8]) {
         Self::of(url).unwrap_or((Self::Http, url))
     }
@@ -105,7 +105,7 @@ impl Scheme {
         }
     }
 
-    /// The port that is meant where none is written.
+    /// The default port.
     pub const fn port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -120,7 +120,7 @@ fn starts_ignoring_case(text: &[u8], start: &[u8]) -> bool {
 
 /// What a FastCGI request is made of.
 pub struct FastCgiParts {
-    /// Names, values, and whether an empty value is left out.
+    /// Names, values, and whether a parameter with an empty value is left out.
     pub params: Vec<(Box<[u8]>, Text, bool)>,
     /// `fastcgi_index`.
     pub index: Option<Box<[u8]>>,
@@ -140,11 +140,11 @@ pub struct HttpParts {
     pub body: Option<Text>,
     /// `proxy_method`.
     pub method: Option<Text>,
-    /// HTTP/1.1.
+    /// Whether HTTP/1.1 is spoken; else HTTP/1.0.
     pub http_1_1: bool,
-    /// Of a target that is written out; one from variables says it itself.
+    /// The scheme of a target without variables; one with variables has its own.
     pub scheme: Scheme,
-    /// `proxy_ssl_*`, where it may be wanted.
+    /// `proxy_ssl_*`, where TLS is possible.
     pub tls: Option<OriginTls>,
     /// `larder_proxy_protocol`.
     pub proxy_protocol: model::ProxyProtocol,
@@ -160,17 +160,17 @@ pub struct HttpParts {
 
 /// One rule of `proxy_redirect`.
 pub enum Redirect {
-    /// From the URL of `proxy_pass` to the prefix of the location.
+    /// From the URL in `proxy_pass` to the location's prefix.
     Default,
-    /// From and to.
+    /// From the first to the second.
     Replace(Find, Text),
 }
 
-/// What a rewriting of a field looks for.
+/// The pattern of a field that is rewritten.
 pub enum Find {
-    /// A text, at the beginning.
+    /// A text at the beginning.
     Text(Text),
-    /// An expression.
+    /// A regular expression.
     Regex(NamedRegex),
 }
 

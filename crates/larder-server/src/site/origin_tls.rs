@@ -1,4 +1,4 @@
-//! `proxy_ssl_*`: what connections to origins behind `https://` are made with.
+//! `proxy_ssl_*`: the TLS settings for origins behind `https://`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,57 +11,57 @@ use crate::tls::ByVariable;
 
 /// `proxy_ssl_*` of a location, for origins behind `https://`.
 pub struct OriginTls {
-    /// What does not depend on the request.
+    /// The settings that do not depend on the name.
     pub config: Arc<OriginTlsConfig>,
     /// `proxy_ssl_name`.
     pub name: Name,
 }
 
-/// Whose certificate is expected of an origin.
+/// Whose certificate the origin has to show.
 pub enum Name {
     /// The host of `proxy_pass`.
     Host,
-    /// The same for every request.
+    /// This name, for every request.
     Fixed(Arc<str>),
-    /// Another for every request.
+    /// A name that variables give.
     Variable(Text),
 }
 
-/// What connections to an origin have in common.
+/// The TLS settings of connections to an origin.
 pub enum OriginTlsConfig {
     /// The same for every request.
     Fixed(Arc<ClientConfig>),
-    /// It could not be made. The configuration that says so is never served.
+    /// They are unusable. A configuration with them reports that and never serves.
     Broken,
     /// `proxy_ssl_certificate` with variables.
     Variable(Box<ByCertificate>),
 }
 
-/// A configuration for each certificate that comes out of variables.
+/// A set of TLS settings for each certificate that variables give.
 pub struct ByCertificate {
-    /// The certificate.
+    /// The variables of the certificate and its key.
     pub certificate: ByVariable,
-    /// Everything else.
+    /// All other settings.
     pub options: ClientOptions,
-    /// Those that were made, by what was asked for.
+    /// The settings that were made, by certificate and key as the variables gave them.
     pub made: Mutex<HashMap<[Vec<u8>; 2], Made>>,
 }
 
-/// A configuration with a certificate that came from variables.
+/// The settings with one certificate that variables gave.
 pub struct Made {
-    /// The certificate and those with it, DER; none where the variables were empty.
+    /// The certificate and its chain, DER; empty if the variables were.
     chain: Vec<Vec<u8>>,
     config: Arc<ClientConfig>,
 }
 
-/// How many configurations of certificates from variables are kept.
+/// How many certificates from variables are kept.
 const MADE_MAX: usize = 256;
 
 impl ByCertificate {
-    /// The configuration with the certificate and the key that the variables have named.
+    /// The settings with the certificate and the key that the variables gave.
     pub fn with(&self, asked: [Vec<u8>; 2]) -> Result<Arc<ClientConfig>, String> {
         let key = match &asked {
-            // nginx shows nothing then.
+            // nginx shows no certificate then.
             [certificate, key] if certificate.is_empty() || key.is_empty() => None,
             [certificate, key] => Some(self.certificate.load(certificate, key)?),
         };

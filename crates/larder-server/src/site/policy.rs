@@ -1,4 +1,4 @@
-//! What is decided about pages: where they are kept, under which key, and who may drop them.
+//! What is decided about an origin's answers: where they are stored, under which key, and who may purge them.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use crate::text::Text;
 
 use super::origin::{Backend, OriginShared};
 
-/// An origin that answers, and what is decided about its answers.
+/// An origin that answers, and the policy for its answers.
 pub struct Origin {
-    /// Where it is, and how it is asked.
+    /// Where the origin is, and how it is asked.
     pub backend: Backend,
-    /// What is looked up, stored, and delivered though it is stale.
+    /// What is looked up, what is stored, and what is delivered stale.
     pub policy: Policy,
 }
 
-/// Who decides about a request that an origin may answer, and about its answer. The answers of each are in
+/// Who decides about a request to an origin, and about the answer. The decisions of each variant are in
 /// [`policy`](crate::policy).
 pub enum Policy {
     /// nginx's directives.
     Directives(Directives),
-    /// The one of the tests of [`policy`](crate::policy).
+    /// The policy of the tests in [`policy`](crate::policy).
     #[cfg(test)]
     Written,
 }
 
 impl Policy {
-    /// Where answers are kept as files too: `*_store`.
+    /// `*_store`: where answers are stored as files, if they are.
     pub fn file(&self) -> Option<&StorePath> {
         match self {
             Self::Directives(policy) => policy.store.as_ref(),
@@ -38,29 +38,29 @@ impl Policy {
     }
 }
 
-/// The directives of nginx that say what is kept, and how.
+/// nginx's directives on caching and storing.
 pub struct Directives {
-    /// As they were read.
+    /// The settings as they were read.
     pub settings: Arc<OriginShared>,
-    /// The cache, where there is one.
+    /// The cache; `None` if there is none.
     pub cache: Option<CachePolicy>,
     /// `*_store`.
     pub store: Option<StorePath>,
 }
 
-/// Where answers are kept as files.
+/// Where answers are stored as files (`*_store`).
 pub enum StorePath {
-    /// Where the file of the URI would be.
+    /// At the path of the URI below the root.
     Root,
     /// At this path.
     Text(Text),
 }
 
-/// How answers are kept.
+/// How answers are cached.
 pub struct CachePolicy {
     /// The zone.
     pub zone: ZoneChoice,
-    /// The key; `None` for the default one of `proxy_pass`.
+    /// The key; `None` for the default key of `proxy_pass`.
     pub key: Option<Text>,
     /// `*_cache_bypass`.
     pub bypass: Vec<Text>,
@@ -70,28 +70,28 @@ pub struct CachePolicy {
     pub purge: Option<PurgePolicy>,
 }
 
-/// Which requests drop a page in place of asking for it.
+/// Which requests purge a page instead of fetching it.
 pub enum PurgePolicy {
-    /// Those of a method.
+    /// Requests with a method.
     Method(MethodPurge),
-    /// Those for which one of these is true.
+    /// Requests for which one of these is true.
     When(Vec<Text>),
 }
 
-/// Requests of a method that drop pages.
+/// Requests with a method that purge pages.
 pub struct MethodPurge {
-    /// Its name.
+    /// The method, such as `PURGE`.
     pub method: Box<[u8]>,
-    /// What goes.
+    /// What they purge: the page of the key, or the whole zone.
     pub drops: Drops,
-    /// The networks of those who may; `None` for everybody.
+    /// The client networks that may purge; `None` for all.
     pub from: Option<Vec<IpNet>>,
 }
 
-/// The zone of a `*_cache`.
+/// The cache zone of a `*_cache`.
 pub enum ZoneChoice {
-    /// Always the same one.
+    /// This zone, by its place in the site.
     Fixed(usize),
-    /// By variable; `off` and the empty string mean none.
+    /// The zone that variables name; `off` and the empty string mean none.
     Variable(Text),
 }

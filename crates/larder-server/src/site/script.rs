@@ -1,4 +1,4 @@
-//! Rewrite directives.
+//! Rewrite directives, compiled.
 
 use larder_conf::model;
 
@@ -10,7 +10,7 @@ use super::variables::NamedRegex;
 pub enum Op {
     /// `set`, to a slot.
     Set(SetTarget, Text),
-    /// `if`: the rewrite directives inside, and the location that holds then.
+    /// `if`: the rewrite directives inside, and the location that becomes the current one.
     If(Condition, Vec<Op>, Option<usize>),
     /// `rewrite`.
     Rewrite(Box<RewriteOp>),
@@ -22,7 +22,7 @@ pub enum Op {
 
 /// What `set` changes.
 pub enum SetTarget {
-    /// A slot.
+    /// A variable with a slot.
     Slot(usize),
     /// `$args`.
     Args,
@@ -30,13 +30,13 @@ pub enum SetTarget {
     LimitRate,
 }
 
-/// A `rewrite`.
+/// A `rewrite` directive.
 pub struct RewriteOp {
-    /// Matched against the URI.
+    /// The pattern that the URI is matched against.
     pub regex: NamedRegex,
-    /// What it becomes.
+    /// The new URI.
     pub replacement: Text,
-    /// Whether the arguments of the request are added.
+    /// Whether the request's query is appended.
     pub append_args: bool,
     /// What happens next.
     pub flag: model::RewriteFlag,
@@ -46,10 +46,10 @@ pub struct RewriteOp {
 pub enum Condition {
     /// Neither empty nor `0`.
     True(Text),
-    /// Equal, or not.
+    /// Both are equal; with `false`, they differ.
     Equal(Text, Text, bool),
-    /// Matches, or not.
+    /// The text matches; with `false`, it does not.
     Match(Text, NamedRegex, bool),
-    /// A question about a file, or its contrary.
+    /// The test of a file holds; with `false`, it does not.
     File(model::FileTest, Text, bool),
 }

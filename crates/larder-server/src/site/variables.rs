@@ -1,4 +1,4 @@
-//! What variables with a slot come from.
+//! The variables with a slot, and the blocks that they come from.
 
 use crate::geo::Geo;
 use crate::map::Map;
@@ -8,10 +8,10 @@ use crate::split::Split;
 use crate::text::Text;
 use crate::variable::Var;
 
-/// What the variables with a slot come from.
+/// The variables with a slot, and the blocks that they come from.
 #[derive(Default)]
 pub struct Variables {
-    /// By slot.
+    /// The variables, by slot.
     pub slots: Vec<UserVar>,
     /// `map` blocks.
     pub maps: Vec<MapPart>,
@@ -26,72 +26,73 @@ pub struct Variables {
 pub struct NamedRegex {
     /// The expression.
     pub regex: Regex,
-    /// Group and slot.
+    /// The number of each named group, and the slot of its variable.
     pub slots: Vec<(usize, usize)>,
 }
 
 /// A variable with a slot.
 pub struct UserVar {
-    /// Without the dollar.
+    /// The name, without the dollar.
     pub name: String,
-    /// Where its value comes from when nothing has set it.
+    /// Where its value comes from if no `set` or group has set it.
     pub source: UserVarSource,
-    /// What `set` makes may be named like a field, cookie or argument, and is that while nothing has set it.
+    /// For a variable of `set` whose name is one of nginx's (`$http_`, `$cookie_`, `$arg_`): what it is until it is
+    /// set.
     pub otherwise: Option<Var>,
 }
 
-/// See [`UserVar`].
+/// Where the value of a variable comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserVarSource {
-    /// Only `set` and named groups.
+    /// Only from `set` and named groups.
     Set,
-    /// A `map`.
+    /// A `map`, by its place in [`Variables`].
     Map(usize),
-    /// A `geo`.
+    /// A `geo`, likewise.
     Geo(usize),
-    /// A `split_clients`.
+    /// A `split_clients`, likewise.
     Split(usize),
 }
 
 /// A `map`.
 pub struct MapPart {
-    /// What is looked up.
+    /// The text that is looked up.
     pub source: Text,
-    /// The strings.
+    /// The entries that are strings.
     pub table: Map,
-    /// The expressions, by entry.
+    /// The entries that are regular expressions.
     pub regexes: Vec<NamedRegex>,
-    /// The values, by entry.
+    /// The value of each entry.
     pub values: Vec<Text>,
-    /// The value when nothing matches.
+    /// The value if no entry matches.
     pub default: Text,
-    /// Looked up anew every time.
+    /// Whether it is looked up anew every time.
     pub volatile: bool,
 }
 
 /// A `geo`.
 pub struct GeoPart {
-    /// The address; the client's when none is given.
+    /// The address; `None` for the client's.
     pub source: Option<Text>,
-    /// The table.
+    /// The table of networks.
     pub table: Geo,
-    /// The values, by entry.
+    /// The value of each entry.
     pub values: Vec<Box<[u8]>>,
-    /// The value when no entry is about the address.
+    /// The value if no network contains the address.
     pub default: Box<[u8]>,
-    /// Whose `X-Forwarded-For` is believed.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Option<Trusted>,
-    /// Whether it is believed recursively.
+    /// Whether addresses of trusted proxies in that field are skipped.
     pub recursive: bool,
-    /// Whether the value is asked for anew each time.
+    /// Whether it is looked up anew every time.
     pub volatile: bool,
 }
 
 /// A `split_clients`.
 pub struct SplitPart {
-    /// What is hashed.
+    /// The text that is hashed.
     pub source: Text,
-    /// The shares.
+    /// The share of each value.
     pub table: Split,
     /// The values.
     pub values: Vec<Text>,
