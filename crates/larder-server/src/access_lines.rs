@@ -1,4 +1,4 @@
-//! Lines of the access logs: what a request has come to, by the format of each log.
+//! Writes the access log lines of a finished request, in the format of each log.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -68,8 +68,8 @@ impl Logs {
     }
 }
 
-/// The document root, where its name has variables and it is no folder: whatever a client calls itself makes no log
-/// then, as in nginx.
+/// The document root, if its path has variables and it is no folder. As in nginx, a host that a client invents then
+/// makes no log file.
 fn missing_root(ex: &mut Exchange, cx: &Cx) -> Option<String> {
     let loc = cx.loc(ex);
     if loc.files.alias.is_some() || loc.files.root.constant().is_some() {

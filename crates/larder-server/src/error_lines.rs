@@ -1,4 +1,4 @@
-//! Lines of the error log about a request, with its circumstances.
+//! Writes lines of the error log about a request, with its circumstances.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use crate::logs::{Context, Logs};
 use crate::site::{Handler, Protocol};
 
 impl Logs {
-    /// Writes an error of an exchange.
+    /// Logs an error of an exchange.
     pub fn error(&self, cx: &Cx, ex: &Exchange, level: LogLevel, message: fmt::Arguments<'_>) {
         self.with_origin(cx, ex, level, None, message);
     }
 
-    /// Writes an error that an origin at `address` is part of.
+    /// Logs an error of an exchange that involves the origin at `address`.
     pub fn origin_error(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: &str, message: fmt::Arguments<'_>) {
         self.with_origin(cx, ex, level, Some(address), message);
     }
@@ -29,7 +29,7 @@ impl Logs {
         errors.write(level, cx.now(), &circumstances, message);
     }
 
-    /// What [`Logs::write`] needs to know of an exchange.
+    /// The circumstances of an exchange, for [`Logs::write`].
     pub fn context(&self, cx: &Cx, ex: &Exchange, origin: &str) -> Context {
         Context {
             log: cx.loc(ex).logs.error,

@@ -1,5 +1,4 @@
-//! The logs of one configuration as a worker writes them. What is written of a request is in `error_lines.rs` and
-//! `access_lines.rs`.
+//! A worker's logs under one configuration. `error_lines.rs` and `access_lines.rs` write what concerns a request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -22,12 +21,12 @@ use crate::log::stamp::Stamps;
 use crate::log::syslog::SyslogSender;
 use crate::site::{AccessLogTarget, Site};
 
-/// The open log files of a process, by path: one descriptor however many places write to it.
+/// The open log files of the process, by path: one descriptor for each, however many places write to it.
 #[derive(Clone, Debug, Default)]
 pub struct LogFiles(Arc<Mutex<HashMap<PathBuf, Arc<LogFile>>>>);
 
 impl LogFiles {
-    /// Takes descriptors that somebody else has opened, in place of those of the same paths.
+    /// Takes over descriptors that another process has opened, in place of those of the same paths.
     pub fn adopt(&self, files: impl IntoIterator<Item = (PathBuf, File)>) {
         let mut all = self.0.lock();
         for (path, file) in files {
@@ -41,7 +40,7 @@ impl LogFiles {
         }
     }
 
-    /// The log at `path`, opened now if it is not open yet.
+    /// The log at `path`, opened if needed.
     pub fn open(&self, path: &Path) -> std::io::Result<Arc<LogFile>> {
         let mut all = self.0.lock();
         if let Some(log) = all.get(path) {
@@ -63,20 +62,20 @@ pub struct Logs {
     has_lines: Cell<bool>,
 }
 
-/// The circumstances of an exchange that may be over when they are needed.
+/// The circumstances of an exchange, kept for a time when the exchange may be over.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// Which of the site's error logs.
+    /// The error logs, by their place in the site.
     pub log: usize,
     /// The number of the connection.
     pub connection: u64,
-    /// Who asks.
+    /// The client's address.
     pub client: Vec<u8>,
     /// The first name of the server.
     pub server: Vec<u8>,
     /// The request line.
     pub request: Vec<u8>,
-    /// The URL asked of the origin; empty for none.
+    /// The URL requested from the origin; empty if there is none.
     pub upstream: Vec<u8>,
     /// The URI of the subrequest.
     pub subrequest: Option<Vec<u8>>,
@@ -85,7 +84,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// The same as a log takes it.
+    /// The same in the form that a log takes.
     pub fn circumstances<'a>(&'a self, referrer: Option<&'a [u8]>) -> Circumstances<'a> {
         Circumstances {
             connection: Some(self.connection),
@@ -102,7 +101,7 @@ impl Context {
 }
 
 impl Logs {
-    /// Opens what `site` writes to. What cannot be opened is returned as trouble, and the rest works.
+    /// Opens the logs of `site`. Returns an error for each that cannot be opened; the others work.
     pub fn new(site: &Site, files: &LogFiles) -> (Self, Vec<String>) {
         let mut trouble = Vec::new();
         let zone = TimeZone::system();
@@ -142,7 +141,7 @@ impl Logs {
             .map(|log| match &log.target {
                 AccessLogTarget::Fixed(fixed) => {
                     let target = match fixed {
-                        // An access log to standard error is the file that it is.
+                        // As an access log, standard error is a file like others.
                         LogTarget::Stderr => files.open(Path::new("/dev/stderr")).ok().map(Target::File),
                         other => target(other, &mut trouble),
                     };
@@ -162,12 +161,12 @@ impl Logs {
         (logs, trouble)
     }
 
-    /// One of the site's error logs, where it takes lines of this level.
+    /// These error logs, if any of them takes lines of this level.
     pub fn errors(&self, log: usize, level: LogLevel) -> Option<&ErrorLog> {
         self.errors.get(log).filter(|errors| errors.wants(level))
     }
 
-    /// Writes an error under circumstances kept from before.
+    /// Writes an error with circumstances that were kept.
     pub fn write(&self, level: LogLevel, message: &str, context: &Context) {
         if let Some(errors) = self.errors.get(context.log) {
             errors.write(level, clock::now(), &context.circumstances(None), message);
@@ -179,19 +178,19 @@ impl Logs {
         self.errors.first().cloned()
     }
 
-    /// Writes what is no exchange's to the main error log.
+    /// Writes to the main error log what belongs to no exchange.
     pub fn main(&self, level: LogLevel, message: impl fmt::Display) {
         if let Some(errors) = self.errors.first() {
             errors.write(level, clock::now(), &Circumstances::default(), message);
         }
     }
 
-    /// Notes that a line waits for the end of this turn of the loop; true for the first of them.
+    /// Notes that a line waits for the end of this turn of the loop; true for the first one.
     pub fn line_waits(&self) -> bool {
         !self.has_lines.replace(true)
     }
 
-    /// Adds a line to a log at a fixed place.
+    /// Adds a line to a log with a fixed path.
     pub fn line(&self, log: usize, line: &[u8], now: Time) -> Result<(), Trouble> {
         match &mut self.access.borrow_mut()[log] {
             Some(writer) => writer.line(now, &mut self.stamps.borrow_mut(), |out| out.extend_from_slice(line)),
@@ -199,12 +198,12 @@ impl Logs {
         }
     }
 
-    /// Whether a log whose name came out of variables is open.
+    /// Whether a log whose path has variables is open.
     pub fn is_open(&self, name: &Name) -> bool {
         self.by_name.borrow().is_open(name)
     }
 
-    /// Adds a line to a log whose name came out of variables; or the path back, and why it cannot be opened.
+    /// Adds a line to a log whose path has variables; if it cannot be opened, returns the path and the error.
     pub fn named_line(
         &self,
         name: Name,
@@ -217,7 +216,7 @@ impl Logs {
         Ok(writer.line(now, &mut self.stamps.borrow_mut(), |out| out.extend_from_slice(line)))
     }
 
-    /// Writes buffers whose time has come, or all of them.
+    /// Writes the buffers that are due, or all of them.
     pub fn flush(&self, now: Time, all: bool) {
         let mut writers = self.access.borrow_mut();
         let mut by_name = self.by_name.borrow_mut();
@@ -233,8 +232,8 @@ impl Logs {
         }
     }
 
-    /// Writes the lines of logs without `buffer=`, once a turn of the loop: requests that are answered together are
-    /// logged together, by one write.
+    /// Writes the lines of logs without `buffer=` at the end of a turn of the loop: requests that were answered
+    /// together are logged by one write.
     pub fn end_turn(&self, site: &Site, now: Time) {
         self.has_lines.set(false);
         let mut writers = self.access.borrow_mut();
@@ -249,7 +248,7 @@ impl Logs {
         by_name.close_idle(now);
     }
 
-    /// Writes them now, where there are any.
+    /// Writes these lines now, if there are any.
     pub fn write_now(&self, site: &Site, now: Time) {
         if self.has_lines.get() {
             self.end_turn(site, now);
@@ -262,13 +261,13 @@ impl Logs {
         now.secs().saturating_add_signed(offset) % (24 * 60 * 60)
     }
 
-    /// The local time in the forms of `$time_local` and `$time_iso8601`.
+    /// Passes the local time in the formats of `$time_local` and `$time_iso8601` to `f`.
     pub fn stamp<R>(&self, now: Time, f: impl FnOnce(&crate::log::stamp::Stamp) -> R) -> R {
         f(self.stamps.borrow_mut().at(now))
     }
 }
 
-/// The bytes and the time of a log's buffer. Without `buffer=`, room for what one turn of the loop logs.
+/// Size and `flush=` of a log's buffer. Without `buffer=`, room for the lines of one turn of the loop.
 fn buffer_of(log: &crate::site::AccessLog) -> (Option<usize>, Option<std::time::Duration>) {
     log.buffer.map_or((Some(TURN_BYTES), None), |(bytes, flush)| (Some(bytes), flush))
 }

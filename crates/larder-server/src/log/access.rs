@@ -1,4 +1,4 @@
-//! What a worker writes the lines of one access log through, with the buffer of `buffer=` and `flush=`, and `gzip`.
+//! Writes the lines of one access log for a worker, with `buffer=`, `flush=` and `gzip`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,27 +10,27 @@ use super::sink::{LogFile, Trouble};
 use super::stamp::Stamps;
 use super::syslog::SyslogSender;
 
-/// Where lines go.
+/// Where a log's lines go.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// A file, shared by the workers.
     File(Arc<LogFile>),
-    /// A syslog server; a line a datagram, never buffered.
+    /// A syslog server: one datagram for each line, never buffered.
     Syslog(Arc<SyslogSender>),
 }
 
-/// The access log of one worker. Lines still in the buffer are written when it is dropped.
+/// An access log of one worker. Dropping it writes the lines in the buffer.
 pub struct LogWriter {
     target: Target,
-    /// `gzip`.
+    /// `gzip`: the compressed lines that were not written yet.
     packing: Option<Packing>,
     buffer: Vec<u8>,
-    /// 0 writes each line at once.
+    /// The size of the buffer; 0 writes each line at once.
     buffer_bytes: usize,
     flush: Option<Duration>,
-    /// When the first line came into the empty buffer.
+    /// When the first line entered the empty buffer.
     first_at: Option<Time>,
-    /// The time of the last call, for the last write.
+    /// The time of the last call, for the write when this is dropped.
     now: Time,
 }
 
@@ -46,10 +46,10 @@ impl LogWriter {
         Self { target, packing, buffer: Vec::with_capacity(room), buffer_bytes, flush, first_at: None, now: Time(0) }
     }
 
-    /// Adds the line that `build` appends, without its line feed.
+    /// Adds a line, which `build` appends without its line feed.
     ///
-    /// What is in the buffer is written when the line does not fit beside it; a line longer than the buffer is
-    /// written alone. A line is never split over two writes.
+    /// If the line does not fit into the buffer, the buffer is written first; a line longer than the buffer is written
+    /// alone. A line is never split between two writes.
     pub fn line(&mut self, now: Time, stamps: &mut Stamps, build: impl FnOnce(&mut Vec<u8>)) -> Result<(), Trouble> {
         self.now = now;
         let start = self.buffer.len();
@@ -64,7 +64,7 @@ impl LogWriter {
         };
         self.buffer.push(b'\n');
         if let Some(packing) = &mut self.packing {
-            // A member holds as many lines as the buffer would.
+            // A member holds as many bytes of lines as the buffer would.
             let is_full = packing.taken > 0 && packing.taken + self.buffer.len() > self.buffer_bytes;
             let before = if is_full { packing.write(file, now) } else { Ok(()) };
             if packing.taken == 0 {
@@ -97,12 +97,12 @@ impl LogWriter {
         before.and(alone)
     }
 
-    /// When [`LogWriter::flush`] is to be called, if nothing else makes it write before.
+    /// When [`LogWriter::flush`] has to be called, unless something else writes before.
     pub fn due(&self) -> Option<Time> {
         Some(self.first_at?.plus(self.flush?))
     }
 
-    /// Writes what is in the buffer: when it is [`due`](Self::due), before the file is opened anew, and at the end.
+    /// Writes the buffer: when it is [`due`](Self::due), before the file is reopened, and at the end.
     pub fn flush(&mut self, now: Time) -> Result<(), Trouble> {
         self.now = now;
         let written = match (&self.target, &mut self.packing) {
@@ -116,15 +116,15 @@ impl LogWriter {
     }
 }
 
-/// Lines that become a member of a gzip file. They are compressed as they come, so that no request has to wait for
-/// all of them.
+/// Lines that become one member of a gzip file. Each is compressed when it arrives, so that no request waits for all of
+/// them.
 struct Packing {
     level: u8,
     /// The member that is being made.
     encoder: Option<Encoder>,
-    /// Bytes of its lines.
+    /// How many bytes of lines it holds.
     taken: usize,
-    /// What has come out of it.
+    /// The compressed bytes so far.
     made: Vec<u8>,
 }
 
@@ -134,7 +134,7 @@ impl Packing {
             let params = Params::new(Coding::Gzip, u32::from(self.level));
             self.encoder = Encoder::new(Coding::Gzip, params).ok();
         }
-        // Without memory for it lines are lost, as on a full disk.
+        // If there is no memory for the encoder, lines are lost, as on a full disk.
         if let Some(encoder) = &mut self.encoder
             && encoder.encode(line, &mut self.made).is_ok()
         {
@@ -154,12 +154,12 @@ impl Packing {
     }
 }
 
-/// How much room for an unbuffered line is kept from one line to the next.
+/// How much memory for an unbuffered line is kept for the next one.
 const BUFFER_KEPT_BYTES: usize = 4096;
 
 impl Drop for LogWriter {
     fn drop(&mut self) {
-        // Nobody is left to tell of a failure.
+        // Nobody is left to report a failure to.
         let _ = self.flush(self.now);
     }
 }

@@ -1,4 +1,4 @@
-//! The error log: lines with a level, and what the connection and request were.
+//! The error log: lines with a level, and the circumstances of the connection and request.
 
 use std::fmt;
 use std::io::Write;
@@ -14,14 +14,14 @@ use super::stamp::Stamp;
 /// The longest line with its line feed; more is cut off, as in nginx.
 const LINE_BYTES_MAX: usize = 2048;
 
-/// The error logs of one place in the configuration.
+/// The error logs of one level of the configuration.
 #[derive(Clone, Debug)]
 pub struct ErrorLog {
     targets: Arc<[(ErrorTarget, LogLevel)]>,
     zone: TimeZone,
 }
 
-/// Where lines go.
+/// Where a log's lines go.
 #[derive(Clone, Debug)]
 pub enum ErrorTarget {
     /// A file or a syslog server.
@@ -30,22 +30,23 @@ pub enum ErrorTarget {
     Stderr,
 }
 
-/// What a line says beside its message; what is `None` is left out. Empty is nobody's connection.
+/// The circumstances that a line shows beside its message. `None` leaves a part out; the default belongs to no
+/// connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Circumstances<'a> {
     /// The number of the connection.
     pub connection: Option<u64>,
-    /// What was being done: `reading client request headers`.
+    /// What larder was doing, such as `reading client request headers`.
     pub action: Option<&'a str>,
     /// The address of the client.
     pub client: Option<&'a [u8]>,
-    /// The first name of the server, which may be empty; before there is a request, the address listened at.
+    /// The first name of the server, which may be empty; before a request was read, the address listened at.
     pub server: Option<&'a [u8]>,
     /// The request line.
     pub request: Option<&'a [u8]>,
     /// The URI of the subrequest.
     pub subrequest: Option<&'a [u8]>,
-    /// The URL asked of the origin.
+    /// The URL requested from the origin.
     pub upstream: Option<&'a [u8]>,
     /// The field `Host`.
     pub host: Option<&'a [u8]>,
@@ -54,22 +55,22 @@ pub struct Circumstances<'a> {
 }
 
 impl ErrorLog {
-    /// A log to these targets, each for what is at least as severe as its level, in the time of `zone`.
+    /// A log to these targets, each with the least severe level that it takes; times are in `zone`.
     pub fn new(targets: Vec<(ErrorTarget, LogLevel)>, zone: TimeZone) -> Self {
         Self { targets: targets.into(), zone }
     }
 
-    /// A log that goes to standard error, for what comes before there is a configuration.
+    /// A log to standard error, until a configuration is loaded.
     pub fn stderr(level: LogLevel, zone: TimeZone) -> Self {
         Self::new(vec![(ErrorTarget::Stderr, level)], zone)
     }
 
-    /// Whether a line of this level is written anywhere. Ask before making a message that costs.
+    /// Whether any target takes lines of this level. Ask before making an expensive message.
     pub fn wants(&self, level: LogLevel) -> bool {
         self.targets.iter().any(|(_, least)| level <= *least)
     }
 
-    /// Writes a line. What cannot be written is lost: there is no place left to tell of it.
+    /// Writes a line. A line that cannot be written is lost, as there is no place to report that.
     pub fn write(&self, level: LogLevel, now: Time, circumstances: &Circumstances<'_>, message: impl fmt::Display) {
         if !self.wants(level) {
             return;
@@ -151,8 +152,8 @@ fn level_name(level: LogLevel) -> &'static str {
     }
 }
 
-/// A line being written; what is past the limit is dropped. A line feed in a value would make two lines of one,
-/// and becomes a space.
+/// A line that is being written; bytes beyond the limit are dropped. A line feed in a value would split the line, so it
+/// becomes a space.
 struct Line(Vec<u8>);
 
 impl Line {
@@ -163,7 +164,7 @@ impl Line {
     }
 
     fn add(&mut self, text: fmt::Arguments<'_>) {
-        // A `Display` that fails ends its own part of the line, and no more.
+        // A `Display` that fails ends only its own part of the line.
         let _ = fmt::Write::write_fmt(self, text);
     }
 }

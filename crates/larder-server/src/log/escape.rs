@@ -4,7 +4,7 @@ use larder_conf::model::LogEscape;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Appends the value of a variable. One that is not there is `-` with `escape=default`, and nothing otherwise.
+/// Appends the value of a variable. A missing one is `-` with `escape=default`, and empty otherwise.
 pub fn append_value(escape: LogEscape, value: Option<&[u8]>, out: &mut Vec<u8>) {
     match (escape, value) {
         (LogEscape::Default, Some(value)) => escape_default(value, out),
@@ -15,7 +15,7 @@ pub fn append_value(escape: LogEscape, value: Option<&[u8]>, out: &mut Vec<u8>) 
     }
 }
 
-/// `\xHH` for quotes, backslashes, control bytes and all that is not ASCII, so that a line stays a line.
+/// Escapes quotes, backslashes, control bytes and all non-ASCII bytes as `\xHH`, so that a line stays one line.
 pub fn escape_default(value: &[u8], out: &mut Vec<u8>) {
     append_escaped(
         value,
@@ -27,7 +27,7 @@ pub fn escape_default(value: &[u8], out: &mut Vec<u8>) {
     );
 }
 
-/// As in a JSON string. Bytes above ASCII are left as they are, so that JSON is valid when the value is UTF-8.
+/// Escapes as in a JSON string. Non-ASCII bytes are kept, so that the JSON is valid if the value is UTF-8.
 pub fn escape_json(value: &[u8], out: &mut Vec<u8>) {
     append_escaped(
         value,
@@ -48,7 +48,7 @@ pub fn escape_json(value: &[u8], out: &mut Vec<u8>) {
     );
 }
 
-/// Appends runs of harmless bytes at once: most values have no other.
+/// Appends runs of harmless bytes at once: most values have no others.
 fn append_escaped(
     mut value: &[u8],
     out: &mut Vec<u8>,

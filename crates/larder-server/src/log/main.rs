@@ -1,4 +1,4 @@
-//! The main error log of the configuration that holds, for whoever is no worker.
+//! The main error log of the current configuration, for messages that belong to no worker.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::error::{Circumstances, ErrorLog};
 use crate::clock;
 
-/// The main error log. Who is made before it is open may hold it already: what it says until then is lost.
+/// The main error log. It can be held before it is open; messages until then are lost.
 #[derive(Clone, Default)]
 pub struct MainLog(Arc<Mutex<Option<ErrorLog>>>);
 

@@ -1,8 +1,8 @@
 //! Access and error logs, in nginx's forms.
 //!
-//! A worker writes its lines through [`access`], and [`error`] knows lines with a level and the circumstances of a
-//! request; both end in a file ([`sink`]) or at a syslog server ([`syslog`]). [`escape`] makes values harmless, and
-//! [`stamp`] has the local time in the forms logs use.
+//! A worker writes access lines through [`access`], and lines with a level and the circumstances of a request through
+//! [`error`]. Both end in a file ([`sink`]) or at a syslog server ([`syslog`]). [`escape`] escapes values; [`stamp`]
+//! formats the local time.
 
 pub mod access;
 pub mod error;
@@ -13,14 +13,14 @@ pub mod sink;
 pub mod stamp;
 pub mod syslog;
 
-/// ` (2: No such file or directory)`: an error of the system as nginx adds it to a line.
+/// ` (2: No such file or directory)`: a system error as nginx appends it to a line.
 pub fn errno_text(errno: i32) -> String {
     let text = std::io::Error::from_raw_os_error(errno).to_string();
     let words = text.split(" (os error ").next().unwrap_or_default();
     format!(" ({errno}: {words})")
 }
 
-/// The same for an error that may not be the system's.
+/// The same for an error that may not come from the system.
 pub fn io_error_text(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(errno) => errno_text(errno),

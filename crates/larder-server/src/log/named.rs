@@ -1,8 +1,8 @@
-//! Access logs whose names come from variables, and `open_log_file_cache`, which keeps some of them open.
+//! Access logs with variables in their paths, and `open_log_file_cache`, which keeps some of them open.
 //!
-//! Without it a log is opened for the lines of one turn of the loop, as nginx opens it for one line: so a name that
-//! has been given to another file, or a folder that has come, is seen at once. The file before is kept for a while, and
-//! gets the lines that the new one does not take: one that logrotate is about to give to us is closed to us at first.
+//! Without the cache, a log is opened for the lines of one turn of the loop, as nginx opens it for each line. So a
+//! renamed file or a new folder is noticed at once. The previous file is kept for a while and gets the lines that the
+//! new one refuses: logrotate makes a new file that we may not write at first.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -18,43 +18,43 @@ use larder_http::Time;
 use super::access::{LogWriter, Target};
 use super::sink::LogFile;
 
-/// How much one turn of the loop may log to a file before it is written at once.
+/// How many bytes one turn of the loop may log to a file before they are written at once.
 pub const TURN_BYTES: usize = 16 * 1024;
 
-/// How many are open at once where nothing is kept.
+/// How many logs are open at once without the cache.
 const OPEN_MAX: usize = 256;
 
-/// How long a file that is not kept open stays to take what a new one of its name does not.
+/// How long a file outside the cache is kept to take the lines that a new file of its name refuses.
 const FALLBACK: Duration = Duration::from_secs(10);
 
-/// Which log of the configuration, and the name that its variables make.
+/// The place of the log in the site, and the path that its variables give.
 pub type Name = (usize, Vec<u8>);
 
 /// The logs of one worker, by name.
 #[derive(Default)]
 pub struct NamedLogs {
     all: HashMap<Name, Named>,
-    /// Counts uses, to know which was longest ago.
+    /// Counts uses, to find the log that was not used for the longest time.
     clock: u64,
 }
 
 struct Named {
     /// `None` while the file is closed.
     writer: Option<LogWriter>,
-    /// How it is kept; `None` for this turn only.
+    /// The cache that keeps it; `None` if it is open for this turn only.
     cache: Option<LogFileCache>,
-    /// Uses since it was last inactive.
+    /// The number of uses since it was last inactive.
     uses: u64,
     /// The clock at the last use.
     used: u64,
     used_at: Time,
     opened_at: Time,
-    /// Whether the file is one of an earlier turn and is not kept: the name may be another's by now.
+    /// Whether the file was opened in an earlier turn and is not cached: another file may have the name by now.
     is_old: bool,
 }
 
 impl NamedLogs {
-    /// The log of this name, opened if it is not open; or the name back, and why it cannot be.
+    /// The log of this name, opened if needed; or the name, and why it cannot be opened.
     pub fn writer(
         &mut self,
         name: Name,
@@ -74,7 +74,7 @@ impl NamedLogs {
                 named.uses = 0;
             }
             if now.since(named.opened_at) > cache.valid {
-                // Perhaps another file has its name by now.
+                // Another file may have its name by now.
                 named.writer = None;
             }
         }
@@ -96,18 +96,18 @@ impl NamedLogs {
         Ok(named.writer.insert(writer))
     }
 
-    /// Whether the log of this name is known.
+    /// Whether there is an entry for the log of this name.
     pub fn is_open(&self, name: &Name) -> bool {
         self.all.contains_key(name)
     }
 
-    /// Those that are open.
+    /// The logs that are open.
     pub fn open_ones(&mut self) -> impl Iterator<Item = &mut LogWriter> {
         self.all.values_mut().filter_map(|named| named.writer.as_mut())
     }
 
-    /// Closes what is not used often enough to be kept open, and forgets what has not been used lately and is not kept.
-    /// The lines have been written.
+    /// Closes logs that are not used often enough to be cached, and forgets uncached ones that were not used lately.
+    /// Their lines were written before.
     pub fn close_idle(&mut self, now: Time) {
         self.all.retain(|_, named| {
             let Some(cache) = named.cache else {
@@ -121,12 +121,12 @@ impl NamedLogs {
         });
     }
 
-    /// Forgets all.
+    /// Forgets all logs.
     pub fn clear(&mut self) {
         self.all.clear();
     }
 
-    /// Forgets what was used longest ago, so that one more can be remembered.
+    /// Forgets the log that was not used for the longest time, to make room for one more.
     fn make_room(&mut self, max: usize) {
         while self.all.len() >= max.max(1) {
             let oldest = self.all.iter().min_by_key(|(_, named)| named.used).map(|(name, _)| name.clone());
@@ -171,7 +171,7 @@ mod tests {
             logged
         }
 
-        /// Moves the folder away: only what is open can be written then.
+        /// Moves the folder away: then only open files can be written.
         fn move_away(&self) {
             std::fs::rename(self.dir.path().join("a"), self.dir.path().join("b")).expect("moved");
         }

@@ -1,4 +1,4 @@
-//! A log file: lines are appended whole, and the file behind it can be swapped while it is written to.
+//! A log file: each write appends complete lines, and the file can be replaced while it is in use.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
@@ -13,55 +13,56 @@ use larder_http::Time;
 
 use super::io_error_text;
 
-/// The rights of a log that is made anew, as nginx makes it.
+/// The mode of a new log file, as in nginx.
 const MODE: u32 = 0o644;
 
-/// A file that lines are appended to. Shared by all workers; no lock is held.
+/// A log file. All workers share it; writing takes no lock.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
     file: ArcSwap<File>,
-    /// The last line was written in part, so the next begins on a line of its own.
+    /// Whether the last line was written only in part, so that the next write begins with a line feed.
     is_torn: AtomicBool,
     /// The second after which a full disk is tried again.
     full_at: AtomicU64,
-    /// The second of the last trouble that was told of.
+    /// The second of the last failure that was reported.
     told_at: AtomicU64,
 }
 
-/// Why lines were lost, told of at most once a second a file. The words are nginx's, for the error log at `alert`.
+/// Why lines were lost; reported at most once a second for each file. The words are nginx's, for the error log at
+/// `alert`.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// The system refused.
+    /// The write failed.
     #[error("write() to \"{}\" failed{}", path.display(), io_error_text(source))]
     Failed {
-        /// Which log.
+        /// The log's path.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// A part was written.
+    /// Only a part was written.
     #[error("write() to \"{}\" was incomplete: {written} of {len}", path.display())]
     Incomplete {
-        /// Which log.
+        /// The log's path.
         path: PathBuf,
-        /// Bytes that were written.
+        /// How many bytes were written.
         written: usize,
-        /// Bytes that were to be written.
+        /// How many bytes should have been written.
         len: usize,
     },
     /// A syslog server could not be reached.
     #[error("send() failed{} while logging to syslog, server: {server}", io_error_text(source))]
     Syslog {
-        /// Which server.
+        /// The server's address.
         server: String,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Trouble {
-    /// How bad it is: a server that is away is its own trouble.
+    /// The level of the report: lower for a syslog server that is away.
     pub fn level(&self) -> LogLevel {
         match self {
             Self::Failed { .. } | Self::Incomplete { .. } => LogLevel::Alert,
@@ -71,12 +72,12 @@ impl Trouble {
 }
 
 impl LogFile {
-    /// Opens the log, and makes it when it is not there.
+    /// Opens the log, and creates the file if it is missing.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self::from_file(path, append_to(path)?))
     }
 
-    /// A log that somebody else has opened for appending.
+    /// A log that another process has opened for appending.
     pub fn from_file(path: &Path, file: File) -> Self {
         Self {
             path: path.to_owned(),
@@ -87,28 +88,28 @@ impl LogFile {
         }
     }
 
-    /// Where it is.
+    /// The log's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens the path anew, as after a rotation. On failure the old file stays in use.
+    /// Reopens the path, as after a rotation. If that fails, the old file stays in use.
     pub fn reopen(&self) -> io::Result<()> {
         self.swap(append_to(&self.path)?);
         Ok(())
     }
 
-    /// Goes on with `file`. A write under way ends in the old one.
+    /// Writes to `file` from now on. A write in progress ends in the old file.
     pub fn swap(&self, file: File) {
         self.file.store(Arc::new(file));
         self.is_torn.store(false, Ordering::Relaxed);
         self.full_at.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// Appends `lines`, which end in a line feed, by one write, so that lines of several workers never mix.
+    /// Appends `lines`, which end with a line feed, in one write, so that lines of several workers never mix.
     ///
-    /// Lines that cannot be written are lost: a log never fails a request. Where the disk is full it is not tried
-    /// again within the second.
+    /// Lines that cannot be written are lost: a log never fails a request. A full disk is not tried again within the
+    /// same second.
     pub fn append(&self, lines: &[u8], now: Time) -> Result<(), Trouble> {
         if lines.is_empty() || self.full_at.load(Ordering::Relaxed) == now.secs() {
             return Ok(());

@@ -7,10 +7,10 @@ use larder_http::Time;
 /// The months as all of these forms name them.
 pub const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// A date and a time of day, of whatever place the seconds were counted for.
+/// A date and a time of day, in the time zone for which the seconds were counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
-    /// 1970 and so on.
+    /// The year, such as 2026.
     pub year: i16,
     /// 1 to 12.
     pub month: u8,
@@ -25,7 +25,7 @@ pub struct Civil {
 }
 
 impl Civil {
-    /// The date and time `secs` after 1970 began. Times out of the calendar's reach (9999) stop at its end.
+    /// The date and time `secs` after 1970. Times beyond the calendar (9999) become its last second.
     pub fn at(secs: i64) -> Self {
         let stamp = Timestamp::from_second(secs).unwrap_or(if secs < 0 { Timestamp::MIN } else { Timestamp::MAX });
         let time = jiff::tz::Offset::UTC.to_datetime(stamp);
@@ -41,7 +41,7 @@ impl Civil {
     }
 }
 
-/// One second in all forms.
+/// One second in all formats of logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Seconds east of Greenwich.
@@ -50,14 +50,14 @@ pub struct Stamp {
     pub local: String,
     /// `$time_iso8601`: `2026-11-21T21:25:10+00:00`.
     pub iso8601: String,
-    /// Of error logs: `2026/11/21 21:25:10`.
+    /// For error logs: `2026/11/21 21:25:10`.
     pub error: String,
-    /// Of syslog, RFC 3164 §4.1.2: `Nov 21 21:25:10`, the day padded with a space.
+    /// For syslog, RFC 3164 §4.1.2: `Nov 21 21:25:10`, the day padded with a space.
     pub syslog: String,
 }
 
 impl Stamp {
-    /// The forms of `now` in `zone`. Offsets are taken in whole minutes, as nginx does.
+    /// The formats of `now` in `zone`. As in nginx, offsets are in whole minutes.
     pub fn new(now: Time, zone: &TimeZone) -> Self {
         let secs = i64::try_from(now.secs()).unwrap_or(i64::MAX);
         let stamp = Timestamp::from_second(secs).unwrap_or(Timestamp::MAX);
@@ -78,7 +78,7 @@ impl Stamp {
     }
 }
 
-/// The last second that was asked for. One a worker.
+/// Formats the time, and keeps the last second. Each worker has one.
 #[derive(Clone, Debug)]
 pub struct Stamps {
     zone: TimeZone,
@@ -87,18 +87,18 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// In the zone of this machine, which is read now.
+    /// For the machine's time zone, as it is now.
     pub fn of_system() -> Self {
         Self::new(TimeZone::system())
     }
 
-    /// In `zone`.
+    /// For `zone`.
     pub fn new(zone: TimeZone) -> Self {
         let stamp = Stamp::new(Time(0), &zone);
         Self { zone, secs: 0, stamp }
     }
 
-    /// The forms of `now`.
+    /// The formats of `now`.
     pub fn at(&mut self, now: Time) -> &Stamp {
         if now.secs() != self.secs {
             self.secs = now.secs();

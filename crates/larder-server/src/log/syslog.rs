@@ -1,4 +1,4 @@
-//! Lines to a syslog server: datagrams over UDP or a unix socket, headed as RFC 3164 §4.1 says.
+//! Sends lines to a syslog server: datagrams by UDP or a unix socket, with the header of RFC 3164 §4.1.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
@@ -13,18 +13,18 @@ use super::stamp::Stamp;
 
 const PORT: u16 = 514;
 
-/// A syslog server to send to. Shared by all workers.
+/// A syslog server. All workers share it.
 #[derive(Debug)]
 pub struct SyslogSender {
     address: Address,
-    /// The address as it is written.
+    /// The address as written.
     name: String,
     facility: u8,
     severity: u8,
-    /// What stands between the time and the line: `host tag: ` or `tag: `.
+    /// The text between the time and the line: `host tag: ` or `tag: `.
     origin: String,
-    /// The socket, while there is one that works. Two workers may connect at once, and one of the two sockets is
-    /// dropped: cheaper than a lock around each send.
+    /// The socket, while one works. If two workers connect at the same time, one of the two sockets is dropped: that is
+    /// cheaper than a lock around each send.
     socket: ArcSwapOption<Socket>,
 }
 
@@ -50,8 +50,8 @@ impl Socket {
 }
 
 impl SyslogSender {
-    /// A sender as configured. Looks up the server's name, now and never again, as nginx does; it is connected
-    /// to when the first line is sent.
+    /// A sender with this configuration. Looks up the server's name now and never again, as nginx does; connects when
+    /// the first line is sent.
     pub fn new(syslog: &Syslog, hostname: &str) -> io::Result<Self> {
         let (address, name) = match &syslog.server {
             SyslogServer::Unix(path) => (Address::Unix(path.clone()), format!("unix:{}", path.display())),
@@ -63,21 +63,21 @@ impl SyslogSender {
         Ok(Self { address, name, facility, severity, origin, socket: ArcSwapOption::empty() })
     }
 
-    /// The severity of access logs.
+    /// The severity of access log lines.
     pub fn severity(&self) -> u8 {
         self.severity
     }
 
-    /// The server as it is configured, for messages about it.
+    /// The server's address as configured, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sends a line, without its line feed. Never waits: what does not fit the socket's buffer is lost.
+    /// Sends a line without its line feed. Never blocks: a line that does not fit the socket's buffer is lost.
     pub fn send(&self, severity: u8, stamp: &Stamp, line: &[u8]) -> io::Result<()> {
         let message = self.message(severity, stamp, line);
-        // A socket that was connected before may tell of a line that nobody took, and a server that was started anew
-        // has another one: the second attempt is of this line.
+        // A connected socket may report that an earlier line was refused, and a restarted server has a new socket. So
+        // this line is tried a second time.
         if let Some(socket) = self.socket.load_full()
             && socket.send(&message).is_ok()
         {
@@ -181,7 +181,7 @@ mod tests {
             SyslogSender::new(&syslog(SyslogServer::Udp(address.to_string()), true), "web").expect("an address");
         assert_eq!(sender.name(), address.to_string());
         drop(server);
-        // The system takes a line for a port that is closed, and tells of it when the next one is sent.
+        // The system accepts a line for a closed port, and reports that with the next one.
         sender.send(6, &stamp(), b"refused").expect("taken");
         let server = UdpSocket::bind(address).expect("bound again");
         sender.send(6, &stamp(), b"next").expect("sent");
