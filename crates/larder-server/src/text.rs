@@ -1,4 +1,4 @@
-//! Strings with variables, compiled: `$scheme://$host/a` as parts that know where their value comes from.
+//! Strings with variables, compiled: the variables in `$scheme://$host/a` are looked up in advance.
 
 use crate::variable::Var;
 
@@ -11,9 +11,9 @@ pub struct Text {
 /// A piece of a [`Text`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Text as it is.
+    /// A fixed text.
     Literal(Box<[u8]>),
-    /// The value of a variable; nothing where it has none.
+    /// The value of a variable; empty if it has none.
     Var(Var),
     /// A capture of the last regular expression that matched.
     Capture(u8),
@@ -40,7 +40,7 @@ impl Text {
         self.parts.into_vec()
     }
 
-    /// The value, when it is the same for every request.
+    /// The value, if it is the same for every request.
     pub fn constant(&self) -> Option<&[u8]> {
         match &*self.parts {
             [] => Some(b""),

@@ -1,23 +1,23 @@
-//! The variables of nginx, by name. What they say of a request is in `vars.rs`.
+//! The names of nginx's variables. `vars.rs` computes their values.
 //!
 //! Source: the alphabetical index of variables in nginx's documentation.
 
-/// A variable whose name has been understood.
+/// A variable, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Var {
-    /// Of the client and its connection.
+    /// About the client and its connection.
     Client(ClientVar),
-    /// Of what is asked for.
+    /// About the request.
     Request(RequestVar),
-    /// Of files.
+    /// About files.
     File(FileVar),
-    /// Of the cache and origins.
+    /// About the cache and origins.
     Upstream(UpstreamVar),
-    /// Of what is sent.
+    /// About the response.
     Response(ResponseVar),
-    /// Of this machine.
+    /// About this machine.
     Server(ServerVar),
-    /// Of a smaller module.
+    /// About one of the smaller modules.
     Module(ModuleVar),
     /// `$http_NAME`, by the name of the field.
     Http(Box<str>),
@@ -39,7 +39,7 @@ pub enum Var {
     ProxyProtocol(ProxyVar),
     /// `$proxy_protocol_tlv_NAME`.
     ProxyTlv(Box<str>),
-    /// One that `set`, `map`, `geo`, `split_clients` or a named group makes.
+    /// A variable of `set`, `map`, `geo`, `split_clients` or a named group.
     Slot(usize),
 }
 
@@ -51,10 +51,10 @@ macro_rules! variables {
         pub enum $group { $($variant),* }
 
         impl $group {
-            /// Their names.
+            /// The names, without the dollar.
             pub const NAMES: &[&str] = &[$($name),*];
 
-            /// The one of this name.
+            /// The variable of this name.
             pub fn of(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }
@@ -74,7 +74,7 @@ variables! {
 }
 
 variables! {
-    /// Variables about what is asked for.
+    /// Variables about the request.
     RequestVar:
     Args "args", ContentLength "content_length", ContentType "content_type", DocumentUri "document_uri",
     Host "host", Http2 "http2", Http3 "http3", IsArgs "is_args", IsRequestPort "is_request_port",
@@ -104,7 +104,7 @@ variables! {
 }
 
 variables! {
-    /// Variables about what is sent.
+    /// Variables about the response.
     ResponseVar:
     BodyBytesSent "body_bytes_sent", BrotliRatio "brotli_ratio", BytesSent "bytes_sent", GzipRatio "gzip_ratio",
     RequestCompletion "request_completion", Status "status", ZstdRatio "zstd_ratio",
@@ -140,12 +140,12 @@ variables! {
     ServerName "ssl_server_name", SessionId "ssl_session_id", SessionReused "ssl_session_reused",
 }
 
-/// Understands a name that no `set` or `map` has made. `None` when there is no such variable.
+/// The variable of a name that the configuration does not define. `None` if there is none.
 pub fn built_in(name: &str) -> Option<Var> {
     fixed(name).or_else(|| proxy_protocol(name)).or_else(|| prefixed(name))
 }
 
-/// Every fixed name, for suggestions.
+/// Every fixed name, for suggestions in errors.
 pub fn names<'a>() -> impl Iterator<Item = &'a str> {
     let groups = [
         ClientVar::NAMES,
@@ -181,9 +181,9 @@ fn proxy_protocol(name: &str) -> Option<Var> {
     }
 }
 
-/// Understands the names of which only the beginning is fixed.
+/// The variable of a name with a variable part, such as `http_NAME`.
 fn prefixed(name: &str) -> Option<Var> {
-    // nginx compares what `_` stands for, and finds no field where an `if` asks for a name with a dash.
+    // nginx turns `_` into `-` to compare names, and finds no field for a name that is written with a dash.
     let field = |rest: &str| match rest.contains('-') {
         true => Box::default(),
         false => rest.replace('_', "-").into_boxed_str(),
@@ -207,16 +207,16 @@ fn prefixed(name: &str) -> Option<Var> {
     if let Some(rest) = prefixed("cookie_") {
         return Some(Var::Cookie(rest.into()));
     }
-    // nginx takes all of these without a name too, and finds nothing.
+    // As in nginx, each prefix may have an empty name, which finds nothing.
     name.strip_prefix("arg_").map(|rest| Var::Arg(rest.into()))
 }
 
-/// Whether `set` may change a variable that is there without it.
+/// Whether `set` may change a variable of nginx.
 pub fn is_changeable(name: &str) -> bool {
     matches!(name, "uid_reset" | "invalid_referer" | "modern_browser" | "ancient_browser" | "msie")
 }
 
-/// Those of the families `$http_*` and `$sent_http_*` that nginx has by name (ngx_http_core_variables).
+/// Names like `$http_*` and `$sent_http_*` that nginx knows as variables of their own (ngx_http_core_variables).
 const NAMED_FIELDS: [&str; 15] = [
     "http_cookie",
     "http_host",
@@ -235,8 +235,8 @@ const NAMED_FIELDS: [&str; 15] = [
     "sent_http_transfer_encoding",
 ];
 
-/// Whether `set` may make a variable of this name. One whose name only begins like those of a family may be made, and is
-/// then no field, cookie or argument any more.
+/// Whether `set` may define a variable of this name. A name that begins like `$http_` or the like may be defined, and
+/// is then no field, cookie or argument any more.
 pub fn may_be_set(name: &str) -> bool {
     match built_in(name) {
         None => true,
@@ -282,26 +282,26 @@ pub fn reads_fields(var: &Var) -> bool {
         | Var::Tls(_)
         | Var::ProxyProtocol(_)
         | Var::ProxyTlv(_) => false,
-        // A map may read anything.
+        // A map can read anything.
         Var::Slot(_) => true,
     }
 }
 
-/// What the PROXY protocol tells.
+/// The parts of a PROXY protocol header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyVar {
-    /// Whom the connection is from.
+    /// The client's address.
     Addr,
-    /// By which port.
+    /// The client's port.
     Port,
-    /// Where it went to.
+    /// The address that the client connected to.
     ServerAddr,
-    /// To which port.
+    /// The port that the client connected to.
     ServerPort,
 }
 
 impl ProxyVar {
-    /// The one of this name, after `proxy_protocol_`.
+    /// The part of this name, after `proxy_protocol_`.
     fn of(name: &str) -> Option<Self> {
         match name {
             "addr" => Some(Self::Addr),

@@ -1,4 +1,4 @@
-//! How values are written, and that there is one.
+//! Appends values of variables, and tells whether there is one.
 
 /// Appends a value, if there is one.
 pub fn append_some(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
@@ -12,13 +12,13 @@ pub fn append_text(value: &str, out: &mut Vec<u8>) -> bool {
     append_some(Some(value.as_bytes()), out)
 }
 
-/// Appends what a value looks like.
+/// Appends a value's `Display` form.
 pub fn append_display(value: impl std::fmt::Display, out: &mut Vec<u8>) -> bool {
     use std::io::Write as _;
     write!(out, "{value}").is_ok()
 }
 
-/// Fields of several lines become one value: joined with `; ` for cookies, with `, ` for others.
+/// Joins the values of several fields: with `; ` for cookies, with `, ` for others.
 pub fn append_joined<'a>(values: impl Iterator<Item = &'a [u8]>, name: &str, out: &mut Vec<u8>) -> bool {
     let separator: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };
     let mut found = false;
@@ -32,8 +32,8 @@ pub fn append_joined<'a>(values: impl Iterator<Item = &'a [u8]>, name: &str, out
     found
 }
 
-/// The values of the fields of a variable's name. `name` has hyphens; a field matches with underscores too, as nginx
-/// makes underscores of both.
+/// The values of the fields that match a variable's name. `name` has hyphens; underscores in a field's name match them
+/// too, as nginx makes underscores of both.
 pub fn named<'a>(fields: &'a larder_http::Fields, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     let same = |a: u8, b: u8| a.eq_ignore_ascii_case(&b) || (matches!(a, b'-' | b'_') && matches!(b, b'-' | b'_'));
     fields

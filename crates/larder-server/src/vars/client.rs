@@ -1,4 +1,4 @@
-//! Variables about the client and its connection, with what the PROXY protocol told of it.
+//! Variables about the client and its connection, with the header of the PROXY protocol.
 
 use larder_http::Known;
 use larder_http::proxy_protocol::Addresses;
@@ -62,7 +62,7 @@ pub fn append(var: ClientVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool
     }
 }
 
-/// Appends what the PROXY protocol told; false where it was not spoken.
+/// Appends a part of the PROXY protocol's header; false if there was none.
 pub fn append_proxy(var: ProxyVar, ex: &Exchange, out: &mut Vec<u8>) -> bool {
     let Some(header) = &ex.asked.client.proxy else { return false };
     let Addresses::Inet { source, destination } = &header.addresses else { return false };

@@ -1,25 +1,25 @@
-//! `$date_local` and `$date_gmt`, in the form that `config timefmt` asks for: strftime(3), as C has it.
+//! `$date_local` and `$date_gmt`, in the format of `config timefmt`: C's strftime(3).
 
 use jiff::fmt::strtime::{BrokenDownTime, Config};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use larder_http::Time;
 
-/// The form of a page that says nothing.
+/// The format of a page that sets none.
 pub const DEFAULT_FORMAT: &str = "%A, %d-%b-%Y %H:%M:%S %Z";
-/// A longer date is none, as in nginx.
+/// As in nginx, a longer date is empty.
 const DATE_BYTES_MAX: usize = 2048;
 
-/// Where the time is told for.
+/// The time zone of a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// This machine.
+    /// That of this machine.
     Local,
-    /// Greenwich.
+    /// GMT.
     Gmt,
 }
 
-/// The time `now` as `format` has it; `None` for a format that gives nothing or too much.
+/// The time `now` in `format`; `None` if the result is empty or too long.
 pub fn date(now: Time, place: Place, format: &str) -> Option<String> {
     let secs = i64::try_from(now.secs()).unwrap_or(i64::MAX);
     let stamp = Timestamp::from_second(secs).unwrap_or(Timestamp::MAX);
@@ -33,8 +33,7 @@ pub fn date(now: Time, place: Place, format: &str) -> Option<String> {
     Some(date).filter(|date| !date.is_empty() && date.len() < DATE_BYTES_MAX)
 }
 
-/// The format with what depends on a locale written as the C locale has it, and with the name of the zone that C
-/// libraries give to Greenwich.
+/// The format with locale-dependent parts as in the C locale, and with the zone name that C libraries give to GMT.
 fn spelled_out(format: &str, place: Place) -> String {
     let mut out = String::with_capacity(format.len());
     let mut chars = format.chars();

@@ -1,4 +1,4 @@
-//! Variables with a slot: what `set` and named groups put there, and what `map`, `geo` and `split_clients` make.
+//! Variables with a slot: those that `set` and named groups fill, and those of `map`, `geo` and `split_clients`.
 
 use larder_conf::model::LogLevel;
 
@@ -11,7 +11,7 @@ use crate::site::UserVarSource;
 use super::append::append_some;
 use super::pattern;
 
-/// How deep variables may ask for each other before it counts as a cycle.
+/// How deeply variables may read each other before that counts as a cycle.
 const DEPTH_MAX: u8 = 100;
 
 /// Appends the value; false when there is none.
@@ -49,8 +49,8 @@ pub fn append(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> boo
             UserVarSource::Split(index) => split(index, ex, cx),
         };
         ex.eval.depth -= 1;
-        // What nobody has set yet may still be set by a later `set`, a volatile map or geo is asked anew each time, and what could
-        // not be evaluated is no value for a request inside this one.
+        // Not kept: an unset variable, which a later `set` may set; a volatile map or geo, which is evaluated each
+        // time; and a failed evaluation, which is no value for a subrequest.
         if source != UserVarSource::Set && !volatile && !ex.eval.evaluation.has_failed() {
             ex.eval.set_slot(slot, value);
         }
@@ -59,7 +59,7 @@ pub fn append(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> boo
     append_some(ex.eval.values.borrow().bytes(value), out)
 }
 
-/// The value that a `map` gives.
+/// The value of a `map`.
 fn map(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
     let map = &cx.site().variables.maps[index];
     let mut subject = ex.eval.scratch.pop().unwrap_or_default();
@@ -72,7 +72,7 @@ fn map(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
     slot
 }
 
-/// The value that a `geo` gives.
+/// The value of a `geo`.
 fn geo(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
     let geo = &cx.site().variables.geos[index];
     let mut ip = match &geo.source {
@@ -90,7 +90,7 @@ fn geo(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
     ex.eval.keep(value)
 }
 
-/// The value that a `split_clients` gives.
+/// The value of a `split_clients`.
 fn split(index: usize, ex: &mut Exchange, cx: &Cx) -> Slot {
     let split = &cx.site().variables.splits[index];
     let share = split.source.with(ex, cx, |_, text| split.table.find(text));

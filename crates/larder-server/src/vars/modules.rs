@@ -39,7 +39,7 @@ pub fn append(var: ModuleVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> 
     }
 }
 
-/// The value of a kind of browser, where it is that of the client.
+/// Appends the value of a kind of browser, if the client's is of that kind.
 fn append_browser(kind: browser::Kind, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let browsers = &cx.loc(ex).settings.modules.browsers;
     if browser::kind(browsers, ex.asked.head.fields.get_known(Known::UserAgent)) != kind {

@@ -23,7 +23,7 @@ pub fn append(var: FileVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
     }
 }
 
-/// The folder that holds the location's files: `root`, or `alias`.
+/// The folder of the location's files: `root`, or `alias`.
 pub fn document_root(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
     let mut out = Vec::new();
     append_document_root(ex, cx, &mut out);
@@ -45,7 +45,7 @@ pub fn append_document_root(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
     true
 }
 
-/// `$realpath_root`: without symbolic links; nothing where the folder is not there.
+/// `$realpath_root`: the folder without symbolic links; no value if the folder does not exist.
 pub fn append_realpath_root(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let root = document_root(ex, cx);
     let Ok(real) = std::fs::canonicalize(std::ffi::OsStr::from_bytes(&root)) else { return false };
@@ -54,13 +54,13 @@ pub fn append_realpath_root(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bo
 
 /// `$request_filename`: the path of the file that the URI names.
 ///
-/// With `alias` the part of the URI that the location's prefix matched is replaced; in a location given by a regular
-/// expression, all of it is (ngx_http_map_uri_to_path).
+/// With `alias`, the part of the URI that the location's prefix matched is replaced; in a location with a regular
+/// expression, the whole URI is (ngx_http_map_uri_to_path).
 pub fn append_filename(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let loc = cx.loc(ex);
     append_document_root(ex, cx, out);
     match (&loc.files.alias, loc.files.alias_replaces) {
-        // The alias of a regular expression is the whole path, unless `try_files` found something below it.
+        // In such a location the alias is the whole path, unless `try_files` has found a name below it.
         (Some(_), None) if ex.request.way.alias_takes_uri => out.extend_from_slice(&ex.request.uri),
         (Some(_), None) => {}
         (Some(_), Some(bytes)) => out.extend_from_slice(ex.request.uri.get(bytes..).unwrap_or_default()),
@@ -94,7 +94,7 @@ pub fn append_path_info(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Whether `fastcgi_split_path_info` takes the URI apart.
+/// Whether `fastcgi_split_path_info` matches the URI.
 fn splits(split: &Regex, captures: &mut Captures, ex: &mut Exchange, cx: &Cx) -> bool {
     split.matches(&ex.request.uri, captures).unwrap_or_else(|error| {
         let uri = ex.request.uri.clone();
@@ -103,20 +103,20 @@ fn splits(split: &Regex, captures: &mut Captures, ex: &mut Exchange, cx: &Cx) ->
     })
 }
 
-/// What is known of the file at `path`, for `if (-f ...)`, as far as `disable_symlinks` lets it be seen.
+/// The properties of the file at `path`, for `if (-f ...)`, as far as `disable_symlinks` allows.
 pub fn facts(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<files::Facts> {
     let links = links(path, ex, cx);
     files::stat(path, &links).ok()
 }
 
-/// Which symbolic links on the way to `path` are followed.
+/// Which symbolic links in `path` may be followed.
 pub fn links(path: &[u8], ex: &mut Exchange, cx: &Cx) -> LinkPolicy {
     let loc = cx.loc(ex);
     let from = loc.files.links_from.as_ref().map(|from| from.value(ex, cx)).unwrap_or_default();
     LinkPolicy::new(&loc.settings.files.disable_symlinks, &from, path)
 }
 
-/// `fastcgi_*` of the location, when it passes to FastCGI.
+/// The location's `fastcgi_*` settings, if it passes to FastCGI.
 fn fastcgi<'a>(ex: &Exchange, cx: &'a Cx) -> Option<&'a FastCgiParts> {
     match &cx.loc(ex).handler.origin()?.backend.protocol {
         Protocol::FastCgi(parts) => Some(parts),

@@ -1,4 +1,4 @@
-//! Regular expressions, matched for a request.
+//! Matches regular expressions for a request.
 
 use larder_conf::model::LogLevel;
 
@@ -7,12 +7,12 @@ use crate::exchange::Exchange;
 use crate::regex::MatchError;
 use crate::site::NamedRegex;
 
-/// How much of a text that cannot be matched the log shows.
+/// How many bytes the log shows of a text that could not be matched.
 const SHOWN_BYTES: usize = 200;
 
-/// Whether `regex` matches; then its captures are the request's, and its named groups are set.
+/// Whether `regex` matches; then the request gets its captures, and its named groups are set.
 ///
-/// Where that cannot be found out the request is refused, and nothing else is matched for it.
+/// If the match has no result, the request is refused, and nothing else is matched for it.
 pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
     if ex.eval.evaluation.has_failed() {
         return false;
@@ -39,7 +39,7 @@ pub fn matches(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> b
     matched
 }
 
-/// Logs that a pattern gave no answer about `text`, and sees to it that the request is refused.
+/// Logs that a pattern had no result for `text`, and makes the request fail.
 pub fn cannot_match(error: &MatchError, text: &[u8], ex: &mut Exchange, cx: &Cx) {
     ex.eval.evaluation.fail();
     let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES)]);

@@ -1,4 +1,4 @@
-//! Variables about what is asked for.
+//! Variables about the request.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -46,7 +46,7 @@ pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
         RequestVar::RequestLength => {
             append_display(ex.asked.head.bytes() as u64 + body_bytes(&ex.request.body) + framing_bytes(ex), out)
         }
-        // Of the client's request, also inside of it.
+        // Always the method of the client's request, also in a subrequest.
         RequestVar::RequestMethod if ex.is_sub() => append_some(Some(ex.asked.head.method_name()), out),
         RequestVar::RequestMethod => append_some(Some(method_name(ex)), out),
         RequestVar::RequestUri => append_some(Some(ex.asked.head.target()).filter(|target| !target.is_empty()), out),
@@ -68,7 +68,7 @@ pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
     }
 }
 
-/// The value of an argument, as it was sent; names compare without case, as in nginx.
+/// The value of an argument, as sent; as in nginx, names are compared without case.
 pub fn arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     args.split(|&byte| byte == b'&').find_map(|pair| {
         let at = pair.iter().position(|&byte| byte == b'=')?;
@@ -76,7 +76,7 @@ pub fn arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     })
 }
 
-/// The port that the client names in its `Host`.
+/// The port in the client's `Host`.
 fn request_port(ex: &Exchange) -> Option<u16> {
     let host = ex.asked.head.fields.get_known(Known::Host)?;
     larder_http::normalise_host(host, &mut Vec::new()).ok()?.port
@@ -92,7 +92,7 @@ fn append_content_length(ex: &Exchange, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// How many bytes of the request's body have been read.
+/// How many bytes of the request's body were read.
 pub fn body_bytes(body: &RequestBody) -> u64 {
     match body {
         RequestBody::None | RequestBody::Unread(_) => 0,
@@ -102,7 +102,7 @@ pub fn body_bytes(body: &RequestBody) -> u64 {
     }
 }
 
-/// How many bytes the framing of the request's body took.
+/// How many bytes the chunk framing of the request's body took.
 fn framing_bytes(ex: &Exchange) -> u64 {
     match &ex.request.body {
         RequestBody::Passing(feed) => feed.framing_bytes(),
@@ -112,7 +112,7 @@ fn framing_bytes(ex: &Exchange) -> u64 {
     }
 }
 
-/// The name of the method that counts now.
+/// The name of the current method.
 pub fn method_name(ex: &Exchange) -> &[u8] {
     match (ex.request.method, ex.asked.head.method) {
         (now, sent) if now == sent => ex.asked.head.method_name(),

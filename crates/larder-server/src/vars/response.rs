@@ -1,4 +1,4 @@
-//! Variables about what is sent.
+//! Variables about the response.
 
 use larder_http::{Coding, status};
 
@@ -12,7 +12,7 @@ use super::append::{append_display, append_joined, append_some, append_text, nam
 /// Appends the value; false when there is none.
 pub fn append(var: ResponseVar, ex: &Exchange, out: &mut Vec<u8>) -> bool {
     match var {
-        // Chunks are counted with their frames, as nginx counts: all that is not the head.
+        // As in nginx, the framing of chunks counts: everything but the head.
         ResponseVar::BodyBytesSent if ex.reply.framing.chunked => {
             append_display(ex.tally.sent.0.saturating_sub(ex.reply.framing.head_bytes), out)
         }
@@ -29,7 +29,7 @@ pub fn append(var: ResponseVar, ex: &Exchange, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// How much smaller a body went out than it was, as nginx has it: two decimals, and nothing for what was not compressed.
+/// Appends how much smaller the body became: two decimals as in nginx, and no value if it was not compressed.
 fn append_ratio(coding: Coding, ex: &Exchange, out: &mut Vec<u8>) -> bool {
     match (ex.reply.choice, ex.tally.squeezed) {
         (Choice::Compress(chosen), Some((before, after @ 1..))) if chosen == coding => {
@@ -40,7 +40,7 @@ fn append_ratio(coding: Coding, ex: &Exchange, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Appends a field of the response as it is sent; false where there is none.
+/// Appends a field of the response as it is sent; false if there is none.
 pub fn append_sent(name: &str, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match name {
         // By the time nginx logs, it has let go of the connection, and says so.
@@ -57,7 +57,7 @@ pub fn append_sent(name: &str, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> boo
             None => false,
         },
         "transfer-encoding" if ex.reply.framing.chunked => append_text("chunked", out),
-        // `map $sent_http_content_type $expires` goes by the type as it is before `charset` adds to it.
+        // `map $sent_http_content_type $expires` reads the type before `charset` is added to it.
         "content-type" if !ex.reply.bare_type.is_empty() => append_some(Some(&ex.reply.bare_type), out),
         _ => append_joined(named(&ex.reply.fields, name), name, out),
     }

@@ -9,7 +9,7 @@ use crate::exchange::Exchange;
 /// The longest checksum in base64, with its padding.
 const ENCODED_BYTES_MAX: usize = 24;
 
-/// Appends the value of `$secure_link`; false when the link is not good.
+/// Appends the value of `$secure_link`; false if the link is not valid.
 pub fn append(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let loc = cx.loc(ex);
     if let Some(secret) = &loc.settings.modules.secure_link.secret {
@@ -42,15 +42,15 @@ pub fn append_expires(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// A link in its parts.
+/// A link with a checksum.
 struct Link<'a> {
     /// The checksum.
     encoded: &'a [u8],
-    /// Until when it holds, as it is written and in seconds.
+    /// When it expires: as written, and in seconds.
     expires: Option<(&'a [u8], u64)>,
 }
 
-/// Takes a link apart; `None` when its time is none.
+/// Splits a link into its parts; `None` if its time is malformed.
 fn parts(link: &[u8]) -> Option<Link<'_>> {
     let Some(comma) = memchr::memchr(b',', link) else { return Some(Link { encoded: link, expires: None }) };
     let text = &link[comma + 1..];
@@ -59,7 +59,7 @@ fn parts(link: &[u8]) -> Option<Link<'_>> {
     Some(Link { encoded: &link[..comma], expires: Some((text, seconds)) })
 }
 
-/// The sixteen bytes in base64url.
+/// Decodes the sixteen bytes of base64url.
 fn checksum(encoded: &[u8]) -> Option<[u8; 16]> {
     if encoded.len() > ENCODED_BYTES_MAX || encoded.iter().any(|byte| matches!(byte, b'+' | b'/')) {
         return None;
@@ -73,7 +73,7 @@ fn checksum(encoded: &[u8]) -> Option<[u8; 16]> {
     decode_base64(&usual)?.try_into().ok()
 }
 
-/// The link in `/PREFIX/CHECKSUM/LINK`, when the checksum is that of the link and the secret.
+/// The link in `/PREFIX/CHECKSUM/LINK`, if the checksum matches the link and the secret.
 fn by_secret<'a>(target: &'a [u8], secret: &[u8]) -> Option<&'a [u8]> {
     let rest = target.get(1..)?;
     let rest = &rest[memchr::memchr(b'/', rest)? + 1..];
@@ -90,7 +90,7 @@ fn by_secret<'a>(target: &'a [u8], secret: &[u8]) -> Option<&'a [u8]> {
     is_equal(&checksum, &Md5::new().chain_update(link).chain_update(secret).finalize()).then_some(link)
 }
 
-/// Compares in the same time wherever the two differ.
+/// Compares in constant time.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     subtle::ConstantTimeEq::ct_eq(one, other).into()
 }

@@ -25,7 +25,7 @@ pub fn append(var: ServerVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool
     }
 }
 
-/// The time in the form that a page has chosen.
+/// Appends the time in the format that the page has set.
 fn append_date(place: Place, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let format = ex.request.nested.time_format.as_deref().map(String::from_utf8_lossy);
     let date = date::date(cx.now(), place, format.as_deref().unwrap_or(date::DEFAULT_FORMAT));

@@ -1,4 +1,4 @@
-//! What texts come to for a request.
+//! Evaluates texts with variables for a request.
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -18,14 +18,14 @@ impl Text {
         }
     }
 
-    /// The value for this request, as bytes of its own.
+    /// The value for this request, in a buffer of its own.
     pub fn value(&self, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
         let mut out = Vec::new();
         self.append(ex, cx, &mut out);
         out
     }
 
-    /// Hands the value for this request to `f`, from a buffer that is used again and again.
+    /// Passes the value for this request to `f`, in a buffer that is used again.
     pub fn with<R>(&self, ex: &mut Exchange, cx: &Cx, f: impl FnOnce(&mut Exchange, &[u8]) -> R) -> R {
         if let Some(constant) = self.constant() {
             return f(ex, constant);
@@ -43,7 +43,7 @@ impl Text {
         self.with(ex, cx, |_, value| !value.is_empty() && value != b"0")
     }
 
-    /// Whether one of `texts` comes out true.
+    /// Whether one of `texts` is true.
     pub fn any_true(texts: &[Self], ex: &mut Exchange, cx: &Cx) -> bool {
         texts.iter().any(|text| text.is_true(ex, cx))
     }

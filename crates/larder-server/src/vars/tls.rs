@@ -1,4 +1,4 @@
-//! `$ssl_*`: what TLS knows of a client, in the words of ngx_http_ssl_module.
+//! `$ssl_*`: what TLS knows about a client, in the words of ngx_http_ssl_module.
 
 use larder_tls::CertificateFacts;
 
@@ -39,7 +39,7 @@ pub fn append(var: TlsVar, client: &Client, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// What the client's own certificate says.
+/// Appends a part of the client's own certificate.
 fn certificate(var: TlsVar, tls: &Tls, out: &mut Vec<u8>) -> bool {
     let session = tls.session.borrow();
     let Some(der) = session.client_certificates().first() else { return false };

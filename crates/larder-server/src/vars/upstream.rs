@@ -1,4 +1,4 @@
-//! Variables about what the cache and origins said.
+//! Variables about what the cache and the origin said.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ pub fn set_cookie<'a>(lines: impl Iterator<Item = &'a [u8]>, name: &str) -> Opti
         if !before.eq_ignore_ascii_case(name.as_bytes()) {
             return None;
         }
-        // nginx counts spaces alone: a name with a tab behind it is another one.
+        // nginx skips spaces only: a name with a tab after it is another name.
         let value = after_spaces(rest).strip_prefix(b"=")?;
         Some(after_spaces(value))
     })

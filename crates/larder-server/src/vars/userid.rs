@@ -13,9 +13,9 @@ use crate::exchange::{Exchange, Uid};
 
 /// How many characters of the cookie are the number; a mark may follow.
 const ENCODED_BYTES: usize = 22;
-/// What the counters grow by: the lowest byte tells versions apart.
+/// How much the counters grow: the lowest byte holds the version.
 const STEP: u32 = 0x100;
-/// Where the counter of version 2 begins, as in nginx.
+/// The first value of the counter for version 2, as in nginx.
 const SECOND_BEGINS: u32 = 0x0303_0302;
 
 static FIRST: AtomicU32 = AtomicU32::new(1);
@@ -51,7 +51,7 @@ fn append(settings: &UserId, uid: Option<[u8; 16]>, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// As nginx writes it in logs: four numbers as they are in memory.
+/// A number as nginx logs it: four numbers in the machine's byte order.
 fn shown(uid: &[u8; 16]) -> String {
     let number = |chunk: &[u8]| chunk.try_into().map_or(0, u32::from_ne_bytes);
     uid.chunks_exact(4).map(|chunk| format!("{:08X}", number(chunk))).collect()
@@ -61,7 +61,7 @@ fn gives(settings: &UserId) -> bool {
     matches!(settings.mode, UserIdMode::V1 | UserIdMode::On)
 }
 
-/// Adds the cookie to the response, when a number is given.
+/// Adds the cookie to the response, if a number is set.
 pub fn add(ex: &mut Exchange, cx: &Cx) {
     let settings = &cx.loc(ex).settings.modules.user_id;
     if !gives(settings) {
@@ -133,7 +133,7 @@ fn cookie_time(secs: u64) -> Vec<u8> {
     format!("{weekday} {day}-{month}-{year} {time} GMT").into_bytes()
 }
 
-/// Reads the cookie, once.
+/// Reads the cookie, once a request.
 fn read(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
     if ex.request.uid.is_some() {
         return;
@@ -158,7 +158,7 @@ fn read(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
     ex.request.uid = Some(uid);
 }
 
-/// Decides what number is given, once: none to who has one, unless `$uid_reset` or the mark say otherwise.
+/// Decides once which number is set: none for a visitor who has one, unless `$uid_reset` or the mark demands it.
 fn decide(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
     read(settings, ex, cx);
     let Some(mut uid) = ex.request.uid.take_if(|uid| !uid.is_decided) else { return };
@@ -185,7 +185,7 @@ fn decide(settings: &UserId, ex: &mut Exchange, cx: &Cx) {
     ex.request.uid = Some(uid);
 }
 
-/// A new number: who gives it, when, by which process, and a count.
+/// Makes a new number: the service, the time, the process, and a count.
 fn made(settings: &UserId, ex: &Exchange, cx: &Cx) -> [u8; 16] {
     static START: OnceLock<u32> = OnceLock::new();
     let start = *START.get_or_init(|| (cx.worker.random() as u32) << 16 | (std::process::id() & 0xffff));
