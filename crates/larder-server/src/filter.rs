@@ -1,7 +1,7 @@
-//! Filters that change what a body says: `sub_filter` and the conversion of charsets.
+//! Filters that change the content of a body: `sub_filter` and the conversion of charsets.
 //!
-//! They stand between restoring a body that came compressed and compressing it, as in nginx. Each takes bytes as they
-//! come and holds back only what it has to. Which of them a response goes through is decided in `request/filters.rs`.
+//! As in nginx, they run after a body is decompressed and before it is compressed. Each takes bytes as they arrive and
+//! holds back only what it must. `request/filters.rs` decides which ones a response passes.
 
 pub mod chain;
 pub mod change;

@@ -1,30 +1,31 @@
-//! Several changes to a body, one after the other.
+//! Applies several changes to a body, one after the other.
 
 use super::change::{Change, Fed, MADE_BYTES};
 
-/// Changes in the order in which they are made.
+/// Changes in their order.
 pub struct Chain<C> {
     links: Vec<Link<C>>,
-    /// Whether the first holds more than it has given: the only one that restores, which can make much of nothing.
+    /// Whether the first link has more output for the input it took. Only the first may decompress, which can make much
+    /// output of little input.
     first_has_more: bool,
 }
 
 struct Link<C> {
     change: C,
-    /// What came out of it and has not gone into the next.
+    /// The output of this link that the next one has not taken.
     made: Vec<u8>,
-    /// How much of that has.
+    /// How much of it the next one has taken.
     at: usize,
 }
 
 impl<C: Change> Chain<C> {
-    /// A chain of these. Only the first may be one that restores.
+    /// A chain of these changes. Only the first may decompress.
     pub fn new(changes: Vec<C>) -> Self {
         let links = changes.into_iter().map(|change| Link { change, made: Vec::new(), at: 0 }).collect();
         Self { links, first_has_more: false }
     }
 
-    /// Takes of `input`, and appends what comes out of the last link.
+    /// Takes bytes from `input`, and appends the output of the last link.
     pub fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Fed, String> {
         loop {
             self.drain(out)?;
@@ -48,7 +49,7 @@ impl<C: Change> Chain<C> {
         }
     }
 
-    /// What the links hold back, for a client that waits.
+    /// Appends what the links hold back, for a client that waits.
     pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
         self.drain_all(out)?;
         for n in 0..self.links.len() {
@@ -60,7 +61,7 @@ impl<C: Change> Chain<C> {
         Ok(())
     }
 
-    /// The end of each link.
+    /// Ends each link, and appends its last output.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Result<(), String> {
         self.drain_all(out)?;
         let count = self.links.len();
@@ -76,7 +77,7 @@ impl<C: Change> Chain<C> {
         Ok(())
     }
 
-    /// Whether something has come out of a link that the next has not had.
+    /// Whether output of a link waits for the next one.
     fn is_waiting(&self) -> bool {
         self.links.iter().any(|link| link.at < link.made.len())
     }
@@ -88,7 +89,7 @@ impl<C: Change> Chain<C> {
         Ok(())
     }
 
-    /// Hands on what waits between links, the last first, each once.
+    /// Passes on the output that waits between links, the last link's first, each once.
     fn drain(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
         for n in (1..self.links.len()).rev() {
             let is_last = n + 1 == self.links.len();

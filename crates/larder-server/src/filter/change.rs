@@ -1,25 +1,25 @@
-//! What a change of a body is, whoever makes it.
+//! The interface of everything that changes a body as it passes.
 
-/// How much may come out of a change between two looks at the client.
+/// How much output a change may make before the client gets it.
 pub const MADE_BYTES: usize = 128 * 1024;
 
 /// A change that is made to a body as it passes.
 pub trait Change {
-    /// Takes of `input` and appends what comes of it to `out`.
+    /// Takes bytes from `input`, and appends the changed ones to `out`.
     fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Fed, String>;
 
-    /// Appends what is held back, so that the client can use all that has come.
+    /// Appends what is held back, so that the client can use all that has arrived.
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), String>;
 
-    /// Appends the end.
+    /// Appends the last output.
     fn finish(self, out: &mut Vec<u8>) -> Result<(), String>;
 }
 
-/// How far a piece of a body has come.
+/// Whether the whole input was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
-    /// It is used up.
+    /// All of it.
     All,
-    /// There is more in it; what was made has to go out first.
+    /// Not all: the output has to be sent first.
     Some,
 }

@@ -1,31 +1,31 @@
-//! Charsets, and bodies made from one into another (ngx_http_charset_filter).
+//! Charsets, and the conversion of bodies from one to another (ngx_http_charset_filter).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use larder_conf::model::CharsetMap;
 
-/// The longest sequence of UTF-8.
+/// The longest UTF-8 sequence, bytes.
 const SEQUENCE_BYTES_MAX: usize = 4;
 
-/// The charsets of a configuration, and what is made into what.
+/// The charsets of a configuration, and the conversions between them.
 #[derive(Default)]
 pub struct Charsets {
-    /// Whether `charset` is used anywhere; without it X-Accel-Charset does nothing, as in nginx.
+    /// Whether `charset` is used anywhere. Without it, X-Accel-Charset has no effect, as in nginx.
     pub are_used: bool,
-    /// As they are first written.
+    /// The names, as they were first written.
     names: Vec<Box<[u8]>>,
     tables: HashMap<(usize, usize), Arc<Table>>,
 }
 
-/// How the bytes of one charset become those of another.
+/// A conversion of one charset into another.
 #[derive(Debug)]
 pub enum Table {
-    /// A byte a byte.
+    /// A byte becomes another byte.
     Bytes(Box<[u8; 256]>),
-    /// A byte becomes a character.
+    /// A byte becomes a character of UTF-8.
     ToUtf8(Box<[Utf8; 256]>),
-    /// A character becomes a byte; one that has none becomes a reference of HTML.
+    /// A character of UTF-8 becomes a byte; without a match, a reference of HTML (`&#8364;`).
     FromUtf8(HashMap<u16, u8>),
 }
 
@@ -37,7 +37,7 @@ pub struct Utf8 {
 }
 
 impl Charsets {
-    /// Those of the `charset_map` blocks.
+    /// The charsets and conversions of the `charset_map` blocks.
     pub fn new(maps: &[CharsetMap]) -> Self {
         let mut charsets = Self { are_used: !maps.is_empty(), ..Self::default() };
         for map in maps {
@@ -53,7 +53,7 @@ impl Charsets {
         charsets
     }
 
-    /// Makes a name known, and gives its place.
+    /// Adds a name if it is new, and returns its place.
     pub fn add(&mut self, name: &[u8]) -> usize {
         self.find(name).unwrap_or_else(|| {
             self.names.push(name.into());
@@ -66,12 +66,12 @@ impl Charsets {
         self.names.get(place).map(|name| &**name)
     }
 
-    /// What makes the charset at one place into that at another.
+    /// The conversion between the charsets at two places.
     pub fn table(&self, from: usize, to: usize) -> Option<&Arc<Table>> {
         self.tables.get(&(from, to))
     }
 
-    /// Whether anything is made into anything.
+    /// Whether there is any conversion.
     pub fn has_tables(&self) -> bool {
         !self.tables.is_empty()
     }
@@ -113,20 +113,20 @@ fn from_utf8(map: &CharsetMap) -> Table {
     Table::FromUtf8(entries.collect())
 }
 
-/// A body on its way from one charset to another.
+/// Converts a body as it passes.
 pub struct Converter {
     table: Arc<Table>,
-    /// A character in UTF-8 whose end has not come.
+    /// The beginning of a UTF-8 character whose rest has not arrived.
     held: Vec<u8>,
 }
 
 impl Converter {
-    /// One at its beginning.
+    /// A converter at the beginning of its body.
     pub fn new(table: Arc<Table>) -> Self {
         Self { table, held: Vec::new() }
     }
 
-    /// Takes all of `input` and appends what becomes of it.
+    /// Takes all of `input`, and appends the converted bytes.
     pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) {
         match &*self.table {
             Table::Bytes(table) => out.extend(input.iter().map(|&byte| table[usize::from(byte)])),
@@ -152,7 +152,7 @@ impl Converter {
         }
     }
 
-    /// Appends what stands for a character that is not complete.
+    /// Appends the replacement of an incomplete character.
     pub fn finish(self, out: &mut Vec<u8>) {
         if !self.held.is_empty() {
             out.push(b'?');
@@ -160,7 +160,7 @@ impl Converter {
     }
 }
 
-/// Appends what `input` becomes; returns the beginning of a character at its end.
+/// Appends the conversion of `input`; returns an incomplete character at its end.
 fn from_utf8_bytes<'a>(table: &HashMap<u16, u8>, input: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     use std::io::Write as _;
     let mut rest = input;
@@ -191,15 +191,15 @@ fn from_utf8_bytes<'a>(table: &HashMap<u16, u8>, input: &'a [u8], out: &mut Vec<
 /// What begins with a byte above 0x7f.
 #[derive(Debug, PartialEq, Eq)]
 enum Decoded {
-    /// A character, and how many bytes it takes.
+    /// A character, and its length in bytes.
     Character(u32, usize),
-    /// None, and how many bytes are passed over.
+    /// No character, and how many bytes to skip.
     Invalid(usize),
-    /// What follows has not come.
+    /// A character whose rest has not arrived.
     Incomplete,
 }
 
-/// As nginx decodes: every form that is too long is invalid, and a broken sequence ends with the byte that breaks it.
+/// Decodes as nginx does: overlong forms are invalid, and a broken sequence ends with the byte that breaks it.
 fn decode(text: &[u8]) -> Decoded {
     let Some(&first) = text.first() else { return Decoded::Incomplete };
     let (begin, least, len) = match first {

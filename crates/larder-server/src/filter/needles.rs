@@ -1,22 +1,22 @@
-//! Several texts that are looked for at once, for `sub_filter`.
+//! Searches for several texts at once, for `sub_filter`.
 
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
-/// Texts that are looked for together.
+/// The texts of one search.
 #[derive(Debug)]
 pub struct Needles {
-    /// In lower case, in the order of writing.
+    /// In lower case, as they were written.
     words: Vec<Box<[u8]>>,
     search: AhoCorasick,
     longest: usize,
-    /// Which bytes a text begins with.
+    /// The bytes with which a text begins.
     begins: [bool; 256],
 }
 
 impl Needles {
-    /// A search for these; `None` when there are none, or none that can be searched for.
+    /// A search for `words`; `None` if there are none, or none that can be searched for.
     pub fn new(mut words: Vec<Box<[u8]>>) -> Option<Arc<Self>> {
         let mut begins = [false; 256];
         for word in &mut words {
@@ -34,14 +34,14 @@ impl Needles {
         Some(Arc::new(Self { words, search, longest, begins }))
     }
 
-    /// The first of them in `text` from `from` on: where it begins and ends, and which it is.
+    /// The first match in `text` from `from` on: where it begins, where it ends, and which text it is.
     pub fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize, usize)> {
         let found = self.search.find(Input::new(text).range(from..));
         found.map(|found| (found.start(), found.end(), found.pattern().as_usize()))
     }
 
-    /// The first place from `from` on where the end of `text` is the beginning of a text that is looked for, and the
-    /// first of those.
+    /// The first place from `from` on where the end of `text` is the beginning of a searched text, and the first such
+    /// text.
     pub fn partial(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
         let first = from.max(text.len().saturating_sub(self.longest - 1));
         (first..text.len()).filter(|&at| self.begins[usize::from(text[at])]).find_map(|at| {
@@ -51,7 +51,7 @@ impl Needles {
         })
     }
 
-    /// The same without one of them; `None` when it was the last.
+    /// The search without one text; `None` if that was the last.
     pub fn without(&self, index: usize) -> Option<Arc<Self>> {
         let mut words = self.words.clone();
         words.remove(index);

@@ -1,31 +1,31 @@
-//! `sub_filter`: texts in a body that others take the place of (ngx_http_sub_filter).
+//! `sub_filter`: replaces texts in a body (ngx_http_sub_filter).
 //!
-//! What is looked for is found without case, wherever the body is cut into pieces. Of two that begin at one place the
-//! one that was configured first is taken. What may yet become a match is held back until it is known.
+//! Texts are found without regard to case, however the body is cut into pieces. Of two matches at one place the text
+//! that was configured first wins. Bytes that may become a match are held back.
 
 use std::sync::Arc;
 
 use super::change::{Fed, MADE_BYTES};
 use super::needles::Needles;
 
-/// A body of which parts are replaced, as it passes.
+/// Replaces texts in a body as it passes.
 pub struct Substitution {
-    /// `None` when all have been found that are looked for once.
+    /// `None` when all texts that are replaced once were found.
     needles: Option<Arc<Needles>>,
-    /// What takes their place, by needle.
+    /// The replacements, by needle.
     values: Vec<Vec<u8>>,
     once: bool,
-    /// What may become a match with what follows.
+    /// The end of the input that may become a match.
     held: Vec<u8>,
 }
 
 impl Substitution {
-    /// One at the beginning of its body. `values` are as many as the needles.
+    /// A substitution at the beginning of its body. There is one value for each needle.
     pub fn new(needles: Arc<Needles>, values: Vec<Vec<u8>>, once: bool) -> Self {
         Self { needles: Some(needles), values, once, held: Vec::new() }
     }
 
-    /// Takes of `input` and appends what becomes of it.
+    /// Takes bytes from `input`, and appends the changed ones.
     pub fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Fed {
         let held = std::mem::take(&mut self.held);
         if held.is_empty() {
@@ -37,7 +37,7 @@ impl Substitution {
         let text = [&held[..], input].concat();
         let (used, fed) = self.replace(&text, false, out);
         if used < before {
-            // What was held begins with a match that made enough for now.
+            // The held bytes begin with a match whose output is enough for now.
             self.held = held[used..].to_vec();
         } else {
             *input = &input[used - before..];
@@ -45,7 +45,7 @@ impl Substitution {
         fed
     }
 
-    /// Appends what was held back; nothing follows it.
+    /// Appends the held bytes at the end of the body.
     pub fn finish(mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         let mut rest = &held[..];
@@ -55,11 +55,11 @@ impl Substitution {
         }
     }
 
-    /// Works on `text`, of which nothing was looked at; says how much is used up. What is held back counts as used.
+    /// Handles `text`, which was not searched yet; returns how much was used. Held bytes count as used.
     fn replace(&mut self, text: &[u8], is_end: bool, out: &mut Vec<u8>) -> (usize, Fed) {
         let enough = out.len() + MADE_BYTES;
         let mut at = 0;
-        // Looked for again only when the place has been passed, or a needle has gone.
+        // Searched again only when its place was passed or a needle was removed.
         let mut partial = None;
         let mut partial_is_known = false;
         while let Some(needles) = &self.needles {
@@ -122,10 +122,10 @@ mod tests {
             (&[("aab", "-")], false, "aaaab", "aa-"),
             (&[("a", "b"), ("b", "a")], false, "aabb", "bbaa"),
             (&[("aab", "+"), ("yyz", "-")], true, "yyzyyzaabaabyyz", "-yyz+aabyyz"),
-            // Of two at one place, the first that was written.
+            // Of two at one place, the one written first wins.
             (&[("ab", "1"), ("abcd", "2")], false, "abcd ab", "1cd 1"),
             (&[("abcd", "2"), ("ab", "1")], false, "abcd ab", "2 1"),
-            // What begins earlier is waited for, and what it hides is found when it comes to nothing.
+            // An earlier beginning is waited for; if it becomes nothing, the match that it hid is found.
             (&[("abcdef", "1"), ("cd", "2")], false, "abcdeX", "ab2eX"),
             (&[("abcdef", "1"), ("cd", "2")], false, "abcd", "ab2"),
             (&[("模様", "pattern")], false, "ab模様模", "abpattern模"),

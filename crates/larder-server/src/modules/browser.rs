@@ -2,7 +2,7 @@
 
 use larder_conf::model::{Browser, Browsers};
 
-/// What a browser is taken for.
+/// How a browser is classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `$modern_browser` has a value.
@@ -11,7 +11,7 @@ pub enum Kind {
     Ancient,
 }
 
-/// How a browser is found in `User-Agent`: where the search begins, what is looked for, how far behind it its version is.
+/// How a browser is found in `User-Agent`: where the search begins, the text, and how far behind it the version is.
 fn mask(browser: Browser) -> (usize, &'static [u8], usize) {
     match browser {
         Browser::Opera => (0, b"Opera", b"Opera ".len()),
@@ -22,7 +22,7 @@ fn mask(browser: Browser) -> (usize, &'static [u8], usize) {
     }
 }
 
-/// What the sender of this `User-Agent` is.
+/// Classifies the sender of this `User-Agent`.
 pub fn kind(browsers: &Browsers, agent: Option<&[u8]>) -> Kind {
     let unlisted = if browsers.unlisted_is_modern { Kind::Modern } else { Kind::Ancient };
     let Some(agent) = agent else { return unlisted };
@@ -45,7 +45,7 @@ pub fn kind(browsers: &Browsers, agent: Option<&[u8]>) -> Kind {
     if is_ancient { Kind::Ancient } else { unlisted }
 }
 
-/// The modern browsers as they are looked for. Opera calls itself others too: where it is not listed, it is too old.
+/// The listed modern browsers in order of search. Opera also pretends to be others: if it is not listed, it is ancient.
 fn in_order(browsers: &Browsers) -> impl Iterator<Item = (Browser, u64)> {
     let opera =
         (!browsers.modern.iter().any(|(browser, _)| *browser == Browser::Opera)).then_some((Browser::Opera, u64::MAX));
@@ -54,7 +54,7 @@ fn in_order(browsers: &Browsers) -> impl Iterator<Item = (Browser, u64)> {
     all.into_iter()
 }
 
-/// Whether the version that `text` begins with is at least `least`; the weights are those of the configuration.
+/// Whether the version at the beginning of `text` is at least `least`, with the configuration's weights of its numbers.
 fn is_at_least(text: &[u8], least: u64) -> bool {
     let (mut version, mut part, mut scale) = (0u64, 0u64, 1_000_000u64);
     for &byte in text {

@@ -1,4 +1,4 @@
-//! The smaller modules of nginx: what they know of browsers, referers and folders, without a request.
+//! The smaller modules of nginx: what they know about browsers, referers and folders, without a request.
 
 pub mod browser;
 pub mod random_index;

@@ -1,9 +1,9 @@
-//! `random_index`: any file of a folder (ngx_http_random_index_module).
+//! `random_index`: a random file of a folder (ngx_http_random_index_module).
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// One of the files in `folder` whose names do not begin with a dot, chosen by `random`; `None` when there is none.
+/// Chooses by `random` one of the files in `folder` whose names do not begin with a dot; `None` if there is none.
 pub fn choose(folder: &[u8], random: u64) -> io::Result<Option<Vec<u8>>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(std::ffi::OsStr::from_bytes(folder))? {
@@ -13,7 +13,7 @@ pub fn choose(folder: &[u8], random: u64) -> io::Result<Option<Vec<u8>>> {
             continue;
         }
         let kind = entry.file_type()?;
-        // A link counts as what it leads to; one that leads nowhere does not.
+        // A link counts as its target; one that leads nowhere is skipped.
         let is_file =
             kind.is_file() || kind.is_symlink() && std::fs::metadata(entry.path()).is_ok_and(|to| to.is_file());
         if is_file {

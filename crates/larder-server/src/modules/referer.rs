@@ -11,7 +11,7 @@ const HOST_BYTES_MAX: usize = 256;
 /// A shorter field cannot be a URL: `http://i.ru`.
 const URL_BYTES_MIN: usize = 11;
 
-/// Who may link here.
+/// The sites that may link here.
 #[derive(Debug, Default)]
 pub struct Referers {
     /// `none`.
@@ -23,17 +23,17 @@ pub struct Referers {
     suffixes: Vec<(Box<[u8]>, Path)>,
     /// `www.`, likewise.
     prefixes: Vec<(Box<[u8]>, Path)>,
-    /// Expressions among the names of the server, matched against the host.
+    /// Regular expressions among the server's names, matched against the host.
     pub host_patterns: Vec<Regex>,
-    /// Expressions, matched against all that follows the scheme.
+    /// Regular expressions, matched against all that follows the scheme.
     pub patterns: Vec<Regex>,
 }
 
-/// What the path must begin with.
+/// The beginning that the path must have, if any.
 type Path = Option<Box<[u8]>>;
 
 impl Referers {
-    /// Adds a name; expressions and `$hostname` are none.
+    /// Adds a server name; ignores regular expressions and `$hostname`.
     pub fn add(&mut self, name: &ServerName, path: Option<&str>) {
         let path = path.map(|path| Box::from(path.as_bytes()));
         match name {
@@ -53,7 +53,7 @@ impl Referers {
         }
     }
 
-    /// Whether a request with this field, or without it, is valid; an error where an expression gives no answer.
+    /// Whether a request with this field, or without it, is valid. An error if a regular expression has no result.
     pub fn are_valid(&self, referer: Option<&[u8]>) -> Result<bool, MatchError> {
         let lists_none = self.exact.is_empty() && self.suffixes.is_empty() && self.prefixes.is_empty();
         if lists_none && self.host_patterns.is_empty() && self.patterns.is_empty() {
