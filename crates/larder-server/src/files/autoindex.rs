@@ -24,15 +24,15 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// A directory, or a link to one.
     pub is_dir: bool,
-    /// A regular file, or a link to one.
+    /// A regular file, or a link to one; neither flag is set for a FIFO and the like.
     pub is_file: bool,
-    /// When it was changed, seconds since 1970.
+    /// When it was last changed, seconds since 1970.
     pub mtime: u64,
     /// Bytes.
     pub len: u64,
 }
 
-/// What is to be written.
+/// How a listing is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Listing<'a> {
     /// The path of the request, decoded; it is the title.
@@ -43,7 +43,7 @@ pub struct Listing<'a> {
     pub exact_size: bool,
     /// Seconds to add to UTC in HTML: the local offset with `autoindex_localtime on`, else 0.
     pub offset_secs: i64,
-    /// Whether the charset of the answer is UTF-8, so that names are cut between characters.
+    /// Whether the answer's charset is UTF-8, so that names are not cut within a character.
     pub utf8: bool,
     /// The JSONP callback; without one, JSONP is plain JSON.
     pub callback: Option<&'a [u8]>,
@@ -61,7 +61,7 @@ impl Listing<'_> {
     }
 }
 
-/// The listing of `entries`, in any order: directories come first, each kind by name.
+/// Writes the listing of `entries`: directories first, then files, both sorted by name.
 pub fn render(listing: &Listing<'_>, entries: impl IntoIterator<Item = Entry>) -> Vec<u8> {
     let mut entries: Vec<Entry> = entries.into_iter().collect();
     entries.sort_by(|a, b| b.is_dir.cmp(&a.is_dir).then_with(|| a.name.cmp(&b.name)));
@@ -90,12 +90,12 @@ pub enum CallbackError {
     /// More than 128 bytes.
     #[error("client sent too long callback name")]
     TooLong,
-    /// Other than letters, digits, `_` and `.`.
+    /// It has characters other than letters, digits, `_` and `.`.
     #[error("client sent invalid callback name")]
     Invalid,
 }
 
-/// The callback to use, from the value of the argument `callback`. An empty one is none.
+/// The callback in the argument `callback`; `None` if that is empty.
 pub fn check_callback(argument: Option<&[u8]>) -> Result<Option<&[u8]>, CallbackError> {
     let Some(name) = argument.filter(|name| !name.is_empty()) else {
         return Ok(None);
@@ -109,10 +109,10 @@ pub fn check_callback(argument: Option<&[u8]>) -> Result<Option<&[u8]>, Callback
     Ok(Some(name))
 }
 
-/// Reads the directory at `path`. Names that begin with a dot, and those we may not ask about, are left out; a
-/// link that leads nowhere is listed as what it is.
+/// Reads the directory at `path`. Leaves out names that begin with a dot, and files whose properties we may not read. A
+/// link that leads nowhere is listed as a link.
 ///
-/// It waits for the disk: a directory of many files is better read off the worker's thread.
+/// Blocks on the disk: a large directory should not be read on the worker's thread.
 pub fn read(path: &[u8]) -> Result<Vec<Entry>, OpenError> {
     let fail = |errno: Errno| OpenError::new("opendir()", errno);
     let name = name_of(path, "opendir()")?;
@@ -199,9 +199,9 @@ fn html_entry(listing: &Listing<'_>, entry: &Entry, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The part of a name that is shown, and how many characters the whole name has.
+/// The part of a name that is shown, and the number of characters in the whole name.
 ///
-/// Without UTF-8, and where a name is not valid UTF-8, a byte is a character.
+/// Without UTF-8, and in a name that is not valid UTF-8, each byte counts as a character.
 fn shown_part(name: &[u8], utf8: bool) -> (&[u8], usize) {
     let kept = NAME_CHARS - 3;
     match std::str::from_utf8(name) {
@@ -215,7 +215,7 @@ fn shown_part(name: &[u8], utf8: bool) -> (&[u8], usize) {
     }
 }
 
-/// A size in four digits or fewer and its unit, rounded half up.
+/// A size as at most four digits and a unit, rounded half up.
 fn rounded(len: u64) -> (u64, Option<char>) {
     const K: u64 = 1 << 10;
     const M: u64 = 1 << 20;

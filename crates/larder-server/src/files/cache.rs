@@ -1,4 +1,5 @@
-//! `open_file_cache`: open files, directories and failures to open, kept by path. One a worker, so there is no lock.
+//! `open_file_cache`: keeps open files, directories and failures to open, by path. Each worker has its own, so there is
+//! no lock.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use larder_http::Time;
 use super::{Facts, LinkPolicy, OpenError, Opened, open, stat};
 use crate::lru::Lru;
 
-/// How many unused entries are let go at most by one call, beside one that must make room.
+/// The most unused entries that one call removes, besides one that has to make room.
 const EXPIRED_AT_ONCE: usize = 2;
 
 /// The cache of one `open_file_cache`.
@@ -23,32 +24,32 @@ struct Entry {
     state: State,
     policy: LinkPolicy,
     uses: u32,
-    /// When it was last opened or found to be the same.
+    /// When the file was opened, or last found to be unchanged.
     checked: Time,
     used: Time,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Seen, but not often enough to be kept open.
+    /// Requested, but not often enough to be kept open.
     Counted,
     /// A file or directory.
     Open(Opened),
-    /// There is no such file, or not for us.
+    /// The file does not exist or may not be read.
     Failed(OpenError),
 }
 
 impl FileCache {
-    /// A cache of `max` entries, each let go when it was not used for `inactive`.
+    /// A cache of `max` entries; each is removed when it was not used for `inactive`.
     pub fn new(max: usize, inactive: Duration) -> Self {
         Self { entries: Lru::default(), max: max.max(1), inactive }
     }
 
-    /// What [`open`] gives, or gave a while ago.
+    /// Returns what [`open`] returns, or returned a while ago.
     ///
-    /// An entry is believed for `valid`; then the path is looked at again, and where the inode is the same the
-    /// file stays open and only its length and time are taken anew. A file is kept open from its `min_uses`-th
-    /// use on. Failures are kept only with `errors`.
+    /// An entry is trusted for `valid`. Then the path is checked again: if the inode is the same, the file stays open
+    /// and only its length and time are read anew. A file is kept open from its `min_uses`-th use on. Failures are kept
+    /// only with `errors`.
     pub fn open(
         &mut self,
         path: &[u8],
@@ -70,7 +71,7 @@ impl FileCache {
         };
         entry.uses = entry.uses.saturating_add(1);
         entry.used = now;
-        // nginx counts in whole seconds: `valid=1s` is believed until the second after next begins.
+        // nginx counts in whole seconds: with `valid=1s`, an entry is trusted until the second second begins.
         let is_valid = now.secs().saturating_sub(entry.checked.secs()) < valid.as_secs() && entry.policy == *policy;
         let result = match &entry.state {
             State::Open(opened) if is_valid => Ok(opened.clone()),
@@ -93,12 +94,12 @@ impl FileCache {
         result
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -120,7 +121,7 @@ impl FileCache {
 }
 
 impl State {
-    /// Directories are kept from the first use on, as in nginx: whether they are there is all that is asked.
+    /// Directories are kept from the first use on, as in nginx: only their existence matters.
     fn of(result: &Result<Opened, OpenError>, uses: u32, min_uses: u32) -> Self {
         match result {
             Ok(opened) if opened.is_dir || uses >= min_uses => Self::Open(opened.clone()),
@@ -130,7 +131,7 @@ impl State {
     }
 }
 
-/// What is at `path` by now: the same file with its new length and time, or another.
+/// The file at `path` now: the same one with its new length and time, or another one.
 fn reopen(opened: &Opened, path: &[u8], policy: &LinkPolicy) -> Result<Opened, OpenError> {
     let facts: Facts = stat(path, policy)?;
     if facts.inode == opened.inode && facts.is_dir == opened.is_dir {

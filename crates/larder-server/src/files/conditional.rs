@@ -1,16 +1,16 @@
-//! Whether a request asks for an answer at all: `If-Modified-Since`, `If-None-Match` and their relatives.
+//! Conditional requests: `If-Modified-Since`, `If-None-Match` and the like.
 //!
-//! nginx's rules, which differ from RFC 9110 §13.2.2: `If-Unmodified-Since` is looked at beside `If-Match`, and
-//! with both `If-Modified-Since` and `If-None-Match` both must say "not modified".
+//! The rules are nginx's. They differ from RFC 9110 §13.2.2: `If-Unmodified-Since` is checked even with `If-Match`;
+//! with both `If-Modified-Since` and `If-None-Match`, both must say "not modified".
 
 use larder_conf::model::IfModifiedSince;
 use larder_http::date::parse_date;
 use larder_http::{Fields, Known};
 
-/// What the conditions of a request come to.
+/// The result of a request's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Answer as if there were none.
+    /// Answer as if there were no conditions.
     Go,
     /// Answer 304.
     NotModified,
@@ -18,7 +18,7 @@ pub enum Condition {
     PreconditionFailed,
 }
 
-/// What `request` is to get, when the answer would be a 200 with this `Last-Modified` (in seconds) and `ETag`.
+/// The answer to `request`, if without conditions it were a 200 with this `Last-Modified` (in seconds) and `ETag`.
 pub fn decide(request: &Fields, last_modified: Option<u64>, etag: Option<&[u8]>, ims: IfModifiedSince) -> Condition {
     if let Some(date) = request.get_known(Known::IfUnmodifiedSince) {
         let unmodified = last_modified.is_some_and(|modified| parse_date(date).is_some_and(|date| date >= modified));
@@ -46,10 +46,10 @@ pub fn decide(request: &Fields, last_modified: Option<u64>, etag: Option<&[u8]>,
     Condition::NotModified
 }
 
-/// Whether `Range` is to be looked at, by what `If-Range` says.
+/// Whether `Range` applies, given `If-Range`.
 ///
-/// A value that ends in a quote is a tag and must be ours byte for byte; all else is a date and must be ours to
-/// the second.
+/// A value that ends in a quote is a tag and must equal ours byte for byte. Any other value is a date and must equal
+/// ours to the second.
 pub fn range_applies(request: &Fields, last_modified: Option<u64>, etag: Option<&[u8]>) -> bool {
     let Some(value) = request.get_known(Known::IfRange) else {
         return true;
@@ -72,14 +72,14 @@ fn is_modified(date: &[u8], last_modified: Option<u64>, ims: IfModifiedSince) ->
     }
 }
 
-/// How tags are compared, RFC 9110 §8.8.3.2.
+/// How tags are compared (RFC 9110 §8.8.3.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compare {
     Strong,
     Weak,
 }
 
-/// Whether `etag` is in `list`. `*` is any page, one without a tag too.
+/// Whether `etag` is in `list`. `*` matches any page, even one without a tag.
 fn is_listed(list: &[u8], etag: Option<&[u8]>, compare: Compare) -> bool {
     if list == b"*" {
         return true;
@@ -102,7 +102,7 @@ fn is_listed(list: &[u8], etag: Option<&[u8]>, compare: Compare) -> bool {
         {
             return true;
         }
-        // A comma within a tag ends it here, as in nginx: such a tag is never found.
+        // As in nginx, a comma within a tag ends it here, so such a tag is never found.
         let comma = memchr::memchr(b',', rest).unwrap_or(rest.len());
         rest = trim(&rest[comma..], b" \t,");
     }

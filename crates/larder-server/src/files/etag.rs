@@ -1,5 +1,5 @@
-//! Entity tags: that of a file is its last change and its length in hexadecimal, as nginx writes them; that of a body
-//! which was changed is weak.
+//! Entity tags. A file's tag is its time of change and its length in hexadecimal, as in nginx; the tag of a body that
+//! was changed is weak.
 
 use std::fmt;
 use std::io::Write;
@@ -17,7 +17,7 @@ pub struct EtagText {
     len: usize,
 }
 
-/// The tag of a file that was changed `mtime` seconds after 1970 and is `len` bytes long.
+/// The tag of a file of `len` bytes that was changed `mtime` seconds after 1970.
 pub fn etag(mtime: u64, len: u64) -> EtagText {
     let mut bytes = [0; BYTES_MAX];
     let mut rest = &mut bytes[..];
@@ -40,7 +40,7 @@ impl fmt::Debug for EtagText {
     }
 }
 
-/// Makes the entity tag weak, as of a body that is not the same byte for byte.
+/// Makes the entity tag weak, as the body is no longer the same byte for byte.
 pub fn weaken_etag(fields: &mut Fields) {
     if let Some(weak) = fields.get_known(Known::Etag).and_then(weakened) {
         if weak.is_empty() {
@@ -51,8 +51,8 @@ pub fn weaken_etag(fields: &mut Fields) {
     }
 }
 
-/// The weak form of an entity tag; empty for one that is none and has to go, `None` for one that is weak already
-/// (ngx_http_weak_etag).
+/// The weak form of an entity tag. It is empty if the tag is malformed and has to be removed; `None` if it is weak
+/// already (ngx_http_weak_etag).
 fn weakened(etag: &[u8]) -> Option<Vec<u8>> {
     match etag {
         [b'W', b'/', ..] => None,

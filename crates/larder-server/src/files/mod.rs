@@ -1,7 +1,7 @@
-//! Static files: opening one safely, and what its answer looks like.
+//! Static files: opens a file safely, and decides what its answer looks like.
 //!
-//! [`open`] and [`stat`] keep `disable_symlinks`, and [`cache`] is `open_file_cache`. What the head of the answer
-//! says is made in [`mod@etag`], [`conditional`] and [`ranges`]; [`autoindex`] lists a directory, [`mp4`] cuts films.
+//! [`open`] and [`stat`] respect `disable_symlinks`; [`cache`] is `open_file_cache`. [`mod@etag`], [`conditional`] and
+//! [`ranges`] decide about the head of the answer; [`autoindex`] lists a directory, [`mp4`] cuts films.
 
 pub mod autoindex;
 pub mod cache;
@@ -21,28 +21,28 @@ use rustix::io::Errno;
 
 use crate::log::errno_text;
 
-/// What `disable_symlinks` says about one path.
+/// How `disable_symlinks` applies to one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkPolicy {
     /// Links are followed.
     Off,
-    /// No link is followed after the first `from_len` bytes of the path.
+    /// A link after the first `from_len` bytes of the path is an error.
     On {
         /// Where checking begins: 0, or the place of a slash in the path.
         from_len: usize,
     },
-    /// A link is followed only where it and its target have one owner.
+    /// A link is followed only if it and its target have the same owner.
     IfNotOwner {
-        /// See above.
+        /// As in [`On`](Self::On).
         from_len: usize,
     },
 }
 
 impl LinkPolicy {
-    /// The policy for `path`, when `from=` comes out as `from`.
+    /// The policy for `path`; `from` is the value of `from=`.
     ///
-    /// As nginx: a `from` that is not a leading part of the path, in whole components, is as if it were not
-    /// there; one that is the whole path leaves nothing to check.
+    /// As in nginx, a `from` that does not match whole leading components of the path is ignored; one that matches the
+    /// whole path leaves nothing to check.
     pub fn new(setting: &DisableSymlinks, from: &[u8], path: &[u8]) -> Self {
         let from_len = match path.strip_prefix(from) {
             Some(b"") => return Self::Off,
@@ -66,11 +66,11 @@ pub struct Facts {
     pub len: u64,
     /// When it was last changed, in seconds since 1970; 0 for what is older.
     pub mtime: u64,
-    /// The inode: another one under the same name is another file.
+    /// The inode: if it differs, there is another file under the same name.
     pub inode: u64,
     /// A directory.
     pub is_dir: bool,
-    /// A regular file; what is neither this nor a directory (a FIFO, a device) is answered with 404.
+    /// A regular file. What is neither this nor a directory, such as a FIFO, is answered with 404.
     pub is_regular: bool,
     /// Its owner may execute it.
     pub is_executable: bool,
@@ -122,21 +122,21 @@ pub enum OpenError {
     /// No such file, or a part of the path is not a directory.
     #[error("not found{}", errno_text(.0.errno()))]
     NotFound(Failure),
-    /// Not readable to us.
+    /// Not readable by us.
     #[error("forbidden{}", errno_text(.0.errno()))]
     Forbidden(Failure),
     /// The path or a part of it is longer than the system allows.
     #[error("name too long{}", errno_text(.0.errno()))]
     NameTooLong(Failure),
-    /// Too many links, or one that may not be followed.
+    /// Too many links, or a link that may not be followed.
     #[error("a link that may not be followed{}", errno_text(.0.errno()))]
     Loop(Failure),
-    /// Anything else: no descriptors left, a failing disk.
+    /// Any other error: too many open files, a failing disk.
     #[error("cannot open{}", errno_text(.0.errno()))]
     Other(Failure),
 }
 
-/// Which call failed, and how.
+/// The system call that failed, and its error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// As nginx names it: `open()`, `openat()`, `stat()`.
@@ -174,12 +174,12 @@ impl OpenError {
         }
     }
 
-    /// Whether a part of the path is a file where a directory should be.
+    /// Whether a part of the path is a file instead of a directory.
     pub fn is_below_a_file(&self) -> bool {
         self.failure().errno() == Errno::NOTDIR.raw_os_error()
     }
 
-    /// The status nginx answers with.
+    /// The status that nginx sends.
     pub fn status(&self) -> u16 {
         match self {
             Self::NotFound(_) | Self::NameTooLong(_) => status::NOT_FOUND,
@@ -188,22 +188,22 @@ impl OpenError {
         }
     }
 
-    /// The line for the log: `open() "/a/b" failed (2: No such file or directory)`. At `error`, but at `crit`
-    /// for [`OpenError::Other`].
+    /// The line for the log: `open() "/a/b" failed (2: No such file or directory)`. Logged at `error`,
+    /// [`OpenError::Other`] at `crit`.
     pub fn log_text(&self, path: &[u8]) -> String {
         let Failure { call, errno } = self.failure();
         format!("{call} \"{}\" failed{}", String::from_utf8_lossy(path), errno_text(*errno))
     }
 }
 
-/// Opens `path` for reading. Never waits for the other end of a FIFO, and follows links as `links` allows.
+/// Opens `path` for reading and follows links as `links` allows. Never waits for the other end of a FIFO.
 pub fn open(path: &[u8], links: &LinkPolicy) -> Result<Opened, OpenError> {
     let fd = open_fd(path, links)?;
     let stat = rustix::fs::fstat(&fd).map_err(|errno| OpenError::new("fstat()", errno))?;
     Ok(Opened::new(Arc::new(File::from(fd)), Facts::of(&stat)))
 }
 
-/// What [`open`] would find, without opening where `links` lets it: for `try_files` and `if (-f ...)`.
+/// Returns what [`open`] would find, without opening it if `links` allows that: for `try_files` and `if (-f ...)`.
 pub fn stat(path: &[u8], links: &LinkPolicy) -> Result<Facts, OpenError> {
     let stat = match links {
         LinkPolicy::Off => {
@@ -218,9 +218,9 @@ pub fn stat(path: &[u8], links: &LinkPolicy) -> Result<Facts, OpenError> {
     Ok(Facts::of(&stat))
 }
 
-/// How a file is opened. Non-blocking matters for FIFOs, and changes nothing for regular files.
+/// How a file is opened. Non-blocking matters only for FIFOs.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
-/// How a directory on the way is opened: the right to search it is enough.
+/// How a directory on the way is opened: the right to search it is sufficient.
 const SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 fn open_fd(path: &[u8], links: &LinkPolicy) -> Result<OwnedFd, OpenError> {
@@ -233,10 +233,10 @@ fn open_fd(path: &[u8], links: &LinkPolicy) -> Result<OwnedFd, OpenError> {
     }
 }
 
-/// Walks `path` a component at a time, each opened by `step`.
+/// Walks along `path`; `step` opens one component at a time.
 ///
-/// A link in the middle is `ENOTDIR` (404) and one at the end is `ELOOP` (403), as the kernel reports them and
-/// nginx answers.
+/// A link in the middle is `ENOTDIR` (404) and one at the end is `ELOOP` (403), as the kernel reports them and nginx
+/// answers.
 fn open_checked(
     path: &[u8],
     from_len: usize,
@@ -264,8 +264,8 @@ fn open_checked(
     step(dir, last, READ)
 }
 
-/// Opens `name`, then asks whose the name is and whose the thing: between the two calls the name may change,
-/// so owners are compared even where the name is no link by now.
+/// Opens `name`, then compares the owners of the name and of the opened file. They are compared even if the name is no
+/// link now, as it may have changed between the two calls.
 fn open_if_owned(at: rustix::fd::BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd, OpenError> {
     let fd = openat(at, name, flags, "openat()")?;
     let entry =
@@ -292,7 +292,7 @@ fn openat(
     }
 }
 
-/// `path` for the kernel, which is given a copy on the stack. No file has a NUL in its name.
+/// `path` as passed to the kernel, which gets a copy on the stack. A path with a NUL names no file.
 fn name_of<'a>(path: &'a [u8], call: &'static str) -> Result<&'a [u8], OpenError> {
     if memchr::memchr(0, path).is_some() { Err(OpenError::new(call, Errno::NOENT)) } else { Ok(path) }
 }

@@ -1,4 +1,4 @@
-//! What is sent for a `Range`: one slice, or several as `multipart/byteranges`, byte for byte as nginx does.
+//! How a `Range` is answered: by one slice, or several as `multipart/byteranges`, byte for byte as in nginx.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use larder_http::Ranges;
 /// How a body of known length is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// All of it, with 200.
+    /// The whole body, with 200.
     Whole,
     /// 416, with this `Content-Range`.
     Unsatisfiable {
@@ -28,29 +28,29 @@ pub enum Plan {
 /// A body of type `multipart/byteranges`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multipart {
-    /// The `Content-Type` of the whole.
+    /// The `Content-Type` of the response.
     pub content_type: String,
     /// The parts in order.
     pub parts: Vec<Part>,
     /// What follows the last part.
     pub tail: Vec<u8>,
-    /// The bytes of it all: heads, slices and tail.
+    /// The length of the whole body in bytes: heads, slices and tail.
     pub len: u64,
 }
 
-/// One slice and what stands before it.
+/// One slice, and the head before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The boundary and the fields of the part, from line break to empty line.
+    /// The boundary and the fields of the part, from the line break to the empty line.
     pub head: Vec<u8>,
     /// The bytes of the body to send.
     pub slice: Range<u64>,
 }
 
-/// The plan for a body of `len` bytes.
+/// Decides how a body of `len` bytes is sent.
 ///
-/// `content_type` is that of the whole body with its charset, and may be empty. `boundary` should be another
-/// number each time; it is written with 20 digits.
+/// `content_type` is that of the whole body with its charset, and may be empty. `boundary` should be a new number each
+/// time; it is written with 20 digits.
 pub fn plan(ranges: &Ranges, len: u64, content_type: &[u8], boundary: u64) -> Plan {
     match ranges {
         Ranges::None => Plan::Whole,
@@ -95,7 +95,7 @@ fn multipart(slices: impl Iterator<Item = Range<u64>>, len: u64, content_type: &
     }
 }
 
-/// `FIRST-LAST/LENGTH`. Ranges are never empty, so there is a last byte.
+/// Writes `FIRST-LAST/LENGTH`. Ranges are never empty, so there is a last byte.
 fn position(slice: &Range<u64>, len: u64) -> String {
     format!("{}-{}/{len}", slice.start, slice.end.saturating_sub(1))
 }
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(plan_of("pages=1-2", 10), Plan::Whole);
     }
 
-    /// As nginx 1.22 answered `curl -r 0-1,-2` for a file `0123456789`, but for the number.
+    /// nginx 1.22's answer to `curl -r 0-1,-2` for a file `0123456789`, except for the number.
     #[test]
     fn several_ranges_are_parts() {
         let Plan::Multipart(multipart) = plan_of("bytes=0-1,-2", 10) else {

@@ -1,4 +1,4 @@
-//! What opening promises, on a real directory.
+//! Tests of opening files, in a real directory.
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -65,7 +65,7 @@ fn each_kind_of_name_opens_as_in_nginx() {
         let path = [bytes(dir.path()), b"/", name.as_bytes()].concat();
         assert_eq!(outcome(open(&path, &LinkPolicy::Off)), off, "{name} with links");
         assert_eq!(outcome(open(&path, &LinkPolicy::On { from_len: 0 })), on, "{name} without links");
-        // All is owned by one user here, so links are followed; the loop stays one.
+        // One user owns all files here, so links are followed; the loop is still a loop.
         let owned = outcome(open(&path, &LinkPolicy::IfNotOwner { from_len: 0 }));
         assert_eq!(owned, off, "{name} with links of one owner");
     }
@@ -93,13 +93,13 @@ fn links_before_from_are_followed() {
     let path = [bytes(dir.path()), b"/dirlink/file"].concat();
     let from_len = path.len() - "/file".len();
     assert_eq!(outcome(open(&path, &LinkPolicy::On { from_len })), "file");
-    // A place that is not a slash, or past the end, is as good as none.
+    // A place that is not a slash, or is past the end, is ignored.
     for from_len in [from_len - 1, path.len() + 9] {
         assert_eq!(outcome(open(&path, &LinkPolicy::On { from_len })), "not found", "{from_len}");
     }
 }
 
-/// Needs the right to give files away; without it there is nothing to see.
+/// Needs the right to give files away; without it nothing is tested.
 #[test]
 fn links_of_another_owner_are_refused() {
     let dir = tree();

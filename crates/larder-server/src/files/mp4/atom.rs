@@ -1,20 +1,21 @@
-//! Atoms: a size, a name of four letters, and what is in them. Sizes count the head too.
+//! Reads and writes atoms: a size, a name of four letters, and the content. The size includes the head.
 
 use super::Mp4Error;
 
-/// The head of an atom, of which all lies within what it is in.
+/// The head of an atom that lies completely within its parent.
 #[derive(Debug)]
 pub struct Header {
     /// Its name.
     pub name: [u8; 4],
-    /// How long the head is: a size of 64 bits makes it longer.
+    /// The length of the head: longer with a size of 64 bits.
     pub head_bytes: u64,
-    /// How long all of it is, the head too.
+    /// The length of the atom, including the head.
     pub bytes: u64,
 }
 
 impl Header {
-    /// Reads what `bytes` begin with, of which `left` are left where it is. `None` for a size of 0, which ends a list.
+    /// Parses the head at the beginning of `bytes`, with `left` bytes left in the parent. `None` for a size of 0, which
+    /// ends a list.
     pub fn parse(bytes: &[u8], left: u64) -> Result<Option<Self>, Mp4Error> {
         let size = u32_at(bytes, 0).ok_or(Mp4Error::Truncated)?;
         if size == 0 {
@@ -35,7 +36,7 @@ impl Header {
     }
 }
 
-/// Hands name and content of each atom in `list` to `each`, until it says that this is enough.
+/// Passes name and content of each atom in `list` to `each`, until that returns [`Seen::Enough`].
 pub fn each_in<'a>(
     list: &'a [u8],
     mut each: impl FnMut(&[u8; 4], &'a [u8]) -> Result<Seen, Mp4Error>,
@@ -53,28 +54,28 @@ pub fn each_in<'a>(
     Ok(Seen::All)
 }
 
-/// Whether a list was read to its end.
+/// Whether the rest of a list is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// There may be more.
+    /// Read on.
     All,
-    /// What is in it is not wanted.
+    /// The rest is not needed.
     Enough,
 }
 
-/// Writes an atom; `content` writes what is in it.
+/// Writes an atom; `content` writes its content.
 pub fn write<T>(name: &[u8; 4], out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(name);
     let result = content(out);
-    // Nothing that is written is larger than what was read by much, and that is less than 2^30 bytes.
+    // What is written is not much larger than what was read, and that is less than 2^30 bytes.
     let size = u32::try_from(out.len() - start).unwrap_or(u32::MAX);
     out[start..start + 4].copy_from_slice(&size.to_be_bytes());
     result
 }
 
-/// Writes an atom as it was.
+/// Writes an atom unchanged.
 pub fn copy(name: &[u8; 4], content: Option<&[u8]>, out: &mut Vec<u8>) {
     if let Some(content) = content {
         write(name, out, |out| out.extend_from_slice(content));
@@ -86,12 +87,12 @@ pub fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// The number of 32 bits at `at`.
+/// The 32-bit number at `at`.
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array_at(bytes, at).map(u32::from_be_bytes)
 }
 
-/// The number of 64 bits at `at`.
+/// The 64-bit number at `at`.
 pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array_at(bytes, at).map(u64::from_be_bytes)
 }

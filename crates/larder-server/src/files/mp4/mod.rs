@@ -1,11 +1,11 @@
-//! A part of an MP4 film by time, as ngx_http_mp4_module cuts it: new tables of samples before a part of the old data.
+//! Cuts an MP4 film by time as ngx_http_mp4_module does: new tables of samples, then a part of the old data.
 //!
 //! ```text
 //! file:  ftyp  moov (mvhd, trak: tables of samples ...)  mdat (samples)       in any order
 //! sent:  ftyp  moov, as far as it is known, made anew    mdat, of which only the samples from start to end
 //! ```
-//! [`mod@atom`] reads atoms, [`movie`] what of `moov` is kept, [`track`] makes the tables of a track. All numbers come from the
-//! file and mean nothing until they have been held against its length; nothing larger than `moov` is kept.
+//! `atom` reads atoms, `movie` reads what is kept of `moov`, `track` makes the tables of a track. All numbers come from
+//! the file and are not trusted before they were checked against its length; nothing larger than `moov` is kept.
 
 mod atom;
 mod movie;
@@ -23,23 +23,23 @@ use std::ops::Range;
 use atom::Header;
 use movie::Movie;
 
-/// What of a film is wanted.
+/// The part of a film that is requested.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// From when on, in milliseconds.
+    /// Where it begins, in milliseconds.
     pub start_ms: u64,
-    /// How much, in milliseconds; 0 for all that follows.
+    /// Its length in milliseconds; 0 for the rest of the film.
     pub length_ms: u64,
-    /// `mp4_start_key_frame`: it begins with the key frame before, and an edit list hides what is too early.
+    /// `mp4_start_key_frame`: begin at the key frame before; an edit list hides what is too early.
     pub from_key_frame: bool,
-    /// A `moov` that is larger is refused.
+    /// The largest `moov` that is accepted.
     pub moov_bytes_max: u64,
 }
 
 /// What is sent.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The file as it is.
+    /// The file unchanged.
     Whole,
     /// These bytes, then this part of the file, which is not empty.
     Part(Vec<u8>, Range<u64>),
@@ -51,56 +51,56 @@ pub enum Mp4Error {
     /// The file cannot be read.
     #[error("read() failed: {0}")]
     Read(#[from] io::Error),
-    /// It ends inside of an atom's head.
+    /// The file ends within an atom's head.
     #[error("mp4 file truncated")]
     Truncated,
     /// An atom is smaller than its own head.
     #[error("mp4 atom is too small: {0}")]
     AtomTooSmall(u64),
-    /// An atom is larger than what it is in.
+    /// An atom is larger than its parent.
     #[error("mp4 atom too large: {0}")]
     AtomTooLarge(u64),
     /// There are more atoms than a film has.
     #[error("too many mp4 atoms")]
     TooManyAtoms,
-    /// `ftyp` is larger than anybody needs.
+    /// `ftyp` is unreasonably large.
     #[error("mp4 ftyp atom is too large: {0}")]
     FtypTooLarge(u64),
-    /// `moov` is larger than is allowed.
+    /// `moov` is larger than allowed.
     #[error("mp4 moov atom is too large: {0}, you may want to increase mp4_max_buffer_size")]
     MoovTooLarge(u64),
-    /// What an atom says does not fit into it.
+    /// An atom's content is larger than the atom.
     #[error("mp4 {0} atom too small")]
     TooSmall(&'static str),
-    /// There may be one of it.
+    /// There may be only one such atom.
     #[error("duplicate mp4 {0} atom")]
     Duplicate(&'static str),
-    /// There must be one of it.
+    /// Such an atom is missing.
     #[error("no mp4 {0} atoms were found")]
     Missing(&'static str),
-    /// `cmov`, which nobody uses.
+    /// A `cmov`, which nobody uses.
     #[error("mp4 compressed moov atom (cmov) is not supported")]
     Compressed,
-    /// The film is over by then.
+    /// The film ends before the start.
     #[error("mp4 start time exceeds file duration")]
     StartTooLate,
-    /// The film is over by then, says this table.
+    /// This table ends before the start.
     #[error("start time is out mp4 {0}")]
     StartOut(&'static str),
-    /// This table ends before that.
+    /// This table ends before the requested end.
     #[error("end time is out mp4 {0}")]
     EndOut(&'static str),
-    /// A table says what cannot be.
+    /// A table is inconsistent.
     #[error("{0}")]
     Nonsense(&'static str),
-    /// There are no samples in that time.
+    /// No samples lie in that time.
     #[error("no data between start time and end time")]
     Empty,
 }
 
-/// A file, or what stands in for one.
+/// A file, or a substitute for tests.
 pub trait ReadAt {
-    /// Fills `buffer` from `at` on.
+    /// Fills `buffer` with the bytes from `at` on.
     fn read_exact_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()>;
 }
 
@@ -110,7 +110,7 @@ impl ReadAt for File {
     }
 }
 
-/// Finds out what of a film of `len` bytes is sent, and makes what goes before the part of the file.
+/// Decides which part of a film of `len` bytes is sent, and makes the bytes that go before it.
 pub fn cut(file: &impl ReadAt, len: u64, wanted: &Wanted) -> Result<Cut, Mp4Error> {
     let Some(places) = scan(file, len, wanted)? else { return Ok(Cut::Whole) };
     let mut moov = vec![0; usize::try_from(places.moov.end - places.moov.start).map_err(|_| Mp4Error::Truncated)?];
@@ -119,25 +119,25 @@ pub fn cut(file: &impl ReadAt, len: u64, wanted: &Wanted) -> Result<Cut, Mp4Erro
     movie.write(&places, len, wanted)
 }
 
-/// Where in the file what lies.
+/// Where the parts of the file lie.
 #[derive(Debug)]
 struct Places {
     /// `ftyp`, without its head.
     ftyp: Option<Vec<u8>>,
-    /// What is in `moov`.
+    /// The content of `moov`.
     moov: Range<u64>,
     /// Where `mdat` ends.
     data_end: u64,
 }
 
-/// How large a `ftyp` may be.
+/// The largest `ftyp` that is accepted, bytes.
 const FTYP_BYTES_MAX: u64 = 1024;
-/// How large a `moov` may be whatever the configuration says: its tables count in 32 bits.
+/// The largest `moov` that any configuration can allow, as its tables count in 32 bits.
 const MOOV_BYTES_MAX: u64 = 1 << 30;
-/// How many atoms may lie beside each other in the file. Recorders that write in pieces make some thousands.
+/// The most atoms at the top level of the file. Recorders that write in pieces make some thousands.
 const ATOMS_MAX: usize = 20_000;
 
-/// Looks for `ftyp`, `moov` and `mdat`. `None`: the whole is wanted, and `moov` comes first in it already.
+/// Finds `ftyp`, `moov` and `mdat`. `None` if the whole film is requested and `moov` already comes first.
 fn scan(file: &impl ReadAt, len: u64, wanted: &Wanted) -> Result<Option<Places>, Mp4Error> {
     let (mut ftyp, mut moov, mut data_end) = (None, None, None);
     let mut at = 0;
@@ -184,8 +184,8 @@ fn read_header(file: &impl ReadAt, at: u64, len: u64) -> Result<Option<Header>, 
     Header::parse(bytes, left)
 }
 
-/// Milliseconds of a number of seconds with a fraction, as of `?start=`. Digits behind the third count for nothing, as
-/// players send many; what is no such number is `None`.
+/// Parses seconds with a fraction, as in `?start=`, to milliseconds. Digits after the third are ignored, as players
+/// send many. `None` if it is no such number.
 pub fn milliseconds(text: &[u8]) -> Option<u64> {
     let (seconds, fraction) = match text.iter().position(|&byte| byte == b'.') {
         Some(dot) => (&text[..dot], &text[dot + 1..]),

@@ -1,23 +1,23 @@
-//! `moov`: how long the film is, and its tracks. What a player does not need to show it is left out.
+//! `moov`: the length of the film, and its tracks. What a player does not need is left out.
 
 use super::atom::{self, Seen, each_in};
 use super::times::{Times, shortened, ticks};
 use super::track::Track;
 use super::{Cut, Mp4Error, Places, Wanted};
 
-/// What is kept of `moov`.
+/// The parts of `moov` that are kept.
 #[derive(Debug)]
 pub struct Movie<'a> {
-    /// `mvhd`, of the new length.
+    /// `mvhd`, with the new length.
     header: Option<Vec<u8>>,
     tracks: Vec<Track<'a>>,
 }
 
 impl<'a> Movie<'a> {
-    /// Reads what is in `moov`.
+    /// Parses the content of `moov`.
     pub fn parse(moov: &'a [u8], wanted: &Wanted) -> Result<Self, Mp4Error> {
         let mut movie = Self { header: None, tracks: Vec::new() };
-        // How many ticks a second has, for all that is not a track's own.
+        // Ticks a second, for everything but the tracks' own times.
         let mut timescale = 0;
         each_in(moov, |name, content| {
             match name {
@@ -38,12 +38,12 @@ impl<'a> Movie<'a> {
         if movie.tracks.is_empty() { Err(Mp4Error::Missing("trak")) } else { Ok(movie) }
     }
 
-    /// Cuts the tracks and writes all that goes before the samples.
+    /// Cuts the tracks, and writes all that goes before the samples.
     pub fn write(&self, places: &Places, len: u64, wanted: &Wanted) -> Result<Cut, Mp4Error> {
         let mut out = Vec::new();
         atom::copy(b"ftyp", places.ftyp.as_deref(), &mut out);
         let mut offsets = Vec::with_capacity(self.tracks.len());
-        // Where in the file the samples of all tracks lie.
+        // The part of the file with the samples of all tracks.
         let (mut start, mut end) = (len, 0);
         atom::write(b"moov", &mut out, |out| {
             atom::copy(b"mvhd", self.header.as_deref(), out);
@@ -73,7 +73,7 @@ impl<'a> Movie<'a> {
                 out.extend_from_slice(&(end - start + 16).to_be_bytes());
             }
         }
-        // What lay at `start` comes right behind all of this.
+        // The byte at `start` of the file follows directly after all of this.
         let moved = (out.len() as u64).wrapping_sub(start);
         for offsets in offsets {
             offsets.shift(moved, &mut out);

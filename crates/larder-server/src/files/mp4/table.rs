@@ -1,18 +1,18 @@
-//! The tables of a track: how many entries, then the entries, each of so many numbers of 32 bits.
+//! The tables of a track: a number of entries, then the entries, each of several 32-bit numbers.
 
 use super::Mp4Error;
 use super::atom::{self, u32_at};
 
-/// A table whose entries are of `N` numbers.
+/// A table whose entries have `N` numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a, const N: usize> {
-    /// Version and flags, which stay.
+    /// Version and flags, which are kept.
     pub flags: [u8; 4],
     entries: &'a [[u8; 4]],
 }
 
 impl<'a, const N: usize> Table<'a, N> {
-    /// Reads the table in the atom `name`, whose count stands at `count_at`.
+    /// Parses the table in the atom `name`; the number of entries is at `count_at`.
     pub fn parse(name: &'static str, content: &'a [u8], count_at: usize) -> Result<Self, Mp4Error> {
         let too_small = Mp4Error::TooSmall(name);
         let (Some(flags), Some(count)) = (atom::array_at(content, 0), u32_at(content, count_at)) else {
@@ -26,7 +26,7 @@ impl<'a, const N: usize> Table<'a, N> {
         }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(self) -> usize {
         self.entries.len() / N
     }
@@ -42,7 +42,7 @@ impl<'a, const N: usize> Table<'a, N> {
         self.entries.as_chunks::<N>().0.get(index).map(|entry| entry.map(u32::from_be_bytes))
     }
 
-    /// The entries from `start` to before `end`, as far as there are any.
+    /// The entries from `start` up to `end`, without that, as far as there are any.
     pub fn range(self, start: u64, end: u64) -> impl Iterator<Item = [u32; N]> + use<'a, N> {
         let end = usize::try_from(end).unwrap_or(usize::MAX).min(self.len());
         let start = usize::try_from(start).unwrap_or(usize::MAX).min(end);
@@ -72,13 +72,13 @@ pub fn write<const N: usize>(
     });
 }
 
-/// Cuts a table of runs, each of which says for how many samples it holds: those of `count` samples from `start` on, or of
-/// all. The last of them may be of none, as nginx leaves it. Nothing is left of a table that ends before.
+/// Cuts a table of runs, each with a number of samples and a value, to `count` samples from `start` on, or to all. As
+/// in nginx, the last run may have 0 samples. The result is empty if the table ends before `start`.
 pub fn cut_runs(table: Table<'_, 2>, start: u64, count: Option<u64>) -> Vec<[u32; 2]> {
     let mut runs = table.iter();
     let mut skip = start;
     let first = runs.by_ref().find_map(|[samples, value]| match u64::from(samples).checked_sub(skip) {
-        // What is left of it is not more than it was.
+        // The rest of a run is not longer than the run.
         Some(rest @ 1..) => Some([rest as u32, value]),
         Some(0) | None => {
             skip -= u64::from(samples);

@@ -28,7 +28,7 @@ fn cut_file(file: &[u8], wanted: &Wanted) -> Result<Vec<u8>, Mp4Error> {
     })
 }
 
-/// The samples of a track that are to come, and how many ticks of them are hidden.
+/// The samples of a track that are expected, and how many ticks of them are hidden.
 fn expected(timescale: u32, samples: &[Sample], wanted: &Wanted) -> (Vec<Sample>, u64) {
     let ticks = |ms: u64| ms * u64::from(timescale) / 1000;
     let ends = |samples: &[Sample]| {
@@ -165,7 +165,7 @@ fn what_is_no_film_is_refused() {
     }
 }
 
-/// Numbers that look like chance and are the same each time.
+/// Pseudo-random numbers, the same in each run.
 struct Chance(u64);
 
 impl Chance {
@@ -177,7 +177,7 @@ impl Chance {
     }
 }
 
-/// How many films are damaged.
+/// How many damaged films are tried.
 const FILMS: u32 = 5000;
 
 #[test]
@@ -196,7 +196,7 @@ fn damaged_films_are_refused_or_cut_within_the_file() {
             has_extras: bit(5),
         };
         let mut file = film.write(layout);
-        // Most of what matters is in numbers, and they lie at multiples of four.
+        // Most of what matters is numbers, at multiples of four.
         for _ in 0..=chance.below(6) {
             let at = chance.below(file.len() / 4) * 4 + chance.below(4);
             file[at] = odd[chance.below(odd.len())];

@@ -1,22 +1,23 @@
-//! How long a film and its tracks are, and how much of that is left.
+//! The lengths of a film and its tracks, and how much of them is left.
 
 use super::atom::{u32_at, u64_at};
 use super::{Mp4Error, Wanted};
 
-/// An atom that says how long something is: `mvhd`, `tkhd`, `mdhd`. Version 1 of each has times of 64 bits.
+/// An atom with a duration: `mvhd`, `tkhd`, `mdhd`. In version 1 of each, times have 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Times<'a> {
     content: &'a [u8],
-    /// How many ticks a second has, where it says that.
+    /// Ticks a second, if the atom has that.
     pub timescale: u32,
-    /// How many ticks it lasts.
+    /// The duration in ticks.
     pub duration: u64,
     duration_at: usize,
     is_wide: bool,
 }
 
 impl<'a> Times<'a> {
-    /// Reads one of which, in versions 0 and 1, the word before the duration is at `at` and which has at least `bytes`.
+    /// Parses an atom. For versions 0 and 1, `at` is the place of the word before the duration, and `bytes` the least
+    /// length.
     pub fn parse(name: &'static str, content: &'a [u8], at: [usize; 2], bytes: [usize; 2]) -> Result<Self, Mp4Error> {
         let is_wide = content.first().is_some_and(|&version| version != 0);
         let (at, bytes) = if is_wide { (at[1], bytes[1]) } else { (at[0], bytes[0]) };
@@ -36,19 +37,19 @@ impl<'a> Times<'a> {
         if self.is_wide {
             content[at..at + 8].copy_from_slice(&duration.to_be_bytes());
         } else {
-            // Shortened, it fits where it did before; and an edit list adds less than what was taken away.
+            // A shorter duration fits where the longer one did; an edit list adds less than was cut off.
             content[at..at + 4].copy_from_slice(&(duration as u32).to_be_bytes());
         }
         content
     }
 }
 
-/// So many milliseconds in ticks.
+/// Milliseconds in ticks.
 pub fn ticks(ms: u64, timescale: u32) -> u64 {
     u64::try_from(u128::from(ms) * u128::from(timescale) / 1000).unwrap_or(u64::MAX)
 }
 
-/// What is left of a duration that is cut at its end.
+/// What is left of a duration whose end is cut off.
 pub fn shortened(duration: u64, wanted: &Wanted, timescale: u32) -> u64 {
     match wanted.length_ms {
         0 => duration,

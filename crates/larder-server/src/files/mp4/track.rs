@@ -15,10 +15,10 @@ use super::table::{self, Table, cut_runs};
 use super::times::{Times, shortened, ticks};
 use super::{Mp4Error, Wanted};
 
-/// What is kept of a track.
+/// The parts of a track that are kept.
 #[derive(Debug, Default)]
 pub struct Track<'a> {
-    /// `tkhd`, of the new length, and that length.
+    /// `tkhd` with the new length, and that length.
     header: Option<(Vec<u8>, u64)>,
     media: Option<Times<'a>>,
     media_duration: u64,
@@ -35,10 +35,10 @@ pub struct Track<'a> {
     chunks: Option<Chunks<'a>>,
 }
 
-/// How large samples are.
+/// The sizes of the samples.
 #[derive(Debug)]
 enum Sizes<'a> {
-    /// All of them as large as that; and how many there are.
+    /// All samples have this size; and their number.
     Uniform {
         flags: [u8; 4],
         bytes: u32,
@@ -47,7 +47,7 @@ enum Sizes<'a> {
     Each(Table<'a, 1>),
 }
 
-/// Where chunks lie in the file.
+/// Where the chunks lie in the file.
 #[derive(Clone, Copy, Debug)]
 enum Chunks<'a> {
     Narrow(Table<'a, 1>),
@@ -56,9 +56,9 @@ enum Chunks<'a> {
 
 /// A track that has been written.
 pub struct Written {
-    /// From where on its samples lie, and until where, where that is known; `None` when it has none.
+    /// Where the track's samples begin, and end if that is known; `None` if it has none.
     pub data: Option<Data>,
-    /// Where it says so.
+    /// Where its chunk offsets were written.
     pub offsets: Offsets,
 }
 
@@ -66,18 +66,18 @@ pub struct Written {
 pub struct Data {
     /// Where it begins.
     pub start: u64,
-    /// Where it ends; `None` with the samples of all.
+    /// Where it ends; `None` at the end of all samples.
     pub end: Option<u64>,
 }
 
-/// The offsets of chunks in what has been written: they are known when it is known how long that is.
+/// The chunk offsets in the written bytes. They get their final values when the length of these bytes is known.
 pub struct Offsets {
     lie: Range<usize>,
     is_wide: bool,
 }
 
 impl Offsets {
-    /// Adds `by` to each, as far as it has the bits.
+    /// Adds `by` to each offset, wrapping at its number of bits.
     pub fn shift(&self, by: u64, out: &mut [u8]) {
         let offsets = &mut out[self.lie.clone()];
         if self.is_wide {
@@ -93,7 +93,7 @@ impl Offsets {
 }
 
 impl<'a> Track<'a> {
-    /// Reads what is in `trak`; `None` for a track that is over when the part begins.
+    /// Parses the content of `trak`; `None` for a track that ends before the part begins.
     pub fn parse(content: &'a [u8], timescale: u32, wanted: &Wanted) -> Result<Option<Self>, Mp4Error> {
         let mut track = Self::default();
         let mut has_media = false;
@@ -106,7 +106,7 @@ impl<'a> Track<'a> {
     }
 
     fn read_header(&mut self, content: &'a [u8], timescale: u32, wanted: &Wanted) -> Result<Seen, Mp4Error> {
-        // What stands before its duration is no timescale: that is the film's.
+        // The word before its duration is no timescale; the film's applies.
         let times = Times::parse("tkhd", content, [16, 24], [84, 96])?;
         let start = ticks(wanted.start_ms, timescale);
         let Some(left @ 1..) = times.duration.checked_sub(start) else { return Ok(Seen::Enough) };
@@ -161,7 +161,7 @@ impl<'a> Track<'a> {
         })
     }
 
-    /// Writes the part that is wanted, of a file of `len` bytes, with offsets as they are in the file.
+    /// Writes the requested part, for a file of `len` bytes; offsets are those in the file.
     pub fn write(&self, len: u64, wanted: &Wanted, out: &mut Vec<u8>) -> Result<Written, Mp4Error> {
         let times = self.times.ok_or(Mp4Error::Missing("stts"))?;
         let runs = self.runs.ok_or(Mp4Error::Missing("stsc"))?;
@@ -210,7 +210,7 @@ impl<'a> Track<'a> {
         })
     }
 
-    /// Which part of the file the samples lie in; `None` for none.
+    /// The part of the file with the samples; `None` if there are none.
     fn data(&self, lie: &Lie, samples: &Samples, chunks: Chunks<'_>, len: u64) -> Result<Option<Data>, Mp4Error> {
         if let Some(sizes) = &self.sizes {
             if samples.start >= sizes.count() {
@@ -255,14 +255,14 @@ fn once(name: &'static str, is_there: &mut bool) -> Result<(), Mp4Error> {
     if std::mem::replace(is_there, true) { Err(Mp4Error::Duplicate(name)) } else { Ok(()) }
 }
 
-/// An edit list that hides what goes before the start, from the key frame on.
+/// Writes an edit list that hides what comes before the start, from the key frame on.
 fn write_edits(duration: u64, hidden: u64, out: &mut Vec<u8>) {
     if hidden == 0 {
         return;
     }
     atom::write(b"edts", out, |out| {
         atom::write(b"elst", out, |out| {
-            // Version 1, one entry, at the usual rate.
+            // Version 1, one entry, at the usual speed.
             out.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 1]);
             out.extend_from_slice(&duration.to_be_bytes());
             out.extend_from_slice(&hidden.to_be_bytes());
@@ -271,13 +271,13 @@ fn write_edits(duration: u64, hidden: u64, out: &mut Vec<u8>) {
     });
 }
 
-/// Which samples are sent, counted from 0.
+/// The samples that are sent, counted from 0.
 #[derive(Debug)]
 struct Samples {
     start: u64,
-    /// `None` for all that follow.
+    /// `None` for all the rest.
     end: Option<u64>,
-    /// How many ticks of them lie before the start that was asked for.
+    /// How many ticks of them come before the requested start.
     hidden: u64,
 }
 
@@ -298,7 +298,7 @@ impl Samples {
             cut_runs(times, key, Some(start - key)).iter().fold(0, |sum, &run| sum.saturating_add(long(run)));
         samples.hidden = before;
         if wanted.length_ms != 0 {
-            // From the beginning of the first sample on.
+            // From the beginning of the first sent sample on.
             let rest = cut_runs(times, key, None);
             let time = ticks(wanted.length_ms, timescale).saturating_add(before);
             samples.end = Some(key + at_time_in(rest.into_iter(), time).unwrap_or_else(|count| count));
@@ -310,7 +310,7 @@ impl Samples {
         self.end.map(|end| end - self.start)
     }
 
-    /// Of a table of samples, which counts them from 1, those that are sent.
+    /// The entries of a table of sample numbers, which count from 1, for the samples that are sent.
     fn of_those(&self, keys: Table<'_, 1>) -> impl Iterator<Item = [u32; 1]> {
         let (start, end) = (self.start, self.end.unwrap_or(u64::MAX));
         keys.iter()
@@ -320,17 +320,17 @@ impl Samples {
     }
 }
 
-/// How long a run of samples lasts.
+/// The duration of a run of samples.
 fn long([samples, duration]: [u32; 2]) -> u64 {
     u64::from(samples) * u64::from(duration)
 }
 
-/// The sample that is shown at `time`.
+/// The sample shown at `time`.
 fn at_time(times: Table<'_, 2>, time: u64) -> Option<u64> {
     at_time_in(times.iter(), time).ok()
 }
 
-/// The sample that is shown at `time`, or how many there are where all are over by then.
+/// The sample shown at `time`; the number of all samples if all have ended by then.
 fn at_time_in(runs: impl Iterator<Item = [u32; 2]>, time: u64) -> Result<u64, u64> {
     let mut time = time;
     let mut sample = 0u64;
@@ -344,11 +344,11 @@ fn at_time_in(runs: impl Iterator<Item = [u32; 2]>, time: u64) -> Result<u64, u6
     Err(sample)
 }
 
-/// The last key frame up to `sample`; `sample` itself when there is none.
+/// The last key frame up to `sample`; `sample` itself if there is none.
 fn key_before(keys: Table<'_, 1>, sample: u64) -> Result<u64, Mp4Error> {
     let mut key = sample;
     for [number] in keys.iter() {
-        // They are counted from 1.
+        // Key frames are counted from 1.
         let number = u64::from(number).checked_sub(1).ok_or(Mp4Error::Nonsense("zero mp4 sync sample"))?;
         if number > sample {
             break;
@@ -358,16 +358,16 @@ fn key_before(keys: Table<'_, 1>, sample: u64) -> Result<u64, Mp4Error> {
     Ok(key)
 }
 
-/// In which chunks the samples lie.
+/// The chunks that hold the samples.
 #[derive(Debug)]
 struct Lie {
     /// The chunks, counted from 0; there may be none.
     chunks: Range<u64>,
-    /// How many samples of the first are not sent.
+    /// How many samples of the first chunk are not sent.
     skipped: u64,
-    /// How many samples of the last are, counted from its beginning.
+    /// How many samples of the last chunk are sent.
     in_last: u64,
-    /// The runs of chunks that are alike, as they are written.
+    /// The runs of equal chunks, as they are written.
     runs: Vec<[u32; 3]>,
 }
 
@@ -412,18 +412,18 @@ impl Lie {
     }
 
     fn push(&mut self, chunk: u64, samples: u64, id: u32) {
-        // All of them are parts of numbers of 32 bits; the first chunk is 1.
+        // All of these are parts of 32-bit numbers; the first chunk is 1.
         self.runs.push([(chunk - self.chunks.start + 1) as u32, samples as u32, id]);
     }
 }
 
-/// The chunks of each run, counted from 0, and its entry.
+/// The chunks of each run, counted from 0, and the run's entry.
 fn each_run(runs: Table<'_, 3>, chunks: u64) -> impl Iterator<Item = (Range<u64>, [u32; 3])> {
     let next = runs.iter().skip(1).map(|[chunk, ..]| u64::from(chunk)).chain(std::iter::once(chunks + 1));
     runs.iter().zip(next).map(|(entry, next)| (u64::from(entry[0]).saturating_sub(1)..next.saturating_sub(1), entry))
 }
 
-/// The chunk in which a sample lies, counted from 0, and how many samples of it lie before. One past the last sample lies
+/// The chunk of a sample, counted from 0, and how many of its samples come before it. One past the last sample is one
 /// past the last chunk; `None` beyond that.
 fn in_chunk(runs: Table<'_, 3>, chunks: u64, sample: u64) -> Result<Option<(u64, u64)>, Mp4Error> {
     let mut left = sample;
@@ -442,7 +442,7 @@ fn in_chunk(runs: Table<'_, 3>, chunks: u64, sample: u64) -> Result<Option<(u64,
         if chunk == 0 {
             return Err(Mp4Error::Nonsense("zero chunk in mp4 stsc"));
         }
-        // It is less than their product, so neither is 0.
+        // This is less than their product, so neither is 0.
         return Ok(Some((part.start + left / samples, left % samples)));
     }
     Ok(end.filter(|_| left == 0).map(|end| (end, 0)))
@@ -469,7 +469,7 @@ impl<'a> Sizes<'a> {
         }
     }
 
-    /// How large the samples from `start` to before `end` are together.
+    /// The total size of the samples from `start` up to `end`, without that.
     fn sum(&self, start: u64, end: u64) -> u64 {
         match self {
             Self::Uniform { bytes, .. } => u64::from(*bytes).saturating_mul(end.saturating_sub(start)),
@@ -513,7 +513,7 @@ impl Chunks<'_> {
         }
     }
 
-    /// What lies `bytes` into a chunk, within a file of `len` bytes.
+    /// The place `bytes` into a chunk, within a file of `len` bytes.
     fn within(self, chunk: u64, bytes: u64, len: u64) -> Result<u64, Mp4Error> {
         let at = self.offset(chunk).ok_or(Mp4Error::EndOut("stco chunks"))?.saturating_add(bytes);
         let max = match self {
@@ -523,7 +523,7 @@ impl Chunks<'_> {
         if at > max { Err(Mp4Error::Nonsense("too large mp4 chunk offset")) } else { Ok(at) }
     }
 
-    /// Writes the table, of which the first chunk begins at `start`.
+    /// Writes the table; the first chunk begins at `start`.
     fn write(self, lie: &Lie, start: Option<u64>, out: &mut Vec<u8>) -> Offsets {
         let (first, end) = (lie.chunks.start, lie.chunks.end.max(lie.chunks.start));
         let is_wide = matches!(self, Self::Wide(_));
