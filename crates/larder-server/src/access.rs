@@ -1,4 +1,4 @@
-//! `allow` and `deny`: the first rule about the client decides.
+//! `allow` and `deny`: the first rule that matches the client decides.
 
 use std::net::IpAddr;
 
@@ -7,27 +7,27 @@ use larder_conf::model::{AccessRule, AccessWho};
 /// The line for the log at `error`, unless `satisfy any` may still let the client in.
 pub const FORBIDDEN_TEXT: &str = "access forbidden by rule";
 
-/// Who a client is, for rules about addresses.
+/// The client's address as rules see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Peer {
-    /// A client with an address.
+    /// A client with an IP address.
     Ip(IpAddr),
     /// A client of a unix socket.
     Unix,
 }
 
-/// What the rules say.
+/// The result of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// An `allow` is about the client. With `satisfy any`, this is enough.
+    /// An `allow` matches the client. With `satisfy any`, this is enough.
     Allowed,
-    /// A `deny` is: 403.
+    /// A `deny` matches the client: 403.
     Denied,
-    /// No rule is.
+    /// No rule matches.
     NoRule,
 }
 
-/// Evaluates `rules` in order. An IPv4 address in IPv6 clothes is an IPv4 address, where there is a rule for such.
+/// Checks `rules` in order. An IPv4-mapped IPv6 address counts as IPv4 if there are rules for IPv4.
 pub fn check(rules: &[AccessRule], peer: Peer) -> Verdict {
     let is_about = |rule: &AccessRule| match (&rule.who, peer) {
         (AccessWho::All, Peer::Ip(_) | Peer::Unix) | (AccessWho::Unix, Peer::Unix) => true,
@@ -41,7 +41,7 @@ pub fn check(rules: &[AccessRule], peer: Peer) -> Verdict {
     }
 }
 
-/// nginx keeps a list for each family, `all` being in both, and asks the one for IPv4 only where it has entries.
+/// nginx has a list for each family, with `all` in both, and uses the one for IPv4 only if it has entries.
 fn address_for(rules: &[AccessRule], ip: IpAddr) -> IpAddr {
     let is_for_v4 = |rule: &AccessRule| match rule.who {
         AccessWho::All => true,

@@ -1,4 +1,4 @@
-//! The forms a password is kept in: those of nginx itself, and those of crypt(3) on Debian.
+//! Checks a password against its hash: the formats of nginx itself, and those of crypt(3) on Debian.
 //!
 //! | begins with           | is                          | from                |
 //! | --------------------- | --------------------------- | ------------------- |
@@ -11,7 +11,7 @@
 //! | `$y$`                 | yescrypt                    | Debian's default    |
 //! | 13 characters, no `$` | DES 25 times                | crypt(3)            |
 //!
-//! The others of libxcrypt (`$gy$`, `$7$`, `$sha1$`, `$md5`, `$3$`, `_`) are reported as not supported.
+//! The other formats of libxcrypt (`$gy$`, `$7$`, `$sha1$`, `$md5`, `$3$`, `_`) are reported as not supported.
 
 use md5::{Digest, Md5};
 use sha_crypt::{PasswordHashRef, PasswordVerifier, ShaCrypt};
@@ -21,21 +21,21 @@ use yescrypt::Yescrypt;
 
 use super::des::{self, DIGITS};
 
-/// The digits of RFC 4648 §4.
+/// The digits of base64 (RFC 4648 §4).
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const SHA1_BYTES: usize = 20;
-/// More of a salt is not used by MD5 crypt.
+/// MD5 crypt uses no more of the salt.
 const MD5_SALT_BYTES_MAX: usize = 8;
 const MD5_ROUNDS: usize = 1000;
 
-/// What a hash says about a password.
+/// The result of checking a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It is the one.
+    /// The password is right.
     Match,
-    /// It is another, or the hash is of no password (as `!` and `*` are).
+    /// The password is wrong, or no password can match (`!`, `*`).
     Mismatch,
-    /// The hash is of a form we do not know.
+    /// The format of the hash is unknown.
     Unsupported,
 }
 
@@ -45,7 +45,7 @@ impl From<bool> for Outcome {
     }
 }
 
-/// Whether `password` is the one of `hash`. As in C, both end at a NUL.
+/// Checks `password` against `hash`. As in C, both end at a NUL.
 pub(super) fn verify(hash: &[u8], password: &[u8]) -> Outcome {
     let (hash, password) = (until_nul(hash), until_nul(password));
     if let Some(plain) = hash.strip_prefix(b"{PLAIN}") {
@@ -72,7 +72,7 @@ pub(super) fn verify(hash: &[u8], password: &[u8]) -> Outcome {
         "$y$" => verify_mcf(&Yescrypt::default(), text, password).into(),
         "$2a$" | "$2b$" | "$2y$" => bcrypt::verify(password, text).unwrap_or(false).into(),
         "DES" => des::crypt(password, hash).is_some_and(|made| is_equal(hash, &made)).into(),
-        // Locked accounts have such a "hash" in files made from /etc/shadow.
+        // Files made from /etc/shadow have these for locked accounts.
         "" | "*" | "!" => Outcome::Mismatch,
         _ => Outcome::Unsupported,
     }
@@ -83,7 +83,7 @@ pub(super) fn is_slow(hash: &[u8]) -> bool {
     matches!(form_of(hash).as_str(), "$5$" | "$6$" | "$y$" | "$2a$" | "$2b$" | "$2y$")
 }
 
-/// What a hash begins with, as far as it says the form: `$6$`, `{MD5}`, `_`; `DES` for the form without a sign.
+/// The beginning of a hash that shows its format: `$6$`, `{MD5}`, `_`; `DES` for the format without a prefix.
 pub(super) fn form_of(hash: &[u8]) -> String {
     let end = match hash {
         [] => 0,
@@ -113,7 +113,7 @@ fn verify_mcf(verifier: &impl PasswordVerifier<PasswordHashRef>, hash: &str, pas
     PasswordHashRef::new(hash).is_ok_and(|hash| verifier.verify_password(password, hash).is_ok())
 }
 
-/// MD5 crypt by Poul-Henning Kamp; Apache's differs in its `magic` alone. The steps are odd on purpose.
+/// MD5 crypt by Poul-Henning Kamp; Apache's differs only in its `magic`. The odd steps are part of the format.
 fn md5_crypt(magic: &[u8], salt: &[u8], password: &[u8]) -> Vec<u8> {
     let inner = Md5::new().chain_update(password).chain_update(salt).chain_update(password).finalize();
     let mut outer = Md5::new().chain_update(password).chain_update(magic).chain_update(salt);
@@ -149,7 +149,7 @@ fn md5_crypt(magic: &[u8], salt: &[u8], password: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Six bits a digit, the lowest first.
+/// Appends a number, six bits a digit, the lowest first.
 fn append_digits(mut value: u32, digits: usize, out: &mut Vec<u8>) {
     for _ in 0..digits {
         out.push(DIGITS[(value & 0x3f) as usize]);
@@ -165,7 +165,7 @@ fn until_nul(text: &[u8]) -> &[u8] {
     &text[..memchr::memchr(0, text).unwrap_or(text.len())]
 }
 
-/// In base64, with its padding.
+/// Encodes base64 with padding.
 pub(crate) fn encode_base64(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -179,7 +179,7 @@ pub(crate) fn encode_base64(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// As nginx: all that follows the first `=` is ignored, and so are bits beyond the last whole byte.
+/// Decodes base64 as nginx does: ignores all that follows the first `=`, and bits beyond the last whole byte.
 pub(crate) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     let digits = &text[..memchr::memchr(b'=', text).unwrap_or(text.len())];
     if digits.len() % 4 == 1 {
@@ -203,8 +203,8 @@ pub(crate) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Made with `htpasswd`, `openssl passwd` and crypt(3) of Debian, and accepted by nginx 1.22. The password is
-    /// `pass word` unless told.
+    /// Made with `htpasswd`, `openssl passwd` and Debian's crypt(3), and accepted by nginx 1.22. The password is `pass
+    /// word` where no other is given.
     const HASHES: &[(&str, &str)] = &include!("hashes.in");
 
     #[test]

@@ -1,15 +1,16 @@
-//! The oldest form of crypt(3): DES, 25 times, with two characters of salt. Only 8 characters of a password count.
+//! The oldest format of crypt(3): DES, 25 times, with two characters of salt. Only the first 8 characters of a password
+//! count.
 //!
-//! Bit by bit after FIPS 46-3, for no other use than old user files; a tenth of a millisecond.
+//! Written bit by bit after FIPS 46-3, only for old user files; takes a tenth of a millisecond.
 
-/// The digits crypt(3) writes numbers with.
+/// The digits in which crypt(3) writes numbers.
 pub(super) const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Two characters of salt and eleven of the result.
 pub(super) const HASH_BYTES: usize = 13;
 const ROUNDS: usize = 16;
 const TIMES: usize = 25;
 
-/// The hash of `password` with the salt that `hash` begins with; `None` where that is no salt.
+/// The hash of `password` with the salt at the beginning of `hash`; `None` if that is no salt.
 pub(super) fn crypt(password: &[u8], hash: &[u8]) -> Option<[u8; HASH_BYTES]> {
     let [first, second, ..] = *hash else {
         return None;
@@ -18,8 +19,8 @@ pub(super) fn crypt(password: &[u8], hash: &[u8]) -> Option<[u8; HASH_BYTES]> {
     let keys = round_keys(key_of(password));
     let swap = swap_mask(salt);
 
-    // The first permutation of a block of zeros is zeros, and between two times the last and the first undo each
-    // other, so only the very last is left to do.
+    // The initial permutation of zeros is zeros, and between two rounds of DES the final and the initial permutation
+    // cancel out. So only the very last permutation remains.
     let (mut left, mut right) = (0_u32, 0_u32);
     for _ in 0..TIMES {
         for key in keys {
@@ -43,7 +44,7 @@ fn digit(byte: u8) -> Option<u32> {
     DIGITS.iter().position(|&known| known == byte).map(|value| value as u32)
 }
 
-/// Seven bits of each of the first eight characters, above a parity bit that nobody reads.
+/// Seven bits of each of the first eight characters, above an unused parity bit.
 fn key_of(password: &[u8]) -> u64 {
     let mut key = [0; 8];
     for (byte, &character) in key.iter_mut().zip(password) {
@@ -63,13 +64,13 @@ fn round_keys(key: u64) -> [u64; ROUNDS] {
     })
 }
 
-/// The salt's bits, the lowest first, stand for the bits of the expanded half that change places with those 24
+/// The mask of the salt, its lowest bit first: each set bit swaps a bit of the expanded half with the one 24 places
 /// further on.
 fn swap_mask(salt: u32) -> u64 {
     (0..12).filter(|bit| salt >> bit & 1 == 1).map(|bit| 1_u64 << (23 - bit)).sum()
 }
 
-/// DES's function of half a block and a key, with the salt's exchange in between.
+/// DES's function of half a block and a key, with the salt's swap in between.
 fn mix(half: u32, key: u64, swap: u64) -> u32 {
     let expanded = permute(half.into(), 32, &EXPANSION);
     let differ = (expanded >> 24 ^ expanded) & swap;
@@ -82,7 +83,7 @@ fn mix(half: u32, key: u64, swap: u64) -> u32 {
     permute(chosen, 32, &PERMUTATION) as u32
 }
 
-/// Bits of a `width`-bit number in another order, counted from 1 at the top, as the standard has it.
+/// Reorders the bits of a `width`-bit number, counted from 1 at the top as in the standard.
 fn permute(value: u64, width: u32, order: &[u8]) -> u64 {
     order.iter().fold(0, |out, &bit| out << 1 | value >> (width - u32::from(bit)) & 1)
 }

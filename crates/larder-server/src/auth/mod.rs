@@ -1,6 +1,6 @@
-//! `auth_basic`: who a request says it is, and whether the user file agrees.
+//! `auth_basic`: reads the user and password of a request and checks them against the user file.
 //!
-//! In two steps, because the second may take long: [`find`] reads the file, [`Claim::verify`] does the arithmetic.
+//! There are two steps, as the second one may be slow: [`find`] reads the file, [`Claim::verify`] computes the hash.
 
 mod crypt;
 mod des;
@@ -20,7 +20,7 @@ pub(crate) use crypt::{decode_base64, encode_base64};
 /// The largest user file that is read.
 const USER_FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A user and a password, as sent.
+/// A user and a password as the client sent them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// `user:password`.
@@ -41,54 +41,54 @@ impl Credentials {
 }
 
 impl fmt::Debug for Credentials {
-    /// Passwords do not belong into logs.
+    /// Hides the password, which must not get into logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Credentials({:?}, ...)", String::from_utf8_lossy(self.user()))
     }
 }
 
-/// Why a request is not let in. Displayed in nginx's words, for a line at [`AuthError::level`].
+/// Why a request is refused. Displayed in nginx's words, for a line at [`AuthError::level`].
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// No `Authorization: Basic`, or one that cannot be read.
+    /// There is no valid `Authorization: Basic`.
     #[error("no user/password was provided for basic authentication")]
     NoCredentials,
     /// The file has no such user.
     #[error("user \"{user}\" was not found in \"{}\"", file.display())]
     UnknownUser {
-        /// As sent.
+        /// The user, as sent.
         user: String,
-        /// Where it was looked for.
+        /// The user file.
         file: PathBuf,
     },
     /// The wrong password.
     #[error("user \"{user}\": password mismatch")]
     Mismatch {
-        /// As sent.
+        /// The user, as sent.
         user: String,
     },
-    /// The file has a hash of a form we do not know.
+    /// The format of the hash is unknown.
     #[error("user \"{user}\": the hash of the password in \"{}\" has a form that is not supported ({form})", file.display())]
     Unsupported {
-        /// As sent.
+        /// The user, as sent.
         user: String,
-        /// Where the hash is.
+        /// The user file.
         file: PathBuf,
-        /// What the hash begins with.
+        /// The beginning of the hash.
         form: String,
     },
     /// The file cannot be read.
     #[error("open() \"{}\" failed{}", file.display(), io_error_text(source))]
     File {
-        /// Which file.
+        /// The user file.
         file: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl AuthError {
-    /// The level nginx logs it at.
+    /// The level at which nginx logs it.
     pub fn level(&self) -> LogLevel {
         match self {
             Self::NoCredentials => LogLevel::Info,
@@ -98,7 +98,7 @@ impl AuthError {
         }
     }
 
-    /// The status nginx answers with; 401 goes with a [`challenge`].
+    /// The status that nginx sends; a 401 has a [`challenge`].
     pub fn status(&self) -> u16 {
         match self {
             Self::NoCredentials | Self::UnknownUser { .. } | Self::Mismatch { .. } | Self::Unsupported { .. } => {
@@ -115,7 +115,7 @@ pub fn challenge(realm: &[u8]) -> Vec<u8> {
     [b"Basic realm=\"", realm, b"\""].concat()
 }
 
-/// A user that is in the file, and a password that is still to be looked at.
+/// A user found in the file, whose password is still to be checked.
 #[derive(Debug)]
 pub struct Claim {
     credentials: Credentials,
@@ -123,8 +123,8 @@ pub struct Claim {
     file: PathBuf,
 }
 
-/// Reads who the request says it is, and finds that user in the file at `path`, which is read anew each time so
-/// that a change counts at once.
+/// Reads user and password from the request, and finds the user in the file at `path`. The file is read for each
+/// request, so that a change takes effect at once.
 pub fn find(authorization: Option<&[u8]>, path: &Path) -> Result<Claim, AuthError> {
     let credentials = credentials(authorization).ok_or(AuthError::NoCredentials)?;
     let text = read(path).map_err(|source| AuthError::File { file: path.to_owned(), source })?;
@@ -135,14 +135,14 @@ pub fn find(authorization: Option<&[u8]>, path: &Path) -> Result<Claim, AuthErro
 }
 
 impl Claim {
-    /// Whether [`Claim::verify`] takes longer than a worker should stand still. Measured in a release build: 2 ms
-    /// for `$6$` with its usual 5000 rounds, 60 ms and 16 MB for `$y$` as Debian sets it, 3 ms for bcrypt at cost 5
-    /// and twice that for each one more. `$apr1$` and `$1$` take 0.2 ms, the others less.
+    /// Whether [`Claim::verify`] would block the worker for too long. Measured in a release build: 2 ms for `$6$` with
+    /// its usual 5000 rounds, 60 ms and 16 MB for `$y$` as Debian sets it, 3 ms for bcrypt at cost 5 and twice that for
+    /// each step more. `$apr1$` and `$1$` take 0.2 ms, the others less.
     pub fn is_slow(&self) -> bool {
         crypt::is_slow(&self.hash)
     }
 
-    /// Compares the password with the hash, in a time that does not depend on where they differ.
+    /// Checks the password, in a time that does not depend on where the hashes differ.
     pub fn verify(self) -> Result<Credentials, AuthError> {
         let user = || lossy(self.credentials.user());
         match crypt::verify(&self.hash, self.credentials.password()) {
@@ -156,8 +156,8 @@ impl Claim {
     }
 }
 
-/// What an `Authorization` field says, when it is of the kind `Basic`, for `$remote_user` too. `None` for all else:
-/// without a colon, or with an empty user.
+/// The user and password in an `Authorization` field of the scheme `Basic`, also for `$remote_user`. `None` for any
+/// other value, without a colon, or with an empty user.
 pub fn credentials(authorization: Option<&[u8]>) -> Option<Credentials> {
     let (scheme, rest) = authorization?.split_at_checked("Basic ".len())?;
     if !scheme.eq_ignore_ascii_case(b"Basic ") {
@@ -169,8 +169,8 @@ pub fn credentials(authorization: Option<&[u8]>) -> Option<Credentials> {
     Some(Credentials { text, colon })
 }
 
-/// The hash of a user in a file of lines `user:hash` or `user:hash:comment`; of several lines the first counts.
-/// Lines that begin with `#` are comments.
+/// The hash of a user in a file of lines `user:hash` or `user:hash:comment`; the first line of the user counts. Lines
+/// that begin with `#` are comments.
 fn find_hash<'a>(file: &'a [u8], user: &[u8]) -> Option<&'a [u8]> {
     file.split(|&byte| byte == b'\n').find_map(|line| {
         if line.starts_with(b"#") {
