@@ -1,4 +1,4 @@
-//! Certificates that larder gets by itself: what the ACME thread is told, and where its certificates go.
+//! Certificates that larder orders itself (ACME): the orders, and the certificates that were issued.
 //!
 //! ```text
 //! configuration -> Plan -> Issuing -> the thread of larder-acme -> the CA
@@ -18,12 +18,12 @@ use parking_lot::Mutex;
 use crate::clock;
 use crate::log::main::MainLog;
 
-/// What a configuration wants to have issued.
+/// The certificates that a configuration orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// By whom, and where it is kept.
+    /// The account, and the folder where its certificates are stored.
     pub account: Account,
-    /// One for each set of names; none twice.
+    /// The orders: one for each set of names, none twice.
     pub orders: Vec<Order>,
 }
 
@@ -35,13 +35,13 @@ struct Held {
     is_placeholder: bool,
 }
 
-/// Why there is not even a placeholder.
+/// Why even a placeholder could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPlaceholder {
-    /// It could not be made.
+    /// Making it failed.
     #[error(transparent)]
     Made(#[from] larder_acme::PlaceholderError),
-    /// What was made cannot be used.
+    /// The TLS library refuses it.
     #[error(transparent)]
     Key(#[from] KeyError),
 }
@@ -63,12 +63,12 @@ impl Issued {
     }
 }
 
-/// The certificates of all orders, by their names. They outlive configurations.
+/// The certificates of all orders, by their names. They outlive a reload.
 #[derive(Clone, Default)]
 pub struct AllIssued(Arc<Mutex<HashMap<Vec<String>, Arc<Issued>>>>);
 
 impl AllIssued {
-    /// The certificate of `order`, with a placeholder in it if the order is new.
+    /// The certificate of `order`; a new order gets a placeholder.
     pub fn of(&self, order: &Order) -> Result<Arc<Issued>, NoPlaceholder> {
         if let Some(known) = self.0.lock().get(order.names()) {
             return Ok(Arc::clone(known));
@@ -78,7 +78,7 @@ impl AllIssued {
         Ok(issued)
     }
 
-    /// A certificate came. One for names that nobody wants any more is nobody's.
+    /// Stores an issued certificate. One whose names are no longer ordered is dropped.
     fn take(&self, names: &[String], chain_pem: &[u8], key_pem: &[u8]) -> Result<(), KeyError> {
         let key = CertifiedKey::from_pem(chain_pem, key_pem, &[])?;
         if let Some(issued) = self.0.lock().get(names) {
@@ -87,7 +87,7 @@ impl AllIssued {
         Ok(())
     }
 
-    /// Forgets the certificates of other orders. Configurations that go keep theirs as long as they last.
+    /// Forgets the certificates of all other orders. Old configurations keep theirs while they are in use.
     fn keep_only(&self, orders: &[Order]) {
         self.0.lock().retain(|names, _| orders.iter().any(|order| order.names() == names));
     }
@@ -97,7 +97,7 @@ impl AllIssued {
     }
 }
 
-/// The ACME thread of this process, which runs while a configuration orders certificates.
+/// Controls the ACME thread, which runs while a configuration orders certificates.
 pub struct Issuing {
     responses: Arc<Responses>,
     issued: AllIssued,
@@ -106,13 +106,13 @@ pub struct Issuing {
 }
 
 impl Issuing {
-    /// Nothing is ordered yet. Certificates will go to `issued`, answers for the CA to `responses`.
+    /// Nothing is ordered yet. Certificates will go to `issued`, answers to the CA's challenges to `responses`.
     pub fn new(responses: Arc<Responses>, issued: AllIssued, log: MainLog) -> Self {
         Self { responses, issued, log, running: Mutex::default() }
     }
 
-    /// Keeps the certificates of `plan` from now on. Those that are stored are in their places when this returns; the
-    /// CA is not waited for.
+    /// Orders and renews the certificates of `plan` from now on. Stored certificates are in place when this returns; it
+    /// does not wait for the CA.
     pub fn follow(&self, plan: Option<&Plan>) {
         let mut running = self.running.lock();
         let Some(Plan { account, orders }) = plan else {
@@ -127,7 +127,7 @@ impl Issuing {
                 *running = Some(handle);
             }
             other => {
-                // The new thread may want what the old one holds: the right to order out of a state directory.
+                // The old thread may hold what the new one needs: the lock of a state directory.
                 if let Some(old) = other {
                     old.stop();
                 }
@@ -142,7 +142,7 @@ impl Issuing {
         }
     }
 
-    /// Ends the thread, and does not wait for that.
+    /// Ends the thread without waiting for it.
     pub fn end(&self) {
         *self.running.lock() = None;
     }

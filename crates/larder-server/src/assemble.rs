@@ -1,7 +1,7 @@
-//! From a configuration to running parts. Long because it visits every kind of block once, each in a short function.
+//! Turns a configuration into running parts. Long because it visits every kind of block once, each in a short function.
 //!
-//! Reports what needs more than reading: a regular expression that does not compile, a variable that nobody makes,
-//! a zone or group that is not there. All of it, not the first.
+//! Reports the errors that the parser cannot see: a regular expression that does not compile, an unknown variable, a
+//! missing zone or group. It reports all of them, not only the first.
 
 mod acme;
 mod modules;
@@ -34,28 +34,28 @@ use crate::text::{Part, Text};
 use crate::variable::{self, Var};
 use crate::zones::ZonesKeeping;
 
-/// What stays from one configuration to the next.
+/// What is kept from one configuration to the next.
 #[derive(Default)]
 pub struct Keeping {
-    /// Zones of caches.
+    /// The cache zones.
     pub zones: ZonesKeeping,
     /// The main error log.
     pub main_log: MainLog,
     limit_reqs: HashMap<String, (u64, usize, Arc<LimitReqZone>)>,
     limit_conns: HashMap<String, (usize, Arc<LimitConnZone>)>,
-    /// Groups by name, for the addresses that their servers have now.
+    /// The groups whose names are being resolved, for the addresses known so far.
     followed: HashMap<String, Arc<Followed>>,
     tls: tls::TlsKeeping,
 }
 
 impl Keeping {
-    /// Certificates that larder gets by itself.
+    /// Certificates that larder orders itself.
     pub fn issued(&self) -> &AllIssued {
         &self.tls.issued
     }
 }
 
-/// What is wrong with a configuration that has loaded, and what is worth knowing: errors, then notices.
+/// Errors in a configuration that has been loaded, then notices that are worth knowing.
 pub fn check(config: &Config, material: &Material) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
     let mut keeping = Keeping::default();
     let mut builder = Builder::new(config, keeping.main_log.clone());
@@ -63,7 +63,7 @@ pub fn check(config: &Config, material: &Material) -> (Vec<Diagnostic>, Vec<Diag
     builder.diagnostics.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
-/// Makes the running parts; zones of the same name are taken from `keeping`, with what they hold.
+/// Builds the running parts; zones of the same name are taken from `keeping` with their contents.
 pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> Result<Site, Vec<Diagnostic>> {
     let mut builder = Builder::new(config, keeping.main_log.clone());
     builder.build(config, material, keeping);
@@ -85,12 +85,12 @@ struct Builder {
     error_logs: HashMap<Vec<ErrorLogKey>, usize>,
     groups_by_place: HashMap<String, usize>,
     resolvers: Vec<(Arc<model::Resolver>, Option<Arc<Resolver>>)>,
-    /// The names of the server that is being made.
+    /// The names of the server that is being assembled.
     server_names: Vec<model::ServerName>,
     origins: origins::Making,
 }
 
-/// What a location inherits, compiled.
+/// The compiled settings that an inner level inherits.
 struct Level {
     files: FileParts,
     access: AccessParts,
@@ -168,8 +168,8 @@ impl Builder {
 
     // Variables.
 
-    /// Every name that something in the configuration makes gets a slot, before anything is compiled, as use may
-    /// stand before making.
+    /// Gives a slot to every variable that the configuration defines. This comes first, as a variable may be used
+    /// before it is defined.
     fn declare_variables(&mut self, http: &model::Http) {
         for (index, map) in http.maps.iter().enumerate() {
             for entry in &map.entries {
@@ -239,7 +239,7 @@ impl Builder {
     fn declare_script(&mut self, script: &[Rewrite]) {
         for op in script {
             match op {
-                // These two are changed in place.
+                // `set` writes these two directly, without a slot.
                 Rewrite::Set { name, .. } if matches!(name.as_str(), "args" | "limit_rate") => {}
                 Rewrite::Set { name, .. } => {
                     self.declare_set(name);
@@ -259,14 +259,15 @@ impl Builder {
         }
     }
 
-    /// A variable that `set` makes.
+    /// Declares a variable of `set`.
     fn declare_set(&mut self, name: &str) -> usize {
         let slot = self.declare(name, UserVarSource::Set);
         self.site.variables.slots[slot].otherwise = variable::built_in(&self.site.variables.slots[slot].name);
         slot
     }
 
-    /// The named groups of an expression become variables. One that does not compile is reported where it is used.
+    /// Declares the named groups of an expression as variables. An expression that does not compile is reported where
+    /// it is used.
     fn declare_groups(&mut self, pattern: &Pattern) {
         if !pattern.source.contains("(?") {
             return;
@@ -281,7 +282,7 @@ impl Builder {
     fn declare(&mut self, name: &str, source: UserVarSource) -> usize {
         let name = name.to_ascii_lowercase();
         if let Some(&slot) = self.slots.get(&name) {
-            // A `map` of the name wins over a `set`, which only overrides its value.
+            // A `map` of that name wins over a `set`, which only overrides its value.
             if self.site.variables.slots[slot].source == UserVarSource::Set {
                 self.site.variables.slots[slot].source = source;
             }
@@ -334,7 +335,7 @@ impl Builder {
         template.map(|template| self.text(template))
     }
 
-    /// Compiles an expression; its named groups become variables.
+    /// Compiles an expression whose named groups set variables.
     fn regex(&mut self, pattern: &Pattern) -> Option<NamedRegex> {
         let regex = self.compile(pattern)?;
         let names = regex.names().to_vec();
@@ -466,8 +467,8 @@ impl Builder {
         self.site.servers[index].named = named;
     }
 
-    /// Makes a location and those inside. `around` is the location that an `if` or `limit_except` block stands in,
-    /// whose name the block takes.
+    /// Assembles a location and those inside it. `around` is the location that contains this `if` or `limit_except`
+    /// block, which takes its name.
     fn location(
         &mut self,
         location: &model::Location,
@@ -519,7 +520,7 @@ impl Builder {
         index
     }
 
-    /// The locations inside one, by how they are found.
+    /// Sorts the locations inside one by how they are found.
     fn tree(
         &mut self,
         locations: &[model::Location],
@@ -623,7 +624,7 @@ impl Builder {
         ops
     }
 
-    /// What `set` and `auth_request_set` change.
+    /// What `set` or `auth_request_set` changes.
     fn target(&mut self, name: &str, span: Span) -> Option<SetTarget> {
         match name {
             "args" => Some(SetTarget::Args),
@@ -672,7 +673,7 @@ impl Builder {
         })
     }
 
-    /// The parts of a location's settings that a level inherits.
+    /// Compiles the settings of a level that inner levels inherit.
     fn level(&mut self, settings: &Settings, http: &model::Http) -> Level {
         let expires = match &settings.fields.expires {
             Some(model::Expires::Variable(text, _)) => Some(self.text(text)),
@@ -743,14 +744,14 @@ impl Builder {
         CompressionParts { gzip_disable: gzip_disable.collect(), compresses: compresses(config) }
     }
 
-    /// Whether headers or logs ask for fields of the response or of the origin.
+    /// Whether headers or logs read fields of the response or of the origin.
     fn reads_fields(
         &self,
         edits: &Edits,
         add_headers: &[(Box<[u8]>, Text, bool)],
         access_logs: &[(usize, Option<Text>)],
     ) -> bool {
-        // A field that is replaced is not among the serialised ones.
+        // A replaced field is not among the serialised ones.
         !edits.response.is_empty()
             || add_headers.iter().any(|(name, ..)| added_fields::replaces(name))
             || add_headers.iter().any(|(_, text, _)| reads_fields(text.parts(), &self.site))
@@ -842,7 +843,7 @@ impl Builder {
         buffer: Option<(usize, Option<std::time::Duration>)>,
         gzip: Option<u8>,
     ) -> usize {
-        // Places that inherit one log share it, and its buffer.
+        // Locations that inherit the same log share it and its buffer.
         if let AccessLogTarget::Fixed(wanted) = &target {
             let same = self.site.logs.access.iter().position(|log| {
                 matches!(&log.target, AccessLogTarget::Fixed(there) if there == wanted)
@@ -870,7 +871,7 @@ impl Builder {
     }
 }
 
-/// Which requests come to `location`, which answers by `handler` and takes its name from `name`.
+/// Which requests match `location`, whose handler is `handler` and whose name is that of `name`.
 fn matching(location: &model::Location, name: &model::Location, handler: &Handler) -> Matching {
     let (prefix, exact, regex_stops): (&str, bool, bool) = match &name.matcher {
         Matcher::Exact(path) => (path, true, false),
@@ -891,7 +892,7 @@ fn matching(location: &model::Location, name: &model::Location, handler: &Handle
     }
 }
 
-/// Takes the `/` at the end off, which asks for a directory.
+/// Removes the `/` at the end, which asks for a directory.
 fn strip_slash(file: &mut Template) -> bool {
     let Some(TemplatePart::Literal(text)) = file.parts.last_mut() else { return false };
     let had_slash = text.ends_with('/');
@@ -904,7 +905,7 @@ fn strip_slash(file: &mut Template) -> bool {
     had_slash
 }
 
-/// Names in `try_files` that lead nowhere.
+/// Finds named locations in `try_files` that do not exist.
 fn find_missing(location: &model::Location, named: &HashMap<Box<[u8]>, usize>, missing: &mut Vec<(String, Span)>) {
     if let Some(model::TryFiles { fallback: model::TryFallback::Named(name), .. }) = &location.try_files
         && !named.contains_key(name.value.as_bytes())
@@ -916,14 +917,14 @@ fn find_missing(location: &model::Location, named: &HashMap<Box<[u8]>, usize>, m
     }
 }
 
-/// Whether any response may go out in another form than it came in.
+/// Whether any response may be compressed or decompressed.
 fn compresses(config: &model::Compression) -> bool {
     config.gzip.enabled || config.brotli.enabled || config.zstd.enabled || config.gunzip
 }
 
 fn reads_fields(parts: &[Part], site: &Site) -> bool {
     parts.iter().any(|part| match part {
-        // What `set` makes was made before the response.
+        // A variable of `set` was set before the response was made.
         Part::Var(Var::Slot(slot)) => {
             let var = &site.variables.slots[*slot];
             var.source != UserVarSource::Set || var.otherwise.as_ref().is_some_and(variable::reads_fields)

@@ -1,4 +1,4 @@
-//! The session that a client gets, with the certificate that it is shown.
+//! Starts a client's TLS session, with the certificate that the client is shown.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::exchange::{Client, Exchange, Secured};
 use crate::tls::{ByVariable, Certificate, ServerTls};
 
 impl ServerTls {
-    /// A session for the client that sent `hello` by the connection that `client` describes.
+    /// A session for the client of the connection `client`, which sent `hello`.
     pub fn session(
         &self,
         hello: Hello,
@@ -33,7 +33,7 @@ impl ServerTls {
 }
 
 impl ByVariable {
-    /// The certificate for what `asked` says of the client.
+    /// The certificate for the server name and other properties in `asked`.
     fn find(&self, asked: Session, client: &Client, server: usize, cx: &Cx) -> Result<CertifiedKey, String> {
         let asked = Rc::new(RefCell::new(asked));
         let virtual_server = &cx.site().servers[server];

@@ -1,28 +1,28 @@
-//! The files that TLS needs, read when the configuration was: keys may be readable by root alone.
+//! The files for TLS, which are read together with the configuration: keys may be readable by root alone.
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Certificates, keys, passwords and the like, by path. Files that could not be read are kept as the reason.
+/// Certificates, keys, passwords and the like, by path. A file that could not be read is kept as its error.
 #[derive(Clone, Default)]
 pub struct Material(HashMap<PathBuf, Result<Vec<u8>, String>>);
 
-/// Reads one of those files.
+/// Reads one such file.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
 impl Material {
-    /// Without any file.
+    /// No files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps what came of reading a file.
+    /// Adds the result of reading a file.
     pub fn add(&mut self, path: PathBuf, read: io::Result<Vec<u8>>) {
         self.0.insert(path, read.map_err(|error| error.to_string()));
     }
 
-    /// Whether a file has been read, or tried to be.
+    /// Whether a file was read, or was tried.
     pub fn has(&self, path: &Path) -> bool {
         self.0.contains_key(path)
     }
@@ -44,7 +44,7 @@ impl Material {
 
 impl std::fmt::Debug for Material {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The paths; what is in the files is secret.
+        // Shows the paths only; the contents are secret.
         f.debug_set().entries(self.0.keys()).finish()
     }
 }

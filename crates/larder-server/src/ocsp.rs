@@ -1,4 +1,4 @@
-//! Asking responders of OCSP whether certificates are revoked: `ssl_ocsp`, and what `ssl_stapling` needs.
+//! Asks OCSP responders whether certificates are revoked, for `ssl_ocsp` and `ssl_stapling`.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,13 +14,13 @@ use tokio::net::TcpStream;
 use crate::clock;
 use crate::log::main::MainLog;
 
-/// How long a responder may take for all of it.
+/// The time limit for one question, from connecting to the whole answer.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// How large an answer may be.
+/// The largest answer that is accepted, bytes.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
-/// For how long an answer is kept that does not say how long it holds.
+/// How long an answer is kept if it has no time of its own, seconds.
 const KEPT_SECS: i64 = 3600;
-/// What an answer takes in a cache.
+/// How much of a cache one answer takes, bytes.
 const KEPT_BYTES: usize = 256;
 
 /// `ssl_ocsp` of a server.
@@ -32,24 +32,24 @@ pub struct ClientStatus {
     known_max: usize,
 }
 
-/// Answers by question: whether the certificate is revoked, and until when that holds.
+/// Answers by question: whether the certificate is revoked, and until when the answer holds.
 type Known = HashMap<Vec<u8>, (bool, i64)>;
 
-/// What became of a question.
+/// The result of a question: good, or why not.
 type Asked = Result<(), &'static str>;
 
 const FAILED: &str = "certificate status request failed";
 const REVOKED: &str = "certificate revoked";
 
 impl ClientStatus {
-    /// Asks `responder`, or whom the certificates name; `cache_bytes` are for answers.
+    /// Asks `responder`, or the one that each certificate names; `cache_bytes` is the size of the cache for answers.
     pub fn new(about: AskedAbout, responder: Option<Responder>, cache_bytes: Option<usize>) -> Self {
         let known = cache_bytes.map(|_| Mutex::default());
         Self { about, responder, known, known_max: cache_bytes.unwrap_or(0) / KEPT_BYTES }
     }
 
-    /// Asks about the certificate of a client whose handshake is over. One that is revoked, or about which nobody can be
-    /// asked, is not good. `log` is told why.
+    /// Checks a client's certificate after the handshake. It fails if it is revoked or if nobody can be asked. The
+    /// reason goes to `log`.
     pub async fn check(&self, session: &Rc<std::cell::RefCell<Session>>, log: &MainLog) {
         let questions = session.borrow().ocsp_questions(self.about == AskedAbout::Certificate);
         for (question, certificate) in questions {
@@ -104,16 +104,16 @@ fn failed(why: &str, log: &MainLog) -> Asked {
 /// The parts of a responder's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Responder {
-    /// Its name or address.
+    /// Its host name or address.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// The path, from its slash on.
+    /// The path, beginning with a slash.
     pub path: String,
 }
 
 impl Responder {
-    /// Reads `http://host[:port][/path]`.
+    /// Parses `http://host[:port][/path]`.
     pub fn of(url: &str) -> Option<Self> {
         let scheme = url.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"))?;
         let rest = &url[scheme.len()..];
@@ -127,7 +127,7 @@ impl Responder {
         (!host.is_empty()).then(|| Self { host: host.to_owned(), port, path: path.to_owned() })
     }
 
-    /// Asks as nginx does: the question is part of the path.
+    /// Sends the question as nginx does, as a part of the path.
     pub async fn ask(&self, question: &OcspQuestion) -> io::Result<Vec<u8>> {
         let Self { host, port, path } = self;
         let mut socket = TcpStream::connect((host.as_str(), *port)).await?;

@@ -1,4 +1,4 @@
-//! `ssl_stapling`: answers of OCSP responders about our own certificates, fetched now and then (RFC 6066 §8).
+//! `ssl_stapling`: regularly fetches OCSP answers about our own certificates (RFC 6066 §8).
 
 use std::io;
 use std::sync::Arc;
@@ -11,31 +11,32 @@ use crate::clock;
 use crate::log::main::MainLog;
 use crate::ocsp::{PATIENCE, Responder};
 
-/// An answer is asked for anew after this; one that is over sooner, so long before that.
+/// An answer is fetched again after this time; one that expires sooner, this long before it does.
 const AGAIN_SECS: u64 = 3600;
-/// After a failure, and at least between two attempts.
+/// The pause after a failure, and the least time between two attempts; seconds.
 const PAUSE_SECS: u64 = 300;
 
-/// A certificate that others are asked about.
+/// A certificate whose OCSP answers are fetched.
 pub struct Staple {
     /// The certificate, to which the answer is stapled.
     key: CertifiedKey,
     question: OcspQuestion,
     responder: Responder,
     is_strict: bool,
-    /// When it is time to ask, in seconds since 1970. Moved on by who asks, so that one does.
+    /// When to fetch the next answer, in seconds since 1970. A task that fetches moves it on, so that only one does.
     due: AtomicU64,
-    /// Until when the answer that is stapled holds, likewise.
+    /// Until when the stapled answer holds, in seconds since 1970.
     until: AtomicU64,
 }
 
 impl Staple {
-    /// Asks `responder` about the certificate of `key`, from the first handshake on; `is_strict` is `ssl_stapling_verify`.
+    /// Asks `responder` about the certificate of `key`, beginning with the first handshake; `is_strict` is
+    /// `ssl_stapling_verify`.
     pub fn new(key: CertifiedKey, question: OcspQuestion, responder: Responder, is_strict: bool) -> Self {
         Self { key, question, responder, is_strict, due: AtomicU64::new(0), until: AtomicU64::new(0) }
     }
 
-    /// Asks in the background if it is time to. Costs a load where it is not. `log` is told what goes wrong.
+    /// Fetches an answer in the background if it is due; otherwise this costs one load. Errors go to `log`.
     pub fn look(self: &Arc<Self>, log: &MainLog) {
         let now = clock::now().secs();
         let due = self.due.load(Ordering::Relaxed);
@@ -64,7 +65,7 @@ impl Staple {
                 self.until.store(over, Ordering::Relaxed);
             }
             Err(why) => {
-                // No answer is better than one that is over.
+                // No answer is better than an expired one.
                 if self.until.load(Ordering::Relaxed) < now {
                     self.key.staple(&[]);
                 }

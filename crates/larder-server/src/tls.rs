@@ -1,5 +1,4 @@
-//! How a `server` block speaks TLS: which configuration a handshake runs under, and with which certificate. What a
-//! client gets of that is in `handshake.rs`.
+//! The TLS settings of a `server` block, and its certificates. `handshake.rs` chooses what a client gets of them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,23 +17,23 @@ use crate::ocsp::ClientStatus;
 use crate::staple::Staple;
 use crate::text::Text;
 
-/// How a server speaks TLS.
+/// The TLS settings of a server.
 pub struct ServerTls {
     /// `ssl_reject_handshake`.
     pub rejects: bool,
-    /// For clients that are offered HTTP/2 too.
+    /// The settings for connections that may speak HTTP/2.
     pub with_http2: Arc<ServerConfig>,
-    /// For clients that are offered HTTP/1 only.
+    /// The settings for connections with HTTP/1 only.
     pub without_http2: Arc<ServerConfig>,
-    /// Which certificate is shown.
+    /// The source of the certificate.
     pub certificate: Certificate,
-    /// `ssl_stapling`: the certificates that somebody is asked about.
+    /// `ssl_stapling`: the certificates whose OCSP answers are fetched.
     pub staples: Vec<Arc<Staple>>,
     /// `ssl_ocsp`.
     pub ocsp: Option<ClientStatus>,
 }
 
-/// By what the certificates of clients are judged. Two that say the same judge alike.
+/// What clients' certificates are checked against. Two equal values accept the same certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientJudge {
     /// `ssl_client_certificate`.
@@ -49,29 +48,29 @@ pub struct ClientJudge {
     pub asks: Option<AskedAbout>,
 }
 
-/// Which certificate a server shows.
+/// Where a server's certificate comes from.
 pub enum Certificate {
-    /// Those of files, which are part of the configurations for handshakes.
+    /// Files; they are part of the settings for handshakes.
     Configured,
     /// `ssl_certificate` with variables.
     ByVariable(Box<ByVariable>),
-    /// `larder_acme`: the latest that was issued.
+    /// `larder_acme`: the latest one that was issued.
     Issued(Arc<Issued>),
 }
 
-/// A certificate whose name is known when a client has said whom it wants.
+/// A certificate whose path is known only when the client has named its server.
 pub struct ByVariable {
     /// `ssl_certificate`.
     pub certificate: Text,
     /// `ssl_certificate_key`.
     pub key: Text,
-    /// What names without a leading `/` are relative to.
+    /// The folder for paths without a leading `/`.
     pub folder: PathBuf,
     /// The passwords of `ssl_password_file`.
     pub passwords: Vec<Vec<u8>>,
-    /// `ssl_certificate_cache`: for how long a certificate counts without another look at its files.
+    /// `ssl_certificate_cache`: how long a certificate is used before its files are checked again.
     pub cache: Option<CertificateCache>,
-    /// Those that were read.
+    /// The certificates that were read, by the paths of certificate and key.
     pub known: Mutex<HashMap<(PathBuf, PathBuf), Known>>,
 }
 
@@ -79,16 +78,16 @@ pub struct ByVariable {
 pub struct Known {
     stamps: [Stamp; 2],
     key: CertifiedKey,
-    /// When the files were last looked at, and when it was last shown.
+    /// When the files were last checked, and when the certificate was last used.
     checked: Time,
     used: Time,
-    /// Whether its key needs a password: such a one does not outlive its file, as in nginx.
+    /// Whether its key has a password: as in nginx, the files of such a certificate are checked at every use.
     is_encrypted: bool,
 }
 
 type Stamp = (SystemTime, u64);
 
-/// How many certificates from variables are kept before they are read anew.
+/// How many certificates from variables are kept.
 const KNOWN_MAX: usize = 1024;
 
 impl ServerTls {
@@ -101,7 +100,7 @@ impl ServerTls {
 }
 
 impl ByVariable {
-    /// The certificate and key as the variables name them: a path or `data:` and PEM.
+    /// Loads the certificate and key that the variables name: a path, or `data:` and PEM.
     pub fn load(&self, certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
         match (certificate.strip_prefix(b"data:"), key.strip_prefix(b"data:")) {
             (Some(certificate), Some(key)) => self.made(certificate, key).map_err(|why| format!("data: {why}")),
@@ -126,7 +125,7 @@ impl ByVariable {
         CertifiedKey::from_pem(certificate, key, &self.passwords)
     }
 
-    /// The certificate in these files; read again when one has changed.
+    /// The certificate in these files; they are read again if one has changed.
     fn read(&self, certificate: &Path, key: &Path) -> Result<CertifiedKey, String> {
         let names = (certificate.to_owned(), key.to_owned());
         let now = clock::now();
@@ -150,7 +149,7 @@ impl ByVariable {
         if let Some(cache) = &self.cache {
             all.retain(|_, known| now.since(known.used) <= cache.inactive);
         }
-        // nginx counts a certificate and its key as two.
+        // nginx counts a certificate and its key as two entries.
         let known_max = self.cache.map_or(KNOWN_MAX, |cache| (cache.max / 2).max(1));
         while all.len() >= known_max
             && let Some(oldest) = all.iter().min_by_key(|(_, known)| known.used).map(|(names, _)| names.clone())

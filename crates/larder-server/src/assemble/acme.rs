@@ -1,4 +1,4 @@
-//! `larder_acme_account` and `larder_acme`: as whom to order, and what.
+//! `larder_acme_account` and `larder_acme`: the account, and the certificates to order.
 
 use larder_acme::{Account, Challenge, ExternalAccount, KeyType, Order};
 use larder_conf::model::{self, AcmeChallenge, AcmeKeyType};
@@ -8,7 +8,7 @@ use crate::material::Material;
 
 use super::{Builder, tls};
 
-/// What each server orders.
+/// The order of each server.
 pub(super) fn orders(builder: &mut Builder, http: &model::Http) -> Vec<Option<Order>> {
     let speaks_plainly = http.servers.iter().flat_map(|server| &server.listens).any(|listen| !listen.ssl);
     let mut one = |wanted: &model::AcmeOrder| {
@@ -20,7 +20,7 @@ pub(super) fn orders(builder: &mut Builder, http: &model::Http) -> Vec<Option<Or
     http.servers.iter().map(|server| server.acme.as_ref().and_then(&mut one)).collect()
 }
 
-/// What has to be done for `orders`; `None` where there are none, or when something is wrong, which is told.
+/// The plan for `orders`; `None` if there are none or something is wrong, which is reported.
 pub(super) fn plan(
     builder: &mut Builder,
     account: Option<&model::AcmeAccount>,
@@ -30,7 +30,7 @@ pub(super) fn plan(
     let mut distinct: Vec<Order> = Vec::new();
     for order in orders.into_iter().flatten() {
         match distinct.iter_mut().find(|known| known.names() == order.names()) {
-            // Servers that share a certificate may show in either of their ways that its names are ours.
+            // Servers that share a certificate accept either challenge for its names.
             Some(known) if known.challenge() != order.challenge() => {
                 *known = Order::new(known.names(), Challenge::Either).expect("its names were an order's before");
             }
@@ -45,7 +45,7 @@ pub(super) fn plan(
 fn challenge(challenge: AcmeChallenge, speaks_plainly: bool) -> Challenge {
     match challenge {
         AcmeChallenge::Either if speaks_plainly => Challenge::Either,
-        // Who listens by TLS alone would only lose time, and one of a few tries an hour, with the other.
+        // A server that listens with TLS only would lose time with the other challenge, and one of a few tries an hour.
         AcmeChallenge::Either => Challenge::TlsAlpn01,
         AcmeChallenge::Http01 => Challenge::Http01,
         AcmeChallenge::TlsAlpn01 => Challenge::TlsAlpn01,
@@ -74,7 +74,7 @@ fn account(builder: &mut Builder, account: &model::AcmeAccount, material: &Mater
         }
     }
     if let Some(file) = &account.trusted_certificate {
-        // The thread would find out too, but only when it is under way.
+        // The ACME thread would notice too, but only when it runs.
         tls::authorities(builder, Some(file), "trusted certificate", material)?;
         made.trusted = Some(tls::read(builder, file, "trusted certificate", material)?);
     }

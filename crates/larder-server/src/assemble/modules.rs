@@ -1,4 +1,4 @@
-//! The smaller modules, compiled.
+//! Compiles the settings of the smaller modules.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::variable::Var;
 
 use super::Builder;
 
-/// What the smaller modules are told in a location of a server with these names.
+/// The settings of the smaller modules in a location of a server with these names.
 pub fn parts(builder: &mut Builder, settings: &Settings) -> Modules {
     let modules = &settings.modules;
     for charset in [settings.modules.charset.name.as_ref(), modules.charset.source.as_ref()].into_iter().flatten() {

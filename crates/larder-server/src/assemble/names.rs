@@ -1,4 +1,4 @@
-//! Addresses that are listened at, and which server a host means at each.
+//! Builds the listeners: the addresses that are listened at, and the server of each host there.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) fn listeners(builder: &mut Builder, http: &model::Http) {
                     listeners.len() - 1
                 }
             };
-            // What one server says of the protocol holds for all at the address, as in nginx.
+            // As in nginx, what one server says about the protocol holds for all servers at the address.
             listeners[place].tls |= listen.ssl;
             listeners[place].http2 |= listen.http2;
             listeners[place].proxy_protocol |= listen.proxy_protocol;

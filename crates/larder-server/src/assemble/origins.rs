@@ -1,4 +1,4 @@
-//! Origins: groups of them, and how `fastcgi_pass` and `proxy_pass` ask them.
+//! Builds the groups of origins, and how `fastcgi_pass` and `proxy_pass` ask them.
 
 mod tls;
 
@@ -17,13 +17,13 @@ use super::{Builder, Keeping};
 
 pub use tls::Making;
 
-/// Fields of an origin's answer that concern larder alone (nginx's lists of hidden headers).
+/// Fields of an origin's answer that only larder reads (nginx's lists of hidden headers).
 const ALWAYS_HIDDEN: [&str; 6] =
     ["status", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering", "x-accel-charset"];
-/// Fields that `proxy_pass` hides beside them.
+/// Further fields that `proxy_pass` hides.
 const HIDDEN_OF_HTTP: [&str; 3] = ["date", "server", "x-pad"];
 
-/// What a `server` line says, for one of its addresses.
+/// The origin of a `server` line at one of its addresses.
 pub(super) fn at(address: Address, server: &model::UpstreamServer) -> Server {
     Server {
         address,
@@ -44,7 +44,7 @@ impl Builder {
             for server in upstream.servers.iter().filter(|server| !server.resolve) {
                 let found = addresses(&server.address.value, Some(Scheme::Http.port()));
                 if found.is_empty() {
-                    // A name that does not resolve is that origin's trouble, not the whole site's.
+                    // A name that does not resolve is a problem of this origin, not of the whole site.
                     let name = &server.address.value;
                     let message = format!("host not found in upstream \"{name}\": it counts as down");
                     self.warn(message, server.address.span);
@@ -78,7 +78,7 @@ impl Builder {
         }
     }
 
-    /// The group at a place that is written out: an `upstream`, or a group of one address.
+    /// The group of an address without variables: an `upstream`, or a group of that single address.
     fn group(&mut self, place: &str, port: Option<u16>, keep: bool, span: larder_conf::Span) -> usize {
         if let Some(&group) = self.site.origins.names.get(place) {
             return group;
@@ -251,10 +251,10 @@ impl Builder {
     }
 }
 
-/// How many idle connections a group keeps that no `upstream` describes.
+/// How many idle connections are kept by a group without an `upstream` block.
 const KEPT_MAX: usize = 32;
 
-/// Which requests of a method drop what.
+/// Which requests purge by their method, and what.
 pub(super) fn method_purge(by: &model::MethodPurge) -> MethodPurge {
     let from = match &by.from {
         model::PurgeFrom::All => None,

@@ -1,4 +1,4 @@
-//! `resolver`, and the groups whose names it resolves.
+//! Builds the `resolver`s, and the groups whose names they resolve.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{Builder, Keeping, origins};
 const DNS_PORT: u16 = 53;
 
 impl Builder {
-    /// The resolver of a directive. Directives that say the same share one, and what it knows.
+    /// The resolver of a directive. Equal directives share one, and the names that it knows.
     pub(super) fn resolver(&mut self, wanted: &Arc<model::Resolver>) -> Option<Arc<Resolver>> {
         let says_the_same = |known: &model::Resolver| {
             let texts = |resolver: &model::Resolver| -> Vec<String> {
@@ -52,7 +52,7 @@ impl Builder {
             let told = format!("host not found in resolver \"{}\"", server.value);
             match servers.is_empty() {
                 true => self.diagnostics.push(*Diagnostic::error(told).at(server.span)),
-                // The others are asked in its place.
+                // The other name servers are asked instead.
                 false => self.warn(told, server.span),
             }
         }
@@ -61,7 +61,7 @@ impl Builder {
         (!options.servers.is_empty()).then(|| Resolver::new(options, report(&self.site.logs.main)))
     }
 
-    /// Has the names of a group followed that say `resolve`. Addresses known from before a reload are used at once.
+    /// Follows the names of a group that say `resolve`. Addresses known before a reload are used at once.
     pub(super) fn follow(
         &mut self,
         group: &Arc<Group>,
@@ -74,7 +74,7 @@ impl Builder {
         if names.is_empty() {
             return;
         }
-        // That there is one was checked when the configuration was read.
+        // The configuration was refused earlier if there is none.
         let Some(wanted) = upstream.resolver.as_ref().or(http.settings.resolving.resolver.as_ref()) else { return };
         let Some(resolver) = self.resolver(wanted) else { return };
         let timeout = upstream.resolver_timeout.unwrap_or(http.settings.resolving.timeout);

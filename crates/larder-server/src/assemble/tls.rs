@@ -1,4 +1,4 @@
-//! `ssl_*` of the servers: files become keys, words become choices, and what is wrong is told with its place.
+//! `ssl_*` of the servers: reads keys from their files, compiles settings, reports errors with their place.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -24,10 +24,10 @@ use super::Builder;
 
 /// How much early data a client may send, as in nginx.
 const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
-/// A certificate that expires sooner is worth a warning; one that lives shortly, when a sixth of its life is left.
+/// When a certificate that expires soon causes a warning; for a short-lived one, when a sixth of its life is left.
 const EXPIRES_SOON_SECS: i64 = 14 * 24 * 60 * 60;
 
-/// What outlives a reload, so that sessions are resumed after it.
+/// What is kept across a reload, so that sessions can be resumed.
 #[derive(Default)]
 pub struct TlsKeeping {
     pub(super) issued: AllIssued,
@@ -35,12 +35,12 @@ pub struct TlsKeeping {
     caches: HashMap<String, (usize, Arc<SessionCache>)>,
 }
 
-/// The time, as the TLS library asks for it.
+/// The clock that the TLS library reads.
 pub(super) fn clock() -> Clock {
     Clock::new(|| clock::now().secs())
 }
 
-/// Makes the TLS part of a server that listens with `ssl`. What is wrong is told, and then there is none.
+/// Builds the TLS part of a server that listens with `ssl`. Errors are reported; then there is `None`.
 pub(super) fn server(
     builder: &mut Builder,
     server: &model::Server,
@@ -50,7 +50,7 @@ pub(super) fn server(
 ) -> Option<Arc<ServerTls>> {
     let tls = &server.tls;
     if tls.certificates.is_empty() && order.is_none() && !tls.reject_handshake {
-        // The default server's speaks for it, as in nginx.
+        // The default server's settings are used instead, as in nginx.
         return None;
     }
     let passwords = passwords(builder, tls.password_file.as_ref(), material)?;
@@ -107,7 +107,7 @@ pub(super) fn server(
     }))
 }
 
-/// A certificate of files, with what OCSP says of it. Who has to be asked for that joins `staples`.
+/// A certificate from files, with its OCSP answer. If that has to be fetched, the certificate is added to `staples`.
 fn configured(
     builder: &mut Builder,
     tls: &model::Tls,
@@ -143,7 +143,7 @@ fn config(
             Some(config)
         }
         Err(error) => {
-            // The two configurations differ in what they offer above TLS only: one error is enough.
+            // The two configurations differ only in the protocols offered above TLS, so one report is enough.
             if tells {
                 let (written, mend) = match &error {
                     TlsError::NoCipher(_) => {
@@ -166,7 +166,7 @@ fn config(
     }
 }
 
-/// Where the directive of a notice stands.
+/// The place of the directive that a notice is about.
 fn place(tls: &model::Tls, notice: &Notice, otherwise: Span) -> Span {
     let written = match notice.directive {
         "ssl_ciphers" => tls.ciphers.as_ref(),
@@ -177,7 +177,7 @@ fn place(tls: &model::Tls, notice: &Notice, otherwise: Span) -> Span {
     written.map_or(otherwise, |written| written.span)
 }
 
-/// The versions that are spoken.
+/// The enabled versions of TLS.
 pub(super) fn protocols(protocols: model::TlsProtocols) -> Vec<Protocol> {
     let known = [(protocols.tls1_2, Protocol::Tls12), (protocols.tls1_3, Protocol::Tls13)];
     known.into_iter().filter(|(spoken, _)| *spoken).map(|(_, protocol)| protocol).collect()
@@ -203,7 +203,7 @@ pub(super) fn client_judge(tls: &model::Tls) -> ClientJudge {
     }
 }
 
-/// A certificate and its key; what is wrong with them names their files.
+/// Loads a certificate and its key; errors name their files.
 pub(super) fn certificate(
     builder: &mut Builder,
     pair: &CertificatePair,
@@ -225,7 +225,7 @@ pub(super) fn certificate(
     }
 }
 
-/// A certificate as it is written, which tells sessions apart, as in nginx.
+/// The certificate's name as written, which keeps sessions apart, as in nginx.
 fn named(source: &PemSource) -> Vec<u8> {
     match source {
         PemSource::File(path) => bytes_of(&path.value).to_vec(),
@@ -242,7 +242,7 @@ fn pem(builder: &mut Builder, source: &PemSource, what: &str, material: &Materia
     match source {
         PemSource::File(path) => read(builder, path, what, material),
         PemSource::Data(pem) => Some(pem.value.0.clone().into_bytes()),
-        // These are read when a client has said whom it wants.
+        // These are read during a handshake, when the client has named its server.
         PemSource::Variable(_) => Some(Vec::new()),
     }
 }
@@ -262,7 +262,7 @@ pub(super) fn read(
     }
 }
 
-/// The lines of a password file; the last may lack its end.
+/// The lines of a password file; the last one may lack its line feed.
 pub(super) fn passwords(
     builder: &mut Builder,
     file: Option<&At<std::path::PathBuf>>,
@@ -301,7 +301,7 @@ fn bytes_of(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-/// What somebody is asked about a certificate, if it is known what and whom.
+/// The certificate whose OCSP answer is to be fetched; `None` if its issuer or its responder is unknown.
 fn staple(
     builder: &mut Builder,
     stapling: &model::Stapling,
@@ -362,7 +362,7 @@ fn session_cache(
         if *bytes == shared.bytes {
             return Some(Arc::clone(cache));
         }
-        // Said when it is loaded; a server started anew would not say it.
+        // Reported at a reload only: a newly started server has no sessions to forget.
         builder.diagnostics.push(
             *Diagnostic::notice(format!("the session cache \"{name}\" changes its size: its sessions are forgotten"))
                 .at(shared.name.span),
@@ -373,10 +373,10 @@ fn session_cache(
     Some(cache)
 }
 
-/// How many sessions `builtin` keeps unless told, OpenSSL's number.
+/// How many sessions `builtin` keeps by default, as OpenSSL.
 const BUILTIN_SESSIONS: u64 = 20_480;
 
-/// The keys of tickets: those of files, or random ones, which all servers share and which outlive a reload.
+/// The keys of tickets: from files, or random ones that all servers share and that survive a reload.
 #[allow(clippy::option_option, reason = "the outer one is whether all is well")]
 fn tickets(
     builder: &mut Builder,
@@ -424,7 +424,7 @@ fn verify(builder: &mut Builder, tls: &model::Tls, material: &Material) -> Optio
     })
 }
 
-/// The certificates of a file, DER; none where there is no file.
+/// The certificates in a file, DER; none without a file.
 pub(super) fn authorities(
     builder: &mut Builder,
     file: Option<&At<std::path::PathBuf>>,
@@ -434,7 +434,7 @@ pub(super) fn authorities(
     list(builder, file, what, larder_tls::pem_certificates, material)
 }
 
-/// The revocation lists of a file, DER; none where there is no file.
+/// The revocation lists in a file, DER; none without a file.
 pub(super) fn revocation_lists(
     builder: &mut Builder,
     file: Option<&At<std::path::PathBuf>>,

@@ -1,4 +1,4 @@
-//! `proxy_ssl_*`: what connections to origins behind `https://` are made with.
+//! `proxy_ssl_*`: builds the TLS settings of connections to origins behind `https://`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::assemble::tls::{authorities, certificate, clock, passwords, protocols
 use crate::material::Material;
 use crate::site::origin_tls::{ByCertificate, Name, OriginTls, OriginTlsConfig};
 
-/// What is used while origins are assembled.
+/// What is shared while origins are assembled.
 #[derive(Default)]
 pub struct Making {
-    /// Certificates, keys and the like.
+    /// Certificates, keys and the like, as they were read.
     pub material: Material,
-    /// Locations that inherit the same directives share their connections and sessions.
+    /// Settings by their directives: locations that inherit the same ones share connections and sessions.
     configs: HashMap<String, Arc<OriginTlsConfig>>,
 }
 
-/// TLS towards the origin of a `proxy_pass` at `pass`.
+/// The TLS settings of a `proxy_pass` that is written at `pass`.
 pub fn origin_tls(builder: &mut Builder, tls: &model::OriginTls, pass: Span) -> OriginTls {
     let key = key_of(tls);
     let known = builder.origins.configs.get(&key).cloned();
@@ -41,9 +41,9 @@ pub fn origin_tls(builder: &mut Builder, tls: &model::OriginTls, pass: Span) -> 
     OriginTls { config, name }
 }
 
-/// The same for settings that were inherited from the same directives, and only for them.
+/// A key that is equal for settings inherited from the same directives, and only for them.
 fn key_of(tls: &model::OriginTls) -> String {
-    // Directives know where they stand; what is left is short.
+    // Most settings know the place of their directive; the rest are short.
     let model::OriginTls {
         session_reuse,
         protocols,
