@@ -1,5 +1,5 @@
-//! What came with the request. `receive` writes it; later only `more_set_input_headers` changes a field of the head, and
-//! `real_ip_header` says whose address counts.
+//! What the client sent. The step `receive` fills it. Later only `more_set_input_headers` changes fields of the head,
+//! and `real_ip_header` the address that counts as the client's.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -8,30 +8,30 @@ use larder_http::{RequestHead, Time};
 
 use super::Client;
 
-/// What came with the request.
+/// The request as the client sent it, and by which connection.
 #[derive(Clone)]
 pub struct Asked {
-    /// The request as it came.
+    /// The head as it arrived.
     pub head: RequestHead,
-    /// Whether the head could not be read, so that what follows it is not to be trusted.
+    /// Whether the head could not be parsed, so that the bytes after it cannot be trusted.
     pub head_is_bad: bool,
-    /// The connection it came by.
+    /// The connection that it arrived by.
     pub client: Rc<Client>,
-    /// Which request of its connection this is, from 1.
+    /// The number of this request on its connection, from 1.
     pub number: u64,
-    /// When the first byte of its head came.
+    /// When the first byte of its head arrived.
     pub started: Time,
-    /// `$remote_addr` as `real_ip_header` has it.
+    /// `$remote_addr`, if `real_ip_header` has changed it.
     pub real_ip: Option<(IpAddr, u16)>,
 }
 
 impl Asked {
-    /// Nothing yet, from `client`.
+    /// A request of `client` that has not arrived yet.
     pub(super) fn new(client: Rc<Client>) -> Self {
         Self { head: RequestHead::new(), head_is_bad: false, client, number: 0, started: Time(0), real_ip: None }
     }
 
-    /// Forgets the request. The head keeps its room.
+    /// Forgets the request. The head keeps its memory.
     pub(super) fn reset(&mut self, client: &Rc<Client>) {
         let Self { head, head_is_bad, client: known, number, started, real_ip } = self;
         head.clear();

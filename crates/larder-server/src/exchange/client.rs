@@ -1,4 +1,4 @@
-//! Who asks, and by which connection.
+//! The client's connection: its addresses, what a proxy said about it, and its TLS session.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -12,65 +12,65 @@ use larder_tls::Session;
 use crate::site::{Listener, Site, VirtualServer, listener_for};
 use crate::tls::ClientJudge;
 
-/// What one connection's exchanges have in common.
+/// What all exchanges of one connection have in common.
 pub struct Client {
     /// The number of the connection, for logs.
     pub id: u64,
-    /// Who asks; `None` for a unix socket.
+    /// The client's address; `None` for a unix socket.
     pub peer: Option<SocketAddr>,
-    /// The address that was connected to.
+    /// The address that the client connected to.
     pub local: Option<SocketAddr>,
-    /// The address that is listened at.
+    /// The address that we listen at; it may be a wildcard.
     pub bound: ListenAddress,
-    /// When it was accepted.
+    /// When the connection was accepted.
     pub began: Time,
-    /// What a proxy said of it before the first byte.
+    /// What a proxy said about it: the header of the PROXY protocol.
     pub proxy: Option<Box<proxy_protocol::Header>>,
-    /// Whether it is private.
+    /// Whether the connection is encrypted.
     pub secured: Secured,
 }
 
-/// Whether a connection is private.
+/// Whether a connection is encrypted.
 pub enum Secured {
     /// In the clear.
     Not,
-    /// In the clear, where TLS was expected: all it gets is an error page.
+    /// In the clear, at an address with TLS: all it gets is an error page.
     PlainOnTls,
     /// TLS.
     Tls(Box<Tls>),
 }
 
-/// What TLS knows of a client.
+/// What TLS knows about a client.
 pub struct Tls {
-    /// The session.
+    /// The TLS session, for variables.
     pub session: Rc<RefCell<Session>>,
-    /// The virtual server whose certificate it was shown, by its first name: places change with a reload.
+    /// The virtual server of the handshake, by its first name, as places change with a reload.
     pub server: Box<[u8]>,
-    /// By what its own certificate was judged.
+    /// What the client's own certificate was checked against.
     pub judge: Arc<ClientJudge>,
 }
 
 impl Secured {
-    /// By this session with `server`, whose handshake was that of `shown`.
+    /// TLS by this session with `server`; the handshake showed the certificate of `shown`.
     pub fn tls(session: Rc<RefCell<Session>>, server: &VirtualServer, shown: &VirtualServer) -> Self {
         Self::Tls(Box::new(Tls { session, server: server.name.clone(), judge: Arc::clone(&shown.judge) }))
     }
 }
 
 impl Client {
-    /// The same with what TLS knows of it.
+    /// A copy of the client with this state of encryption.
     pub fn with(&self, secured: Secured) -> Self {
         let Self { id, peer, local, bound, began, proxy, secured: _ } = self;
         Self { id: *id, peer: *peer, local: *local, bound: bound.clone(), began: *began, proxy: proxy.clone(), secured }
     }
 
-    /// Where the connection was accepted, in the configuration of now; `None` when it listens there no more.
+    /// The listener that accepted the connection, in the current configuration; `None` if that no longer listens there.
     pub fn listener<'a>(&self, site: &'a Site) -> Option<&'a Listener> {
         listener_for(&site.listeners, &self.bound, self.local).map(|place| &site.listeners[place])
     }
 
-    /// Whether the first thing that it says is a request of HTTP/1. One that came by an address that is listened at no
-    /// more is told so there.
+    /// Whether the connection begins with a request of HTTP/1. So does one at an address that is no longer listened at,
+    /// to be told that.
     pub fn begins_plainly(&self, site: &Site) -> bool {
         self.listener(site).is_none_or(|listener| {
             let http2 = listener.http2 || site.servers[listener.default].http2.enabled;
@@ -78,12 +78,12 @@ impl Client {
         })
     }
 
-    /// Whether what is said cannot be overheard.
+    /// Whether the connection is encrypted.
     pub fn is_secure(&self) -> bool {
         matches!(self.secured, Secured::Tls(_))
     }
 
-    /// Who asks, for logs.
+    /// The client's address for logs.
     pub fn address(&self) -> String {
         self.peer.map_or_else(|| "unix:".to_owned(), |peer| peer.ip().to_string())
     }

@@ -1,4 +1,4 @@
-//! What evaluating texts and variables needs and leaves behind.
+//! What evaluating texts and variables needs and leaves behind: values, captures, buffers, failures.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,14 +7,14 @@ use crate::regex::Captures;
 
 use super::KEPT_BYTES_MAX;
 
-/// Values of variables, and room to work.
+/// Values of variables, captures, and buffers to work with.
 #[derive(Default)]
 pub struct Eval {
-    /// Values of variables, shared with the requests inside this one.
+    /// Values of variables, shared with the subrequests.
     pub values: Rc<RefCell<Values>>,
-    /// What the groups of the last regular expression took.
+    /// The captures of the last regular expression.
     pub captures: Captures,
-    /// How deep variables ask for each other.
+    /// How deeply variables are being evaluated within each other now.
     pub depth: u8,
     /// Whether every pattern and variable so far could be evaluated.
     pub evaluation: Evaluation,
@@ -23,12 +23,12 @@ pub struct Eval {
 }
 
 impl Eval {
-    /// Forgets the request. Buffers keep their room, unless they have grown large.
+    /// Forgets the request. Buffers keep their memory, unless they have grown large.
     pub(super) fn reset(&mut self) {
         let Self { values, captures, depth, evaluation, scratch } = self;
         match Rc::get_mut(values) {
             Some(values) => values.get_mut().clear(),
-            // A request inside the last one still runs.
+            // A subrequest of the last request still runs.
             None => *values = Rc::default(),
         }
         captures.clear();
@@ -37,7 +37,7 @@ impl Eval {
         scratch.retain(|buffer| buffer.capacity() <= KEPT_BYTES_MAX);
     }
 
-    /// The same values, for a request that may change them for itself.
+    /// A copy of the values, for a request that may change them for itself.
     pub(super) fn again(&self) -> Self {
         Self { values: Rc::new(self.values.as_ref().clone()), captures: self.captures.clone(), ..Self::default() }
     }
@@ -68,18 +68,18 @@ impl Eval {
     }
 }
 
-/// Values of variables with a slot, and of those that are made once a request.
+/// Values of variables with a slot, and of those that are computed once a request.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
     slots: Vec<Slot>,
-    /// Where the values are.
+    /// The bytes of the values.
     arena: Vec<u8>,
     /// `$request_id`, once it has been used.
     pub request_id: Option<[u8; 32]>,
 }
 
 impl Values {
-    /// Forgets them, and keeps the room.
+    /// Forgets the values, and keeps the memory.
     fn clear(&mut self) {
         self.slots.clear();
         self.arena.clear();
@@ -99,38 +99,38 @@ impl Values {
 /// The value of a variable with a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Slot {
-    /// Nobody has asked yet.
+    /// Not evaluated yet.
     #[default]
     Unset,
-    /// There is none.
+    /// The variable has no value.
     Absent,
     /// Bytes `start` to `end` of the arena.
     Value(u32, u32),
 }
 
-/// Whether what decides about a request could be evaluated: a pattern that reaches its limit and a variable that asks for
-/// itself say nothing, and a request that they should have judged is refused instead of let through.
+/// Whether everything that decides about a request could be evaluated. A pattern that reaches its limit, or a variable
+/// that depends on itself, has no result; a request that it should have judged is refused, not let through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Evaluation {
-    /// It could.
+    /// All could be evaluated.
     #[default]
     Sound,
-    /// Something could not, and the request has yet to be refused.
+    /// Something could not, and the request has not been refused yet.
     Failed,
-    /// It has been refused; an `error_page` may be on its way.
+    /// The request has been refused; an `error_page` may be on its way.
     Refused,
-    /// The same on the way to the `error_page`.
+    /// Something could not be evaluated on the way to the `error_page`.
     FailedAgain,
-    /// It has been refused for good, and only fields of the error page can still fail.
+    /// The request has been refused for good; only fields of the error page can still fail.
     Over,
 }
 
 /// The answer to a request of which something could not be evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// An `error_page` may take it.
+    /// A 500 that an `error_page` may replace.
     First,
-    /// The `error_page` could not be evaluated either, and none is asked again.
+    /// A 500 for good: the `error_page` could not be evaluated either.
     Final,
 }
 
@@ -144,12 +144,12 @@ impl Evaluation {
         };
     }
 
-    /// Whether the request has yet to be refused.
+    /// Whether the request still has to be refused.
     pub fn has_failed(self) -> bool {
         matches!(self, Self::Failed | Self::FailedAgain)
     }
 
-    /// The answer to a request that has yet to be refused; its `error_page` is asked for once.
+    /// The answer to a request that still has to be refused; an `error_page` is used once.
     pub fn refuse(&mut self) -> Option<Refusal> {
         let (next, answer) = match *self {
             Self::Failed => (Self::Refused, Refusal::First),

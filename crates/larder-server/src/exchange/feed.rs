@@ -1,11 +1,11 @@
-//! The body of a request that goes to the origin as it comes: `*_request_buffering off`.
+//! Passes the body of a request to the origin as it arrives: `*_request_buffering off`.
 //!
 //! ```text
 //! client -> Inbound -> Feed -> channel -> upload of the fetch -> origin
 //! ```
-//! Nothing is read from the client before the origin has room, so that its windows, or its socket, tell it how fast to
-//! send. What had come when the request began goes out with the head, and is kept: until more was taken, another
-//! origin may be asked.
+//! The client is read only when the origin has room, so that the client's window or socket tells it how fast to send.
+//! The bytes that had arrived when the request began are sent with its head, and are kept: until more was read, another
+//! origin can be tried.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use tokio::sync::mpsc;
 use crate::net::{BodySource, Inbound, ReadError};
 use crate::turns::{Transfer, Turns};
 
-/// Pieces between the client and the origin: one, and the end.
+/// How many pieces fit between the client and the origin: one, and the end.
 const PIECES: usize = 2;
 
-/// A body on its way.
+/// A body that is passed on as it arrives.
 pub struct Feed {
-    /// How long it is, where the client said so.
+    /// Its length, if the client declared it.
     announced: Option<u64>,
     rest: Rest,
-    /// What had come when the request began.
+    /// The bytes that had arrived when the request began.
     first: Bytes,
-    /// What was read and is not yet understood: a part of the line before a chunk, or the next request.
+    /// Bytes that were read and not decoded yet: a part of a chunk's head, or the next request.
     ahead: Vec<u8>,
     received: u64,
     framing_bytes: u64,
@@ -40,30 +40,30 @@ pub struct Feed {
     transfer: Transfer,
 }
 
-/// What is still to come from the client.
+/// What is still to arrive from the client.
 pub enum Rest {
-    /// So many bytes.
+    /// This many bytes.
     Length(u64),
     /// Chunks.
     Chunked(Box<ChunkedDecoder>),
-    /// What the stream of HTTP/2 brings until it ends.
+    /// The DATA frames of an HTTP/2 stream, until it ends.
     Stream,
     /// Nothing.
     Nothing,
 }
 
-/// Who takes it.
+/// Who receives the body.
 enum To {
-    /// Nobody has asked yet.
+    /// No origin was tried yet.
     Nobody,
     Origin(mpsc::Sender<std::io::Result<BodyPiece>>),
-    /// A part went to an origin, and no other can have the whole.
+    /// A part went to an origin, so that no other can have the whole body.
     Spent,
 }
 
 impl Feed {
-    /// A body of which nothing has been read. `announced` is how long it is; without, it comes in chunks, or by a
-    /// stream of its own.
+    /// A body of which nothing has been read. `announced` is its declared length; a body without one is chunked, or is
+    /// a stream of HTTP/2.
     pub fn new(
         announced: Option<u64>,
         from: &Inbound<'_>,
@@ -93,7 +93,7 @@ impl Feed {
         }
     }
 
-    /// Takes what has come already, up to about `bytes_max`; the whole body when that is all of it.
+    /// Takes the bytes that have already arrived, up to about `bytes_max`. Returns the body if that is all of it.
     pub fn begin(&mut self, from: &mut Inbound<'_>, bytes_max: usize) -> Result<Option<Bytes>, Refused> {
         let mut first = Vec::new();
         if !self.is_whole()
@@ -118,38 +118,38 @@ impl Feed {
         Ok(self.is_whole().then(|| self.first.clone()))
     }
 
-    /// How long the body is, where that is known: once it has come it is.
+    /// The body's length, if it is declared or the whole body has arrived.
     pub fn announced(&self) -> Option<u64> {
         if self.is_whole() { Some(self.received) } else { self.announced }
     }
 
-    /// Whether what the client sends can no longer be understood, so that nothing behind it is a request.
+    /// Whether the client's bytes can no longer be decoded, so that what follows them is no request.
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// How many bytes of it have come.
+    /// How many bytes of it have arrived.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// How many bytes the chunks took beside what is in them.
+    /// How many bytes the heads and ends of the chunks took.
     pub fn framing_bytes(&self) -> u64 {
         self.framing_bytes
     }
 
-    /// Whether an origin may still get all of it.
+    /// Whether an origin can still get the whole body.
     pub fn is_fresh(&self) -> bool {
         self.received == self.first.len() as u64 && !matches!(self.to, To::Spent)
     }
 
-    /// Whether all bytes have come that were announced, and only the end of their stream has not.
+    /// Whether all declared bytes have arrived, and only the end of their stream has not.
     pub fn lacks_only_its_end(&self) -> bool {
         matches!(self.rest, Rest::Stream) && self.announced == Some(self.received)
     }
 
-    /// The body for a fetch; empty when a part has gone to another origin. With `announces` the origin is told how long
-    /// it is, if we are; without, it learns of the end from the protocol when we do.
+    /// The body for a fetch; empty if a part went to another origin. With `announces`, the origin is told the length if
+    /// we know it; otherwise the protocol tells it the end when we learn of it.
     pub fn open(&mut self, announces: bool) -> larder_origin::RequestBody {
         match (self.is_fresh(), self.is_whole()) {
             (false, _) => return larder_origin::RequestBody::None,
@@ -168,7 +168,7 @@ impl Feed {
             let To::Origin(tx) = &self.to else { return Ok(()) };
             let tx = tx.clone();
             let Ok(mut room) = tx.reserve_many(PIECES).await else {
-                // A stream may still turn out to be longer than it was said to be.
+                // A stream may still turn out to be longer than declared.
                 if self.lacks_only_its_end() {
                     from.read(self.wanted(), self.timeout).await?;
                     return self.ended();
@@ -185,7 +185,7 @@ impl Feed {
                     Vec::new()
                 }
             };
-            // The end of a stream that has come as well goes along with the last piece.
+            // If the stream has ended too, its end goes with the last piece.
             if matches!(self.rest, Rest::Stream) && from.has_ended() {
                 self.ended()?;
             }
@@ -198,7 +198,7 @@ impl Feed {
         Ok(())
     }
 
-    /// What is still to come, and what was read beyond this body.
+    /// What is still to arrive, and the bytes that were read beyond this body.
     pub fn into_rest(self) -> (Rest, Vec<u8>) {
         (self.rest, self.ahead)
     }
@@ -207,7 +207,7 @@ impl Feed {
         matches!(self.rest, Rest::Nothing)
     }
 
-    /// How much may be read without taking anything of the next request, where that can be told.
+    /// How much may be read without taking bytes of the next request, as far as that is known.
     fn wanted(&self) -> usize {
         match self.rest {
             Rest::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
@@ -216,7 +216,7 @@ impl Feed {
         }
     }
 
-    /// What was read beyond the body is the next request's.
+    /// Returns the bytes that were read beyond the body: they belong to the next request.
     fn give_back(&mut self, from: &mut Inbound<'_>) {
         if self.is_whole()
             && let Inbound::Connection(io) = from
@@ -225,7 +225,7 @@ impl Feed {
         }
     }
 
-    /// The data in what was read.
+    /// Decodes the bytes that were read, and returns the body's data in them.
     fn understand(&mut self, raw: Vec<u8>) -> Result<Vec<u8>, Refused> {
         let data = match &mut self.rest {
             Rest::Length(left) => {
@@ -255,7 +255,7 @@ impl Feed {
         Ok(data)
     }
 
-    /// The stream has ended.
+    /// Handles the end of the stream.
     fn ended(&mut self) -> Result<(), Refused> {
         match self.rest {
             Rest::Stream | Rest::Nothing => {
@@ -267,9 +267,9 @@ impl Feed {
     }
 }
 
-/// Why a body is not taken.
+/// Why a body is refused.
 pub enum Refused {
-    /// It gets an answer; the log is told why, at this level.
+    /// The client is answered with this status; the error log gets the message at this level.
     Status(u16, LogLevel, String),
     /// The client has left.
     Gone,
@@ -278,18 +278,18 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// It is larger than `client_max_body_size`, though that was not announced.
+    /// The body grew larger than `client_max_body_size` without declaring its length.
     pub fn too_large(what: &str, bytes: u64) -> Self {
         let why = format!("client intended to send too large {what}: {bytes} bytes");
         Self::Status(status::CONTENT_TOO_LARGE, LogLevel::Error, why)
     }
 
-    /// Its chunks are none.
+    /// The chunks are malformed.
     pub fn bad_chunks() -> Self {
         Self::Status(status::BAD_REQUEST, LogLevel::Error, "client sent invalid chunked body".to_owned())
     }
 
-    /// It cannot be kept.
+    /// The body cannot be stored.
     pub fn failed(what: &str, error: &std::io::Error) -> Self {
         Self::Status(status::INTERNAL_SERVER_ERROR, LogLevel::Error, format!("{what} ({error})"))
     }
@@ -305,12 +305,12 @@ impl From<ReadError> for Refused {
     }
 }
 
-/// Whether what has come may be the beginning of a body in chunks.
+/// Whether these bytes can be the beginning of a chunked body.
 pub fn begins_in_chunks(raw: &[u8]) -> bool {
     decode(&mut ChunkedDecoder::new(), raw).is_ok()
 }
 
-/// The data of all chunks in `raw`, how much of it was understood, and whether the last chunk was among it.
+/// The data of all chunks in `raw`, how many bytes were decoded, and whether the last chunk was among them.
 fn decode(decoder: &mut ChunkedDecoder, raw: &[u8]) -> Result<(Vec<u8>, usize, bool), Refused> {
     let (mut data, mut at) = (Vec::new(), 0);
     while at < raw.len() {
@@ -327,8 +327,8 @@ fn decode(decoder: &mut ChunkedDecoder, raw: &[u8]) -> Result<(Vec<u8>, usize, b
     Ok((data, at, false))
 }
 
-/// Runs `sending` to its end, and `feed` beside it as long as there is something to feed. What the client does wrong
-/// with its body reaches the origin, and by that the answer.
+/// Runs `sending` to its end, and `feed` beside it while there is something to pass on. If the client sends a bad body,
+/// the origin's upload fails, and with it the answer.
 pub async fn beside<T>(feed: &mut Feed, from: BodySource<'_>, sending: impl Future<Output = T>) -> T {
     tokio::pin!(sending);
     let fed = tokio::select! {
@@ -338,7 +338,7 @@ pub async fn beside<T>(feed: &mut Feed, from: BodySource<'_>, sending: impl Futu
     };
     if fed.is_err() {
         feed.is_broken = true;
-        // Without its end the upload fails, and so does the answer, unless that is complete.
+        // Without the body's end the upload fails, and so does the answer, unless that is complete already.
         feed.to = To::Spent;
     }
     sending.await

@@ -1,4 +1,4 @@
-//! One request and its response, from the head to the log line: all that the steps share, by how long it holds.
+//! One request and its response, from the head to the log line: what all steps share, sorted by how long it lives.
 //!
 //! | part         | what it is                                | new request | redirect | restart, subrequest, refetch |
 //! | ------------ | ----------------------------------------- | ----------- | -------- | ---------------------------- |
@@ -44,31 +44,31 @@ pub use visit::Visit;
 pub const URI_CHANGES_MAX: u8 = 10;
 /// How many times a policy may begin a request anew, as in Varnish (`max_restarts`).
 pub const RESTARTS_MAX: u8 = 4;
-/// How many requests may lie in each other, as in nginx.
+/// How deep subrequests may be nested, as in nginx.
 pub const SUBREQUESTS_MAX: u8 = 51;
-/// A pooled buffer larger than this is let go.
+/// A pooled buffer that has grown larger than this is freed.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// One request and its response.
 pub struct Exchange {
-    /// What came with the request.
+    /// What the client sent.
     pub asked: Asked,
-    /// What is asked for now.
+    /// What is requested now, after redirects.
     pub request: Request,
     /// What this visit to a location knows.
     pub visit: Visit,
     /// What the cache and the origin have said.
     pub upstream: Upstream,
-    /// The response.
+    /// The response that is being built.
     pub reply: Reply,
-    /// Counts and guards.
+    /// Counts and guards, for limits and logs.
     pub tally: Tally,
-    /// Values of variables, and room to work.
+    /// Values of variables, captures, and buffers.
     pub eval: Eval,
 }
 
 impl Exchange {
-    /// A new one.
+    /// An exchange for the first request of a connection.
     pub fn new(client: Rc<Client>) -> Box<Self> {
         Self::of(Asked::new(client), Request::default())
     }
@@ -85,7 +85,7 @@ impl Exchange {
         })
     }
 
-    /// Makes it ready for the next request of `client`; buffers keep their room.
+    /// Prepares the exchange for the next request of `client`; buffers keep their memory.
     pub fn reset(&mut self, client: &Rc<Client>) {
         let Self { asked, request, visit, upstream, reply, tally, eval } = self;
         asked.reset(client);
@@ -97,7 +97,7 @@ impl Exchange {
         eval.reset();
     }
 
-    /// Lets go of what others may wait for: limits, files, fields of the origin. Buffers keep their room.
+    /// Releases what others may wait for: limits, files, fields of the origin. Buffers keep their memory.
     pub fn release(&mut self) {
         self.request.body = RequestBody::None;
         self.tally.guards.clear();
@@ -107,13 +107,13 @@ impl Exchange {
         self.upstream.fields = None;
     }
 
-    /// Leaves the location for another one, by an internal redirect.
+    /// Leaves the location by an internal redirect.
     pub fn leave(&mut self) {
         self.request.way.internal = true;
         self.visit.reset();
     }
 
-    /// Begins anew at this location, with what has been changed of the request. False when that has been done too often.
+    /// Begins again at this location, with the changed request. False if that was done too often.
     pub fn restart(&mut self) -> bool {
         self.request.way.restarts += 1;
         self.visit.slicing = Slicing::default();
@@ -133,8 +133,8 @@ impl Exchange {
         copy
     }
 
-    /// A copy for the one who puts the page together while the response is sent: the request, and what is known of the
-    /// response so far.
+    /// A copy for the task that composes the page while the response is being sent: the request, and what is known of
+    /// the response so far.
     pub fn for_page(&self) -> Box<Self> {
         let mut copy = self.for_refetch();
         copy.upstream = self.upstream.clone();
@@ -146,17 +146,17 @@ impl Exchange {
         copy
     }
 
-    /// A request inside this one: a GET of `uri` from the same client with the same fields, at the beginning of its way
-    /// (ngx_http_subrequest).
+    /// A subrequest (ngx_http_subrequest): a GET of `uri` with the client's connection and fields, from the first step
+    /// on.
     ///
-    /// It knows the body as far as that has been read, and shares the variables.
+    /// It has the body as far as that was read, and shares the variables.
     pub fn inside(&self, uri: Vec<u8>, args: Vec<u8>) -> Box<Self> {
         let mut inner = Self::of(self.asked.clone(), self.request.inside(uri, args));
         inner.eval.values = Rc::clone(&self.eval.values);
         inner
     }
 
-    /// Whether it is a request inside another one.
+    /// Whether this is a subrequest.
     pub fn is_sub(&self) -> bool {
         self.request.nested.sub.is_some()
     }
@@ -172,7 +172,7 @@ impl Exchange {
     }
 }
 
-/// A list without what was in it, which keeps its room.
+/// Empties a list that keeps its memory.
 fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
     let mut list = std::mem::take(list);
     list.clear();
@@ -198,7 +198,7 @@ mod tests {
         })
     }
 
-    /// One in the middle of its way: something stands in every part.
+    /// An exchange in the middle of its life: every part holds something.
     fn busy(client: &Rc<Client>) -> Box<Exchange> {
         let mut ex = Exchange::new(Rc::clone(client));
         ex.asked.number = 3;
@@ -218,7 +218,7 @@ mod tests {
         ex
     }
 
-    /// What of it stands where: number, URI, body, authorized, cache status, status, bytes sent, variable.
+    /// What each part holds: number, URI, body, authorized, cache status, status, bytes sent, variable.
     fn shown(ex: &Exchange) -> String {
         format!(
             "{} {} {} {} {:?} {} {} {:?}",

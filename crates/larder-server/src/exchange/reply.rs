@@ -11,52 +11,53 @@ use super::emptied;
 /// The response as the steps build it.
 #[derive(Default)]
 pub struct Reply {
-    /// The status.
+    /// The status to be sent; 0 as long as none is known.
     pub status: u16,
-    /// The reason as the origin gave it.
+    /// The reason phrase of the origin.
     pub reason: Vec<u8>,
-    /// Fields, without those that deliver writes itself: Server, Date, Content-Length, Connection, Transfer-Encoding.
+    /// All fields but those that the delivery writes itself: Server, Date, Content-Length, Connection,
+    /// Transfer-Encoding.
     pub fields: Fields,
-    /// Whether `Location` is our own, so that a path in it is made a URL.
+    /// Whether `Location` was written by us, so that a path in it becomes a full URL.
     pub location_is_ours: bool,
-    /// The Content-Type before `charset` adds to it, while `expires` and `add_header` are worked out; else empty.
+    /// The Content-Type without the `charset`, while `expires` and `add_header` are evaluated; else empty.
     pub bare_type: Vec<u8>,
-    /// What we do not say by ourselves.
+    /// Which of our own fields are not sent.
     pub silent: Silent,
-    /// Fields that X-Accel-Redirect brings along, for the response it leads to.
+    /// Fields that X-Accel-Redirect takes along, for the response that it leads to.
     pub accel_fields: Option<Fields>,
-    /// The charset that the origin asks for.
+    /// The charset that the origin asks for (X-Accel-Charset).
     pub charset: Option<Box<[u8]>>,
-    /// Early hints that are to go out, but for what the client has taken of them.
+    /// Early hints (103) to be sent; the bytes that the client has taken are removed.
     pub hints: Vec<u8>,
-    /// The trailers that have been made, for `$sent_trailer_NAME`.
+    /// The trailers that were sent, for `$sent_trailer_NAME`.
     pub trailers: Option<Box<Fields>>,
-    /// What becomes of the body on its way out.
+    /// How the body is changed on its way out.
     pub choice: Choice,
-    /// Whether a file that was compressed beforehand lies beside the one that is asked for.
+    /// Whether a precompressed file lies beside the requested one.
     pub has_packed: bool,
-    /// What is known of a body that is put together of several; `None` for others.
+    /// The state of a page that is composed of several responses; `None` for others.
     pub composed: Option<Rc<Composed>>,
-    /// The connection to an origin that has switched protocols.
+    /// The connection to an origin that has answered 101.
     pub upgraded: Option<larder_origin::Upgraded>,
-    /// How the message ends.
+    /// How the message is framed.
     pub framing: Framing,
 }
 
-/// How a response ends, and what its connection does then.
+/// How a response is framed, and whether its connection is kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framing {
-    /// The length that was announced.
+    /// The declared length.
     pub length: Option<u64>,
-    /// Whether the body went in chunks.
+    /// Whether the body is sent in chunks.
     pub chunked: bool,
-    /// How long the head is, where the body went in chunks.
+    /// The length of the head, if the body is sent in chunks.
     pub head_bytes: u64,
     /// Whether the connection is kept after this.
     pub keep_alive: bool,
 }
 
-/// Fields that are the origin's by `proxy_pass_header`: where it says nothing, nothing is said.
+/// Fields that `proxy_pass_header` leaves to the origin: if it does not send them, neither do we.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Silent {
     /// `Server`.
@@ -65,13 +66,13 @@ pub struct Silent {
     pub date: bool,
 }
 
-/// What becomes of a body on its way out.
+/// How a body is changed on its way out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// It goes as it is.
+    /// Not at all.
     #[default]
     AsItIs,
-    /// It goes as it is, and would not to another client: `Vary` says so.
+    /// Not for this client, but for another: `Vary` says so.
     AsItIsHere,
     /// It is compressed.
     Compress(Coding),
@@ -80,12 +81,12 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Whether another client may get another form.
+    /// Whether another client may get the body in another form.
     pub fn varies(self) -> bool {
         self != Self::AsItIs
     }
 
-    /// What is made of a stored body.
+    /// The form that is made of a stored body.
     pub fn shape(self) -> Option<Shape> {
         match self {
             Self::AsItIs | Self::AsItIsHere => None,
@@ -98,13 +99,13 @@ impl Choice {
 /// What the sender of a composed body has to know of it.
 #[derive(Debug, Default)]
 pub struct Composed {
-    /// Whether it is not whole because the document is not: then what there is of the response goes out, be it the head
-    /// alone.
+    /// Whether the page is incomplete because its document is. Then what there is of the response is sent, even if that
+    /// is only the head.
     pub is_cut_off: Cell<bool>,
 }
 
 impl Reply {
-    /// Begins another one. Buffers keep their room.
+    /// Prepares for another response. Buffers keep their memory.
     pub(super) fn reset(&mut self) {
         let mut fields = std::mem::take(&mut self.fields);
         fields.clear();

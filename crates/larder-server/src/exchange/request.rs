@@ -1,5 +1,4 @@
-//! What is asked for now: where the request is in the configuration, its URI, its body. It outlives internal redirects,
-//! which change it.
+//! What is requested now: the location, the URI, the body. It outlives internal redirects, which change it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,128 +11,128 @@ use crate::tempfile::Temp;
 use super::feed::Feed;
 use super::{SUBREQUESTS_MAX, SsiShared, emptied};
 
-/// What is asked for now.
+/// What is requested now.
 #[derive(Default)]
 pub struct Request {
-    /// The virtual server.
+    /// The virtual server, by its place in the site.
     pub server: usize,
-    /// The location.
+    /// The location, by its place in the site.
     pub location: usize,
-    /// The method that counts now: `error_page` turns a POST into a GET.
+    /// The current method: an `error_page` turns a POST into a GET.
     pub method: Method,
-    /// The host asked for, lower case, without port; empty when there is none.
+    /// The requested host in lower case, without port; empty if there is none.
     pub host: Vec<u8>,
-    /// The path, decoded and normal.
+    /// The path, decoded and normalised.
     pub uri: Vec<u8>,
-    /// What follows the `?`.
+    /// The query: what follows the `?`.
     pub args: Vec<u8>,
-    /// How it came to its location.
+    /// How the request came to its location.
     pub way: Way,
-    /// The body of the request.
+    /// The request's body, as far as it was read.
     pub body: RequestBody,
-    /// What the chunks of the body took beside what is in them, bytes.
+    /// How many bytes the heads and ends of the body's chunks took.
     pub chunk_bytes: u64,
-    /// Whether the body was found too large already, so that an error page is not refused for it.
+    /// Whether the body was refused as too large, so that the error page is not refused for it again.
     pub body_refused: bool,
-    /// What limits it.
+    /// Limits that were checked or set.
     pub limits: Limits,
-    /// Which request it lies in, and what it shares with those beside it.
+    /// Its place among subrequests, and what they share.
     pub nested: Nested,
-    /// `userid`: the number of the visitor, once it has been asked for.
+    /// `userid`: the visitor's number, once it was read.
     pub uid: Option<Box<Uid>>,
 }
 
 /// How a request came to its location.
 #[derive(Clone, Debug, Default)]
 pub struct Way {
-    /// How many times the URI has changed, which may be [`URI_CHANGES_MAX`](super::URI_CHANGES_MAX) times.
+    /// How many times the URI has changed, at most [`URI_CHANGES_MAX`](super::URI_CHANGES_MAX).
     pub uri_changes: u8,
-    /// Whether URI or arguments differ from what the client sent, so that origins get them written anew.
+    /// Whether the path or the query differs from what the client sent, so that it is encoded anew for origins.
     pub uri_changed: bool,
-    /// Whether it came by an internal redirect.
+    /// Whether an internal redirect led here.
     pub internal: bool,
-    /// Whether the URI is the one that the location was found by, so that `proxy_pass` may replace its beginning.
+    /// Whether the URI is still the one that matched the location, so that `proxy_pass` may replace its beginning.
     pub path_is_the_locations: bool,
     /// Whether `try_files` found a name below the alias of a regular expression.
     pub alias_takes_uri: bool,
-    /// Whether an `error_page` is being answered.
+    /// Whether this is the request of an `error_page`.
     pub error_page: bool,
-    /// The status that an `error_page` keeps or sets.
+    /// The status that the `error_page` keeps or sets.
     pub error_status: Option<u16>,
-    /// How many times a policy has begun anew, which may be [`RESTARTS_MAX`](super::RESTARTS_MAX) times.
+    /// How many times a policy has restarted the request, at most [`RESTARTS_MAX`](super::RESTARTS_MAX).
     pub restarts: u8,
 }
 
-/// What limits a request.
+/// Limits that were checked or set for a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Whether `limit_conn` has been asked already.
+    /// Whether `limit_conn` was checked.
     pub conn_asked: bool,
-    /// Whether `limit_req` has.
+    /// Whether `limit_req` was checked.
     pub req_asked: bool,
     /// `$limit_conn_status`.
     pub conn_status: Option<&'static str>,
     /// `$limit_req_status`.
     pub req_status: Option<&'static str>,
-    /// `set $limit_rate`, or `X-Accel-Limit-Rate`; bytes a second.
+    /// `set $limit_rate` or `X-Accel-Limit-Rate`; bytes a second.
     pub rate: Option<u64>,
 }
 
-/// Requests inside requests.
+/// The place of a request among subrequests.
 #[derive(Clone, Debug, Default)]
 pub struct Nested {
-    /// What becomes of its answer.
+    /// What its answer is for.
     pub purpose: Purpose,
-    /// What makes it a request inside another one; `None` for one that a client sent.
+    /// What makes it a subrequest; `None` for a client's own request.
     pub sub: Option<Box<Sub>>,
-    /// What the SSI pages of a request and of those inside it share.
+    /// What the SSI page of a request shares with its subrequests.
     pub ssi: Option<Rc<SsiShared>>,
-    /// What `config timefmt` said in this page.
+    /// The format set by `config timefmt` in this page.
     pub time_format: Option<Rc<[u8]>>,
 }
 
-/// What becomes of the answer to a request.
+/// What the answer to a request is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// Somebody gets it.
+    /// A client, or a page that includes it.
     #[default]
     Answer,
-    /// It is a slice of a page that is being sent: anything else ends the page.
+    /// A slice of a page that is being sent; an answer that is no slice ends the page.
     Slice,
-    /// It is only stored.
+    /// Only the cache.
     Refetch,
 }
 
-/// What makes a request one inside another.
+/// What makes a request a subrequest.
 #[derive(Clone, Debug)]
 pub struct Sub {
-    /// How many more may lie inside this one, one in the other.
+    /// How many levels of subrequests may still follow.
     pub nesting_left: u8,
-    /// Whether a block of the page stands in for an answer that is an error or empty.
+    /// Whether a block of the page replaces an answer that is an error or empty (the `stub` of an SSI include).
     pub has_stub: bool,
-    /// Whether the answer goes to a variable.
+    /// Whether the answer becomes the value of a variable.
     pub in_memory: bool,
     /// Whether only the head of the answer is wanted.
     pub head_only: bool,
 }
 
-/// `userid`: the number of a visitor, what came and what is given.
+/// `userid`: the visitor's number, as received and as set.
 #[derive(Clone, Debug, Default)]
 pub struct Uid {
-    /// The cookie as it came; empty for none.
+    /// The cookie as received; empty if there is none.
     pub cookie: Vec<u8>,
-    /// What it holds.
+    /// The number in it.
     pub got: Option<[u8; 16]>,
-    /// What is given.
+    /// The number that is set.
     pub set: Option<[u8; 16]>,
-    /// Whether the number that came is replaced by another.
+    /// Whether the received number is replaced.
     pub is_reset: bool,
-    /// Whether it has been decided what is given.
+    /// Whether `set` is decided.
     pub is_decided: bool,
 }
 
 impl Request {
-    /// Forgets it. Buffers keep their room.
+    /// Forgets the request. Buffers keep their memory.
     pub(super) fn reset(&mut self) {
         *self = Self {
             host: emptied(&mut self.host),
@@ -143,7 +142,7 @@ impl Request {
         };
     }
 
-    /// The same for somebody else to ask. A body that is on its way stays here.
+    /// A copy for another request. A body that is being passed on stays here.
     pub(super) fn again(&self) -> Self {
         Self {
             host: self.host.clone(),
@@ -157,7 +156,7 @@ impl Request {
         }
     }
 
-    /// A GET of `uri` inside this request, from the same server and with what has been read of the body
+    /// A GET of `uri` as a subrequest, at the same virtual server and with the body as far as it was read
     /// (ngx_http_subrequest).
     pub(super) fn inside(&self, uri: Vec<u8>, args: Vec<u8>) -> Self {
         let sub = Sub {
@@ -179,7 +178,7 @@ impl Request {
                 body => body.again(),
             },
             body_refused: self.body_refused,
-            // What one of them was limited by is not asked again.
+            // A limit that one of the two has checked is not checked again.
             limits: Limits {
                 conn_asked: self.limits.conn_asked,
                 req_asked: self.limits.req_asked,
@@ -192,7 +191,7 @@ impl Request {
 }
 
 impl Nested {
-    /// How many requests may lie inside this one, one in the other.
+    /// How many levels of subrequests may still follow.
     pub fn left(&self) -> u8 {
         self.sub.as_ref().map_or(SUBREQUESTS_MAX, |sub| sub.nesting_left)
     }
@@ -204,18 +203,18 @@ pub enum RequestBody {
     /// There is none.
     #[default]
     None,
-    /// This many bytes follow the head, or chunks when not known.
+    /// It has not been read: this many bytes follow the head, or chunks if `None`.
     Unread(Option<u64>),
     /// In memory.
     Memory(Bytes),
-    /// In a file.
+    /// In a file of this length.
     File(Arc<Temp>, u64),
-    /// On its way from the client to an origin.
+    /// It is being passed from the client to an origin.
     Passing(Box<Feed>),
 }
 
 impl RequestBody {
-    /// The same body for another request; what is on its way goes to one only.
+    /// The same body for another request; one that is being passed on goes to a single request.
     pub fn again(&self) -> Self {
         match self {
             Self::None | Self::Passing(_) => Self::None,
@@ -225,7 +224,7 @@ impl RequestBody {
         }
     }
 
-    /// Takes the body that is on its way, if it is.
+    /// Takes the body that is being passed on, if there is one.
     pub fn take_feed(&mut self) -> Option<Box<Feed>> {
         match std::mem::take(self) {
             Self::Passing(feed) => Some(feed),

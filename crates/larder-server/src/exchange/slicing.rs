@@ -1,89 +1,90 @@
-//! Where a request is with the slices of its page, and which slice an answer is.
+//! The `slice` module: which slice of a page is requested, and which one an answer is.
 
 use std::ops::Range;
 
 use larder_http::{Fields, Known, status};
 
-/// Where an exchange is with the slices of its page.
+/// Where an exchange is in the slices of its page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Slicing {
-    /// Nobody has asked for `$slice_range`.
+    /// `$slice_range` was not read.
     #[default]
     Unasked,
-    /// This one is asked for, or was the last that was.
+    /// This slice is requested, or was the last that was.
     At(Slice),
-    /// The response has its head, and is not in slices, or all of them have been sent.
+    /// The response's head is made and it is not in slices, or all slices were sent.
     Over,
 }
 
-/// A slice that is asked for.
+/// A slice that is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     start: u64,
-    /// How long it is, unless the page ends in it.
+    /// Its length, unless the page ends in it.
     bytes: u64,
     turn: Turn,
 }
 
-/// When a slice's turn comes.
+/// Whether a slice is the first of its response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Turn {
-    /// It is the first of its response, which may turn out to be none.
+    /// The first; the answer may show that the page is not in slices.
     First,
-    /// It follows another, and has this `ETag` if that one had any.
+    /// A later one; it must have this `ETag` if the first had any.
     Next(Option<Box<[u8]>>),
 }
 
-/// Why an answer is not the slice that was asked for. The words are nginx's.
+/// Why an answer is not the slice that was requested. The words are nginx's.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SliceError {
-    /// The slices before it were there.
+    /// An error, though the slices before it could be fetched.
     #[error("unexpected status code {0} in slice response")]
     Status(u16),
-    /// It is of another version of the page.
+    /// A slice of another version of the page.
     #[error("etag mismatch in slice response")]
     Etag,
-    /// `Content-Range` is not there or cannot be read.
+    /// `Content-Range` is missing or malformed.
     #[error("invalid range in slice response")]
     InvalidRange,
-    /// `Content-Range` has a `*` for the length.
+    /// `Content-Range` has a `*` as the length.
     #[error("no complete length in slice response")]
     NoLength,
-    /// It is another part of the page.
+    /// Another part of the page.
     #[error("unexpected range in slice response: {}-{}, expected: {}-{}", got.0, got.1, expected.0, expected.1)]
     Range {
-        /// Where it begins, and one past its end.
+        /// Its first byte, and one past its last.
         got: (u64, u64),
-        /// Where it should.
+        /// What was requested.
         expected: (u64, u64),
     },
-    /// Its body has another length than its range.
+    /// The body's length differs from the range's.
     #[error("unexpected length in slice response: {got}, expected: {expected}")]
     Length {
-        /// How long it is.
+        /// The body's length, bytes.
         got: u64,
-        /// How long its range is.
+        /// The range's length, bytes.
         expected: u64,
     },
-    /// No answer that could be a slice, but for example a redirect.
+    /// No answer that could be a slice, such as a redirect.
     #[error("missing slice response")]
     Missing,
 }
 
-/// Where a slice lies in its page.
+/// The place of a slice in its page.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its bytes.
+    /// The range of its bytes.
     pub lies: Range<u64>,
     /// The length of the page.
     pub total: u64,
 }
 
 impl Slicing {
-    /// The slice that is asked for. Who asks first, asks for that in which the range of the client begins; once the
-    /// response has its head it is too late.
+    /// The slice that is to be requested. The first call chooses the one in which the client's range begins; once the
+    /// response's head is made it is too late to begin.
     ///
-    /// `bytes` is how long a slice is, 0 for a location without slices, `request` the fields of a client whose range is looked at.
+    /// `bytes` is the length of a slice, 0 in a location without slices; `request` holds the client's fields, if its
+    /// range counts.
     pub fn ask(&mut self, bytes: u64, request: Option<&Fields>) -> Option<&Slice> {
         if *self == Self::Unasked && bytes > 0 {
             let start = request.map_or(0, first_byte) / bytes * bytes;
@@ -95,7 +96,7 @@ impl Slicing {
         }
     }
 
-    /// The same for a refetch in the background. The page may have changed: a slice of the new version is as good.
+    /// The same slice for a refetch in the background. The page may have changed: a slice of a new version is fine.
     pub fn for_refetch(self) -> Self {
         match self {
             Self::At(Slice { start, bytes, turn: Turn::Next(_) }) => {
@@ -107,22 +108,22 @@ impl Slicing {
 }
 
 impl Slice {
-    /// The slice at `start` of a page whose other slices have this `ETag`, if they have any.
+    /// The slice at `start` of a page whose first slice has this `ETag`, if any.
     pub fn next(start: u64, bytes: u64, etag: Option<Box<[u8]>>) -> Self {
         Self { start, bytes, turn: Turn::Next(etag) }
     }
 
-    /// How long it is, unless the page ends in it.
+    /// Its length, unless the page ends in it.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Its first byte, and its last unless the page ends in it.
+    /// Its first byte, and its last one unless the page ends in it.
     pub fn ends(&self) -> (u64, u64) {
         (self.start, self.start.saturating_add(self.bytes - 1))
     }
 
-    /// Which part of the page an answer is. `None`: the page is not in slices, and the answer is passed on as it is.
+    /// Which part of the page an answer is. `None` if the page is not in slices: the answer is passed on as it is.
     pub fn place(&self, status: u16, fields: &Fields, length: Option<u64>) -> Result<Option<Place>, SliceError> {
         match &self.turn {
             Turn::First if status != status::PARTIAL_CONTENT => return Ok(None),
@@ -144,8 +145,8 @@ impl Slice {
     }
 }
 
-/// Where the client's range begins. With several ranges, one that counts from the end, or one under a condition,
-/// which may lead to the whole page, that is the beginning.
+/// The first byte of the client's range. It is 0 with several ranges, with one that counts from the end, and with
+/// `If-Range`, which may ask for the whole page.
 fn first_byte(request: &Fields) -> u64 {
     if request.contains_known(Known::IfRange) {
         return 0;
@@ -158,7 +159,7 @@ fn first_byte(request: &Fields) -> u64 {
     number(&mut trim_spaces(rest)).unwrap_or(0)
 }
 
-/// `bytes FIRST-LAST/LENGTH` as the first byte, the one past the last, and the length unless that is `*`.
+/// Parses `bytes FIRST-LAST/LENGTH`: the first byte, one past the last, and the length unless it is `*`.
 fn content_range(value: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     let mut rest = trim_spaces(value.strip_prefix(b"bytes ")?);
     let start = number(&mut rest)?;
@@ -180,7 +181,7 @@ fn trim_spaces(text: &[u8]) -> &[u8] {
     &text[spaces..]
 }
 
-/// Takes a number off the beginning; `None` where there is none, or one that no file could have as its length.
+/// Takes a number off the beginning; `None` if there is none, or none that could be the length of a file.
 fn number(text: &mut &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, rest) = text.split_at(digits);
@@ -258,7 +259,7 @@ mod tests {
             (&first, 404, "bytes 4-7/10", "", None, Ok(None)),
             (&first, 206, "", "", None, Err(SliceError::InvalidRange)),
             (&first, 206, "bytes 4-7/*", "", None, Err(SliceError::NoLength)),
-            // nginx expects the end that goes with the start that it got.
+            // nginx expects the end that belongs to the start it received.
             (&first, 206, "bytes 0-3/10", "", None, range((0, 4), (4, 4))),
             (&first, 206, "bytes 4-6/10", "", None, range((4, 7), (4, 8))),
             (&first, 206, "bytes 4-9/10", "", None, range((4, 10), (4, 8))),

@@ -1,4 +1,4 @@
-//! `ssi`: what a page and all that it includes have in common.
+//! `ssi`: what a page shares with all that it includes.
 
 use std::cell::{Cell, RefCell};
 
@@ -6,25 +6,25 @@ use bytes::Bytes;
 
 use crate::regex::Captures;
 
-/// What a page and all that it includes have in common.
+/// What a page shares with all that it includes.
 #[derive(Debug, Default)]
 pub struct SsiShared {
-    /// What `set` has set, by names in lower case.
+    /// Variables of the command `set`: names in lower case, and values.
     variables: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// Blocks by name, in order; the first of a name counts.
+    /// Blocks by name, in order; of two with the same name the first one counts.
     pub blocks: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// What the groups of the last regular expression took.
+    /// The captures of the last regular expression.
     pub captures: RefCell<Captures>,
-    /// How many requests run inside.
+    /// How many subrequests are running.
     pub inside: Cell<usize>,
-    /// How many includes there have been, on all levels.
+    /// How many includes there were, on all levels.
     pub includes: Cell<usize>,
-    /// The bytes of all texts that were made of variables, and of all blocks.
+    /// How many bytes were made of variables or kept as blocks.
     made_bytes: Cell<usize>,
 }
 
 impl SsiShared {
-    /// Appends the value of a variable of `set` or of a capture; false when there is none.
+    /// Appends the value of a variable of `set`, or of a capture; false if there is none.
     pub fn append(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
         if let [digit @ b'0'..=b'9'] = name {
             let captures = self.captures.borrow();
@@ -39,7 +39,7 @@ impl SsiShared {
         true
     }
 
-    /// Counts what was made of variables, or is kept as a block; false beyond what a request may make.
+    /// Counts bytes that are made of variables or kept as a block; false beyond what one request may make.
     pub fn may_make(&self, bytes: usize) -> bool {
         self.made_bytes.set(self.made_bytes.get().saturating_add(bytes));
         self.made_bytes.get() <= MADE_BYTES_MAX
@@ -63,7 +63,7 @@ impl SsiShared {
     }
 }
 
-/// How much a request may make, with all that is inside it: each command makes its texts anew.
+/// How many bytes a request and its subrequests may make: each command evaluates its texts anew.
 const MADE_BYTES_MAX: usize = 32 << 20;
 
 #[cfg(test)]

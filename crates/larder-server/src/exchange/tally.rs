@@ -1,4 +1,4 @@
-//! What is counted and held while a request is answered, for limits and logs.
+//! Counts and guards of an exchange, for limits and logs.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,40 +10,40 @@ use crate::limit::ConnGuard;
 
 use super::emptied;
 
-/// What is counted and held while a request is answered.
+/// Counts and guards of an exchange, for limits and logs.
 #[derive(Default)]
 pub struct Tally {
-    /// Bytes sent: all, and of the body.
+    /// Bytes sent: in total, and of the body.
     pub sent: (u64, u64),
-    /// Bytes of the body before and after it was compressed, for `$gzip_ratio`.
+    /// The body's length before and after it was compressed, for `$gzip_ratio`.
     pub squeezed: Option<(u64, u64)>,
-    /// What was tried at origins, by all locations that the request came to.
+    /// The attempts at origins, in all locations of this request.
     pub attempts: Vec<Attempt>,
-    /// What the task that takes the body from the origin has counted.
+    /// The counts of the task that reads the body from the origin.
     pub report: Option<Rc<Report>>,
-    /// Connection limits held.
+    /// The places that the exchange holds under `limit_conn`.
     pub guards: Vec<ConnGuard>,
-    /// Whether all of the response has been sent.
+    /// Whether the whole response was sent.
     pub is_complete: bool,
-    /// Whether the log lines are being written.
+    /// Whether the log lines are being written now.
     pub is_logging: bool,
 }
 
-/// What the task that takes the body from the origin has counted, for the log line.
+/// The counts of the task that reads the body from the origin, for the log line.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// From the choice of the origin to the end of its body.
+    /// The time from the choice of the origin to the end of its body.
     pub total: Cell<Option<Duration>>,
     /// Bytes of the body.
     pub body_bytes: Cell<u64>,
-    /// All bytes received.
+    /// All bytes received from the origin.
     pub received: Cell<u64>,
-    /// All bytes sent, once no more are.
+    /// All bytes sent to it, once sending has ended.
     pub sent: Cell<Option<u64>>,
 }
 
 impl Tally {
-    /// Counts anew. Lists keep their room.
+    /// Begins to count anew. Lists keep their memory.
     pub(super) fn reset(&mut self) {
         *self = Self { attempts: emptied(&mut self.attempts), guards: emptied(&mut self.guards), ..Self::default() };
     }

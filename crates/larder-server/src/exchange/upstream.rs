@@ -1,59 +1,59 @@
-//! What the cache and the origin have said, until a location asks them again. Variables and logs have it still when an
-//! internal redirect has led to a file, as in nginx.
+//! What the cache and the origin said, until a location asks them again. As in nginx, variables and logs still have it
+//! after an internal redirect has led to a file.
 
 use larder_http::{Fields, Time};
 
 use super::emptied;
 
-/// What the cache and the origin have said.
+/// What the cache and the origin said.
 #[derive(Clone, Default)]
 pub struct Upstream {
-    /// What the cache did; `None` when it was not asked.
+    /// The cache's verdict; `None` if the cache was not asked.
     pub cache_status: Option<CacheStatus>,
-    /// Why, for `Cache-Status`.
+    /// The reason, for `Cache-Status`.
     pub cache_detail: &'static str,
-    /// Until when the stored page is fresh that is delivered, for `Cache-Status`.
+    /// Until when the delivered object is fresh, for `Cache-Status`.
     pub fresh_until: Option<Time>,
     /// The key that was looked up, for `Cache-Status` and logs.
     pub cache_key: Vec<u8>,
-    /// How many of its pages a disk has lost since it looked.
+    /// How many objects of this key a disk has lost since the lookup.
     pub lost_pages: u8,
-    /// When it stops waiting for another's fetch.
+    /// When this request stops waiting for another request's fetch.
     pub lock_until: Option<Time>,
-    /// Fields of the origin's answer, or of the object's.
+    /// Fields of the origin's answer, or of the object.
     pub fields: Option<Fields>,
     /// Status of the origin's answer.
     pub status: Option<u16>,
 }
 
 impl Upstream {
-    /// Forgets it, as another location asks. The key keeps its room.
+    /// Forgets all, before another location asks. The key keeps its memory.
     pub fn reset(&mut self) {
         *self = Self { cache_key: emptied(&mut self.cache_key), ..Self::default() };
     }
 }
 
-/// What the cache did, in nginx's words.
+/// The cache's verdict, in nginx's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheStatus {
-    /// Not there, or not usable.
+    /// Not in the cache, or not usable.
     Miss,
-    /// Told not to look.
+    /// The configuration said not to look.
     Bypass,
-    /// There, but too old, so fetched.
+    /// Stale, so fetched.
     Expired,
-    /// Too old, and delivered as it is.
+    /// Stale, and delivered nevertheless.
     Stale,
     /// Stale, and delivered while a refetch runs.
     Updating,
-    /// Too old, and the origin says it is still the same.
+    /// Stale, and the origin has confirmed it.
     Revalidated,
-    /// There.
+    /// Delivered from the cache.
     Hit,
 }
 
 impl CacheStatus {
-    /// As `$upstream_cache_status` has it.
+    /// The value of `$upstream_cache_status`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Miss => "MISS",

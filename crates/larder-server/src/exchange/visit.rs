@@ -1,24 +1,24 @@
-//! What is known of a request for as long as it stays at one place.
+//! What an exchange knows for as long as it stays at one location.
 
 use super::{Slicing, emptied};
 
-/// What one visit to a location knows; an internal redirect begins another one.
+/// What one visit to a location knows; an internal redirect begins a new visit.
 #[derive(Clone, Default)]
 pub struct Visit {
-    /// Whether the password has been checked.
+    /// Whether the password was checked.
     pub authorized: bool,
-    /// Whether `auth_request` has been asked.
+    /// Whether the subrequest of `auth_request` was made.
     pub auth_asked: bool,
-    /// Whether the request has been mirrored.
+    /// Whether the copies for `mirror` were sent.
     pub mirrored: bool,
-    /// Host and port of `proxy_pass`, for `$proxy_host`.
+    /// Host and port in `proxy_pass`, for `$proxy_host`.
     pub proxy_host: Vec<u8>,
-    /// Which slice of its page is asked for.
+    /// Which slice of the page is requested.
     pub slicing: Slicing,
 }
 
 impl Visit {
-    /// Begins another one. Buffers keep their room.
+    /// Begins a new visit. Buffers keep their memory.
     pub(super) fn reset(&mut self) {
         *self = Self { proxy_host: emptied(&mut self.proxy_host), ..Self::default() };
     }
