@@ -1,4 +1,4 @@
-//! The only reader of the time of day. Everyone else takes `now`, so that a test can say what time it is.
+//! The only reader of the system's time. All other code takes `now`, so that a test can choose the time.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use larder_http::Time;
 use larder_http::h2::hpack;
 
-/// The time of day. A read of the vDSO, no system call.
+/// The time of day. Reads the vDSO, without a system call.
 pub fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Time(since.as_millis() as u64)
 }
 
-/// The same as the standard library has it.
+/// The time of day in the standard library's type.
 pub fn system_time() -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(now().0)
 }
@@ -22,7 +22,7 @@ thread_local! {
     static DATE_FIELD: RefCell<(u64, Vec<u8>)> = const { RefCell::new((u64::MAX, Vec::new())) };
 }
 
-/// Appends `now` as an HTTP date (RFC 9110 §5.6.7), formatted once a second a thread.
+/// Appends `now` as an HTTP date (RFC 9110 §5.6.7), formatted once a second on each thread.
 pub fn append_date(now: Time, out: &mut Vec<u8>) {
     DATE.with_borrow_mut(|(at, text)| {
         if *at != now.secs() {
@@ -33,7 +33,7 @@ pub fn append_date(now: Time, out: &mut Vec<u8>) {
     });
 }
 
-/// Appends `Date` as a field of HTTP/2, likewise encoded once a second.
+/// Appends `Date` as an HTTP/2 field, also encoded once a second.
 pub fn append_date_field(now: Time, out: &mut Vec<u8>) {
     DATE_FIELD.with_borrow_mut(|(at, field)| {
         if *at != now.secs() {

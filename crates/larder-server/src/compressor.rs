@@ -1,4 +1,4 @@
-//! Threads that compress pages, so that no worker does.
+//! Compresses pages on threads of its own, so that no worker has to.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -7,18 +7,17 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-/// How many pages may wait to be compressed while somebody waits for them, and otherwise. With more, pages go out as
-/// they are.
+/// How many pages may wait for compression while a client waits for them. Beyond this, pages are sent uncompressed.
 const QUICK_WAITING_MAX: usize = 256;
-/// See [`QUICK_WAITING_MAX`].
+/// How many pages may wait for compression with no client waiting ([`Compressor::later`]).
 const HARD_WAITING_MAX: usize = 1024;
-/// How much less than a worker the thread counts that nobody waits for (setpriority(2)).
+/// How much nicer than a worker the thread runs for which no client waits (setpriority(2)).
 const HARD_NICENESS: i32 = 15;
 
-/// Something to do.
+/// A piece of work for a thread.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads. They start with the first page there is to compress.
+/// The threads. They start with the first page to compress.
 #[derive(Default)]
 pub struct Compressor {
     quick: OnceLock<Option<SyncSender<Job>>>,
@@ -26,21 +25,21 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// Does something that somebody waits for; false when too much waits already.
+    /// Does work that a client waits for; false if too much is waiting already.
     pub fn soon(&self, job: Job) -> bool {
         let threads = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
         let queue = self.quick.get_or_init(|| start("compress", threads, QUICK_WAITING_MAX, 0));
         queue.as_ref().is_some_and(|queue| queue.try_send(job).is_ok())
     }
 
-    /// Does something that nobody waits for; false when too much waits already.
+    /// Does work that no client waits for; false if too much is waiting already.
     pub fn later(&self, job: Job) -> bool {
         let queue = self.hard.get_or_init(|| start("compress hard", 1, HARD_WAITING_MAX, HARD_NICENESS));
         queue.as_ref().is_some_and(|queue| queue.try_send(job).is_ok())
     }
 }
 
-/// Starts threads that work off a queue; `None` when there can be none.
+/// Starts threads that work through a queue; `None` if none can be started.
 fn start(name: &str, threads: usize, waiting_max: usize, niceness: i32) -> Option<SyncSender<Job>> {
     let (sender, receiver) = sync_channel::<Job>(waiting_max);
     let receiver = std::sync::Arc::new(Mutex::new(receiver));
@@ -56,13 +55,13 @@ fn start(name: &str, threads: usize, waiting_max: usize, niceness: i32) -> Optio
 /// Works until the process ends.
 fn run(receiver: &Mutex<Receiver<Job>>, niceness: i32) {
     if niceness != 0 {
-        // Of this thread alone, as Linux has it. One that cannot be made less urgent works all the same.
+        // On Linux this sets the priority of this thread alone. If it fails, the thread still works.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), niceness);
     }
     loop {
         let job = receiver.lock().recv();
         match job {
-            // A page that a compressor stumbles over is sent as it is, and the next one is tried.
+            // If the compressor panics on a page, the page is sent as it is, and the next one is tried.
             Ok(job) => drop(catch_unwind(AssertUnwindSafe(job))),
             Err(_) => return,
         }

@@ -1,4 +1,4 @@
-//! What the steps of an exchange have around them: the worker, and the configuration they run under.
+//! The context of a request's steps: the worker, and the configuration under which the request runs.
 
 use larder_cache::Zone;
 use std::rc::Rc;
@@ -11,12 +11,12 @@ use crate::site::{Loc, Origin, Site, VirtualServer};
 use crate::stats::Stats;
 use crate::worker::Worker;
 
-/// The worker and the configuration. Cheap to clone: two counts that no other thread touches.
+/// The worker and the configuration. Cheap to clone: two counts of this thread only.
 #[derive(Clone)]
 pub struct Cx {
-    /// What lives as long as the thread.
+    /// The worker.
     pub worker: Rc<Worker>,
-    /// What lives as long as a configuration.
+    /// The worker's part of the configuration.
     pub local: Rc<Local>,
 }
 
@@ -26,12 +26,12 @@ impl Cx {
         &self.local.site
     }
 
-    /// The location that `ex` is at.
+    /// The location of `ex`.
     pub fn loc<'a>(&'a self, ex: &Exchange) -> &'a Loc {
         &self.site().locations[ex.request.location]
     }
 
-    /// The origin of that location, where one answers.
+    /// The origin of that location, if one answers.
     pub fn origin<'a>(&'a self, ex: &Exchange) -> Option<&'a Origin> {
         self.loc(ex).handler.origin()
     }
@@ -41,7 +41,7 @@ impl Cx {
         &self.site().caches.zones[index]
     }
 
-    /// The virtual server that `ex` is for.
+    /// The virtual server of `ex`.
     pub fn server<'a>(&'a self, ex: &Exchange) -> &'a VirtualServer {
         &self.site().servers[ex.request.server]
     }
@@ -51,7 +51,7 @@ impl Cx {
         clock::now()
     }
 
-    /// This worker's counters.
+    /// The worker's counters.
     pub fn stats(&self) -> &Stats {
         &self.worker.stats
     }

@@ -1,13 +1,13 @@
-//! The parsers of this crate for who feeds them anything, as `larder-fuzz` does.
+//! The crate's parsers for `larder-fuzz`, which feeds them any bytes.
 
 use bytes::Bytes;
 
 use crate::request::ssi::parse::{Event, Parser};
 
-/// How long a value may be, as `ssi_value_length` has it by default.
+/// The longest value of SSI, as the default of `ssi_value_length`.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// What a page that comes in these pieces holds: `text BYTES`, `command ...`, `broken WHY`.
+/// The contents of a page that arrives in these pieces: `text BYTES`, `command ...`, `broken WHY`.
 pub fn ssi(pieces: &[&[u8]]) -> Vec<String> {
     let (mut parser, mut events) = (Parser::new(VALUE_BYTES_MAX), Vec::new());
     for piece in pieces {

@@ -1,7 +1,7 @@
 //! Sockets, protocols, and the life of one request.
 //!
-//! Start at [`request`]: the steps of a request. [`assemble`] makes the running parts of a configuration, [`serving`]
-//! the threads, [`conn`] reads and writes the bytes.
+//! Start at [`request`], the steps of a request. [`assemble`] builds the running parts of a configuration, [`serving`]
+//! starts the threads, [`conn`] reads and writes the bytes.
 #![forbid(unsafe_code)]
 
 pub mod access;

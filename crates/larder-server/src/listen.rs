@@ -1,4 +1,4 @@
-//! Accepting connections: each worker on sockets of its own.
+//! Accepts connections; each worker has sockets of its own.
 
 use std::cell::Cell;
 use std::io;
@@ -20,12 +20,12 @@ use crate::net::socket::Socket;
 use crate::net::stream::Stream;
 use crate::worker::Worker;
 
-/// How long accepting rests after an error, as when there are no descriptors left.
+/// How long accepting pauses after an error, such as too many open files.
 const REST: Duration = Duration::from_millis(500);
 /// How many connections one listener accepts before others get a turn.
 const BURST: u32 = 64;
 
-/// Numbers connections of a process, for the logs.
+/// Numbers the connections of the process, for the logs.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionIds(Arc<AtomicU64>);
 
@@ -61,7 +61,7 @@ impl Listener {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // The response is one write, or ends with MSG_MORE: waiting for more would only delay it.
+                // A response is one write or ends with MSG_MORE, so waiting for more bytes would only delay it.
                 stream.set_nodelay(true)?;
                 let local = stream.local_addr()?;
                 Ok((Socket::Tcp(stream), Some(peer), Some(local)))
@@ -74,7 +74,7 @@ impl Listener {
     }
 }
 
-/// Accepts at `address` until the task is aborted.
+/// Accepts connections at `address` until the task is aborted.
 pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids: ConnectionIds) {
     let listener = match Listener::new(&address, fd) {
         Ok(listener) => listener,
@@ -119,7 +119,7 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
     }
 }
 
-/// Serves a connection by a task of its own. What begins with a request of HTTP/1 needs no opening.
+/// Serves a connection in a task of its own. One that begins with a request of HTTP/1 needs no opening.
 fn serve(socket: Socket, client: Client, worker: &Rc<Worker>) {
     let (worker, seat) = (Rc::clone(worker), worker.seats.sit());
     let begins_plainly = client.begins_plainly(worker.cx().site());
@@ -131,7 +131,7 @@ fn serve(socket: Socket, client: Client, worker: &Rc<Worker>) {
     }
 }
 
-/// Whether only the connection at hand is lost.
+/// Whether the error concerns only the connection that was being accepted.
 fn is_the_clients(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! What a worker has of its own of one configuration.
+//! What a worker keeps for itself of one configuration.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -12,23 +12,23 @@ use crate::files::cache::FileCache;
 use crate::logs::Logs;
 use crate::site::Site;
 
-/// A worker's own part of one configuration.
+/// A worker's own part of a configuration.
 pub struct Local {
-    /// The running parts, shared with the other workers.
+    /// The running parts of the configuration, shared with the other workers.
     pub site: Arc<Site>,
-    /// A front for each cache zone.
+    /// The front of each cache zone: this worker's own table from keys to entries.
     pub fronts: Vec<RefCell<Front>>,
-    /// Open files and buffers of the logs.
+    /// The open files and buffers of the logs.
     pub logs: Logs,
-    /// `open_file_cache` by its limits.
+    /// `open_file_cache`, one for each pair of limits.
     pub files: RefCell<HashMap<(usize, u64), FileCache>>,
-    /// Groups made for addresses that came from variables.
+    /// Groups that were made for addresses from variables.
     pub groups: RefCell<HashMap<Vec<u8>, KnownGroup>>,
-    /// Set when `worker_shutdown_timeout` is over, after a reload.
+    /// The end of requests under this configuration: `worker_shutdown_timeout` after a reload.
     pub end: End,
 }
 
-/// The end of what still runs under a configuration that another one has replaced.
+/// Cuts off what still runs under a replaced configuration.
 #[derive(Default)]
 pub struct End {
     is_come: Cell<bool>,
@@ -36,7 +36,7 @@ pub struct End {
 }
 
 impl End {
-    /// Ends it.
+    /// Cuts off what still runs.
     pub fn come(&self) {
         self.is_come.set(true);
         self.told.notify_waiters();
@@ -51,7 +51,7 @@ impl End {
 }
 
 impl Local {
-    /// Does `work`; `None` when it is cut off, because the configuration was replaced too long ago.
+    /// Does `work`; `None` if it was cut off, as the configuration was replaced too long ago.
     pub async fn while_valid<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         if self.site.shutdown_timeout.is_none() {
             return Some(work.await);
@@ -64,13 +64,13 @@ impl Local {
     }
 }
 
-/// What a name from variables was found to be.
+/// The group of an address that variables gave.
 pub struct KnownGroup {
-    /// The group of its address; `None` when it was not found.
+    /// The group; `None` if the name could not be resolved.
     pub group: Option<Arc<Group>>,
-    /// How long that is believed.
+    /// Until when this holds.
     pub until: larder_http::Time,
 }
 
-/// How many groups from variables a worker keeps before it starts anew.
+/// How many groups from variables a worker keeps before it forgets all of them.
 pub const VARIABLE_GROUPS_MAX: usize = 1024;

@@ -1,4 +1,4 @@
-//! `larder_metrics`: what the caches count, as Prometheus reads it.
+//! `larder_metrics`: the counters of the server, the caches and the disks, in the format of Prometheus.
 //!
 //! Source: Prometheus' "Exposition formats", the text format 0.0.4.
 
@@ -11,21 +11,21 @@ use crate::context::Cx;
 use crate::pressure::{Found, Stage};
 use crate::stats::Sums;
 
-/// Of the page.
+/// The media type of the page.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What is told of the server, of each zone or of each disk, whose counts are an `S`.
+/// A metric of the server, of each zone or of each disk; `S` holds its counters.
 struct Metric<S> {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
-    /// The name of the label, empty where there is one value.
+    /// The name of its label; empty if it has a single value.
     label: &'static str,
-    /// The values, each with that of the label.
+    /// Its values, each with the label's value.
     values: fn(&S) -> Vec<(&'static str, u64)>,
 }
 
-/// Counts, and the labels that say whose they are.
+/// Counters, and the labels that tell whose they are.
 type Labelled<S> = (Vec<String>, S);
 
 const fn counter<S>(name: &'static str, help: &'static str, values: fn(&S) -> Vec<(&'static str, u64)>) -> Metric<S> {
@@ -42,7 +42,7 @@ impl<S> Metric<S> {
     }
 }
 
-/// The page.
+/// Writes the page of metrics.
 pub fn page(cx: &Cx) -> String {
     let server = [(Vec::new(), cx.worker.shared_stats())];
     let (mut zones, mut disks) = (Vec::new(), Vec::new());
@@ -62,7 +62,7 @@ pub fn page(cx: &Cx) -> String {
     out
 }
 
-/// A label, without what its value may not have as it is.
+/// Writes a label, without the characters that its value must not have.
 fn label(name: &str, value: impl Display) -> String {
     let value = value.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("{name}=\"{value}\"")
@@ -79,7 +79,7 @@ fn write_metric<S>(out: &mut String, metric: &Metric<S>, all: &[Labelled<S>]) {
                 labels.push(label(metric.label, label_value));
             }
             let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            // To a string this does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(lines, "{name}{labels} {value}");
         }
     }

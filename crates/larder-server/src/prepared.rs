@@ -7,14 +7,14 @@ use larder_http::h2::hpack;
 use larder_http::{Fields, Known};
 use xxhash_rust::xxh3::Xxh3;
 
-/// How a location lays the fields of stored pages out, with a fingerprint of that.
+/// How a location lays out the fields of stored pages, with a fingerprint of that.
 ///
-/// A page is laid out by the location that stores it, and the result carries the fingerprint. Every location with the
-/// same fingerprint sends it as it is: the same one after a reload, and others that share the page, whatever they add
-/// for each request (`add_header`, a charset, `expires`).
+/// The location that stores a page lays it out; the result carries the location's fingerprint. Every location with the
+/// same fingerprint sends it unchanged: the same location after a reload, and others that share the page, whatever they
+/// add for each request (`add_header`, a charset, `expires`).
 ///
-/// Everything in [`Rules`] goes into the fingerprint, by its `Hash`; [`PreparedRules::prepare`] sees nothing else of a
-/// configuration. Whether HTTP/2 is spoken is no rule: the block for it is there or not, and who needs it looks.
+/// Everything in `Rules` goes into the fingerprint by its `Hash`, and [`PreparedRules::prepare`] reads nothing else
+/// of a configuration. Whether HTTP/2 is spoken is no rule: a response by HTTP/2 checks whether there is a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreparedRules {
     rules: Rules,
@@ -23,14 +23,14 @@ pub struct PreparedRules {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Rules {
-    /// The fields that clients do not get: in lower case and in order, each once.
+    /// The fields that clients do not get: lower case, sorted, each once.
     hidden: Vec<Box<[u8]>>,
-    /// Whether cookies are rewritten, which is done for each request.
+    /// Whether cookies are rewritten, which has to be done for each request.
     rewrites_cookies: bool,
 }
 
 impl PreparedRules {
-    /// The rules of a location that hides the fields of these names.
+    /// The rules of a location that hides fields with these names.
     pub fn new<'a>(hidden: impl IntoIterator<Item = &'a [u8]>, rewrites_cookies: bool) -> Self {
         let mut hidden: Vec<Box<[u8]>> = hidden.into_iter().map(|name| name.to_ascii_lowercase().into()).collect();
         hidden.sort();
@@ -41,27 +41,27 @@ impl PreparedRules {
         Self { rules, fingerprint: hasher.finish() }
     }
 
-    /// Whether `prepared` is what these rules make of its page.
+    /// Whether `prepared` was made under these rules.
     #[inline]
     pub fn made(&self, prepared: &Prepared) -> bool {
         prepared.rules == self.fingerprint
     }
 
-    /// Lays the fields of a page out, as a block of HTTP/2 too if `with_block`. `None` when they are not the same for
-    /// every request.
+    /// Lays out the fields of a page, with `with_block` also as a field block of HTTP/2. `None` if they are not the
+    /// same for every request.
     pub fn prepare(&self, fields: &Fields, with_block: bool) -> Option<Prepared> {
         let mut lines = Vec::with_capacity(512);
         let mut block = Vec::with_capacity(if with_block { 512 } else { 0 });
         for (known, name, value) in fields.iter_known() {
-            // What the origin asks of larder is done on every delivery.
+            // The origin's orders to larder are followed at every delivery.
             if matches!(known, Known::XAccelLimitRate | Known::XAccelCharset) {
                 return None;
             }
             if is_own(known) || self.rules.hidden.iter().any(|hidden| hidden.eq_ignore_ascii_case(name)) {
                 continue;
             }
-            // A redirect may name the host that this visitor asked for; a date or name of the origin's own takes the
-            // place of ours; a stored cookie may be rewritten.
+            // A redirect may name the host that this client requested; the origin's own `Date` or `Server` replaces
+            // ours; a stored cookie may be rewritten.
             if matches!(known, Known::Location | Known::Refresh | Known::Date | Known::Server)
                 || (self.rules.rewrites_cookies && known == Known::SetCookie)
             {
@@ -80,12 +80,12 @@ impl PreparedRules {
     }
 }
 
-/// How a field's name goes out. nginx writes that of the type its own way.
+/// The name of a field as it is sent; for `Content-Type`, nginx has its own spelling.
 pub fn written_name(known: Known, name: &[u8]) -> &[u8] {
     if known == Known::ContentType { b"Content-Type" } else { name }
 }
 
-/// Fields that deliver writes itself, or that concern the origin's connection alone.
+/// Fields that the delivery writes itself, or that concern only the connection to the origin.
 pub fn is_own(known: Known) -> bool {
     matches!(known, Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::ContentLength)
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::assemble::site_of;
 
-    /// The rules of a location with these lines.
+    /// The rules of a location with these directives.
     fn rules(http: &str, location: &str) -> Option<PreparedRules> {
         let text = format!("events {{}} http {{ {http} server {{ location / {{ {location} }} }} }}");
         let site = site_of(&text);
@@ -150,7 +150,7 @@ mod tests {
                 assert_ne!(fingerprint, its, "{location} and {other}");
             }
         }
-        // All that rewrites cookies is one rule: such pages are laid out for each request.
+        // All rewriting of cookies is one rule: such pages are laid out for each request.
         let flags = rules("", &format!("proxy_cookie_flags a secure; {PASS}"));
         assert_eq!(flags, rules("", &format!("proxy_cookie_domain a b; {PASS}")));
     }

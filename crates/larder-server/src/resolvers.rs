@@ -1,5 +1,5 @@
-//! Name servers at work beside requests: groups whose servers are names that are resolved again and again, and the log
-//! that name servers are complained about in.
+//! Resolves names beside requests: groups whose servers are resolved again and again, and the log for errors of name
+//! servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use tokio::time::Instant;
 
 use crate::log::main::MainLog;
 
-/// Where a resolver writes: to `log`, which is open by the time that anybody asks it.
+/// Makes a resolver report to `log`, which is open before the first question.
 pub fn report(log: &MainLog) -> Report {
     let log = log.clone();
     Arc::new(move |line| log.write(LogLevel::Error, line))
 }
 
-/// A group some of whose servers are found by name, again whenever the answer runs out.
+/// A group with servers given by name; a name is resolved again when its answer expires.
 pub struct Followed {
     group: Arc<Group>,
-    /// Servers that are what they are.
+    /// Servers with fixed addresses.
     fixed: Vec<Server>,
     names: Vec<FollowedName>,
     resolver: Arc<Resolver>,
@@ -33,19 +33,19 @@ pub struct Followed {
 
 /// A `server NAME resolve`.
 pub struct FollowedName {
-    /// The name.
+    /// The host name, as written.
     pub host: String,
-    /// The port, where no service tells it.
+    /// The port, if no service record gives it.
     pub port: u16,
     /// `service=`.
     pub service: Option<String>,
-    /// The parameters of the line; its address is none.
+    /// The parameters of the `server` line; its address is a placeholder.
     pub template: Server,
-    /// Guards what was found last. Not held across an await.
+    /// Guards the last answer. Not held across an await.
     pub found: Mutex<FoundServers>,
 }
 
-/// What a name was found to be.
+/// The addresses of a name.
 #[derive(Clone, Default)]
 pub struct FoundServers {
     servers: Vec<Server>,
@@ -68,7 +68,7 @@ pub fn follow(all: &[Arc<Followed>]) -> Vec<AbortHandle> {
 }
 
 impl Followed {
-    /// Follows the names of `group`, beginning with what `old` has found of the same names.
+    /// Follows the names of `group`, and begins with the addresses that `old` has found for the same names.
     pub fn new(
         group: Arc<Group>,
         fixed: Vec<Server>,
@@ -95,7 +95,7 @@ impl Followed {
         self.group.name()
     }
 
-    /// Asks for one name for ever.
+    /// Resolves one name again and again, for ever.
     async fn run(&self, at: usize) {
         let Some(name) = self.names.get(at) else { return };
         let mut until = name.found.lock().until;
@@ -106,7 +106,7 @@ impl Followed {
             let (found, failure) = self.ask(name).await;
             let now = Instant::now();
             until = Some(match failure {
-                // It may be there still.
+                // The name may still exist.
                 Some(failure) if failure.code != Unresolved::NOT_FOUND => now + self.timeout.max(PAUSE_MIN),
                 Some(failure) => self.take_found(name, Vec::new(), failure.until.max(now + PAUSE_MIN)),
                 None => self.take_found(name, found.0, found.1.max(now + PAUSE_MIN)),
@@ -172,12 +172,12 @@ impl Followed {
 }
 
 impl FollowedName {
-    /// A server at `address` with the parameters of the line.
+    /// A server at `address` with the parameters of the `server` line.
     fn at(&self, address: SocketAddr) -> Server {
         Server { address: Address::Tcp(address), ..self.template.clone() }
     }
 
-    /// What another line of the same name has found, with the parameters of this one.
+    /// A server that another line of the same name has found, with the parameters of this one.
     fn inherit(&self, old: Server) -> Server {
         let Address::Tcp(mut address) = old.address else { return old };
         match self.service {
@@ -192,8 +192,8 @@ impl FollowedName {
         }
     }
 
-    /// Those of the first priority are asked first, the others are backups; a weight in the configuration counts more
-    /// than those of the records.
+    /// The servers of service records. Those with the best priority are asked first, the others are backups. A weight
+    /// in the configuration wins over those of the records.
     fn of_service(&self, found: &ServiceResolution) -> Vec<Server> {
         let first = found.servers.iter().map(|server| server.priority).min();
         let servers = found.servers.iter().map(|server| Server {

@@ -1,4 +1,4 @@
-//! The connections of a worker, and what else has to end before the worker may.
+//! Keeps track of a worker's connections, and of all else that has to end before the worker.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::stats::Stats;
 
-/// How long a connection counts as one that has only just begun.
+/// How long a connection counts as just opened.
 const FRESH: Duration = Duration::from_millis(500);
 
 /// The connections of a worker, and what else runs on it.
@@ -19,7 +19,8 @@ pub struct Seats {
     stats: Arc<Stats>,
     idle: RefCell<Vec<Option<Waker>>>,
     free: RefCell<Vec<usize>>,
-    /// Connections that began before are to end with what they do now: none, those before a reload, or all.
+    /// Connections that were opened before this time close after their current request: none, those before a reload, or
+    /// all.
     outdated: Cell<Time>,
     closing: Cell<bool>,
     open: Cell<usize>,
@@ -27,19 +28,19 @@ pub struct Seats {
     ended: Notify,
 }
 
-/// A connection's place among those that a stop has to wake.
+/// A connection's entry among those that a stop has to wake.
 pub struct Seat {
     seats: Rc<Seats>,
     index: usize,
 }
 
-/// Something that runs and must end before the worker may.
+/// Something that has to end before the worker, until this is dropped.
 pub struct Running {
     seats: Rc<Seats>,
 }
 
 impl Seats {
-    /// Nobody has connected yet. Connections are counted in `stats`.
+    /// No connection yet. Open connections are counted in `stats`.
     pub fn new(stats: Arc<Stats>) -> Self {
         Self {
             stats,
@@ -53,18 +54,18 @@ impl Seats {
         }
     }
 
-    /// Whether a connection that began then is to close when it has nothing to do.
+    /// Whether a connection opened at `began` shall close when it is idle.
     pub fn is_over(&self, began: Time) -> bool {
         began < self.outdated.get()
     }
 
-    /// Whether a connection is to close after the response at hand.
+    /// Whether a connection opened at `began` shall close after its current response.
     pub fn is_last(&self, began: Time) -> bool {
         self.closing.get() || self.is_over(began)
     }
 
-    /// Tells connections that are idle at `now` to close, and all others to close after the response at hand. Who has
-    /// only just connected is about to say something, and has a moment for it.
+    /// Closes connections that are idle at `now`, and all others after their current response. A client that has just
+    /// connected is about to send a request and gets a moment for it.
     pub async fn close(&self, now: Time) {
         self.closing.set(true);
         let moment = u64::try_from(FRESH.as_millis()).unwrap_or(u64::MAX);
@@ -73,7 +74,7 @@ impl Seats {
         self.close_older(Time(u64::MAX));
     }
 
-    /// The same for connections that began before `time`.
+    /// The same for connections that were opened before `time`.
     pub fn close_older(&self, time: Time) {
         self.outdated.set(time.max(self.outdated.get()));
         for waker in self.idle.borrow_mut().iter_mut().filter_map(Option::take) {
@@ -94,7 +95,7 @@ impl Seats {
         Seat { seats: Rc::clone(self), index }
     }
 
-    /// Marks something as running, until what is returned is dropped.
+    /// Marks something as running, until the returned value is dropped.
     pub fn begin(self: &Rc<Self>) -> Running {
         self.background.set(self.background.get() + 1);
         Running { seats: Rc::clone(self) }
@@ -109,7 +110,7 @@ impl Seats {
 }
 
 impl Seat {
-    /// Remembers whom to wake when the worker stops.
+    /// Keeps the waker that is called when the worker stops.
     pub fn park(&self, waker: &Waker) {
         let mut idle = self.seats.idle.borrow_mut();
         let place = &mut idle[self.index];

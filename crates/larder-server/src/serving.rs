@@ -1,4 +1,4 @@
-//! The workers of a process, and what may be asked of them: another configuration, other log files, an end.
+//! Starts the workers of a process and controls them: a new configuration, new log files, the end.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -20,25 +20,25 @@ use crate::material::Material;
 use crate::site::Site;
 use crate::worker_thread::{self, Command, Shared};
 
-/// How long a process that ends keeps its disks for requests that take long, and how often it looks whether all are
-/// done. Less than the supervisor's patience after a TERM, so that what is queued for them is still written.
+/// How long a process that ends keeps its disks while requests are still running, and how often it checks whether all
+/// are done. Less than the supervisor's patience after a TERM, so that what is queued for the disks is still written.
 const DISKS_KEPT: Duration = Duration::from_secs(1);
 const JOIN_POLL: Duration = Duration::from_millis(2);
 
-/// What the process was given: sockets and files that were opened with rights it does not have.
+/// What the supervisor passed to the process: sockets and files that the process has no right to open.
 #[derive(Debug, Default)]
 pub struct Descriptors {
-    /// Sockets that listen: one for each worker, or fewer or more from a predecessor with other numbers. On a reload
-    /// those of addresses that are listened at already are not needed and closed.
+    /// Listening sockets: one for each worker, or another number from a predecessor. On a reload, sockets of addresses
+    /// that are already listened at are not needed and are closed.
     pub listeners: Vec<(ListenAddress, Vec<OwnedFd>)>,
     /// Log files by their paths.
     pub logs: Vec<(PathBuf, OwnedFd)>,
 }
 
-/// How to serve.
+/// How the process serves.
 #[derive(Clone, Debug)]
 pub struct ServingOptions {
-    /// How many workers.
+    /// The number of workers.
     pub workers: usize,
 }
 
@@ -51,14 +51,14 @@ pub struct Serving {
     last: Mutex<Last>,
 }
 
-/// What a reload begins from.
+/// The state that a reload starts from.
 struct Last {
     site: Arc<Site>,
     keeping: Keeping,
 }
 
 impl Serving {
-    /// Starts the workers under `config`.
+    /// Starts the workers with `config`.
     pub fn start(
         config: Config,
         material: &Material,
@@ -77,7 +77,7 @@ impl Serving {
         }
         keeping.zones.open_disks(&config.http, &main_log, &shared.workers.pressure);
         shared.workers.pressure.watch(main_log.clone());
-        // Before anybody connects, so that what was issued before is shown to the first.
+        // Before the first client connects, so that it already gets the certificates that were issued earlier.
         let issuing = Issuing::new(Arc::clone(&shared.workers.challenges), keeping.issued().clone(), main_log.clone());
         issuing.follow(site.acme.as_ref());
         let count = options.workers.max(1);
@@ -94,7 +94,7 @@ impl Serving {
         Ok(Self { workers, shared, main_log, issuing, last: Mutex::new(Last { site, keeping }) })
     }
 
-    /// Serves `config` from now on. Requests under way finish under the old one, connections and pages stay.
+    /// Serves `config` from now on. Running requests finish under the old configuration; connections and pages stay.
     pub fn reload(&self, config: Config, material: &Material, descriptors: Descriptors) -> Result<(), Vec<Diagnostic>> {
         let mut last = self.last.lock();
         let site = Arc::new(assemble::assemble(&config, material, &mut last.keeping)?);
@@ -104,40 +104,41 @@ impl Serving {
         self.issuing.follow(site.acme.as_ref());
         let mut sockets = share(descriptors.listeners, self.workers.len());
         for ((sender, _), sockets) in self.workers.iter().zip(sockets.iter_mut()) {
-            // A worker that has ended is the process's end; nobody is left to configure.
+            // If a worker has ended, the process ends too, so nobody is left to configure.
             let _ = sender.send(Command::Configure(Arc::clone(&site), std::mem::take(sockets)));
         }
         last.site = site;
         Ok(())
     }
 
-    /// Writes to these files from now on, in place of those of the same paths.
+    /// Writes logs to these files from now on, instead of the files of the same paths.
     pub fn reopen(&self, logs: Vec<(PathBuf, OwnedFd)>) {
         self.tell(|| Command::Flush);
         self.shared.files.adopt(logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
     }
 
-    /// The log files, which can be put in place of each other while the workers end.
+    /// The log files; they can be replaced even while the workers end.
     pub fn log_files(&self) -> LogFiles {
         self.shared.files.clone()
     }
 
-    /// Takes no new connections, closes idle ones, and ends when the rest is done or `worker_shutdown_timeout` over.
+    /// Accepts no new connections, closes idle ones, and ends when all requests are done or `worker_shutdown_timeout`
+    /// is over.
     pub fn quit(&self) {
         self.issuing.end();
         self.tell(|| Command::Quit);
     }
 
-    /// Ends now.
+    /// Ends at once.
     pub fn stop(&self) {
         self.issuing.end();
         self.tell(|| Command::Stop);
     }
 
-    /// Returns when all workers have ended, and what was stored is on disk.
+    /// Returns when all workers have ended and all that was stored is on disk.
     ///
-    /// The disks are let go of after a while even if a client takes long, or never ends: another process may wait for
-    /// them, which was started by a new binary. Bodies that are being sent go on.
+    /// The disks are released after a while even if a client is slow or never finishes: a process of a new binary may
+    /// wait for them. Bodies that are being sent continue.
     pub fn join(self) {
         let began = Instant::now();
         while began.elapsed() < DISKS_KEPT && !self.workers.iter().all(|(_, thread)| thread.is_finished()) {
@@ -145,7 +146,7 @@ impl Serving {
         }
         self.last.into_inner().keeping.zones.close_disks();
         for (sender, thread) in self.workers {
-            // A worker that panicked has said so on standard error.
+            // A worker that panicked has reported it on standard error.
             let _ = thread.join();
             drop(sender);
         }
@@ -163,9 +164,9 @@ impl Serving {
     }
 }
 
-/// One socket of each address for each worker. Where there are fewer sockets than workers, as for unix sockets, the
-/// workers share the last one; where there are more, some workers have several, as the kernel gives every socket its
-/// part of the connections.
+/// Gives each worker one socket of each address. If there are fewer sockets than workers, as for unix sockets, workers
+/// share the last one. If there are more, some workers get several, as the kernel gives every socket its share of the
+/// connections.
 fn share(listeners: Vec<(ListenAddress, Vec<OwnedFd>)>, workers: usize) -> Vec<Vec<(ListenAddress, OwnedFd)>> {
     let mut shares: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
     for (address, mut fds) in listeners {

@@ -1,4 +1,4 @@
-//! Counters, one set a worker, summed by whoever asks.
+//! Counters of each worker, and their sums.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `n`. Only the owner of the counter calls this, so it needs no locked instruction.
+    /// Adds `n`. Only the counter's owner calls this, so no locked instruction is needed.
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
-    /// Takes `n` away; likewise.
+    /// Subtracts `n`; only the owner calls this.
     pub fn sub(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(n), Ordering::Relaxed);
     }
@@ -26,7 +26,7 @@ impl Counter {
     }
 }
 
-/// What one worker counts.
+/// The counters of one worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Stats {
@@ -36,15 +36,15 @@ pub struct Stats {
     pub active: Counter,
     /// Connections whose request is being read.
     pub reading: Counter,
-    /// Connections whose response is being made or sent, beyond what is done at once.
+    /// Connections whose response is being made or sent, except those that are answered without waiting.
     pub writing: Counter,
     /// Requests.
     pub requests: Counter,
-    /// Answers from the cache while fresh.
+    /// Responses with a fresh object from the cache.
     pub hits: Counter,
-    /// Answers that took a fetch although the cache was asked.
+    /// Responses for which the cache was asked and the origin had to be.
     pub misses: Counter,
-    /// Answers from the cache past their time.
+    /// Responses with a stale object from the cache.
     pub stale: Counter,
 }
 
@@ -57,7 +57,7 @@ pub struct Sums {
     pub active: u64,
     /// See [`Stats`].
     pub reading: u64,
-    /// See [`Stats`]; with the one who asks.
+    /// See [`Stats`]; includes the caller's own request.
     pub writing: u64,
     /// Connections that wait for their next request.
     pub waiting: u64,
@@ -77,7 +77,7 @@ impl AllStats {
         stats
     }
 
-    /// The sums. `at_once` says that who asks is being answered without waiting, which no worker counts.
+    /// The sums. `at_once` says that the caller's request is being answered without waiting, which no worker counts.
     pub fn sums(&self, at_once: bool) -> Sums {
         let mut sums = Sums::default();
         for stats in self.0.lock().iter() {

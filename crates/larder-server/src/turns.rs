@@ -1,16 +1,16 @@
-//! Turns that heavy work of a worker takes, so that light work waits for one piece of it and not for all.
+//! Makes heavy work of a worker take turns, so that light work waits for one piece of it, not for all.
 
 use std::rc::Rc;
 
 use tokio::sync::Semaphore;
 use tokio::task::{spawn_local, yield_now};
 
-/// How much of a body is taken from an origin or given to a client until others get a turn: about 20 µs of work where it
-/// is copied, beside which a turn of the loop costs little.
+/// How much of a body is read from an origin or sent to a client before others get a turn. Where bytes are copied this
+/// is about 20 µs of work, compared to which a turn of the loop is cheap.
 pub const TRANSFER_STEP_BYTES: usize = 64 * 1024;
 
-/// One kind of heavy work. Of everyone who waits for a turn one gets it in a turn of the event loop, first come, first
-/// served; in between everything else that is ready runs.
+/// One kind of heavy work. In each turn of the event loop one waiting task gets its turn, first come, first served; all
+/// other work that is ready runs in between.
 #[derive(Debug)]
 pub struct Turns {
     one: Semaphore,
@@ -30,15 +30,16 @@ impl Turns {
         yield_now().await;
     }
 
-    /// The same for who shares a task with others: what wakes them must not end the wait.
+    /// As [`next`](Self::next), for a future that shares its task with others: a wake-up for them must not end the
+    /// wait.
     pub async fn next_beside_others(&self) {
         // The semaphore is never closed.
         let _turn = self.one.acquire().await;
-        // It cannot panic, and is aborted with the runtime only.
+        // The task cannot panic, and is aborted only with the runtime.
         let _ = spawn_local(yield_now()).await;
     }
 
-    /// Does one piece of work when it is its turn. After it, all that is ready goes first.
+    /// Does one piece of work when it is its turn. Then all other work that is ready runs first.
     pub async fn take<R>(&self, work: impl FnOnce() -> R) -> R {
         // The semaphore is never closed.
         let _turn = self.one.acquire().await;
@@ -48,16 +49,16 @@ impl Turns {
     }
 }
 
-/// A large transfer, which gives way to others after every [`TRANSFER_STEP_BYTES`].
+/// A large transfer, which lets others run after every [`TRANSFER_STEP_BYTES`].
 #[derive(Debug)]
 pub struct Transfer {
     turns: Rc<Turns>,
-    /// What was moved since others had their turn.
+    /// How many bytes were moved since others had a turn.
     bytes: usize,
 }
 
 impl Transfer {
-    /// One that begins, and takes these turns.
+    /// A transfer that takes these turns.
     pub fn new(turns: &Rc<Turns>) -> Self {
         Self { turns: Rc::clone(turns), bytes: 0 }
     }
@@ -67,21 +68,21 @@ impl Transfer {
         self.bytes += bytes;
     }
 
-    /// Lets others go first when it is time.
+    /// Lets others run if a step's worth was moved.
     pub async fn give_way(&mut self) {
         if self.is_due() {
             self.turns.next().await;
         }
     }
 
-    /// The same for who shares a task with others.
+    /// As [`give_way`](Self::give_way), for a future that shares its task with others.
     pub async fn give_way_beside_others(&mut self) {
         if self.is_due() {
             self.turns.next_beside_others().await;
         }
     }
 
-    /// Whether a step's worth was moved; what follows is counted anew then.
+    /// Whether a step's worth was moved; if so, counts from 0 again.
     fn is_due(&mut self) -> bool {
         let is_due = self.bytes >= TRANSFER_STEP_BYTES;
         if is_due {
@@ -104,7 +105,8 @@ mod tests {
 
     use super::*;
 
-    /// How many pieces of heavy work are done, at most, while someone with light work waits for the loop to come round.
+    /// How many pieces of heavy work are done, at most, while a task with light work waits for the next turn of the
+    /// loop.
     async fn between<F: Future<Output = ()> + 'static>(heavy: impl Fn(Rc<Turns>, Rc<Cell<usize>>) -> F) -> usize {
         let (turns, done) = (Rc::new(Turns::default()), Rc::new(Cell::new(0)));
         let tasks: Vec<_> = (0..20).map(|_| spawn_local(heavy(Rc::clone(&turns), Rc::clone(&done)))).collect();

@@ -1,4 +1,4 @@
-//! A worker thread: what its connections share. Nothing here is touched by another thread.
+//! What the connections of one worker thread share. No other thread touches it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,61 +18,62 @@ use crate::seats::Seats;
 use crate::stats::{AllStats, Stats, Sums};
 use crate::turns::Turns;
 
-/// How many exchanges wait to be used again.
+/// How many exchanges are kept for reuse.
 const POOLED_MAX: usize = 256;
 
-/// What all workers of a process share.
+/// What all workers of the process share.
 #[derive(Clone, Default)]
 pub struct Shared {
-    /// The counters of each.
+    /// The counters of each worker.
     pub stats: AllStats,
-    /// Who compresses pages.
+    /// The threads that compress pages.
     pub compressor: Arc<Compressor>,
-    /// What the certificate authority is answered.
+    /// The answers to challenges of the certificate authority (ACME).
     pub challenges: Arc<Responses>,
-    /// What limits the process.
+    /// The limits on memory.
     pub pressure: Arc<Pressure>,
 }
 
-/// What lives as long as the thread.
+/// A worker: it lives as long as its thread.
 pub struct Worker {
     /// Its counters.
     pub stats: Arc<Stats>,
-    /// What it shares with the others.
+    /// What it shares with the other workers.
     pub shared: Shared,
     current: RefCell<Rc<Local>>,
-    /// Lent to whoever is at work.
+    /// The buffers that it lends to the connection at work.
     pub buffers: Rc<Buffers>,
-    /// Handshakes take turns: one signature a turn of the loop, so that nobody's page waits for a crowd of them.
+    /// TLS handshakes take turns: one signature a turn of the loop, so that many of them do not delay everybody's
+    /// pages.
     pub handshakes: Turns,
-    /// Where requests wait that find no memory.
+    /// The gate where requests wait while memory is short.
     pub gate: Rc<Gate>,
-    /// Large transfers likewise ([`Transfer`](crate::turns::Transfer)).
+    /// Large transfers take turns too ([`Transfer`](crate::turns::Transfer)).
     pub transfers: Rc<Turns>,
     #[allow(clippy::vec_box, reason = "exchanges are large and move between steps as boxes")]
     pool: RefCell<Vec<Box<Exchange>>>,
-    /// Its connections, and what else has to end before it.
+    /// Its connections, and all else that has to end before it.
     pub seats: Rc<Seats>,
     seed: Cell<u64>,
     lines: Lines,
-    /// How many copies of requests are on their way to mirrors.
+    /// How many copies of requests are being sent to mirrors.
     pub mirrored: Cell<usize>,
     /// Whether a request is being answered without waiting.
     pub at_once: Cell<bool>,
-    /// Whether the request at hand was read together with the one before it.
+    /// Whether the current request was read together with the one before it.
     pub is_pipelined: Cell<bool>,
 }
 
-/// Lines of logs that are written at the end of this turn of the loop.
+/// Log lines that are written at the end of this turn of the loop.
 #[derive(Default)]
 struct Lines {
-    /// The configurations whose logs have some.
+    /// The configurations with waiting lines.
     of: RefCell<Vec<Rc<Local>>>,
     come: Notify,
 }
 
 impl Worker {
-    /// A worker that begins with `local`.
+    /// A worker that begins with the configuration `local`.
     pub fn new(local: Rc<Local>, shared: Shared) -> Rc<Self> {
         use std::hash::{BuildHasher as _, RandomState};
         let stats = shared.stats.add_worker();
@@ -96,17 +97,17 @@ impl Worker {
         })
     }
 
-    /// The configuration for a request that begins now.
+    /// The configuration of requests that begin now.
     pub fn local(&self) -> Rc<Local> {
         Rc::clone(&self.current.borrow())
     }
 
-    /// Requests that begin from now on run under `local`.
+    /// Makes `local` the configuration of requests that begin from now on.
     pub fn configure(&self, local: Rc<Local>) {
         *self.current.borrow_mut() = local;
     }
 
-    /// An exchange for a request of `client`: a used one if there is one.
+    /// An exchange for a request of `client`: a pooled one if there is one.
     pub fn exchange(&self, client: &Rc<Client>) -> Box<Exchange> {
         match self.pool.borrow_mut().pop() {
             Some(mut exchange) => {
@@ -117,9 +118,9 @@ impl Worker {
         }
     }
 
-    /// Takes an exchange back, to be used again.
+    /// Takes an exchange back into the pool.
     pub fn recycle(&self, mut exchange: Box<Exchange>) {
-        // What belongs to others, such as limits held or a file, is let go now and not at the next use.
+        // Limits, files and the like are released now, not at the next use.
         exchange.release();
         let mut pool = self.pool.borrow_mut();
         if pool.len() < POOLED_MAX {
@@ -127,7 +128,7 @@ impl Worker {
         }
     }
 
-    /// Remembers that logs of `local` have lines to be written at the end of this turn of the loop.
+    /// Notes that `local` has log lines to be written at the end of this turn of the loop.
     pub fn lines_wait(&self, local: &Rc<Local>) {
         self.lines.of.borrow_mut().push(Rc::clone(local));
         self.lines.come.notify_one();
@@ -138,13 +139,13 @@ impl Worker {
         self.lines.come.notified().await;
     }
 
-    /// Writes them.
+    /// Writes such lines.
     pub fn write_lines(&self, now: Time) {
         let mut logging = std::mem::take(&mut *self.lines.of.borrow_mut());
         for local in logging.drain(..) {
             local.logs.end_turn(&local.site, now);
         }
-        // The room is used again.
+        // The list's memory is used again.
         *self.lines.of.borrow_mut() = logging;
     }
 
@@ -153,7 +154,7 @@ impl Worker {
         self.shared.stats.sums(self.at_once.get())
     }
 
-    /// A number that is different each time; not a secret.
+    /// A random number; not secret.
     pub fn random(&self) -> u64 {
         // xorshift64*: enough for boundaries and request ids.
         let mut x = self.seed.get();
@@ -175,7 +176,7 @@ impl Worker {
     }
 }
 
-/// How long a connection has been open.
+/// How long the client's connection has been open.
 pub fn age(client: &Client, now: Time) -> std::time::Duration {
     now.since(client.began)
 }

@@ -22,41 +22,41 @@ use crate::site::Site;
 use crate::worker::{self, Worker};
 use crate::zones;
 
-/// How often a worker looks at its buffers, and the first of them at the cache.
+/// How often a worker checks its log buffers, and the first worker the cache.
 const TICK: Duration = Duration::from_millis(250);
-/// How many ticks lie between two looks at the cache for what nobody uses.
+/// How many ticks lie between two searches of the cache for inactive pages.
 const SWEEP_TICKS: u32 = 4;
 
 /// How long requests that are cut off may take to end.
 const CUT_OFF_MAX: Duration = Duration::from_millis(500);
-/// How many threads a worker has for what takes long: slow password hashes, names to look up. A hash may take
-/// megabytes, so that this bounds memory too.
+/// How many threads a worker has for blocking work: slow password hashes, lookups of names. A hash may take megabytes,
+/// so this bounds memory too.
 const BLOCKING_THREADS: usize = 4;
 
-/// What the threads share.
+/// What the threads of the process share.
 #[derive(Clone, Default)]
 pub struct Shared {
-    /// What their workers do.
+    /// What their workers share.
     pub workers: worker::Shared,
-    /// Open log files.
+    /// The open log files.
     pub files: LogFiles,
-    /// Numbers of connections.
+    /// The numbers of connections.
     pub ids: ConnectionIds,
 }
 
-/// What a worker is asked for.
+/// An order to a worker.
 pub enum Command {
-    /// Requests that begin from now on run under this configuration, and these sockets are new.
+    /// Use this configuration for requests that begin from now on, and listen on these new sockets.
     Configure(Arc<Site>, Vec<(ListenAddress, OwnedFd)>),
-    /// Buffers of logs are written.
+    /// Write the buffers of logs.
     Flush,
-    /// No connection is taken any more, and the worker ends when all is done.
+    /// Accept no more connections, and end when all requests are done.
     Quit,
-    /// The worker ends now.
+    /// End now.
     Stop,
 }
 
-/// A worker thread, to its end.
+/// Runs a worker thread to its end.
 pub fn run(
     number: usize,
     site: Arc<Site>,
@@ -82,23 +82,24 @@ pub fn run(
     });
 }
 
-/// A worker at work.
+/// A running worker thread.
 struct Thread {
     number: usize,
     worker: Rc<Worker>,
     shared: Shared,
     listening: HashMap<ListenAddress, Vec<AbortHandle>>,
-    /// The tasks that follow the names of groups. One worker follows them for all.
+    /// The tasks that follow the names of groups; one worker does it for all.
     following: Vec<AbortHandle>,
-    /// Configurations that were replaced and may still be in use.
+    /// Replaced configurations that may still be in use on this worker.
     replaced: Vec<Weak<Local>>,
-    /// The same of all workers. One says for all that nobody needs one any more.
+    /// Replaced configurations that may still be in use on any worker; one worker logs for all that the last request is
+    /// done.
     running_out: Vec<sync::Weak<Site>>,
     ticks: u32,
 }
 
 impl Thread {
-    /// Begins to listen. Nothing here keeps `site`, which a reload ends.
+    /// Starts a worker and listens. Does not keep `site`, so that a reload frees it.
     fn begin(number: usize, site: Arc<Site>, sockets: Vec<(ListenAddress, OwnedFd)>, shared: Shared) -> Self {
         let worker = Worker::new(local(&site, &shared.files), shared.workers.clone());
         let gate = Rc::clone(&worker.gate);
@@ -123,7 +124,7 @@ impl Thread {
         thread
     }
 
-    /// Does what it is asked for, and what is due, to the end.
+    /// Handles orders and regular tasks until the worker ends.
     async fn work(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -153,7 +154,7 @@ impl Thread {
         self.worker.cx().local.logs.flush(clock::now(), true);
     }
 
-    /// Runs requests under `site` from now on, and listens where it says.
+    /// Uses `site` for requests that begin from now on, and listens on the new sockets.
     fn configure(&mut self, site: &Arc<Site>, sockets: Vec<(ListenAddress, OwnedFd)>) {
         let old = self.worker.local();
         old.logs.flush(clock::now(), true);
@@ -176,7 +177,7 @@ impl Thread {
         self.listen(sockets);
     }
 
-    /// Listens at the addresses that are new.
+    /// Listens on the new sockets.
     fn listen(&mut self, sockets: Vec<(ListenAddress, OwnedFd)>) {
         let is_new = |(address, _): &(ListenAddress, OwnedFd)| !self.listening.contains_key(address);
         let new: Vec<_> = sockets.into_iter().filter(is_new).collect();
@@ -187,7 +188,7 @@ impl Thread {
         }
     }
 
-    /// Follows the names of the groups of `site`, and of no other.
+    /// Follows the names of the groups in `site`, and of no other configuration.
     fn follow(&mut self, site: &Site) {
         if self.number == 0 {
             self.following.drain(..).for_each(|task| task.abort());
@@ -195,13 +196,13 @@ impl Thread {
         }
     }
 
-    /// Takes no connection any more, and returns when what runs is done, or may not go on.
+    /// Accepts no more connections, and returns when all requests are done or their time is up.
     async fn quit(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) {
         self.listening.drain().flat_map(|(_, tasks)| tasks).for_each(|task| task.abort());
-        // Connections that the kernel has accepted for us but we have not are taken before the end.
+        // Connections that the kernel has accepted for this worker are taken first.
         tokio::task::yield_now().await;
         let worker = &self.worker;
-        // A task of its own: who has only just connected gets a moment, and nobody waits for that alone.
+        // In a task of its own: a client that has just connected gets a moment, and nobody waits for that alone.
         let closing = Rc::clone(worker);
         tokio::task::spawn_local(async move { closing.seats.close(clock::now()).await });
         let timeout = worker.cx().site().shutdown_timeout;
@@ -232,13 +233,13 @@ impl Thread {
             () = limit => {
                 let current = worker.local();
                 self.replaced.iter().filter_map(Weak::upgrade).chain([current]).for_each(|local| local.end.come());
-                // They have their log lines to write, and nothing to wait for.
+                // The requests that were cut off only have to write their log lines.
                 let _ = tokio::time::timeout(CUT_OFF_MAX, worker.seats.all_ended()).await;
             }
         }
     }
 
-    /// What is done now and then: log buffers are written, and what nobody uses leaves the cache.
+    /// Does the regular tasks: writes log buffers, and removes inactive pages from the cache.
     fn keep_house(&mut self) {
         let (cx, now) = (self.worker.cx(), clock::now());
         self.ticks = self.ticks.wrapping_add(1);
@@ -270,7 +271,8 @@ fn local(site: &Arc<Site>, files: &LogFiles) -> Rc<Local> {
     })
 }
 
-/// Ends what still runs under the configuration at hand when its `worker_shutdown_timeout` is over, which begins now.
+/// Starts `worker_shutdown_timeout` for all that still runs under the current configuration, and ends it when that is
+/// over.
 fn end_in_time(worker: &Rc<Worker>) {
     let old = worker.cx().local;
     let Some(timeout) = old.site.shutdown_timeout else { return };
@@ -284,8 +286,8 @@ fn end_in_time(worker: &Rc<Worker>) {
     });
 }
 
-/// Says of each configuration that was replaced, once, that its last request is done on all workers. Who waits for the
-/// end of nginx's old worker processes looks for these words.
+/// Logs once for each replaced configuration that its last request is done on all workers. Scripts that wait for
+/// nginx's old worker processes look for these words.
 fn say_what_ran_out(replaced: &mut Vec<sync::Weak<Site>>, cx: &Cx) {
     replaced.retain(|site| {
         let is_used = site.strong_count() > 0;

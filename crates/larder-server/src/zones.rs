@@ -1,4 +1,4 @@
-//! The cache zones of a process, their memory and their disks, from one configuration to the next.
+//! Keeps the cache zones of a process, their memory and their disks across reloads.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use parking_lot::Mutex;
 use crate::log::main::MainLog;
 use crate::pressure::{self, Pressure};
 
-/// What stays from one configuration to the next.
+/// What is kept from one configuration to the next.
 #[derive(Default)]
 pub struct ZonesKeeping {
     memory: Option<Arc<Memory>>,
     zones: HashMap<String, KeptZone>,
-    /// Of a configuration that may still be rejected.
+    /// The zones of a configuration that may still be rejected.
     next: HashMap<String, KeptZone>,
     disks: HashMap<PathBuf, DiskShelf>,
-    /// Whose pages are in a folder, for who is told that the folder was cleared.
+    /// The zone of each folder, which is told when the folder is cleared.
     owners: Owners,
 }
 
@@ -34,7 +34,7 @@ struct KeptZone {
     place: Place,
 }
 
-/// Where the pages of a zone are. When it is another, the zone is another.
+/// Where a zone's pages are. If that changes, it is a new zone.
 #[derive(Clone, PartialEq, Eq)]
 struct Place {
     placing: Option<Placing>,
@@ -42,7 +42,7 @@ struct Place {
     has_own_memory: bool,
 }
 
-/// A zone to be: one path, or several under one placement.
+/// A zone of the configuration: one path, or several under one placement.
 struct Wanted<'a> {
     name: &'a str,
     placing: Option<Placing>,
@@ -50,8 +50,8 @@ struct Wanted<'a> {
 }
 
 impl ZonesKeeping {
-    /// The zones of a configuration, by name in its order. Those that were there before keep what they hold. Changes
-    /// nothing about these, as the configuration may be rejected: see [`open_disks`](Self::open_disks).
+    /// The zones of a configuration, by name and in its order. Zones that exist keep their pages. Nothing about them is
+    /// changed, as the configuration may still be rejected: see [`open_disks`](Self::open_disks).
     pub fn zones(&mut self, http: &model::Http) -> Vec<(String, Arc<Zone>)> {
         let shared_bytes = shared_bytes(http);
         let memory = Arc::clone(self.memory.get_or_insert_with(|| Memory::new(shared_bytes)));
@@ -76,8 +76,8 @@ impl ZonesKeeping {
         KeptZone { zone: Zone::over(wanted.name, memory, wanted.inactive(), Shelves::none()), place }
     }
 
-    /// Gives the zones of a configuration, which holds from now on, their limits and their disks. Disks that it does not
-    /// name any more are closed.
+    /// Applies a configuration that has been accepted: gives its zones their limits and disks, and closes the disks
+    /// that it no longer names.
     pub fn open_disks(&mut self, http: &model::Http, log: &MainLog, pressure: &Pressure) {
         self.zones = std::mem::take(&mut self.next);
         let mut memories: Vec<_> = self.memory.iter().map(|memory| (Arc::clone(memory), shared_bytes(http))).collect();
@@ -112,13 +112,13 @@ impl ZonesKeeping {
             kept.zone.set_shelves(Shelves::new(wanted.placing.unwrap_or(Placing::Hash), members));
         }
         *self.owners.lock() = owners;
-        // Without the lock, as what is queued is written first.
+        // Without the lock, as queued pages are written first.
         for (_, shelf) in std::mem::replace(&mut self.disks, disks) {
             std::thread::spawn(move || shelf.stop());
         }
     }
 
-    /// Writes what is queued, and leaves every disk as it is to be found again. Waits for the disks.
+    /// Writes what is queued, and leaves every disk so that its pages are found again. Blocks on the disks.
     pub fn close_disks(&mut self) {
         for (_, shelf) in self.disks.drain() {
             shelf.stop();
@@ -135,8 +135,8 @@ impl<'a> Wanted<'a> {
         self.paths.iter().map(|path| path.inactive).min().unwrap_or_default()
     }
 
-    /// The memory that the configuration gives to this zone alone. For one that is in memory only that is also what
-    /// `max_size` says.
+    /// The memory that the configuration gives to this zone alone. For a zone in memory only, `max_size` counts if
+    /// nothing else is set.
     fn own_memory(&self) -> Option<u64> {
         let told: u64 = self.paths.iter().filter_map(|path| path.memory_bytes).sum();
         let in_memory_only = self.paths.iter().filter(|path| !path.on_disk).find_map(|path| path.max_bytes);
@@ -144,7 +144,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What zones without memory of their own share.
+/// The memory shared by zones without their own.
 fn shared_bytes(http: &model::Http) -> u64 {
     http.memory_bytes.unwrap_or_else(|| pressure::for_pages(http.memory_total))
 }
@@ -174,8 +174,8 @@ fn limits(path: &CachePath) -> DiskLimits {
     DiskLimits { bytes_max: path.max_bytes, free_min: free_min(path), inactive: path.inactive }
 }
 
-/// What is to stay free of the file system. Where the configuration says nothing about room, a part: a cache must not
-/// take the disk of the database.
+/// How much of the file system stays free. Without settings for that it is a share, so that a cache does not take the
+/// disk from a database.
 fn free_min(path: &CachePath) -> u64 {
     match (path.min_free_bytes, path.max_bytes) {
         (Some(bytes), _) => bytes,
@@ -207,7 +207,7 @@ fn owner(owners: &Owners, folder: &Path) -> Option<Arc<Zone>> {
     owners.lock().get(folder).and_then(Weak::upgrade)
 }
 
-/// What goes from a folder in one go is not to stay in memory.
+/// Pages that were removed from a folder together must not stay in memory.
 fn follow(zone: &Zone, event: &DiskEvent) {
     match event {
         DiskEvent::Clearing { .. } | DiskEvent::Cleared { .. } | DiskEvent::Emptied { .. } => zone.clear_memory(),
@@ -232,7 +232,7 @@ fn level(event: &DiskEvent) -> LogLevel {
     }
 }
 
-/// What the zones of a configuration need about once a second.
+/// Regular work for the zones of a configuration, about once a second.
 pub fn keep_house(zones: &[Arc<Zone>], now: Time) {
     let mut swept: Vec<*const Memory> = Vec::new();
     for zone in zones {
@@ -245,12 +245,12 @@ pub fn keep_house(zones: &[Arc<Zone>], now: Time) {
     }
 }
 
-/// One part in this many of a file system stays free, and never more than the bytes below.
+/// One part in this many of a file system stays free, and at most the bytes below.
 const FREE_SHARE: u64 = 20;
 const FREE_BYTES_MAX: u64 = 1 << 30;
 
-/// What may wait for a disk; more stays in memory only. Pages that wait hold their memory, so that a disk which hangs
-/// must not have all of it.
+/// How many bytes may wait for a disk; further pages stay in memory only. Waiting pages hold their memory, so a disk
+/// that hangs must not get all of it.
 fn queue_bytes(memory_bytes: u64) -> usize {
     usize::try_from(memory_bytes / QUEUE_SHARE).unwrap_or(usize::MAX).clamp(QUEUE_BYTES_MIN, QUEUE_BYTES_MAX)
 }
