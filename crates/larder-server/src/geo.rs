@@ -1,4 +1,4 @@
-//! `geo`: from an address to an entry, by the longest prefix or by ranges.
+//! `geo`: finds the entry of an address, by the longest prefix or by ranges.
 
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::IpNet;
 use larder_conf::model;
 
-/// The table of one `geo`: stretches of addresses that lie side by side, so that a lookup is one binary search.
+/// The table of one `geo`: adjacent spans of addresses, so that a lookup is one binary search.
 #[derive(Debug, Default)]
 pub struct Geo {
     v4: Stretches,
@@ -16,7 +16,7 @@ pub struct Geo {
 impl Geo {
     /// The table of a block. Entries are numbered from 0: those of `nets`, then those of `ranges`.
     ///
-    /// Of nets the one with the longest prefix decides, of equal ones the last; of ranges the last one written.
+    /// Of several nets the one with the longest prefix wins, of equal ones the last; of several ranges the last one.
     pub fn new(geo: &model::Geo) -> Self {
         let nets = geo.nets.iter().map(|(net, _)| *net);
         let ranges = geo.ranges.iter().map(|(first, last, _)| (*first, *last));
@@ -35,17 +35,17 @@ impl Geo {
                 (IpAddr::V6(first), IpAddr::V6(last)) => {
                     v6.push(Span { first: first.to_bits(), last: last.to_bits(), weight, entry });
                 }
-                // A range from one family to the other holds nothing.
+                // A range from one family to the other is empty.
                 (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => {}
             }
         }
         Self { v4: Stretches::new(v4), v6: Stretches::new(v6) }
     }
 
-    /// The entry for an address; `None` is the default.
+    /// The entry of an address; `None` for the default.
     ///
-    /// An IPv4 address in IPv6 clothes is an IPv4 address. `None` stands for what is no address (a unix socket, a
-    /// variable with other text), and is looked up as 255.255.255.255, as nginx does.
+    /// An IPv4-mapped IPv6 address counts as IPv4. `None` stands for a value that is no address, such as a unix socket,
+    /// and is looked up as 255.255.255.255, as in nginx.
     pub fn find(&self, address: Option<IpAddr>) -> Option<usize> {
         match address.unwrap_or(IpAddr::V4(Ipv4Addr::BROADCAST)).to_canonical() {
             IpAddr::V4(v4) => self.v4.find(v4.to_bits().into()),
@@ -54,7 +54,7 @@ impl Geo {
     }
 }
 
-/// An entry's addresses, both ends included; of two that overlap, the one of more weight decides, then the later.
+/// The addresses of an entry, both ends included. Where two overlap, the heavier wins, then the later one.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     first: u128,
@@ -65,14 +65,15 @@ struct Span {
 
 #[derive(Debug, Default)]
 struct Stretches {
-    /// Where each stretch begins, in order; it goes on to the next. Addresses before the first have no entry.
+    /// The first address of each span, in order; a span ends where the next begins. Addresses before the first have no
+    /// entry.
     begins: Vec<u128>,
-    /// The entry of each stretch.
+    /// The entry of each span.
     entries: Vec<Option<usize>>,
 }
 
 impl Stretches {
-    /// Walks over the places where a span begins or has ended, with the spans that are open in a heap.
+    /// Walks over the places where an entry begins or has ended, with the open entries in a heap.
     fn new(mut spans: Vec<Span>) -> Self {
         spans.retain(|span| span.first <= span.last);
         spans.sort_by_key(|span| span.first);
@@ -120,7 +121,7 @@ mod tests {
         geo.find(address.parse().ok())
     }
 
-    /// Asked of nginx 1.22 as far as IPv4 and the lookup of what is no address go.
+    /// Compared with nginx 1.22: IPv4, and the lookup of what is no address.
     #[test]
     fn the_longest_prefix_decides() {
         let nets =
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(find(&geo, "10.0.0.5"), None);
     }
 
-    /// A table against the plain meaning of its entries, for addresses around every edge.
+    /// Compares the table with the plain meaning of its entries, for addresses around each edge.
     #[test]
     fn stretches_say_what_the_entries_say() {
         let mut seed: u32 = 7;

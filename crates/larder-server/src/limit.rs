@@ -1,4 +1,5 @@
-//! `limit_req` and `limit_conn`: how often and how many at once, by key. Zones are shared by all workers.
+//! `limit_req` and `limit_conn`: limits on the rate of requests and on simultaneous ones, by key. All workers share the
+//! zones.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,19 +16,19 @@ pub const REQ_KEY_BYTES_MAX: usize = 65_535;
 /// The same for `limit_conn`.
 pub const CONN_KEY_BYTES_MAX: usize = 255;
 
-/// At most so many locks a zone.
+/// The most locks that a zone has.
 const SHARDS_MAX: usize = 16;
-/// A shard is worth having from this size on: smaller, and one busy shard forgets while another is empty.
+/// The least memory of a shard: with smaller ones, a busy shard would forget states while another one is empty.
 const SHARD_BYTES_MIN: usize = 256 * 1024;
-/// What nginx keeps beside a key: nodes of a tree, in slabs of powers of two.
+/// What nginx needs beside each key: nodes of a tree, in slabs of powers of two.
 const REQ_STATE_BYTES: usize = 80;
 const CONN_STATE_BYTES: usize = 36;
-/// A state that would let a request through at once may be forgotten after this long.
+/// How old a state must be before it may be forgotten, if it would let a request through at once.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
-/// How many such states one new key pushes out.
+/// How many such states one new key removes.
 const FORGET_AT_ONCE: usize = 2;
 
-/// The states of one `limit_req_zone`. All numbers of requests are in thousandths, as nginx counts.
+/// The states of one `limit_req_zone`. Numbers of requests are in thousandths, as in nginx.
 #[derive(Debug)]
 pub struct LimitReqZone {
     rate_milli: u64,
@@ -44,17 +45,17 @@ struct ReqShard {
 /// A leaking bucket.
 #[derive(Clone, Copy, Debug)]
 struct ReqState {
-    /// How much was in it at `last`.
+    /// Its contents at `last`.
     excess: i64,
     last: Time,
 }
 
-/// One `limit_req` as it is about a request.
+/// One `limit_req` applied to a request.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitReq<'a> {
     /// The zone.
     pub zone: &'a LimitReqZone,
-    /// The value of the zone's key. Empty, or too long: this limit is not about the request.
+    /// The value of the zone's key. If it is empty or too long, this limit does not apply.
     pub key: &'a [u8],
     /// `burst=`, requests.
     pub burst: u64,
@@ -62,33 +63,33 @@ pub struct LimitReq<'a> {
     pub delay: Option<u64>,
 }
 
-/// What the limits of a place say about a request. The numbers are for the log: `excess: 1.250 by zone "a"`.
+/// What the limits say about a request. The numbers are for the log: `excess: 1.250 by zone "a"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReqVerdict {
-    /// No limit is about it.
+    /// No limit applies.
     Unlimited,
-    /// It may go on.
+    /// The request goes on.
     Pass,
-    /// It may go on after a while.
+    /// The request goes on after a while.
     Delay {
         /// How long.
         wait: Duration,
         /// Thousandths of a request above the rate.
         excess: u64,
-        /// Which limit wants the longest wait.
+        /// The limit with the longest wait, by its place in the list.
         limit: usize,
     },
-    /// There are too many.
+    /// The request is refused.
     Reject {
         /// Thousandths of a request above the rate.
         excess: u64,
-        /// Which limit.
+        /// The limit that refuses it, by its place in the list.
         limit: usize,
     },
 }
 
 impl LimitReqZone {
-    /// A zone of about `bytes` of state that lets `rate_milli` thousandths of a request a second through.
+    /// A zone with about `bytes` of states that allows `rate_milli` thousandths of a request a second.
     pub fn new(bytes: usize, rate_milli: u64) -> Self {
         let shards = shard_count(bytes);
         Self {
@@ -102,11 +103,11 @@ impl LimitReqZone {
         &self.shards[xxh3_64(key) as usize % self.shards.len()]
     }
 
-    /// What a bucket holds at `now` with one request more, and how long it leaked.
+    /// The contents of a bucket at `now` with one more request, and how long it leaked.
     fn leak(&self, state: &ReqState, now: Time) -> (i64, i64) {
         let passed = i128::from(now.0) - i128::from(state.last.0);
         let passed = match passed {
-            // The clock was set back by more than a minute: begin to count from where it is.
+            // The clock was set back by more than a minute: count from the new time.
             ..-60_000 => 1,
             -60_000..0 => 0,
             0.. => i64::try_from(passed).unwrap_or(i64::MAX),
@@ -116,8 +117,8 @@ impl LimitReqZone {
         (i64::try_from(excess).unwrap_or(i64::MAX), passed)
     }
 
-    /// Adds a request to the bucket of `key` if it holds `most` then, in thousandths, or less. What it holds, or
-    /// would, is given back.
+    /// Adds a request to the bucket of `key`, unless it would then hold more than `most` thousandths. Returns what it
+    /// holds, or would hold.
     fn add(&self, key: &[u8], most: u64, now: Time) -> Result<i64, i64> {
         let mut shard = self.shard(key).lock();
         let Some(state) = shard.states.touch(key) else {
@@ -135,13 +136,13 @@ impl LimitReqZone {
         Ok(excess)
     }
 
-    /// What the bucket of `key` would hold with one request more; nothing when there is no bucket.
+    /// What the bucket of `key` would hold with one more request; 0 if there is no bucket.
     fn excess(&self, key: &[u8], now: Time) -> i64 {
         let mut shard = self.shard(key).lock();
         shard.states.touch(key).map_or(0, |state| self.leak(state, now).0)
     }
 
-    /// How long a request waits that found `excess`, when the first `delay` do not.
+    /// How long a request with this `excess` waits, if the first `delay` do not wait.
     fn wait(&self, excess: i64, delay: Option<u64>) -> Duration {
         let Some(delay) = delay else {
             return Duration::ZERO;
@@ -180,11 +181,11 @@ fn is_forgettable(zone: &LimitReqZone, state: &ReqState, now: Time) -> bool {
     u128::from(passed) >= FORGET_AFTER.as_millis() && i128::from(state.excess) <= leaked
 }
 
-/// Asks all `limit_req` of a place about one request, and counts it where it may go on.
+/// Checks all `limit_req` of a location for one request, and counts the request if it may go on.
 ///
-/// As in nginx: a limit that is exceeded ends the asking, and then no limit has counted the request; else each
-/// counts it, and the longest wait is the one to be waited. The last limit asks and counts in one, so that with
-/// one limit, as is usual, no two workers let in one more than may be.
+/// As in nginx: the first limit that is exceeded ends the check, and then no limit has counted the request. Otherwise
+/// each limit counts it, and the longest wait applies. The last limit checks and counts in one step, so that with a
+/// single limit, the usual case, two workers never let in one request too many.
 pub fn limit_req(limits: &[LimitReq<'_>], now: Time) -> ReqVerdict {
     let is_about = |limit: &LimitReq<'_>| !limit.key.is_empty() && limit.key.len() <= REQ_KEY_BYTES_MAX;
     let Some(last) = limits.iter().rposition(is_about) else {
@@ -244,20 +245,20 @@ struct ConnShard {
     bytes: usize,
 }
 
-/// One request counted in a zone, until this is dropped.
+/// A request that is counted in a zone, until this is dropped.
 #[derive(Debug)]
 pub struct ConnGuard {
     zone: Arc<LimitConnZone>,
     key: Arc<[u8]>,
 }
 
-/// Why `limit_conn` turns a request away.
+/// Why `limit_conn` refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnRefusal {
-    /// There are as many as may be.
+    /// As many as allowed are running already.
     #[error("limiting connections")]
     Limited,
-    /// The zone is full of other keys, and counts that are in use cannot be forgotten.
+    /// The zone is full of other keys; counts in use cannot be forgotten.
     #[error("no room left in the zone")]
     Full,
 }
@@ -269,7 +270,7 @@ impl LimitConnZone {
         Self { shards: (0..shards).map(|_| Mutex::default()).collect(), shard_bytes: bytes / shards }
     }
 
-    /// Counts one more under `key`, of which there may be `max`. `None` for a key that is not counted: an empty
+    /// Counts one more request under `key`, of which `max` are allowed. `None` for a key that is not counted: an empty
     /// or too long one.
     pub fn enter(self: &Arc<Self>, key: &[u8], max: u32) -> Result<Option<ConnGuard>, ConnRefusal> {
         if key.is_empty() || key.len() > CONN_KEY_BYTES_MAX {
@@ -310,8 +311,8 @@ impl Drop for ConnGuard {
     }
 }
 
-/// Asks all `limit_conn` of a place, given as zone, key and number. The guards of one that is let in are to be
-/// kept as long as the request; one that is turned away is counted nowhere, and the number says by which limit.
+/// Checks all `limit_conn` of a location, given as zone, key and number. The guards are to be kept as long as the
+/// request. A request that is refused is not counted anywhere; the error has the place of the limit.
 pub fn limit_conn<'a>(
     limits: impl IntoIterator<Item = (&'a Arc<LimitConnZone>, &'a [u8], u32)>,
 ) -> Result<Vec<ConnGuard>, (usize, ConnRefusal)> {
@@ -322,8 +323,8 @@ pub fn limit_conn<'a>(
     Ok(guards)
 }
 
-/// A rate as `limit_rate` takes it from a variable: bytes a second, in thousands or millions (of 1024) with `k`
-/// or `m`. `None` for what is no rate.
+/// Parses a rate as `limit_rate` takes it from a variable: bytes a second, with `k` or `m` times 1024 or 1024². `None`
+/// if it is malformed.
 pub fn parse_rate(text: &[u8]) -> Option<u64> {
     let (digits, unit): (&[u8], u64) = match text {
         [digits @ .., b'k' | b'K'] => (digits, 1 << 10),
@@ -350,7 +351,7 @@ mod tests {
 
     const ZONE_BYTES: usize = 1 << 20;
 
-    /// The verdicts on requests of one key at these milliseconds.
+    /// The verdicts on requests of one key at these times in milliseconds.
     fn verdicts(rate_milli: u64, burst: u64, delay: Option<u64>, at: &[u64]) -> Vec<String> {
         let zone = LimitReqZone::new(ZONE_BYTES, rate_milli);
         let ask = |&millis: &u64| {

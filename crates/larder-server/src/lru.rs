@@ -1,4 +1,4 @@
-//! A table that knows which of its values was used longest ago.
+//! A table that knows which of its values was not used for the longest time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,8 +6,7 @@ use std::sync::Arc;
 /// Stands for "no slot".
 const NONE: usize = usize::MAX;
 
-/// Values by key, from the one just used to the one used longest ago. It grows without a bound of its own: whoever
-/// inserts takes out the oldest.
+/// Values by key, sorted by their last use. It has no size limit of its own: the caller removes the oldest.
 #[derive(Debug)]
 pub struct Lru<V> {
     by_key: HashMap<Arc<[u8]>, usize>,
@@ -32,17 +31,17 @@ impl<V> Default for Lru<V> {
 }
 
 impl<V> Lru<V> {
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
 
-    /// The value of `key`, which is now the one just used.
+    /// The value of `key`, which becomes the newest.
     pub fn touch(&mut self, key: &[u8]) -> Option<&mut V> {
         let slot = *self.by_key.get(key)?;
         self.unlink(slot);
@@ -50,7 +49,7 @@ impl<V> Lru<V> {
         self.slots[slot].content.as_mut().map(|(_, value)| value)
     }
 
-    /// Puts a value in as the one just used. What `key` had before is given back.
+    /// Inserts a value as the newest. Returns the previous value of `key`.
     pub fn insert(&mut self, key: &[u8], value: V) -> Option<V> {
         let before = self.remove(key);
         let key: Arc<[u8]> = key.into();
@@ -70,18 +69,18 @@ impl<V> Lru<V> {
         before
     }
 
-    /// The key and value used longest ago.
+    /// The key and value that were not used for the longest time.
     pub fn oldest(&self) -> Option<(&[u8], &V)> {
         let (key, value) = self.slots.get(self.oldest)?.content.as_ref()?;
         Some((key, value))
     }
 
-    /// Takes out the value used longest ago.
+    /// Removes the value that was not used for the longest time.
     pub fn pop_oldest(&mut self) -> Option<(Arc<[u8]>, V)> {
         self.take(self.oldest)
     }
 
-    /// Takes out the value of `key`.
+    /// Removes the value of `key`.
     pub fn remove(&mut self, key: &[u8]) -> Option<V> {
         let slot = *self.by_key.get(key)?;
         self.take(slot).map(|(_, value)| value)

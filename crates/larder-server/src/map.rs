@@ -1,4 +1,4 @@
-//! `map`: from a string to an entry, by nginx's order: exact, wildcards, regular expressions as written.
+//! `map`: finds the entry of a string in nginx's order: exact, wildcards, regular expressions as they were written.
 
 use std::collections::HashMap;
 
@@ -23,32 +23,32 @@ pub struct Map {
 #[derive(Clone, Copy, Debug)]
 struct Head {
     entry: usize,
-    /// `.example.org`: the name itself matches too.
+    /// Whether the name itself matches too, as with `.example.org`.
     with_itself: bool,
 }
 
 /// Why an entry cannot be used. The words are nginx's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
-    /// With `hostnames`: two dots side by side, or a star where none may be.
+    /// With `hostnames`: two dots in a row, or a misplaced star.
     #[error("invalid hostname or wildcard \"{name}\"")]
     Invalid {
-        /// Which entry, counted from 0.
+        /// The entry, counted from 0.
         entry: usize,
-        /// As written.
+        /// The name as written.
         name: String,
     },
-    /// The same as an entry before it.
+    /// An earlier entry is the same.
     #[error("conflicting parameter \"{name}\"")]
     Conflict {
-        /// Which entry, counted from 0.
+        /// The entry, counted from 0.
         entry: usize,
-        /// As written.
+        /// The name as written.
         name: String,
     },
 }
 
-/// What a name is with `hostnames`.
+/// The kind of a name with `hostnames`.
 enum Kind<'a> {
     Exact,
     Head { base: &'a [u8], with_itself: bool },
@@ -56,8 +56,8 @@ enum Kind<'a> {
 }
 
 impl Map {
-    /// The table of `keys`, in order; their places are the numbers of the entries. A backslash that protects a
-    /// key (`\default`) is gone already.
+    /// The table of `keys`; their places are the numbers of the entries. The backslash that protects a key (`\default`)
+    /// must be removed already.
     pub fn new<'a>(hostnames: bool, keys: impl IntoIterator<Item = &'a MapKey>) -> Result<Self, MapError> {
         let mut map = Self { hostnames, ..Self::default() };
         for (entry, key) in keys.into_iter().enumerate() {
@@ -69,11 +69,10 @@ impl Map {
         Ok(map)
     }
 
-    /// The entry for `value`; `None` is the default.
+    /// The entry of `value`; `None` for the default.
     ///
-    /// `matches(n, value)` says whether the `n`-th regular expression matches; it is asked in order, last of all,
-    /// and never about the empty string. The value it is given keeps its case, but not the dot at its end with
-    /// `hostnames`.
+    /// `matches(n, value)` tells whether the `n`-th regular expression matches. It is called last and in order, and
+    /// never with the empty string. The value it gets keeps its case; with `hostnames`, the dot at its end is removed.
     pub fn find(&self, value: &[u8], mut matches: impl FnMut(usize, &[u8]) -> bool) -> Option<usize> {
         let value = if self.hostnames { value.strip_suffix(b".").unwrap_or(value) } else { value };
         if let Some(entry) = self.find_text(value) {
@@ -126,7 +125,7 @@ impl Map {
         self.find_head(lower).or_else(|| self.find_tail(lower))
     }
 
-    /// The longest `*.name` or `.name` that fits.
+    /// The longest `*.name` or `.name` that matches.
     fn find_head(&self, value: &[u8]) -> Option<usize> {
         if self.heads.is_empty() {
             return None;
@@ -139,7 +138,7 @@ impl Map {
         memchr::memchr_iter(b'.', value).find_map(|dot| self.heads.get(&value[dot + 1..])).map(|head| head.entry)
     }
 
-    /// The longest `name.*` that fits.
+    /// The longest `name.*` that matches.
     fn find_tail(&self, value: &[u8]) -> Option<usize> {
         if self.tails.is_empty() {
             return None;
@@ -148,7 +147,7 @@ impl Map {
     }
 }
 
-/// As nginx's hash of wildcards takes names apart; `None` for one it refuses.
+/// The kind of a name, as in nginx's hash of wildcards; `None` for one that nginx refuses.
 fn kind_of(name: &[u8]) -> Option<Kind<'_>> {
     let stars = name.iter().filter(|&&byte| byte == b'*').count();
     if stars > 1 || name.windows(2).any(|pair| pair == b"..") || name.contains(&0) {
@@ -187,7 +186,7 @@ mod tests {
         entry.map_or("default", |entry| list[entry])
     }
 
-    /// Each line was asked of nginx 1.22.
+    /// Each line was compared with nginx 1.22.
     #[test]
     fn names_are_found_in_nginxs_order() {
         let list =

@@ -1,28 +1,28 @@
-//! How fast a response goes out.
+//! The rate limit of a response.
 
 use std::time::{Duration, Instant};
 
-/// A pace.
+/// A rate limit.
 pub struct Limit {
     /// Bytes a second.
     rate: u64,
-    /// So many bytes go out before it holds.
+    /// How many bytes are sent before the limit applies.
     after: u64,
     began: Instant,
 }
 
 impl Limit {
-    /// So many bytes a second, once `after` bytes are out; `None` for no limit.
+    /// A limit of `rate` bytes a second after the first `after` bytes; `None` for no limit.
     pub fn new(rate: u64, after: u64) -> Option<Self> {
         (rate > 0).then(|| Self { rate, after, began: Instant::now() })
     }
 
-    /// How long to wait before the next byte, `sent` bytes after the beginning.
+    /// How long to wait before the next byte, when `sent` bytes were sent.
     pub fn wait(&self, sent: u64) -> Option<Duration> {
         self.due(sent).checked_sub(self.began.elapsed()).filter(|wait| !wait.is_zero())
     }
 
-    /// How long after the beginning the next byte may go out: the first second's worth goes at once.
+    /// When the next byte may be sent, counted from the beginning: one second's worth is sent at once.
     fn due(&self, sent: u64) -> Duration {
         match sent.saturating_sub(self.after) {
             paced if paced < self.rate => Duration::ZERO,
@@ -30,8 +30,8 @@ impl Limit {
         }
     }
 
-    /// How many bytes may go out at once, `sent` bytes after the beginning: what is left of the first second's worth,
-    /// later a tenth, which keeps the pace even.
+    /// How many bytes may be sent at once, when `sent` bytes were sent: at first the rest of one second's worth, later
+    /// a tenth of it, which keeps the rate even.
     pub fn at_once(&self, sent: u64) -> usize {
         let bytes = match self.after.saturating_add(self.rate).saturating_sub(sent) {
             0 => (self.rate / 10).max(1),

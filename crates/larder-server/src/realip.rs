@@ -1,4 +1,4 @@
-//! Whose address a request comes from, when trusted proxies say so: `set_real_ip_from`, and `proxy` in `geo`.
+//! The client's real address, as told by trusted proxies: `set_real_ip_from`, and `proxy` in `geo`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use larder_conf::model::RealIpFrom;
 
 use crate::access::Peer;
 
-/// Who is believed.
+/// The proxies that are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trusted {
     nets: Vec<IpNet>,
@@ -15,7 +15,7 @@ pub struct Trusted {
 }
 
 impl Trusted {
-    /// From `set_real_ip_from`.
+    /// Those of `set_real_ip_from`.
     pub fn new(from: &[RealIpFrom]) -> Self {
         let nets = from.iter().filter_map(|from| match from {
             RealIpFrom::Net(net) => Some(*net),
@@ -24,12 +24,12 @@ impl Trusted {
         Self { nets: nets.collect(), unix: from.contains(&RealIpFrom::Unix) }
     }
 
-    /// From nets alone.
+    /// Those of nets only.
     pub fn nets(nets: Vec<IpNet>) -> Self {
         Self { nets, unix: false }
     }
 
-    /// Whether what `peer` says is believed. An IPv4 address in IPv6 clothes is an IPv4 address.
+    /// Whether `peer` is trusted. An IPv4-mapped IPv6 address counts as IPv4.
     pub fn contains(&self, peer: Peer) -> bool {
         match peer {
             Peer::Unix => self.unix,
@@ -41,20 +41,20 @@ impl Trusted {
     }
 }
 
-/// An address somebody told of.
+/// An address told by a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The address.
     pub ip: IpAddr,
-    /// Its port, when one was told.
+    /// Its port, if that was told.
     pub port: Option<u16>,
 }
 
-/// The address that the proxies before us told of; `None` leaves `peer` the client.
+/// The address told by the proxies before us; `None` if `peer` is the client.
 ///
-/// `values` are the values of the field, in the order they came: all of `X-Forwarded-For`, and the first of any
-/// other field. The last address of the last value counts; when `recursive`, one that is trusted itself gives way to the
-/// one before it. Reading stops at the first thing that is no address.
+/// `values` are the values of the field as they arrived: all of `X-Forwarded-For`, and the first of any other field.
+/// The last address of the last value counts; with `recursive`, trusted addresses are skipped from the end. Parsing
+/// stops at the first word that is no address.
 pub fn forwarded<'a>(
     peer: Peer,
     trusted: &Trusted,
@@ -83,8 +83,8 @@ pub fn forwarded<'a>(
     found
 }
 
-/// The last word of a list, and what is before it. Spaces and commas part words; one at the very beginning of the
-/// value is left in the word, as in nginx, which then is no address.
+/// Splits off the last word of a list. Words are separated by spaces and commas. As in nginx, a separator at the very
+/// beginning of the value stays in the word, which then is no address.
 fn split_last(list: &[u8]) -> (&[u8], Option<&[u8]>) {
     let is_gap = |byte: &u8| matches!(byte, b' ' | b',');
     let end = list.iter().rposition(|byte| !is_gap(byte)).map_or(list.len().min(1), |last| last + 1);
@@ -95,7 +95,7 @@ fn split_last(list: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// An address with or without a port: `1.2.3.4`, `1.2.3.4:80`, `::1`, `[::1]:80`.
+/// Parses an address with or without a port: `1.2.3.4`, `1.2.3.4:80`, `::1`, `[::1]:80`.
 pub fn parse_address_port(text: &[u8]) -> Option<Told> {
     if let Some(ip) = parse_address(text) {
         return Some(Told { ip, port: None });
@@ -113,8 +113,8 @@ pub fn parse_address_port(text: &[u8]) -> Option<Told> {
     Some(Told { ip: parse_address(address)?, port: Some(parse_port(port)?) })
 }
 
-/// An address as nginx reads it: of IPv4, four numbers that may have zeros before them or be left out. The address
-/// of all (255.255.255.255) is nobody's.
+/// Parses an address as nginx does: IPv4 has four numbers that may have leading zeros or be missing. 255.255.255.255 is
+/// refused.
 pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
     if let Some(v4) = parse_v4(text) {
         return Some(IpAddr::V4(v4));
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// Each line was asked of nginx 1.22, but for the empty values.
+    /// Each line was compared with nginx 1.22, except for the empty values.
     #[test]
     fn addresses_are_found_as_in_nginx() {
         for (values, recursive, last) in [

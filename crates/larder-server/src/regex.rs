@@ -1,7 +1,7 @@
-//! Regular expressions: PCRE2 as nginx uses it, with a bound on the work one match may do.
+//! Regular expressions: PCRE2 as nginx uses it, with a limit on the work of one match.
 //!
-//! A match that reaches a bound is neither a match nor none: it is an error, and whoever asked must not go on as if the
-//! text did not match.
+//! A match that reaches a limit is an error: neither a match nor a mismatch. The caller must not go on as if the text
+//! did not match.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pcre2::bytes::{CaptureLocations, RegexBuilder};
 
-/// How many steps one match may take, PCRE2's own default and therefore nginx's: `^(a+)+$` gives up after a while.
+/// The most steps of one match, as the default of PCRE2 and therefore of nginx: `^(a+)+$` gives up after a while.
 const MATCH_LIMIT: u32 = 10_000_000;
-/// How much memory a match without JIT may take, KiB.
+/// The most memory for a match without JIT, KiB.
 const HEAP_LIMIT_KIB: u32 = 64 * 1024;
-/// `PCRE2_ERROR_JIT_STACKLIMIT`: the 32 KB of stack that compiled code has are used up.
+/// `PCRE2_ERROR_JIT_STACKLIMIT`: the 32 KB of stack for compiled code were used up.
 const JIT_STACK_LIMIT: i32 = -46;
-/// How many expressions a thread keeps room for captures of, before it starts anew.
+/// For how many expressions a thread keeps memory for captures before it forgets them all.
 const LOCATIONS_MAX: usize = 4096;
 
 /// A compiled expression.
@@ -24,32 +24,33 @@ const LOCATIONS_MAX: usize = 4096;
 pub struct Regex {
     inner: pcre2::bytes::Regex,
     written: Box<Written>,
-    /// Tells the expressions of a process apart, for the thread's own room for captures.
+    /// The number of the expression in this process, for the thread's memory for captures.
     id: u64,
     groups: usize,
     names: Vec<(usize, String)>,
 }
 
-/// An expression as it is written, for what the compiled one cannot match.
+/// The source of an expression, for texts that the compiled one cannot match.
 #[derive(Debug)]
 struct Written {
     source: Box<str>,
     caseless: bool,
-    /// The same without JIT, as nginx matches by default: it has a heap where compiled code has a small stack.
+    /// The expression without JIT, as nginx matches by default: it uses a heap instead of the small stack of compiled
+    /// code.
     patient: OnceLock<Option<pcre2::bytes::Regex>>,
 }
 
-/// Whether a text matches could not be found out.
+/// Matching had no result.
 #[derive(Debug, thiserror::Error)]
 #[error("pcre2_match() failed: {} ({source}) using \"{pattern}\"", source.code())]
 pub struct MatchError {
-    /// The expression as it is written.
+    /// The expression as written.
     pattern: Box<str>,
-    /// Which bound was reached.
+    /// The limit that was reached.
     source: pcre2::Error,
 }
 
-/// What the groups of the last match took, as positions in a copy of the text.
+/// The captures of the last match, as positions in a copy of the text.
 #[derive(Clone, Debug, Default)]
 pub struct Captures {
     subject: Vec<u8>,
@@ -57,13 +58,13 @@ pub struct Captures {
 }
 
 impl Captures {
-    /// Forgets everything, and keeps the room.
+    /// Forgets all captures, and keeps the memory.
     pub fn clear(&mut self) {
         self.subject.clear();
         self.groups.clear();
     }
 
-    /// Keeps what `locations` say of a match in `text`, if there was one; says whether there was.
+    /// Keeps the captures of a match in `text`, if there was one; returns whether there was.
     fn take(&mut self, matched: bool, text: &[u8], groups: usize, locations: &CaptureLocations) -> bool {
         if matched {
             self.clear();
@@ -73,7 +74,7 @@ impl Captures {
         matched
     }
 
-    /// What group `n` took; `None` when it took no part in the match, or there is no such group.
+    /// Capture `n`; `None` if that group took no part in the match or does not exist.
     pub fn get(&self, n: usize) -> Option<&[u8]> {
         let (start, end) = (*self.groups.get(n)?)?;
         self.subject.get(start..end)
@@ -85,7 +86,7 @@ thread_local! {
 }
 
 impl Regex {
-    /// Compiles a pattern. The error is PCRE2's own words.
+    /// Compiles a pattern. An error has PCRE2's own words.
     pub fn new(source: &str, caseless: bool) -> Result<Self, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let inner = compile(source, caseless, true).map_err(|error| error.to_string())?;
@@ -106,12 +107,12 @@ impl Regex {
         &self.names
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// Whether `text` matches; `out` then holds what the groups took.
+    /// Whether `text` matches; then `out` holds the captures.
     pub fn matches(&self, text: &[u8], out: &mut Captures) -> Result<bool, MatchError> {
         if self.groups == 0 {
             let matched = self.is_match(text)?;
@@ -132,12 +133,12 @@ impl Regex {
         })
     }
 
-    /// Whether `text` matches, when nobody asks for the captures.
+    /// Whether `text` matches, without captures.
     pub fn is_match(&self, text: &[u8]) -> Result<bool, MatchError> {
         self.inner.is_match(text).or_else(|error| self.match_patiently(error, text, &mut Captures::default()))
     }
 
-    /// Matches without JIT where its stack was too small. The room that takes is given back at once.
+    /// Matches without JIT if its stack was too small. The memory for that is freed at once.
     fn match_patiently(&self, why: pcre2::Error, text: &[u8], out: &mut Captures) -> Result<bool, MatchError> {
         let Written { source, caseless, patient } = &*self.written;
         let failed = |error| MatchError { pattern: source.clone(), source: error };

@@ -1,6 +1,6 @@
-//! Rewrite directives at work: `set`, `if`, `rewrite`, `return`, `break`, in the order they were written.
+//! Runs rewrite directives: `set`, `if`, `rewrite`, `return`, `break`, as they were written.
 //!
-//! Behaviour: nginx's rewrite module. An `if` that holds makes its own location the current one and goes on.
+//! As nginx's rewrite module. An `if` that holds makes its own location the current one, and the run goes on.
 
 use larder_conf::model::{FileTest, LogLevel, RewriteFlag};
 use larder_http::{Escape, escape_uri, status, unescape};
@@ -14,22 +14,22 @@ use crate::vars::{self, pattern};
 /// How a run of directives ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ran {
-    /// All were run. The flag says whether the URI has changed, so that a location is looked for anew.
+    /// All were run. The flag says whether the URI has changed, so that a location is searched for again.
     Through(bool),
-    /// `break` or a flag ended it, likewise.
+    /// `break` or a flag ended the run; the flag as above.
     Stopped(bool),
     /// `return`, or a `rewrite` that redirects.
     Answer(Answer),
 }
 
-/// What a script answers.
+/// What a script answers with.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A status alone, which an `error_page` may still take.
+    /// A status, which an `error_page` may still replace.
     Status(u16),
-    /// A redirect to a URL or a path.
+    /// A redirect with this status to a URL or a path.
     Redirect(u16, Vec<u8>),
-    /// A body of the location's default type.
+    /// A body of the location's default media type.
     Text(u16, Vec<u8>),
 }
 
@@ -46,14 +46,14 @@ pub fn run(ops: &[Op], ex: &mut Exchange, cx: &Cx) -> Ran {
     }
 }
 
-/// What has come of a script so far.
+/// The state of a run.
 struct SoFar {
     /// Whether a `rewrite` has changed the URI.
     changed: bool,
-    /// Whether `set` escapes `$1`: until a `rewrite` matches, as in nginx (`quote` of its script engine).
+    /// Whether `set` escapes `$1`: until a `rewrite` has matched, as in nginx (`quote` of its script engine).
     escapes: bool,
-    /// Whether one `if` named an origin and a later one took its place without: nginx has the handler of the first then
-    /// and nothing to ask, and answers 500.
+    /// Whether an `if` with an origin held and a later `if` without one replaced it. nginx then keeps the first one's
+    /// handler without anything to ask, and answers 500.
     is_orphaned: bool,
 }
 
@@ -83,7 +83,7 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
             }
             Op::Return(status, text) => return Some(Ran::Answer(answer(*status, text.as_ref(), ex, cx))),
             Op::Break => {
-                // What a `rewrite` before it has made of the URI is not the location's any more.
+                // A URI that a `rewrite` has changed before is no longer the one that matched the location.
                 ex.request.way.path_is_the_locations &= !so_far.changed;
                 return Some(Ran::Stopped(false));
             }
@@ -92,7 +92,7 @@ fn run_from(ops: &[Op], ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Optio
     None
 }
 
-/// Whether `regex` matches, for `if` and `rewrite`, after which an expression that does not match has left nothing to `$1`.
+/// Whether `regex` matches, for `if` and `rewrite`: if it does not, `$1` and the like become empty.
 fn captures_or_forgets(regex: &NamedRegex, text: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
     let matched = pattern::matches(regex, text, ex, cx);
     if !matched {
@@ -110,7 +110,7 @@ fn set(target: &SetTarget, value: &Text, escapes: bool, ex: &mut Exchange, cx: &
     }
 }
 
-/// Gives a variable a value.
+/// Sets a variable.
 pub fn assign(target: &SetTarget, value: &[u8], ex: &mut Exchange) {
     match target {
         SetTarget::Slot(slot) => {
@@ -227,10 +227,9 @@ fn rewrite(op: &RewriteOp, ex: &mut Exchange, cx: &Cx, so_far: &mut SoFar) -> Op
     }
 }
 
-/// The path and, after the first `?` that was written (not one in a variable), the arguments.
+/// The path and the arguments after the first `?` that is written in the text, not in a variable.
 ///
-/// The URI is decoded, so a capture that goes to arguments or to a redirect is encoded again when the client had
-/// sent it encoded.
+/// The URI is decoded, so a capture in arguments or in a redirect is encoded again if the client had sent it encoded.
 fn replacement(text: &Text, redirects: bool, ex: &mut Exchange, cx: &Cx) -> (Vec<u8>, Option<Vec<u8>>) {
     let was_encoded = was_encoded(ex);
     let mut path = Vec::new();
@@ -259,7 +258,7 @@ fn replacement(text: &Text, redirects: bool, ex: &mut Exchange, cx: &Cx) -> (Vec
     (path, args)
 }
 
-/// Whether the path of the request came with `%` or `+` in it, so that what is taken from it is escaped again.
+/// Whether the client's path had `%` or `+` in it, so that captures of it are escaped again.
 fn was_encoded(ex: &Exchange) -> bool {
     let path = ex.asked.head.target().split(|&byte| byte == b'?').next().unwrap_or_default();
     path.iter().any(|byte| matches!(byte, b'%' | b'+'))
@@ -269,7 +268,7 @@ fn has_captures(text: &Text) -> bool {
     text.parts().iter().any(|part| matches!(part, Part::Capture(_)))
 }
 
-/// The value with `$1` and its kin escaped.
+/// The value with `$1` and the like escaped.
 fn with_escaped_captures(text: &Text, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
     let mut out = Vec::new();
     for part in text.parts() {
@@ -286,7 +285,7 @@ fn with_escaped_captures(text: &Text, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
     out
 }
 
-/// A redirect's path as nginx writes it: what was encoded and need not be is decoded, up to a `?`.
+/// A redirect's path as nginx writes it: up to a `?`, what need not be encoded is decoded.
 fn decoded_for_redirect(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());
     let mut at = 0;
@@ -308,7 +307,7 @@ fn decoded_for_redirect(path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The URI and arguments of an internal redirect: decoded path, and what follows `?`.
+/// Splits the URI of an internal redirect into the decoded path and the arguments after `?`.
 pub fn split_uri(uri: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (path, args) = match uri.iter().position(|&byte| byte == b'?') {
         Some(at) => (&uri[..at], &uri[at + 1..]),
@@ -319,7 +318,7 @@ pub fn split_uri(uri: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (decoded, args.to_vec())
 }
 
-/// Whether a URI leads out of its folder, or holds a NUL (ngx_http_parse_unsafe_uri).
+/// Whether a URI leaves its folder by `..`, or has a NUL (ngx_http_parse_unsafe_uri).
 pub fn is_unsafe_uri(uri: &[u8]) -> bool {
     let path = uri.split(|&byte| byte == b'?').next().unwrap_or_default();
     let mut decoded = Vec::new();

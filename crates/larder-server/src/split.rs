@@ -1,20 +1,20 @@
-//! `split_clients`: a share of all values to each part, by MurmurHash2 with nginx's seed and thresholds.
+//! `split_clients`: assigns shares of all values to parts, by MurmurHash2 with nginx's seed and thresholds.
 
 /// The shares of one `split_clients`.
 #[derive(Debug)]
 pub struct Split {
-    /// The first hash that is not in the part; `None` takes all that is left.
+    /// The first hash after each part; `None` for the part that takes all the rest.
     ends: Vec<Option<u32>>,
 }
 
 impl Split {
-    /// Shares in hundredths of a percent, in order; `None` is `*`.
+    /// `shares` are in hundredths of a percent; `None` is `*`.
     pub fn new(shares: impl IntoIterator<Item = Option<u32>>) -> Self {
         let mut end: u32 = 0;
         let ends = shares
             .into_iter()
             .map(|share| {
-                // Each part's share is rounded down by itself, then added: nginx's arithmetic, and its wrapping.
+                // Each share is rounded down by itself, then added: nginx's arithmetic, with its wrapping.
                 let part = (u64::from(share?) * u64::from(u32::MAX) / 10_000) as u32;
                 end = end.wrapping_add(part);
                 Some(end)
@@ -23,7 +23,7 @@ impl Split {
         Self { ends }
     }
 
-    /// The part that `value` falls into; `None` when the shares do not come to all.
+    /// The part that `value` belongs to; `None` if the shares do not add up to all.
     pub fn find(&self, value: &[u8]) -> Option<usize> {
         let hash = murmur_hash2(value);
         self.ends.iter().position(|end| end.is_none_or(|end| hash < end))

@@ -1,4 +1,4 @@
-//! Where an origin is: the URL of `proxy_pass`, with what variables make of it.
+//! The address of an origin and the URI that it gets: the URL of `proxy_pass` with its variables.
 
 use std::borrow::Cow;
 use std::net::ToSocketAddrs as _;
@@ -10,7 +10,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::site::{Backend, Scheme, Target};
 
-/// Sets `$proxy_host`, which a key may be made of, before anything asks for it.
+/// Sets `$proxy_host` before anything reads it, as a key may.
 pub fn note_proxy_host(backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     let mut host = std::mem::take(&mut ex.visit.proxy_host);
     host.clear();
@@ -25,8 +25,7 @@ pub fn note_proxy_host(backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     ex.visit.proxy_host = host;
 }
 
-/// The key that nginx makes of a request to `proxy_pass` when no `proxy_cache_key` is given: scheme, host and URI
-/// as the origin gets them.
+/// Appends nginx's key for `proxy_pass` without `proxy_cache_key`: scheme, host and URI as the origin gets them.
 pub fn append_default_key(backend: &Backend, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
     match &backend.target {
         Target::Group { host, uri, .. } => {
@@ -48,7 +47,7 @@ pub fn append_default_key(backend: &Backend, ex: &mut Exchange, cx: &Cx, out: &m
     }
 }
 
-/// `host:port/uri` or `unix:/path:/uri` as address and URI.
+/// Splits `host:port/uri` or `unix:/path:/uri` into address and URI.
 pub fn split_authority(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
     if rest.starts_with(b"unix:") {
         let end = rest[5..].iter().position(|&byte| byte == b':').map(|at| at + 5);
@@ -64,7 +63,7 @@ pub fn split_authority(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// What makes `host:port` no place at all, in nginx's words.
+/// Why `host:port` is no valid address, in nginx's words.
 pub fn fault(text: &str) -> Option<&'static str> {
     if text.starts_with("unix:") {
         return None;
@@ -81,7 +80,7 @@ pub fn fault(text: &str) -> Option<&'static str> {
     (!is_port).then_some("invalid port")
 }
 
-/// What a place from variables is known by: without a port its scheme decides which one is meant.
+/// The name under which an address from variables is kept: without a port, the scheme decides which one is meant.
 pub fn known_as(address: &[u8], scheme: Option<Scheme>) -> Cow<'_, [u8]> {
     match scheme {
         Some(Scheme::Https) => [Scheme::Https.prefix(), address].concat().into(),
@@ -89,7 +88,7 @@ pub fn known_as(address: &[u8], scheme: Option<Scheme>) -> Cow<'_, [u8]> {
     }
 }
 
-/// An address that needs no looking up.
+/// The address in a text that needs no resolving.
 pub fn literal_address(text: &str, port: Option<u16>) -> Option<Address> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Some(Address::Unix(path.into()));
@@ -98,7 +97,7 @@ pub fn literal_address(text: &str, port: Option<u16>) -> Option<Address> {
     with_port.parse().ok().map(Address::Tcp)
 }
 
-/// With `port` where none is written.
+/// The text, with `port` appended if it has none.
 fn with_port(text: &str, port: Option<u16>) -> Cow<'_, str> {
     let has_port = text.rsplit(']').next().unwrap_or(text).contains(':');
     match port {
@@ -107,8 +106,8 @@ fn with_port(text: &str, port: Option<u16>) -> Cow<'_, str> {
     }
 }
 
-/// The addresses of an origin as written: a path, a literal address, or all that the system finds for a name, which
-/// takes its time. Empty when there are none. `port` is meant where none is written.
+/// The addresses of an origin: a path, a literal address, or all that the system's resolver finds for a name, which may
+/// block. Empty if there are none. `port` is the default.
 pub fn addresses(text: &str, port: Option<u16>) -> Vec<Address> {
     if let Some(literal) = literal_address(text, port) {
         return vec![literal];
@@ -123,12 +122,12 @@ pub fn addresses(text: &str, port: Option<u16>) -> Vec<Address> {
     addresses
 }
 
-/// The path and arguments for the origin: what the client sent, unless something has changed them; with a URI in
-/// `proxy_pass`, that in place of the location's prefix.
+/// Appends the path and the arguments for the origin: what the client sent, unless something has changed them. A URI in
+/// `proxy_pass` replaces the location's prefix.
 pub fn append_origin_uri(replacement: Option<&[u8]>, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
     let loc = cx.loc(ex);
     match replacement {
-        // After `rewrite ... break` the URI is sent as it has become.
+        // After `rewrite ... break` the rewritten URI is sent.
         Some(_) if !ex.request.way.path_is_the_locations => append_path(&ex.request.uri, ex, out),
         Some(uri) => {
             out.extend_from_slice(uri);
@@ -151,7 +150,7 @@ pub fn append_origin_uri(replacement: Option<&[u8]>, ex: &mut Exchange, cx: &Cx,
     }
 }
 
-/// A decoded path, encoded again where the client had it encoded or where we made it.
+/// Appends a decoded path, encoded again if the client had encoded it or a rewrite made it.
 fn append_path(path: &[u8], ex: &Exchange, out: &mut Vec<u8>) {
     if ex.request.way.internal || ex.asked.head.target().contains(&b'%') {
         escape_uri(path, Escape::Uri, out);

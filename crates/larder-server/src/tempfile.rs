@@ -1,5 +1,5 @@
-//! Files for bodies of requests that do not fit in memory. They have no name until somebody asks for it, so that they
-//! are gone when they are closed, whatever happens.
+//! Temporary files for request bodies that do not fit in memory. A file gets a name only when one is needed; without a
+//! name it disappears when it is closed, even after a crash.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Where temporary files go unless the configuration names a directory. Not `TMPDIR`: only the binary reads the
+/// The folder for temporary files if the configuration names none. Not `TMPDIR`, as only the binary reads the
 /// environment.
 pub const SYSTEM_DIR: &str = "/tmp";
 
@@ -21,43 +21,43 @@ pub const SYSTEM_DIR: &str = "/tmp";
 pub struct Temp {
     file: Arc<File>,
     place: Place,
-    /// Its name, once it has one; `None` inside when it cannot get one.
+    /// Its path, once it has one; `None` inside if it cannot get one.
     path: OnceLock<Option<PathBuf>>,
     stays: bool,
 }
 
-/// Where files are made.
+/// Where files are created.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The folder.
     pub dir: PathBuf,
-    /// How many letters of a file's name each level of folders below takes, from its end; 0 for no level.
+    /// How many digits at the end of the file's name each level of folders takes; 0 for no level.
     pub levels: [usize; 3],
 }
 
-/// What becomes of a file that has a name.
+/// What happens to a file that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {
-    /// It goes when nobody needs it any more.
+    /// It is deleted when it is no longer needed.
     WhileNeeded,
-    /// It stays: whoever was told its name takes it from there.
+    /// It stays: the program that was told its name uses it.
     ForGood,
 }
 
-/// Why a file was made in the system's directory.
+/// Why a file was created in the system's folder.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make a temporary file in \"{}\", used \"{}\" instead: {source}", wanted.display(), used.display())]
 pub struct Fallback {
-    /// The directory that was configured.
+    /// The configured folder.
     pub wanted: PathBuf,
-    /// The directory of the system.
+    /// The system's folder.
     pub used: PathBuf,
-    /// What was wrong with the first.
+    /// The error in the configured folder.
     pub source: io::Error,
 }
 
-/// Makes a file in `place`, or in `system` where that does not work: because it is not there, is not ours to write,
-/// or is on a full disk. The error is that of `system`.
+/// Creates a file in `place`, or in `system` if that fails: the folder is missing, not writable, or on a full disk. The
+/// error is that of `system`.
 pub fn create(place: &Place, system: &Path) -> io::Result<(Temp, Option<Fallback>)> {
     match create_in(place) {
         Ok(temp) => Ok((temp, None)),
@@ -72,7 +72,7 @@ pub fn create(place: &Place, system: &Path) -> io::Result<(Temp, Option<Fallback
 fn create_in(place: &Place) -> io::Result<Temp> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::openat(CWD, &place.dir, flags, Mode::RUSR | Mode::WUSR) {
-        // Not every file system has files without a name, and old kernels take the flag for a directory's.
+        // Some file systems have no files without a name, and old kernels take the flag for that of a directory.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => create_named(place, Stay::WhileNeeded),
         other => {
             Ok(Temp { file: Arc::new(File::from(other?)), place: place.clone(), path: OnceLock::new(), stays: false })
@@ -80,7 +80,7 @@ fn create_in(place: &Place) -> io::Result<Temp> {
     }
 }
 
-/// Makes a file with a name of its own in `place`, and the folders for it.
+/// Creates a file with a name in `place`, and the folders for it.
 pub fn create_named(place: &Place, stay: Stay) -> io::Result<Temp> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |path: &Path| rustix::fs::openat(CWD, path, flags, Mode::RUSR | Mode::WUSR);
@@ -89,7 +89,7 @@ pub fn create_named(place: &Place, stay: Stay) -> io::Result<Temp> {
     Ok(Temp { file: Arc::new(File::from(fd)), place: place.clone(), path, stays: stay == Stay::ForGood })
 }
 
-/// Does something with the first name that nobody has.
+/// Calls `act` with one name after the other until one is free.
 fn under_a_name<T>(place: &Place, act: impl Fn(&Path) -> Result<T, Errno>) -> Result<(T, PathBuf), Errno> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mut step = 1;
@@ -100,7 +100,7 @@ fn under_a_name<T>(place: &Place, act: impl Fn(&Path) -> Result<T, Errno>) -> Re
             done => done,
         };
         match done {
-            // Files stay, and a new process counts from the beginning again.
+            // Files stay behind, and a new process counts from the beginning.
             Err(Errno::EXIST) => step = STEP_OVER,
             Err(errno) => return Err(errno),
             Ok(done) => return Ok((done, path)),
@@ -109,11 +109,11 @@ fn under_a_name<T>(place: &Place, act: impl Fn(&Path) -> Result<T, Errno>) -> Re
     Err(Errno::EXIST)
 }
 
-/// How many names are tried.
+/// The most names that are tried.
 const NAMES_TRIED: u32 = 1000;
-/// How far to go on after a name that is taken, past others of the same time.
+/// How far to go on after a name that is taken, to skip others of the same time.
 const STEP_OVER: u64 = 123_456;
-/// Names are numbers of so many digits.
+/// The number of digits of a name.
 const DIGITS: usize = 10;
 
 impl Place {
@@ -131,7 +131,7 @@ impl Place {
         path
     }
 
-    /// Makes the folders between the place and a file.
+    /// Creates the folders between the place and the file.
     fn make_levels(&self, path: &Path) -> Result<(), Errno> {
         let Some(parent) = path.parent().filter(|parent| *parent != self.dir) else { return Err(Errno::NOENT) };
         if !self.dir.is_dir() {
@@ -143,12 +143,12 @@ impl Place {
 }
 
 impl Temp {
-    /// The file.
+    /// The open file.
     pub fn file(&self) -> &Arc<File> {
         &self.file
     }
 
-    /// Its name, which it gets when it is first asked for.
+    /// The file's path. The file gets a name on the first call.
     pub fn path(&self) -> Option<&Path> {
         let give = || {
             let from = format!("/proc/self/fd/{}", self.file.as_raw_fd());
@@ -164,7 +164,7 @@ impl Drop for Temp {
         if !self.stays
             && let Some(Some(path)) = self.path.get()
         {
-            // Whoever was told the name may have taken the file away.
+            // The program that was told the name may have moved the file away.
             let _ = std::fs::remove_file(path);
         }
     }
