@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and how it is shown.
+//! Errors, warnings and notices about a configuration, and how they are shown.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
-//! Bytes into words, `;`, `{` and `}`, as nginx reads them.
+//! Splits bytes into words, `;`, `{` and `}`, as nginx does.
 //!
-//! A word ends at white space, `;` or `{`, unless the brace follows a `$`. A word that begins with a quote
-//! ends with it, and white space, `;`, `{` or `)` must follow. A backslash keeps the next byte from
-//! meaning anything; before quotes and backslashes it is dropped, and `\t`, `\r`, `\n` are what they say.
+//! A word ends at white space, `;` or `{`, unless the brace follows a `$`. A word that begins with a quote ends at the
+//! same quote, after which white space, `;`, `{` or `)` must follow. A backslash removes the special meaning of the
+//! next byte. Before a quote or a backslash it is dropped; `\t`, `\r` and `\n` are the control characters.
 
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;

@@ -1,4 +1,4 @@
-//! Words into a tree of directives, includes read in.
+//! Parses words into a tree of directives, and reads includes.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The files of a configuration, and where they come from.
+//! The files of a configuration, and how they are loaded.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! Places in configuration files.
+//! Places in configuration files: a file and a range of its bytes.
 
 /// A place in one of the [`Sources`](crate::Sources): bytes `start` to `end` of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

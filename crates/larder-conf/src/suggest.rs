@@ -1,4 +1,4 @@
-//! "Did you mean": the nearest of many names.
+//! "Did you mean ...": finds the most similar of many names.
 
 /// The name nearest to `word`, when one is near enough to have been meant. The first of equals wins.
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {

@@ -1,4 +1,4 @@
-//! Strings with variables, split into parts.
+//! Splits strings with variables into their parts.
 
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::lex::Word;

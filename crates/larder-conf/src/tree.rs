@@ -1,4 +1,4 @@
-//! The tree of directives, and the questions a directive answers about its words.
+//! The tree of directives, and how a directive reads its arguments.
 
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::model::Template;

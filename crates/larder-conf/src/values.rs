@@ -1,4 +1,4 @@
-//! Numbers, sizes and times as nginx writes them. `None` is "not one"; the caller knows the directive.
+//! Parses numbers, sizes and times as nginx writes them. `None` for a malformed value; the caller knows the directive.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! For which servers certificates are ordered.
+//! `larder_acme`: the names for which each server orders certificates.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What can only be checked when all is known: names that must exist, addresses that must not clash.
+//! Checks that need the whole configuration: names that must exist, addresses that must not clash.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! `http`, and the levels inside it.
+//! Builds `http` and the blocks inside it.
 
 use std::sync::Arc;
 

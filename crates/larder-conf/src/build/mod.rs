@@ -1,9 +1,9 @@
-//! The tree of directives into the model, level by level.
+//! Builds the model from the tree of directives, level by level.
 //!
-//! A level is what stands in one pair of braces: `http`, a `server`, a `location`, an `if`. It starts as a
-//! copy of what it inherits, its own directives are applied to it in order, and then the levels inside it
-//! start as copies of it. So where a directive stands in its level does not matter, as in nginx; a list
-//! replaces the inherited one when the level adds to it for the first time.
+//! A level is what one pair of braces holds: `http`, a `server`, a `location`, an `if`. It starts as a copy of what it
+//! inherits. First its own directives are applied in order, then the levels inside it start as copies of it. So, as in
+//! nginx, the place of a directive within its level does not matter. A list replaces the inherited one when the level
+//! first adds to it.
 
 mod acme;
 mod check;

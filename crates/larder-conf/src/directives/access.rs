@@ -1,4 +1,4 @@
-//! Who may: `allow`, `deny`, `auth_basic`, `auth_delay`, `satisfy`.
+//! Access: `allow`, `deny`, `auth_basic`, `auth_delay`, `satisfy`.
 
 use ipnet::IpNet;
 

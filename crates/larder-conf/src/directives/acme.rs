@@ -1,4 +1,4 @@
-//! `larder_acme_account` and `larder_acme`: certificates that larder gets by itself.
+//! `larder_acme_account` and `larder_acme`: certificates that larder orders itself.
 
 use super::{Action, Args, DirectiveInfo, HS, HTTP, ONE, directive, http, tls};
 use crate::cx::Cx;

@@ -1,4 +1,4 @@
-//! `client_body_*`: bodies of requests.
+//! `client_body_*`: the bodies of requests.
 
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http};
 use crate::diagnostic::Outcome;

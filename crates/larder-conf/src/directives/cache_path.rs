@@ -1,4 +1,4 @@
-//! `fastcgi_cache_path` and `proxy_cache_path`, and what is ours beside them: `larder_memory`, `larder_placement`.
+//! `fastcgi_cache_path` and `proxy_cache_path`, and larder's own `larder_memory` and `larder_placement`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `charset`, `source_charset` and `charset_map`: the label in `Content-Type`, and what is converted into what.
+//! `charset`, `source_charset` and `charset_map`: the charset in `Content-Type`, and conversions between charsets.
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, HTTP, ONE, block, directive, http, repeated};
 use crate::cx::Cx;

@@ -1,4 +1,4 @@
-//! How long connections to clients last, and how bodies are sent on them.
+//! Timeouts and keepalive of client connections, and how bodies are sent on them.
 
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http};
 use crate::model::{KeepaliveDisable, LingeringClose};

@@ -1,4 +1,4 @@
-//! The main context and `events`: the process.
+//! The main context and `events`: settings of the process.
 
 use super::{Action, Args, BlockKind, DirectiveInfo, EVENTS, MAIN, NONE, ONE, block, directive, log, repeated};
 use crate::diagnostic::Diagnostic;

@@ -1,4 +1,4 @@
-//! `fastcgi_*`.
+//! `fastcgi_*`: passing requests to FastCGI servers.
 
 use super::origin::{check_pass, shared_table};
 use super::purge::{Whose, cache_purge};

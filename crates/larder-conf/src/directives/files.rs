@@ -1,4 +1,4 @@
-//! Files that are served: their types, how they are opened, and what is said of them.
+//! Static files: their media types, how they are opened, and their fields in responses.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `mp4` and `flv`.
+//! `mp4` and `flv`: films that are sent from a point in time or a byte on.
 
 use super::{Action, Args, DirectiveInfo, HSL, LOCATION, NONE, ONE, directive, http, repeated};
 use crate::model::Handler;

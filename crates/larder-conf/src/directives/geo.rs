@@ -1,4 +1,4 @@
-//! `geo`.
+//! `geo`: variables from the client's address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,4 +1,4 @@
-//! Directives that tune what larder does by itself, or what it does not need. Each is said once.
+//! Directives that tune what larder tunes itself or does not need. Each is accepted and reported once.
 
 use super::{Action, Args, Contexts, DirectiveInfo, EVENTS, HS, HSL, HTTP, LOCATION, MAIN, ONE, SERVER, repeated};
 

@@ -1,4 +1,4 @@
-//! `add_header`, `add_trailer`, `expires`, and whether fields of our own are sent.
+//! `add_header`, `add_trailer`, `expires`, and whether larder's own fields are sent.
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, ONE, directive, http, repeated};
 use crate::cx::Cx;

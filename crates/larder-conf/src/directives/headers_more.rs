@@ -1,4 +1,4 @@
-//! `more_set_headers`, `more_clear_headers` and the same of requests, as the headers-more module has them.
+//! `more_set_headers`, `more_clear_headers` and the same for requests, as in the headers-more module.
 
 use super::{Action, Args, DirectiveInfo, HSLI, repeated};
 use crate::diagnostic::{Diagnostic, Outcome};

@@ -1,4 +1,4 @@
-//! `server`, what it demands of request heads, and what the setters of many directives share.
+//! `server`, its limits on request heads, and setters that many directives share.
 
 use super::{Action, Args, BlockKind, DirectiveInfo, HS, HSL, HTTP, NONE, ONE, block, directive, repeated};
 use crate::cx::Cx;

@@ -1,4 +1,4 @@
-//! `location` and what decides about files in it: `root`, `alias`, `index`, `try_files`, `error_page`.
+//! `location`, and how files are found in it: `root`, `alias`, `index`, `try_files`, `error_page`.
 
 use super::{
     Action, Args, BlockKind, Contexts, DirectiveInfo, HSL, HSLI, LOCATION, NONE, ONE, SERVER, block, directive, http,

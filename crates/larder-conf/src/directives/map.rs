@@ -1,4 +1,4 @@
-//! `map`.
+//! `map`: variables from other variables.
 
 use std::collections::HashSet;
 

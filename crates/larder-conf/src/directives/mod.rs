@@ -1,6 +1,6 @@
-//! What each directive may be: its name, where it may stand, what it takes, and what it does.
+//! The table of directives: the name of each, where it may stand, its arguments, and what it sets.
 //!
-//! A file a module, as in nginx's documentation, each with a table and the functions the table names.
+//! As in nginx's documentation, each module has a file, with a table and the functions that the table names.
 
 mod access;
 mod acme;

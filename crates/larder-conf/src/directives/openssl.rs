@@ -1,4 +1,4 @@
-//! `ssl_conf_command` and `proxy_ssl_conf_command`: OpenSSL's own configuration, of which little means anything here.
+//! `ssl_conf_command` and `proxy_ssl_conf_command`: OpenSSL's own settings, few of which apply to larder.
 
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};

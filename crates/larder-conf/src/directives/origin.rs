@@ -1,5 +1,5 @@
-//! What `fastcgi_*` and `proxy_*` have in common: names differ by their first word, settings by where they
-//! are kept.
+//! What `fastcgi_*` and `proxy_*` have in common: the names differ in their first word, the settings in their place in
+//! the model.
 
 use std::time::Duration;
 

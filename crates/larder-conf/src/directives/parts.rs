@@ -1,4 +1,4 @@
-//! What of a page is sent: `if_modified_since`, `max_ranges`, `slice`.
+//! Partial and conditional answers: `if_modified_since`, `max_ranges`, `slice`.
 
 use super::{Action, DirectiveInfo, HSL, ONE, directive, http};
 use crate::model::IfModifiedSince;

@@ -1,4 +1,4 @@
-//! `proxy_*`.
+//! `proxy_*`: passing requests to HTTP servers.
 
 use super::origin::{check_pass, shared_table};
 use super::purge::{Whose, cache_purge};

@@ -1,4 +1,4 @@
-//! `proxy_ssl_*` and `larder_proxy_protocol`: what stands between us and an origin beside TCP.
+//! `proxy_ssl_*` and `larder_proxy_protocol`: TLS and the PROXY protocol towards an origin.
 
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http, openssl, repeated, tls};
 use crate::cx::Cx;

@@ -1,5 +1,5 @@
-//! `fastcgi_cache_purge` and `proxy_cache_purge`, in the three forms that sites use: the cache purge module's
-//! `ZONE KEY` in a location of its own, its `METHOD [purge_all] from ...` beside a cache, and NGINX Plus's conditions.
+//! `fastcgi_cache_purge` and `proxy_cache_purge`, in the three forms that sites use: the cache purge module's `ZONE
+//! KEY` in a location of its own, its `METHOD [purge_all] from ...` beside a cache, and the conditions of NGINX Plus.
 
 use super::{LOCATION, access};
 use crate::cx::{Cx, Reference};

@@ -1,4 +1,4 @@
-//! `set_real_ip_from` and its kind.
+//! `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`: the client's address behind proxies.
 
 use super::access::network;
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http, repeated};

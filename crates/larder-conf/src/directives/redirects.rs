@@ -1,4 +1,4 @@
-//! How redirects of our own are written.
+//! How the redirects that larder makes itself are written.
 
 use super::{Action, Args, DirectiveInfo, HSL, directive, http};
 

@@ -1,4 +1,4 @@
-//! `valid_referers`.
+//! `valid_referers`: which sites may link to a page.
 
 use super::{Action, Args, Contexts, DirectiveInfo, LOCATION, SERVER, listen, repeated};
 use crate::cx::Cx;

@@ -1,4 +1,4 @@
-//! Directives that are known and not here: each says what it belongs to and what to do instead.
+//! Directives that larder knows but does not have: each error names their module and what to do instead.
 
 use super::{Action, Args, Contexts, DirectiveInfo, Refusal, repeated};
 

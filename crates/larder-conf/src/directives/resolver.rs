@@ -1,4 +1,4 @@
-//! `resolver`, wherever it stands.
+//! `resolver`, in every block that may have it.
 
 use std::sync::Arc;
 

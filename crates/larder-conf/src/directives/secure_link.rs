@@ -1,4 +1,4 @@
-//! `secure_link`.
+//! `secure_link`: links with a checksum and an expiry time.
 
 use super::{Action, DirectiveInfo, HSL, LOCATION, ONE, directive};
 use crate::cx::Cx;

@@ -1,4 +1,4 @@
-//! `split_clients`.
+//! `split_clients`: variables by shares, as for A/B tests.
 
 use super::{Action, Args, DirectiveInfo, HTTP, block};
 use crate::cx::Cx;

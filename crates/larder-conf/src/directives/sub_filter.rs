@@ -1,4 +1,4 @@
-//! `sub_filter`.
+//! `sub_filter`: texts that are replaced in bodies.
 
 use super::{Action, Args, DirectiveInfo, HSL, compression, directive, http, repeated};
 use crate::cx::Cx;

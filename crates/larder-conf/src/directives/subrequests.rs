@@ -1,4 +1,4 @@
-//! Requests inside a request: `ssi`, `add_before_body`, `add_after_body`, `auth_request`, `mirror` and theirs.
+//! Subrequests: `ssi`, `add_before_body`, `add_after_body`, `auth_request`, `mirror` and their settings.
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, ONE, compression, directive, http, repeated};
 use crate::cx::Cx;

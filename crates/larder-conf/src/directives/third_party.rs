@@ -1,5 +1,5 @@
-//! Directives of modules that nginx does not have itself and many builds of it do: each is known by its module, and
-//! says what to do instead.
+//! Directives of third-party modules that many builds of nginx have: each error names the module and what to do
+//! instead.
 
 use super::DirectiveInfo;
 use super::refused::{IN_ANOTHER, NEVER, OFF, family, refused};

@@ -1,4 +1,4 @@
-//! `ssl_*`, and the forms of arguments that it shares with `proxy_ssl_*`.
+//! `ssl_*`, and the kinds of arguments that it shares with `proxy_ssl_*`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `userid`.
+//! `userid`: a cookie with a number for each visitor.
 
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, http};
 use crate::cx::Cx;

@@ -1,4 +1,4 @@
-//! A level: what stands in one pair of braces, with what it inherits.
+//! A level: the directives in one pair of braces, with what they inherit.
 
 mod http;
 mod overrides;

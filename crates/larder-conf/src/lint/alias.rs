@@ -1,4 +1,5 @@
-//! `alias` with a slash at its end and a location without one: `/i../secret` is a file beside the folder.
+//! Warns of an `alias` that ends in a slash in a location that does not: `/i../secret` then leads to a file beside the
+//! folder.
 
 use crate::diagnostic::Diagnostic;
 use crate::model::{Location, Matcher};

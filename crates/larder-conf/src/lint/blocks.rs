@@ -1,4 +1,5 @@
-//! `if` in a location: whoever matches is served by the block alone, and what stands beside it is lost.
+//! Warns of an `if` in a location: a request that matches is served by the block alone, and the location's other
+//! directives are lost.
 
 use crate::diagnostic::Diagnostic;
 use crate::model::{Condition, Handler, Location, Rewrite, RewriteFlag, Template, TryFallback};

@@ -1,4 +1,5 @@
-//! An operator without space before it: it belongs to the name, and the condition is about a variable that is never there.
+//! Warns of an operator without a space before it: it becomes a part of the name, and the condition tests a variable
+//! that never exists.
 
 use crate::diagnostic::Diagnostic;
 use crate::model::{Condition, Rewrite, TemplatePart};

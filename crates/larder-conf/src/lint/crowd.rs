@@ -1,4 +1,5 @@
-//! Many who ask at once, and what keeps them from the origin only half the time.
+//! Warns of `*_cache_lock` without `*_cache_use_stale updating`: when a page expires, all who request it at that moment
+//! still reach the origin.
 
 use crate::diagnostic::Diagnostic;
 

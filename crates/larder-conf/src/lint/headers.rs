@@ -1,4 +1,4 @@
-//! `add_header` in an inner level: the ones around it are gone, all of them.
+//! Warns of `add_header` in an inner level: it discards all those of the outer levels.
 
 use crate::diagnostic::Diagnostic;
 use crate::model::{AddHeader, Http, Location, Rewrite, Server};

@@ -1,4 +1,4 @@
-//! Who asks decides what is answered, and the cache is not told.
+//! Warns when the answer depends on who asks (a cookie or a password) and the cache does not know.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! What answers differ by and the key does not: one page is shown for another.
+//! Warns when answers differ by something that the key does not contain: one visitor gets the page of another.
 //!
-//! The method is not among it: the empty answer to a HEAD is never stored, whatever the key.
+//! The method is not checked: the empty answer to a HEAD is never stored, whatever the key.
 
 use std::collections::BTreeSet;
 

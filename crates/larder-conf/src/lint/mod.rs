@@ -1,8 +1,8 @@
-//! What a configuration may say, works as nginx's does, and is most likely a mistake: pages shown to the wrong
-//! visitor, patterns that match too much, settings that are lost without a word.
+//! Warnings about a configuration that works as in nginx and is most likely a mistake: pages shown to the wrong
+//! visitor, patterns that match too much, settings that are silently lost.
 //!
-//! Each rule is a warning with its place, the danger, and the mend. A rule that good configurations run into is worse
-//! than none: where what is meant cannot be told, it says nothing.
+//! Each rule gives a warning with the place, the danger, and the remedy. A rule that warns of good configurations is
+//! worse than none: where the intention is unclear, a rule says nothing.
 
 mod alias;
 mod blocks;

@@ -1,4 +1,4 @@
-//! A dot that stands for any character, where the dot of an ending was meant.
+//! Warns of an unescaped `.` before a file name's ending in a pattern, as in `.php$`: it matches any character.
 
 use crate::diagnostic::Diagnostic;
 use crate::model::{Location, Matcher};
