@@ -7,7 +7,7 @@ use crate::template;
 
 pub(super) fn lint(location: &Location, found: &mut Vec<Diagnostic>) {
     let (Matcher::Prefix { path, .. }, Some(alias)) = (&location.matcher, &location.alias) else { return };
-    // An alias that a location around this one has is about the name of that one.
+    // An alias inherited from an outer location replaces that location's prefix.
     let is_own = location.alias_replaces == Some(path.len());
     let folder = template::show(alias);
     if !is_own || location.internal || path.ends_with('/') || !folder.ends_with('/') {

@@ -26,7 +26,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Whether who matches may stay in this location.
+    /// Whether a matching request may stay in this location: the block neither answers nor redirects it.
     fn falls_through(&self) -> bool {
         !self.script.iter().any(|step| match step {
             Rewrite::Return { .. } => true,
@@ -38,7 +38,7 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// What the block says that is not about rewriting.
+    /// A directive of the block, other than those of the rewrite module.
     fn content(&self, outer: &Location) -> Option<&'static str> {
         let (inner, around) = (&self.location.settings, &outer.settings);
         let spans =
@@ -53,7 +53,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Where a handler is written.
+/// The address that the handler passes requests to.
 fn pass(handler: &Handler) -> Option<&Template> {
     match handler {
         Handler::FastCgi(pass) | Handler::Proxy(pass) => Some(pass),
@@ -61,10 +61,10 @@ fn pass(handler: &Handler) -> Option<&Template> {
     }
 }
 
-/// A block has no `try_files`, and does not inherit it.
+/// Warns of lost `try_files`: a block has none and does not inherit it.
 fn lost_files(location: &Location, blocks: &[Block<'_>], found: &mut Vec<Diagnostic>) {
     let Some(files) = &location.try_files else { return };
-    // `=404` is a guard, and what it keeps out is mostly kept out by the block too.
+    // `=404` is a guard, and the block mostly keeps the same requests out.
     let leads = match &files.fallback {
         TryFallback::Status(_) => return,
         TryFallback::Named(name) => format!("@{}", name.value.trim_start_matches('@')),
@@ -79,7 +79,7 @@ fn lost_files(location: &Location, blocks: &[Block<'_>], found: &mut Vec<Diagnos
     );
 }
 
-/// Of two blocks that match, the last one is the location; what the other one says is lost.
+/// Warns of two blocks that match together: only the last one's directives apply.
 fn lost_block(location: &Location, blocks: &[Block<'_>], found: &mut Vec<Diagnostic>) {
     for (number, block) in blocks.iter().enumerate() {
         let Some(content) = block.content(location).filter(|_| block.falls_through()) else { continue };
@@ -97,7 +97,7 @@ fn lost_block(location: &Location, blocks: &[Block<'_>], found: &mut Vec<Diagnos
     }
 }
 
-/// Whether both cannot hold at once: one variable, two values.
+/// Whether the two conditions exclude each other: one variable, two values.
 fn exclude(one: &Condition, other: &Condition) -> bool {
     match (one, other) {
         (

@@ -21,9 +21,9 @@ fn within(location: &Location, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Says which of `outer` the level with `inner` has lost.
+/// Reports which headers of `outer` the level with `inner` discards.
 fn compare(outer: &[AddHeader], inner: &[AddHeader], found: &mut Vec<Diagnostic>) {
-    // A level with none of its own has those around it, and so has one that merges.
+    // A level without headers of its own inherits those around it, and so does one that merges.
     let is_own = |header: &&AddHeader| !outer.iter().any(|other| other.value.span == header.value.span);
     let Some(first) = inner.iter().find(is_own) else { return };
     let mut lost: Vec<&AddHeader> = Vec::new();

@@ -21,10 +21,10 @@ pub(super) fn lint(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnosti
 struct Identities(BTreeSet<String>);
 
 impl Identities {
-    /// Those of nginx, and what maps and `set` make of them.
+    /// nginx's variables of this kind, and those that maps and `set` make of them.
     fn of(http: &Http) -> Identities {
         let mut identities = Identities(BTreeSet::new());
-        // One may be made of another: each round finds those that are one step further.
+        // One variable may be made of another: each round finds those that are one step further.
         loop {
             let before = identities.0.len();
             for map in &http.maps {
@@ -66,7 +66,7 @@ impl Identities {
     }
 }
 
-/// What a condition looks at.
+/// The text that a condition tests.
 fn asked(condition: &Condition) -> &Template {
     match condition {
         Condition::True(asked) | Condition::Equal { left: asked, .. } | Condition::Match { left: asked, .. } => asked,
@@ -74,7 +74,7 @@ fn asked(condition: &Condition) -> &Template {
     }
 }
 
-/// A page that begins a session is made for one visitor, and is kept for all; where it is so written, with the cookie.
+/// Warns of a page that begins a session and is stored for all visitors; if the configuration says so, with its cookie.
 fn shared_cookies(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagnostic>) {
     let origin = place.origin;
     let names_cookie = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case("set-cookie"));
@@ -104,8 +104,8 @@ fn shared_cookies(place: &Cached<'_>, identities: &Identities, found: &mut Vec<D
     );
 }
 
-/// The cookie is stored with the page: who comes without a session gets the one of who came first. That those with a
-/// session pass the cache does not help him.
+/// Warns of a cookie that is stored with the page: every visitor without a session gets that of the first one. It does
+/// not help that visitors with a session bypass the cache.
 fn passed_cookies(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     let is_of_cookies = |name: &str| name.starts_with("upstream_cookie_") || COOKIE_SET.contains(&name);
     if place.origin.cache.no_cache.iter().flat_map(variables).any(is_of_cookies) {
@@ -125,14 +125,14 @@ fn passed_cookies(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     );
 }
 
-/// Whether a location is for what is the same to everybody, by the endings in its pattern.
+/// Whether a location is for files that are the same for all visitors, by the endings in its pattern.
 fn is_for_files(matcher: &Matcher) -> bool {
     let Matcher::Regex(pattern) = matcher else { return false };
     let has = |words: &[&str]| words.iter().any(|word| pattern.source.to_ascii_lowercase().contains(word));
     pattern.source.ends_with('$') && has(&FILES) && !has(&PAGES)
 }
 
-/// Who is known is not answered from the cache, but the answer to them is kept for everybody.
+/// Warns of a cache that logged-in visitors bypass, but whose answers to them are stored for everybody.
 fn stored_for_all(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagnostic>) {
     let origin = place.origin;
     let Some((bypass, name)) =
@@ -156,10 +156,10 @@ fn stored_for_all(place: &Cached<'_>, identities: &Identities, found: &mut Vec<D
     );
 }
 
-/// A variable of the template by which the logged-in are told from others.
+/// A variable in the template that tells logged-in visitors from others.
 fn a_session<'a>(template: &'a Template, identities: &Identities, has_login: bool) -> Option<&'a str> {
     for name in variables(template) {
-        // In everybody's `fastcgi_params`, and empty where nobody logs in.
+        // It is part of the usual `fastcgi_params`, and is empty without a login.
         let is_idle = name == "remote_user" && !has_login;
         if tells_a_session(name, identities) && !is_idle {
             return Some(name);
@@ -168,7 +168,7 @@ fn a_session<'a>(template: &'a Template, identities: &Identities, has_login: boo
     None
 }
 
-/// Whether a variable is about who is logged in, and not a switch such as `$cookie_nocache`.
+/// Whether a variable tells who is logged in, and is not a switch such as `$cookie_nocache`.
 fn tells_a_session(name: &str, identities: &Identities) -> bool {
     match name.strip_prefix("cookie_") {
         Some(cookie) => SESSIONS.iter().any(|word| cookie.contains(word)),
@@ -176,7 +176,7 @@ fn tells_a_session(name: &str, identities: &Identities) -> bool {
     }
 }
 
-/// The origin is told who asks, and its answer is everybody's.
+/// Warns of an origin that is told who asks while its answer is stored for everybody.
 fn passed_on(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagnostic>) {
     let settings = &place.location.settings;
     let pairs: Vec<(&str, &Template)> = match &place.location.handler {
@@ -208,7 +208,7 @@ fn passed_on(place: &Cached<'_>, identities: &Identities, found: &mut Vec<Diagno
     );
 }
 
-/// A variable that by its name switches the cache off, and that no cache of the server looks at.
+/// Warns of a variable whose name says that it switches the cache off, and that no cache of the server reads.
 fn unused_switch(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
     for server in &http.servers {
         let places: Vec<_> = cached.iter().filter(|place| std::ptr::eq(place.server, server)).collect();
@@ -239,8 +239,8 @@ fn unused_switch(http: &Http, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>
     }
 }
 
-/// Whether something else than a cache uses the variable: conditions, other variables, headers, parameters, logs. Then
-/// it is for that.
+/// Whether anything but a cache reads the variable: conditions, other variables, headers, parameters, logs. Then that
+/// is its purpose.
 fn is_shown(http: &Http, server: &crate::model::Server, name: &str) -> bool {
     let mut is_used = http.maps.iter().any(|map| variables(&map.source).any(|source| source == name));
     let mut step = |step: &Rewrite| {
@@ -264,7 +264,7 @@ fn is_shown(http: &Http, server: &crate::model::Server, name: &str) -> bool {
     is_used || is_sent
 }
 
-/// Those of nginx.
+/// nginx's own variables that tell visitors apart.
 const NAMES: [&str; 8] = [
     "http_authorization",
     "http_cookie",
@@ -275,13 +275,13 @@ const NAMES: [&str; 8] = [
     "ssl_client_serial",
     "ssl_client_fingerprint",
 ];
-/// What says that an answer sets a cookie.
+/// Variables that tell whether an answer sets a cookie.
 const COOKIE_SET: [&str; 2] = ["upstream_http_set_cookie", "sent_http_set_cookie"];
-/// Parts of names of cookies that belong to somebody.
+/// Parts of the names of session cookies.
 const SESSIONS: [&str; 8] = ["sess", "sid", "auth", "login", "logged", "token", "user", "jwt"];
-/// Endings of files that are made once.
+/// Endings of files that are the same for all visitors.
 const FILES: [&str; 8] = ["css", "js", "png", "jpg", "jpe?g", "gif", "svg", "woff"];
-/// Endings of what may be made for each visitor.
+/// Endings of pages that may be made for each visitor.
 const PAGES: [&str; 4] = ["php", "htm", "json", "asp"];
-/// Parts of names of variables that let requests past a cache.
+/// Parts of the names of variables that make requests bypass a cache.
 const SWITCHES: [&str; 5] = ["skip_cache", "skipcache", "no_cache", "nocache", "bypass"];

@@ -27,7 +27,7 @@ fn has(place: &Cached<'_>, names: &[&str]) -> bool {
     place.key_variables().iter().any(|name| names.contains(name))
 }
 
-/// Two forms that were sent to one address have two answers.
+/// Warns of cached answers to POST: two forms sent to one address have two answers.
 fn body(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     let is_post = |method: &String| method == "POST";
     if !place.origin.cache.methods.iter().any(is_post) || has(place, &["request_body", "request_body_file"]) {
@@ -45,7 +45,8 @@ fn body(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     );
 }
 
-/// An application that redirects to https, or writes links with the scheme, answers differently by it.
+/// Warns of a key without the scheme: an application that redirects to https, or writes links with the scheme, answers
+/// differently by it.
 fn scheme(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     let listens = &place.server.listens;
     let both = listens.iter().any(|listen| listen.ssl) && listens.iter().any(|listen| !listen.ssl);
@@ -71,7 +72,7 @@ fn scheme(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     );
 }
 
-/// Several names, one page: the first to be asked for decides for all.
+/// Warns of one page for several names: the first request decides for which name the page is made.
 fn host(place: &Cached<'_>, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) {
     let is_for_key = |name: &&str| HOST.contains(name) || !KNOWN.contains(name);
     if place.key_variables().iter().any(is_for_key) || !tells_host(place) {
@@ -111,8 +112,8 @@ fn host(place: &Cached<'_>, cached: &[Cached<'_>], found: &mut Vec<Diagnostic>) 
     );
 }
 
-/// The key has the name that was asked for, and the origin is told what the field Host says: with a port, or another
-/// name where the first line of the request had one.
+/// Warns of a key with the requested name while the origin gets the field `Host`, which may have a port, or another
+/// name if the request line had one.
 fn host_field(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     let variables_of_key = place.key_variables();
     let is_apart = variables_of_key.iter().any(|name| NAMES.contains(name))
@@ -137,11 +138,11 @@ fn host_field(place: &Cached<'_>, found: &mut Vec<Diagnostic>) {
     found.push(warning);
 }
 
-/// Whether the origin learns for which name it is asked.
+/// Whether the origin is told the requested name.
 fn tells_host(place: &Cached<'_>) -> bool {
     let settings = &place.location.settings;
     match &place.location.handler {
-        // Fields of the request are always passed on, and PHP looks at that one.
+        // The fields of the request are always passed on, and PHP reads that one.
         Handler::FastCgi(_) => true,
         _ => settings.proxy.set_headers.iter().any(|(name, value)| {
             name.eq_ignore_ascii_case("host") && variables(value).any(|name| HOST.contains(&name))
@@ -150,10 +151,10 @@ fn tells_host(place: &Cached<'_>) -> bool {
 }
 
 const SCHEME: [&str; 4] = ["scheme", "https", "server_port", "http_x_forwarded_proto"];
-/// Names of the host that are not the field.
+/// Variables of the host that are not the field.
 const NAMES: [&str; 2] = ["host", "server_name"];
 const HOST: [&str; 3] = ["host", "http_host", "server_name"];
-/// What a key is made of that says nothing of hosts. Any other variable may stand for one.
+/// Variables in a key that do not depend on the host. Any other variable may.
 const KNOWN: [&str; 11] = [
     "scheme",
     "proxy_host",

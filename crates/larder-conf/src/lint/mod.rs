@@ -19,7 +19,7 @@ use crate::model::{Config, Handler, Http, Location, OriginSettings, Rewrite, Ser
 #[cfg(test)]
 mod tests;
 
-/// Everything that is likely to be a mistake in `config`, in order of the files.
+/// Every likely mistake in `config`, in the order of the files.
 pub fn lint(config: &Config) -> Vec<Diagnostic> {
     let http = &config.http;
     let cached = cached_places(http);
@@ -38,24 +38,24 @@ pub fn lint(config: &Config) -> Vec<Diagnostic> {
         });
     }
     found.sort_by_key(|one| one.span.map_or((0, 0), |span| (u64::from(span.file) + 1, span.start)));
-    // What stands above several locations is said once.
+    // A directive that several locations inherit is reported once.
     found.dedup_by(|a, b| a.span == b.span && a.message == b.message);
     found
 }
 
-/// A location that asks an origin and keeps its answers.
+/// A location that asks an origin and caches its answers.
 struct Cached<'a> {
     server: &'a Server,
     location: &'a Location,
     origin: &'a OriginSettings,
-    /// What stands behind `*_cache`: the zone.
+    /// The zone in `*_cache`.
     zone: &'a Template,
-    /// `proxy` or `fastcgi`, as directives of the origin begin.
+    /// `proxy` or `fastcgi`: the first word of the origin's directives.
     prefix: &'static str,
 }
 
 impl Cached<'_> {
-    /// Variables of the key, or of the one that stands in for it.
+    /// The variables of the key, or of the default key.
     fn key_variables(&self) -> Vec<&str> {
         match &self.origin.cache.key {
             Some(key) => variables(key).collect(),
@@ -63,13 +63,13 @@ impl Cached<'_> {
         }
     }
 
-    /// Variables that decide who is let past the cache, or what is kept.
+    /// The variables that decide which requests bypass the cache, or what is stored.
     fn guard_variables(&self) -> impl Iterator<Item = &str> {
         self.origin.cache.bypass.iter().chain(&self.origin.cache.no_cache).flat_map(variables)
     }
 }
 
-/// What `proxy_cache_key` is where it is not set.
+/// The default `proxy_cache_key`.
 const DEFAULT_KEY: [&str; 3] = ["scheme", "proxy_host", "request_uri"];
 
 fn cached_places(http: &Http) -> Vec<Cached<'_>> {
@@ -89,7 +89,7 @@ fn cached_places(http: &Http) -> Vec<Cached<'_>> {
     places
 }
 
-/// Calls `visit` with a location and all in it.
+/// Calls `visit` with a location and all locations inside it.
 fn each_location<'a>(location: &'a Location, visit: &mut dyn FnMut(&'a Location)) {
     visit(location);
     for inner in &location.locations {
@@ -97,7 +97,7 @@ fn each_location<'a>(location: &'a Location, visit: &mut dyn FnMut(&'a Location)
     }
 }
 
-/// Calls `visit` with each step of a script, and of the blocks in it.
+/// Calls `visit` with each step of a script, and with those in its blocks.
 fn each_step<'a>(script: &'a [Rewrite], visit: &mut dyn FnMut(&'a Rewrite)) {
     for step in script {
         visit(step);

@@ -31,8 +31,8 @@ pub(super) fn lint(location: &Location, found: &mut Vec<Diagnostic>) {
     );
 }
 
-/// What is meant. Right behind a slash, the ending of a file is that of any file there; what is no such ending, as in
-/// `/.git$`, is the name of a hidden one.
+/// The pattern that was meant. Directly after a slash, a known ending means any file with it; anything else, as in
+/// `/.git$`, is the name of a hidden file.
 fn mend(before: &str, rest: &str) -> String {
     let is_of_files = of_files(rest.trim_start_matches('.')).is_some();
     match before.strip_suffix('/') {
@@ -42,14 +42,14 @@ fn mend(before: &str, rest: &str) -> String {
     }
 }
 
-/// The first ending of a list, if it is one that files have.
+/// The first ending in a list, if it is one of files.
 fn of_files(ending: &str) -> Option<&str> {
     let list = ending.trim_start_matches('(').trim_start_matches("?:");
     let first = &list[..list.find(|byte: char| !byte.is_ascii_alphanumeric()).unwrap_or(list.len())];
     FILES.contains(&first.to_ascii_lowercase().as_str()).then_some(first)
 }
 
-/// Where an unescaped dot stands just before an ending: letters, or a list of them, up to the end of the path.
+/// The place of an unescaped dot directly before an ending: letters, or a list of endings, up to the end of the path.
 fn ending_behind_any(source: &str) -> Option<usize> {
     let bytes = source.as_bytes();
     let mut at = 0;
@@ -67,7 +67,7 @@ fn ending_behind_any(source: &str) -> Option<usize> {
     None
 }
 
-/// `php$`, `php(/|$)`, `(jpg|png)$`, `php[57]?$`.
+/// Whether this is an ending, such as `php$`, `php(/|$)`, `(jpg|png)$`, `php[57]?$`.
 fn is_ending(rest: &str) -> bool {
     let body = rest.strip_suffix("(/|$)").or_else(|| rest.strip_suffix("($|/)")).or_else(|| rest.strip_suffix('$'));
     let Some(body) = body else { return false };
@@ -81,12 +81,12 @@ fn is_of_an_ending(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'|' | b'?' | b'[' | b']' | b'-')
 }
 
-/// Endings that a pattern is about when it names them.
+/// The endings that count as those of files.
 const FILES: [&str; 22] = [
     "php", "phtml", "html", "htm", "css", "js", "json", "xml", "txt", "map", "png", "jpg", "jpe", "jpeg", "gif", "svg",
     "ico", "webp", "avif", "woff", "woff2", "pdf",
 ];
-/// Lists of endings are long, and what is longer is something else.
+/// Lists of endings may be long; anything longer is something else.
 const ENDINGS_BYTES_MAX: usize = 400;
 
 #[cfg(test)]

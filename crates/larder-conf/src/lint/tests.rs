@@ -2,7 +2,7 @@ use std::path::Path;
 
 use crate::{MemoryLoader, Options, load};
 
-/// A zone, and a server with this in it.
+/// A zone, and a server with this content.
 fn server(content: &str) -> String {
     http(&format!("server {{ listen 80; server_name a.test; {content} }}"))
 }
@@ -14,7 +14,7 @@ fn http(content: &str) -> String {
     )
 }
 
-/// What is said about a configuration.
+/// The warnings about a configuration.
 fn said(text: &str) -> Vec<String> {
     let mut loader = MemoryLoader::new();
     loader.add("/etc/nginx/nginx.conf", text);
@@ -34,7 +34,7 @@ fn said(text: &str) -> Vec<String> {
     found.into_iter().map(|one| one.message).collect()
 }
 
-/// Each of these is a server's content, and what the only warning about it has in it.
+/// Each case is a server's content, and a part of the only warning about it.
 fn each_says(cases: &[(&str, &str)]) {
     for (content, expected) in cases {
         let found = said(&server(content));
@@ -86,7 +86,7 @@ fn cookies_that_are_kept_and_passed_on() {
                 fastcgi_pass_header Set-Cookie; }",
             given,
         ),
-        // Who has a session passes the cache; who is given one by what is stored does not yet.
+        // Visitors with a session bypass the cache; one who gets a session from a stored page does not yet.
         (
             "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_ignore_headers Set-Cookie Expires;
                 fastcgi_pass_header set-cookie; fastcgi_cache_bypass $cookie_session; fastcgi_no_cache $cookie_session; }",
@@ -142,7 +142,7 @@ fn visitors_who_are_known() {
         ),
     ]);
     each_is_silent(&[
-        // Of nginx's own manual: a switch, and no session.
+        // From nginx's own manual: a switch, and no session.
         "location / { proxy_pass http://b; proxy_cache p; proxy_cache_bypass $cookie_nocache $arg_nocache$arg_comment; }",
         "location / { proxy_pass http://b; proxy_cache p; proxy_set_header Authorization $http_authorization;
             proxy_cache_bypass $http_authorization; proxy_no_cache $http_authorization; }",
@@ -150,12 +150,12 @@ fn visitors_who_are_known() {
             proxy_cache_key $host$request_uri$http_authorization; }",
         "location / { proxy_pass http://b; proxy_set_header Authorization $http_authorization; }",
         "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_param REMOTE_USER $remote_user; }",
-        // One cache of two looks at it, and the other is for files.
+        // One of two caches reads it, and the other one is for files.
         "set $skip_cache 0; if ($http_cookie ~ logged) { set $skip_cache 1; }
          location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_bypass $skip_cache; fastcgi_no_cache $skip_cache; }
          location /files/ { proxy_pass http://b; proxy_cache p; }",
         "set $skip_cache 0; location / { fastcgi_pass unix:/a; }",
-        // For another variable, a log, an application.
+        // Read by another variable, a log, an application.
         "set $no_cache_uri a; set $skip $no_cache_uri$arg_x;
          location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_cache_bypass $skip; fastcgi_no_cache $skip; }",
         "set $skip_cache 0; access_log /l combined if=$skip_cache; location / { fastcgi_pass unix:/a; fastcgi_cache z; }",
@@ -196,7 +196,7 @@ fn what_the_key_lacks() {
         "location / { proxy_pass http://b; proxy_cache p; proxy_set_header Host $host; }",
         "server_name www.a.test; location / { proxy_pass http://b; proxy_cache p; proxy_set_header Host $host;
             proxy_cache_key $scheme$host$request_uri; }",
-        // The origin is asked for one name, whatever the visitor asked for.
+        // The origin always gets the same name, whatever the visitor requested.
         "server_name www.a.test; location / { proxy_pass http://b; proxy_cache p; }",
         "server_name www.a.test; location / { proxy_pass http://b; proxy_cache p; proxy_set_header Host $host;
             proxy_cache_key $tenant$request_uri; set $tenant $host; }",
@@ -233,7 +233,7 @@ fn hosts_that_anybody_may_write() {
         "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $host$http_host$request_uri;
             proxy_set_header Host $http_host; }",
         "location / { proxy_pass http://b; proxy_set_header Host $http_host; }",
-        // Nobody knows what that is made of.
+        // Nobody knows what this variable is made of.
         "location / { proxy_pass http://b; proxy_cache p; proxy_cache_key $host$site; set $site $http_host;
             proxy_set_header Host $http_host; }",
         "location / { fastcgi_pass unix:/a; fastcgi_cache z; fastcgi_param HTTP_HOST $host; }",
@@ -344,7 +344,7 @@ fn headers_that_are_dropped() {
 
 #[test]
 fn what_everybody_runs_is_left_in_peace() {
-    // The recipe of a page cache before WordPress, as it goes round.
+    // The widespread recipe of a page cache for WordPress.
     let wordpress = http(
         "fastcgi_ignore_headers Cache-Control Expires Set-Cookie; fastcgi_cache_use_stale error timeout;
          server { listen 80; server_name a.test www.a.test; root /var/www; index index.php;
@@ -380,7 +380,7 @@ fn what_everybody_runs_is_left_in_peace() {
             }
          }",
     );
-    // An application behind a proxy, with its files kept.
+    // An application behind a proxy, with its files cached.
     let proxied = http(
         "server { listen 80; server_name a.test; return 301 https://$host$request_uri; }
          server { listen 443 ssl; server_name a.test; ssl_certificate a; ssl_certificate_key b;
