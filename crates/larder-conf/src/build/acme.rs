@@ -40,7 +40,7 @@ pub fn finish<'w>(
     reachable(servers, cx);
 }
 
-/// What a server orders. A server that only inherits the wish and has no name to certify orders nothing.
+/// The order of a server. A server that only inherits `larder_acme` and has no name to certify orders nothing.
 fn order(server: &Server, challenge: &At<AcmeChallenge>, is_own: bool, cx: &mut Cx<'_>) -> Option<AcmeOrder> {
     if !server.listens.iter().any(|listen| listen.ssl) {
         if is_own {
@@ -79,7 +79,7 @@ fn order(server: &Server, challenge: &At<AcmeChallenge>, is_own: bool, cx: &mut 
     (!names.is_empty()).then_some(AcmeOrder { names, challenge: challenge.value, span: challenge.span })
 }
 
-/// A name as an authority certifies it; `None` for what means no host at all.
+/// A name that an authority can certify; `None` for a name that means no host at all.
 fn certifiable(name: &ServerName, hostname: &str) -> Result<Option<String>, &'static str> {
     let name = match name {
         ServerName::Exact(name) => name.clone(),
@@ -108,7 +108,7 @@ fn certifiable(name: &ServerName, hostname: &str) -> Result<Option<String>, &'st
     }
 }
 
-/// The authority comes to ports that are fixed, maybe by way of something in between.
+/// Checks that the authority can reach a server: it connects to fixed ports, maybe by way of a proxy.
 fn reachable(servers: &[Server], cx: &mut Cx<'_>) {
     let listens_at = |port: u16, ssl: bool| {
         let mut listens = servers.iter().flat_map(|server| &server.listens);

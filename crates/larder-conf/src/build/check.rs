@@ -67,7 +67,7 @@ pub fn references(parts: &HttpParts, cx: &mut Cx<'_>) {
     }
 }
 
-/// The folder of a zone that is a part of another is that one's alone.
+/// An error for a zone that is a member of a placement: its folder belongs to that placement alone.
 fn belongs_to_a_placement(zone: &At<String>, parts: &HttpParts) -> Option<Box<Diagnostic>> {
     let of_zone = |placement: &&Placement| placement.members.iter().any(|member| member.value == zone.value);
     let placement = parts.placements.iter().find(of_zone)?;
@@ -79,7 +79,7 @@ fn belongs_to_a_placement(zone: &At<String>, parts: &HttpParts) -> Option<Box<Di
     )
 }
 
-/// Checks what `larder_placement` names.
+/// Checks the zones that `larder_placement` names.
 pub fn placements(parts: &HttpParts, cx: &mut Cx<'_>) {
     let mut taken: HashMap<&str, Span> = HashMap::new();
     for member in parts.placements.iter().flat_map(|placement| &placement.members) {
@@ -113,7 +113,7 @@ pub fn placements(parts: &HttpParts, cx: &mut Cx<'_>) {
     }
 }
 
-/// Pages are shared out by size: a zone that has none would get all of them.
+/// Pages are distributed by size: a zone without one would get all of them.
 fn placed_by_size(placement: &Placement, parts: &HttpParts, cx: &mut Cx<'_>) {
     if placement.rule == PlacementRule::Mirror && placement.members.len() == 2 {
         return;
@@ -148,7 +148,7 @@ fn missing<'a>(
     })
 }
 
-/// Caches of TLS sessions share their names with all other zones.
+/// Checks that the caches of TLS sessions have names that no other zone has.
 pub fn session_zones(parts: &HttpParts, cx: &mut Cx<'_>) {
     let others = parts.cache_paths.iter().map(|path| &path.zone);
     let others = others.chain(parts.placements.iter().map(|placement| &placement.zone));
@@ -168,7 +168,7 @@ pub fn session_zones(parts: &HttpParts, cx: &mut Cx<'_>) {
     }
 }
 
-/// Checks what a level has set together.
+/// Checks settings of a level that depend on each other.
 pub fn level(level: &Level, cx: &mut Cx<'_>) {
     for (origin, prefix) in [(&level.settings.fastcgi.origin, "fastcgi"), (&level.settings.proxy.origin, "proxy")] {
         let sizes = ["buffers", "buffer_size", "busy_buffers_size"];
@@ -193,7 +193,7 @@ pub fn level(level: &Level, cx: &mut Cx<'_>) {
     }
 }
 
-/// What is to be converted needs a `charset_map`, where both charsets are written out.
+/// Checks that a conversion has a `charset_map`, if both charsets are written out.
 fn charsets(level: &Level, cx: &mut Cx<'_>) {
     let Some(place) = level.place("source_charset").or_else(|| level.place("charset")) else { return };
     let settings = &level.settings;
@@ -205,7 +205,7 @@ fn charsets(level: &Level, cx: &mut Cx<'_>) {
     }
 }
 
-/// `none` and `blocked` alone let nobody in whose browser says where it comes from.
+/// Checks `valid_referers`: with `none` and `blocked` alone, a browser that sends a `Referer` is always refused.
 fn referers(level: &Level, cx: &mut Cx<'_>) {
     let Some(place) = level.place("valid_referers") else { return };
     let Some(referers) = &level.settings.modules.referers else { return };
@@ -216,7 +216,7 @@ fn referers(level: &Level, cx: &mut Cx<'_>) {
     }
 }
 
-/// What nginx demands of a level that asks origins over TLS.
+/// Checks nginx's rules for a level that asks origins by TLS.
 fn origin_tls(level: &Level, cx: &mut Cx<'_>) {
     let Handler::Proxy(pass) = &level.handler else {
         return;
@@ -243,7 +243,7 @@ fn origin_tls(level: &Level, cx: &mut Cx<'_>) {
     }
 }
 
-/// What nginx demands of the sizes, where the configuration says what may be busy.
+/// Checks nginx's rules for the sizes of buffers, if `*_busy_buffers_size` is set.
 fn buffers(origin: &OriginSettings, prefix: &str, place: Span, cx: &mut Cx<'_>) {
     let (count, bytes) = (origin.buffers.count, origin.buffers.bytes);
     let mut report = |text: String| cx.report(Diagnostic::error(text).at(place));
@@ -265,7 +265,7 @@ fn buffers(origin: &OriginSettings, prefix: &str, place: Span, cx: &mut Cx<'_>) 
     }
 }
 
-/// A server of a group has port 80 unless it says otherwise, as in nginx; asked over TLS that is rarely meant.
+/// Warns of TLS origins at port 80: as in nginx, that is the default port of a server in a group.
 pub fn ports_of_tls_origins(upstreams: &[Upstream], servers: &[Server], cx: &mut Cx<'_>) {
     let mut asked = Vec::new();
     for server in servers {
@@ -306,7 +306,7 @@ fn tls_groups_in(location: &Location, asked: &mut Vec<(String, Span)>) {
     location.locations.iter().for_each(|inside| tls_groups_in(inside, asked));
 }
 
-/// Locations of one level must differ.
+/// Checks that the locations of one level differ.
 pub fn locations(locations: &[Location], cx: &mut Cx<'_>) {
     let mut seen: HashMap<(bool, &str), Span> = HashMap::new();
     for location in locations {
@@ -331,7 +331,7 @@ pub fn locations(locations: &[Location], cx: &mut Cx<'_>) {
 pub fn upstream(upstream: &Upstream, has_servers: bool, cx: &mut Cx<'_>) {
     let name = &upstream.name;
     if upstream.servers.is_empty() {
-        // Without servers because each was wrong is no second error.
+        // A group that has no servers because each had an error is no second error.
         if !has_servers {
             cx.report(Diagnostic::error("no servers are inside upstream").at(name.span));
         }
@@ -357,7 +357,7 @@ pub fn upstream(upstream: &Upstream, has_servers: bool, cx: &mut Cx<'_>) {
     }
 }
 
-/// Names that are resolved at run time need somebody to ask.
+/// Checks that names which are resolved at run time have a `resolver`.
 pub fn resolved_names(upstreams: &[Upstream], http: &Settings, cx: &mut Cx<'_>) {
     if http.resolving.resolver.is_some() {
         return;
@@ -374,7 +374,7 @@ pub fn resolved_names(upstreams: &[Upstream], http: &Settings, cx: &mut Cx<'_>) 
     }
 }
 
-/// Checks what servers share: addresses, names, and the named locations each refers to.
+/// Checks what servers share: addresses, names, and the named locations that they refer to.
 pub fn servers(servers: &[Server], cx: &mut Cx<'_>) {
     listens(servers, cx);
     names(servers, cx);
@@ -458,7 +458,7 @@ fn names(servers: &[Server], cx: &mut Cx<'_>) {
     }
 }
 
-/// A name with a `*` in the middle matches nothing. Where its server is alone at an address it gets all
+/// Warns of a name with a `*` in the middle, which matches nothing. A server that is alone at its address gets all
 /// requests anyway.
 fn wildcards(servers: &[Server], cx: &mut Cx<'_>) {
     let at_address = |address: &ListenAddress| {
@@ -490,7 +490,7 @@ fn wildcards(servers: &[Server], cx: &mut Cx<'_>) {
     }
 }
 
-/// A fallback to a location that does not exist is a 500 in nginx, found when the first request needs it.
+/// Warns of a fallback to a location that does not exist: in nginx that is a 500 when a request first needs it.
 fn named_locations(server: &Server, cx: &mut Cx<'_>) {
     let defined: HashSet<&str> = server
         .root
@@ -510,7 +510,7 @@ fn named_locations(server: &Server, cx: &mut Cx<'_>) {
             let diagnostic = Diagnostic::warning(format!("could not find named location \"{}\"", name.value))
                 .at(name.span)
                 .label("requests that come here are answered 500");
-            // An inherited error_page is wanted by many servers and said once.
+            // An `error_page` that many servers inherit is reported once.
             let nearest = suggest::nearest(&name.value, defined.iter().copied()).map(str::to_owned);
             cx.report_once(&format!("named {:?}", name.span), || match nearest {
                 Some(nearest) => diagnostic.help(format!("did you mean \"{nearest}\"?")),

@@ -18,7 +18,7 @@ use crate::tree::Directive;
 use super::tls::Wishes;
 use super::{admit, apply, check, tls};
 
-/// Builds `http` from the directives in it.
+/// Builds `http` from its directives.
 pub fn build(tree: &[&Directive], cx: &mut Cx<'_>) -> (Http, Option<AcmeAccount>) {
     let mut level = Level::http(&cx.options.prefix);
     let mut parts = HttpParts { log_formats: vec![combined()], ..HttpParts::default() };
@@ -83,8 +83,7 @@ fn combined() -> LogFormat {
     }
 }
 
-/// Applies the directives of a level, and returns the ones that come after: blocks, and what is run for
-/// each request.
+/// Applies the directives of a level. Returns those that come later: blocks, and the rewrite directives.
 fn set_level<'t>(
     level: &mut Level,
     tree: &[&'t Directive],
@@ -163,7 +162,7 @@ fn location(directive: &Directive, outer: &Level, cx: &mut Cx<'_>) -> Option<Loc
     Some(location)
 }
 
-/// What is run for each request, and the locations inside.
+/// Builds the rewrite directives of a level, and the locations inside it.
 fn script_and_locations(
     inner: &[(&'static DirectiveInfo, &Directive)],
     level: &mut Level,
@@ -181,7 +180,7 @@ fn script_and_locations(
     (script, locations)
 }
 
-/// One directive of the rewrite module.
+/// Builds one directive of the rewrite module.
 fn step(directive: &Directive, level: &Level, cx: &mut Cx<'_>) -> Option<Rewrite> {
     if directive.name.text != "if" {
         let mut step = None;

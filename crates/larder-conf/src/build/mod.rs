@@ -54,8 +54,8 @@ pub fn build(tree: &[Directive], options: &Options, diagnostics: &mut Vec<Diagno
     Config { main, http, acme }
 }
 
-/// Where a file has `server` and the like at the top and no `http`, as a file of `sites-enabled` given
-/// alone does: what belongs to the main context, and what is read as if it stood in `http`.
+/// Handles a file with `server` and the like at the top and no `http`, such as one of `sites-enabled`. Returns the
+/// directives of the main context, and those that are read as if they stood in `http`.
 fn wrap_vhost<'t>(tree: &'t [Directive], cx: &mut Cx<'_>) -> Option<(Vec<&'t Directive>, Vec<&'t Directive>)> {
     let belongs_to_http = |directive: &&Directive| {
         directives::stands_in(&directive.name.text, Contexts::HTTP)
@@ -125,7 +125,7 @@ fn admit(directive: &Directive, context: Contexts, seen: &mut Seen, cx: &mut Cx<
             cx.report_once(topic, || Diagnostic::no_effect(&name.text, why).at(name.span));
             None
         }
-        // What is switched off is not missed.
+        // A module that is switched off is not missed.
         Action::Lost(_) if directive.args.len() == 1 && directive.text(0).eq_ignore_ascii_case("off") => None,
         Action::Lost(why) => {
             cx.report_once(&name.text, || {
@@ -157,8 +157,8 @@ fn admit(directive: &Directive, context: Contexts, seen: &mut Seen, cx: &mut Cx<
     }
 }
 
-/// Runs a setter. Where it fails and a `;` may be missing before the word that it fails at, that is said
-/// instead; where it does not fail, the missing `;` is only a guess.
+/// Runs a setter. If it fails where a `;` may be missing before the word at fault, that is reported instead. If it
+/// succeeds, the missing `;` is only a guess.
 fn apply(directive: &Directive, cx: &mut Cx<'_>, set: impl FnOnce(&mut Cx<'_>) -> Result<(), Box<Diagnostic>>) {
     let result = set(cx);
     match (result, directive.runs_on.clone()) {

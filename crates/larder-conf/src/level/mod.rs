@@ -24,21 +24,21 @@ pub use self::tls::{TlsLevel, show_pem};
 /// A level while its directives are applied.
 #[derive(Debug)]
 pub struct Level {
-    /// What kind of block it is.
+    /// The kind of block.
     pub context: Contexts,
-    /// What it inherits and passes on.
+    /// The settings that it inherits and passes on.
     pub settings: Settings,
-    /// The same for what belongs to servers.
+    /// The settings of servers on request heads, likewise.
     pub client: ClientLimits,
     /// `ssl_*`.
     pub tls: Arc<TlsLevel>,
     /// `http2_*`.
     pub http2: Http2,
-    /// `proxy_ssl_certificate`, which becomes a pair with the next.
+    /// `proxy_ssl_certificate`; forms a pair with `origin_key`.
     pub origin_certificate: Option<PemSource>,
     /// `proxy_ssl_certificate_key`.
     pub origin_key: Option<PemSource>,
-    /// `autoindex`; its forms are kept when it is off.
+    /// `autoindex`; the `autoindex_*` settings are kept even when it is off.
     pub autoindex_on: bool,
     /// `autoindex_*`.
     pub autoindex: Autoindex,
@@ -46,9 +46,9 @@ pub struct Level {
     pub header_inheritance: HeaderInheritance,
     /// `add_trailer_inherit`.
     pub trailer_inheritance: HeaderInheritance,
-    /// How the location is matched.
+    /// Which requests the location matches.
     pub matcher: Matcher,
-    /// What answers.
+    /// What answers the location's requests.
     pub handler: Handler,
     /// `try_files`.
     pub try_files: Option<TryFiles>,
@@ -56,7 +56,7 @@ pub struct Level {
     pub internal: bool,
     /// `alias`.
     pub alias: Option<Template>,
-    /// What the alias stands for.
+    /// How many bytes of the URI the alias replaces; `None` for all.
     pub alias_replaces: Option<usize>,
     /// `listen`.
     pub listens: Vec<Listen>,
@@ -66,9 +66,9 @@ pub struct Level {
     pub first_name: Option<String>,
     /// Whether the directive being applied is the first of its name in this level.
     pub is_first: bool,
-    /// Whether `access_log off` stands in this level; it silences the others there.
+    /// Whether this level has `access_log off`, which silences all its access logs.
     pub access_log_off: bool,
-    /// What the level has had.
+    /// The directives that the level has had.
     pub seen: Seen,
     inherited_headers: Vec<AddHeader>,
     inherited_trailers: Vec<AddHeader>,
@@ -77,11 +77,11 @@ pub struct Level {
 /// `add_header_inherit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderInheritance {
-    /// Inherit where the level has none of its own.
+    /// Inherit if the level has no headers of its own.
     On,
     /// Inherit nothing.
     Off,
-    /// Inherit, and add those of the level.
+    /// Inherit, and add the level's own headers.
     Merge,
 }
 
@@ -119,7 +119,7 @@ impl Level {
 
     /// A level inside this one.
     pub fn inside(&self, context: Contexts, matcher: Matcher) -> Self {
-        // An if or limit_except is the same location under other settings.
+        // An `if` or `limit_except` block is the same location with other settings.
         let is_same_location = context == Contexts::IF_IN_LOCATION || context == Contexts::LIMIT_EXCEPT;
         Self {
             context,
@@ -150,7 +150,7 @@ impl Level {
         }
     }
 
-    /// What several directives decide together.
+    /// Computes the settings that several directives decide together.
     pub fn finish(&mut self) {
         self.settings.files.autoindex = self.autoindex_on.then_some(self.autoindex);
         if self.access_log_off {
@@ -196,7 +196,7 @@ impl Level {
         Arc::make_mut(&mut self.settings.subrequests)
     }
 
-    /// What the smaller modules are told.
+    /// The settings of the smaller modules.
     pub fn modules(&mut self) -> &mut Modules {
         Arc::make_mut(&mut self.settings.modules)
     }
@@ -211,7 +211,7 @@ impl Level {
         &mut self.proxy().origin
     }
 
-    /// The list to add to: emptied when this is the first directive of its name in the level.
+    /// The list to add to; emptied if this is the first directive of its name in the level.
     pub fn list<'l, T>(&'l mut self, pick: impl FnOnce(&'l mut Settings) -> &'l mut Vec<T>) -> &'l mut Vec<T> {
         let is_first = self.is_first;
         let list = pick(&mut self.settings);
@@ -228,13 +228,13 @@ impl Level {
         self.alias_replaces = None;
     }
 
-    /// A place in the level, for messages about the level itself.
+    /// A place in the level, for messages about the whole level.
     pub fn place(&self, name: &str) -> Option<Span> {
         self.seen.first(name)
     }
 }
 
-/// Files below the prefix, where nothing is said.
+/// The defaults: `root` is `html` below the prefix, `index` is `index.html`.
 fn files(prefix: &std::path::Path) -> Files {
     let root = template::literal(&prefix.join("html").to_string_lossy(), Span::NOWHERE);
     Files::new(root, template::literal("index.html", Span::NOWHERE))
