@@ -1,5 +1,5 @@
-//! What variables say of a request, a file for each kind. One without a value appends nothing and returns false, which
-//! logs write as `-`.
+//! The values of variables for a request; each kind has a file. A variable without a value appends nothing and returns
+//! false, which logs write as `-`.
 
 use larder_http::Known;
 
@@ -30,7 +30,7 @@ use append::{append_joined, append_some, named};
 pub use path::{append_filename, document_root, facts, links};
 pub use request::{arg, body_bytes, method_name};
 
-/// Appends the value; false when there is none.
+/// Appends the value; false if there is none.
 pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match var {
         Var::Client(var) => client::append(*var, ex, cx, out),

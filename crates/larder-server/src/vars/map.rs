@@ -14,7 +14,7 @@ use super::pattern;
 /// How deeply variables may read each other before that counts as a cycle.
 const DEPTH_MAX: u8 = 100;
 
-/// Appends the value; false when there is none.
+/// Appends the value; false if there is none.
 pub fn append(slot: usize, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     let source = cx.site().variables.slots[slot].source;
     let known = ex.eval.slot(slot);

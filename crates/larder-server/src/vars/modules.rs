@@ -10,7 +10,7 @@ use crate::variable::ModuleVar;
 use super::append::append_text;
 use super::{pattern, secure_link, userid};
 
-/// Appends the value; false when there is none.
+/// Appends the value; false if there is none.
 pub fn append(var: ModuleVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match var {
         ModuleVar::InvalidReferer => {

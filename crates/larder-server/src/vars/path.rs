@@ -12,7 +12,7 @@ use crate::variable::FileVar;
 use super::append::append_some;
 use super::pattern;
 
-/// Appends the value; false when there is none.
+/// Appends the value; false if there is none.
 pub fn append(var: FileVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match var {
         FileVar::DocumentRoot => append_document_root(ex, cx, out),

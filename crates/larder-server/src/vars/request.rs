@@ -10,7 +10,7 @@ use crate::variable::RequestVar;
 
 use super::append::{append_display, append_joined, append_millis, append_some, append_text};
 
-/// Appends the value; false when there is none.
+/// Appends the value; false if there is none.
 pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match var {
         RequestVar::Args | RequestVar::QueryString => {

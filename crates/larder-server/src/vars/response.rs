@@ -9,7 +9,7 @@ use crate::variable::ResponseVar;
 
 use super::append::{append_display, append_joined, append_some, append_text, named};
 
-/// Appends the value; false when there is none.
+/// Appends the value; false if there is none.
 pub fn append(var: ResponseVar, ex: &Exchange, out: &mut Vec<u8>) -> bool {
     match var {
         // As in nginx, the framing of chunks counts: everything but the head.

@@ -7,7 +7,7 @@ use crate::variable::ServerVar;
 use super::append::{append_display, append_millis, append_some, append_text};
 use super::date::{self, Place};
 
-/// Appends the value; false when there is none.
+/// Appends the value; false if there is none.
 pub fn append(var: ServerVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match var {
         ServerVar::ConnectionsActive => append_display(cx.worker.shared_stats().active, out),

@@ -11,7 +11,7 @@ use crate::variable::UpstreamVar;
 
 use super::append::{append_display, append_millis, append_some, append_text};
 
-/// Appends the value; false when there is none.
+/// Appends the value; false if there is none.
 pub fn append(var: UpstreamVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
     match var {
         UpstreamVar::ProxyHost => {
