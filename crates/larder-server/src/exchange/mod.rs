@@ -1,14 +1,14 @@
 //! One request and its response, from the head to the log line: what all steps share, sorted by how long it lives.
 //!
-//! | part         | what it is                                | new request | redirect | restart, subrequest, refetch |
-//! | ------------ | ----------------------------------------- | ----------- | -------- | ---------------------------- |
-//! | [`Asked`]    | what came with it                         | forgotten   | kept     | kept                         |
-//! | [`Request`]  | what is asked for now                     | forgotten   | changed  | kept, or another URI         |
-//! | [`Visit`]    | what one visit to a location knows        | forgotten   | begun    | begun; kept by a refetch     |
-//! | [`Upstream`] | what the cache and the origin said        | forgotten   | kept until another location asks | forgotten |
-//! | [`Reply`]    | the response that is being built          | forgotten   | what belongs to the redirect | forgotten |
-//! | [`Tally`]    | counts and guards, for limits and logs    | forgotten   | kept     | its own                      |
-//! | [`Eval`]     | values of variables, captures, buffers    | forgotten   | kept     | shared or copied             |
+//! | part         | what it is                             | new request | redirect | restart   | refetch, slice | subrequest  |
+//! | ------------ | -------------------------------------- | ----------- | -------- | --------- | -------------- | ----------- |
+//! | [`Asked`]    | what came with it                      | forgotten   | kept     | kept      | kept           | kept        |
+//! | [`Request`]  | what is asked for now                  | forgotten   | changed  | kept      | kept           | another URI |
+//! | [`Visit`]    | what one visit to a location knows     | forgotten   | begun    | kept, but for slices | kept | begun      |
+//! | [`Upstream`] | what the cache and the origin said     | forgotten   | kept until a location asks | forgotten | the key | begun |
+//! | [`Reply`]    | the response that is being built       | forgotten   | what belongs to the redirect | forgotten | begun | begun |
+//! | [`Tally`]    | counts and guards, for limits and logs | forgotten   | kept     | kept      | its own        | its own     |
+//! | [`Eval`]     | values of variables, captures, buffers | forgotten   | kept     | kept      | a copy         | values shared |
 //!
 //! Exchanges are pooled by their worker, so that a hit reuses the buffers of the one before.
 
