@@ -1,14 +1,16 @@
 //! One request and its response, from the head to the log line: what all steps share, sorted by how long it lives.
 //!
-//! | part         | what it is                             | new request | redirect | restart   | refetch, slice | subrequest  |
-//! | ------------ | -------------------------------------- | ----------- | -------- | --------- | -------------- | ----------- |
-//! | [`Asked`]    | what came with it                      | forgotten   | kept     | kept      | kept           | kept        |
-//! | [`Request`]  | what is asked for now                  | forgotten   | changed  | kept      | kept           | another URI |
-//! | [`Visit`]    | what one visit to a location knows     | forgotten   | begun    | kept, but for slices | kept | begun      |
-//! | [`Upstream`] | what the cache and the origin said     | forgotten   | kept until a location asks | forgotten | the key | begun |
-//! | [`Reply`]    | the response that is being built       | forgotten   | what belongs to the redirect | forgotten | begun | begun |
-//! | [`Tally`]    | counts and guards, for limits and logs | forgotten   | kept     | kept      | its own        | its own     |
-//! | [`Eval`]     | values of variables, captures, buffers | forgotten   | kept     | kept      | a copy         | values shared |
+//! | part         | redirect                       | restart              | subrequest     | refetch, slice        |
+//! | ------------ | ------------------------------ | -------------------- | -------------- | --------------------- |
+//! | [`Asked`]    | kept                           | kept                 | a copy         | a copy                |
+//! | [`Request`]  | kept, with another URI         | kept                 | a GET of a URI | a copy                |
+//! | [`Visit`]    | begun                          | kept, but for slices | begun          | a copy                |
+//! | [`Upstream`] | kept until a location asks     | forgotten            | its own        | its own, with the key |
+//! | [`Reply`]    | kept until another is laid out | forgotten            | its own        | its own               |
+//! | [`Tally`]    | kept                           | kept                 | its own        | its own               |
+//! | [`Eval`]     | kept                           | kept                 | shares values  | a copy                |
+//!
+//! Another request of the connection begins with nothing of it ([`Exchange::reset`]).
 //!
 //! Exchanges are pooled by their worker, so that a hit reuses the buffers of the one before.
 
@@ -113,7 +115,8 @@ impl Exchange {
         self.visit.reset();
     }
 
-    /// Begins again at this location, with the changed request. False if that was done too often.
+    /// Begins anew at the first question to the policy of this location, with what has been changed of the request.
+    /// False when that has been done too often.
     pub fn restart(&mut self) -> bool {
         self.request.way.restarts += 1;
         self.visit.slicing = Slicing::default();

@@ -1,21 +1,24 @@
 //! What is decided about a request that an origin may answer: where its page is kept and by which key, whether a stale
 //! one will do, what an answer leads to and how long it is kept.
 //!
-//! The steps ask at these points and do what the answer, a value, says. Nobody else reads the directives of a cache, so
-//! another way to decide is one more arm of [`Policy`] and a file beside [`directives`].
+//! The steps ask at these points and do what the answer, a value, says. Nobody else reads the directives of a cache, but
+//! for `*_cache_purge` (`request/purge.rs`), so another way to decide is one more arm of [`Policy`] and a file beside
+//! [`directives`].
 //!
-//! | point            | asked by       | answer                                                              |
-//! | ---------------- | -------------- | ------------------------------------------------------------------- |
-//! | [`ask`]          | `lookup.rs`    | [`Ask`]: which zone is looked at, under which key; or why none is    |
-//! | [`rules`]        | `lookup.rs`    | `larder_cache::Rules`: who waits for whom, and for how long           |
-//! | [`stores`]       | `lookup.rs`    | whether the answer to a miss may be stored                            |
-//! | [`on_stale`]     | `lookup.rs`    | [`OnStale`]: what is done with a page past its time                   |
-//! | [`question`]     | `fetch.rs`     | [`Question`]: what the origin is asked about the page                 |
-//! | [`judge`]        | `answer.rs`    | [`Judgement`]: what its answer leads to                               |
-//! | [`may_be_stale`] | `answer.rs`    | whether a stale page is better than this failure                     |
-//! | [`keep`]         | `fill.rs`      | [`Keep`]: what of the answer is stored, and until when                |
-//! | [`confirmed`]    | `answer.rs`    | [`Lifetime`]: how long a page is of use that the origin has confirmed   |
-//! | [`deliver`]      | `mod.rs`       | [`Delivery`]: after changes of the head; or begin anew                |
+//! | point                | asked by, in `request/` | answer                                                                  |
+//! | -------------------- | ----------------------- | ----------------------------------------------------------------------- |
+//! | [`ask`]              | `lookup.rs`             | [`Ask`]: which zone is looked at, under which key; or why none is       |
+//! | [`rules`]            | `lookup.rs`             | `larder_cache::Rules`: who waits for whom, and for how long             |
+//! | [`stores`]           | `lookup.rs`             | whether the answer to a miss may be stored                              |
+//! | [`on_stale`]         | `lookup.rs`             | [`OnStale`]: what is done with a page past its time                     |
+//! | [`question`]         | `fetch.rs`              | [`Question`]: what the origin is asked about the page                   |
+//! | [`judge`]            | `answer.rs`             | [`Judgement`]: what its answer leads to                                 |
+//! | [`may_be_stale`]     | `answer.rs`             | whether a stale page is better than this failure                        |
+//! | [`intercepts`]       | `lookup.rs`, `page.rs`  | whether an `error_page` takes the place of a stored page of this status |
+//! | [`keep`]             | `fill.rs`               | [`Keep`]: what of the answer is stored, and until when                  |
+//! | [`confirmed`]        | `answer.rs`             | [`Lifetime`]: how long a page is of use that the origin has confirmed   |
+//! | [`shapes_responses`] | `mod.rs`                | whether `deliver` is asked at all                                       |
+//! | [`deliver`]          | `mod.rs`                | [`Delivery`]: after changes of the head; or begin anew                  |
 
 pub mod directives;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A third way to decide, written by hand: it proves that a policy is one arm of an enum and one file.
+//! Another way to decide, written by hand: it proves that a policy is one arm of an enum and one file.
 //!
 //! It passes visitors with a session, has keys of its own, keeps every good page for a minute and ten seconds of grace,
 //! names itself in the head, and asks for `/` in place of a page that is not there.

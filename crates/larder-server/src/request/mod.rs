@@ -1,7 +1,7 @@
 //! The life of one request: steps, each of which returns the next.
 //!
 //! ```text
-//! Route -> Handle -> Lookup -> Fetch -> Deliver -> (logged by the connection)
+//! Route -> Handle -> Lookup -> Fetch -> Deliver -> Send -> (written and logged by the connection)
 //!    ^        |                  |
 //!    `--------+--- redirects ----'      every step may end in Synth, which ends in Deliver
 //! ```
@@ -88,9 +88,9 @@ pub enum Step {
     Page(page::Page),
     /// Answer by ourselves.
     Synth(Synth),
-    /// Send the response.
+    /// Decide what this client gets of a response: what the policy changes, conditions, whether a form is made first.
     Deliver(Response),
-    /// Decide what is left to decide about a response, and send it.
+    /// Decide the rest of it, form, ranges and length; the machine stops with it, and the connection writes it.
     Send(Response),
     /// Hand a response to the request that it goes into.
     Part(Response),
@@ -313,7 +313,7 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
     }
 }
 
-/// Settles a response: what of it the client wants, and in which form.
+/// The first part of settling a response, which may end in another step; [`settle::settle`] is the second.
 fn deliver(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Step, Step> {
     let response = slice::assemble(response, ex, cx)?;
     let response = shaped(response, ex, cx)?;

@@ -103,7 +103,7 @@ impl Recoding {
     }
 }
 
-/// Whether the request has conditions or asks for a range.
+/// Whether the request has conditions or asks for a range, so that it may get less than the page.
 fn asks_for_part(ex: &Exchange) -> bool {
     ex.asked.head.fields.iter_known().any(|(known, _, _)| {
         matches!(
@@ -151,7 +151,7 @@ pub fn conditions(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Resp
     Ok(response)
 }
 
-/// Decides the rest: a range that cannot be had leads to 416 or its `error_page`.
+/// Decides the rest, after [`conditions`]: a range that cannot be had leads to 416 or its `error_page`.
 pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Settled, Step> {
     let response = match response.content {
         Content::Hit(object) => match as_laid_out(&object, ex, cx) {
@@ -212,7 +212,7 @@ fn as_laid_out(object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Option<(Option<Fo
     Some((form, len))
 }
 
-/// The same for any other response: its fields are those of the exchange.
+/// Settles any response but a hit that goes out as it was laid out: its fields are those of the exchange.
 fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, Step> {
     let Response { content, last_modified, ranges: which, .. } = response;
     let is_error_page = ex.request.way.error_status.is_some();
@@ -280,7 +280,7 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
     Ok(Message { content, part, parts, recoding, ending })
 }
 
-/// What of a page of 200 is sent.
+/// What of a page of 200 is sent. Adds `Accept-Ranges` to it, and what `add_header` says of its date and tag.
 fn chosen_range(
     content: &Content,
     total: Option<u64>,
