@@ -248,6 +248,12 @@ mod tests {
         assert_eq!(shown(&ex.for_refetch()), "3 /a true true None 0 0 Value(0, 5)");
         assert_eq!(ex.for_refetch().upstream.cache_key, b"key");
         assert_eq!(shown(&ex.for_page()), "3 /a true true Some(Hit) 200 0 Value(0, 5)");
+        let mut restarted = busy(&client);
+        restarted.reply.framing.keep_alive = true;
+        assert!(restarted.restart() && restarted.reply.framing.keep_alive);
+        assert_eq!(shown(&restarted), "3 /a true true None 0 10 Value(0, 5)");
+        assert_eq!(restarted.visit.proxy_host, b"origin");
+        assert!(restarted.upstream.cache_key.is_empty() && restarted.reply.fields.is_empty());
         let inner = ex.inside(b"/b".to_vec(), Vec::new());
         assert_eq!(shown(&inner), "3 /b true false None 0 0 Value(0, 5)");
         assert!(inner.is_sub() && inner.request.limits.conn_asked && !inner.request.way.error_page);
