@@ -234,7 +234,7 @@ impl Facts<'_> {
             (Some(says), _) if self.is_here && allows_stale(self.use_stale, says, Why::Status(self.status)) => {
                 Judgement::Stale
             }
-            (_, Some(to)) => Judgement::Redirect(to.to_vec()),
+            (_, Some(to)) => Judgement::Redirect { to: to.to_vec(), uncacheable_for: UNCACHEABLE_FOR },
             (_, None) if self.has_error_page => Judgement::ErrorPage,
             (_, None) => Judgement::Response,
         }
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_judged_in_the_order_of_nginx() {
-        let to = || Judgement::Redirect(b"/a".to_vec());
+        let to = || Judgement::Redirect { to: b"/a".to_vec(), uncacheable_for: UNCACHEABLE_FOR };
         for (status, asked_whether, stale, redirect, has_error_page, judgement) in [
             (200, false, None, None, false, Judgement::Response),
             (304, true, Some(NOTHING), Some(&b"/a"[..]), true, Judgement::Confirmed),

@@ -94,7 +94,12 @@ pub enum Judgement {
     /// The stored page in its place, though that is stale.
     Stale,
     /// Another URI or a named location: `X-Accel-Redirect`.
-    Redirect(Vec<u8>),
+    Redirect {
+        /// Where to.
+        to: Vec<u8>,
+        /// How long nobody waits for an answer of this key, as it is not to be shared.
+        uncacheable_for: Duration,
+    },
     /// Our own `error_page` of its status.
     ErrorPage,
     /// It is the response.

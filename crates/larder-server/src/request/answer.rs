@@ -4,7 +4,6 @@
 //! for its status, X-Accel-Redirect, `intercept_errors`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use larder_cache::Object;
 use larder_conf::model::LogLevel;
@@ -73,9 +72,9 @@ pub fn answered(
     match (policy::judge(origin, &answer.head, plan.stale.as_deref(), validators, ex, cx), plan.stale) {
         (Judgement::Confirmed, Some(object)) => revalidated(&answer.head.fields, &object, plan.storing, origin, ex, cx),
         (Judgement::Stale, Some(object)) => deliver_stale(object, plan.storing, ex, cx),
-        (Judgement::Redirect(to), _) => {
+        (Judgement::Redirect { to, uncacheable_for }, _) => {
             if let Some(storing) = plan.storing {
-                storing.uncacheable(UNSHARED_FOR, cx);
+                storing.uncacheable(uncacheable_for, cx);
             }
             redirected(to, &answer.head.fields, &origin.backend, ex, cx)
         }
@@ -93,9 +92,6 @@ pub fn answered(
         }
     }
 }
-
-/// How long requests do not wait for each other after an X-Accel-Redirect, which is never shared.
-const UNSHARED_FOR: Duration = Duration::from_secs(10);
 
 /// Fields that come once: nginx ignores a second line.
 const SINGLE: [Known; 11] = [

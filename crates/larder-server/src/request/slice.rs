@@ -234,7 +234,16 @@ pub fn only_of_slices(step: Step, ex: &mut Exchange, cx: &Cx) -> Step {
         | Step::Handle
         | Step::Restart
         | Step::Send(_)
-        | Step::Slow(_) => SliceError::Missing,
+        | Step::Slow(
+            Slow::Delay(_)
+            | Slow::Refuse(_)
+            | Slow::Verify(_)
+            | Slow::Ask(_)
+            | Slow::ReadBody
+            | Slow::Purge(_)
+            | Slow::Film(_)
+            | Slow::Form(_),
+        ) => SliceError::Missing,
     };
     cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{error}"));
     Step::Abort
