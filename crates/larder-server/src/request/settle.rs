@@ -221,12 +221,14 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
         ex.reply.reason.clear();
     }
     let loc = cx.loc(ex);
-    if ex.upstream.status.is_none()
+    if !is_a_page(&content, ex)
         && !matches!(ex.reply.status, status::OK | status::PARTIAL_CONTENT | status::NOT_MODIFIED)
     {
-        // The date of an error page says nothing about what was asked for.
+        // The date of a file in place of an error says nothing about what was asked for.
         ex.reply.fields.remove("Last-Modified");
     }
+    // A 416 in place of the response has the charset that the origin asks for too.
+    let asked_charset = ex.reply.charset.clone();
     let charset = match ex.reply.composed {
         // What was put together has been converted before.
         Some(_) => None,
@@ -251,6 +253,7 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
                 ex.reply.fields.clear();
                 ex.reply.bare_type.clear();
                 ex.reply.fields.set("Content-Range", content_range.as_bytes());
+                ex.reply.charset = asked_charset;
                 return Err(Step::Synth(Synth::Status(status::RANGE_NOT_SATISFIABLE)));
             }
             RangePlan::Whole | RangePlan::Unsatisfiable { .. } => {}
@@ -278,6 +281,19 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
     added_fields::absolute_location(loc, ex, cx);
     let ending = end(&content, total, &part, parts.is_some(), ex, cx);
     Ok(Message { content, part, parts, recoding, ending })
+}
+
+/// Whether a response is a stored page or an origin's answer, and not a file or a text of ours.
+fn is_a_page(content: &Content, ex: &Exchange) -> bool {
+    if ex.upstream.status.is_some() {
+        return true;
+    }
+    match content {
+        Content::Hit(_) | Content::Object(_) | Content::Form(_) | Content::Stream(..) | Content::Slices(_) => {
+            ex.reply.composed.is_none()
+        }
+        Content::Empty | Content::NoBody | Content::Bytes(_) | Content::File(..) | Content::Spliced(..) => false,
+    }
 }
 
 /// What of a page of 200 is sent. Adds `Accept-Ranges` to it, and what `add_header` says of its date and tag.
