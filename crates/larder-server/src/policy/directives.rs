@@ -272,7 +272,7 @@ fn kept(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) 
     let fields = stored_fields(&answer.fields, model);
     let vary = match model.ignore_headers.vary {
         true => VaryKey::none(),
-        false => VaryKey::of(&fields, &selecting(&ex.asked.head.fields)).ok_or("vary")?,
+        false => VaryKey::of(&fields, &selecting(&ex.asked.head.fields)).ok_or("Vary: *")?,
     };
     Ok(Kept { lifetime, fields, vary })
 }

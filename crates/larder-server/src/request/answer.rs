@@ -74,6 +74,7 @@ pub fn answered(
         (Judgement::Stale, Some(object)) => deliver_stale(object, plan.storing, ex, cx),
         (Judgement::Redirect { to, uncacheable_for }, _) => {
             if let Some(storing) = plan.storing {
+                ex.upstream.cache_detail = "x-accel-redirect";
                 storing.uncacheable(uncacheable_for, cx);
             }
             redirected(to, &answer.head.fields, &origin.backend, ex, cx)

@@ -98,9 +98,10 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Verdict::Miss(Some(permit)) => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);
-            ex.upstream.cache_detail = "not stored yet";
+            let stores = policy::stores(origin, ex);
+            ex.upstream.cache_detail = if stores { "not stored yet" } else { "the range begins too far in" };
             cx.stats().misses.add(1);
-            let storing = policy::stores(origin, ex).then(|| Storing::new(permit, index));
+            let storing = stores.then(|| Storing::new(permit, index));
             Plan { storing, stale: None }.into()
         }
         Verdict::Wait(waiter) => {
