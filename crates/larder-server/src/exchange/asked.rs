@@ -43,9 +43,4 @@ impl Asked {
         *started = Time(0);
         *real_ip = None;
     }
-
-    /// The client's address: the peer's, or what `real_ip_header` made of it.
-    pub fn remote_ip(&self) -> Option<IpAddr> {
-        self.real_ip.map(|(ip, _)| ip).or_else(|| self.client.peer.map(|peer| peer.ip()))
-    }
 }

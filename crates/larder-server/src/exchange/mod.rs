@@ -166,7 +166,15 @@ impl Exchange {
 
     /// The client's address: the peer's, or what `real_ip_header` made of it.
     pub fn remote_ip(&self) -> Option<IpAddr> {
-        self.asked.remote_ip()
+        self.asked.real_ip.map(|(ip, _)| ip).or_else(|| self.asked.client.peer.map(|peer| peer.ip()))
+    }
+
+    /// Gives the response the status that an `error_page` keeps or sets; false where none does.
+    pub fn take_error_status(&mut self) -> bool {
+        let Some(status) = self.request.way.error_status.take() else { return false };
+        self.reply.status = status;
+        self.reply.reason.clear();
+        true
     }
 
     /// Whether only a head is asked for.

@@ -13,7 +13,7 @@ use crate::site::Loc;
 /// Chooses the charset of a response whose fields are laid out, and names it in `Content-Type`. Returns the table to
 /// convert the body by, if it has to be converted.
 pub fn choose_and_label(loc: &Loc, ex: &mut Exchange, cx: &Cx) -> Option<Arc<Table>> {
-    let forced = ex.reply.charset.take();
+    let forced = ex.reply.charset.clone();
     if forced.is_none() && loc.fields.charset.is_none() {
         return None;
     }

@@ -215,11 +215,7 @@ fn as_laid_out(object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Option<(Option<Fo
 /// Settles any response but a hit that goes out as it was laid out: its fields are those of the exchange.
 fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, Step> {
     let Response { content, last_modified, ranges: which, .. } = response;
-    let is_error_page = ex.request.way.error_status.is_some();
-    if let Some(status) = ex.request.way.error_status.take() {
-        ex.reply.status = status;
-        ex.reply.reason.clear();
-    }
+    let is_error_page = ex.take_error_status();
     let loc = cx.loc(ex);
     if !is_a_page(&content, ex)
         && !matches!(ex.reply.status, status::OK | status::PARTIAL_CONTENT | status::NOT_MODIFIED)
@@ -227,8 +223,6 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
         // The date of a file in place of an error says nothing about what was asked for.
         ex.reply.fields.remove("Last-Modified");
     }
-    // A 416 in place of the response has the charset that the origin asks for too.
-    let asked_charset = ex.reply.charset.clone();
     let charset = match ex.reply.composed {
         // What was put together has been converted before.
         Some(_) => None,
@@ -253,7 +247,6 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
                 ex.reply.fields.clear();
                 ex.reply.bare_type.clear();
                 ex.reply.fields.set("Content-Range", content_range.as_bytes());
-                ex.reply.charset = asked_charset;
                 return Err(Step::Synth(Synth::Status(status::RANGE_NOT_SATISFIABLE)));
             }
             RangePlan::Whole | RangePlan::Unsatisfiable { .. } => {}

@@ -49,10 +49,7 @@ pub fn run<'a>(
 /// The last step of one: the response with its head in `ex`, to be put together where the location says so.
 pub fn lay_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     let response = page::laid_out(response, ex, cx);
-    if let Some(status) = ex.request.way.error_status.take() {
-        ex.reply.status = status;
-        ex.reply.reason.clear();
-    }
+    ex.take_error_status();
     response
 }
 
