@@ -90,12 +90,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             }
             stale(index, object.to_arc(), permit, origin, ex, cx)
         }
-        Verdict::Miss(None) => {
-            ex.upstream.cache_status = Some(CacheStatus::Miss);
-            ex.upstream.cache_detail = "no room";
-            cx.stats().misses.add(1);
-            Plan::pass().into()
-        }
+        Verdict::Miss(None) => missed("no room", ex, cx),
         Verdict::Miss(Some(permit)) => {
             ex.upstream.cache_status = Some(CacheStatus::Miss);
             let stores = policy::stores(origin, ex);
@@ -110,13 +105,16 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             Slow::Wait(Box::new(Waiting { waiter, zone: index })).into()
         }
         Verdict::Load(loading) => Slow::Load(Box::new(LoadingOf { loading, zone: index })).into(),
-        Verdict::Scarce => {
-            ex.upstream.cache_status = Some(CacheStatus::Miss);
-            ex.upstream.cache_detail = "asked for too seldom";
-            cx.stats().misses.add(1);
-            Plan::pass().into()
-        }
+        Verdict::Scarce => missed("asked for too seldom", ex, cx),
     }
+}
+
+/// Passes a request for which there is no page; the origin's answer is not stored, for this reason.
+fn missed(why: &'static str, ex: &mut Exchange, cx: &Cx) -> Step {
+    ex.upstream.cache_status = Some(CacheStatus::Miss);
+    ex.upstream.cache_detail = why;
+    cx.stats().misses.add(1);
+    Plan::pass().into()
 }
 
 /// A page whose body lay on a disk and has left it since: the zone is asked again without it.
@@ -124,10 +122,7 @@ fn lost(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step 
     cx.zone(index).lost(object, cx.now());
     ex.upstream.lost_pages += 1;
     if ex.upstream.lost_pages > LOST_PAGES_MAX {
-        ex.upstream.cache_status = Some(CacheStatus::Miss);
-        ex.upstream.cache_detail = "lost by the disk";
-        cx.stats().misses.add(1);
-        return Plan::pass().into();
+        return missed("lost by the disk", ex, cx);
     }
     Step::LookInZone(index)
 }
@@ -183,10 +178,7 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
             Step::LookInZone(waiting.zone)
         }
         Woken::Filling { object, .. } if far_range::is_passed(&Arriving::of(&object), &origin.backend, ex, cx) => {
-            ex.upstream.cache_status = Some(CacheStatus::Miss);
-            ex.upstream.cache_detail = far_range::DETAIL;
-            cx.stats().misses.add(1);
-            Plan::pass().into()
+            missed(far_range::DETAIL, ex, cx)
         }
         Woken::Filling { object, reader } => {
             ex.upstream.cache_status = Some(CacheStatus::Hit);
@@ -195,11 +187,7 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Woken::Ready if ex.upstream.lock_until.is_some_and(|until| until > cx.now()) => Step::LookInZone(waiting.zone),
         Woken::Ready => Plan::pass().into(),
-        Woken::Uncacheable | Woken::GaveUp => {
-            ex.upstream.cache_status = Some(CacheStatus::Miss);
-            cx.stats().misses.add(1);
-            Plan::pass().into()
-        }
+        Woken::Uncacheable | Woken::GaveUp => missed("", ex, cx),
     }
 }
 
