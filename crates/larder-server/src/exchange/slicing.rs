@@ -194,11 +194,7 @@ mod tests {
     use super::*;
 
     fn fields(lines: &[(&str, &str)]) -> Fields {
-        let mut fields = Fields::new();
-        for (name, value) in lines {
-            fields.push(name.as_bytes(), value.as_bytes());
-        }
-        fields
+        lines.iter().copied().collect()
     }
 
     #[test]

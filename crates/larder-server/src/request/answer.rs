@@ -57,15 +57,7 @@ pub fn answered(
 ) -> Step {
     let status = answer.head.status;
     let address = ex.tally.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
-    for line in answer.body.stderr() {
-        cx.local.logs.origin_error(
-            cx,
-            ex,
-            LogLevel::Error,
-            &address,
-            format_args!("FastCGI sent in stderr: \"{line}\" while reading response header from upstream"),
-        );
-    }
+    log_stderr(answer.body.stderr(), &address, ex, cx);
     ignore_duplicates(&mut answer.head.fields, &address, ex, cx);
     ex.upstream.status = Some(status);
     ex.upstream.fields = Some(answer.head.fields.clone());
@@ -91,6 +83,14 @@ pub fn answered(
         (Judgement::Response | Judgement::Confirmed | Judgement::Stale, _) => {
             respond(answer, plan.storing, origin, ex, cx)
         }
+    }
+}
+
+/// Logs what a FastCGI origin wrote to its standard error before the head of its answer was there.
+pub fn log_stderr(lines: impl IntoIterator<Item = String>, address: &str, ex: &Exchange, cx: &Cx) {
+    for line in lines {
+        let message = format_args!("FastCGI sent in stderr: \"{line}\" while reading response header from upstream");
+        cx.local.logs.origin_error(cx, ex, LogLevel::Error, address, message);
     }
 }
 

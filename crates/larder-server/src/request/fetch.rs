@@ -109,15 +109,7 @@ fn note_attempts(attempts: Vec<larder_origin::Attempt>, ex: &mut Exchange, cx: &
         let (error, stderr) = (attempt.error.clone(), attempt.stderr.clone());
         let address = attempt.address.clone();
         ex.tally.attempts.push(attempt);
-        for line in stderr {
-            cx.local.logs.origin_error(
-                cx,
-                ex,
-                LogLevel::Error,
-                &address,
-                format_args!("FastCGI sent in stderr: \"{line}\" while reading response header from upstream"),
-            );
-        }
+        answer::log_stderr(stderr, &address, ex, cx);
         if let Some(error) = error {
             cx.local.logs.origin_error(cx, ex, LogLevel::Error, &address, format_args!("{error}"));
         }

@@ -39,7 +39,7 @@ pub fn fill(answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut 
     let file =
         proxy_store::target(answer.head.status, &answer.head.fields, is_buffered, origin, ex, cx).map(StoredFile::new);
     let mut permit = None;
-    let spill = Some(spill(backend, &answer.head.fields));
+    let spill = Some(spill(backend, is_buffered));
     let (writer, body) = match storing.map(|storing| (policy::keep(origin, &answer.head, ex, cx), storing)) {
         None => larder_store::body(None, spill),
         Some((Keep::Not { why, uncacheable_for }, storing)) => {
@@ -106,13 +106,12 @@ fn is_buffered(backend: &Backend, fields: &Fields) -> bool {
 
 /// Where the body waits when the client is slower than the origin: memory for `*_buffers`, then a file, unless
 /// buffering is off or the origin says so.
-fn spill(backend: &Backend, fields: &Fields) -> Spill {
+fn spill(backend: &Backend, is_buffered: bool) -> Spill {
     let model = &backend.settings.model;
-    let buffering = is_buffered(backend, fields);
     let memory = model.buffers.count.saturating_mul(model.buffers.bytes).max(model.buffers.head_bytes);
     Spill {
         dir: model.buffers.temp_path.clone().filter(|dir| dir.is_dir()).unwrap_or_else(|| tempfile::SYSTEM_DIR.into()),
-        memory_bytes_max: if buffering { memory } else { model.buffers.head_bytes },
-        file_bytes_max: if buffering { model.buffers.max_temp_file_bytes } else { 0 },
+        memory_bytes_max: if is_buffered { memory } else { model.buffers.head_bytes },
+        file_bytes_max: if is_buffered { model.buffers.max_temp_file_bytes } else { 0 },
     }
 }

@@ -7,7 +7,7 @@ use larder_origin::Protocol as Wire;
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::policy::Validators;
-use crate::request::wire::append_one_line;
+use crate::request::wire::{append_line, append_one_line};
 use crate::site::{Backend, HttpParts};
 
 use super::passed_on::{CONDITIONAL, wire_body};
@@ -31,7 +31,7 @@ pub fn http_request(
     // HTTP/1.1 demands one, also where `proxy_set_header` has none to give, as for a client that sent none.
     if !set.has_host && (!is_set(parts, "Host") || is_http_1_1(parts, length)) {
         let host = &ex.visit.proxy_host;
-        push_line(&mut head, b"Host", if host.starts_with(b"unix:") { b"localhost" } else { host });
+        append_line(b"Host", if host.starts_with(b"unix:") { b"localhost" } else { host }, &mut head);
     }
     append_length(parts, length, &mut head);
     if caches {
@@ -120,7 +120,7 @@ fn append_set_fields(parts: &HttpParts, head: &mut Vec<u8>, ex: &mut Exchange, c
         if !value.is_empty() {
             set.has_host |= name.eq_ignore_ascii_case(b"host");
             set.upgrade |= name.eq_ignore_ascii_case(b"upgrade") && ex.asked.head.fields.contains_known(Known::Upgrade);
-            push_line(head, name, &value);
+            append_line(name, &value, head);
         }
     }
     set
@@ -130,9 +130,9 @@ fn append_length(parts: &HttpParts, length: Length, head: &mut Vec<u8>) {
     match length {
         Length::Silent => {}
         Length::Bytes(bytes) if !is_set(parts, "Content-Length") => {
-            push_line(head, b"Content-Length", bytes.to_string().as_bytes());
+            append_line(b"Content-Length", bytes.to_string().as_bytes(), head);
         }
-        Length::Chunked if !is_set(parts, "Transfer-Encoding") => push_line(head, b"Transfer-Encoding", b"chunked"),
+        Length::Chunked if !is_set(parts, "Transfer-Encoding") => append_line(b"Transfer-Encoding", b"chunked", head),
         Length::Bytes(_) | Length::Chunked => {}
     }
 }
@@ -140,10 +140,10 @@ fn append_length(parts: &HttpParts, length: Length, head: &mut Vec<u8>) {
 /// Asks whether the stored page is still good.
 fn append_conditions(parts: &HttpParts, validators: &Validators, head: &mut Vec<u8>) {
     if let Some(value) = validators.last_modified.as_deref().filter(|_| !is_set(parts, "If-Modified-Since")) {
-        push_line(head, b"If-Modified-Since", value);
+        append_line(b"If-Modified-Since", value, head);
     }
     if let Some(value) = validators.etag.as_deref().filter(|_| !is_set(parts, "If-None-Match")) {
-        push_line(head, b"If-None-Match", value);
+        append_line(b"If-None-Match", value, head);
     }
 }
 
@@ -168,7 +168,7 @@ fn append_fields_of_client(parts: &HttpParts, caches: bool, fields: &Fields, hea
         {
             continue;
         }
-        push_line(head, name, value);
+        append_line(name, value, head);
     }
 }
 
@@ -184,11 +184,4 @@ fn append_target(target: &[u8], head: &mut Vec<u8>) {
             byte => head.push(byte),
         }
     }
-}
-
-fn push_line(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    head.extend_from_slice(name);
-    head.extend_from_slice(b": ");
-    append_one_line(value, head);
-    head.extend_from_slice(b"\r\n");
 }
