@@ -122,6 +122,21 @@ impl AnswerBody {
         }
     }
 
+    /// The body, if all of it has arrived and it has at most `bytes_max`; it is over then.
+    pub fn take_whole(&mut self, bytes_max: usize) -> Option<Bytes> {
+        if !self.is_complete() || self.ready.iter().map(Bytes::len).sum::<usize>() > bytes_max {
+            return None;
+        }
+        if self.ready.len() <= 1 {
+            return Some(self.ready.pop_front().unwrap_or_default());
+        }
+        let mut whole = BytesMut::with_capacity(self.ready.iter().map(Bytes::len).sum());
+        for piece in self.ready.drain(..) {
+            whole.extend_from_slice(&piece);
+        }
+        Some(whole.freeze())
+    }
+
     /// How long the body is, if the head says so. Zero for a response that has no body by its method or status.
     pub fn content_length(&self) -> Option<u64> {
         self.content_length

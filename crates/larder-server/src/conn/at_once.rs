@@ -1,7 +1,7 @@
 //! Writes a response as far as the socket takes it without waiting.
 //!
-//! A body in memory goes out with its head in one `writev`; a small body is copied behind the head first, as a copy is
-//! cheaper than a second buffer. Files, including those in memory, go out by `sendfile`. A stream that encrypts or
+//! A body in memory, or the part of it that is there, goes out with its head in one `writev`; a small one is copied behind
+//! the head first, as a copy is cheaper than a second buffer. Files, including those in memory, go out by `sendfile`. A stream that encrypts or
 //! writes frames reads the file through a buffer that the worker lends.
 
 use std::fs::File;
@@ -11,7 +11,8 @@ use std::os::unix::fs::FileExt as _;
 
 use bytes::Bytes;
 use larder_cache::Form;
-use larder_store::{Place, Whole};
+use larder_http::chunk_head;
+use larder_store::{BodyReader, Place, Whole};
 use tokio::io::Interest;
 
 use crate::exchange::Exchange;
@@ -22,7 +23,7 @@ use crate::net::stream::Stream;
 use crate::request::deliver::Outgoing;
 use crate::turns::TRANSFER_STEP_BYTES;
 
-use super::ready::is_small;
+use super::ready::{SMALL_BYTES_MAX, is_small};
 
 /// Bodies up to this size are copied behind the head: measured, `send` of one buffer costs 0.24 µs less than
 /// `writev` of two, and copying 8 KB less than that.
@@ -59,10 +60,20 @@ impl Rest {
 pub fn try_now(
     stream: &Stream,
     head: &mut Vec<u8>,
-    outgoing: Outgoing,
+    mut outgoing: Outgoing,
     ex: &mut Exchange,
     buffers: &Buffers,
 ) -> io::Result<Option<Rest>> {
+    if let Outgoing::Stream { reader, range, chunked } = &mut outgoing
+        && let Some(piece) = first_piece(reader, range)
+    {
+        range.start = reader.at();
+        let is_last = !*chunked && range.is_empty();
+        return write_first(stream, head, piece, is_last, *chunked, ex).map(|left| match left {
+            left if left.is_empty() && is_last && stream.is_flushed() => None,
+            head => Some(Rest { head, outgoing, body_sent: 0 }),
+        });
+    }
     if !ex.tally.guards.is_empty() && is_small(&outgoing) {
         ex.tally.guards.clear();
     }
@@ -97,6 +108,43 @@ pub fn try_now(
     }
     let left = head[head_sent..head_len].to_vec();
     Ok(Some(Rest { head: left, outgoing, body_sent }))
+}
+
+/// The first piece of a body that arrives, if it is here already: it goes out with the head.
+fn first_piece(reader: &mut BodyReader, range: &Range<u64>) -> Option<Bytes> {
+    if range.start > 0 {
+        return None;
+    }
+    let most = usize::try_from(range.end).unwrap_or(usize::MAX).min(TRANSFER_STEP_BYTES);
+    reader.next_in_memory(most).filter(|piece| !piece.is_empty())
+}
+
+/// Writes the head and the first piece of a body; returns what is to be written before the rest of the body.
+fn write_first(
+    stream: &Stream,
+    head: &mut Vec<u8>,
+    piece: Bytes,
+    is_last: bool,
+    chunked: bool,
+    ex: &mut Exchange,
+) -> io::Result<Vec<u8>> {
+    if is_last && piece.len() as u64 <= SMALL_BYTES_MAX {
+        ex.tally.guards.clear();
+    }
+    if chunked {
+        let mut room = [0; 18];
+        head.extend_from_slice(chunk_head(piece.len(), &mut room));
+    }
+    let before = head.len();
+    let wrote = write_two(stream, head, &piece)?;
+    ex.tally.sent = (wrote as u64, wrote.saturating_sub(before) as u64);
+    let mut left = head[wrote.min(before)..].to_vec();
+    left.extend_from_slice(&piece[wrote.saturating_sub(before)..]);
+    if chunked {
+        // The line break goes out with what follows.
+        left.extend_from_slice(b"\r\n");
+    }
+    Ok(left)
 }
 
 fn retried(result: io::Result<usize>) -> io::Result<usize> {

@@ -223,7 +223,13 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
         return Step::Abort;
     }
     let status = answer.head.status;
-    let Passed { body, reader, stored } = fill::fill(answer, storing, origin, ex, cx);
+    let (body, reader, stored) = match fill::fill(answer, storing, origin, ex, cx) {
+        Passed::Whole(bytes) => {
+            let content = Content::Passed(bytes, length);
+            return Step::Deliver(Response { content, last_modified, ranges: ranges(false, origin), conditional });
+        }
+        Passed::Coming { body, reader, stored } => (body, reader, stored),
+    };
     if stored
         && far_range::is_passed(
             &Arriving { status, fields: &fields, last_modified, body: &body },
@@ -235,11 +241,15 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
         ex.upstream.cache_detail = far_range::DETAIL;
         return Plan::pass().into();
     }
-    let ranges = match stored {
+    let content = Content::Stream(reader, length);
+    Step::Deliver(Response { content, last_modified, ranges: ranges(stored, origin), conditional })
+}
+
+/// Which ranges may be asked for of an origin's answer.
+fn ranges(is_stored: bool, origin: &Origin) -> Ranges {
+    match is_stored {
         true => Ranges::Quiet,
         false if origin.backend.settings.model.response.force_ranges => Ranges::Announced,
         false => Ranges::No,
-    };
-    let content = Content::Stream(reader, length);
-    Step::Deliver(Response { content, last_modified, ranges, conditional })
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_cache::{Form, FormRef, HitRef, Object};
 use larder_conf::model::Settings;
+use larder_http::chunk_head;
 use larder_store::BodyReader;
 
 use crate::context::Cx;
@@ -167,7 +168,13 @@ fn write_body(message: Message, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -
         }
         Ending::Trailers => Outgoing::Trailed(Box::new(changed(outgoing(content, part, None, false), recoding, false))),
         Ending::Plain { chunked } => match recoding {
-            Recoding::None => outgoing(content, part, parts, chunked),
+            Recoding::None => match content {
+                Content::Passed(bytes, _) if chunked => {
+                    write_chunk(&bytes, ex, cx, out);
+                    Outgoing::Nothing
+                }
+                content => outgoing(content, part, parts, chunked),
+            },
             Recoding::InPlace(_) => changed(outgoing(content, part, parts, false), recoding, chunked),
             Recoding::Anew(_) => {
                 let all = 0..content.length().unwrap_or(u64::MAX);
@@ -185,6 +192,19 @@ fn changed(body: Outgoing, recoding: Recoding, chunked: bool) -> Outgoing {
             Outgoing::Recoded { body: Box::new(body), recoder, chunked }
         }
     }
+}
+
+/// Writes a body whose end is known behind its head: one chunk, and the last one.
+fn write_chunk(bytes: &[u8], ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    if !bytes.is_empty() {
+        let mut room = [0; 18];
+        out.extend_from_slice(chunk_head(bytes.len(), &mut room));
+        out.extend_from_slice(bytes);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"0\r\n");
+    out.extend_from_slice(&added_fields::trailers(cx.loc(ex), ex.reply.status, Wire::Lines, ex, cx));
+    out.extend_from_slice(b"\r\n");
 }
 
 fn append_hex(number: u64, out: &mut Vec<u8>) {
@@ -211,6 +231,11 @@ fn outgoing(content: Content, part: Range<u64>, parts: Option<Multipart>, chunke
         (Content::Slices(slices), _) => Outgoing::Slices(slices),
         // A stream's ranges are single (`ranges_max`).
         (Content::Stream(reader, _), _) => Outgoing::Stream { reader, range: part, chunked },
+        // Of a length that nobody said, `part` is all.
+        (Content::Passed(bytes, _), _) => {
+            let end = usize::try_from(part.end).unwrap_or(usize::MAX).min(bytes.len());
+            Outgoing::Bytes(bytes.slice(usize::try_from(part.start).unwrap_or(end).min(end)..end))
+        }
     }
 }
 

@@ -5,14 +5,16 @@
 
 use std::rc::Rc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
+use bytes::Bytes;
 use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::{Body, BodyReader, BodyWriter, Spill};
 
 use super::pump::{self, Wanted};
 use crate::context::Cx;
-use crate::exchange::{Exchange, Report};
+use crate::exchange::{Exchange, Purpose, Report};
 use crate::policy::{self, Keep};
 use crate::site::{Backend, Origin};
 use crate::tempfile;
@@ -21,35 +23,57 @@ use super::plan::Storing;
 use super::proxy_store::{self, StoredFile};
 use super::store;
 
-/// A body that is on its way.
-pub struct Passed {
-    /// What has come of it so far.
-    pub body: Body,
-    /// For the response. It was there before the first byte: a body that finds no room is kept only for such readers.
-    pub reader: BodyReader,
-    /// Whether it is being stored.
-    pub stored: bool,
+/// What becomes of a body.
+pub enum Passed {
+    /// It came together with its head, and nothing else wants it.
+    Whole(Bytes),
+    /// It is on its way.
+    Coming {
+        /// What has come of it so far.
+        body: Body,
+        /// For the response. It was there before the first byte: a body that finds no room is kept only for such
+        /// readers.
+        reader: BodyReader,
+        /// Whether it is being stored.
+        stored: bool,
+    },
 }
 
-/// Decides about storing, and starts the task that takes the body.
-pub fn fill(answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Passed {
+/// The largest body that is passed on without a task of its own, if it came together with its head.
+const WHOLE_BYTES_MAX: usize = 16 * 1024;
+
+/// Decides about storing, and starts the task that takes the body, if there is any to take.
+pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Passed {
     let length = answer.body.content_length();
     let backend = &origin.backend;
     let is_buffered = is_buffered(backend, &answer.head.fields);
     let file =
         proxy_store::target(answer.head.status, &answer.head.fields, is_buffered, origin, ex, cx).map(StoredFile::new);
-    let mut permit = None;
-    let spill = Some(spill(backend, is_buffered));
-    let (writer, body) = match storing.map(|storing| (policy::keep(origin, &answer.head, ex, cx), storing)) {
-        None => larder_store::body(None, spill),
+    let kept = match storing.map(|storing| (policy::keep(origin, &answer.head, ex, cx), storing)) {
+        None => None,
         Some((Keep::Not { why, uncacheable_for }, storing)) => {
             ex.upstream.cache_detail = why;
             if let Some(time) = uncacheable_for {
                 storing.uncacheable(time, cx);
             }
-            larder_store::body(None, spill)
+            None
         }
-        Some((Keep::Until(kept), storing)) => {
+        Some((Keep::Until(kept), storing)) => Some((kept, storing)),
+    };
+    if kept.is_none()
+        && file.is_none()
+        && backend.limit_rate.is_none()
+        && ex.request.nested.purpose == Purpose::Answer
+        && let Some(bytes) = answer.body.take_whole(WHOLE_BYTES_MAX)
+    {
+        account(&mut answer, bytes.len(), ex, cx);
+        return Passed::Whole(bytes);
+    }
+    let mut permit = None;
+    let spill = Some(spill(backend, is_buffered));
+    let (writer, body) = match kept {
+        None => larder_store::body(None, spill),
+        Some((kept, storing)) => {
             let (mut writer, body) = cx.zone(storing.zone()).body(&ex.upstream.cache_key, length, spill);
             if let Some(mut right) = storing.permit(ex, cx) {
                 right.begin(store::object(&answer, body.clone(), kept, backend, ex, cx));
@@ -67,7 +91,25 @@ pub fn fill(answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut 
     let wanted = Wanted { permit, kept: file, pace: pace(backend, is_buffered, ex, cx) };
     let reader = body.reader();
     start(answer, writer, report, wanted, ex, cx);
-    Passed { body, reader, stored }
+    Passed::Coming { body, reader, stored }
+}
+
+/// Notes for the logs what came of an answer that is over.
+fn account(answer: &mut Answer, body_bytes: usize, ex: &mut Exchange, cx: &Cx) {
+    let report = Report::default();
+    report.body_bytes.set(body_bytes as u64);
+    report.received.set(answer.body.bytes_received());
+    report.sent.set(Some(answer.body.bytes_sent()));
+    report.total.set(Some(Duration::ZERO));
+    ex.tally.report = Some(Rc::new(report));
+    let complaints = pump::complaints(&mut answer.body);
+    if complaints.is_empty() {
+        return;
+    }
+    let address = ex.tally.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
+    for (level, text) in complaints {
+        cx.local.logs.origin_error(cx, ex, level, &address, format_args!("{text}"));
+    }
 }
 
 /// How fast the body may be taken: `*_limit_rate`, which nginx keeps to where it buffers.
@@ -81,14 +123,13 @@ fn start(answer: Answer, writer: BodyWriter, report: Rc<Report>, wanted: Wanted,
     let address = ex.tally.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
     let complaint = pump::Complaint { logs: cx.clone(), context: cx.local.logs.context(cx, ex, &address) };
     let running = cx.worker.seats.begin();
-    let is_wanted = wanted.permit.is_some() && writer.is_stored();
     let mut pumping = Box::pin(async move {
         let _running = running;
         pump::pump(answer, writer, &report, wanted, &complaint).await;
     });
-    // A page whose body came together with the head is stored before the client gets it: its next request is a hit.
-    let is_over = is_wanted && pumping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
-    if !is_over {
+    // What came of the body together with the head goes out with it. A page that came whole is stored before the client
+    // gets it: its next request is a hit.
+    if pumping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         tokio::task::spawn_local(pumping);
     }
 }

@@ -229,6 +229,8 @@ pub enum Content {
     Form(Arc<Form>),
     /// An origin's answer as it arrives, and its length when known.
     Stream(BodyReader, Option<u64>),
+    /// An origin's answer that came together with its head, and its length if the origin said it.
+    Passed(Bytes, Option<u64>),
     /// A page in slices, of which the first is there.
     Slices(Box<slice::Slices>),
 }
@@ -244,7 +246,7 @@ impl Content {
             Self::Hit(object) => object.body.whole().map(Whole::len),
             Self::Form(form) => form.body.whole().map(Whole::len),
             Self::Object(object) => object.body.whole().map(Whole::len).or_else(|| object.fields.content_length()),
-            Self::Stream(_, len) => *len,
+            Self::Stream(_, len) | Self::Passed(_, len) => *len,
             Self::Slices(slices) => Some(slices.total()),
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use larder_cache::Permit;
 use larder_conf::model::LogLevel;
-use larder_origin::{Answer, FetchError};
+use larder_origin::{Answer, AnswerBody, FetchError};
 use larder_store::BodyWriter;
 
 use crate::context::Cx;
@@ -242,12 +242,8 @@ impl Pump<'_> {
         self.report.received.set(body.bytes_received());
         self.report.sent.set(Some(body.bytes_sent()));
         self.report.total.set(Some(started.elapsed()));
-        for line in body.stderr() {
-            let text = format!("FastCGI sent in stderr: \"{line}\" while reading upstream");
-            self.complaint.write(LogLevel::Error, &text);
-        }
-        for note in body.notes() {
-            self.complaint.write(LogLevel::Warn, &note);
+        for (level, text) in complaints(body) {
+            self.complaint.write(level, &text);
         }
         if let Some(trouble) = self.writer.take_trouble() {
             self.complaint.write(LogLevel::Crit, &trouble);
@@ -269,6 +265,15 @@ impl Pump<'_> {
             }
         }
     }
+}
+
+/// What an origin said of its body for the error log, since the last call.
+pub fn complaints(body: &mut AnswerBody) -> Vec<(LogLevel, String)> {
+    let said = body
+        .stderr()
+        .into_iter()
+        .map(|line| (LogLevel::Error, format!("FastCGI sent in stderr: \"{line}\" while reading upstream")));
+    said.chain(body.notes().into_iter().map(|note| (LogLevel::Warn, note))).collect()
 }
 
 fn not_kept(path: &Path, error: &std::io::Error) -> String {

@@ -282,9 +282,12 @@ fn is_a_page(content: &Content, ex: &Exchange) -> bool {
         return true;
     }
     match content {
-        Content::Hit(_) | Content::Object(_) | Content::Form(_) | Content::Stream(..) | Content::Slices(_) => {
-            ex.reply.composed.is_none()
-        }
+        Content::Hit(_)
+        | Content::Object(_)
+        | Content::Form(_)
+        | Content::Stream(..)
+        | Content::Passed(..)
+        | Content::Slices(_) => ex.reply.composed.is_none(),
         Content::Empty | Content::NoBody | Content::Bytes(_) | Content::File(..) | Content::Spliced(..) => false,
     }
 }
@@ -450,7 +453,7 @@ fn chunks_allowed(loc: &Loc, ex: &Exchange) -> bool {
 /// come yet, and of a film that is cut, as in nginx.
 fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
     match content {
-        Content::Stream(..) | Content::Slices(_) | Content::Spliced(..) => {
+        Content::Stream(..) | Content::Passed(..) | Content::Slices(_) | Content::Spliced(..) => {
             Some(settings.parts.max_ranges.unwrap_or(1).min(1))
         }
         Content::Empty

@@ -101,6 +101,7 @@ impl SliceBody {
             | Content::File(..)
             | Content::Spliced(..)
             | Content::Form(_)
+            | Content::Passed(..)
             | Content::Slices(_) => None,
         }
     }

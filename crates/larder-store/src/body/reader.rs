@@ -138,6 +138,18 @@ impl BodyReader {
         piece
     }
 
+    /// The next piece of at most `max` bytes, if it is in memory; else the position stays.
+    pub fn next_in_memory(&mut self, max: usize) -> Option<Bytes> {
+        match self.peek(max) {
+            Piece::Data(data) => {
+                self.at += data.len() as u64;
+                self.note_position();
+                Some(data)
+            }
+            Piece::File { .. } | Piece::Pending | Piece::End | Piece::Failed(_) => None,
+        }
+    }
+
     /// Waits for the next piece of at most `max` bytes; never [`Piece::Pending`].
     ///
     /// If it is dropped before it is done, the position has not moved.
