@@ -1,6 +1,18 @@
 //! A fetch: choose an origin, ask it, and if it fails, ask the next as `*_next_upstream` says. Start here.
+//!
+//! ```text
+//! (nobody) --choose--> Connecting --> Exchanging --> Outcome
+//!     ^  `---kept connection------------^ | |
+//!     |                    ^----dead------' |
+//!     `----------------failed---------------'
+//! ```
 
-use std::{future::poll_fn, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use larder_http::{Fields, ResponseHead};
 use parking_lot::Mutex;
@@ -9,6 +21,7 @@ use tokio::time::Instant;
 
 use crate::{
     answer::{Answer, AnswerBody, Upgraded},
+    attempt::Attempt,
     connection::{Connection, Layers},
     download::Download,
     error::{FailKind, FetchError},
@@ -17,7 +30,7 @@ use crate::{
     group::{Pick, Turn},
     http,
     limits::Limits,
-    pool::{Purpose, Speaks},
+    pool::{Purpose, Speaks, Waiting},
     request::{Fetch, Protocol, RequestBody, Retry},
     upload::Upload,
 };
@@ -31,136 +44,38 @@ pub struct Outcome {
     pub attempts: Vec<Attempt>,
 }
 
-/// An origin that was asked, for `$upstream_*` and the error log.
-#[derive(Clone, Debug)]
-pub struct Attempt {
-    /// Its address; the name of the group when no origin could be asked.
-    pub address: String,
-    /// The status of its answer, or nginx's status for its failure: 504 for a timeout, else 502. `None` if the failure
-    /// was not the origin's.
-    pub status: Option<u16>,
-    /// How long connecting took; zero on a kept connection, `None` if it failed.
-    pub connect: Option<Duration>,
-    /// From the choice of this origin to the end of its response head; `None` if it failed before.
-    pub header: Option<Duration>,
-    /// From the choice of this origin to its failure, or to the end of its response head.
-    pub elapsed: Duration,
-    /// The message for the error log, in nginx's words.
-    pub error: Option<String>,
-    /// What a failed origin wrote to stderr. For the origin that answered see [`AnswerBody::stderr`].
-    pub stderr: Vec<String>,
-    /// Bytes sent to it, by then.
-    pub sent_bytes: u64,
-    /// Bytes received from it, by then.
-    pub received_bytes: u64,
-    /// Whether it is the first attempt of a fetch. A request may have several fetches, because of internal redirects.
-    pub begins: bool,
-    chosen_at: Instant,
-}
-
-/// Asks an origin of the group, and if it fails, the next, as `fetch.retry` says.
+/// A fetch under way: asks an origin of the group, and if it fails, the next, as `fetch.retry` says.
 ///
-/// Returns when the head of an answer is complete, or when no origin is left to ask. Dropping the future closes its
-/// connection. It needs a tokio runtime with time and I/O; the answer stays on the runtime that fetched it.
-pub async fn fetch(fetch: Fetch) -> Outcome {
-    fetch_watched(fetch, &Mutex::default()).await
-}
-
-/// As [`fetch`]. If it is dropped before it returns, `unfinished` gets the attempts so far.
-pub async fn fetch_watched(fetch: Fetch, unfinished: &Mutex<Vec<Attempt>>) -> Outcome {
-    fetch_hinting(fetch, unfinished, None).await
-}
-
-/// As [`fetch_watched`]. The fields of each 103 (RFC 8297) that an HTTP origin sends before its answer go to `hints`,
-/// from all attempts.
-pub async fn fetch_hinting(
-    fetch: Fetch,
-    unfinished: &Mutex<Vec<Attempt>>,
-    hints: Option<UnboundedSender<Fields>>,
-) -> Outcome {
-    let Fetch { group, hash_key, protocol, body, limits, tls, preface, retry, keep, method_is_head } = fetch;
-    let keep = keep && group.pool().keeps();
-    let mut turn = Turn::new(group.clone(), hash_key, retry.tries);
-    let layers = Layers { preface, tls };
-    let call = Call { protocol, layers, limits, retry, keep, method_is_head, hints, started: Instant::now() };
-    let mut body = Some(body);
-    let mut attempts = Watched { attempts: Vec::new(), running: None, unfinished };
-    loop {
-        let now = Instant::now();
-        let Some(pick) = turn.next(now) else {
-            let begins = attempts.is_empty();
-            attempts.push(Attempt { begins, ..Attempt::of_nobody(group.name()) });
-            return Outcome { result: Err(FetchError::NoLiveOrigin), attempts: attempts.finish() };
-        };
-        let begins = attempts.is_empty();
-        let attempt = attempts.running.insert(Attempt { begins, ..Attempt::new(&pick, now) });
-        let failure = match call.attempt(&pick, &mut body, attempt, turn.tries_left()).await {
-            Ok((head, exchange)) => {
-                pick.answered();
-                pick.answers(Instant::now());
-                let answer = call.answer(head, exchange, pick, attempt.chosen_at);
-                return Outcome { result: Ok(answer), attempts: attempts.finish() };
-            }
-            Err(failure) => failure,
-        };
-        match failure.says() {
-            Health::Bad => pick.failed(Instant::now()),
-            Health::Good => pick.answered(),
-            Health::Unknown => {}
-        }
-        let again = match &failure {
-            Failure::Refused { .. } => true,
-            Failure::Dead(_) => false,
-            Failure::Failed(error) => {
-                let may_resend = body.is_some() && call.may_resend(attempt);
-                call.covers(error) && may_resend && call.may_go_on(turn.tries_left())
-            }
-        };
-        attempts.end_running();
-        match failure {
-            Failure::Failed(error) | Failure::Dead(error) if !again => {
-                return Outcome { result: Err(error), attempts: attempts.finish() };
-            }
-            Failure::Refused { .. } | Failure::Failed(_) | Failure::Dead(_) => {}
-        }
-    }
-}
-
-/// The attempts of a fetch, the running one included. So they can be logged if the client disconnects meanwhile.
-struct Watched<'a> {
+/// Dropping it closes its connection. It needs a tokio runtime with time and I/O; the answer stays on the runtime that
+/// fetched it.
+pub struct Fetching {
+    call: Call,
+    turn: Turn,
+    /// The body of the request, as long as it can be sent (again).
+    body: Option<RequestBody>,
+    /// The attempts that have ended.
     attempts: Vec<Attempt>,
-    running: Option<Attempt>,
-    unfinished: &'a Mutex<Vec<Attempt>>,
+    running: Option<Running>,
 }
 
-impl Watched<'_> {
-    fn is_empty(&self) -> bool {
-        self.attempts.is_empty()
-    }
-
-    fn push(&mut self, attempt: Attempt) {
-        self.attempts.push(attempt);
-    }
-
-    /// The running attempt has ended.
-    fn end_running(&mut self) {
-        self.attempts.extend(self.running.take());
-    }
-
-    fn finish(mut self) -> Vec<Attempt> {
-        self.end_running();
-        std::mem::take(&mut self.attempts)
-    }
+/// An origin that is being asked.
+struct Running {
+    pick: Pick,
+    attempt: Attempt,
+    step: Step,
 }
 
-impl Drop for Watched<'_> {
-    fn drop(&mut self) {
-        if let Some(running) = &mut self.running {
-            running.elapsed = running.chosen_at.elapsed();
-            self.end_running();
-        }
-        self.unfinished.lock().append(&mut self.attempts);
-    }
+#[expect(clippy::large_enum_variant, reason = "the large one is the one of a kept connection, which allocates nothing")]
+enum Step {
+    Connecting(Pin<Box<dyn Future<Output = Result<Connection, FetchError>> + Send>>),
+    Exchanging {
+        exchange: Exchange,
+        /// Whether the connection was kept from an earlier fetch.
+        is_kept: bool,
+        _waiting: Option<Waiting>,
+    },
+    /// The attempt has ended.
+    Over,
 }
 
 /// What all attempts of a fetch have in common.
@@ -172,7 +87,7 @@ struct Call {
     keep: bool,
     method_is_head: bool,
     hints: Option<UnboundedSender<Fields>>,
-    started: Instant,
+    started: Option<Instant>,
 }
 
 /// Why an attempt brought no answer.
@@ -186,72 +101,224 @@ enum Failure {
     Dead(FetchError),
 }
 
-impl Call {
-    /// Asks one origin. Leaves `body` there if it can be sent again, and notes the result in `attempt`.
-    async fn attempt(
-        &self,
-        pick: &Pick,
-        body: &mut Option<RequestBody>,
-        attempt: &mut Attempt,
-        tries_left: u32,
-    ) -> Result<(ResponseHead, Exchange), Failure> {
-        let kept = self.purpose_of(pick).and_then(|purpose| pick.group().pool().take(&purpose));
-        if let Some(connection) = kept {
-            attempt.connect = Some(Duration::ZERO);
-            match self.exchange(connection, body, attempt, tries_left).await {
-                // The origin closed the kept connection while we wrote. That says nothing about its health; a new
-                // connection will tell. But a request that must not be repeated may have been processed.
-                Err(Failure::Failed(error)) if error.is_broken() && attempt.received_bytes == 0 => {
-                    if body.is_none() || !self.may_resend(attempt) {
-                        return attempt.note_result(Err(Failure::Dead(error)));
-                    }
-                }
-                result => return attempt.note_result(result),
-            }
-        }
-        attempt.connect = None;
-        let patient = pick.is_single();
-        let connection = match Connection::open(pick.address(), &self.layers, &self.limits, patient).await {
-            Ok(connection) => connection,
-            Err(error) => return attempt.note_result(Err(Failure::Failed(error))),
-        };
-        attempt.connect = Some(attempt.chosen_at.elapsed());
-        let waiting = self.purpose_of(pick).and_then(|purpose| pick.group().pool().wait(&purpose));
-        let result = self.exchange(connection, body, attempt, tries_left).await;
-        drop(waiting);
-        attempt.note_result(result)
+/// [`Fetching`], for callers that await.
+pub async fn fetch(fetch: Fetch) -> Outcome {
+    let mut fetching = Fetching::new(fetch, None);
+    poll_fn(|cx| fetching.poll(cx)).await
+}
+
+/// As [`fetch`], with the hints of [`Fetching::new`]. If it is dropped before it returns, `unfinished` gets the attempts
+/// so far.
+pub async fn fetch_hinting(
+    fetch: Fetch,
+    unfinished: &Mutex<Vec<Attempt>>,
+    hints: Option<UnboundedSender<Fields>>,
+) -> Outcome {
+    let mut watched = Watched { fetching: Fetching::new(fetch, hints), unfinished };
+    poll_fn(|cx| watched.fetching.poll(cx)).await
+}
+
+struct Watched<'a> {
+    fetching: Fetching,
+    unfinished: &'a Mutex<Vec<Attempt>>,
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        self.unfinished.lock().append(&mut self.fetching.take_attempts());
+    }
+}
+
+impl Fetching {
+    /// A fetch of which nothing was sent yet. The fields of each 103 (RFC 8297) that an HTTP origin sends before its
+    /// answer go to `hints`, from all attempts.
+    pub fn new(fetch: Fetch, hints: Option<UnboundedSender<Fields>>) -> Fetching {
+        let Fetch { group, hash_key, protocol, body, limits, tls, preface, retry, keep, method_is_head } = fetch;
+        let keep = keep && group.pool().keeps();
+        let turn = Turn::new(group, hash_key, retry.tries);
+        let layers = Layers { preface, tls };
+        let call = Call { protocol, layers, limits, retry, keep, method_is_head, hints, started: None };
+        Fetching { call, turn, body: Some(body), attempts: Vec::new(), running: None }
     }
 
-    /// Sends the request on a connection and reads the head of the response.
-    async fn exchange(
+    /// Ready when the head of an answer is complete, or when no origin is left to ask. Not to be polled after that.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        loop {
+            let now = Instant::now();
+            self.call.started.get_or_insert(now);
+            let Some(running) = &mut self.running else {
+                if self.begin(now) {
+                    continue;
+                }
+                let nobody = Attempt::of_nobody(self.turn.group().name(), self.attempts.is_empty(), now);
+                self.attempts.push(nobody);
+                return Poll::Ready(self.outcome(Err(FetchError::NoLiveOrigin)));
+            };
+            let tries_left = self.turn.tries_left();
+            let result = ready!(running.poll(cx, &self.call, &mut self.body, tries_left));
+            let Some(Running { pick, mut attempt, .. }) = self.running.take() else {
+                continue;
+            };
+            let now = Instant::now();
+            let (head, exchange) = match result {
+                Ok(answered) => answered,
+                Err(failure) => match self.after(failure, &pick, attempt, now) {
+                    None => continue,
+                    Some(error) => return Poll::Ready(self.outcome(Err(error))),
+                },
+            };
+            attempt.note_head(head.status, now);
+            pick.answered();
+            pick.answers(now);
+            let answer = self.call.answer(head, exchange, pick, attempt.chosen_at());
+            self.attempts.push(attempt);
+            return Poll::Ready(self.outcome(Ok(answer)));
+        }
+    }
+
+    /// Ends it. Returns the attempts so far, the running one included.
+    pub fn give_up(mut self) -> Vec<Attempt> {
+        self.take_attempts()
+    }
+
+    fn take_attempts(&mut self) -> Vec<Attempt> {
+        if let Some(mut running) = self.running.take() {
+            running.attempt.note_end();
+            self.attempts.push(running.attempt);
+        }
+        std::mem::take(&mut self.attempts)
+    }
+
+    fn outcome(&mut self, result: Result<Answer, FetchError>) -> Outcome {
+        Outcome { result, attempts: std::mem::take(&mut self.attempts) }
+    }
+
+    /// Chooses the next origin. False if there is none.
+    fn begin(&mut self, now: Instant) -> bool {
+        let Some(pick) = self.turn.next(now) else {
+            return false;
+        };
+        let mut attempt = Attempt::new(&pick, self.attempts.is_empty(), now);
+        let kept = self.call.purpose_of(&pick).and_then(|purpose| pick.group().pool().take(&purpose));
+        let step = match kept {
+            Some(connection) => {
+                attempt.connect = Some(Duration::ZERO);
+                self.call.exchange(connection, &mut self.body, true, None)
+            }
+            None => self.call.connect(&pick),
+        };
+        self.running = Some(Running { pick, attempt, step });
+        true
+    }
+
+    /// Notes a failed attempt. `None` if another origin is to be asked, else the error.
+    fn after(&mut self, failure: Failure, pick: &Pick, mut attempt: Attempt, now: Instant) -> Option<FetchError> {
+        match failure.says() {
+            Health::Bad => pick.failed(now),
+            Health::Good => pick.answered(),
+            Health::Unknown => {}
+        }
+        let error = match failure {
+            Failure::Refused { status } => {
+                attempt.note_head(status, now);
+                None
+            }
+            Failure::Dead(error) => {
+                attempt.note_failure(&error, now);
+                Some(error)
+            }
+            Failure::Failed(error) => {
+                attempt.note_failure(&error, now);
+                let may_resend = self.body.is_some() && self.call.may_resend(&attempt);
+                let again = self.call.covers(&error) && may_resend && self.call.may_go_on(self.turn.tries_left(), now);
+                (!again).then_some(error)
+            }
+        };
+        self.attempts.push(attempt);
+        error
+    }
+}
+
+impl Running {
+    /// Ready when the origin has answered or failed. Leaves `body` there if it can be sent again.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        call: &Call,
+        body: &mut Option<RequestBody>,
+        tries_left: u32,
+    ) -> Poll<Result<(ResponseHead, Exchange), Failure>> {
+        loop {
+            let result = match &mut self.step {
+                Step::Connecting(opening) => match ready!(opening.as_mut().poll(cx)) {
+                    Ok(connection) => {
+                        self.attempt.connect = Some(self.attempt.chosen_at().elapsed());
+                        let waiting = call.purpose_of(&self.pick).and_then(|one| self.pick.group().pool().wait(&one));
+                        self.step = call.exchange(connection, body, false, waiting);
+                        continue;
+                    }
+                    Err(error) => return Poll::Ready(Err(Failure::Failed(error))),
+                },
+                Step::Exchanging { exchange, .. } => ready!(exchange.poll_head(cx)),
+                Step::Over => return Poll::Pending,
+            };
+            let Step::Exchanging { mut exchange, is_kept, .. } = std::mem::replace(&mut self.step, Step::Over) else {
+                continue;
+            };
+            let attempt = &mut self.attempt;
+            attempt.sent_bytes = exchange.upload.sent_bytes();
+            attempt.received_bytes = exchange.received_bytes();
+            let failure = match result {
+                Ok(head) if !call.turns_away(head.status, attempt) || !call.may_go_on(tries_left, Instant::now()) => {
+                    return Poll::Ready(Ok((head, exchange)));
+                }
+                Ok(head) if body.is_none() && !exchange.upload.is_untouched() => {
+                    return Poll::Ready(Ok((head, exchange)));
+                }
+                Ok(head) => Failure::Refused { status: head.status },
+                Err(error) => Failure::Failed(error),
+            };
+            attempt.stderr = exchange.download.take_stderr();
+            if body.is_none() {
+                *body = exchange.upload.into_untouched();
+            }
+            // The origin closed the kept connection while we wrote. That says nothing about its health; a new
+            // connection will tell. But a request that must not be repeated may have been processed.
+            match failure {
+                Failure::Failed(error) if is_kept && error.is_broken() && attempt.received_bytes == 0 => {
+                    if body.is_none() || !call.may_resend(attempt) {
+                        return Poll::Ready(Err(Failure::Dead(error)));
+                    }
+                    attempt.connect = None;
+                    self.step = call.connect(&self.pick);
+                }
+                failure => return Poll::Ready(Err(failure)),
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Makes a new connection.
+    fn connect(&self, pick: &Pick) -> Step {
+        let (address, layers, limits) = (pick.address().clone(), self.layers.clone(), self.limits.clone());
+        let patient = pick.is_single();
+        Step::Connecting(Box::pin(async move { Connection::open(&address, &layers, &limits, patient).await }))
+    }
+
+    /// Begins the request on a connection.
+    fn exchange(
         &self,
         connection: Connection,
         body: &mut Option<RequestBody>,
-        attempt: &mut Attempt,
-        tries_left: u32,
-    ) -> Result<(ResponseHead, Exchange), Failure> {
+        is_kept: bool,
+        waiting: Option<Waiting>,
+    ) -> Step {
         let once_more = body.as_ref().and_then(RequestBody::again);
         let body_now = once_more.or_else(|| body.take()).expect("an attempt is made only while the body can be sent");
         let upload = Upload::new(&self.protocol, body_now, self.keep);
-        let mut exchange = Exchange::new(connection, upload, self.download(), self.limits.send, self.limits.read);
-        let result = poll_fn(|cx| exchange.poll_head(cx)).await;
-        attempt.sent_bytes = exchange.upload.sent_bytes();
-        attempt.received_bytes = exchange.received_bytes();
-        let failure = match result {
-            Ok(head) if !self.turns_away(head.status, attempt) || !self.may_go_on(tries_left) => {
-                return Ok((head, exchange));
-            }
-            Ok(head) if body.is_none() && !exchange.upload.is_untouched() => {
-                return Ok((head, exchange));
-            }
-            Ok(head) => Failure::Refused { status: head.status },
-            Err(error) => Failure::Failed(error),
-        };
-        attempt.stderr = exchange.download.take_stderr();
-        if body.is_none() {
-            *body = exchange.upload.into_untouched();
-        }
-        Err(failure)
+        let exchange = Exchange::new(connection, upload, self.download(), self.limits.send, self.limits.read);
+        Step::Exchanging { exchange, is_kept, _waiting: waiting }
     }
 
     fn answer(&self, head: ResponseHead, mut exchange: Exchange, pick: Pick, attempt_started: Instant) -> Answer {
@@ -293,9 +360,9 @@ impl Call {
     }
 
     /// Whether the number of tries and the time allow another attempt.
-    fn may_go_on(&self, tries_left: u32) -> bool {
-        let limit = self.retry.timeout;
-        tries_left > 0 && limit.is_none_or(|limit| self.started.elapsed() < limit)
+    fn may_go_on(&self, tries_left: u32, now: Instant) -> bool {
+        let took = || self.started.map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
+        tries_left > 0 && self.retry.timeout.is_none_or(|limit| took() < limit)
     }
 
     fn turns_away(&self, status: u16, attempt: &Attempt) -> bool {
@@ -335,57 +402,5 @@ impl Failure {
             Failure::Failed(error) if error.is_origins() => Health::Bad,
             Failure::Failed(_) | Failure::Dead(_) => Health::Unknown,
         }
-    }
-}
-
-impl Attempt {
-    fn new(pick: &Pick, chosen_at: Instant) -> Attempt {
-        Attempt { address: pick.address().to_string(), ..Attempt::blank(chosen_at) }
-    }
-
-    fn of_nobody(group: &str) -> Attempt {
-        let error = FetchError::NoLiveOrigin;
-        let status = error.status();
-        Attempt { address: group.to_owned(), status, error: Some(error.to_string()), ..Attempt::blank(Instant::now()) }
-    }
-
-    fn blank(chosen_at: Instant) -> Attempt {
-        Attempt {
-            address: String::new(),
-            status: None,
-            connect: None,
-            header: None,
-            elapsed: Duration::ZERO,
-            error: None,
-            stderr: Vec::new(),
-            sent_bytes: 0,
-            received_bytes: 0,
-            begins: false,
-            chosen_at,
-        }
-    }
-
-    /// Adds the time and bytes since the head, up to now: of the body, or of a tunnel.
-    pub fn note_end(&mut self) {
-        self.elapsed = self.chosen_at.elapsed();
-    }
-
-    /// Notes how the attempt ended.
-    fn note_result(
-        &mut self,
-        result: Result<(ResponseHead, Exchange), Failure>,
-    ) -> Result<(ResponseHead, Exchange), Failure> {
-        self.elapsed = self.chosen_at.elapsed();
-        match &result {
-            Ok((ResponseHead { status, .. }, _)) | Err(Failure::Refused { status }) => {
-                self.status = Some(*status);
-                self.header = Some(self.elapsed);
-            }
-            Err(Failure::Failed(error) | Failure::Dead(error)) => {
-                self.status = error.status();
-                self.error = Some(error.to_string());
-            }
-        }
-        result
     }
 }

@@ -1,4 +1,4 @@
-//! Fetching from origins, by HTTP/1.1 or FastCGI. [`fetch`] chooses an origin of a [`Group`], connects or reuses a kept
+//! Fetching from origins, by HTTP/1.1 or FastCGI. A [`Fetching`] chooses an origin of a [`Group`], connects or reuses a kept
 //! connection, sends the request, reads the head of the response, and tries the next origin if `*_next_upstream` says
 //! so. The caller then pulls the body from the [`Answer`]. Nothing here knows that there is a cache.
 //!
@@ -11,6 +11,7 @@
 
 mod address;
 mod answer;
+mod attempt;
 mod connection;
 mod download;
 mod error;
@@ -33,8 +34,9 @@ mod upload;
 
 pub use address::Address;
 pub use answer::{Answer, AnswerBody, Upgraded};
+pub use attempt::Attempt;
 pub use error::{FailKind, FetchError};
-pub use fetch::{Attempt, Outcome, fetch, fetch_hinting, fetch_watched};
+pub use fetch::{Fetching, Outcome, fetch, fetch_hinting};
 pub use group::{Balance, Group, LeastTime, Server, Until};
 pub use limits::{Bind, Limits};
 pub use pool::Keepalive;

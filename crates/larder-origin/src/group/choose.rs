@@ -69,6 +69,11 @@ impl Turn {
         Turn { group, members, key, tries_left, stage: Stage::Primary, tried: Tried(vec![0; words]), walk }
     }
 
+    /// The group that it chooses from.
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
     /// How many more attempts are allowed.
     pub(crate) fn tries_left(&self) -> u32 {
         self.tries_left

@@ -1,11 +1,11 @@
 //! When another origin is asked, and what the attempts tell.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use larder_origin::{
-    Address, Balance, BodyPiece, Fetch, FetchError, Group, Keepalive, Limits, RequestBody, RetryRules, Server, fetch,
-    fetch_watched,
+    Address, Balance, BodyPiece, Fetch, FetchError, Fetching, Group, Keepalive, Limits, RequestBody, RetryRules,
+    Server, fetch,
 };
 
 use tokio::io::AsyncReadExt as _;
@@ -334,20 +334,20 @@ async fn who_leaves_a_fetch_knows_how_far_it_came() {
     let (_closes, closing) = first(First::Closes).await;
     let (hanging, hangs) = first(First::Hangs).await;
     let group = of(&[&closing, &hangs]);
-    let unfinished = Default::default();
+    let mut fetching = Fetching::new(get(&group), None);
     let asked = async {
         while hanging.as_ref().is_none_or(|origin| origin.connections() == 0) {
             tokio::task::yield_now().await;
         }
     };
     let is_left = tokio::select! {
-        _ = fetch_watched(get(&group), &unfinished) => false,
+        _ = poll_fn(|cx| fetching.poll(cx)) => false,
         () = asked => true,
     };
     assert!(is_left, "nobody answers");
-    let attempts = std::mem::take(&mut *unfinished.lock());
-    let told: Vec<_> = attempts.iter().map(|attempt| (attempt.status, attempt.header)).collect();
+    let told: Vec<_> = fetching.give_up().iter().map(|attempt| (attempt.status, attempt.header)).collect();
     assert_eq!(told, [(Some(502), None), (None, None)]);
-    assert!(fetch_watched(get(&of(&[&nobody()])), &unfinished).await.result.is_err());
-    assert!(unfinished.lock().is_empty(), "what came to its end is told by the outcome");
+    let mut fetching = Fetching::new(get(&of(&[&nobody()])), None);
+    assert!(poll_fn(|cx| fetching.poll(cx)).await.result.is_err());
+    assert!(fetching.give_up().is_empty(), "what came to its end is told by the outcome");
 }

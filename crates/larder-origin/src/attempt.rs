@@ -1,0 +1,88 @@
+//! What is told of an origin that was asked, for `$upstream_*` and the error log.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{error::FetchError, group::Pick};
+
+/// An origin that was asked, for `$upstream_*` and the error log.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// Its address; the name of the group when no origin could be asked.
+    pub address: String,
+    /// The status of its answer, or nginx's status for its failure: 504 for a timeout, else 502. `None` if the failure
+    /// was not the origin's.
+    pub status: Option<u16>,
+    /// How long connecting took; zero on a kept connection, `None` if it failed.
+    pub connect: Option<Duration>,
+    /// From the choice of this origin to the end of its response head; `None` if it failed before.
+    pub header: Option<Duration>,
+    /// From the choice of this origin to its failure, or to the end of its response head.
+    pub elapsed: Duration,
+    /// The message for the error log, in nginx's words.
+    pub error: Option<String>,
+    /// What a failed origin wrote to stderr. For the origin that answered see
+    /// [`AnswerBody::stderr`](crate::AnswerBody::stderr).
+    pub stderr: Vec<String>,
+    /// Bytes sent to it, by then.
+    pub sent_bytes: u64,
+    /// Bytes received from it, by then.
+    pub received_bytes: u64,
+    /// Whether it is the first attempt of a fetch. A request may have several fetches, because of internal redirects.
+    pub begins: bool,
+    chosen_at: Instant,
+}
+
+impl Attempt {
+    pub(crate) fn new(pick: &Pick, begins: bool, chosen_at: Instant) -> Attempt {
+        Attempt { address: pick.address().to_string(), begins, ..Attempt::blank(chosen_at) }
+    }
+
+    /// No origin of this group could be asked.
+    pub(crate) fn of_nobody(group: &str, begins: bool, now: Instant) -> Attempt {
+        let error = FetchError::NoLiveOrigin;
+        let status = error.status();
+        Attempt { address: group.to_owned(), status, error: Some(error.to_string()), begins, ..Attempt::blank(now) }
+    }
+
+    fn blank(chosen_at: Instant) -> Attempt {
+        Attempt {
+            address: String::new(),
+            status: None,
+            connect: None,
+            header: None,
+            elapsed: Duration::ZERO,
+            error: None,
+            stderr: Vec::new(),
+            sent_bytes: 0,
+            received_bytes: 0,
+            begins: false,
+            chosen_at,
+        }
+    }
+
+    /// When this origin was chosen.
+    pub(crate) fn chosen_at(&self) -> Instant {
+        self.chosen_at
+    }
+
+    /// Adds the time and bytes since the head, up to now: of the body, or of a tunnel.
+    pub fn note_end(&mut self) {
+        self.elapsed = self.chosen_at.elapsed();
+    }
+
+    /// Notes that the head of an answer was read.
+    pub(crate) fn note_head(&mut self, status: u16, now: Instant) {
+        self.elapsed = now.saturating_duration_since(self.chosen_at);
+        self.status = Some(status);
+        self.header = Some(self.elapsed);
+    }
+
+    /// Notes why there is no answer.
+    pub(crate) fn note_failure(&mut self, error: &FetchError, now: Instant) {
+        self.elapsed = now.saturating_duration_since(self.chosen_at);
+        self.status = error.status();
+        self.error = Some(error.to_string());
+    }
+}
