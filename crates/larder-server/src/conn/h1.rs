@@ -24,6 +24,8 @@ use crate::net::io::linger;
 use crate::net::sink::Sink;
 use crate::net::stream::Stream;
 use crate::net::{BodySource, Inbound, Io, ReadError};
+use crate::pressure::Admission;
+use crate::request::fetch::{self, Begun, Underway};
 use crate::request::receive::{Received, receive};
 use crate::request::settle::Settled;
 use crate::request::{self, Slow, Step, Stop, deliver, request_body};
@@ -57,6 +59,8 @@ pub struct Connection {
     is_cut: bool,
     /// Whether the connection has waited until the gate allowed it to read.
     may_read: bool,
+    /// The request that is being asked of an origin.
+    asking: Option<Asking>,
 }
 
 impl Drop for Connection {
@@ -83,8 +87,18 @@ enum Answered {
     Next,
     /// Completely; the connection is closed.
     Over,
+    /// Not completely: an origin is being asked, and nothing else is waited for.
+    Asking,
     /// Not completely: it has to wait.
     Later(Box<Work>),
+}
+
+/// A request that waits for nothing but its origin: the connection polls the fetch itself, without a future for it.
+struct Asking {
+    exchange: Box<Exchange>,
+    cx: Cx,
+    underway: Box<Underway>,
+    _admission: Admission,
 }
 
 /// An exchange that cannot be finished at once.
@@ -119,6 +133,7 @@ impl Connection {
             head_began: None,
             is_cut: false,
             may_read: false,
+            asking: None,
         }
     }
 
@@ -169,6 +184,15 @@ impl Connection {
         let worker = Rc::clone(&self.worker);
         let mut buffer = worker.buffers.read.borrow_mut();
         loop {
+            if let Some(asking) = self.asking.take() {
+                match self.poll_asking(asking, task) {
+                    Poll::Ready(Answered::Next | Answered::Asking) => {}
+                    Poll::Ready(Answered::Over) => return Poll::Ready(Turn::Close),
+                    Poll::Ready(Answered::Later(work)) => return Poll::Ready(Turn::Work(work)),
+                    Poll::Pending => return Poll::Pending,
+                }
+                continue;
+            }
             let held = self.io.pending.len();
             if held == 0 && self.number > 0 && worker.seats.is_over(self.client.began) {
                 return Poll::Ready(Turn::Close);
@@ -293,6 +317,10 @@ impl Connection {
             match answered {
                 Answered::Next => self.worker.is_pipelined.set(at < bytes.len()),
                 Answered::Over => return Some(Turn::Close),
+                Answered::Asking => {
+                    self.io.pending.extend_from_slice(&bytes[at..]);
+                    return None;
+                }
                 Answered::Later(work) => {
                     self.io.pending.extend_from_slice(&bytes[at..]);
                     return Some(Turn::Work(work));
@@ -304,8 +332,25 @@ impl Connection {
     }
 
     /// Answers a request as far as possible without waiting. `has_more` says whether the client has sent more.
-    fn answer(&mut self, step: Step, mut exchange: Box<Exchange>, cx: Cx, has_more: bool) -> Answered {
-        let what = match request::advance(step, &mut exchange, &cx) {
+    fn answer(&mut self, mut step: Step, mut exchange: Box<Exchange>, cx: Cx, has_more: bool) -> Answered {
+        let stop = loop {
+            match request::advance(step, &mut exchange, &cx) {
+                Stop::Slow(Slow::Fetch(plan)) => match self.worker.gate.try_admit() {
+                    None => break Stop::Slow(Slow::Fetch(plan)),
+                    Some(admission) => match fetch::begin(plan, &mut exchange, &cx) {
+                        Begun::Underway(underway) => {
+                            self.worker.stats.writing.add(1);
+                            self.asking = Some(Asking { exchange, cx, underway, _admission: admission });
+                            return Answered::Asking;
+                        }
+                        Begun::Beside(plan) => break Stop::Slow(Slow::Fetch(plan)),
+                        Begun::Over(next) => step = next,
+                    },
+                },
+                stop => break stop,
+            }
+        };
+        let what = match stop {
             Stop::Abort => {
                 finish(&mut exchange, &cx);
                 return Answered::Over;
@@ -322,7 +367,7 @@ impl Connection {
                     return Answered::Next;
                 }
                 // Closing at once would reset the connection while the client is still sending.
-                Ok(None) if exchange.asked.head_is_bad || has_more => What::End,
+                Ok(None) if exchange.asked.head_is_bad || has_more || ends_slowly(&exchange, &cx) => What::End,
                 Ok(Some(rest)) => What::Send(rest),
                 Ok(None) | Err(_) => {
                     finish(&mut exchange, &cx);
@@ -331,6 +376,31 @@ impl Connection {
             },
         };
         Answered::Later(Box::new(Work { exchange, cx, what }))
+    }
+
+    /// Polls the fetch of a request, and answers it when the origin has. A client that leaves ends a fetch that is for
+    /// it alone.
+    fn poll_asking(&mut self, mut asking: Asking, task: &mut Context<'_>) -> Poll<Answered> {
+        let outcome = match asking.underway.poll(task) {
+            Poll::Ready(outcome) => Ok(outcome),
+            Poll::Pending if asking.underway.is_abortable && self.io.poll_gone(task).is_ready() => {
+                Err(Refused::Unwanted)
+            }
+            Poll::Pending => {
+                self.asking = Some(asking);
+                return Poll::Pending;
+            }
+        };
+        let Asking { mut exchange, cx, underway, _admission } = asking;
+        let step = match outcome {
+            Ok(outcome) => underway.conclude(outcome, &mut exchange, &cx),
+            Err(refused) => underway.give_up(refused, &mut exchange, &cx),
+        };
+        self.worker.stats.writing.sub(1);
+        self.worker.at_once.set(true);
+        let answered = self.answer(step, exchange, cx, self.io.has_pending());
+        self.worker.at_once.set(false);
+        Poll::Ready(answered)
     }
 
     /// Lays a response out and sends what goes at once.
@@ -351,6 +421,11 @@ impl Connection {
     fn rest_until_next(&mut self, ex: &Exchange, cx: &Cx) {
         self.deadline = Instant::now() + cx.loc(ex).settings.connection.keepalive_timeout;
     }
+}
+
+/// Whether more follows a response that has been sent: a tunnel, or a client that gets time to read it.
+fn ends_slowly(ex: &Exchange, cx: &Cx) -> bool {
+    ex.reply.upgraded.is_some() || cx.loc(ex).settings.connection.lingering_close == LingeringClose::Always
 }
 
 /// The least room that a growing head is given.

@@ -1,6 +1,7 @@
 //! A connection of HTTP/1: its stream, the bytes that were read and not yet used, and reads with a timeout.
 
 use std::io;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -126,6 +127,11 @@ impl Io {
             }
         }
         Ok(())
+    }
+
+    /// Ready when the client has closed the connection. A client that has sent more bytes meanwhile is not gone.
+    pub fn poll_gone(&self, task: &mut Context<'_>) -> Poll<()> {
+        if self.has_pending() { Poll::Pending } else { self.stream.poll_gone(task) }
     }
 
     /// Waits until the client has closed the connection. A client that has sent more bytes meanwhile is not gone.

@@ -1,7 +1,7 @@
 //! A stream of bytes to a client, in the clear or in TLS.
 
 use std::io::{self, IoSlice};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::ReadBuf;
 
@@ -118,15 +118,33 @@ impl Stream {
             if self.socket().readable().await.is_err() {
                 return;
             }
-            let peeked = match self {
-                Self::Plain(socket) => socket.peek(),
-                Self::Tls(tls) => tls.peek(),
-            };
-            match peeked {
+            match self.peek() {
                 Peeked::Gone => return,
                 Peeked::Bytes => return std::future::pending().await,
                 Peeked::Nothing => {}
             }
+        }
+    }
+
+    /// Ready when the peer has closed the connection; not if it has sent something first. Costs no system call as long
+    /// as nothing has arrived.
+    pub fn poll_gone(&self, task: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if ready!(self.socket().poll_read_ready(task)).is_err() {
+                return Poll::Ready(());
+            }
+            match self.peek() {
+                Peeked::Gone => return Poll::Ready(()),
+                Peeked::Bytes => return Poll::Pending,
+                Peeked::Nothing => {}
+            }
+        }
+    }
+
+    fn peek(&self) -> Peeked {
+        match self {
+            Self::Plain(socket) => socket.peek(),
+            Self::Tls(tls) => tls.peek(),
         }
     }
 

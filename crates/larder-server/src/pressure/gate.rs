@@ -140,12 +140,22 @@ impl Gate {
 
     /// Waits until a request may run. Dropping the future gives up its place.
     pub async fn admit(self: &Rc<Self>) -> Admission {
-        if self.counts.is_full() || self.requests.len.get() > 0 {
-            self.wait(For::Running).await;
-        } else {
-            add(&self.counts.running, 1);
+        match self.try_admit() {
+            Some(admission) => admission,
+            None => {
+                self.wait(For::Running).await;
+                Admission { gate: Rc::clone(self) }
+            }
         }
-        Admission { gate: Rc::clone(self) }
+    }
+
+    /// Lets a request run if nobody has to wait.
+    pub fn try_admit(self: &Rc<Self>) -> Option<Admission> {
+        if self.counts.is_full() || self.requests.len.get() > 0 {
+            return None;
+        }
+        add(&self.counts.running, 1);
+        Some(Admission { gate: Rc::clone(self) })
     }
 
     /// Whether so many requests wait that no more are read.

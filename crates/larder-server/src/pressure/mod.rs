@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use crate::log::main::MainLog;
 pub use decide::Stage;
 use decide::{Decision, Limit, Look};
-pub use gate::{Counts, Gate};
+pub use gate::{Admission, Counts, Gate};
 use measure::Meter;
 pub use measure::for_pages;
 use speech::{Facts, Speech};

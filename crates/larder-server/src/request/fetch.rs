@@ -1,26 +1,87 @@
 //! Asks the origin: resolves its name, sends the request and its body, and ends the fetch if the client leaves.
 
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
 use larder_conf::model::LogLevel;
-use larder_http::{Method, status};
-use parking_lot::Mutex;
+use larder_http::{Fields, Method, status};
+use larder_origin::{Fetching, Group, Outcome};
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::context::Cx;
 use crate::exchange::feed::{Feed, Refused};
 use crate::exchange::{Exchange, RequestBody};
 use crate::net::Inbound;
-use crate::policy::{self, Question};
-use crate::site::Origin;
+use crate::policy::{self, Question, Validators};
+use crate::site::{Origin, Target};
 
 use super::plan::Plan;
 use super::{Step, Synth, answer, early_hints, origin_request, resolve};
 
+/// A fetch that is under way.
+pub struct Underway {
+    plan: Plan,
+    validators: Validators,
+    fetching: Fetching,
+    /// Whether it ends when the client leaves.
+    pub is_abortable: bool,
+}
+
+/// How a fetch begins that is driven by whoever polls the connection.
+pub enum Begun {
+    /// It is under way.
+    Underway(Box<Underway>),
+    /// It has ended before it began.
+    Over(Step),
+    /// Something has to be waited for beside the origin: [`fetch`] does that.
+    Beside(Box<Plan>),
+}
+
+/// Begins a fetch for `ex`, if nothing but the origin has to be waited for.
+pub fn begin(plan: Box<Plan>, ex: &mut Exchange, cx: &Cx) -> Begun {
+    let Some(origin) = cx.origin(ex) else { return Begun::Over(no_origin()) };
+    let is_alone = matches!(ex.request.body, RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..))
+        && !matches!(origin.backend.target, Target::Variable(_))
+        && cx.loc(ex).modules.early_hints.is_empty()
+        && cx.site().shutdown_timeout.is_none();
+    if !is_alone {
+        return Begun::Beside(plan);
+    }
+    match ask(*plan, None, None, origin, ex, cx) {
+        Ok(underway) => Begun::Underway(underway),
+        Err(step) => Begun::Over(step),
+    }
+}
+
+impl Underway {
+    /// Ready when the head of the answer is there, or there will be none.
+    pub fn poll(&mut self, task: &mut Context<'_>) -> Poll<Outcome> {
+        self.fetching.poll(task)
+    }
+
+    /// Makes the answer, or the failure, the next step.
+    pub fn conclude(self: Box<Self>, outcome: Outcome, ex: &mut Exchange, cx: &Cx) -> Step {
+        let Some(origin) = cx.origin(ex) else { return no_origin() };
+        note_attempts(outcome.attempts, ex, cx);
+        match outcome.result {
+            Ok(answer) => answer::answered(answer, self.plan, origin, &self.validators, ex, cx),
+            Err(error) => answer::failed(&error, self.plan, origin, ex, cx),
+        }
+    }
+
+    /// Ends it without an answer.
+    pub fn give_up(self: Box<Self>, why: Refused, ex: &mut Exchange, cx: &Cx) -> Step {
+        note_attempts(self.fetching.give_up(), ex, cx);
+        why.step(ex, cx)
+    }
+}
+
 /// Fetches for `ex`: the answer, or the failure, becomes the next step.
-pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
-    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
-    let may_abort = |plan: &Plan| !is_kept(plan, origin) && !origin.backend.settings.model.ignore_client_abort;
-    let abortable = may_abort(&plan);
+pub async fn fetch(plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
+    let Some(origin) = cx.origin(ex) else { return no_origin() };
     let looking = resolve::look_up(&origin.backend, ex, cx);
-    let resolved = match abortable {
+    let resolved = match may_abort(&plan, origin) {
         false => looking.await,
         true => tokio::select! {
             biased;
@@ -32,6 +93,46 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_
         Ok(resolved) => resolved,
         Err(error) => return answer::failed(&error, plan, origin, ex, cx),
     };
+    let (mut hinting, hints) = early_hints::begin(&origin.backend, ex, cx, from);
+    let mut underway = match ask(plan, resolved, hints, origin, ex, cx) {
+        Ok(underway) => underway,
+        Err(step) => return step,
+    };
+    let is_abortable = underway.is_abortable;
+    let mut feed = ex.request.body.take_feed();
+    let fetching = poll_fn(|task| underway.poll(task));
+    let outcome = match is_abortable || feed.is_some() || hinting.is_some() {
+        false => Ok(fetching.await),
+        true => tokio::select! {
+            biased;
+            outcome = fetching => Ok(outcome),
+            refused = watch(feed.as_deref_mut(), from, is_abortable) => Err(refused),
+            never = early_hints::pass(hinting.as_mut(), from) => match never {},
+        },
+    };
+    if let Some(hinting) = hinting {
+        hinting.finish(from, ex);
+    }
+    match outcome {
+        Ok(outcome) => {
+            if let Some(feed) = feed {
+                ex.request.body = RequestBody::Passing(feed);
+            }
+            underway.conclude(outcome, ex, cx)
+        }
+        Err(refused) => underway.give_up(refused, ex, cx),
+    }
+}
+
+/// Makes the request to the origin, of which nothing has been sent yet.
+fn ask(
+    mut plan: Plan,
+    resolved: Option<Arc<Group>>,
+    hints: Option<UnboundedSender<Fields>>,
+    origin: &Origin,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Result<Box<Underway>, Step> {
     // A page that may be stored is fetched whole, whatever part of it this request wants.
     let fetches_whole = plan.storing.is_some();
     let Question { stores, as_get, validators } =
@@ -45,43 +146,17 @@ pub async fn fetch(mut plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_
     }
     let request = origin_request::build(&origin.backend, resolved, fetches_whole, &validators, ex, cx);
     ex.request.method = asked;
-    let request = match request {
-        Ok(request) => request,
-        Err(step) => return step,
-    };
-    let (mut hinting, hints) = early_hints::begin(&origin.backend, ex, cx, from);
-    let unfinished = Mutex::default();
-    let fetching = larder_origin::fetch_hinting(request, &unfinished, hints);
-    // `question` may have found that the answer is not for the cache.
-    let abortable = may_abort(&plan);
-    let mut feed = ex.request.body.take_feed();
-    let outcome = match abortable || feed.is_some() || hinting.is_some() {
-        false => Ok(fetching.await),
-        true => tokio::select! {
-            biased;
-            outcome = fetching => Ok(outcome),
-            refused = watch(feed.as_deref_mut(), from, abortable) => Err(refused),
-            never = early_hints::pass(hinting.as_mut(), from) => match never {},
-        },
-    };
-    if let Some(hinting) = hinting {
-        hinting.finish(from, ex);
-    }
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(refused) => {
-            note_attempts(std::mem::take(&mut *unfinished.lock()), ex, cx);
-            return refused.step(ex, cx);
-        }
-    };
-    if let Some(feed) = feed {
-        ex.request.body = RequestBody::Passing(feed);
-    }
-    note_attempts(outcome.attempts, ex, cx);
-    match outcome.result {
-        Ok(answer) => answer::answered(answer, plan, origin, &validators, ex, cx),
-        Err(error) => answer::failed(&error, plan, origin, ex, cx),
-    }
+    let is_abortable = may_abort(&plan, origin);
+    Ok(Box::new(Underway { plan, validators, fetching: Fetching::new(request?, hints), is_abortable }))
+}
+
+fn no_origin() -> Step {
+    Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR))
+}
+
+/// Whether the fetch ends when the client leaves.
+fn may_abort(plan: &Plan, origin: &Origin) -> bool {
+    !is_kept(plan, origin) && !origin.backend.settings.model.ignore_client_abort
 }
 
 /// Whether the answer is stored, so that the fetch goes on when the client leaves.
