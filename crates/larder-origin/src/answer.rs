@@ -22,7 +22,6 @@ use crate::{
     exchange::Exchange,
     group::Pick,
     piece::{Piece, Reuse},
-    pool::Purpose,
 };
 
 /// The answer of an origin.
@@ -62,7 +61,6 @@ enum State {
 struct Open {
     exchange: Exchange,
     pick: Pick,
-    keep: Option<Purpose>,
 }
 
 /// What outlives the connection.
@@ -76,10 +74,9 @@ struct Told {
 }
 
 impl AnswerBody {
-    /// `keep` is what the connection may be kept for.
-    pub(crate) fn new(exchange: Exchange, pick: Pick, keep: Option<Purpose>) -> AnswerBody {
+    pub(crate) fn new(exchange: Exchange, pick: Pick) -> AnswerBody {
         let content_length = exchange.download.content_length();
-        let open = Box::new(Open { exchange, pick, keep });
+        let open = Box::new(Open { exchange, pick });
         let state = State::Open(open);
         let mut body = AnswerBody { state, ready: VecDeque::new(), content_length, told: Told::default() };
         // A short answer has arrived completely; its connection is free from now on.
@@ -206,13 +203,10 @@ impl AnswerBody {
         let State::Open(open) = std::mem::replace(&mut self.state, State::Ended) else {
             return;
         };
-        let Open { mut exchange, pick, keep } = *open;
+        let Open { mut exchange, pick } = *open;
         self.told.hear(&mut exchange);
         let is_clean = reuse == Reuse::Keep && exchange.upload.is_complete() && exchange.buffer.is_empty();
-        match keep {
-            Some(purpose) if is_clean => pick.group().pool().put(exchange.connection, purpose),
-            Some(_) | None => exchange.connection.close(),
-        }
+        if is_clean { pick.group().pool().put(exchange.connection) } else { exchange.connection.close() }
     }
 
     fn close(&mut self, result: Result<(), FetchError>) {

@@ -4,27 +4,36 @@ use std::{
     future::poll_fn,
     io::{self, IoSlice},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    runtime::{Handle, Id},
     time::{Instant, timeout},
 };
 
 use crate::{
     address::Address,
+    alarm::Alarm,
     error::FetchError,
     limits::Limits,
-    socket::{Came, ParkedSocket, Socket},
+    pool::Purpose,
+    socket::{Came, Socket},
     tls::{Link, Tls, TlsError},
 };
 
-/// A connection that belongs to the runtime of this thread.
+/// A connection, registered with a runtime.
 #[derive(Debug)]
 pub(crate) struct Connection {
     wire: Wire,
+    /// The runtime that it is registered with.
+    home: Id,
+    pub(crate) alarm: Alarm,
+    /// Which requests it may be kept for.
+    purpose: Option<Arc<Purpose>>,
     tls: Option<Box<Link>>,
     /// What is sent first: a PROXY header, or TLS records.
     unsent: Unsent,
@@ -49,16 +58,6 @@ struct Wire {
 struct Unsent {
     bytes: Vec<u8>,
     sent: usize,
-}
-
-/// An idle connection that belongs to no runtime, so that any worker may take it.
-#[derive(Debug)]
-pub(crate) struct Parked {
-    socket: ParkedSocket,
-    tls: Option<Box<Link>>,
-    unsent: Unsent,
-    made_at: Instant,
-    served: u64,
 }
 
 /// What is between a request and the socket.
@@ -95,6 +94,9 @@ impl Connection {
         let unsent = layers.preface.as_ref().map_or_else(Vec::new, |preface| preface.to_vec());
         let mut connection = Connection {
             wire: Wire::new(socket),
+            home: Handle::current().id(),
+            alarm: Alarm::default(),
+            purpose: None,
             tls: None,
             unsent: Unsent { bytes: unsent, sent: 0 },
             made_at: Instant::now(),
@@ -136,15 +138,65 @@ impl Connection {
         Ok(())
     }
 
-    /// Detaches it from its runtime.
-    pub(crate) fn park(self) -> io::Result<Parked> {
-        let Connection { wire, mut tls, mut unsent, made_at, served } = self;
-        // An idle connection holds no buffers.
-        unsent.end().shrink_to_fit();
-        if let Some(link) = &mut tls {
+    /// Lets it be kept for such requests.
+    pub(crate) fn dedicate(&mut self, purpose: Purpose) {
+        self.purpose = Some(Arc::new(purpose));
+    }
+
+    /// Which requests it may be kept for. `None` if it is not to be kept.
+    pub(crate) fn purpose(&self) -> Option<&Purpose> {
+        self.purpose.as_deref()
+    }
+
+    /// Whether it is registered with this runtime.
+    pub(crate) fn is_at_home(&self, here: Id) -> bool {
+        self.home == here
+    }
+
+    /// Frees its buffers: an idle connection holds none.
+    pub(crate) fn rest(&mut self) {
+        self.unsent.end().shrink_to_fit();
+        if let Some(link) = &mut self.tls {
             link.shrink();
         }
-        Ok(Parked { socket: wire.socket.park()?, tls, unsent, made_at, served })
+    }
+
+    /// Makes it ready for one more request, on this runtime. An error means that it is broken.
+    pub(crate) fn wake(mut self, here: Id) -> io::Result<Connection> {
+        self.served += 1;
+        if self.is_at_home(here) {
+            self.wire.untouched = true;
+            return Ok(self);
+        }
+        let wire = Wire::new(self.wire.socket.rehome()?);
+        Ok(Connection { wire, home: here, alarm: Alarm::default(), ..self })
+    }
+
+    /// Whether the origin has neither closed it nor sent anything. An unrequested response would be taken for the
+    /// answer to the next request. On its own runtime this usually needs no system call.
+    pub(crate) fn is_quiet(&mut self, here: Option<Id>) -> bool {
+        let socket = &self.wire.socket;
+        let is_home = here.is_some_and(|here| self.home == here);
+        let peek = || if is_home { socket.peek_at_home() } else { socket.peek() };
+        let Some(link) = &mut self.tls else {
+            return peek() == Came::Nothing;
+        };
+        // What has arrived may only concern TLS, such as session tickets.
+        for _ in 0..QUIET_READS_MAX {
+            match peek() {
+                Came::Nothing => {
+                    link.shrink();
+                    return true;
+                }
+                Came::End => return false,
+                Came::Bytes(_) => {}
+            }
+            link.fill_now(socket);
+            if link.advance(self.unsent.end()).is_err() || !link.is_idle() {
+                return false;
+            }
+        }
+        false
     }
 
     /// Closes it when it is no longer needed; over TLS the origin gets a `close_notify`.
@@ -318,38 +370,6 @@ fn encrypt(link: &mut Link, pieces: &[IoSlice<'_>], records: &mut Vec<u8>) -> io
     }
     link.write(&few[..count], records).map_err(io::Error::other)?;
     Ok(UNSENT_BYTES_MAX - left)
-}
-
-impl Parked {
-    /// Whether the origin has neither closed it nor sent anything. An unrequested response would be taken for the
-    /// answer to the next request.
-    pub(crate) fn is_quiet(&mut self) -> bool {
-        let Some(link) = &mut self.tls else {
-            return self.socket.peek() == Came::Nothing;
-        };
-        // What has arrived may only concern TLS, such as session tickets.
-        for _ in 0..QUIET_READS_MAX {
-            match self.socket.peek() {
-                Came::Nothing => {
-                    link.shrink();
-                    return true;
-                }
-                Came::End => return false,
-                Came::Bytes(_) => {}
-            }
-            link.fill_now(&self.socket);
-            if link.advance(self.unsent.end()).is_err() || !link.is_idle() {
-                return false;
-            }
-        }
-        false
-    }
-
-    /// Attaches it to the runtime of this thread, for one more request.
-    pub(crate) fn unpark(self) -> io::Result<Connection> {
-        let Parked { socket, tls, unsent, made_at, served } = self;
-        Ok(Connection { wire: Wire::new(socket.unpark()?), tls, unsent, made_at, served: served + 1 })
-    }
 }
 
 impl AsyncRead for Connection {

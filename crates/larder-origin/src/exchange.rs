@@ -2,14 +2,13 @@
 
 use std::{
     io,
-    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::BytesMut;
 use larder_http::ResponseHead;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
 use crate::{
     connection::Connection,
@@ -32,7 +31,6 @@ pub(crate) struct Exchange {
     read_limit: Duration,
     /// When a byte was last sent or received, or when the upload last waited for the client.
     moved_at: Instant,
-    alarm: Option<Pin<Box<Sleep>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,7 +64,6 @@ impl Exchange {
             send_limit,
             read_limit,
             moved_at: Instant::now(),
-            alarm: None,
         }
     }
 
@@ -124,26 +121,9 @@ impl Exchange {
                     // An origin may answer without reading the rest of the request; then only its answer has a timeout.
                     (Phase::Body, _) => (self.read_limit, FetchError::BodyTimeout),
                 };
-                ready!(self.poll_alarm(cx, limit));
+                ready!(self.connection.alarm.poll(cx, self.moved_at + limit));
                 Poll::Ready(Err(late))
             }
-        }
-    }
-
-    /// Ready when nothing was sent or received for `limit`.
-    fn poll_alarm(&mut self, cx: &mut Context<'_>, limit: Duration) -> Poll<()> {
-        let due = self.moved_at + limit;
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        // The alarm is not moved at every byte; if it rings too early, it is set again then.
-        if due < alarm.deadline() {
-            alarm.as_mut().reset(due);
-        }
-        loop {
-            ready!(alarm.as_mut().poll(cx));
-            if alarm.deadline() >= due {
-                return Poll::Ready(());
-            }
-            alarm.as_mut().reset(due);
         }
     }
 

@@ -30,7 +30,7 @@ use crate::{
     group::{Pick, Turn},
     http,
     limits::Limits,
-    pool::{Purpose, Speaks, Waiting},
+    pool::{Speaks, Waiting, Wanted},
     request::{Fetch, Protocol, RequestBody, Retry},
     upload::Upload,
 };
@@ -199,7 +199,7 @@ impl Fetching {
             return false;
         };
         let mut attempt = Attempt::new(&pick, self.attempts.is_empty(), now);
-        let kept = self.call.purpose_of(&pick).and_then(|purpose| pick.group().pool().take(&purpose));
+        let kept = self.call.wanted(&pick).and_then(|wanted| pick.group().pool().take(wanted, now));
         let step = match kept {
             Some(connection) => {
                 attempt.connect = Some(Duration::ZERO);
@@ -251,9 +251,13 @@ impl Running {
         loop {
             let result = match &mut self.step {
                 Step::Connecting(opening) => match ready!(opening.as_mut().poll(cx)) {
-                    Ok(connection) => {
+                    Ok(mut connection) => {
                         self.attempt.connect = Some(self.attempt.chosen_at().elapsed());
-                        let waiting = call.purpose_of(&self.pick).and_then(|one| self.pick.group().pool().wait(&one));
+                        let wanted = call.wanted(&self.pick);
+                        let waiting = wanted.and_then(|wanted| self.pick.group().pool().wait(wanted));
+                        if let Some(wanted) = wanted {
+                            connection.dedicate(wanted.to_purpose());
+                        }
                         self.step = call.exchange(connection, body, false, waiting);
                         continue;
                     }
@@ -332,8 +336,7 @@ impl Call {
         if is_http && head.status >= 300 {
             exchange.upload.stop();
         }
-        let keep = self.purpose_of(&pick);
-        Answer { head, body: AnswerBody::new(exchange, pick, keep), upgraded: None, attempt_started }
+        Answer { head, body: AnswerBody::new(exchange, pick), upgraded: None, attempt_started }
     }
 
     fn download(&self) -> Download {
@@ -349,14 +352,16 @@ impl Call {
         }
     }
 
-    /// For which requests a connection to this origin is kept; `None` if it is not kept.
-    fn purpose_of(&self, pick: &Pick) -> Option<Purpose> {
+    /// What a connection to this origin must be made for; `None` if none is kept.
+    fn wanted<'a>(&'a self, pick: &'a Pick) -> Option<Wanted<'a>> {
         let speaks = match self.protocol {
             Protocol::FastCgi { .. } => Speaks::FastCgi,
             Protocol::Http { .. } => Speaks::Http,
         };
-        let layers = self.layers.clone();
-        self.keep.then_some(Purpose { server: pick.address().clone(), bind: self.limits.bind, speaks, layers })
+        let may_resend = self.retry.is_idempotent || self.retry.rules.non_idempotent;
+        let wanted =
+            Wanted { server: pick.address(), bind: self.limits.bind, speaks, layers: &self.layers, may_resend };
+        self.keep.then_some(wanted)
     }
 
     /// Whether the number of tries and the time allow another attempt.

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod alarm;
 mod answer;
 mod attempt;
 mod connection;

@@ -1,8 +1,9 @@
 //! The idle connections of a group, one pool for all workers of the process. With one pool for each worker, several
-//! times as many php-fpm children would be held by idle connections. The most recently used connection is taken first,
-//! so that the others grow old and are closed. Idle connections belong to no runtime. A sweep closes those that are too
-//! old or that the origin has closed, so that a site without visitors holds no child. It also closes idle connections
-//! while a request on a new connection waits for a child.
+//! times as many php-fpm children would be held by idle connections. Idle connections stay registered with the runtime
+//! of the worker that used them last: that worker takes them again without a system call. It takes its own first, and
+//! another worker's if it has none. Of either, the most recently used one is taken first, so that the others grow old
+//! and are closed. A sweep closes those that are too old or that the origin has closed, so that a site without visitors
+//! holds no child. It also closes idle connections while a request on a new connection waits for a child.
 
 use std::{
     collections::VecDeque,
@@ -11,11 +12,14 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    runtime::{Handle, Id},
+    time::{Instant, sleep},
+};
 
 use crate::{
     address::Address,
-    connection::{Connection, Layers, Parked},
+    connection::{Connection, Layers},
     limits::Bind,
 };
 
@@ -74,22 +78,46 @@ impl Drop for Waiting {
 }
 
 struct Idle {
-    parked: Parked,
-    purpose: Purpose,
+    connection: Connection,
     since: Instant,
 }
 
 /// Which requests may use a kept connection: those with the same purpose.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Purpose {
     /// Where the origin listens. As in nginx, servers with the same address share connections.
-    pub(crate) server: Address,
+    server: Address,
     /// Our address, if `*_bind` sets one.
-    pub(crate) bind: Option<Bind>,
+    bind: Option<Bind>,
     /// FastCGI or HTTP.
-    pub(crate) speaks: Speaks,
+    speaks: Speaks,
     /// TLS and the PROXY header below that.
-    pub(crate) layers: Layers,
+    layers: Layers,
+}
+
+/// What a request needs of a connection: the parts of a [`Purpose`].
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) server: &'a Address,
+    pub(crate) bind: Option<Bind>,
+    pub(crate) speaks: Speaks,
+    pub(crate) layers: &'a Layers,
+    /// Whether the request can be sent again if the connection is dead.
+    pub(crate) may_resend: bool,
+}
+
+impl Wanted<'_> {
+    pub(crate) fn to_purpose(self) -> Purpose {
+        let Wanted { server, bind, speaks, layers, may_resend: _ } = self;
+        Purpose { server: server.clone(), bind, speaks, layers: layers.clone() }
+    }
+
+    fn is_met_by(self, purpose: &Purpose) -> bool {
+        self.speaks == purpose.speaks
+            && *self.server == purpose.server
+            && self.bind == purpose.bind
+            && *self.layers == purpose.layers
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,50 +145,52 @@ impl Pool {
     }
 
     /// Notes a request on a new connection. `None` if connections are not kept, or hold no child.
-    pub(crate) fn wait(self: &Arc<Self>, purpose: &Purpose) -> Option<Waiting> {
-        if !self.keeps() || purpose.speaks != Speaks::FastCgi {
+    pub(crate) fn wait(self: &Arc<Self>, wanted: Wanted<'_>) -> Option<Waiting> {
+        if !self.keeps() || wanted.speaks != Speaks::FastCgi {
             return None;
         }
         let mut state = self.state.lock();
         let number = state.next_waiting;
         state.next_waiting += 1;
-        state.waiting.push((number, purpose.server.clone(), Instant::now()));
+        state.waiting.push((number, wanted.server.clone(), Instant::now()));
         Some(Waiting { pool: Arc::clone(self), number })
     }
 
     /// Takes the most recently used connection that still works.
-    pub(crate) fn take(&self, purpose: &Purpose) -> Option<Connection> {
-        let now = Instant::now();
+    pub(crate) fn take(&self, wanted: Wanted<'_>, now: Instant) -> Option<Connection> {
+        let here = Handle::current().id();
+        // What the runtime knows of a connection is as old as its last look at the sockets. A request that can be sent
+        // only once asks the system.
+        let asked = wanted.may_resend.then_some(here);
         loop {
-            let mut idle = {
+            let Idle { mut connection, since } = {
                 let mut state = self.state.lock();
-                let at = state.idle.iter().rposition(|idle| idle.purpose == *purpose)?;
+                let at = state.find(wanted, here)?;
                 state.idle.remove(at)?
             };
-            if now.duration_since(idle.since) <= self.keepalive.timeout
-                && idle.parked.is_quiet()
-                && let Ok(connection) = idle.parked.unpark()
+            if now.saturating_duration_since(since) <= self.keepalive.timeout
+                && connection.is_quiet(asked)
+                && let Ok(connection) = connection.wake(here)
             {
                 return Some(connection);
             }
         }
     }
 
-    /// Keeps a connection whose response is complete, or closes it if `keepalive_requests` or another limit is reached.
-    pub(crate) fn put(self: &Arc<Self>, connection: Connection, purpose: Purpose) {
+    /// Keeps a connection whose response is complete, or closes it if it is not to be kept, or `keepalive_requests` or
+    /// another limit is reached.
+    pub(crate) fn put(self: &Arc<Self>, mut connection: Connection) {
         let now = Instant::now();
         let Keepalive { idle_max, requests, time, .. } = self.keepalive;
         let worn = connection.served() >= requests || now.duration_since(connection.made_at()) > time;
-        if idle_max == 0 || worn || !connection.is_idle() {
+        if idle_max == 0 || worn || connection.purpose().is_none() || !connection.is_idle() {
             connection.close();
             return;
         }
-        let Ok(parked) = connection.park() else {
-            return;
-        };
+        connection.rest();
         let mut state = self.state.lock();
-        state.idle.push_back(Idle { parked, purpose, since: now });
-        let fallen = if state.idle.len() > idle_max { state.idle.pop_front() } else { None };
+        let fallen = if state.idle.len() < idle_max { None } else { state.idle.pop_front() };
+        state.idle.push_back(Idle { connection, since: now });
         let swept = std::mem::replace(&mut state.swept, true);
         drop(state);
         drop(fallen);
@@ -177,11 +207,12 @@ impl Pool {
         let State { idle, swept, waiting, .. } = &mut *state;
         let mut at = 0;
         while let Some(one) = idle.get_mut(at) {
-            let pins = one.purpose.speaks == Speaks::FastCgi
-                && waiting.iter().any(|(_, server, since)| {
-                    *server == one.purpose.server && now.duration_since(*since) >= SWEEP_EVERY
-                });
-            if !pins && now.duration_since(one.since) <= self.keepalive.timeout && one.parked.is_quiet() {
+            let pins = one.connection.purpose().is_some_and(|purpose| {
+                let is_server = |server: &Address| *server == purpose.server && purpose.speaks == Speaks::FastCgi;
+                let is_late = |since: Instant| now.duration_since(since) >= SWEEP_EVERY;
+                waiting.iter().any(|(_, server, since)| is_server(server) && is_late(*since))
+            });
+            if !pins && now.duration_since(one.since) <= self.keepalive.timeout && one.connection.is_quiet(None) {
                 at += 1;
             } else {
                 closed.extend(idle.remove(at));
@@ -191,6 +222,15 @@ impl Pool {
         let tidied = if *swept { Tidied::SomeLeft } else { Tidied::Empty };
         drop(state);
         tidied
+    }
+}
+
+impl State {
+    /// The most recently used connection that is wanted: one of this runtime, else one of another.
+    fn find(&self, wanted: Wanted<'_>, here: Id) -> Option<usize> {
+        let is_wanted = |idle: &Idle| idle.connection.purpose().is_some_and(|purpose| wanted.is_met_by(purpose));
+        let ours = |idle: &Idle| idle.connection.is_at_home(here) && is_wanted(idle);
+        self.idle.iter().rposition(ours).or_else(|| self.idle.iter().rposition(is_wanted))
     }
 }
 

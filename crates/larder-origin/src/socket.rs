@@ -1,4 +1,4 @@
-//! A socket to an origin, TCP or unix. It belongs to the runtime of this thread, or, while idle, to none.
+//! A socket to an origin, TCP or unix, registered with a runtime.
 
 use std::{
     io::{self, IoSlice},
@@ -17,7 +17,7 @@ use bytes::BufMut;
 use rustix::net::RecvFlags;
 use socket2::{Domain, SockAddr, SockRef, Type};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf},
     net::{TcpSocket, TcpStream, UnixStream},
     time::sleep,
 };
@@ -27,21 +27,14 @@ use crate::{
     limits::{Bind, Limits},
 };
 
-/// A socket that belongs to the runtime of this thread.
+/// A socket that is registered with a runtime: of this thread, or while idle perhaps of another.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-/// A socket that belongs to no runtime, so that any worker may take it.
-#[derive(Debug)]
-pub(crate) enum ParkedSocket {
-    Tcp(std::net::TcpStream),
-    Unix(StdUnixStream),
-}
-
-/// What has arrived on a parked socket.
+/// What has arrived on an idle socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Nothing,
@@ -63,11 +56,11 @@ impl Socket {
         }
     }
 
-    /// Detaches it from its runtime.
-    pub(crate) fn park(self) -> io::Result<ParkedSocket> {
+    /// Attaches it to the runtime of this thread; it belonged to another.
+    pub(crate) fn rehome(self) -> io::Result<Socket> {
         Ok(match self {
-            Socket::Tcp(stream) => ParkedSocket::Tcp(stream.into_std()?),
-            Socket::Unix(stream) => ParkedSocket::Unix(stream.into_std()?),
+            Socket::Tcp(stream) => Socket::Tcp(TcpStream::from_std(stream.into_std()?)?),
+            Socket::Unix(stream) => Socket::Unix(UnixStream::from_std(stream.into_std()?)?),
         })
     }
 
@@ -113,42 +106,45 @@ impl Socket {
         }
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Socket::Tcp(stream) => stream.as_fd(),
-            Socket::Unix(stream) => stream.as_fd(),
-        }
-    }
-}
-
-impl ParkedSocket {
-    /// Looks at what has arrived, without reading it.
+    /// Looks at what has arrived, without reading it. Asks the system.
     pub(crate) fn peek(&self) -> Came {
         self.receive(&mut [0], RecvFlags::PEEK)
     }
 
+    /// [`Socket::peek`] on the socket's own runtime, which usually knows that nothing has arrived.
+    pub(crate) fn peek_at_home(&self) -> Came {
+        let look = || match self.peek() {
+            Came::Nothing => Err(io::ErrorKind::WouldBlock.into()),
+            came @ (Came::Bytes(_) | Came::End) => Ok(came),
+        };
+        let came = match self {
+            Socket::Tcp(stream) => stream.try_io(Interest::READABLE, look),
+            Socket::Unix(stream) => stream.try_io(Interest::READABLE, look),
+        };
+        match came {
+            Ok(came) => came,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Came::Nothing,
+            Err(_) => Came::End,
+        }
+    }
+
     /// Reads what has arrived.
-    pub(crate) fn read(&self, buffer: &mut [u8]) -> Came {
+    pub(crate) fn read_now(&self, buffer: &mut [u8]) -> Came {
         self.receive(buffer, RecvFlags::empty())
     }
 
-    /// Attaches it to the runtime of this thread.
-    pub(crate) fn unpark(self) -> io::Result<Socket> {
-        Ok(match self {
-            ParkedSocket::Tcp(stream) => Socket::Tcp(TcpStream::from_std(stream)?),
-            ParkedSocket::Unix(stream) => Socket::Unix(UnixStream::from_std(stream)?),
-        })
-    }
-
     fn receive(&self, buffer: &mut [u8], flags: RecvFlags) -> Came {
-        let fd = match self {
-            ParkedSocket::Tcp(stream) => stream.as_fd(),
-            ParkedSocket::Unix(stream) => stream.as_fd(),
-        };
-        match rustix::net::recv(fd, buffer, flags | RecvFlags::DONTWAIT) {
+        match rustix::net::recv(self.fd(), buffer, flags | RecvFlags::DONTWAIT) {
             Ok((_, count @ 1..)) => Came::Bytes(count),
             Err(rustix::io::Errno::AGAIN) => Came::Nothing,
             Ok(_) | Err(_) => Came::End,
+        }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
         }
     }
 }

@@ -11,7 +11,7 @@ use larder_tls::{ClientConfig, ClientSession, SessionError, State};
 
 use crate::{
     io_error::nginx_error,
-    socket::{Came, ParkedSocket, Socket},
+    socket::{Came, Socket},
 };
 
 /// The TLS settings for an origin: `proxy_ssl_*`.
@@ -163,10 +163,10 @@ impl Link {
     }
 
     /// Reads the records that have arrived, if any.
-    pub(crate) fn fill_now(&mut self, socket: &ParkedSocket) {
+    pub(crate) fn fill_now(&mut self, socket: &Socket) {
         let held = self.incoming.len();
         self.incoming.resize(held + READ_BYTES, 0);
-        let count = match socket.read(&mut self.incoming[held..]) {
+        let count = match socket.read_now(&mut self.incoming[held..]) {
             Came::Bytes(count) => count,
             Came::Nothing | Came::End => 0,
         };

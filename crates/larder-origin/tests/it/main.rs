@@ -6,3 +6,4 @@ mod origin;
 mod pool;
 mod retry;
 mod tls;
+mod workers;
