@@ -1,7 +1,6 @@
 //! An origin's answer: its head, and the body, which the caller pulls from the connection.
 
 use std::{
-    collections::VecDeque,
     fmt,
     future::poll_fn,
     io,
@@ -9,20 +8,14 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use larder_http::{Fields, ResponseHead};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::Instant,
 };
 
-use crate::{
-    connection::Connection,
-    error::FetchError,
-    exchange::Exchange,
-    group::Pick,
-    piece::{Piece, Reuse},
-};
+use crate::{connection::Connection, error::FetchError, exchange::Exchange, group::Pick, piece::Reuse, pieces::Pieces};
 
 /// The answer of an origin.
 #[derive(Debug)]
@@ -45,17 +38,19 @@ pub struct Answer {
 /// ```
 pub struct AnswerBody {
     state: State,
-    /// Pieces that were read but not yet returned; at most one read buffer of them.
-    ready: VecDeque<Bytes>,
+    /// Pieces that were read but not yet returned.
+    ready: Pieces,
     content_length: Option<u64>,
-    told: Told,
+    received_bytes: u64,
+    sent_bytes: u64,
+    told: Option<Box<Told>>,
 }
 
 enum State {
     Open(Box<Open>),
     Ended,
     /// The error, until it was returned.
-    Failed(Option<FetchError>),
+    Failed(Option<Box<FetchError>>),
 }
 
 struct Open {
@@ -63,29 +58,36 @@ struct Open {
     pick: Pick,
 }
 
-/// What outlives the connection.
+/// What outlives the connection, if anything was told.
 #[derive(Default)]
 struct Told {
     stderr: Vec<String>,
     notes: Vec<String>,
-    trailers: Option<Fields>,
-    received_bytes: u64,
-    sent_bytes: u64,
+    trailers: Option<Box<Fields>>,
 }
 
 impl AnswerBody {
-    pub(crate) fn new(exchange: Exchange, pick: Pick) -> AnswerBody {
-        let content_length = exchange.download.content_length();
-        let open = Box::new(Open { exchange, pick });
-        let state = State::Open(open);
-        let mut body = AnswerBody { state, ready: VecDeque::new(), content_length, told: Told::default() };
-        // A short answer has arrived completely; its connection is free from now on.
-        body.drain();
+    /// The body of an exchange whose head was read. If all of it came with the head, the connection is free from now on.
+    pub(crate) fn new(exchange: Exchange, pick: Pick, now: Instant) -> AnswerBody {
+        let mut body = AnswerBody { content_length: exchange.content_length, ..AnswerBody::ended() };
+        if exchange.over.is_some() {
+            body.end(exchange, &pick, now);
+        } else {
+            body.state = State::Open(Box::new(Open { exchange, pick }));
+        }
         body
     }
 
-    fn ended(told: Told) -> AnswerBody {
-        AnswerBody { state: State::Ended, ready: VecDeque::new(), content_length: Some(0), told }
+    /// An empty body.
+    fn ended() -> AnswerBody {
+        AnswerBody {
+            state: State::Ended,
+            ready: Pieces::default(),
+            content_length: Some(0),
+            received_bytes: 0,
+            sent_bytes: 0,
+            told: None,
+        }
     }
 
     /// The next piece, none empty; `None` when the body is complete. The future may be dropped and `next` called again;
@@ -97,24 +99,27 @@ impl AnswerBody {
     /// [`AnswerBody::next`], for callers that poll.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, FetchError>> {
         loop {
-            if let Some(piece) = self.ready.pop_front() {
+            if let Some(piece) = self.ready.pop() {
                 return Poll::Ready(Ok(Some(piece)));
             }
             let open = match &mut self.state {
                 State::Open(open) => open,
                 State::Ended => return Poll::Ready(Ok(None)),
                 State::Failed(error) => {
-                    let error = error.take().unwrap_or(FetchError::Closed { before_head: false });
-                    return Poll::Ready(Err(error));
+                    let error = error.take().map(|error| *error);
+                    return Poll::Ready(Err(error.unwrap_or(FetchError::Closed { before_head: false })));
                 }
             };
-            match ready!(open.exchange.poll_more(cx)) {
-                Ok(0) => {
-                    let closed = open.exchange.download.closed();
-                    self.close(closed);
-                }
-                Ok(_) => self.drain(),
-                Err(error) => self.close(Err(error)),
+            if let Some(piece) = open.exchange.ready.pop() {
+                return Poll::Ready(Ok(Some(piece)));
+            }
+            let now = Instant::now();
+            ready!(open.exchange.poll_more(cx, now));
+            if open.exchange.over.is_some()
+                && let State::Open(open) = std::mem::replace(&mut self.state, State::Ended)
+            {
+                let Open { exchange, pick } = *open;
+                self.end(exchange, &pick, now);
             }
         }
     }
@@ -146,12 +151,12 @@ impl AnswerBody {
 
     /// The trailers of a chunked body, once it is complete.
     pub fn trailers(&self) -> Option<&Fields> {
-        self.told.trailers.as_ref()
+        self.told.as_ref()?.trailers.as_deref()
     }
 
     /// The stderr of a FastCGI origin since the last call, one message a record.
     pub fn stderr(&mut self) -> Vec<String> {
-        let mut lines = std::mem::take(&mut self.told.stderr);
+        let mut lines = self.told.as_mut().map_or_else(Vec::new, |told| std::mem::take(&mut told.stderr));
         if let State::Open(open) = &mut self.state {
             lines.extend(open.exchange.download.take_stderr());
         }
@@ -160,7 +165,7 @@ impl AnswerBody {
 
     /// Other messages for the error log since the last call, such as about a body that is longer than announced.
     pub fn notes(&mut self) -> Vec<String> {
-        let mut notes = std::mem::take(&mut self.told.notes);
+        let mut notes = self.told.as_mut().map_or_else(Vec::new, |told| std::mem::take(&mut told.notes));
         if let State::Open(open) = &mut self.state {
             notes.extend(open.exchange.download.take_notes());
         }
@@ -171,7 +176,7 @@ impl AnswerBody {
     pub fn bytes_received(&self) -> u64 {
         match &self.state {
             State::Open(open) => open.exchange.received_bytes(),
-            State::Ended | State::Failed(_) => self.told.received_bytes,
+            State::Ended | State::Failed(_) => self.received_bytes,
         }
     }
 
@@ -179,62 +184,34 @@ impl AnswerBody {
     pub fn bytes_sent(&self) -> u64 {
         match &self.state {
             State::Open(open) => open.exchange.upload.sent_bytes(),
-            State::Ended | State::Failed(_) => self.told.sent_bytes,
+            State::Ended | State::Failed(_) => self.sent_bytes,
         }
     }
 
-    /// Parses all that was read. So if the end has arrived, the connection is free at once.
-    fn drain(&mut self) {
-        let mut gathered = BytesMut::new();
-        while let State::Open(open) = &mut self.state {
-            let exchange = &mut open.exchange;
-            match exchange.download.body(&mut exchange.buffer) {
-                Ok(Piece::Data(piece)) if piece.len() < SMALL_BYTES => gathered.extend_from_slice(&piece),
-                Ok(Piece::Data(piece)) => self.ready.extend(not_empty(gathered.split()).chain([piece])),
-                Ok(Piece::More) => break,
-                Ok(Piece::End(reuse)) => self.end(reuse),
-                Err(error) => self.close(Err(error)),
+    /// All was read, or nothing more can be.
+    fn end(&mut self, mut exchange: Exchange, pick: &Pick, now: Instant) {
+        self.hear(&mut exchange);
+        self.ready = std::mem::take(&mut exchange.ready);
+        match exchange.over.take() {
+            Some(Ok(reuse)) => {
+                self.state = State::Ended;
+                let is_clean = reuse == Reuse::Keep && exchange.upload.is_complete() && exchange.buffer.is_empty();
+                if is_clean { pick.group().pool().put(exchange.connection, now) } else { exchange.connection.close() }
+            }
+            over @ (Some(Err(_)) | None) => {
+                self.state = State::Failed(over.and_then(Result::err).map(Box::new));
             }
         }
-        self.ready.extend(not_empty(gathered));
     }
 
-    fn end(&mut self, reuse: Reuse) {
-        let State::Open(open) = std::mem::replace(&mut self.state, State::Ended) else {
-            return;
-        };
-        let Open { mut exchange, pick } = *open;
-        self.told.hear(&mut exchange);
-        let is_clean = reuse == Reuse::Keep && exchange.upload.is_complete() && exchange.buffer.is_empty();
-        if is_clean { pick.group().pool().put(exchange.connection) } else { exchange.connection.close() }
-    }
-
-    fn close(&mut self, result: Result<(), FetchError>) {
-        let after = match result {
-            Ok(()) => State::Ended,
-            Err(error) => State::Failed(Some(error)),
-        };
-        if let State::Open(mut open) = std::mem::replace(&mut self.state, after) {
-            self.told.hear(&mut open.exchange);
-        }
-    }
-}
-
-/// Pieces smaller than this are joined with others of the same read: an origin may send chunks or records of one byte,
-/// and each piece costs a chunk and a write to every client.
-const SMALL_BYTES: usize = 1024;
-
-fn not_empty(gathered: BytesMut) -> impl Iterator<Item = Bytes> {
-    (!gathered.is_empty()).then(|| gathered.freeze()).into_iter()
-}
-
-impl Told {
     fn hear(&mut self, exchange: &mut Exchange) {
-        self.stderr.extend(exchange.download.take_stderr());
-        self.notes.extend(exchange.download.take_notes());
-        self.trailers = exchange.download.take_trailers();
         self.received_bytes = exchange.received_bytes();
         self.sent_bytes = exchange.upload.sent_bytes();
+        let download = &mut exchange.download;
+        let (stderr, notes, trailers) = (download.take_stderr(), download.take_notes(), download.take_trailers());
+        if !stderr.is_empty() || !notes.is_empty() || trailers.is_some() {
+            self.told = Some(Box::new(Told { stderr, notes, trailers }));
+        }
     }
 }
 
@@ -254,7 +231,7 @@ impl fmt::Debug for AnswerBody {
 /// Dropping it closes the connection. It has no timeouts of its own.
 pub struct Upgraded {
     first: Bytes,
-    connection: Connection,
+    connection: Box<Connection>,
     /// Counts as running while the tunnel is open.
     _pick: Pick,
 }
@@ -262,10 +239,10 @@ pub struct Upgraded {
 impl Upgraded {
     /// Makes a tunnel of an exchange whose head was a 101. Also returns the empty body of the answer.
     pub(crate) fn new(mut exchange: Exchange, pick: Pick) -> (Upgraded, AnswerBody) {
-        let mut told = Told::default();
-        told.hear(&mut exchange);
+        let mut body = AnswerBody::ended();
+        body.hear(&mut exchange);
         let first = exchange.buffer.split().freeze();
-        (Upgraded { first, connection: exchange.connection, _pick: pick }, AnswerBody::ended(told))
+        (Upgraded { first, connection: Box::new(exchange.connection), _pick: pick }, body)
     }
 
     /// How many bytes that came with the head, and are counted with it, have not been read here yet.
@@ -277,7 +254,7 @@ impl Upgraded {
 impl AsyncRead for Upgraded {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.first.is_empty() {
-            return Pin::new(&mut self.connection).poll_read(cx, buffer);
+            return Pin::new(&mut *self.connection).poll_read(cx, buffer);
         }
         let count = self.first.len().min(buffer.remaining());
         buffer.put_slice(&self.first[..count]);
@@ -288,15 +265,15 @@ impl AsyncRead for Upgraded {
 
 impl AsyncWrite for Upgraded {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection).poll_write(cx, bytes)
+        Pin::new(&mut *self.connection).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection).poll_flush(cx)
+        Pin::new(&mut *self.connection).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection).poll_shutdown(cx)
+        Pin::new(&mut *self.connection).poll_shutdown(cx)
     }
 }
 

@@ -249,6 +249,13 @@ impl Connection {
         Poll::Ready(Ok(count))
     }
 
+    /// Reads once into `slice`; 0 bytes is the end.
+    pub(crate) fn poll_read_slice(&mut self, cx: &mut Context<'_>, slice: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(slice);
+        ready!(Pin::new(self).poll_read(cx, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
     /// Writes once, from many pieces. Over TLS it encrypts them; what the socket does not take now is sent by the next
     /// write, or by [`Connection::poll_flush`].
     pub(crate) fn poll_write_from(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {

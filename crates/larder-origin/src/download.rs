@@ -1,6 +1,5 @@
 //! Parses a response: bytes of the read buffer in, a head and a body out. Opens nothing.
 
-use bytes::BytesMut;
 use larder_http::{Fields, ResponseHead};
 
 use crate::{error::FetchError, fastcgi, http, piece::Piece};
@@ -12,27 +11,35 @@ pub(crate) enum Download {
 }
 
 impl Download {
-    /// The head, once it is complete.
-    pub(crate) fn head(&mut self, buffer: &mut BytesMut) -> Result<Option<ResponseHead>, FetchError> {
+    /// The head, once it is complete. Reads `input` from `at`, which it moves.
+    pub(crate) fn head(&mut self, input: &[u8], at: &mut usize) -> Result<Option<ResponseHead>, FetchError> {
         match self {
-            Download::FastCgi(response) => response.head(buffer),
-            Download::Http(response) => response.head(buffer),
+            Download::FastCgi(response) => response.head(input, at),
+            Download::Http(response) => response.head(input, at),
         }
     }
 
-    /// The next piece of the body.
-    pub(crate) fn body(&mut self, buffer: &mut BytesMut) -> Result<Piece, FetchError> {
+    /// The next piece of the body, in `input` from `at`, which it moves.
+    pub(crate) fn body(&mut self, input: &[u8], at: &mut usize) -> Result<Piece, FetchError> {
         match self {
-            Download::FastCgi(response) => response.body(buffer),
-            Download::Http(response) => response.body(buffer),
+            Download::FastCgi(response) => response.body(input, at),
+            Download::Http(response) => response.body(input, at),
         }
     }
 
-    /// How long the body is, once the head is read. `None` if only its end will tell.
+    /// How much of the body is to come, once the head is read. `None` if only its end will tell.
     pub(crate) fn content_length(&self) -> Option<u64> {
         match self {
             Download::FastCgi(response) => response.content_length(),
             Download::Http(response) => response.content_length(),
+        }
+    }
+
+    /// Whether what follows the head is a tunnel, not a body.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        match self {
+            Download::FastCgi(_) => false,
+            Download::Http(response) => response.is_tunnel(),
         }
     }
 
@@ -59,7 +66,7 @@ impl Download {
     }
 
     /// The trailers of a chunked body, once it is complete.
-    pub(crate) fn take_trailers(&mut self) -> Option<Fields> {
+    pub(crate) fn take_trailers(&mut self) -> Option<Box<Fields>> {
         match self {
             Download::FastCgi(_) => None,
             Download::Http(response) => response.take_trailers(),
@@ -73,19 +80,21 @@ mod tests {
 
     /// What comes of a response whose bytes arrive in these pieces.
     fn read(mut download: Download, pieces: &[&[u8]]) -> Result<(u16, Vec<u8>), FetchError> {
-        let (mut buffer, mut head, mut body) = (BytesMut::new(), None, Vec::new());
+        let (mut buffer, mut head, mut body) = (Vec::new(), None, Vec::new());
         for piece in pieces {
+            let mut at = 0;
             buffer.extend_from_slice(piece);
             if head.is_none() {
-                head = download.head(&mut buffer)?;
+                head = download.head(&buffer, &mut at)?;
             }
             while let Some(head) = &head {
-                match download.body(&mut buffer)? {
-                    Piece::Data(piece) => body.extend(piece),
+                match download.body(&buffer, &mut at)? {
+                    Piece::Data(piece) => body.extend_from_slice(&buffer[piece]),
                     Piece::More => break,
                     Piece::End(_) => return Ok((head.status, body)),
                 }
             }
+            buffer.drain(..at);
         }
         download.closed()?;
         Ok((head.map_or(0, |head| head.status), body))
@@ -96,7 +105,7 @@ mod tests {
 
     fn samples() -> Vec<Sample> {
         let http = || Download::Http(http::Response::new(4096, false, false));
-        let fastcgi = || Download::FastCgi(fastcgi::Response::new(4096, vec![b"Fatal".to_vec()], false));
+        let fastcgi = || Download::FastCgi(fastcgi::Response::new(4096, Some([b"Fatal".to_vec()].into()), false));
         let mut records = b"\x01\x06\0\x01\0\x1c\x04\0Content-Length: 9\r\n\r\nfive5\r\n\0\0\0\0".to_vec();
         records.extend(b"\x01\x07\0\x01\0\x03\0\0err");
         records.extend(b"\x01\x06\0\x01\0\x02\0\0ok");

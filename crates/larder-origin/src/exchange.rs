@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::BytesMut;
+use bytes::{Buf, Bytes, BytesMut};
 use larder_http::ResponseHead;
 use tokio::time::Instant;
 
@@ -14,6 +14,10 @@ use crate::{
     connection::Connection,
     download::Download,
     error::FetchError,
+    limits::Limits,
+    piece::{Piece, Reuse},
+    pieces::Pieces,
+    scratch::Scratch,
     upload::{Upload, Waits},
 };
 
@@ -22,11 +26,19 @@ pub(crate) struct Exchange {
     pub(crate) connection: Connection,
     pub(crate) upload: Upload,
     pub(crate) download: Download,
+    /// Pieces of the body that were read but not yet taken.
+    pub(crate) ready: Pieces,
+    /// How the body ended, once it has.
+    pub(crate) over: Option<Result<Reuse, FetchError>>,
     /// Bytes that were read and not yet parsed.
     pub(crate) buffer: BytesMut,
+    /// How long the body is, if the head says so.
+    pub(crate) content_length: Option<u64>,
     received_bytes: u64,
     /// How many bytes the head had.
     head_bytes: u64,
+    /// How many bytes the last read brought.
+    last_read: usize,
     send_limit: Duration,
     read_limit: Duration,
     /// When a byte was last sent or received, or when the upload last waited for the client.
@@ -39,31 +51,47 @@ enum Phase {
     Body,
 }
 
-/// The buffer for the first read; most heads and many pages fit.
-const FIRST_READ_BYTES: usize = 16 << 10;
+/// What a read brought, and where it is to be parsed.
+enum Filled {
+    /// The origin sends nothing more.
+    End,
+    /// So many bytes of the scratch, with those that were left in the buffer.
+    Scratch(usize),
+    Buffer,
+}
+
+/// How much is read of an answer that is probably small; most heads and many pages fit.
+const SMALL_READ_BYTES: usize = 16 << 10;
 /// The buffer for further reads: a whole FastCGI record.
 const READ_BYTES: usize = 64 << 10;
 /// A smaller room in the buffer is not worth a read.
 const READ_BYTES_MIN: usize = 4 << 10;
+/// Pieces smaller than this are joined with others of the same read: an origin may send chunks or records of one byte,
+/// and each piece costs a chunk and a write to every client.
+const SMALL_PIECE_BYTES: usize = 1024;
 
 impl Exchange {
     pub(crate) fn new(
         connection: Connection,
         upload: Upload,
         download: Download,
-        send_limit: Duration,
-        read_limit: Duration,
+        limits: &Limits,
+        now: Instant,
     ) -> Exchange {
         Exchange {
             connection,
             upload,
             download,
+            ready: Pieces::default(),
+            over: None,
             buffer: BytesMut::new(),
+            content_length: None,
             received_bytes: 0,
             head_bytes: 0,
-            send_limit,
-            read_limit,
-            moved_at: Instant::now(),
+            last_read: 0,
+            send_limit: limits.send,
+            read_limit: limits.read,
+            moved_at: now,
         }
     }
 
@@ -72,49 +100,97 @@ impl Exchange {
         self.received_bytes
     }
 
-    /// Sends the request, and reads until the response head is complete.
-    pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, FetchError>> {
+    /// Sends the request, and reads until the response head is complete. What came of the body with it is ready then.
+    pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<ResponseHead, FetchError>> {
+        let mut scratch = Scratch::lend();
         loop {
-            if let Some(head) = self.download.head(&mut self.buffer)? {
-                self.head_bytes = self.received_bytes.saturating_sub(self.buffer.len() as u64);
-                return Poll::Ready(Ok(head));
-            }
-            if ready!(self.poll_read(cx, Phase::Head))? == 0 {
-                return Poll::Ready(Err(match self.upload.take_broken() {
-                    Some(source) => FetchError::Send { source },
-                    None => FetchError::Closed { before_head: true },
-                }));
+            let mut at = 0;
+            match ready!(self.poll_fill(cx, Phase::Head, &mut scratch, now))? {
+                Filled::End => {
+                    return Poll::Ready(Err(match self.upload.take_broken() {
+                        Some(source) => FetchError::Send { source },
+                        None => FetchError::Closed { before_head: true },
+                    }));
+                }
+                Filled::Scratch(end) => match self.download.head(&scratch[..end], &mut at)? {
+                    Some(head) => {
+                        self.head_bytes = self.received_bytes.saturating_sub((end - at) as u64);
+                        self.content_length = self.download.content_length();
+                        self.drain_scratch(&mut scratch[..end], at);
+                        return Poll::Ready(Ok(head));
+                    }
+                    None => self.buffer.extend_from_slice(&scratch[at..end]),
+                },
+                Filled::Buffer => {
+                    let head = self.download.head(&self.buffer, &mut at)?;
+                    self.buffer.advance(at);
+                    if let Some(head) = head {
+                        self.head_bytes = self.received_bytes.saturating_sub(self.buffer.len() as u64);
+                        self.content_length = self.download.content_length();
+                        self.drain_buffer();
+                        return Poll::Ready(Ok(head));
+                    }
+                }
             }
         }
     }
 
-    /// Reads once more, and sends the rest of the request meanwhile. 0 bytes means the end.
-    pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, FetchError>> {
-        self.poll_read(cx, Phase::Body)
+    /// Reads more of the body, and sends the rest of the request meanwhile. Ready when a piece is, or the end.
+    pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+        let mut scratch = Scratch::lend();
+        while self.ready.is_empty() && self.over.is_none() {
+            match ready!(self.poll_fill(cx, Phase::Body, &mut scratch, now)) {
+                Ok(Filled::End) => self.over = Some(self.download.closed().map(|()| Reuse::Close)),
+                Ok(Filled::Scratch(end)) => self.drain_scratch(&mut scratch[..end], 0),
+                Ok(Filled::Buffer) => self.drain_buffer(),
+                Err(error) => self.over = Some(Err(error)),
+            }
+        }
+        Poll::Ready(())
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>, phase: Phase) -> Poll<Result<usize, FetchError>> {
+    /// Sends what the origin takes, then reads once.
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        phase: Phase,
+        scratch: &mut [u8],
+        now: Instant,
+    ) -> Poll<Result<Filled, FetchError>> {
         let sent = self.upload.poll(cx, &mut self.connection)?;
         // The task that reads from the client applies the timeout for a slow client.
         if sent.moved || sent.waits == Waits::ForClient {
-            self.moved_at = Instant::now();
+            self.moved_at = now;
         }
-        let room = self.make_room(phase);
-        match self.connection.poll_read_into(cx, &mut self.buffer, room) {
+        let held = self.buffer.len();
+        let small = self.small_read(phase, scratch.len());
+        let read = match small {
+            Some(count_max) => {
+                scratch[..held].copy_from_slice(&self.buffer);
+                self.connection.poll_read_slice(cx, &mut scratch[held..held + count_max])
+            }
+            None => {
+                let room = self.make_room(phase);
+                self.connection.poll_read_into(cx, &mut self.buffer, room)
+            }
+        };
+        match read {
             Poll::Ready(Ok(count)) => {
                 self.received_bytes += count as u64;
-                self.moved_at = Instant::now();
-                Poll::Ready(Ok(count))
+                self.last_read = count;
+                self.moved_at = now;
+                Poll::Ready(Ok(match small {
+                    _ if count == 0 => Filled::End,
+                    None => Filled::Buffer,
+                    Some(_) => {
+                        self.buffer.clear();
+                        Filled::Scratch(held + count)
+                    }
+                }))
             }
             Poll::Ready(Err(source)) => Poll::Ready(Err(self.read_error(source, phase))),
+            Poll::Pending if sent.waits == Waits::ForClient => Poll::Pending,
             Poll::Pending => {
-                // An origin may take long to begin, and many requests may wait for it meanwhile: hold no buffer.
-                if self.received_bytes == 0 {
-                    self.buffer = BytesMut::new();
-                }
-                if sent.waits == Waits::ForClient {
-                    return Poll::Pending;
-                }
                 let (limit, late) = match (phase, sent.waits) {
                     (Phase::Head, Waits::ForOrigin) => (self.send_limit, FetchError::SendTimeout),
                     (Phase::Head, _) => (self.read_limit, FetchError::HeadTimeout),
@@ -127,6 +203,23 @@ impl Exchange {
         }
     }
 
+    /// How much to read into the scratch of `scratch_bytes`, from where small bodies are copied into allocations of
+    /// their own size. `None` if a big body goes on: that is read into memory of its own.
+    fn small_read(&self, phase: Phase, scratch_bytes: usize) -> Option<usize> {
+        let probably_small = phase == Phase::Head
+            || match self.download.content_length() {
+                Some(left) => left <= SMALL_READ_BYTES as u64,
+                None => self.last_read < SMALL_READ_BYTES,
+            };
+        let count_max = match self.download {
+            Download::Http(_) => SMALL_READ_BYTES,
+            // Its records have to be put together in any case.
+            Download::FastCgi(_) => scratch_bytes.saturating_sub(self.buffer.len()),
+        };
+        (probably_small && self.buffer.len() + count_max <= scratch_bytes && count_max >= READ_BYTES_MIN)
+            .then_some(count_max)
+    }
+
     /// Makes room for a read, and returns how much to read.
     ///
     /// Bodies are read up to multiples of [`READ_BYTES`], so that each read fills whole pages of memory, in which a big
@@ -135,7 +228,6 @@ impl Exchange {
         let is_aligned = phase == Phase::Body && matches!(self.download, Download::Http(_));
         let beyond = if is_aligned { (self.received_bytes - self.head_bytes) as usize % READ_BYTES } else { 0 };
         let wanted = match READ_BYTES - beyond {
-            _ if self.received_bytes == 0 => FIRST_READ_BYTES,
             little if little < READ_BYTES_MIN => little + READ_BYTES,
             wanted => wanted,
         };
@@ -143,6 +235,64 @@ impl Exchange {
             self.buffer.reserve(wanted);
         }
         wanted
+    }
+
+    /// Parses what was read into the scratch, all of it, so that if the end has arrived the connection is free at once.
+    /// The data is put together at its beginning, and then copied into one piece.
+    fn drain_scratch(&mut self, input: &mut [u8], mut at: usize) {
+        let mut gathered = at..at;
+        while !self.download.is_tunnel() {
+            match self.download.body(input, &mut at) {
+                Ok(Piece::Data(data)) if gathered.is_empty() => gathered = data,
+                Ok(Piece::Data(data)) => {
+                    let len = data.len();
+                    input.copy_within(data, gathered.end);
+                    gathered.end += len;
+                }
+                Ok(Piece::More) => break,
+                Ok(Piece::End(reuse)) => {
+                    self.over = Some(Ok(reuse));
+                    break;
+                }
+                Err(error) => {
+                    self.over = Some(Err(error));
+                    break;
+                }
+            }
+        }
+        if !gathered.is_empty() {
+            self.ready.push(Bytes::copy_from_slice(&input[gathered]));
+        }
+        self.buffer.extend_from_slice(&input[at..]);
+    }
+
+    /// Parses what was read into the buffer, all of it. Big pieces stay where they are.
+    fn drain_buffer(&mut self) {
+        let mut gathered = BytesMut::new();
+        while !self.download.is_tunnel() {
+            let mut at = 0;
+            let piece = self.download.body(&self.buffer, &mut at);
+            let mut parsed = self.buffer.split_to(at);
+            match piece {
+                Ok(Piece::Data(data)) if data.len() < SMALL_PIECE_BYTES => gathered.extend_from_slice(&parsed[data]),
+                Ok(Piece::Data(data)) => {
+                    parsed.truncate(data.end);
+                    parsed.advance(data.start);
+                    self.ready.push(gathered.split().freeze());
+                    self.ready.push(parsed.freeze());
+                }
+                Ok(Piece::More) => break,
+                Ok(Piece::End(reuse)) => {
+                    self.over = Some(Ok(reuse));
+                    break;
+                }
+                Err(error) => {
+                    self.over = Some(Err(error));
+                    break;
+                }
+            }
+        }
+        self.ready.push(gathered.freeze());
     }
 
     fn read_error(&mut self, source: io::Error, phase: Phase) -> FetchError {
@@ -157,16 +307,8 @@ impl Exchange {
 mod tests {
     use std::{future::poll_fn, io::Write, net::TcpListener};
 
-    use bytes::Bytes;
-
     use super::*;
-    use crate::{
-        address::Address,
-        connection::Layers,
-        http,
-        limits::Limits,
-        request::{Protocol, RequestBody},
-    };
+    use crate::{address::Address, connection::Layers, http, pool::Speaks, request::RequestBody};
 
     #[tokio::test]
     async fn who_waits_for_an_origin_to_begin_holds_no_buffer() {
@@ -175,18 +317,20 @@ mod tests {
         let limits = Limits::default();
         let connection = Connection::open(&address, &Layers::default(), &limits, true).await.expect("it listens");
         let (mut origin, _) = listener.accept().expect("it is connected");
-        let protocol = Protocol::Http { head: Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"), upgrade: false };
-        let upload = Upload::new(&protocol, RequestBody::None, false);
+        let opening = Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n");
+        let upload = Upload::new(Speaks::Http, opening, RequestBody::None);
         let download = Download::Http(http::Response::new(4096, false, false));
-        let mut exchange = Exchange::new(connection, upload, download, limits.send, limits.read);
+        let now = Instant::now();
+        let mut exchange = Exchange::new(connection, upload, download, &limits, now);
         poll_fn(|cx| {
-            assert!(exchange.poll_head(cx).is_pending(), "the origin has said nothing");
+            assert!(exchange.poll_head(cx, now).is_pending(), "the origin has said nothing");
             assert_eq!(exchange.buffer.capacity(), 0);
             Poll::Ready(())
         })
         .await;
         origin.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc").expect("larder reads");
-        let head = poll_fn(|cx| exchange.poll_head(cx)).await.expect("it is a head");
-        assert_eq!((head.status, &exchange.buffer[..]), (200, &b"abc"[..]));
+        let head = poll_fn(|cx| exchange.poll_head(cx, now)).await.expect("it is a head");
+        assert_eq!((head.status, exchange.ready.pop().as_deref()), (200, Some(&b"abc"[..])));
+        assert!(exchange.over.is_some() && exchange.buffer.capacity() == 0);
     }
 }

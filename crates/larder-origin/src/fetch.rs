@@ -10,10 +10,12 @@
 use std::{
     future::poll_fn,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use bytes::Bytes;
 use larder_http::{Fields, ResponseHead};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
@@ -51,8 +53,7 @@ pub struct Outcome {
 pub struct Fetching {
     call: Call,
     turn: Turn,
-    /// The body of the request, as long as it can be sent (again).
-    body: Option<RequestBody>,
+    request: Request,
     /// The attempts that have ended.
     attempts: Vec<Attempt>,
     running: Option<Running>,
@@ -78,9 +79,20 @@ enum Step {
     Over,
 }
 
+/// The request, as far as no attempt has it.
+struct Request {
+    /// What comes before the body.
+    opening: Bytes,
+    /// The body, as long as it can be sent (again).
+    body: Option<RequestBody>,
+}
+
 /// What all attempts of a fetch have in common.
 struct Call {
-    protocol: Protocol,
+    speaks: Speaks,
+    /// Whether a 101 may turn the connection into a tunnel.
+    upgrade: bool,
+    catch_stderr: Option<Arc<[Vec<u8>]>>,
     layers: Layers,
     limits: Limits,
     retry: Retry,
@@ -137,15 +149,25 @@ impl Fetching {
         let keep = keep && group.pool().keeps();
         let turn = Turn::new(group, hash_key, retry.tries);
         let layers = Layers { preface, tls };
-        let call = Call { protocol, layers, limits, retry, keep, method_is_head, hints, started: None };
-        Fetching { call, turn, body: Some(body), attempts: Vec::new(), running: None }
+        let (speaks, opening, upgrade, catch_stderr) = match protocol {
+            Protocol::Http { head, upgrade } => (Speaks::Http, head, upgrade, None),
+            Protocol::FastCgi { params, catch_stderr } => {
+                let has_body = !matches!(body, RequestBody::None);
+                let catch_stderr = (!catch_stderr.is_empty()).then(|| catch_stderr.into());
+                (Speaks::FastCgi, fastcgi::opening(&params, keep, has_body), false, catch_stderr)
+            }
+        };
+        let call =
+            Call { speaks, upgrade, catch_stderr, layers, limits, retry, keep, method_is_head, hints, started: None };
+        let request = Request { opening, body: Some(body) };
+        Fetching { call, turn, request, attempts: Vec::new(), running: None }
     }
 
     /// Ready when the head of an answer is complete, or when no origin is left to ask. Not to be polled after that.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let now = Instant::now();
+        self.call.started.get_or_insert(now);
         loop {
-            let now = Instant::now();
-            self.call.started.get_or_insert(now);
             let Some(running) = &mut self.running else {
                 if self.begin(now) {
                     continue;
@@ -155,24 +177,27 @@ impl Fetching {
                 return Poll::Ready(self.outcome(Err(FetchError::NoLiveOrigin)));
             };
             let tries_left = self.turn.tries_left();
-            let result = ready!(running.poll(cx, &self.call, &mut self.body, tries_left));
-            let Some(Running { pick, mut attempt, .. }) = self.running.take() else {
+            let result = ready!(running.poll(cx, &self.call, &mut self.request, tries_left, now));
+            let Some(Running { pick, mut attempt, step }) = self.running.take() else {
                 continue;
             };
-            let now = Instant::now();
-            let (head, exchange) = match result {
-                Ok(answered) => answered,
-                Err(failure) => match self.after(failure, &pick, attempt, now) {
-                    None => continue,
-                    Some(error) => return Poll::Ready(self.outcome(Err(error))),
-                },
-            };
-            attempt.note_head(head.status, now);
-            pick.answered();
-            pick.answers(now);
-            let answer = self.call.answer(head, exchange, pick, attempt.chosen_at());
-            self.attempts.push(attempt);
-            return Poll::Ready(self.outcome(Ok(answer)));
+            match (result, step) {
+                (Ok(head), Step::Exchanging { exchange, .. }) => {
+                    attempt.note_head(head.status, now);
+                    pick.answered();
+                    pick.answers(now);
+                    let answer = self.call.answer(head, exchange, pick, attempt.chosen_at(), now);
+                    self.attempts.push(attempt);
+                    return Poll::Ready(self.outcome(Ok(answer)));
+                }
+                (Err(failure), _) => {
+                    if let Some(error) = self.after(failure, &pick, attempt, now) {
+                        return Poll::Ready(self.outcome(Err(error)));
+                    }
+                }
+                // Only who exchanges has an answer.
+                (Ok(_), Step::Connecting(_) | Step::Over) => {}
+            }
         }
     }
 
@@ -203,7 +228,7 @@ impl Fetching {
         let step = match kept {
             Some(connection) => {
                 attempt.connect = Some(Duration::ZERO);
-                self.call.exchange(connection, &mut self.body, true, None)
+                self.call.exchange(connection, &mut self.request, true, None, now)
             }
             None => self.call.connect(&pick),
         };
@@ -229,7 +254,7 @@ impl Fetching {
             }
             Failure::Failed(error) => {
                 attempt.note_failure(&error, now);
-                let may_resend = self.body.is_some() && self.call.may_resend(&attempt);
+                let may_resend = self.request.body.is_some() && self.call.may_resend(&attempt);
                 let again = self.call.covers(&error) && may_resend && self.call.may_go_on(self.turn.tries_left(), now);
                 (!again).then_some(error)
             }
@@ -240,57 +265,64 @@ impl Fetching {
 }
 
 impl Running {
-    /// Ready when the origin has answered or failed. Leaves `body` there if it can be sent again.
+    /// Ready when the origin has answered or failed. Leaves in `request` what can be sent again, and an exchange with an
+    /// answer in `self`.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
         call: &Call,
-        body: &mut Option<RequestBody>,
+        request: &mut Request,
         tries_left: u32,
-    ) -> Poll<Result<(ResponseHead, Exchange), Failure>> {
+        now: Instant,
+    ) -> Poll<Result<ResponseHead, Failure>> {
         loop {
-            let result = match &mut self.step {
+            let attempt = &mut self.attempt;
+            let (exchange, result) = match &mut self.step {
                 Step::Connecting(opening) => match ready!(opening.as_mut().poll(cx)) {
                     Ok(mut connection) => {
-                        self.attempt.connect = Some(self.attempt.chosen_at().elapsed());
+                        attempt.connect = Some(now.saturating_duration_since(attempt.chosen_at()));
                         let wanted = call.wanted(&self.pick);
-                        let waiting = wanted.and_then(|wanted| self.pick.group().pool().wait(wanted));
+                        let waiting = wanted.and_then(|wanted| self.pick.group().pool().wait(wanted, now));
                         if let Some(wanted) = wanted {
                             connection.dedicate(wanted.to_purpose());
                         }
-                        self.step = call.exchange(connection, body, false, waiting);
+                        self.step = call.exchange(connection, request, false, waiting, now);
                         continue;
                     }
                     Err(error) => return Poll::Ready(Err(Failure::Failed(error))),
                 },
-                Step::Exchanging { exchange, .. } => ready!(exchange.poll_head(cx)),
+                Step::Exchanging { exchange, .. } => {
+                    let result = ready!(exchange.poll_head(cx, now));
+                    (exchange, result)
+                }
                 Step::Over => return Poll::Pending,
             };
-            let Step::Exchanging { mut exchange, is_kept, .. } = std::mem::replace(&mut self.step, Step::Over) else {
-                continue;
-            };
-            let attempt = &mut self.attempt;
             attempt.sent_bytes = exchange.upload.sent_bytes();
             attempt.received_bytes = exchange.received_bytes();
             let failure = match result {
-                Ok(head) if !call.turns_away(head.status, attempt) || !call.may_go_on(tries_left, Instant::now()) => {
-                    return Poll::Ready(Ok((head, exchange)));
+                Ok(head) if !call.turns_away(head.status, attempt) || !call.may_go_on(tries_left, now) => {
+                    return Poll::Ready(Ok(head));
                 }
-                Ok(head) if body.is_none() && !exchange.upload.is_untouched() => {
-                    return Poll::Ready(Ok((head, exchange)));
+                Ok(head) if request.body.is_none() && !exchange.upload.is_untouched() => {
+                    return Poll::Ready(Ok(head));
                 }
                 Ok(head) => Failure::Refused { status: head.status },
                 Err(error) => Failure::Failed(error),
             };
             attempt.stderr = exchange.download.take_stderr();
-            if body.is_none() {
-                *body = exchange.upload.into_untouched();
+            let Step::Exchanging { exchange, is_kept, .. } = std::mem::replace(&mut self.step, Step::Over) else {
+                continue;
+            };
+            let (opening, untouched) = exchange.upload.into_untouched();
+            request.opening = opening;
+            if request.body.is_none() {
+                request.body = untouched;
             }
             // The origin closed the kept connection while we wrote. That says nothing about its health; a new
             // connection will tell. But a request that must not be repeated may have been processed.
             match failure {
                 Failure::Failed(error) if is_kept && error.is_broken() && attempt.received_bytes == 0 => {
-                    if body.is_none() || !call.may_resend(attempt) {
+                    if request.body.is_none() || !call.may_resend(attempt) {
                         return Poll::Ready(Err(Failure::Dead(error)));
                     }
                     attempt.connect = None;
@@ -314,39 +346,47 @@ impl Call {
     fn exchange(
         &self,
         connection: Connection,
-        body: &mut Option<RequestBody>,
+        request: &mut Request,
         is_kept: bool,
         waiting: Option<Waiting>,
+        now: Instant,
     ) -> Step {
-        let once_more = body.as_ref().and_then(RequestBody::again);
-        let body_now = once_more.or_else(|| body.take()).expect("an attempt is made only while the body can be sent");
-        let upload = Upload::new(&self.protocol, body_now, self.keep);
-        let exchange = Exchange::new(connection, upload, self.download(), self.limits.send, self.limits.read);
+        let once_more = request.body.as_ref().and_then(RequestBody::again);
+        let body = once_more.or_else(|| request.body.take()).expect("an attempt is made only while there is a body");
+        let upload = Upload::new(self.speaks, std::mem::take(&mut request.opening), body);
+        let exchange = Exchange::new(connection, upload, self.download(), &self.limits, now);
         Step::Exchanging { exchange, is_kept, _waiting: waiting }
     }
 
-    fn answer(&self, head: ResponseHead, mut exchange: Exchange, pick: Pick, attempt_started: Instant) -> Answer {
-        let is_http = matches!(self.protocol, Protocol::Http { .. });
-        if matches!(self.protocol, Protocol::Http { upgrade: true, .. }) && head.status == 101 {
+    fn answer(
+        &self,
+        head: ResponseHead,
+        mut exchange: Exchange,
+        pick: Pick,
+        attempt_started: Instant,
+        now: Instant,
+    ) -> Answer {
+        if self.upgrade && head.status == 101 {
             let (upgraded, body) = Upgraded::new(exchange, pick);
             return Answer { head, body, upgraded: Some(upgraded), attempt_started };
         }
         // An HTTP origin that answers with an error before it has read the request will not read the rest (RFC 9112
         // §9.3). One that answers with success may still be reading, and PHP reads when the script does.
-        if is_http && head.status >= 300 {
+        if self.speaks == Speaks::Http && head.status >= 300 {
             exchange.upload.stop();
         }
-        Answer { head, body: AnswerBody::new(exchange, pick), upgraded: None, attempt_started }
+        Answer { head, body: AnswerBody::new(exchange, pick, now), upgraded: None, attempt_started }
     }
 
     fn download(&self) -> Download {
         let head_bytes_max = self.limits.head_bytes_max;
-        match &self.protocol {
-            Protocol::FastCgi { catch_stderr, .. } => {
-                Download::FastCgi(fastcgi::Response::new(head_bytes_max, catch_stderr.clone(), self.method_is_head))
+        match self.speaks {
+            Speaks::FastCgi => {
+                let catch_stderr = self.catch_stderr.clone();
+                Download::FastCgi(fastcgi::Response::new(head_bytes_max, catch_stderr, self.method_is_head))
             }
-            Protocol::Http { upgrade, .. } => {
-                let response = http::Response::new(head_bytes_max, self.method_is_head, *upgrade);
+            Speaks::Http => {
+                let response = http::Response::new(head_bytes_max, self.method_is_head, self.upgrade);
                 Download::Http(response.hinting(self.hints.clone()))
             }
         }
@@ -354,13 +394,14 @@ impl Call {
 
     /// What a connection to this origin must be made for; `None` if none is kept.
     fn wanted<'a>(&'a self, pick: &'a Pick) -> Option<Wanted<'a>> {
-        let speaks = match self.protocol {
-            Protocol::FastCgi { .. } => Speaks::FastCgi,
-            Protocol::Http { .. } => Speaks::Http,
-        };
         let may_resend = self.retry.is_idempotent || self.retry.rules.non_idempotent;
-        let wanted =
-            Wanted { server: pick.address(), bind: self.limits.bind, speaks, layers: &self.layers, may_resend };
+        let wanted = Wanted {
+            server: pick.address(),
+            bind: self.limits.bind,
+            speaks: self.speaks,
+            layers: &self.layers,
+            may_resend,
+        };
         self.keep.then_some(wanted)
     }
 

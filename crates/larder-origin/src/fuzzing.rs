@@ -1,6 +1,5 @@
 //! The parsers of this crate, for `larder-fuzz`.
 
-use bytes::BytesMut;
 use larder_http::ResponseHead;
 
 use crate::download::Download;
@@ -46,12 +45,12 @@ pub fn http(pieces: &[&[u8]], is_head: bool) -> Told {
 
 /// Reads a FastCGI response that comes in these pieces, and then the end of the connection.
 pub fn fastcgi(pieces: &[&[u8]], is_head: bool) -> Told {
-    read(Download::FastCgi(fastcgi::Response::new(HEAD_BYTES_MAX, Vec::new(), is_head)), pieces)
+    read(Download::FastCgi(fastcgi::Response::new(HEAD_BYTES_MAX, None, is_head)), pieces)
 }
 
 fn read(mut download: Download, pieces: &[&[u8]]) -> Told {
     let mut told = Told { head: None, body: Vec::new(), end: Ok(None), stderr: Vec::new() };
-    let mut buffer = BytesMut::new();
+    let mut buffer = Vec::new();
     let mut result = Ok(None);
     for piece in pieces {
         if matches!(result, Ok(None)) {
@@ -69,16 +68,18 @@ fn read(mut download: Download, pieces: &[&[u8]]) -> Told {
 }
 
 /// Reads as far as the buffer goes.
-fn step(download: &mut Download, buffer: &mut BytesMut, told: &mut Told) -> Result<Option<Reuse>, FetchError> {
+fn step(download: &mut Download, buffer: &mut Vec<u8>, told: &mut Told) -> Result<Option<Reuse>, FetchError> {
+    let mut at = 0;
     if told.head.is_none() {
-        told.head = download.head(buffer)?;
+        told.head = download.head(buffer, &mut at)?;
     }
     while told.head.is_some() {
-        match download.body(buffer)? {
-            Piece::Data(piece) => told.body.extend_from_slice(&piece),
+        match download.body(buffer, &mut at)? {
+            Piece::Data(piece) => told.body.extend_from_slice(&buffer[piece]),
             Piece::More => break,
             Piece::End(reuse) => return Ok(Some(reuse)),
         }
     }
+    buffer.drain(..at);
     Ok(None)
 }

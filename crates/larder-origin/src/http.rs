@@ -1,6 +1,5 @@
 //! Parses a response of HTTP/1.0 or 1.1 (RFC 9112).
 
-use bytes::{Buf, BytesMut};
 use larder_http::{
     ChunkedDecoder, Fields, HeadStatus, Known, Method, ResponseFraming, ResponseHead, keep_alive_offered,
     parse_response, response_framing,
@@ -24,7 +23,7 @@ pub(crate) struct Response {
     hint_bytes: usize,
     reuse: Reuse,
     notes: Vec<String>,
-    trailers: Option<Fields>,
+    trailers: Option<Box<Fields>>,
 }
 
 enum Stage {
@@ -64,10 +63,11 @@ impl Response {
         Response { hints, ..self }
     }
 
-    /// The final head, once it is complete. Interim ones are skipped.
-    pub(crate) fn head(&mut self, buffer: &mut BytesMut) -> Result<Option<ResponseHead>, FetchError> {
+    /// The final head, once it is complete. Interim ones are skipped. Reads `input` from `at`, which it moves.
+    pub(crate) fn head(&mut self, input: &[u8], at: &mut usize) -> Result<Option<ResponseHead>, FetchError> {
         loop {
             let mut head = ResponseHead::new();
+            let buffer = &input[*at..];
             let consumed = match parse_response(buffer, &mut head, FIELDS_MAX)? {
                 HeadStatus::Partial if buffer.len() > self.head_bytes_max => {
                     return Err(too_big(buffer, self.head_bytes_max));
@@ -76,7 +76,7 @@ impl Response {
                 HeadStatus::Complete { consumed } => consumed,
             };
             check_head_size(buffer, consumed, self.head_bytes_max)?;
-            buffer.advance(consumed);
+            *at += consumed;
             match head.status {
                 101 if self.upgrade => self.stage = Stage::Tunnel,
                 // A proxy in front of larder would take the connection for a tunnel.
@@ -95,33 +95,39 @@ impl Response {
         }
     }
 
-    /// The next piece of the body.
-    pub(crate) fn body(&mut self, buffer: &mut BytesMut) -> Result<Piece, FetchError> {
+    /// The next piece of the body, in `input` from `at`, which it moves.
+    pub(crate) fn body(&mut self, input: &[u8], at: &mut usize) -> Result<Piece, FetchError> {
+        let (start, rest) = (*at, &input[*at..]);
         match &mut self.stage {
-            Stage::Length(0) => Ok(Piece::End(self.end(buffer))),
-            _ if buffer.is_empty() => Ok(Piece::More),
+            Stage::Length(0) => Ok(Piece::End(self.end(rest))),
+            _ if rest.is_empty() => Ok(Piece::More),
             Stage::Length(left) => {
-                let fits = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
+                let fits = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
                 *left -= fits as u64;
-                Ok(Piece::Data(buffer.split_to(fits).freeze()))
+                *at += fits;
+                Ok(Piece::Data(start..*at))
             }
             Stage::Chunked(decoder) => {
-                let decoded = decoder.decode(buffer).map_err(|error| FetchError::Protocol {
+                let decoded = decoder.decode(rest).map_err(|error| FetchError::Protocol {
                     what: format!("upstream sent invalid chunked response: {error}"),
                     before_head: false,
                 })?;
                 if decoded.done {
-                    self.trailers = Some(decoder.trailers().clone());
+                    let trailers = decoder.trailers();
+                    self.trailers = (!trailers.is_empty()).then(|| Box::new(trailers.clone()));
                     self.stage = Stage::Length(0);
                 }
-                let data = buffer.split_to(decoded.consumed).freeze().slice(decoded.data);
-                match (data.is_empty(), decoded.done) {
-                    (false, _) => Ok(Piece::Data(data)),
-                    (true, true) => Ok(Piece::End(self.end(buffer))),
+                *at += decoded.consumed;
+                match (decoded.data.is_empty(), decoded.done) {
+                    (false, _) => Ok(Piece::Data(start + decoded.data.start..start + decoded.data.end)),
+                    (true, true) => Ok(Piece::End(self.end(&input[*at..]))),
                     (true, false) => Ok(Piece::More),
                 }
             }
-            Stage::UntilClose | Stage::Tunnel => Ok(Piece::Data(buffer.split().freeze())),
+            Stage::UntilClose | Stage::Tunnel => {
+                *at = input.len();
+                Ok(Piece::Data(start..*at))
+            }
             Stage::Head => Ok(Piece::More),
         }
     }
@@ -136,7 +142,12 @@ impl Response {
         }
     }
 
-    /// How long the body is; to be asked before any of it is taken.
+    /// Whether what follows the head is a tunnel, not a body.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        matches!(self.stage, Stage::Tunnel)
+    }
+
+    /// How much of the body is to come, if that is known.
     pub(crate) fn content_length(&self) -> Option<u64> {
         match self.stage {
             Stage::Length(len) => Some(len),
@@ -148,7 +159,7 @@ impl Response {
         std::mem::take(&mut self.notes)
     }
 
-    pub(crate) fn take_trailers(&mut self) -> Option<Fields> {
+    pub(crate) fn take_trailers(&mut self) -> Option<Box<Fields>> {
         self.trailers.take()
     }
 

@@ -1,13 +1,14 @@
 //! What comes of a response in any of the protocols, and the size its head may have.
 
-use bytes::Bytes;
+use std::ops::Range;
 
 use crate::error::FetchError;
 
 /// What comes next of a body.
 pub(crate) enum Piece {
-    Data(Bytes),
-    /// The buffer is used up.
+    /// Where in the bytes it is; never empty.
+    Data(Range<usize>),
+    /// The bytes are used up.
     More,
     End(Reuse),
 }

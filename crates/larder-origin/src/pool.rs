@@ -145,14 +145,14 @@ impl Pool {
     }
 
     /// Notes a request on a new connection. `None` if connections are not kept, or hold no child.
-    pub(crate) fn wait(self: &Arc<Self>, wanted: Wanted<'_>) -> Option<Waiting> {
+    pub(crate) fn wait(self: &Arc<Self>, wanted: Wanted<'_>, now: Instant) -> Option<Waiting> {
         if !self.keeps() || wanted.speaks != Speaks::FastCgi {
             return None;
         }
         let mut state = self.state.lock();
         let number = state.next_waiting;
         state.next_waiting += 1;
-        state.waiting.push((number, wanted.server.clone(), Instant::now()));
+        state.waiting.push((number, wanted.server.clone(), now));
         Some(Waiting { pool: Arc::clone(self), number })
     }
 
@@ -179,10 +179,9 @@ impl Pool {
 
     /// Keeps a connection whose response is complete, or closes it if it is not to be kept, or `keepalive_requests` or
     /// another limit is reached.
-    pub(crate) fn put(self: &Arc<Self>, mut connection: Connection) {
-        let now = Instant::now();
+    pub(crate) fn put(self: &Arc<Self>, mut connection: Connection, now: Instant) {
         let Keepalive { idle_max, requests, time, .. } = self.keepalive;
-        let worn = connection.served() >= requests || now.duration_since(connection.made_at()) > time;
+        let worn = connection.served() >= requests || now.saturating_duration_since(connection.made_at()) > time;
         if idle_max == 0 || worn || connection.purpose().is_none() || !connection.is_idle() {
             connection.close();
             return;

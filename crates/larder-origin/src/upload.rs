@@ -5,7 +5,6 @@
 //! ```
 
 use std::{
-    collections::VecDeque,
     fs::File,
     io::{self, IoSlice},
     os::unix::fs::FileExt,
@@ -13,20 +12,25 @@ use std::{
     task::{Context, Poll},
 };
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::{
     connection::Connection,
     error::FetchError,
     fastcgi,
-    request::{BodyPiece, Protocol, RequestBody},
+    pieces::Pieces,
+    pool::Speaks,
+    request::{BodyPiece, RequestBody},
 };
 
 /// What is still to be sent, and how.
 pub(crate) struct Upload {
-    /// Framed pieces, none empty.
-    queue: VecDeque<Bytes>,
+    /// What comes before the body, and for FastCGI without a body also its end; kept, as it may have to be sent again.
+    opening: Bytes,
+    opening_sent: usize,
+    /// Framed pieces of the body.
+    queue: Pieces,
     queued_bytes: usize,
     source: Source,
     framing: Framing,
@@ -51,14 +55,17 @@ enum Source {
         at: u64,
         len: u64,
     },
-    Stream {
-        first: Bytes,
-        rx: mpsc::Receiver<io::Result<BodyPiece>>,
-        len: Option<u64>,
-        /// How many bytes of it were framed.
-        framed: u64,
-        taken: Taken,
-    },
+    Stream(Box<Stream>),
+}
+
+/// A body that is passed on as the client sends it.
+struct Stream {
+    first: Bytes,
+    rx: mpsc::Receiver<io::Result<BodyPiece>>,
+    len: Option<u64>,
+    /// How many bytes of it were framed.
+    framed: u64,
+    taken: Taken,
 }
 
 /// How much was taken of a body that is passed on as the client sends it.
@@ -98,28 +105,31 @@ const GATHER_MAX: usize = 32;
 const FILE_PIECE_BYTES: u64 = 64 << 10;
 
 impl Upload {
-    /// The request in `protocol`. `keep` asks a FastCGI origin to leave the connection open.
-    pub(crate) fn new(protocol: &Protocol, body: RequestBody, keep: bool) -> Upload {
+    /// A request that begins with `opening`: the head of HTTP, or [`fastcgi::opening`] of this body.
+    pub(crate) fn new(speaks: Speaks, opening: Bytes, body: RequestBody) -> Upload {
+        let framing = match (speaks, &body) {
+            (Speaks::FastCgi, _) => Framing::FastCgi,
+            (Speaks::Http, RequestBody::Stream { len: None, .. }) => Framing::Chunked,
+            (Speaks::Http, _) => Framing::Plain,
+        };
         let source = match body {
-            RequestBody::None => Source::Memory(Bytes::new()),
+            RequestBody::None => Source::Drained,
             RequestBody::Memory(bytes) => Source::Memory(bytes),
             RequestBody::File { file, len } => Source::File { file, at: 0, len },
             RequestBody::Stream { first, rx, len } => {
-                Source::Stream { first, rx, len, framed: 0, taken: Taken::Nothing }
+                Source::Stream(Box::new(Stream { first, rx, len, framed: 0, taken: Taken::Nothing }))
             }
         };
-        let framing = match (protocol, &source) {
-            (Protocol::FastCgi { .. }, _) => Framing::FastCgi,
-            (Protocol::Http { .. }, Source::Stream { len: None, .. }) => Framing::Chunked,
-            (Protocol::Http { .. }, _) => Framing::Plain,
-        };
-        let mut upload =
-            Upload { queue: VecDeque::new(), queued_bytes: 0, source, framing, sent_bytes: 0, going: Going::Sending };
-        match protocol {
-            Protocol::FastCgi { params, .. } => upload.push(fastcgi::opening(params, keep)),
-            Protocol::Http { head, .. } => upload.push(head.clone()),
+        Upload {
+            opening,
+            opening_sent: 0,
+            queue: Pieces::default(),
+            queued_bytes: 0,
+            source,
+            framing,
+            sent_bytes: 0,
+            going: Going::Sending,
         }
-        upload
     }
 
     /// Sends as much as the origin reads now.
@@ -132,7 +142,8 @@ impl Upload {
                 break Waits::Done;
             }
             let filled = self.fill(cx)?;
-            if self.queue.is_empty() {
+            let opening = &self.opening[self.opening_sent..];
+            if opening.is_empty() && self.queue.is_empty() {
                 break match (connection.poll_flush(cx), filled) {
                     (Poll::Ready(Ok(())), Poll::Ready(())) => Waits::Done,
                     (Poll::Ready(Ok(())), Poll::Pending) => Waits::ForClient,
@@ -145,7 +156,9 @@ impl Upload {
             }
             let mut pieces = [IoSlice::new(&[]); GATHER_MAX];
             let mut count = 0;
-            for (slot, piece) in pieces.iter_mut().zip(&self.queue) {
+            let opening = Some(opening).filter(|opening| !opening.is_empty());
+            let queue = opening.into_iter().chain(self.queue.iter().map(|piece| &**piece));
+            for (slot, piece) in pieces.iter_mut().zip(queue) {
                 *slot = IoSlice::new(piece);
                 count += 1;
             }
@@ -169,7 +182,10 @@ impl Upload {
 
     /// Whether all of the request was sent.
     pub(crate) fn is_complete(&self) -> bool {
-        matches!(self.going, Going::Sending) && self.queue.is_empty() && matches!(self.source, Source::Drained)
+        matches!(self.going, Going::Sending)
+            && self.opening_sent == self.opening.len()
+            && self.queue.is_empty()
+            && matches!(self.source, Source::Drained)
     }
 
     /// Bytes the connection has taken.
@@ -190,17 +206,23 @@ impl Upload {
 
     /// Whether the body is a stream of which nothing was taken that is not kept.
     pub(crate) fn is_untouched(&self) -> bool {
-        matches!(self.source, Source::Stream { taken: Taken::Nothing | Taken::First, .. })
+        match &self.source {
+            Source::Stream(stream) => stream.taken != Taken::More,
+            Source::Drained | Source::Memory(_) | Source::File { .. } => false,
+        }
     }
 
-    /// The body, if it is a stream of which nothing was taken that is not kept: it can be sent to another origin.
-    pub(crate) fn into_untouched(self) -> Option<RequestBody> {
-        match self.source {
-            Source::Stream { first, rx, len, taken: Taken::Nothing | Taken::First, .. } => {
+    /// The opening, and the body if it is a stream of which nothing was taken that is not kept: it can be sent to
+    /// another origin.
+    pub(crate) fn into_untouched(self) -> (Bytes, Option<RequestBody>) {
+        let body = match self.source {
+            Source::Stream(stream) if stream.taken != Taken::More => {
+                let Stream { first, rx, len, .. } = *stream;
                 Some(RequestBody::Stream { first, rx, len })
             }
-            _ => None,
-        }
+            Source::Stream(_) | Source::Drained | Source::Memory(_) | Source::File { .. } => None,
+        };
+        (self.opening, body)
     }
 
     /// Frames more of the body. Only pending while the client has to send first.
@@ -222,26 +244,31 @@ impl Upload {
                     *at += piece.len() as u64;
                     self.push_framed(piece);
                 }
-                Source::Stream { len: Some(len), framed, .. } if framed == len => self.end(),
-                Source::Stream { first, framed, taken: taken @ Taken::Nothing, .. } => {
-                    *taken = Taken::First;
-                    *framed = first.len() as u64;
-                    let first = first.clone();
+                Source::Stream(stream) if stream.len == Some(stream.framed) => self.end(),
+                Source::Stream(stream) if stream.taken == Taken::Nothing => {
+                    stream.taken = Taken::First;
+                    stream.framed = stream.first.len() as u64;
+                    let first = stream.first.clone();
                     self.push_framed(first);
                 }
                 // The head is sent before more is taken: so if the connection is dead, the body is not lost.
-                Source::Stream { taken: Taken::First, .. } if !self.queue.is_empty() => break,
-                Source::Stream { rx, len, framed, taken, .. } => match rx.poll_recv(cx) {
+                Source::Stream(stream)
+                    if stream.taken == Taken::First
+                        && (self.opening_sent < self.opening.len() || !self.queue.is_empty()) =>
+                {
+                    break;
+                }
+                Source::Stream(stream) => match stream.rx.poll_recv(cx) {
                     Poll::Pending => return Ok(Poll::Pending),
                     Poll::Ready(Some(Ok(BodyPiece::Bytes(piece)))) => {
-                        *taken = Taken::More;
-                        *framed += piece.len() as u64;
-                        if len.is_some_and(|len| *framed > len) {
+                        stream.taken = Taken::More;
+                        stream.framed += piece.len() as u64;
+                        if stream.len.is_some_and(|len| stream.framed > len) {
                             return Err(FetchError::Body(io::ErrorKind::InvalidData.into()));
                         }
                         self.push_framed(piece);
                     }
-                    Poll::Ready(Some(Ok(BodyPiece::End))) if len.is_none() => self.end(),
+                    Poll::Ready(Some(Ok(BodyPiece::End))) if stream.len.is_none() => self.end(),
                     Poll::Ready(Some(Ok(BodyPiece::End)) | None) => {
                         return Err(FetchError::Body(io::ErrorKind::UnexpectedEof.into()));
                     }
@@ -287,21 +314,16 @@ impl Upload {
     fn push(&mut self, piece: Bytes) {
         if !piece.is_empty() {
             self.queued_bytes += piece.len();
-            self.queue.push_back(piece);
+            self.queue.push(piece);
         }
     }
 
-    fn written(&mut self, mut count: usize) {
+    fn written(&mut self, count: usize) {
         self.sent_bytes += count as u64;
-        self.queued_bytes -= count;
-        while let Some(piece) = self.queue.front_mut() {
-            if count < piece.len() {
-                piece.advance(count);
-                return;
-            }
-            count -= piece.len();
-            self.queue.pop_front();
-        }
+        let of_opening = count.min(self.opening.len() - self.opening_sent);
+        self.opening_sent += of_opening;
+        self.queued_bytes -= count - of_opening;
+        self.queue.advance(count - of_opening);
     }
 }
 

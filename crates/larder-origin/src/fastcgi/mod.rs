@@ -25,15 +25,14 @@ pub fn push_param(out: &mut BytesMut, name: &[u8], value: &[u8]) {
     out.put_slice(value);
 }
 
-/// The records before the body: BEGIN_REQUEST, PARAMS and the empty PARAMS.
-pub(crate) fn opening(params: &Bytes, keep: bool) -> Bytes {
-    let records = params.len() / CONTENT_BYTES_MAX + 1;
-    let mut out = BytesMut::with_capacity(40 + params.len() + records * 2 * HEAD_BYTES);
+/// The records before the body: BEGIN_REQUEST, PARAMS and the empty PARAMS. If there is no body, its end follows.
+pub(crate) fn opening(params: &[u8], keep: bool, has_body: bool) -> Bytes {
+    let mut out = Vec::with_capacity(opening_bytes(params, has_body));
     put_head(&mut out, BEGIN_REQUEST, 8, 0);
     out.put_u16(ROLE_RESPONDER);
     out.put_u8(if keep { FLAG_KEEP_CONN } else { 0 });
     out.put_slice(&[0; 5]);
-    let mut rest: &[u8] = params;
+    let mut rest = params;
     while !rest.is_empty() {
         let (content, after) = rest.split_at(params_that_fit(rest));
         let padding = padding(content.len());
@@ -43,7 +42,19 @@ pub(crate) fn opening(params: &Bytes, keep: bool) -> Bytes {
         rest = after;
     }
     put_head(&mut out, PARAMS, 0, 0);
-    out.freeze()
+    if !has_body {
+        out.put_slice(&STDIN_END);
+    }
+    Bytes::from(out)
+}
+
+/// How many bytes [`opening`] takes, if the parameters fit into one record: then it is exactly as large as its buffer.
+fn opening_bytes(params: &[u8], has_body: bool) -> usize {
+    let params_bytes = match params.len() {
+        0 => 0,
+        len => HEAD_BYTES + len + padding(len),
+    };
+    2 * HEAD_BYTES + params_bytes + HEAD_BYTES + if has_body { 0 } else { STDIN_END.len() }
 }
 
 /// The record header before, and the padding after, a piece of the body of at most [`CONTENT_BYTES_MAX`].
@@ -56,7 +67,7 @@ pub(crate) fn stdin_frame(content_bytes: usize) -> (Bytes, Bytes) {
 
 /// The end of the body.
 pub(crate) fn stdin_end() -> Bytes {
-    Bytes::from_static(&[VERSION, STDIN, 0, REQUEST_ID as u8, 0, 0, 0, 0])
+    Bytes::from_static(&STDIN_END)
 }
 
 /// The largest content of a record that we send: the largest multiple of 8 below 65535. PHP reads content and padding
@@ -106,7 +117,7 @@ fn push_length(out: &mut BytesMut, len: usize) {
     }
 }
 
-fn put_head(out: &mut BytesMut, kind: u8, content_bytes: usize, padding_bytes: usize) {
+fn put_head(out: &mut impl BufMut, kind: u8, content_bytes: usize, padding_bytes: usize) {
     debug_assert!(content_bytes <= CONTENT_BYTES_MAX && padding_bytes < 8);
     out.put_u8(VERSION);
     out.put_u8(kind);
@@ -122,6 +133,7 @@ fn padding(content_bytes: usize) -> usize {
 }
 
 static PADDING: [u8; 8] = [0; 8];
+static STDIN_END: [u8; HEAD_BYTES] = [VERSION, STDIN, 0, REQUEST_ID as u8, 0, 0, 0, 0];
 
 const VERSION: u8 = 1;
 /// One request at a time on a connection, always with this number.
@@ -166,18 +178,29 @@ mod tests {
     #[test]
     fn a_request_opens_with_its_role_and_parameters() {
         for (keep, flag) in [(false, 0), (true, 1)] {
-            let opened = records(&opening(&encode_params([("A", "bc")]), keep));
+            let opened = records(&opening(&encode_params([("A", "bc")]), keep, true));
             let begin = (1, vec![0, 1, flag, 0, 0, 0, 0, 0]);
             assert_eq!(opened, [begin, (4, b"\x01\x02Abc".to_vec()), (4, vec![])]);
         }
-        assert_eq!(records(&opening(&Bytes::new(), false)).len(), 2);
+        assert_eq!(records(&opening(&[], false, true)).len(), 2);
+    }
+
+    #[test]
+    fn a_request_without_a_body_opens_with_its_end_too_and_fits_its_buffer() {
+        for params in [&[][..], &encode_params([("A", "bc")]), &encode_params([("A", "bcdef")])] {
+            for has_body in [false, true] {
+                let opened = opening(params, false, has_body);
+                assert_eq!(opened.len(), opening_bytes(params, has_body));
+                assert_eq!(records(&opened).last(), Some(&if has_body { (4, vec![]) } else { (5, vec![]) }));
+            }
+        }
     }
 
     #[test]
     fn a_record_of_parameters_holds_whole_pairs() {
         let pairs: Vec<(String, Vec<u8>)> = (0..9).map(|n| (format!("NAME_{n}"), vec![b'v'; 30_000])).collect();
         let encoded = encode_params(pairs.iter().map(|(name, value)| (name, value)));
-        let opened = records(&opening(&encoded, false));
+        let opened = records(&opening(&encoded, false, true));
         let params: Vec<&Vec<u8>> = opened.iter().filter(|record| record.0 == PARAMS).map(|record| &record.1).collect();
         assert_eq!(params.len(), 6); // Two pairs a record, then one, then the empty one.
         for content in &params {
@@ -193,7 +216,7 @@ mod tests {
     fn a_pair_larger_than_a_record_is_split() {
         for len in [65_519, 65_520, 65_535, 65_536, 200_000] {
             let encoded = encode_params([("A", vec![b'x'; len]), ("B", vec![b'y'; 3])]);
-            let params = records(&opening(&encoded, false)).into_iter().filter(|record| record.0 == PARAMS);
+            let params = records(&opening(&encoded, false, true)).into_iter().filter(|record| record.0 == PARAMS);
             assert_eq!(params.flat_map(|record| record.1).collect::<Vec<u8>>(), encoded, "{len}");
         }
     }

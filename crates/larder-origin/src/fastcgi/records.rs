@@ -1,6 +1,6 @@
-//! Parses the records of a response in place, in the read buffer.
+//! Parses the records of a response in place: says where in the bytes their content is.
 
-use bytes::{Buf, Bytes, BytesMut};
+use std::ops::Range;
 
 use super::{END_REQUEST, HEAD_BYTES, REQUEST_ID, STDERR, STDOUT, VERSION};
 
@@ -22,14 +22,14 @@ pub(super) enum Kind {
     Stderr,
 }
 
-/// A part of the response. Content is passed on as it arrives, so one record may give many parts.
+/// A part of the response, and where it is. Content is passed on as it arrives, so one record may give many parts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    Stdout(Bytes),
+    Stdout(Range<usize>),
     /// The script writes no more.
     StdoutEnd,
     Stderr {
-        bytes: Bytes,
+        content: Range<usize>,
         /// Whether the record ends here.
         is_last: bool,
     },
@@ -37,7 +37,7 @@ pub(super) enum Part {
         exit: u32,
         protocol: u8,
     },
-    /// The buffer is used up.
+    /// The bytes are used up.
     More,
 }
 
@@ -62,39 +62,48 @@ impl Records {
         Records::Head
     }
 
-    /// The next part in `buffer`.
-    pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Part, RecordError> {
+    /// The next part in `input` from `at`, which it moves.
+    pub(super) fn next(&mut self, input: &[u8], at: &mut usize) -> Result<Part, RecordError> {
         loop {
             match *self {
-                Records::Head => match self.open(buffer)? {
+                Records::Head => match self.open(&input[*at..], at)? {
                     Some(part) => return Ok(part),
                     None if matches!(self, Records::Head) => return Ok(Part::More),
                     None => {}
                 },
                 Records::Content { left: 0, padding, .. } => *self = Records::Padding { left: padding },
-                Records::Content { .. } if buffer.is_empty() => return Ok(Part::More),
+                Records::Content { .. } if *at >= input.len() => return Ok(Part::More),
                 Records::Content { kind, left, padding } => {
-                    let bytes = buffer.split_to(left.min(buffer.len())).freeze();
-                    let left = left - bytes.len();
+                    let content = *at..*at + left.min(input.len() - *at);
+                    *at = content.end;
+                    let left = left - content.len();
                     *self = Records::Content { kind, left, padding };
                     return Ok(match kind {
-                        Kind::Stdout => Part::Stdout(bytes),
-                        Kind::Stderr => Part::Stderr { bytes, is_last: left == 0 },
+                        Kind::Stdout => Part::Stdout(content),
+                        Kind::Stderr => Part::Stderr { content, is_last: left == 0 },
                     });
                 }
                 Records::Padding { left: 0 } => *self = Records::Head,
-                Records::Padding { .. } if buffer.is_empty() => return Ok(Part::More),
+                Records::Padding { .. } if *at >= input.len() => return Ok(Part::More),
                 Records::Padding { left } => {
-                    let skipped = left.min(buffer.len());
-                    buffer.advance(skipped);
+                    let skipped = left.min(input.len() - *at);
+                    *at += skipped;
                     *self = Records::Padding { left: left - skipped };
                 }
             }
         }
     }
 
+    /// Takes back the last bytes of the content that [`Records::next`] told: it will be told again.
+    pub(super) fn give_back(&mut self, count: usize, at: &mut usize) {
+        if let Records::Content { left, .. } = self {
+            *left += count;
+            *at -= count;
+        }
+    }
+
     /// Reads the header of a record. `None`, with the position unchanged, means that it is incomplete.
-    fn open(&mut self, buffer: &mut BytesMut) -> Result<Option<Part>, RecordError> {
+    fn open(&mut self, buffer: &[u8], at: &mut usize) -> Result<Option<Part>, RecordError> {
         let &[version, kind, id_high, id_low, len_high, len_low, padding, _] = &buffer[..buffer.len().min(HEAD_BYTES)]
         else {
             return Ok(None);
@@ -106,7 +115,7 @@ impl Records {
             return Err(RecordError::Version(version));
         }
         let kind = match kind {
-            END_REQUEST if id == REQUEST_ID => return self.finish(buffer, len, padding),
+            END_REQUEST if id == REQUEST_ID => return self.finish(buffer, len, padding, at),
             STDOUT => Kind::Stdout,
             STDERR => Kind::Stderr,
             END_REQUEST => return Err(RecordError::RequestId(id)),
@@ -115,13 +124,19 @@ impl Records {
         if id != REQUEST_ID {
             return Err(RecordError::RequestId(id));
         }
-        buffer.advance(HEAD_BYTES);
+        *at += HEAD_BYTES;
         *self = Records::Content { kind, left: len, padding };
         Ok((kind == Kind::Stdout && len == 0).then_some(Part::StdoutEnd))
     }
 
     /// Reads an END_REQUEST with its padding, so that nothing of it is left on a kept connection.
-    fn finish(&mut self, buffer: &mut BytesMut, len: usize, padding: usize) -> Result<Option<Part>, RecordError> {
+    fn finish(
+        &mut self,
+        buffer: &[u8],
+        len: usize,
+        padding: usize,
+        at: &mut usize,
+    ) -> Result<Option<Part>, RecordError> {
         if len < END_BYTES {
             return Err(RecordError::EndLength(len));
         }
@@ -132,7 +147,7 @@ impl Records {
         if buffer.len() < whole {
             return Ok(None);
         }
-        buffer.advance(whole);
+        *at += whole;
         Ok(Some(Part::End { exit: u32::from_be_bytes([a, b, c, d]), protocol }))
     }
 }
@@ -153,16 +168,17 @@ mod tests {
     type Told = (Vec<u8>, Vec<Vec<u8>>, Option<(u32, u8)>);
 
     fn read(pieces: &[&[u8]]) -> Result<Told, RecordError> {
-        let (mut records, mut buffer) = (Records::new(), BytesMut::new());
+        let (mut records, mut buffer) = (Records::new(), Vec::new());
         let (mut out, mut errors, mut open, mut end) = (Vec::new(), Vec::new(), Vec::new(), None);
         for piece in pieces {
             buffer.extend_from_slice(piece);
+            let mut at = 0;
             loop {
-                match records.next(&mut buffer)? {
-                    Part::Stdout(bytes) => out.extend(bytes),
+                match records.next(&buffer, &mut at)? {
+                    Part::Stdout(content) => out.extend_from_slice(&buffer[content]),
                     Part::StdoutEnd => {}
-                    Part::Stderr { bytes, is_last } => {
-                        open.extend(bytes);
+                    Part::Stderr { content, is_last } => {
+                        open.extend_from_slice(&buffer[content]);
                         if is_last {
                             errors.push(std::mem::take(&mut open));
                         }
@@ -171,6 +187,7 @@ mod tests {
                     Part::More => break,
                 }
             }
+            buffer.drain(..at);
         }
         assert!(buffer.len() < 32, "no more than a head is left lying");
         Ok((out, errors, end))

@@ -1,6 +1,7 @@
 //! Parses a response in FastCGI records: a CGI head, the body, stderr, and the end.
 
-use bytes::{Bytes, BytesMut};
+use std::{ops::Range, sync::Arc};
+
 use larder_http::{HeadStatus, Method, ResponseFraming, ResponseHead, parse_cgi, response_framing};
 
 use super::records::{Part, Records};
@@ -14,18 +15,17 @@ pub(crate) struct Response {
     records: Records,
     stage: Stage,
     head_bytes_max: usize,
-    catch_stderr: Vec<Vec<u8>>,
+    catch_stderr: Option<Arc<[Vec<u8>]>>,
     method_is_head: bool,
-    stderr: Stderr,
+    /// Made when something is written to it.
+    stderr: Option<Box<Stderr>>,
     notes: Vec<String>,
 }
 
 enum Stage {
     /// The beginning of the head, if it does not arrive in one piece.
-    Head(BytesMut),
+    Head(Vec<u8>),
     Body {
-        /// The beginning of the body, if it arrived together with the head.
-        first: Bytes,
         left: Left,
     },
 }
@@ -53,30 +53,31 @@ struct Stderr {
 const STDERR_BYTES_MAX: usize = 64 << 10;
 
 impl Response {
-    pub(crate) fn new(head_bytes_max: usize, catch_stderr: Vec<Vec<u8>>, method_is_head: bool) -> Response {
+    pub(crate) fn new(head_bytes_max: usize, catch_stderr: Option<Arc<[Vec<u8>]>>, method_is_head: bool) -> Response {
         Response {
             records: Records::new(),
-            stage: Stage::Head(BytesMut::new()),
+            stage: Stage::Head(Vec::new()),
             head_bytes_max,
             catch_stderr,
             method_is_head,
-            stderr: Stderr::default(),
+            stderr: None,
             notes: Vec::new(),
         }
     }
 
-    /// The head, once it is complete.
-    pub(crate) fn head(&mut self, buffer: &mut BytesMut) -> Result<Option<ResponseHead>, FetchError> {
+    /// The head, once it is complete. Reads `input` from `at`, which it moves.
+    pub(crate) fn head(&mut self, input: &[u8], at: &mut usize) -> Result<Option<ResponseHead>, FetchError> {
         loop {
-            match self.part(buffer, true)? {
+            match self.part(input, at, true)? {
                 Part::More => return Ok(None),
-                Part::Stdout(bytes) => {
-                    if let Some(head) = self.head_from(bytes)? {
+                Part::Stdout(content) => {
+                    if let Some((head, consumed)) = self.head_from(&input[content.clone()])? {
+                        self.records.give_back(content.len() - consumed, at);
                         return Ok(Some(head));
                     }
                 }
-                Part::Stderr { bytes, is_last } => {
-                    self.stderr.add(&bytes, is_last);
+                Part::Stderr { content, is_last } => {
+                    self.stderr.get_or_insert_default().add(&input[content], is_last);
                     self.check_stderr()?;
                 }
                 Part::StdoutEnd | Part::End { protocol: 0, .. } => {
@@ -88,37 +89,31 @@ impl Response {
         }
     }
 
-    /// The next piece of the body.
-    pub(crate) fn body(&mut self, buffer: &mut BytesMut) -> Result<Piece, FetchError> {
+    /// The next piece of the body, in `input` from `at`, which it moves.
+    pub(crate) fn body(&mut self, input: &[u8], at: &mut usize) -> Result<Piece, FetchError> {
         loop {
-            if let Stage::Body { first, .. } = &mut self.stage
-                && !first.is_empty()
-            {
-                let first = std::mem::take(first);
-                if let Some(piece) = self.admit(first) {
-                    return Ok(piece);
-                }
-            }
-            match self.part(buffer, false)? {
+            match self.part(input, at, false)? {
                 Part::More => return Ok(Piece::More),
-                Part::Stdout(bytes) => {
-                    if let Some(piece) = self.admit(bytes) {
+                Part::Stdout(content) => {
+                    if let Some(piece) = self.admit(content, at) {
                         return Ok(piece);
                     }
                 }
                 Part::StdoutEnd => {}
-                Part::Stderr { bytes, is_last } => self.stderr.add(&bytes, is_last),
+                Part::Stderr { content, is_last } => {
+                    self.stderr.get_or_insert_default().add(&input[content], is_last);
+                }
                 Part::End { exit, protocol } => return self.end(exit, protocol),
             }
         }
     }
 
-    /// How long the body is; to be asked before any of it is taken.
+    /// How much of the body is to come, if that is known.
     pub(crate) fn content_length(&self) -> Option<u64> {
         match self.stage {
-            Stage::Body { left: Left::None, .. } => Some(0),
-            Stage::Body { left: Left::Bytes(len), .. } => Some(len),
-            Stage::Body { left: Left::Unknown, .. } | Stage::Head(_) => None,
+            Stage::Body { left: Left::None } => Some(0),
+            Stage::Body { left: Left::Bytes(len) } => Some(len),
+            Stage::Body { left: Left::Unknown } | Stage::Head(_) => None,
         }
     }
 
@@ -132,7 +127,7 @@ impl Response {
 
     /// The stderr since the last call.
     pub(crate) fn take_stderr(&mut self) -> Vec<String> {
-        self.stderr.take()
+        self.stderr.as_mut().map_or_else(Vec::new, |stderr| stderr.take())
     }
 
     /// Messages for the error log about the response since the last call.
@@ -140,21 +135,22 @@ impl Response {
         std::mem::take(&mut self.notes)
     }
 
-    fn part(&mut self, buffer: &mut BytesMut, before_head: bool) -> Result<Part, FetchError> {
-        let part = self.records.next(buffer);
+    fn part(&mut self, input: &[u8], at: &mut usize, before_head: bool) -> Result<Part, FetchError> {
+        let part = self.records.next(input, at);
         part.map_err(|error| FetchError::Protocol { what: error.to_string(), before_head })
     }
 
-    fn head_from(&mut self, bytes: Bytes) -> Result<Option<ResponseHead>, FetchError> {
+    /// The head, if `bytes` complete it, and how many of them belong to it.
+    fn head_from(&mut self, bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, FetchError> {
         let Stage::Head(gathered) = &mut self.stage else {
             return Ok(None);
         };
         let before = gathered.len();
         // The head nearly always arrives in one piece, and is then parsed in place.
         let text: &[u8] = if before == 0 {
-            &bytes
+            bytes
         } else {
-            gathered.extend_from_slice(&bytes);
+            gathered.extend_from_slice(bytes);
             gathered
         };
         let mut head = ResponseHead::new();
@@ -162,15 +158,14 @@ impl Response {
             HeadStatus::Partial if text.len() > self.head_bytes_max => Err(too_big(text, self.head_bytes_max)),
             HeadStatus::Partial => {
                 if before == 0 {
-                    gathered.extend_from_slice(&bytes);
+                    gathered.extend_from_slice(bytes);
                 }
                 Ok(None)
             }
             HeadStatus::Complete { consumed } => {
                 check_head_size(text, consumed, self.head_bytes_max)?;
-                let first = bytes.slice(consumed.saturating_sub(before)..);
-                self.stage = Stage::Body { first, left: self.left(&head)? };
-                Ok(Some(head))
+                self.stage = Stage::Body { left: self.left(&head)? };
+                Ok(Some((head, consumed.saturating_sub(before))))
             }
         }
     }
@@ -186,27 +181,24 @@ impl Response {
         })
     }
 
-    /// The part of `bytes` that belongs to the body.
-    fn admit(&mut self, mut bytes: Bytes) -> Option<Piece> {
-        let Stage::Body { left, .. } = &mut self.stage else {
+    /// The part of `content` that belongs to the body.
+    fn admit(&mut self, content: Range<usize>, at: &mut usize) -> Option<Piece> {
+        let Stage::Body { left } = &mut self.stage else {
             return None;
         };
         match left {
             Left::None => None,
-            Left::Unknown => Some(Piece::Data(bytes)),
+            Left::Unknown => Some(Piece::Data(content)),
             Left::Bytes(0) => {
                 let note = "upstream sent more data than specified in \"Content-Length\" header while reading upstream";
                 self.notes.push(note.to_owned());
                 Some(Piece::End(Reuse::Close))
             }
             Left::Bytes(left) => {
-                let fits = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-                let over = bytes.split_off(fits);
+                let fits = usize::try_from(*left).unwrap_or(usize::MAX).min(content.len());
                 *left -= fits as u64;
-                if let Stage::Body { first, .. } = &mut self.stage {
-                    *first = over;
-                }
-                Some(Piece::Data(bytes))
+                self.records.give_back(content.len() - fits, at);
+                Some(Piece::Data(content.start..content.start + fits))
             }
         }
     }
@@ -219,7 +211,7 @@ impl Response {
             self.notes.push(format!("FastCGI request ended with exit status {exit}"));
         }
         match &self.stage {
-            Stage::Body { left: Left::Bytes(1..), .. } => {
+            Stage::Body { left: Left::Bytes(1..) } => {
                 Err(FetchError::Incomplete { what: "less than its Content-Length" })
             }
             Stage::Body { .. } | Stage::Head(_) => Ok(Piece::End(Reuse::Keep)),
@@ -227,7 +219,10 @@ impl Response {
     }
 
     fn check_stderr(&self) -> Result<(), FetchError> {
-        let found = self.catch_stderr.iter().find(|pattern| self.stderr.has(pattern));
+        let (Some(patterns), Some(stderr)) = (&self.catch_stderr, &self.stderr) else {
+            return Ok(());
+        };
+        let found = patterns.iter().find(|pattern| stderr.has(pattern));
         match found {
             Some(pattern) => Err(FetchError::CaughtStderr { pattern: String::from_utf8_lossy(pattern).into_owned() }),
             None => Ok(()),
