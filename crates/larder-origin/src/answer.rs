@@ -129,14 +129,11 @@ impl AnswerBody {
         if !self.is_complete() || self.ready.iter().map(Bytes::len).sum::<usize>() > bytes_max {
             return None;
         }
-        if self.ready.len() <= 1 {
-            return Some(self.ready.pop_front().unwrap_or_default());
+        let mut pieces = std::mem::take(&mut self.ready);
+        if pieces.len() > 1 {
+            return Some(pieces.iter().map(|piece| &piece[..]).collect::<Vec<_>>().concat().into());
         }
-        let mut whole = BytesMut::with_capacity(self.ready.iter().map(Bytes::len).sum());
-        for piece in self.ready.drain(..) {
-            whole.extend_from_slice(&piece);
-        }
-        Some(whole.freeze())
+        Some(pieces.pop().unwrap_or_default())
     }
 
     /// How long the body is, if the head says so. Zero for a response that has no body by its method or status.

@@ -1,11 +1,14 @@
-//! A hit allocates nothing: neither with a plain key nor with the rules of a WordPress recipe, logged or not, compressed
+//! A hit allocates nothing, and a passed request little. A hit: neither with a plain key nor with the rules of a WordPress recipe, logged or not, compressed
 //! or not, over HTTP/1 or HTTP/2. That also tells whether the fields of a page were laid out before, as a field that
 //! `add_header` adds to others is allocated.
 //!
 //! In a test binary of its own, as the counting allocator counts for the whole process.
 
 use std::alloc::System;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -139,6 +142,78 @@ fn a_hit_under_other_rules_is_laid_out_anew() {
     Keep::connect(site.port()).get(1);
     let mut client = Keep::connect(site.other_port());
     assert_ne!(fewest(|hits| client.get(hits)), 0, "there is room for what one of the two made");
+}
+
+/// What a passed request may allocate, an answer of 1 KB by kept connections. The numbers are what it does allocate.
+#[test]
+fn a_passed_request_allocates_little() {
+    let _alone = alone();
+    let http = origin(b"\r\n\r\n", &http_answer());
+    let php = origin(&[1, 5, 0, 1, 0, 0, 0, 0], &fastcgi_answer());
+    let upstream = format!(
+        "access_log off; upstream http {{ server 127.0.0.1:{http}; keepalive 4; keepalive_requests 1000000; }}
+         upstream php {{ server 127.0.0.1:{php}; keepalive 4; keepalive_requests 1000000; }}"
+    );
+    for (name, most, location) in [
+        ("by HTTP", 33, "proxy_pass http://http; proxy_http_version 1.1; proxy_set_header Connection '';"),
+        (
+            "by FastCGI",
+            33,
+            "fastcgi_pass php; fastcgi_keep_conn on; fastcgi_param SCRIPT_FILENAME /srv$uri;
+             fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string;
+             fastcgi_param REMOTE_ADDR $remote_addr; fastcgi_param SERVER_PROTOCOL $server_protocol;",
+        ),
+    ] {
+        let server = format!("location /2026/ {{ {location} }}");
+        let site = Site::with(PAGE_BYTES, Blocks { http: &upstream, server: &server, ..Blocks::default() });
+        let mut client = Keep::connect(site.port());
+        let each = fewest(|requests| client.get(requests)) as f64 / HITS as f64;
+        assert!(each <= f64::from(most), "{name}: {each} allocations a request, of which {most} are allowed");
+    }
+}
+
+fn http_answer() -> Vec<u8> {
+    let head = "HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Sun, 22 Nov 2026 10:00:00 GMT\r\nContent-Type: text/html\r\n\
+                Content-Length: 1024\r\nLast-Modified: Sun, 22 Nov 2026 09:00:00 GMT\r\nConnection: keep-alive\r\n\
+                ETag: \"65f-400\"\r\nAccept-Ranges: bytes\r\n\r\n";
+    [head.as_bytes(), &[b'x'; PAGE_BYTES]].concat()
+}
+
+fn fastcgi_answer() -> Vec<u8> {
+    let head = "X-Powered-By: PHP/8.2\r\nContent-type: text/html; charset=UTF-8\r\nContent-Length: 1024\r\n\r\n";
+    let len = (head.len() + PAGE_BYTES) as u16;
+    let padding = len.wrapping_neg() % 8;
+    let mut answer = vec![1, 6, 0, 1, (len >> 8) as u8, len as u8, padding as u8, 0];
+    answer.extend_from_slice(head.as_bytes());
+    answer.resize(answer.len() + PAGE_BYTES + usize::from(padding), b'x');
+    answer.extend_from_slice(&[1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    answer
+}
+
+/// An origin that answers each request, which ends with `end`, with `answer`, and allocates nothing for it.
+fn origin(end: &'static [u8], answer: &[u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    let answer: Arc<[u8]> = answer.into();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, answer) = (stream.expect("it accepts"), Arc::clone(&answer));
+            thread::spawn(move || {
+                let mut buffer = vec![0; 64 * 1024];
+                let mut held = 0;
+                while let Ok(read @ 1..) = stream.read(&mut buffer[held..]) {
+                    held += read;
+                    if buffer[..held].ends_with(end) {
+                        held = 0;
+                        if stream.write_all(&answer).is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    port
 }
 
 /// The fewest allocations that this many hits made.

@@ -30,7 +30,9 @@ struct Ports {
 pub struct Blocks<'a> {
     /// To `http`.
     pub http: &'a str,
-    /// To the location of the site.
+    /// To the server of the site.
+    pub server: &'a str,
+    /// To its location.
     pub location: &'a str,
     /// To the one of another site, which has the same pages in the same cache.
     pub other: &'a str,
@@ -92,10 +94,10 @@ fn config(bytes: usize, ports: Ports, cache: &Path, blocks: Blocks<'_>) -> Confi
     );
     let text = format!(
         "error_log stderr; events {{}} http {{ {} default_type text/html; http2 on; keepalive_requests 1000000000; keepalive_time 100h; proxy_cache_path {cache} keys_zone=pages:10m;
-         server {{ listen 127.0.0.1:{site}; location / {{ {} {pages} }} }}
+         server {{ listen 127.0.0.1:{site}; {} location / {{ {} {pages} }} }}
          server {{ listen 127.0.0.1:{other}; location / {{ {} {pages} }} }}
          server {{ listen 127.0.0.1:{origin}; access_log off; location / {{ {} return 200 \"{body}\"; }} }} }}",
-        blocks.http, blocks.location, blocks.other, blocks.origin
+        blocks.http, blocks.server, blocks.location, blocks.other, blocks.origin
     );
     let mut loader = MemoryLoader::new();
     loader.add("/site.conf", text.into_bytes());

@@ -38,7 +38,7 @@ pub use reply::{Choice, Composed, Framing, Reply, Silent};
 pub use request::{Limits, Nested, Purpose, Request, RequestBody, Sub, Uid, Way};
 pub use slicing::{Place, Slice, SliceError, Slicing};
 pub use ssi::SsiShared;
-pub use tally::{Report, Tally};
+pub use tally::{Report, Reported, Tally};
 pub use upstream::{CacheStatus, Upstream};
 pub use visit::Visit;
 
@@ -103,7 +103,7 @@ impl Exchange {
     pub fn release(&mut self) {
         self.request.body = RequestBody::None;
         self.tally.guards.clear();
-        self.tally.report = None;
+        self.tally.report = Reported::No;
         self.tally.attempts.clear();
         self.reply.upgraded = None;
         self.upstream.fields = None;

@@ -19,8 +19,8 @@ pub struct Tally {
     pub squeezed: Option<(u64, u64)>,
     /// The attempts at origins, in all locations of this request.
     pub attempts: Vec<Attempt>,
-    /// The counts of the task that reads the body from the origin.
-    pub report: Option<Rc<Report>>,
+    /// The counts of the body from the origin.
+    pub report: Reported,
     /// The places that the exchange holds under `limit_conn`.
     pub guards: Vec<ConnGuard>,
     /// Whether the whole response was sent.
@@ -29,8 +29,31 @@ pub struct Tally {
     pub is_logging: bool,
 }
 
-/// The counts of the task that reads the body from the origin, for the log line.
-#[derive(Debug, Default)]
+/// Who counts the body from the origin.
+#[derive(Clone, Debug, Default)]
+pub enum Reported {
+    /// Nobody: there is none.
+    #[default]
+    No,
+    /// It is over.
+    Over(Report),
+    /// The task that reads it.
+    Running(Rc<Report>),
+}
+
+impl Reported {
+    /// The counts.
+    pub fn get(&self) -> Option<&Report> {
+        match self {
+            Self::No => None,
+            Self::Over(report) => Some(report),
+            Self::Running(report) => Some(report),
+        }
+    }
+}
+
+/// The counts of a body from the origin, for the log line.
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The time from the choice of the origin to the end of its body.
     pub total: Cell<Option<Duration>>,

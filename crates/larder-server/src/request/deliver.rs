@@ -234,7 +234,9 @@ fn outgoing(content: Content, part: Range<u64>, parts: Option<Multipart>, chunke
         // Of a length that nobody said, `part` is all.
         (Content::Passed(bytes, _), _) => {
             let end = usize::try_from(part.end).unwrap_or(usize::MAX).min(bytes.len());
-            Outgoing::Bytes(bytes.slice(usize::try_from(part.start).unwrap_or(end).min(end)..end))
+            let start = usize::try_from(part.start).unwrap_or(end).min(end);
+            // A slice of all would be counted, for which memory is needed.
+            Outgoing::Bytes(if end - start == bytes.len() { bytes } else { bytes.slice(start..end) })
         }
     }
 }

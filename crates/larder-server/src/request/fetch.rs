@@ -35,11 +35,11 @@ pub enum Begun {
     /// It has ended before it began.
     Over(Step),
     /// Something has to be waited for beside the origin: [`fetch`] does that.
-    Beside(Box<Plan>),
+    Beside(Plan),
 }
 
 /// Begins a fetch for `ex`, if nothing but the origin has to be waited for.
-pub fn begin(plan: Box<Plan>, ex: &mut Exchange, cx: &Cx) -> Begun {
+pub fn begin(plan: Plan, ex: &mut Exchange, cx: &Cx) -> Begun {
     let Some(origin) = cx.origin(ex) else { return Begun::Over(no_origin()) };
     let is_alone = matches!(ex.request.body, RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..))
         && !matches!(origin.backend.target, Target::Variable(_))
@@ -48,7 +48,7 @@ pub fn begin(plan: Box<Plan>, ex: &mut Exchange, cx: &Cx) -> Begun {
     if !is_alone {
         return Begun::Beside(plan);
     }
-    match ask(*plan, None, None, origin, ex, cx) {
+    match ask(plan, None, None, origin, ex, cx) {
         Ok(underway) => Begun::Underway(underway),
         Err(step) => Begun::Over(step),
     }
@@ -181,12 +181,12 @@ async fn watch(feed: Option<&mut Feed>, from: &Inbound<'_>, minds: bool) -> Refu
 
 fn note_attempts(attempts: Vec<larder_origin::Attempt>, ex: &mut Exchange, cx: &Cx) {
     for attempt in attempts {
-        let (error, stderr) = (attempt.error.clone(), attempt.stderr.clone());
-        let address = attempt.address.clone();
-        ex.tally.attempts.push(attempt);
-        answer::log_stderr(stderr, &address, ex, cx);
-        if let Some(error) = error {
-            cx.local.logs.origin_error(cx, ex, LogLevel::Error, &address, format_args!("{error}"));
+        if !attempt.stderr.is_empty() {
+            answer::log_stderr(attempt.stderr.clone(), &attempt.address, ex, cx);
         }
+        if let Some(error) = &attempt.error {
+            cx.local.logs.origin_error(cx, ex, LogLevel::Error, &attempt.address, format_args!("{error}"));
+        }
+        ex.tally.attempts.push(attempt);
     }
 }

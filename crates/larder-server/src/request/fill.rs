@@ -14,7 +14,7 @@ use larder_store::{Body, BodyReader, BodyWriter, Spill};
 
 use super::pump::{self, Wanted};
 use crate::context::Cx;
-use crate::exchange::{Exchange, Purpose, Report};
+use crate::exchange::{Exchange, Purpose, Report, Reported};
 use crate::policy::{self, Keep};
 use crate::site::{Backend, Origin};
 use crate::tempfile;
@@ -40,7 +40,9 @@ pub enum Passed {
 }
 
 /// The largest body that is passed on without a task of its own, if it came together with its head.
-const WHOLE_BYTES_MAX: usize = 16 * 1024;
+const WHOLE_BYTES_MAX: usize = 64 * 1024;
+/// The same for one whose length was not announced: it goes out as a chunk, for which it is copied.
+const CHUNK_BYTES_MAX: usize = 16 * 1024;
 
 /// Decides about storing, and starts the task that takes the body, if there is any to take.
 pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Passed {
@@ -64,7 +66,7 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
         && file.is_none()
         && backend.limit_rate.is_none()
         && ex.request.nested.purpose == Purpose::Answer
-        && let Some(bytes) = answer.body.take_whole(WHOLE_BYTES_MAX)
+        && let Some(bytes) = answer.body.take_whole(if length.is_some() { WHOLE_BYTES_MAX } else { CHUNK_BYTES_MAX })
     {
         account(&mut answer, bytes.len(), ex, cx);
         return Passed::Whole(bytes);
@@ -86,7 +88,7 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
         }
     };
     let report = Rc::new(Report::default());
-    ex.tally.report = Some(Rc::clone(&report));
+    ex.tally.report = Reported::Running(Rc::clone(&report));
     let stored = permit.is_some();
     let wanted = Wanted { permit, kept: file, pace: pace(backend, is_buffered, ex, cx) };
     let reader = body.reader();
@@ -101,7 +103,7 @@ fn account(answer: &mut Answer, body_bytes: usize, ex: &mut Exchange, cx: &Cx) {
     report.received.set(answer.body.bytes_received());
     report.sent.set(Some(answer.body.bytes_sent()));
     report.total.set(Some(Duration::ZERO));
-    ex.tally.report = Some(Rc::new(report));
+    ex.tally.report = Reported::Over(report);
     let complaints = pump::complaints(&mut answer.body);
     if complaints.is_empty() {
         return;

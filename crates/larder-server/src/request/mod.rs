@@ -127,7 +127,7 @@ pub enum Slow {
     /// Find out what is sent of a film.
     Film(Box<film::Film>),
     /// Ask the origin.
-    Fetch(Box<plan::Plan>),
+    Fetch(plan::Plan),
     /// Wait until a page has been compressed, then send it.
     Form(Box<compress::Wait>),
 }
@@ -403,7 +403,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::Load(loading) => lookup::load(*loading).await,
         Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
         Slow::Film(film) => film::cut(*film, ex, cx).await,
-        Slow::Fetch(plan) => fetch::fetch(*plan, ex, cx, from).await,
+        Slow::Fetch(plan) => fetch::fetch(plan, ex, cx, from).await,
         Slow::Form(wait) => compress::wait(*wait).await,
     }
 }

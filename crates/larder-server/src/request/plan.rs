@@ -27,7 +27,7 @@ impl Plan {
 
 impl From<Plan> for Step {
     fn from(plan: Plan) -> Self {
-        Self::Slow(Slow::Fetch(Box::new(plan)))
+        Self::Slow(Slow::Fetch(plan))
     }
 }
 

@@ -81,7 +81,7 @@ fn with_report(
     out: &mut Vec<u8>,
     mut one: impl FnMut(&Attempt, Option<&Report>, &mut Vec<u8>) -> bool,
 ) -> bool {
-    let report = ex.tally.report.as_deref();
+    let report = ex.tally.report.get();
     per_attempt(ex, out, |attempt, last, out| one(attempt, report.filter(|_| last), out))
 }
 
