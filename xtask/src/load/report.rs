@@ -43,6 +43,11 @@ impl Row {
     fn ratio(&self, base: &Row) -> f64 {
         median(self.cells.iter().zip(&base.cells).map(|(cell, base)| cell.cpu_us() / base.cpu_us()))
     }
+
+    /// The time that 99 of 100 answers did not exceed, in milliseconds.
+    fn p99_ms(&self) -> f64 {
+        median(self.cells.iter().map(|cell| cell.count.p99_seconds * 1e3))
+    }
 }
 
 /// The table that is printed. Ratios are to the first server, which by default is stock nginx.
@@ -50,8 +55,8 @@ pub fn table(rows: &[Row]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{:<13} {:>8} {:>12} {:>17} {:>11} {:>7}",
-        "server", "bytes", "CPU us/req", "least-most", "req/s", "ratio"
+        "{:<16} {:>8} {:>12} {:>17} {:>7} {:>11} {:>9}",
+        "server", "bytes", "CPU us/req", "least-most", "ratio", "req/s", "p99 ms"
     );
     for row in rows {
         let cpu = row.cells.iter().map(Cell::cpu_us);
@@ -59,10 +64,11 @@ pub fn table(rows: &[Row]) -> String {
         let most = cpu.clone().fold(0.0, f64::max);
         let range = format!("{least:.2}-{most:.2}");
         let rate = median(row.cells.iter().map(Cell::rate));
+        let p99 = row.p99_ms();
         let ratio = base_of(rows, row).map_or(f64::NAN, |base| row.ratio(base));
         let _ = writeln!(
             out,
-            "{:<13} {:>8} {:>12.2} {range:>17} {rate:>11.0} {ratio:>7.3}{}{}",
+            "{:<16} {:>8} {:>12.2} {range:>17} {ratio:>7.3} {rate:>11.0} {p99:>9.2}{}{}",
             row.kind.name(),
             row.bytes,
             median(cpu),
@@ -73,7 +79,8 @@ pub fn table(rows: &[Row]) -> String {
     if let Some(first) = rows.first() {
         let _ = writeln!(
             out,
-            "ratio: CPU per request over {}'s of the same round, median of the rounds; below 1 is better",
+            "ratio: CPU per request over {}'s of the same round, median of the rounds; below 1 is better\n\
+             p99: 99 of 100 answers of a round took no longer, median of the rounds",
             first.kind.name()
         );
     }
@@ -108,18 +115,20 @@ pub fn json(scenario: &str, rows: &[Row], versions: &[(&str, &str)]) -> String {
 fn json_row(row: &Row, base: Option<&Row>) -> String {
     let cells = row.cells.iter().map(|cell| {
         format!(
-            "{{\"requests\": {}, \"seconds\": {}, \"cpu_seconds\": {:.6}}}",
+            "{{\"requests\": {}, \"seconds\": {}, \"cpu_seconds\": {:.6}, \"p99_ms\": {:.3}}}",
             cell.count.requests,
             cell.count.seconds,
-            cell.cpu.as_secs_f64()
+            cell.cpu.as_secs_f64(),
+            cell.count.p99_seconds * 1e3
         )
     });
     format!(
-        "    {{\"server\": {}, \"bytes\": {}, \"cpu_us_per_request\": {:.3}, \"requests_per_second\": {:.0}, \"ratio\": {:.4}, \"note\": {}, \"slices\": [{}]}}",
+        "    {{\"server\": {}, \"bytes\": {}, \"cpu_us_per_request\": {:.3}, \"requests_per_second\": {:.0}, \"p99_ms\": {:.3}, \"ratio\": {:.4}, \"note\": {}, \"slices\": [{}]}}",
         quoted(row.kind.name()),
         row.bytes,
         median(row.cells.iter().map(Cell::cpu_us)),
         median(row.cells.iter().map(Cell::rate)),
+        row.p99_ms(),
         base.map_or(1.0, |base| row.ratio(base)),
         quoted(&row.note),
         cells.collect::<Vec<_>>().join(", ")
@@ -164,7 +173,7 @@ mod tests {
     use super::*;
 
     fn row(kind: Kind, cpu_ms: &[u64]) -> Row {
-        let count = Count { requests: 1000, seconds: 1.0 };
+        let count = Count { requests: 1000, seconds: 1.0, p99_seconds: 0.00125 };
         Row {
             kind,
             bytes: 1024,
@@ -189,7 +198,7 @@ mod tests {
         let table = table(&[row(Kind::Nginx, &[10, 20, 10]), row(Kind::Larder, &[5, 10, 5])]);
         let line = table.lines().nth(2).expect("a line a row");
         let words: Vec<_> = line.split_whitespace().collect();
-        assert_eq!(words, ["larder", "1024", "5.00", "5.00-10.00", "1000", "0.500"]);
+        assert_eq!(words, ["larder", "1024", "5.00", "5.00-10.00", "0.500", "1000", "1.25"]);
     }
 
     #[test]

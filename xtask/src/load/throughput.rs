@@ -114,7 +114,10 @@ fn own_slice(options: &Options, contender: &Contender, page: Page) -> Result<(Ce
     if options.scenario != Scenario::Resumed && tally.resumed > 0 {
         return Err(failed(format!("{} connections were resumed without a ticket", tally.resumed)));
     }
-    Ok((Cell { cpu, count: Count { requests: tally.answers, seconds } }, note(options.scenario, &tally)))
+    let note = note(options.scenario, &tally);
+    let [p99] = tally.waits.quantiles([0.99]);
+    let count = Count { requests: tally.answers, seconds, p99_seconds: p99.as_secs_f64() };
+    Ok((Cell { cpu, count }, note))
 }
 
 /// What makes the numbers of one server comparable with another's.

@@ -10,6 +10,8 @@ pub struct Count {
     pub requests: u64,
     /// How long it really took.
     pub seconds: f64,
+    /// 99 of 100 answers took no longer than this, in seconds.
+    pub p99_seconds: f64,
 }
 
 /// A wrk command for `url`: one thread, `connections` connections, `seconds` seconds.
@@ -20,6 +22,7 @@ pub fn command(url: &str, connections: usize, seconds: u64, cpu: usize) -> Vec<S
     words.push("-t1".into());
     words.push(format!("-c{connections}"));
     words.push(format!("-d{seconds}s"));
+    words.push("--latency".into());
     words.push(url.into());
     words
 }
@@ -46,10 +49,12 @@ pub fn parse(said: &str) -> Result<Count, LoadError> {
     let requests = requests.parse().map_err(|_| not_understood())?;
     let time = rest.split(',').next().unwrap_or_default();
     let seconds = duration_seconds(time).ok_or_else(not_understood)?;
+    let p99 = said.lines().find_map(|line| line.trim().strip_prefix("99%"));
+    let p99_seconds = p99.and_then(|time| duration_seconds(time.trim())).ok_or_else(not_understood)?;
     if requests == 0 {
         return Err(not_understood());
     }
-    Ok(Count { requests, seconds })
+    Ok(Count { requests, seconds, p99_seconds })
 }
 
 /// A time as wrk prints it: `2.00s`, `1.50m`, `900.12ms`.
@@ -73,12 +78,28 @@ mod tests {
 
     #[test]
     fn a_run_without_failures_is_counted() {
-        for (said, requests, seconds) in [
-            ("Running 2s test\n  123456 requests in 2.00s, 1.50GB read\nRequests/sec: 61728.00\n", 123_456, 2.0),
-            ("  7 requests in 1.50m, 1KB read\n", 7, 90.0),
+        let whole = "Running 2s test @ http://127.0.0.1:80/
+  1 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency   661.21us  102.04us   1.93ms   86.99%
+    Req/Sec    95.95k     4.79k  100.26k    90.00%
+  Latency Distribution
+     50%  643.00us
+     75%  662.00us
+     90%  716.00us
+     99%    1.25ms
+  123456 requests in 2.00s, 1.50GB read
+Requests/sec:  61728.00
+Transfer/sec:    768.00MB
+";
+        for (said, requests, seconds, p99_seconds) in [
+            (whole, 123_456, 2.0, 0.00125),
+            ("     99%  250.00us\n  7 requests in 1.50m, 1KB read\n", 7, 90.0, 0.00025),
+            ("     99%    1.50s \n  7 requests in 2.00s, 1KB read\n", 7, 2.0, 1.5),
         ] {
             let count = parse(said).expect("it is a run");
             assert_eq!((count.requests, count.seconds), (requests, seconds), "{said}");
+            assert!((count.p99_seconds - p99_seconds).abs() < 1e-9, "{said}");
         }
     }
 
@@ -86,10 +107,12 @@ mod tests {
     fn a_run_with_failures_is_none() {
         for said in [
             "",
-            "  0 requests in 2.00s, 0.00B read\n",
-            "  9 requests in 2.00s, 1KB read\n  Non-2xx or 3xx responses: 3\n",
-            "  9 requests in 2.00s, 1KB read\n  Socket errors: connect 0, read 1, write 0, timeout 0\n",
-            "  x requests in 2.00s, 1KB read\n",
+            "     99%    1.00ms\n  0 requests in 2.00s, 0.00B read\n",
+            "     99%    1.00ms\n  9 requests in 2.00s, 1KB read\n  Non-2xx or 3xx responses: 3\n",
+            "     99%    1.00ms\n  9 requests in 2.00s, 1KB read\n  Socket errors: connect 0, read 1, write 0, timeout 0\n",
+            "     99%    1.00ms\n  x requests in 2.00s, 1KB read\n",
+            "     99%    1.00xs\n  9 requests in 2.00s, 1KB read\n",
+            "  9 requests in 2.00s, 1KB read\n",
         ] {
             assert!(parse(said).is_err(), "{said}");
         }
