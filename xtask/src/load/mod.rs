@@ -17,6 +17,7 @@ mod scenario;
 mod stall;
 mod syscalls;
 mod throughput;
+pub mod undo;
 mod wrk;
 
 use certificate::Certificate;

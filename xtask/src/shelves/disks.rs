@@ -1,6 +1,6 @@
 //! Disks of a known speed: files as block devices, held by the kernel to so many bytes a second.
 
-use super::undo::{Undo, quoted};
+use crate::load::undo::{Undo, quoted};
 use crate::load::{LoadError, cannot};
 use rustix::fs::{CWD, Mode, OFlags, openat, syncfs};
 use std::fs;

@@ -11,7 +11,6 @@ mod place;
 mod restart;
 mod server;
 mod table;
-mod undo;
 mod watch;
 
 pub use place::main as place;

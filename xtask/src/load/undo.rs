@@ -1,6 +1,6 @@
 //! What has to be undone when a measurement ends, in whatever way it ends.
 
-use crate::load::{LoadError, cannot};
+use super::{LoadError, cannot};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
