@@ -6,6 +6,7 @@ use super::generator::{Expect, Generator, Plan, Start};
 use super::origin::Page;
 use super::process::Process;
 use super::scenario::Front;
+use super::undo::{Undo, quoted};
 use super::{LoadError, cannot, fetch};
 use flate2::read::MultiGzDecoder;
 use std::fs;
@@ -124,12 +125,16 @@ pub struct Contender {
     compresses: bool,
     port: u16,
     folder: TempDir,
+    /// Removes the folder when this process is ended without a chance to do it.
+    _undo: Undo,
 }
 
 impl Contender {
     /// Starts the server on the servers' CPU and waits until it accepts connections.
     pub fn start(kind: Kind, setup: &Setup<'_>) -> Result<Contender, LoadError> {
         let folder = tempfile::Builder::new().prefix("load-").tempdir().map_err(cannot("make a folder"))?;
+        let mut undo = Undo::begin()?;
+        undo.push(&format!("rm -rf {}", quoted(folder.path())))?;
         // Servers started as root drop to a user of their own, which has to pass through.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).map_err(cannot("open the folder"))?;
         let port = free_port()?;
@@ -137,11 +142,11 @@ impl Contender {
 
         let program = kind.program(setup.larder.as_deref())?;
         let log = fs::File::create(folder.path().join("output.log")).map_err(cannot("make a log"))?;
-        let mut command = Command::new("taskset");
+        let mut command = Process::tied(Path::new("taskset"));
         command.args(["-c", &setup.server_cpu.to_string()]).arg(&program);
         site.configure(kind, &mut command)?;
         command.stdout(log.try_clone().map_err(cannot("share the log"))?).stderr(log);
-        let process = Process::spawn(&mut command).map_err(|_| LoadError::Missing(program.display().to_string()))?;
+        let process = Process::spawn(&mut command).map_err(|_| LoadError::Missing("setpriv".into()))?;
 
         let (front, compresses) = (setup.front, setup.compresses);
         let client = |made: Result<Client, rustls::Error>| {
@@ -153,7 +158,8 @@ impl Contender {
             careful = Some(client(Client::careful(setup.certificate, setup.group, front.alpn()))?);
         }
         let version = version_of(kind, &program);
-        let mut contender = Contender { kind, process, version, front, quick, careful, compresses, port, folder };
+        let mut contender =
+            Contender { kind, process, version, front, quick, careful, compresses, port, folder, _undo: undo };
         contender.wait_until_it_accepts()?;
         Ok(contender)
     }

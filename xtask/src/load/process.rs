@@ -3,6 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -16,6 +17,14 @@ pub struct Process {
 }
 
 impl Process {
+    /// A command that runs `program` and has it told to end when this process does, however it does: nothing else would
+    /// end it after a `kill -9`.
+    pub fn tied(program: &Path) -> Command {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM"]).arg(program);
+        command
+    }
+
     /// Starts `command` with nothing to read.
     pub fn spawn(command: &mut Command) -> io::Result<Process> {
         let child = command.stdin(Stdio::null()).spawn()?;

@@ -6,7 +6,6 @@ use crate::load::{LoadError, cannot};
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -55,13 +54,11 @@ impl Server {
     }
 
     /// Starts it, waits until it accepts connections, and says when it was started.
-    ///
-    /// It is told to end when this process does, however it does: nothing else would end it after a `kill -9`.
     pub fn start(&mut self) -> Result<Instant, LoadError> {
         let output = fs::File::options().create(true).append(true).open(self.folder.join("output.log"));
         let output = output.map_err(cannot("make a log"))?;
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "TERM", "taskset", "-c", &self.cpu.to_string()]).arg(&self.program);
+        let mut command = Process::tied(Path::new("taskset"));
+        command.args(["-c", &self.cpu.to_string()]).arg(&self.program);
         add_nginx_arguments(&mut command, &self.folder, &self.folder.join("nginx.conf"));
         command.stdout(output.try_clone().map_err(cannot("share the log"))?).stderr(output);
         let started = Instant::now();
