@@ -6,7 +6,7 @@ help:
 	@echo 'make serve   serve the PHP site in demo/ with larder'
 	@echo 'make test    everything that has to be green'
 	@echo 'make bench   the benches beside hot code'
-	@echo 'make load    larder beside nginx and Varnish on this machine'
+	@echo 'make load    larder beside nginx and Varnish on this machine: hits; `cargo xtask load --help` lists all scenarios'
 
 serve:
 	@scripts/setup serve

@@ -48,6 +48,17 @@ pub fn status(bytes: &[u8]) -> Option<u16> {
     std::str::from_utf8(line).ok()?.parse().ok()
 }
 
+/// Whether the connection stays after the answer to a request with this head.
+pub fn keeps_connection(head: &[u8]) -> bool {
+    let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let is_close = |line: &[u8]| {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
+        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        name.eq_ignore_ascii_case(b"connection") && value.trim_ascii().eq_ignore_ascii_case(b"close")
+    };
+    lines.next().is_some_and(|first| first.ends_with(b" HTTP/1.1")) && !lines.any(is_close)
+}
+
 fn parse(bytes: &[u8]) -> Option<Answer> {
     let total = length(bytes)?;
     let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
@@ -58,6 +69,19 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_stays_unless_the_request_says_otherwise() {
+        for (head, stays) in [
+            ("GET / HTTP/1.1\r\nHost: a", true),
+            ("GET / HTTP/1.1\r\nHost: a\r\nconnection:CLOSE ", false),
+            ("GET / HTTP/1.1\r\nX: Connection: close", true),
+            ("GET / HTTP/1.0\r\nHost: a", false),
+            ("", false),
+        ] {
+            assert_eq!(keeps_connection(head.as_bytes()), stays, "{head}");
+        }
+    }
 
     #[test]
     fn a_response_is_read_only_when_whole() {

@@ -4,12 +4,16 @@
 
 mod busy;
 mod certificate;
-pub mod contender;
+pub mod configuration;
+mod contender;
 mod fetch;
 pub mod generator;
 pub mod idle;
+pub mod kind;
 pub mod options;
 pub mod origin;
+mod php;
+mod prepared;
 pub mod process;
 pub mod ramp;
 pub mod report;
@@ -21,7 +25,9 @@ pub mod undo;
 mod wrk;
 
 use certificate::Certificate;
-use contender::{Contender, Kind, Setup};
+use configuration::{Setup, Source};
+use contender::Contender;
+use kind::Kind;
 use options::{Mode, Options};
 use origin::{Origin, Work};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -108,14 +114,20 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
         print!("{}", options::HELP);
         return Ok(());
     };
-    if options.servers.iter().any(|kind| kind.is_larder()) && options.larder.is_none() {
-        options.larder = Some(build(root)?);
+    if options.servers.iter().copied().any(Kind::is_current) && options.programs.larder.is_none() {
+        options.programs.larder = Some(build(root)?);
     }
     stay_on(options.generator_cpu)?;
-    let origin = Origin::start(Work::NONE)?;
+    let origin = if options.source() == Source::Origin {
+        let pages: Vec<_> = options.sizes.iter().map(|bytes| options.scenario.page(*bytes)).collect();
+        Origin::start_prepared(&pages)?
+    } else {
+        Origin::start(Work::NONE)?
+    };
     let certificate = Certificate::make()?;
     let setup = Setup {
-        larder: options.larder.clone(),
+        programs: options.programs.clone(),
+        source: options.source(),
         server_cpu: options.server_cpu,
         connections: options.connections_at_a_time(),
         origin_port: origin.port(),
@@ -128,10 +140,12 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
     };
     let mut contenders = Vec::new();
     for kind in &options.servers {
-        if kind.speaks(setup.front) {
-            contenders.push(Contender::start(*kind, &setup)?);
+        if setup.suits(*kind) {
+            let contender = Contender::start(*kind, &setup)?;
+            println!("{}: {}", kind.name(), contender.version);
+            contenders.push(contender);
         } else {
-            println!("{}: n/a, it has no TLS", kind.name());
+            println!("{}: n/a, it cannot take part", kind.name());
         }
     }
     match (options.mode, options.scenario) {

@@ -1,8 +1,11 @@
 //! The command line of `cargo xtask load`.
 
+use super::LoadError;
+use super::configuration::Source;
 use super::generator::tls::Group;
+use super::kind::{Kind, Programs};
+use super::php::CHILDREN;
 use super::scenario::{Front, Scenario};
-use super::{Kind, LoadError};
 use lexopt::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,29 +15,40 @@ use std::str::FromStr;
 pub const HELP: &str = "\
 cargo xtask load [OPTION...]
 
-Measures larder beside Debian's nginx and Varnish: one CPU for the servers, one for the generator.
+Measures larder beside nginx and Varnish: one CPU for the servers, one for the generator. Prints the server's CPU time
+per request, ratios, requests per second and the 99th percentile of the answer time.
 
   --scenario NAME       what is measured (default: plain):
                           plain      hits over HTTP/1.1, kept connections
                           tls        the same over TLS 1.3
                           handshake  a connection with a full TLS 1.3 handshake for every hit
                           resumed    a connection resumed by ticket for every hit
-                          h2, h2-tls hits over HTTP/2, without TLS and with
+                          h2         hits over HTTP/2, without TLS
+                          h2-tls     and with
                           gzip       hits on HTML, compressed
                           stall      the wait of one visitor while 1,000 a second arrive
+                          close      a connection for every hit, without TLS
+                          pass       the origin answers every request, over kept connections
+                          php        php-fpm answers every request, over kept connections
+                          php-new    the same, a connection to php-fpm for every request
+                          file       static files
   --streams N           requests at a time on an HTTP/2 connection (default: 8)
   --group NAME          x25519 (default), or x25519mlkem768 where the server has it
   --syscalls            count system calls per hit instead
   --idle N              open N idle keep-alive connections and print the memory each costs;
                         with --tls, of connections with TLS
   --busy N              send requests over N connections in rounds and count failures
+  --nginx PATH          the nginx to measure (default: /usr/sbin/nginx, Debian's)
   --larder PATH         the larder to measure (default: build it)
-  --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned
-                        (default: the first four; the first is what ratios are to)
+  --old PATH            another build of larder, as larder-old and larder-old-tuned
+  --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned, larder-old, larder-old-tuned;
+                        ratios are to the first. Default: the first four, or without varnish the first five
+                        in the scenarios from close on
   --sizes A,B,...       body sizes: bytes, or with k or m (default: by scenario)
   --rounds N            interleaved rounds (default: 9)
   --slice SECONDS       length of one measurement (default: 2)
-  --connections N       keep-alive connections of the generator (default: 50)
+  --connections N       connections of the generator at a time (default: 50; 4 for php and php-new; 64 for
+                        close, pass and file)
   --server-cpu N        (default: 0)
   --generator-cpu N     (default: 1)
   --out FILE            where the numbers go as JSON (default: target/load.json)
@@ -69,8 +83,8 @@ pub struct Options {
     pub streams: usize,
     /// What is offered in handshakes.
     pub group: Group,
-    /// The larder binary; `None` means it is to be built.
-    pub larder: Option<PathBuf>,
+    /// Where the servers' programs are.
+    pub programs: Programs,
     /// Who takes part, in the order of measurement.
     pub servers: Vec<Kind>,
     /// Body sizes in bytes.
@@ -98,12 +112,12 @@ impl Options {
             tls: false,
             streams: 8,
             group: Group::X25519,
-            larder: None,
-            servers: vec![Kind::Nginx, Kind::NginxTuned, Kind::Varnish, Kind::Larder],
+            programs: Programs::with_larder(None),
+            servers: Vec::new(),
             sizes: Vec::new(),
             rounds: 9,
             slice_seconds: 2,
-            connections: 50,
+            connections: 0,
             server_cpu: 0,
             generator_cpu: 1,
             out: PathBuf::from("target/load.json"),
@@ -119,7 +133,9 @@ impl Options {
                 Long("streams") => options.streams = number(&mut parser, 1, 100)?,
                 Long("group") => options.group = one(&mut parser)?,
                 Long("tls") => options.tls = true,
-                Long("larder") => options.larder = Some(PathBuf::from(parser.value().map_err(usage)?)),
+                Long("nginx") => options.programs.nginx = Some(PathBuf::from(parser.value().map_err(usage)?)),
+                Long("larder") => options.programs.larder = Some(PathBuf::from(parser.value().map_err(usage)?)),
+                Long("old") => options.programs.old = Some(PathBuf::from(parser.value().map_err(usage)?)),
                 Long("servers") => options.servers = list(&mut parser, Kind::from_str)?,
                 Long("sizes") => options.sizes = list(&mut parser, size)?,
                 Long("rounds") => options.rounds = number(&mut parser, 1, 1000)?,
@@ -131,8 +147,18 @@ impl Options {
                 _ => return Err(usage(argument.unexpected())),
             }
         }
+        if options.scenario.is_by_php() && !options.sizes.is_empty() {
+            return Err(LoadError::Usage("PHP says the same every time: --sizes is not for php and php-new".into()));
+        }
+        // Nobody can ask for none of these.
         if options.sizes.is_empty() {
             options.sizes = options.scenario.sizes().to_vec();
+        }
+        if options.servers.is_empty() {
+            options.servers = options.scenario.servers().to_vec();
+        }
+        if options.connections == 0 {
+            options.connections = options.scenario.connections();
         }
         match options.contradiction() {
             Some(contradiction) => Err(LoadError::Usage(contradiction.into())),
@@ -147,6 +173,12 @@ impl Options {
         if self.scenario != Scenario::Plain && self.mode != Mode::Throughput {
             return Some("--syscalls, --idle and --busy are of the plain scenario");
         }
+        if self.servers.iter().any(|kind| kind.is_old()) && self.programs.old.is_none() {
+            return Some("larder-old and larder-old-tuned need --old PATH");
+        }
+        if self.scenario.is_by_php() && self.connections > CHILDREN {
+            return Some("php-fpm has 8 children: more connections would wait for each other");
+        }
         if self.tls && !matches!(self.mode, Mode::Idle(_)) {
             return Some("--tls goes with --idle; hits over TLS are --scenario tls");
         }
@@ -156,6 +188,25 @@ impl Options {
     /// How visitors reach the servers.
     pub fn front(&self) -> Front {
         if self.tls { Front::Tls } else { self.scenario.front() }
+    }
+
+    /// What the servers answer from.
+    pub fn source(&self) -> Source<'_> {
+        match self.scenario {
+            Scenario::Plain
+            | Scenario::Tls
+            | Scenario::Handshake
+            | Scenario::Resumed
+            | Scenario::H2
+            | Scenario::H2Tls
+            | Scenario::Gzip
+            | Scenario::Stall
+            | Scenario::Close => Source::Cache,
+            Scenario::Pass => Source::Origin,
+            Scenario::Php => Source::Php { keeps: true },
+            Scenario::PhpNew => Source::Php { keeps: false },
+            Scenario::File => Source::Files(&self.sizes),
+        }
     }
 
     /// Connections that the servers have to bear at a time.
@@ -250,6 +301,43 @@ mod tests {
     }
 
     #[test]
+    fn a_scenario_brings_its_connections_and_servers_unless_told_otherwise() {
+        let caches = &[Kind::Nginx, Kind::NginxTuned, Kind::Varnish, Kind::Larder][..];
+        let pairs = &[Kind::Nginx, Kind::NginxTuned, Kind::Larder, Kind::LarderTuned][..];
+        for (line, connections, servers, source, sizes) in [
+            ("--scenario handshake", 50, caches, Source::Cache, &[1024][..]),
+            ("--scenario close", 64, pairs, Source::Cache, &[1024]),
+            ("--scenario pass", 64, pairs, Source::Origin, &[1024, 102_400]),
+            ("--scenario php", 4, pairs, Source::Php { keeps: true }, &[12]),
+            ("--scenario php-new", 4, pairs, Source::Php { keeps: false }, &[12]),
+            ("--scenario file", 64, pairs, Source::Files(&[10_240, 1_048_576]), &[10_240, 1_048_576]),
+            ("--scenario pass --connections 1 --servers larder --sizes 7", 1, &[Kind::Larder], Source::Origin, &[7]),
+        ] {
+            let options = parse(line).ok().flatten().expect("they are valid");
+            let found = (options.connections, &options.servers[..], options.source(), &options.sizes[..]);
+            assert_eq!(found, (connections, servers, source, sizes), "{line}");
+        }
+    }
+
+    #[test]
+    fn programs_are_named() {
+        let options = parse("--nginx /n --larder /l --old /o --servers nginx,larder,larder-old,larder-old-tuned");
+        let programs = options.ok().flatten().expect("they are valid").programs;
+        let named = [programs.nginx, programs.larder, programs.old].map(|path| path.expect("it is named"));
+        assert_eq!(named, ["/n", "/l", "/o"].map(PathBuf::from));
+        let unnamed = parse("").ok().flatten().expect("they are valid").programs;
+        assert_eq!(unnamed.nginx.as_deref().and_then(|path| path.to_str()), Some("/usr/sbin/nginx"));
+    }
+
+    #[test]
+    fn the_help_names_every_scenario() {
+        for scenario in Scenario::ALL {
+            let word = format!(" {} ", scenario.name());
+            assert!(HELP.contains(&word), "{word}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_measured_is_refused() {
         for line in [
             "--rounds 0",
@@ -268,6 +356,13 @@ mod tests {
             "--scenario tls --tls",
             "--scenario h2 --syscalls",
             "--scenario gzip --idle 5",
+            "--scenario pass --busy 5",
+            "--scenario handshake --syscalls",
+            "--scenario php --sizes 1k",
+            "--scenario php --connections 9",
+            "--servers larder,larder-old",
+            "--old",
+            "--nginx",
         ] {
             assert!(matches!(parse(line), Err(LoadError::Usage(_))), "{line}");
         }

@@ -1,5 +1,7 @@
 //! The origin behind every server: pages of a size named in their path, made the same every time, and counted.
 
+use super::php::HELLO;
+use super::prepared::{self, Answers};
 use super::{LoadError, cannot};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -26,6 +28,8 @@ pub enum Page {
     Html(usize),
     /// So many bytes that no other number has: `/unique/NUMBER/BYTES`.
     Unique(u64, usize),
+    /// What PHP says, which no origin of ours does: `/hello.php`.
+    Hello,
 }
 
 impl Page {
@@ -33,6 +37,7 @@ impl Page {
     pub fn bytes(self) -> usize {
         match self {
             Page::Plain(bytes) | Page::Html(bytes) | Page::Unique(_, bytes) => bytes,
+            Page::Hello => HELLO.len(),
         }
     }
 
@@ -42,6 +47,7 @@ impl Page {
             Page::Plain(bytes) => format!("/page/{bytes}"),
             Page::Html(bytes) => format!("/html/{bytes}"),
             Page::Unique(number, bytes) => format!("/unique/{number}/{bytes}"),
+            Page::Hello => "/hello.php".into(),
         }
     }
 
@@ -56,6 +62,7 @@ impl Page {
                 body.truncate(bytes);
                 body
             }
+            Page::Hello => HELLO.into(),
         }
     }
 
@@ -108,6 +115,24 @@ impl Origin {
                     // A server that goes away in the middle of an answer is its own concern.
                     let _ = answer(stream, work, &counter);
                 });
+            }
+        });
+        Ok(Origin { port, counts })
+    }
+
+    /// The same with answers to requests for these pages alone, which nobody may keep, at the least cost.
+    pub fn start_prepared(pages: &[Page]) -> Result<Origin, LoadError> {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(cannot("start the origin"))?;
+        let port = listener.local_addr().map_err(cannot("start the origin"))?.port();
+        let counts = Arc::new(Counts::default());
+        let (counter, answers) =
+            (Arc::clone(&counts), Answers::of(pages.iter().map(|page| (page.path(), page.body()))));
+        thread::spawn(move || {
+            let count = || {
+                counter.requests.fetch_add(1, Ordering::Relaxed);
+            };
+            if let Err(error) = prepared::serve(&listener, &answers, count) {
+                eprintln!("the origin ended: {error}");
             }
         });
         Ok(Origin { port, counts })

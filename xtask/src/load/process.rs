@@ -1,8 +1,10 @@
-//! A server's processes: their CPU time, their memory, their end.
+//! A server's processes: their CPU time, their memory, their logs, their end.
 
+use super::{LoadError, cannot};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -161,6 +163,23 @@ fn tree(root: u32, parents: &[(u32, u32)]) -> Vec<u32> {
         }
     }
     found
+}
+
+/// The last lines of what a server that runs in `folder` has said.
+pub fn end_of_logs(folder: &Path) -> String {
+    let mut log = String::new();
+    for name in ["output.log", "error.log", "php-fpm.log"] {
+        log.push_str(&fs::read_to_string(folder.join(name)).unwrap_or_default());
+    }
+    let lines: Vec<&str> = log.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default();
+    last.join("\n")
+}
+
+/// A port that nobody has now. Another process may take it before the server does; then the start fails and says so.
+pub fn free_port() -> Result<u16, LoadError> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(cannot("find a free port"))?;
+    Ok(listener.local_addr().map_err(cannot("find a free port"))?.port())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Slices into medians, ratios, a table and JSON.
 
-use super::contender::Kind;
+use super::kind::Kind;
 use super::wrk::Count;
 use std::fmt::Write;
 use std::fs;

@@ -1,7 +1,9 @@
 //! What is measured side by side, and how the servers are reached for it.
 
 use super::generator::{Expect, Protocol};
+use super::kind::Kind;
 use super::origin::Page;
+use super::php::HELLO_BYTES;
 use std::str::FromStr;
 
 /// What is measured.
@@ -23,6 +25,16 @@ pub enum Scenario {
     Gzip,
     /// The wait of one visitor while new ones arrive.
     Stall,
+    /// Hits over HTTP/1.1 without TLS, a new connection for each.
+    Close,
+    /// Pages that the origin makes for every request; connections are kept on both sides.
+    Pass,
+    /// Pages that PHP makes for every request, over kept connections to php-fpm.
+    Php,
+    /// The same with a new connection to php-fpm for each.
+    PhpNew,
+    /// Files.
+    File,
 }
 
 /// How visitors reach a server.
@@ -71,7 +83,8 @@ impl Front {
 }
 
 impl Scenario {
-    const ALL: [Scenario; 8] = [
+    /// All there are.
+    pub const ALL: [Scenario; 13] = [
         Scenario::Plain,
         Scenario::Tls,
         Scenario::Handshake,
@@ -80,6 +93,11 @@ impl Scenario {
         Scenario::H2Tls,
         Scenario::Gzip,
         Scenario::Stall,
+        Scenario::Close,
+        Scenario::Pass,
+        Scenario::Php,
+        Scenario::PhpNew,
+        Scenario::File,
     ];
 
     /// As on the command line and in tables.
@@ -93,6 +111,11 @@ impl Scenario {
             Scenario::H2Tls => "h2-tls",
             Scenario::Gzip => "gzip",
             Scenario::Stall => "stall",
+            Scenario::Close => "close",
+            Scenario::Pass => "pass",
+            Scenario::Php => "php",
+            Scenario::PhpNew => "php-new",
+            Scenario::File => "file",
         }
     }
 
@@ -107,13 +130,24 @@ impl Scenario {
             Scenario::H2Tls => "hits over HTTP/2 and TLS 1.3",
             Scenario::Gzip => "hits on HTML for clients that accept gzip",
             Scenario::Stall => "the wait of one visitor while 1,000 new ones a second make full handshakes",
+            Scenario::Close => "a new connection and a hit; per connection",
+            Scenario::Pass => "requests passed to the origin, kept connections on both sides",
+            Scenario::Php => "requests answered by PHP, kept connections on both sides",
+            Scenario::PhpNew => "requests answered by PHP, a new connection to php-fpm for each",
+            Scenario::File => "files over kept connections",
         }
     }
 
     /// How visitors reach the servers.
     pub fn front(self) -> Front {
         match self {
-            Scenario::Plain | Scenario::Gzip => Front::Clear,
+            Scenario::Plain
+            | Scenario::Gzip
+            | Scenario::Close
+            | Scenario::Pass
+            | Scenario::Php
+            | Scenario::PhpNew
+            | Scenario::File => Front::Clear,
             Scenario::H2 => Front::ClearH2,
             Scenario::Tls | Scenario::Handshake | Scenario::Resumed | Scenario::Stall => Front::Tls,
             Scenario::H2Tls => Front::TlsH2,
@@ -127,14 +161,70 @@ impl Scenario {
             Scenario::Plain => &[1024, 10 * 1024, 100 * 1024, 1024 * 1024],
             Scenario::H2 | Scenario::H2Tls => &[1024, 10 * 1024],
             Scenario::Tls | Scenario::Stall => &[10 * 1024],
-            Scenario::Handshake | Scenario::Resumed => &[1024],
+            Scenario::Handshake | Scenario::Resumed | Scenario::Close => &[1024],
+            Scenario::Pass => &[1024, 100 * 1024],
+            Scenario::Php | Scenario::PhpNew => &[HELLO_BYTES],
+            Scenario::File => &[10 * 1024, 1024 * 1024],
             Scenario::Gzip => &[40 * 1024],
         }
     }
 
+    /// The connections of the generator unless another number is asked for.
+    pub fn connections(self) -> usize {
+        match self {
+            Scenario::Plain
+            | Scenario::Tls
+            | Scenario::Handshake
+            | Scenario::Resumed
+            | Scenario::H2
+            | Scenario::H2Tls
+            | Scenario::Gzip
+            | Scenario::Stall => 50,
+            Scenario::Close | Scenario::Pass | Scenario::File => 64,
+            Scenario::Php | Scenario::PhpNew => 4,
+        }
+    }
+
+    /// Who takes part unless others are asked for: Varnish where a cache is measured.
+    pub fn servers(self) -> &'static [Kind] {
+        if self.is_by_cache() && self != Scenario::Close {
+            &[Kind::Nginx, Kind::NginxTuned, Kind::Varnish, Kind::Larder]
+        } else {
+            &[Kind::Nginx, Kind::NginxTuned, Kind::Larder, Kind::LarderTuned]
+        }
+    }
+
+    /// Whether answers come from the servers' caches.
+    pub fn is_by_cache(self) -> bool {
+        !matches!(self, Scenario::Pass | Scenario::File) && !self.is_by_php()
+    }
+
+    /// Whether answers come from PHP.
+    pub fn is_by_php(self) -> bool {
+        matches!(self, Scenario::Php | Scenario::PhpNew)
+    }
+
+    /// Whether wrk asks; our own generator does what wrk cannot.
+    pub fn is_by_wrk(self) -> bool {
+        matches!(self, Scenario::Plain | Scenario::Pass | Scenario::Php | Scenario::PhpNew | Scenario::File)
+    }
+
     /// The page of `bytes` bytes.
     pub fn page(self, bytes: usize) -> Page {
-        if self == Scenario::Gzip { Page::Html(bytes) } else { Page::Plain(bytes) }
+        match self {
+            Scenario::Gzip => Page::Html(bytes),
+            Scenario::Php | Scenario::PhpNew => Page::Hello,
+            Scenario::Plain
+            | Scenario::Tls
+            | Scenario::Handshake
+            | Scenario::Resumed
+            | Scenario::H2
+            | Scenario::H2Tls
+            | Scenario::Stall
+            | Scenario::Close
+            | Scenario::Pass
+            | Scenario::File => Page::Plain(bytes),
+        }
     }
 
     /// What an answer with that page has to be.
@@ -144,7 +234,7 @@ impl Scenario {
 
     /// Requests on a connection before the generator opens another.
     pub fn requests_per_connection(self) -> u64 {
-        if matches!(self, Scenario::Handshake | Scenario::Resumed) { 1 } else { u64::MAX }
+        if matches!(self, Scenario::Handshake | Scenario::Resumed | Scenario::Close) { 1 } else { u64::MAX }
     }
 }
 

@@ -57,7 +57,7 @@ pub fn measure(options: &Options, contenders: &[Contender], origin: &Origin) -> 
     for bytes in &options.sizes {
         let page = options.scenario.page(*bytes);
         for contender in contenders {
-            warm_up(contender, page, origin)?;
+            warm_up(contender, options.source(), page, origin)?;
         }
         let mut waits: Vec<Vec<Waits>> = Vec::new();
         waits.resize_with(contenders.len(), || Beside::ALL.map(|_| Waits::default()).into());

@@ -59,7 +59,7 @@ pub fn measure(options: &Options, contenders: &[Contender], origin: &Origin) -> 
     );
     for contender in contenders {
         for bytes in &options.sizes {
-            warm_up(contender, Page::Plain(*bytes), origin)?;
+            warm_up(contender, options.source(), Page::Plain(*bytes), origin)?;
             let (count, calls) = if with_perf {
                 by_perf(options, contender, *bytes, &report)?
             } else {

@@ -1,7 +1,7 @@
 //! The command lines of `cargo xtask place` and `cargo xtask restart`.
 
 use crate::load::LoadError;
-use crate::load::contender::Kind;
+use crate::load::kind::Kind;
 use crate::load::options::{bytes, list, number, usage};
 use lexopt::prelude::*;
 use std::ffi::OsString;

@@ -5,7 +5,7 @@ use super::fill::{self, Outcome};
 use super::options::{PLACE_HELP, Place, Row};
 use super::server::{Server, Site};
 use super::table::{Table, megabytes, time};
-use crate::load::contender::{Kind, version_of};
+use crate::load::kind::{Kind, Programs, version_of};
 use crate::load::origin::{Origin, Work};
 use crate::load::report::median;
 use crate::load::{LoadError, build, cannot, end, stay_on};
@@ -324,7 +324,11 @@ fn print_conditions(options: &Place) -> Result<(), LoadError> {
         shared.rounds
     );
     for kind in &shared.servers {
-        println!("{}: {}", kind.name(), version_of(*kind, &kind.program(shared.larder.as_deref())?));
+        println!(
+            "{}: {}",
+            kind.name(),
+            version_of(*kind, &kind.program(&Programs::with_larder(shared.larder.clone()))?)
+        );
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::options::{RESTART_HELP, Restart};
 use super::server::{Server, Site};
 use super::table::{Table, megabytes, time};
 use super::watch::used_by;
-use crate::load::contender::{Kind, version_of};
+use crate::load::kind::{Kind, Programs, version_of};
 use crate::load::origin::{Origin, Page, Work};
 use crate::load::report::median;
 use crate::load::undo::{Undo, quoted};
@@ -91,7 +91,11 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
         if options.is_cold { ", the kernel's caches emptied before" } else { "" }
     );
     for kind in &options.shared.servers {
-        println!("{}: {}", kind.name(), version_of(*kind, &kind.program(options.shared.larder.as_deref())?));
+        println!(
+            "{}: {}",
+            kind.name(),
+            version_of(*kind, &kind.program(&Programs::with_larder(options.shared.larder.clone()))?)
+        );
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! A server that is started, stopped and killed with one configuration and one folder.
 
-use crate::load::contender::{Kind, add_nginx_arguments, end_of_logs, free_port};
-use crate::load::process::Process;
+use crate::load::configuration::add_nginx_arguments;
+use crate::load::kind::{Kind, Programs};
+use crate::load::process::{Process, end_of_logs, free_port};
 use crate::load::{LoadError, cannot};
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -46,7 +47,7 @@ pub struct Server {
 impl Server {
     /// Writes the configuration. Nothing runs yet.
     pub fn new(site: &Site<'_>) -> Result<Server, LoadError> {
-        let program = site.kind.program(site.larder)?;
+        let program = site.kind.program(&Programs::with_larder(site.larder.map(Path::to_path_buf)))?;
         let port = free_port()?;
         fs::write(site.folder.join("nginx.conf"), configuration(site, port))
             .map_err(cannot("write a configuration"))?;

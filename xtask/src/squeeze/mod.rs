@@ -4,12 +4,12 @@
 
 mod group;
 
-use crate::load::contender::{add_nginx_arguments, end_of_logs, free_port};
+use crate::load::configuration::add_nginx_arguments;
 use crate::load::generator::{Expect, Generator, Plan, Protocol, Start};
 use crate::load::idle::allow_descriptors;
 use crate::load::options::{bytes, number, usage};
 use crate::load::origin::{Origin, Page, Work};
-use crate::load::process::Process;
+use crate::load::process::{Process, end_of_logs, free_port};
 use crate::load::{LoadError, build, cannot, end};
 use crate::shelves::client::Client;
 use group::{Group, Watch};

@@ -5,10 +5,12 @@ mod options;
 mod report;
 
 use super::certificate::Certificate;
-use super::contender::{Contender, Setup};
+use super::configuration::{Setup, Source};
+use super::contender::Contender;
 use super::generator::tls::Group;
 use super::generator::{Expect, Generator, Plan, Start};
 use super::idle::allow_descriptors;
+use super::kind::Programs;
 use super::origin::{Origin, Page, Work};
 use super::scenario::Front;
 use super::{LoadError, build, cannot, end, stay_on};
@@ -47,7 +49,8 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
     let origin = Origin::start(Work { delay: options.delay, fresh_seconds: options.fresh_seconds })?;
     let certificate = Certificate::make()?;
     let setup = Setup {
-        larder: options.larder.clone(),
+        programs: Programs::with_larder(options.larder.clone()),
+        source: Source::Cache,
         server_cpu: options.server_cpu,
         connections: most * 2,
         origin_port: origin.port(),

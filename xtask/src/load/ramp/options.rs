@@ -1,6 +1,6 @@
 //! The command line of `cargo xtask ramp`.
 
-use super::super::contender::Kind;
+use super::super::kind::Kind;
 use super::super::options::{list, number, one, size, usage};
 use super::LoadError;
 use lexopt::prelude::*;

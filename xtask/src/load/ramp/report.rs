@@ -1,6 +1,6 @@
 //! Steps into lines, a table and a graph.
 
-use super::super::contender::Kind;
+use super::super::kind::Kind;
 use super::chart::{self, Line, Panel, Scale};
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,0 +1,115 @@
+//! Which servers take part, and where their programs are.
+
+use super::LoadError;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+
+/// Which server, and with which settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// nginx as people run it: an access log, no `open_file_cache`.
+    Nginx,
+    /// nginx at its best: `open_file_cache`, no log.
+    NginxTuned,
+    /// Debian's Varnish with its memory storage.
+    Varnish,
+    /// larder with the very file of `Nginx`.
+    Larder,
+    /// larder with the very file of `NginxTuned`.
+    LarderTuned,
+    /// Another build of larder, with the very file of `Nginx`.
+    LarderOld,
+    /// Another build of larder, with the very file of `NginxTuned`.
+    LarderOldTuned,
+}
+
+impl Kind {
+    const ALL: [Kind; 7] = [
+        Kind::Nginx,
+        Kind::NginxTuned,
+        Kind::Varnish,
+        Kind::Larder,
+        Kind::LarderTuned,
+        Kind::LarderOld,
+        Kind::LarderOldTuned,
+    ];
+
+    /// As on the command line and in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Nginx => "nginx",
+            Kind::NginxTuned => "nginx-tuned",
+            Kind::Varnish => "varnish",
+            Kind::Larder => "larder",
+            Kind::LarderTuned => "larder-tuned",
+            Kind::LarderOld => "larder-old",
+            Kind::LarderOldTuned => "larder-old-tuned",
+        }
+    }
+
+    /// The file that is started.
+    pub fn program(self, programs: &Programs) -> Result<PathBuf, LoadError> {
+        let (name, named) = match self {
+            Kind::Varnish => return Ok("/usr/sbin/varnishd".into()),
+            Kind::Nginx | Kind::NginxTuned => ("nginx", &programs.nginx),
+            Kind::Larder | Kind::LarderTuned => ("larder", &programs.larder),
+            Kind::LarderOld | Kind::LarderOldTuned => ("larder", &programs.old),
+        };
+        let path = named.as_ref().ok_or_else(|| LoadError::Missing(name.into()))?;
+        path.canonicalize().map_err(|_| LoadError::Usage(format!("there is no {name} at {}", path.display())))
+    }
+
+    /// Whether the binary under measurement is ours.
+    pub fn is_larder(self) -> bool {
+        self.is_current() || self.is_old()
+    }
+
+    /// Whether it is the larder that is built unless one is named.
+    pub fn is_current(self) -> bool {
+        matches!(self, Kind::Larder | Kind::LarderTuned)
+    }
+
+    /// Whether it is the other build of larder.
+    pub fn is_old(self) -> bool {
+        matches!(self, Kind::LarderOld | Kind::LarderOldTuned)
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Kind, String> {
+        let names = Kind::ALL.map(Kind::name);
+        let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| format!("`{name}` is none of {}", names.join(", ")))
+    }
+}
+
+/// Where the programs are; Varnish is Debian's.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// nginx.
+    pub nginx: Option<PathBuf>,
+    /// Our binary; `None` means it is to be built.
+    pub larder: Option<PathBuf>,
+    /// Our binary as it was before, or another one to compare with.
+    pub old: Option<PathBuf>,
+}
+
+impl Programs {
+    /// Debian's, and this larder.
+    pub fn with_larder(larder: Option<PathBuf>) -> Programs {
+        Programs { nginx: Some("/usr/sbin/nginx".into()), larder, old: None }
+    }
+}
+
+/// What `program` says of its version.
+pub fn version_of(kind: Kind, program: &Path) -> String {
+    let flag = if kind == Kind::Varnish { "-V" } else { "-v" };
+    let Ok(output) = Command::new(program).arg(flag).output() else {
+        return String::new();
+    };
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_string()
+}
