@@ -123,8 +123,13 @@ impl Site<'_> {
         let gzip = if setup.compresses { "gzip on;\n    gzip_vary on;" } else { "" };
         let tls = if setup.front.is_tls() { self.tls()? } else { String::new() };
         let folder = folder.display();
-        // nginx closes idle connections once fewer than a sixteenth are left to it. Half of them are the origin's.
-        let worker_connections = 2 * (connections + connections / 8 + 200);
+        // Connections to origins count too.
+        let all = match setup.source {
+            Source::Cache | Source::Files(_) => connections,
+            Source::Origin | Source::Php { .. } => connections * 2,
+        };
+        // nginx closes idle connections once fewer than a sixteenth are left to it.
+        let worker_connections = all + all / 8 + 200;
         let (http, location) = self.source(upstream);
         Ok(format!(
             "worker_processes 1;

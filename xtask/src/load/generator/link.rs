@@ -196,7 +196,9 @@ impl Request {
     /// The request that `plan` makes.
     pub fn of(plan: &Plan<'_>) -> Request {
         let coding = if plan.accepts_gzip { "Accept-Encoding: gzip\r\n" } else { "" };
-        let head = format!("GET {} HTTP/1.1\r\nHost: localhost\r\n{coding}", plan.path);
+        // Without TLS as wrk has it, and whoever fetches a page before: for Varnish, another host has other pages.
+        let host = if plan.tls.is_some() { "localhost".to_string() } else { plan.address.to_string() };
+        let head = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n{coding}", plan.path);
         Request {
             again: format!("{head}\r\n").into_bytes(),
             last: format!("{head}Connection: close\r\n\r\n").into_bytes(),
