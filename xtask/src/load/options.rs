@@ -24,7 +24,7 @@ per request, ratios, requests per second and the 99th percentile of the answer t
                           handshake  a connection with a full TLS 1.3 handshake for every hit
                           resumed    a connection resumed by ticket for every hit
                           h2         hits over HTTP/2, without TLS
-                          h2-tls     and with
+                          h2-tls     the same with TLS
                           gzip       hits on HTML, compressed
                           stall      the wait of one visitor while 1,000 a second arrive
                           close      a connection for every hit, without TLS
@@ -34,7 +34,7 @@ per request, ratios, requests per second and the 99th percentile of the answer t
                           file       static files
   --streams N           requests at a time on an HTTP/2 connection (default: 8)
   --group NAME          x25519 (default), or x25519mlkem768 where the server has it
-  --syscalls            count system calls per hit instead
+  --syscalls            count system calls per request instead: plain, close, pass, php, php-new, file
   --idle N              open N idle keep-alive connections and print the memory each costs;
                         with --tls, of connections with TLS
   --busy N              send requests over N connections in rounds and count failures
@@ -170,8 +170,15 @@ impl Options {
         if self.server_cpu == self.generator_cpu {
             return Some("the generator and the servers need a CPU each");
         }
-        if self.scenario != Scenario::Plain && self.mode != Mode::Throughput {
-            return Some("--syscalls, --idle and --busy are of the plain scenario");
+        match self.mode {
+            Mode::Throughput => {}
+            Mode::Syscalls if !self.scenario.has_countable_calls() => {
+                return Some("--syscalls is for the scenarios plain, close, pass, php, php-new and file");
+            }
+            Mode::Idle(_) | Mode::Busy(_) if self.scenario != Scenario::Plain => {
+                return Some("--idle and --busy are of the plain scenario");
+            }
+            Mode::Syscalls | Mode::Idle(_) | Mode::Busy(_) => {}
         }
         if self.servers.iter().any(|kind| kind.is_old()) && self.programs.old.is_none() {
             return Some("larder-old and larder-old-tuned need --old PATH");
@@ -309,7 +316,7 @@ mod tests {
             ("--scenario close", 64, pairs, Source::Cache, &[1024]),
             ("--scenario pass", 64, pairs, Source::Origin, &[1024, 102_400]),
             ("--scenario php", 4, pairs, Source::Php { keeps: true }, &[12]),
-            ("--scenario php-new", 4, pairs, Source::Php { keeps: false }, &[12]),
+            ("--scenario php-new --syscalls", 4, pairs, Source::Php { keeps: false }, &[12]),
             ("--scenario file", 64, pairs, Source::Files(&[10_240, 1_048_576]), &[10_240, 1_048_576]),
             ("--scenario pass --connections 1 --servers larder --sizes 7", 1, &[Kind::Larder], Source::Origin, &[7]),
         ] {

@@ -43,6 +43,16 @@ impl Process {
         tree(self.child.id(), &parents())
     }
 
+    /// The threads of all its processes, each with its name.
+    pub fn threads(&self) -> Vec<(u32, String)> {
+        let tasks = self.pids().into_iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
+        let named = tasks.flatten().flatten().filter_map(|task| {
+            let name = fs::read_to_string(task.path().join("comm")).ok()?;
+            Some((task.file_name().to_str()?.parse().ok()?, name.trim_end().to_string()))
+        });
+        named.collect()
+    }
+
     /// CPU time that all threads of all its processes have used, user and system.
     ///
     /// From `schedstat`, whose first number is nanoseconds on a CPU; `stat` counts in ticks of 10 ms.

@@ -209,6 +209,11 @@ impl Scenario {
         matches!(self, Scenario::Plain | Scenario::Pass | Scenario::Php | Scenario::PhpNew | Scenario::File)
     }
 
+    /// Whether its system calls can be counted.
+    pub fn has_countable_calls(self) -> bool {
+        self.is_by_wrk() || self == Scenario::Close
+    }
+
     /// The page of `bytes` bytes.
     pub fn page(self, bytes: usize) -> Page {
         match self {

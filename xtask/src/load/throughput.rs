@@ -90,7 +90,7 @@ fn check_origin(source: Source<'_>, answers: u64, asked: u64) -> Result<(), Load
 }
 
 /// One measurement, and what its connections agreed on.
-fn slice(options: &Options, contender: &Contender, bytes: usize) -> Result<(Cell, String), LoadError> {
+pub fn slice(options: &Options, contender: &Contender, bytes: usize) -> Result<(Cell, String), LoadError> {
     let page = options.scenario.page(bytes);
     if !options.scenario.is_by_wrk() {
         return own_slice(options, contender, page);

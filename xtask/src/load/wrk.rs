@@ -15,7 +15,7 @@ pub struct Count {
 }
 
 /// A wrk command for `url`: one thread, `connections` connections, `seconds` seconds.
-pub fn command(url: &str, connections: usize, seconds: u64, cpu: usize) -> Vec<String> {
+fn command(url: &str, connections: usize, seconds: u64, cpu: usize) -> Vec<String> {
     // wrk ends when this process does.
     let mut words: Vec<String> = ["setpriv", "--pdeathsig", "TERM", "taskset", "-c"].map(String::from).to_vec();
     words.push(cpu.to_string());
