@@ -1,6 +1,6 @@
 //! What is told of an origin that was asked, for `$upstream_*` and the error log.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::{error::FetchError, group::Pick};
 #[derive(Clone, Debug)]
 pub struct Attempt {
     /// Its address; the name of the group when no origin could be asked.
-    pub address: String,
+    pub address: Arc<str>,
     /// The status of its answer, or nginx's status for its failure: 504 for a timeout, else 502. `None` if the failure
     /// was not the origin's.
     pub status: Option<u16>,
@@ -36,19 +36,19 @@ pub struct Attempt {
 
 impl Attempt {
     pub(crate) fn new(pick: &Pick, begins: bool, chosen_at: Instant) -> Attempt {
-        Attempt { address: pick.address().to_string(), begins, ..Attempt::blank(chosen_at) }
+        Attempt::blank(pick.shown().clone(), begins, chosen_at)
     }
 
     /// No origin of this group could be asked.
     pub(crate) fn of_nobody(group: &str, begins: bool, now: Instant) -> Attempt {
         let error = FetchError::NoLiveOrigin;
         let status = error.status();
-        Attempt { address: group.to_owned(), status, error: Some(error.to_string()), begins, ..Attempt::blank(now) }
+        Attempt { status, error: Some(error.to_string()), ..Attempt::blank(group.into(), begins, now) }
     }
 
-    fn blank(chosen_at: Instant) -> Attempt {
+    fn blank(address: Arc<str>, begins: bool, chosen_at: Instant) -> Attempt {
         Attempt {
-            address: String::new(),
+            address,
             status: None,
             connect: None,
             header: None,
@@ -57,7 +57,7 @@ impl Attempt {
             stderr: Vec::new(),
             sent_bytes: 0,
             received_bytes: 0,
-            begins: false,
+            begins,
             chosen_at,
         }
     }

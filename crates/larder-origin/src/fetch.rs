@@ -187,6 +187,7 @@ impl Fetching {
                     pick.answered();
                     pick.answers(now);
                     let answer = self.call.answer(head, exchange, pick, attempt.chosen_at(), now);
+                    self.attempts.reserve_exact(1);
                     self.attempts.push(attempt);
                     return Poll::Ready(self.outcome(Ok(answer)));
                 }
@@ -412,7 +413,7 @@ impl Call {
     }
 
     fn turns_away(&self, status: u16, attempt: &Attempt) -> bool {
-        self.retry.rules.statuses.contains(&status) && self.may_resend(attempt)
+        self.retry.rules.statuses.contains(status) && self.may_resend(attempt)
     }
 
     /// Whether the request may be sent to another origin after this attempt.

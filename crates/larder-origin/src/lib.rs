@@ -43,5 +43,5 @@ pub use fetch::{Fetching, Outcome, fetch, fetch_hinting};
 pub use group::{Balance, Group, LeastTime, Server, Until};
 pub use limits::{Bind, Limits};
 pub use pool::Keepalive;
-pub use request::{BodyPiece, Fetch, Protocol, RequestBody, Retry, RetryRules};
+pub use request::{BodyPiece, Fetch, Protocol, RequestBody, Retry, RetryRules, Statuses};
 pub use tls::{Tls, TlsError};

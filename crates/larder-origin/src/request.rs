@@ -90,7 +90,7 @@ pub enum BodyPiece {
 }
 
 /// When another origin is asked after one failed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Retry {
     /// `*_next_upstream`.
     pub rules: RetryRules,
@@ -103,7 +103,7 @@ pub struct Retry {
 }
 
 /// The words of `*_next_upstream`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryRules {
     /// `error`.
     pub error: bool,
@@ -114,13 +114,44 @@ pub struct RetryRules {
     /// `non_idempotent`.
     pub non_idempotent: bool,
     /// The statuses of `http_500` and so on.
-    pub statuses: Vec<u16>,
+    pub statuses: Statuses,
+}
+
+/// Some of the statuses that `*_next_upstream` knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statuses(u8);
+
+impl Statuses {
+    /// Each has a bit.
+    const KNOWN: [u16; 7] = [500, 502, 503, 504, 403, 404, 429];
+
+    /// Whether it is one of them.
+    pub fn contains(self, status: u16) -> bool {
+        self.0 & Statuses::bit(status) != 0
+    }
+
+    fn bit(status: u16) -> u8 {
+        Statuses::KNOWN.iter().position(|known| *known == status).map_or(0, |at| 1 << at)
+    }
+}
+
+impl FromIterator<u16> for Statuses {
+    /// Those that `*_next_upstream` knows.
+    fn from_iter<I: IntoIterator<Item = u16>>(statuses: I) -> Statuses {
+        Statuses(statuses.into_iter().fold(0, |bits, status| bits | Statuses::bit(status)))
+    }
 }
 
 impl Default for RetryRules {
     /// nginx's default: `error timeout`.
     fn default() -> Self {
-        RetryRules { error: true, timeout: true, invalid_header: false, non_idempotent: false, statuses: Vec::new() }
+        RetryRules {
+            error: true,
+            timeout: true,
+            invalid_header: false,
+            non_idempotent: false,
+            statuses: Statuses::default(),
+        }
     }
 }
 

@@ -29,8 +29,8 @@ enum Stage {
     Backup,
 }
 
-/// Which servers were asked, a bit each.
-struct Tried(Vec<u64>);
+/// Which servers were asked, a bit each: of the first 64, and of all others.
+struct Tried(u64, Vec<u64>);
 
 /// The position of a hash, from which the next choice goes on.
 struct Walk {
@@ -60,13 +60,13 @@ impl Turn {
         let members = group.members();
         let up = members.servers.iter().filter(|server| !server.down).count() as u32;
         let tries_left = if tries == 0 { up } else { up.min(tries) };
-        let words = if members.is_single() { 0 } else { members.servers.len().div_ceil(64) };
+        let more = vec![0; members.servers.len().saturating_sub(1) / 64];
         let walk = match (group.balance, &members.primary.ring) {
             (Balance::Hash { .. }, Some(ring)) => Walk { hash: 0, place: ring.start(&key), rounds: 0, detours: 0 },
             (Balance::IpHash, _) => Walk { hash: hash::IP_SEED, place: 0, rounds: 0, detours: 0 },
             _ => Walk { hash: 0, place: 0, rounds: 0, detours: 0 },
         };
-        Turn { group, members, key, tries_left, stage: Stage::Primary, tried: Tried(vec![0; words]), walk }
+        Turn { group, members, key, tries_left, stage: Stage::Primary, tried: Tried(0, more), walk }
     }
 
     /// The group that it chooses from.
@@ -318,6 +318,11 @@ impl Pick {
         &self.members.servers[self.server].address
     }
 
+    /// Where it listens, as text.
+    pub(crate) fn shown(&self) -> &Arc<str> {
+        &self.members.shown[self.server]
+    }
+
     /// Whether it is the only server of its group.
     pub(crate) fn is_single(&self) -> bool {
         self.members.is_single()
@@ -378,6 +383,10 @@ impl Pick {
 
     /// The origin answered: if this was its test after `fail_timeout`, its failures are forgotten.
     pub(crate) fn answered(&self) {
+        // The failures of an only server are not counted.
+        if self.members.is_single() {
+            return;
+        }
         let mut state = self.members.state.lock();
         let peer = &mut state.peers[self.server];
         if peer.failed_at < peer.checked_at {
@@ -391,17 +400,19 @@ impl Drop for Pick {
         if let Balance::LeastTime(by) = self.group.balance {
             self.ended(by, Instant::now());
         }
-        self.members.state.lock().peers[self.server].running.one_less();
+        self.members.running[self.server].one_less();
     }
 }
 
 impl Tried {
     fn has(&self, at: usize) -> bool {
-        self.0.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+        let word = if at < 64 { Some(&self.0) } else { self.1.get(at / 64 - 1) };
+        word.is_some_and(|word| word & (1 << (at % 64)) != 0)
     }
 
     fn add(&mut self, at: usize) {
-        if let Some(word) = self.0.get_mut(at / 64) {
+        let word = if at < 64 { Some(&mut self.0) } else { self.1.get_mut(at / 64 - 1) };
+        if let Some(word) = word {
             *word |= 1 << (at % 64);
         }
     }

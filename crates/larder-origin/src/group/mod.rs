@@ -111,6 +111,10 @@ pub struct Group {
 /// The servers of a group at a time. A fetch uses the ones that it began with.
 struct Members {
     servers: Vec<Server>,
+    /// The address of each as text.
+    shown: Vec<Arc<str>>,
+    /// How many fetches each is busy with, as in `state`.
+    running: Vec<Running>,
     primary: Tier,
     backup: Tier,
     /// The state of each of `servers`, in the same order. Not held across an await.
@@ -226,7 +230,9 @@ impl Members {
         let fresh = |server: &Server| Peer { weight_effective: i64::from(server.weight), ..Peer::default() };
         let peer = |server: &Server| known(server).unwrap_or_else(|| fresh(server));
         let state = State { peers: servers.iter().map(peer).collect(), random: seed() };
-        Members { servers, primary, backup, state: Mutex::new(state) }
+        let running = state.peers.iter().map(|peer| peer.running.clone()).collect();
+        let shown = servers.iter().map(|server| server.address.to_string().into()).collect();
+        Members { servers, shown, running, primary, backup, state: Mutex::new(state) }
     }
 
     fn is_single(&self) -> bool {

@@ -104,7 +104,7 @@ async fn the_rules_say_when_the_next_origin_is_asked() {
         let outcome = fetch(fetch_it).await;
         let told: Vec<String> = outcome.attempts.iter().map(|attempt| attempt.status.unwrap().to_string()).collect();
         assert_eq!(told.join(", "), statuses, "{does:?} {words} {is_idempotent}");
-        let addresses: Vec<&str> = outcome.attempts.iter().map(|attempt| attempt.address.as_str()).collect();
+        let addresses: Vec<&str> = outcome.attempts.iter().map(|attempt| &*attempt.address).collect();
         assert_eq!(addresses, [address.to_string(), good.address.to_string()][..addresses.len()]);
         match outcome.result {
             Ok(answer) => assert!(told.last() == Some(&answer.head.status.to_string())),
@@ -161,7 +161,7 @@ async fn a_failed_origin_is_left_alone_and_all_failed_are_no_live_upstreams() {
     assert!(matches!(fetch(get(&group)).await.result, Err(FetchError::Connect { .. })));
     let outcome = fetch(get(&group)).await;
     assert!(matches!(outcome.result, Err(FetchError::NoLiveOrigin)));
-    assert_eq!((outcome.attempts[0].address.as_str(), outcome.attempts[0].status), ("site", Some(502)));
+    assert_eq!((&*outcome.attempts[0].address, outcome.attempts[0].status), ("site", Some(502)));
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn a_refused_status_gives_way_to_no_live_upstreams_as_in_nginx() {
     };
     let told = |attempts: &[larder_origin::Attempt]| {
         let told = attempts.iter();
-        told.map(|attempt| (attempt.address.clone(), attempt.status.unwrap())).collect::<Vec<_>>()
+        told.map(|attempt| (attempt.address.to_string(), attempt.status.unwrap())).collect::<Vec<_>>()
     };
     let outcome = ask().await;
     assert_eq!(told(&outcome.attempts), [(one.to_string(), 503), (two.to_string(), 502)]);
