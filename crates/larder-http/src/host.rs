@@ -24,6 +24,11 @@ pub fn normalise_host(text: &[u8], out: &mut Vec<u8>) -> Result<HostParts, HeadE
     Ok(HostParts { host: start..out.len(), port })
 }
 
+/// The port that [`normalise_host`] finds.
+pub fn host_port(text: &[u8]) -> Option<u16> {
+    split(text)?.1
+}
+
 /// Whether [`normalise_host`] would accept it.
 pub(crate) fn is_valid_host(text: &[u8]) -> bool {
     split(text).is_some()

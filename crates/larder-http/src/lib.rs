@@ -7,10 +7,11 @@
 //! - [`h2`]: the server side of an HTTP/2 connection.
 //! - [`uri`], [`host`]: normalised targets and hosts.
 //! - [`proxy_protocol`]: the client's address, sent by a load balancer in front.
-//! - [`status`], [`date`], [`Time`], [`Method`].
+//! - [`status`], [`date`], [`digits`], [`Time`], [`Method`].
 #![forbid(unsafe_code)]
 
 pub mod date;
+pub mod digits;
 pub mod field;
 pub mod h1;
 pub mod h2;
@@ -23,6 +24,7 @@ pub mod time;
 pub mod uri;
 
 pub use date::{format_date, parse_date};
+pub use digits::append_decimal;
 pub use field::accept_encoding::{Accepted, Coding, Weight};
 pub use field::cookie::cookie;
 pub use field::known::Known;
@@ -36,7 +38,7 @@ pub use h1::request::{HeadLimits, HeadStatus, RequestHead, parse_request};
 pub use h1::response::{
     ResponseError, ResponseFraming, ResponseHead, keep_alive_offered, parse_cgi, parse_response, response_framing,
 };
-pub use host::{HostParts, normalise_host};
+pub use host::{HostParts, host_port, normalise_host};
 pub use method::Method;
 pub use status::{error_note, error_title, reason, sent_status};
 pub use time::Time;

@@ -2,12 +2,15 @@
 
 use larder_cache::Prepared;
 use larder_conf::model::{ServerTokens, Settings};
+use larder_http::digits::{DIGITS_MAX, digits};
 use larder_http::h2::hpack;
 use larder_http::{Time, Version, reason, status};
 
 use crate::clock;
 
 use super::synth;
+
+pub use larder_http::append_decimal;
 
 /// Writes a head to the end of a buffer, in the form that the client's protocol has for it.
 pub struct HeadWriter<'a> {
@@ -151,6 +154,7 @@ fn digits_of_status(status: u16) -> [u8; 3] {
 
 /// A field as HTTP/1 writes it.
 pub fn append_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.reserve(name.len() + value.len() + 4);
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     append_one_line(value, out);
@@ -162,43 +166,13 @@ pub fn append_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 pub fn append_one_line(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(value);
-    while let Some(at) = memchr::memchr3(b'\r', b'\n', 0, &out[start..]) {
-        out[start + at] = b' ';
-    }
+    make_one_line(&mut out[start..]);
 }
 
-/// How many digits a number has at most.
-const DIGITS_MAX: usize = 20;
-
-/// A number in digits, without the machinery of `format!`.
-pub fn append_decimal(number: u64, out: &mut Vec<u8>) {
-    let mut room = [0; DIGITS_MAX];
-    out.extend_from_slice(digits(number, &mut room));
-}
-
-fn digits(mut number: u64, room: &mut [u8; DIGITS_MAX]) -> &[u8] {
-    let mut at = room.len();
-    loop {
-        at -= 1;
-        room[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    &room[at..]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_in_digits() {
-        for number in [0, 7, 10, 999, 1_000_000, u64::MAX] {
-            let mut out = b"n=".to_vec();
-            append_decimal(number, &mut out);
-            assert_eq!(out, format!("n={number}").into_bytes());
-        }
+/// The same for a value that is there already.
+pub fn make_one_line(mut value: &mut [u8]) {
+    while let Some(at) = memchr::memchr3(b'\r', b'\n', 0, value) {
+        value[at] = b' ';
+        value = &mut value[at + 1..];
     }
 }

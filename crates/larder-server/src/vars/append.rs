@@ -1,5 +1,7 @@
 //! Appends values of variables, and tells whether there is one.
 
+use std::net::IpAddr;
+
 /// Appends a value, if there is one.
 pub fn append_some(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
     let Some(value) = value else { return false };
@@ -16,6 +18,24 @@ pub fn append_text(value: &str, out: &mut Vec<u8>) -> bool {
 pub fn append_display(value: impl std::fmt::Display, out: &mut Vec<u8>) -> bool {
     use std::io::Write as _;
     write!(out, "{value}").is_ok()
+}
+
+/// Appends a number.
+pub fn append_number(number: impl Into<u64>, out: &mut Vec<u8>) -> bool {
+    larder_http::append_decimal(number.into(), out);
+    true
+}
+
+/// Appends an address. As [`append_display`], but without the machinery of `write!` for most.
+pub fn append_ip(ip: IpAddr, out: &mut Vec<u8>) -> bool {
+    let IpAddr::V4(ip) = ip else { return append_display(ip, out) };
+    for (at, octet) in ip.octets().into_iter().enumerate() {
+        if at > 0 {
+            out.push(b'.');
+        }
+        append_number(octet, out);
+    }
+    true
 }
 
 /// Joins the values of several fields: with `; ` for cookies, with `, ` for others.

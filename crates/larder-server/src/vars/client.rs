@@ -8,7 +8,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::variable::{ClientVar, ProxyVar};
 
-use super::append::{append_display, append_joined, append_millis, append_some, append_text};
+use super::append::{append_display, append_ip, append_joined, append_millis, append_number, append_some, append_text};
 
 /// Appends the value; false if there is none.
 pub fn append(var: ClientVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
@@ -18,8 +18,8 @@ pub fn append(var: ClientVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool
             Some(std::net::IpAddr::V6(ip)) => append_some(Some(&ip.octets()), out),
             None => append_text("unix:", out),
         },
-        ClientVar::Connection => append_display(ex.asked.client.id, out),
-        ClientVar::ConnectionRequests => append_display(ex.asked.number, out),
+        ClientVar::Connection => append_number(ex.asked.client.id, out),
+        ClientVar::ConnectionRequests => append_number(ex.asked.number, out),
         ClientVar::ConnectionTime => append_millis(crate::worker::age(&ex.asked.client, cx.now()).as_millis(), out),
         ClientVar::Https => append_text(if ex.asked.client.is_secure() { "on" } else { "" }, out),
         ClientVar::Pipe => append_text(if cx.worker.is_pipelined.get() { "p" } else { "." }, out),
@@ -30,18 +30,18 @@ pub fn append(var: ClientVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool
             append_remote_addr(ex, out)
         }
         ClientVar::RealipRemoteAddr => match ex.asked.client.peer {
-            Some(peer) => append_display(peer.ip(), out),
+            Some(peer) => append_ip(peer.ip(), out),
             None => append_text("unix:", out),
         },
         ClientVar::RealipRemotePort => match ex.asked.client.peer {
-            Some(peer) => append_display(peer.port(), out),
+            Some(peer) => append_number(peer.port(), out),
             None => true,
         },
         ClientVar::RemoteAddr => append_remote_addr(ex, out),
         ClientVar::RemotePort => match (ex.asked.real_ip, ex.asked.client.peer) {
             (Some((_, 0)), _) | (None, None) => true,
-            (Some((_, port)), _) => append_display(port, out),
-            (None, Some(peer)) => append_display(peer.port(), out),
+            (Some((_, port)), _) => append_number(port, out),
+            (None, Some(peer)) => append_number(peer.port(), out),
         },
         ClientVar::RemoteUser => {
             let credentials = auth::credentials(ex.asked.head.fields.get_known(Known::Authorization));
@@ -49,11 +49,11 @@ pub fn append(var: ClientVar, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool
         }
         ClientVar::Scheme => append_text(if ex.asked.client.is_secure() { "https" } else { "http" }, out),
         ClientVar::ServerAddr => match ex.asked.client.local {
-            Some(local) => append_display(local.ip(), out),
+            Some(local) => append_ip(local.ip(), out),
             None => append_text("unix:", out),
         },
         ClientVar::ServerPort => match ex.asked.client.local {
-            Some(local) => append_display(local.port(), out),
+            Some(local) => append_number(local.port(), out),
             None => true,
         },
         ClientVar::TcpinfoRtt | ClientVar::TcpinfoRttvar | ClientVar::TcpinfoSndCwnd | ClientVar::TcpinfoRcvSpace => {
@@ -76,7 +76,7 @@ pub fn append_proxy(var: ProxyVar, ex: &Exchange, out: &mut Vec<u8>) -> bool {
 
 fn append_remote_addr(ex: &Exchange, out: &mut Vec<u8>) -> bool {
     match ex.remote_ip() {
-        Some(ip) => append_display(ip, out),
+        Some(ip) => append_ip(ip, out),
         None => append_text("unix:", out),
     }
 }

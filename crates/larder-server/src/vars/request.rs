@@ -8,7 +8,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::variable::RequestVar;
 
-use super::append::{append_display, append_joined, append_millis, append_some, append_text};
+use super::append::{append_display, append_joined, append_millis, append_number, append_some, append_text};
 
 /// Appends the value; false if there is none.
 pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
@@ -52,7 +52,7 @@ pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
         RequestVar::RequestUri => append_some(Some(ex.asked.head.target()).filter(|target| !target.is_empty()), out),
         RequestVar::ServerName => append_some(Some(&cx.server(ex).name), out),
         RequestVar::RequestPort => match request_port(ex) {
-            Some(port) => append_display(port, out),
+            Some(port) => append_number(port, out),
             None => true,
         },
         RequestVar::IsRequestPort => append_text(if request_port(ex).is_some() { ":" } else { "" }, out),
@@ -79,7 +79,7 @@ pub fn arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 /// The port in the client's `Host`.
 fn request_port(ex: &Exchange) -> Option<u16> {
     let host = ex.asked.head.fields.get_known(Known::Host)?;
-    larder_http::normalise_host(host, &mut Vec::new()).ok()?.port
+    larder_http::host_port(host)
 }
 
 fn append_content_length(ex: &Exchange, out: &mut Vec<u8>) -> bool {

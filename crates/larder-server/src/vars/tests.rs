@@ -1,4 +1,4 @@
-use super::append::named;
+use super::append::{append_ip, named};
 use super::arg;
 use super::upstream::set_cookie;
 
@@ -33,4 +33,13 @@ fn a_field_matches_with_hyphens_or_underscores() {
         fields.push(name.as_bytes(), value.as_bytes());
     }
     assert_eq!(named(&fields, "x-a").collect::<Vec<_>>(), [b"1", b"2"]);
+}
+
+#[test]
+fn an_address_is_written_as_the_standard_library_does() {
+    for ip in ["0.0.0.0", "127.0.0.1", "10.20.30.255", "::1", "2001:db8::7", "::ffff:1.2.3.4"] {
+        let mut out = b"a=".to_vec();
+        assert!(append_ip(ip.parse().expect("it is an address"), &mut out));
+        assert_eq!(out, format!("a={ip}").into_bytes());
+    }
 }
