@@ -1,5 +1,7 @@
 //! Parses a response of HTTP/1.0 or 1.1 (RFC 9112).
 
+use std::sync::Arc;
+
 use larder_http::{
     ChunkedDecoder, Fields, HeadStatus, Known, Method, ResponseFraming, ResponseHead, keep_alive_offered,
     parse_response, response_framing,
@@ -84,7 +86,7 @@ impl Response {
                 100..=199 if self.interim < INTERIM_MAX => {
                     self.interim += 1;
                     if head.status == 103 {
-                        self.hint(head.fields, consumed);
+                        self.hint(Arc::unwrap_or_clone(head.fields), consumed);
                     }
                     continue;
                 }

@@ -142,6 +142,42 @@ impl Known {
     }
 }
 
+/// A set of known names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KnownSet(u128);
+
+impl KnownSet {
+    /// The set of these names.
+    pub const fn of(names: &[Known]) -> KnownSet {
+        assert!(NAMES.len() <= u128::BITS as usize, "a set has a bit for each name");
+        let (mut set, mut at) = (KnownSet(0), 0);
+        while at < names.len() {
+            set.0 |= 1 << names[at] as u8;
+            at += 1;
+        }
+        set
+    }
+
+    /// Whether the name is in the set.
+    #[inline]
+    pub const fn contains(self, known: Known) -> bool {
+        self.0 >> known as u8 & 1 == 1
+    }
+
+    /// Adds the name. True if it was not there before.
+    #[inline]
+    pub fn insert(&mut self, known: Known) -> bool {
+        let is_new = !self.contains(known);
+        self.0 |= 1 << known as u8;
+        is_new
+    }
+
+    /// The names of both sets.
+    pub const fn and(self, other: KnownSet) -> KnownSet {
+        KnownSet(self.0 | other.0)
+    }
+}
+
 /// A name's place in [`SLOTS`], a perfect hash: the factors were chosen so that no two known names share a place. If a
 /// new name breaks that, the table does not compile.
 const fn slot(name: &[u8]) -> usize {
@@ -216,6 +252,19 @@ mod tests {
             assert_eq!(Known::of(format!("{name}x").as_bytes()), Known::Other, "{name}");
             assert_eq!(Known::of(name.replace('-', "_").as_bytes()) == *known, !name.contains('-'), "{name}");
         }
+    }
+
+    #[test]
+    fn a_set_has_what_was_put_into_it() {
+        const SOME: KnownSet = KnownSet::of(&[Known::Accept, Known::XRequestedWith]);
+        let mut set = SOME;
+        assert!(set.insert(Known::Other) && !set.insert(Known::Other) && !set.insert(Known::Accept));
+        let expected = [Known::Other, Known::Accept, Known::XRequestedWith];
+        for &known in &Known::ALL {
+            assert_eq!(set.contains(known), expected.contains(&known), "{known:?}");
+            assert_eq!(SOME.contains(known), expected[1..].contains(&known), "{known:?}");
+        }
+        assert_eq!(SOME.and(KnownSet::of(&[Known::Other])), set);
     }
 
     #[test]

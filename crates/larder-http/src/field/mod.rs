@@ -4,6 +4,7 @@ pub mod accept_encoding;
 pub mod cookie;
 pub mod known;
 pub mod list;
+pub mod names;
 pub mod range;
 pub mod vary;
 
@@ -29,6 +30,9 @@ struct Field {
     value: Piece,
     known: Known,
 }
+
+/// How many fields most heads have at most.
+const USUAL_FIELDS: usize = 16;
 
 /// A part of the buffer. It is half the size of a `Range`, because the index is searched on every request.
 #[derive(Clone, Copy)]
@@ -64,9 +68,16 @@ impl Fields {
 
     /// Adds a field at the end. The caller checks that name and value are valid.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
-        let name_piece = self.keep(name);
-        let value_piece = self.keep(value);
-        self.index.push(Field { name: name_piece, value: value_piece, known: Known::of(name) });
+        self.push_known(Known::of(name), name, value);
+    }
+
+    /// As [`Fields::push`], for a name whose known name the caller has.
+    pub fn push_known(&mut self, known: Known, name: &[u8], value: &[u8]) {
+        debug_assert_eq!(known, Known::of(name), "{}", name.escape_ascii());
+        self.bytes.reserve(name.len() + value.len());
+        let name = self.keep(name);
+        let value = self.keep(value);
+        self.index.push(Field { name, value, known });
     }
 
     /// The value of the first field with this name, ignoring case.
@@ -176,6 +187,11 @@ impl Fields {
         // `fill` refuses a block in which these do not fit.
         let piece = |range: Range<usize>| Piece { at: range.start as u32, len: range.len() as u32 };
         self.index.push(Field { name: piece(name), value: piece(value), known });
+    }
+
+    /// Makes room for the fields of a usual head, so that noting them allocates once.
+    pub(crate) fn expect_head(&mut self) {
+        self.index.reserve(USUAL_FIELDS);
     }
 
     /// Takes the buffer out, so that names and values can be written to its end. Return it with

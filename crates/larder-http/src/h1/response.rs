@@ -1,5 +1,9 @@
 //! The head of a response from an HTTP or FastCGI origin.
 
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
 use crate::field::Fields;
 use crate::field::known::Known;
 use crate::method::Method;
@@ -16,12 +20,12 @@ use super::{Version, version_of_minor};
 pub struct ResponseHead {
     /// The status, 100 to 999; 0 in an empty head.
     pub status: u16,
-    /// The reason phrase as the origin wrote it, perhaps empty.
-    pub reason: Vec<u8>,
+    /// The reason phrase as the origin wrote it, perhaps empty. The usual one is not copied.
+    pub reason: Cow<'static, [u8]>,
     /// The version; always 1.1 for a CGI response.
     pub version: Version,
-    /// The fields; for a CGI response including `Status`.
-    pub fields: Fields,
+    /// The fields; for a CGI response including `Status`. They can be shared, as an answer is of use to many.
+    pub fields: Arc<Fields>,
 }
 
 impl ResponseHead {
@@ -30,12 +34,17 @@ impl ResponseHead {
         ResponseHead::default()
     }
 
-    /// Empties it but keeps the memory.
-    pub fn clear(&mut self) {
+    /// Empties it but keeps the memory, unless others share the fields. Returns the fields.
+    pub fn clear(&mut self) -> &mut Fields {
         self.status = 0;
-        self.reason.clear();
+        self.reason = Cow::Borrowed(b"");
         self.version = Version::default();
-        self.fields.clear();
+        if Arc::get_mut(&mut self.fields).is_none() {
+            self.fields = Arc::default();
+        }
+        let fields = Arc::get_mut(&mut self.fields).expect("nobody shares them now");
+        fields.clear();
+        fields
     }
 }
 
@@ -85,7 +94,7 @@ pub const CGI_FIELDS_MAX: usize = 1000;
 /// As in nginx, lines may end with LF alone, a line without a colon is a field with an empty value, and a second status
 /// line among the fields is skipped.
 pub fn parse_response(buf: &[u8], head: &mut ResponseHead, max_fields: usize) -> Result<HeadStatus, ResponseError> {
-    head.clear();
+    let fields = head.clear();
     let Some(line_len) = memchr::memchr(b'\n', buf) else {
         return match buf.iter().zip(b"HTTP/").all(|(byte, wanted)| byte == wanted) {
             true => Ok(HeadStatus::Partial),
@@ -96,17 +105,38 @@ pub fn parse_response(buf: &[u8], head: &mut ResponseHead, max_fields: usize) ->
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let (version, status, reason) =
         parse_status_line(line).ok_or_else(|| ResponseError::InvalidStatusLine { line: excerpt(line) })?;
-    let Some(consumed) = parse_fields(buf, line_len + 1, &mut head.fields, max_fields)? else {
+    let Some(consumed) = parse_fields(buf, line_len + 1, fields, max_fields)? else {
         return Ok(HeadStatus::Partial);
     };
     head.version = version;
     head.status = status;
-    head.reason.extend_from_slice(reason);
+    head.reason = reason_of(status, reason);
     Ok(HeadStatus::Complete { consumed })
+}
+
+/// The reason phrase of this status, copied only if it is not the usual one.
+fn reason_of(status: u16, reason: &[u8]) -> Cow<'static, [u8]> {
+    let usual = status::reason(status).as_bytes();
+    if usual == reason { Cow::Borrowed(usual) } else { Cow::Owned(reason.to_vec()) }
 }
 
 /// `HTTP/1.1 200 OK` as version, status and reason.
 fn parse_status_line(line: &[u8]) -> Option<(Version, u16, &[u8])> {
+    match usual_status_line(line) {
+        Some((status, reason)) => Some((Version::Http11, status, reason)),
+        None => parse_any_status_line(line),
+    }
+}
+
+/// Status and reason of a line as nearly all origins write it.
+fn usual_status_line(line: &[u8]) -> Option<(u16, &[u8])> {
+    let (status, reason) = line.strip_prefix(b"HTTP/1.1 ")?.split_first_chunk::<3>()?;
+    let reason = reason.strip_prefix(b" ")?;
+    let is_plain = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b' ';
+    (reason.iter().all(is_plain) && reason.last() != Some(&b' ')).then_some((parse_status(status)?, reason))
+}
+
+fn parse_any_status_line(line: &[u8]) -> Option<(Version, u16, &[u8])> {
     let rest = line.strip_prefix(b"HTTP/")?;
     let space = memchr::memchr(b' ', rest)?;
     let dot = memchr::memchr(b'.', &rest[..space])?;
@@ -143,20 +173,22 @@ fn parse_status(digits: &[u8]) -> Option<u16> {
 /// field; without one it is 302 if there is a `Location`, else 200 (RFC 3875 §6.3). Lines are read as in
 /// [`parse_response`].
 pub fn parse_cgi(buf: &[u8], head: &mut ResponseHead) -> Result<HeadStatus, ResponseError> {
-    head.clear();
-    let Some(consumed) = parse_fields(buf, 0, &mut head.fields, CGI_FIELDS_MAX)? else {
+    let fields = head.clear();
+    let Some(consumed) = parse_fields(buf, 0, fields, CGI_FIELDS_MAX)? else {
         return Ok(HeadStatus::Partial);
     };
-    let (status, reason) = match head.fields.get_known(Known::Status) {
+    let (status, reason) = match fields.get_known(Known::Status) {
         Some(value) => {
             let invalid = || ResponseError::InvalidStatus { value: excerpt(value) };
             let (digits, rest) = value.split_at_checked(3).ok_or_else(invalid)?;
-            (parse_status(digits).ok_or_else(invalid)?, rest.strip_prefix(b" ").unwrap_or(rest).to_vec())
+            let status = parse_status(digits).ok_or_else(invalid)?;
+            (status, reason_of(status, rest.strip_prefix(b" ").unwrap_or(rest)))
         }
-        None if head.fields.contains_known(Known::Location) => {
-            (status::MOVED_TEMPORARILY, status::reason(status::MOVED_TEMPORARILY).into())
+        None => {
+            let is_redirect = fields.contains_known(Known::Location);
+            let status = if is_redirect { status::MOVED_TEMPORARILY } else { status::OK };
+            (status, Cow::Borrowed(status::reason(status).as_bytes()))
         }
-        None => (status::OK, status::reason(status::OK).into()),
     };
     head.version = Version::Http11;
     head.status = status;
@@ -173,6 +205,7 @@ fn parse_fields(
     max_fields: usize,
 ) -> Result<Option<usize>, ResponseError> {
     let mut at = start;
+    fields.expect_head();
     loop {
         let line = line::read(buf, at, Sender::Origin).map_err(|BadByte(bad)| {
             fields.clear();
@@ -183,14 +216,18 @@ fn parse_fields(
                 fields.clear();
                 return Ok(None);
             }
-            Line::End { next } => return Ok(Some(next)),
+            Line::End { next } => {
+                fields.fill(&buf[start..at]);
+                return Ok(Some(next));
+            }
             Line::SecondStatus { next } => at = next,
             Line::Field(_) if fields.len() == max_fields => {
                 fields.clear();
                 return Err(ResponseError::TooManyFields { limit: max_fields });
             }
             Line::Field(field) => {
-                fields.push(&buf[field.name], &buf[field.value]);
+                let in_block = |range: Range<usize>| range.start - start..range.end - start;
+                fields.note(field.known, in_block(field.name), in_block(field.value));
                 at = field.next;
             }
         }

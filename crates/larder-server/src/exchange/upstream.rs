@@ -1,6 +1,8 @@
 //! What the cache and the origin said, until a location asks them again. As in nginx, variables and logs still have it
 //! after an internal redirect has led to a file.
 
+use std::sync::Arc;
+
 use larder_http::{Fields, Time};
 
 use super::emptied;
@@ -21,7 +23,7 @@ pub struct Upstream {
     /// When this request stops waiting for another request's fetch.
     pub lock_until: Option<Time>,
     /// Fields of the origin's answer, or of the object.
-    pub fields: Option<Fields>,
+    pub fields: Option<Arc<Fields>>,
     /// Status of the origin's answer.
     pub status: Option<u16>,
 }

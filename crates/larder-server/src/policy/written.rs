@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use larder_cache::{Object, Rules, VaryKey};
-use larder_http::{Known, Method, ResponseHead, Time, status};
+use larder_http::{Fields, Known, Method, ResponseHead, Time, status};
 
 use crate::exchange::Exchange;
 
@@ -58,7 +58,9 @@ pub fn intercepts() -> bool {
 
 pub fn keep(answer: &ResponseHead, now: Time) -> Keep {
     match answer.status {
-        200 => Keep::Until(Kept { lifetime: confirmed(now), fields: answer.fields.clone(), vary: VaryKey::none() }),
+        200 => {
+            Keep::Until(Kept { lifetime: confirmed(now), fields: Fields::clone(&answer.fields), vary: VaryKey::none() })
+        }
         _ => Keep::Not { why: "not 200", uncacheable_for: None },
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use larder_cache::Object;
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Known, Method, Version, status};
+use larder_http::{Fields, Known, KnownSet, Method, Version, status};
 use larder_origin::{Answer, FailKind, FetchError};
 
 use crate::context::Cx;
@@ -56,11 +56,10 @@ pub fn answered(
     cx: &Cx,
 ) -> Step {
     let status = answer.head.status;
-    let address = ex.tally.attempts.last().map(|attempt| attempt.address.clone()).unwrap_or_default();
-    log_stderr(answer.body.stderr(), &address, ex, cx);
-    ignore_duplicates(&mut answer.head.fields, &address, ex, cx);
+    log_stderr(answer.body.stderr(), address_of_last(ex), ex, cx);
+    ignore_duplicates(&mut answer.head.fields, ex, cx);
     ex.upstream.status = Some(status);
-    ex.upstream.fields = Some(answer.head.fields.clone());
+    ex.upstream.fields = Some(Arc::clone(&answer.head.fields));
     match (policy::judge(origin, &answer.head, plan.stale.as_deref(), validators, ex, cx), plan.stale) {
         (Judgement::Confirmed, Some(object)) => revalidated(&answer.head.fields, &object, plan.storing, origin, ex, cx),
         (Judgement::Stale, Some(object)) => deliver_stale(object, plan.storing, ex, cx),
@@ -94,8 +93,13 @@ pub fn log_stderr(lines: impl IntoIterator<Item = String>, address: &str, ex: &E
     }
 }
 
+/// The address of the origin that was asked last; empty if none was.
+fn address_of_last(ex: &Exchange) -> &str {
+    ex.tally.attempts.last().map_or("", |attempt| &attempt.address)
+}
+
 /// Fields that come once: nginx ignores a second line.
-const SINGLE: [Known; 11] = [
+const SINGLE: KnownSet = KnownSet::of(&[
     Known::Status,
     Known::ContentType,
     Known::Date,
@@ -107,31 +111,30 @@ const SINGLE: [Known; 11] = [
     Known::Expires,
     Known::XAccelExpires,
     Known::XAccelLimitRate,
-];
+]);
 
-/// Leaves out second lines of fields that come once.
-fn ignore_duplicates(fields: &mut Fields, address: &str, ex: &mut Exchange, cx: &Cx) {
-    let mut complaints = Vec::new();
-    let mut seen: [Option<Vec<u8>>; SINGLE.len()] = Default::default();
-    fields.retain(|known, name, value| {
-        let Some(place) = SINGLE.iter().position(|single| *single == known) else { return true };
-        let Some(previous) = &seen[place] else {
-            seen[place] = Some(value.to_vec());
+/// Leaves out second lines of fields that come once, and logs them.
+fn ignore_duplicates(fields: &mut Arc<Fields>, ex: &Exchange, cx: &Cx) {
+    let mut seen = KnownSet::default();
+    let is_second = |known: Known, seen: &mut KnownSet| SINGLE.contains(known) && !seen.insert(known);
+    if !fields.iter_known().any(|(known, _, _)| is_second(known, &mut seen)) {
+        return;
+    }
+    let all = Arc::clone(fields);
+    let mut seen = KnownSet::default();
+    Arc::make_mut(fields).retain(|known, name, value| {
+        if !is_second(known, &mut seen) {
             return true;
-        };
-        let shown = String::from_utf8_lossy;
-        complaints.push(format!(
-            "upstream sent duplicate header line: \"{name}: {}\", previous value: \"{name}: {}\", ignored while reading \
-             response header from upstream",
-            shown(value),
-            shown(previous),
-            name = shown(name),
-        ));
+        }
+        let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
+        let previous = String::from_utf8_lossy(all.get_known(known).unwrap_or_default());
+        let message = format_args!(
+            "upstream sent duplicate header line: \"{name}: {value}\", previous value: \"{name}: {previous}\", ignored \
+             while reading response header from upstream",
+        );
+        cx.local.logs.origin_error(cx, ex, LogLevel::Warn, address_of_last(ex), message);
         false
     });
-    for complaint in complaints {
-        cx.local.logs.origin_error(cx, ex, LogLevel::Warn, address, format_args!("{complaint}"));
-    }
 }
 
 /// The origin confirmed the stored page.
@@ -196,7 +199,7 @@ fn redirected(to: Vec<u8>, fields: &Fields, backend: &Backend, ex: &mut Exchange
 
 /// Lays the answer out as the response, and starts taking its body.
 fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
-    let fields = answer.head.fields.clone();
+    let fields = Arc::clone(&answer.head.fields);
     ex.reply.status = answer.head.status;
     ex.reply.reason.clear();
     ex.reply.reason.extend_from_slice(&answer.head.reason);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_cache::{Form, FormRef, HitRef, Object};
 use larder_conf::model::Settings;
-use larder_http::chunk_head;
+use larder_http::{Known, chunk_head};
 use larder_store::BodyReader;
 
 use crate::context::Cx;
@@ -250,10 +250,10 @@ fn spliced(bytes: &Bytes, file: Arc<std::fs::File>, rest: &Range<u64>, part: &Ra
 }
 
 fn write_server_and_date(settings: &Settings, ex: &Exchange, cx: &Cx, head: &mut HeadWriter<'_>) {
-    if !ex.reply.silent.server && !ex.reply.fields.contains("Server") {
+    if !ex.reply.silent.server && !ex.reply.fields.contains_known(Known::Server) {
         head.server(settings.fields.server_tokens);
     }
-    if !ex.reply.silent.date && !ex.reply.fields.contains("Date") {
+    if !ex.reply.silent.date && !ex.reply.fields.contains_known(Known::Date) {
         head.date(cx.now());
     }
 }

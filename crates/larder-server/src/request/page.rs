@@ -78,7 +78,7 @@ fn lay_out(object: &Object, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     ex.reply.reason.clear();
     ex.reply.reason.extend_from_slice(&object.reason);
     if cx.loc(ex).fields.reads_fields {
-        ex.upstream.fields = Some(object.fields.clone());
+        ex.upstream.fields = Some(Arc::new(object.fields.clone()));
     }
     response_fields::lay_out(&object.fields, backend, ex, cx);
 }

@@ -18,7 +18,7 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
     let header = ex.tally.attempts.last().and_then(|attempt| attempt.header).unwrap_or_default();
     Object {
         status: answer.head.status,
-        reason: answer.head.reason.as_slice().into(),
+        reason: (&*answer.head.reason).into(),
         last_modified: fields.get_known(Known::LastModified).and_then(larder_http::parse_date),
         etag: fields.get_known(Known::Etag).map(Box::from),
         vary,
