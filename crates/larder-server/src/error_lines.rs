@@ -7,7 +7,7 @@ use larder_http::Known;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::logs::{Context, Logs};
+use crate::logs::{Context, Logs, Texts};
 use crate::site::{Handler, Protocol};
 
 impl Logs {
@@ -25,38 +25,37 @@ impl Logs {
         let log = cx.loc(ex).logs.error;
         let Some(errors) = self.errors(log, level) else { return };
         let context = self.context(cx, ex, address.unwrap_or_default());
-        let circumstances = context.circumstances(ex.asked.head.fields.get_known(Known::Referer));
-        errors.write(level, cx.now(), &circumstances, message);
+        context.with_circumstances(ex.asked.head.fields.get_known(Known::Referer), |circumstances| {
+            errors.write(level, cx.now(), circumstances, message);
+        });
     }
 
     /// The circumstances of an exchange, for [`Logs::write`].
     pub fn context(&self, cx: &Cx, ex: &Exchange, origin: &str) -> Context {
-        Context {
-            log: cx.loc(ex).logs.error,
-            connection: ex.asked.client.id,
-            client: ex.remote_ip().map_or_else(|| b"unix:".to_vec(), |ip| ip.to_string().into_bytes()),
-            server: cx.server(ex).name.to_vec(),
-            request: ex.asked.head.line().to_vec(),
+        let texts = Texts {
+            server: &cx.server(ex).name,
+            request: ex.asked.head.line(),
             upstream: upstream_url(cx, ex, origin),
-            subrequest: ex.is_sub().then(|| ex.request.uri.clone()),
-            host: ex.asked.head.fields.get_known(Known::Host).map(<[u8]>::to_vec),
-        }
+            subrequest: ex.is_sub().then_some(&ex.request.uri),
+            host: ex.asked.head.fields.get_known(Known::Host),
+        };
+        Context::new(cx.loc(ex).logs.error, ex.asked.client.id, ex.remote_ip(), texts)
     }
 }
 
-fn upstream_url(cx: &Cx, ex: &Exchange, origin: &str) -> Vec<u8> {
+/// The URL, in pieces.
+fn upstream_url<'a>(cx: &Cx, ex: &'a Exchange, origin: &'a str) -> [&'a [u8]; 4] {
     if origin.is_empty() {
-        return Vec::new();
+        return Default::default();
     }
     let Handler::Origin(asked) = &cx.loc(ex).handler else {
-        return origin.as_bytes().to_vec();
+        return [origin.as_bytes(), b"", b"", b""];
     };
     match asked.backend.protocol {
-        Protocol::FastCgi(_) => format!("fastcgi://{origin}").into_bytes(),
+        Protocol::FastCgi(_) => [b"fastcgi://", origin.as_bytes(), b"", b""],
         Protocol::Http(_) => {
             let separator: &[u8] = if origin.starts_with("unix:") { b":" } else { b"" };
-            let scheme = asked.backend.scheme().prefix();
-            [scheme, origin.as_bytes(), separator, ex.asked.head.target()].concat()
+            [asked.backend.scheme().prefix(), origin.as_bytes(), separator, ex.asked.head.target()]
         }
     }
 }

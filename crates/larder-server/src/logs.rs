@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,41 +63,74 @@ pub struct Logs {
     has_lines: Cell<bool>,
 }
 
-/// The circumstances of an exchange, kept for a time when the exchange may be over.
-#[derive(Clone, Debug, Default)]
+/// The circumstances of an exchange, kept for a time when the exchange may be over. Rarely used, so cheap to make: what
+/// has to be copied is in one place.
+#[derive(Clone, Debug)]
 pub struct Context {
     /// The error logs, by their place in the site.
     pub log: usize,
     /// The number of the connection.
-    pub connection: u64,
-    /// The client's address.
-    pub client: Vec<u8>,
-    /// The first name of the server.
-    pub server: Vec<u8>,
-    /// The request line.
-    pub request: Vec<u8>,
-    /// The URL requested from the origin; empty if there is none.
-    pub upstream: Vec<u8>,
-    /// The URI of the subrequest.
-    pub subrequest: Option<Vec<u8>>,
-    /// The field `Host`.
-    pub host: Option<Vec<u8>>,
+    connection: u64,
+    /// The client's address; a client by a Unix socket has none.
+    client: Option<IpAddr>,
+    /// The texts, one after the other.
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: [usize; TEXTS],
+    is_sub: bool,
+    has_host: bool,
 }
 
+/// What [`Context`] copies of an exchange.
+#[derive(Clone, Copy, Default)]
+pub struct Texts<'a> {
+    /// The first name of the server.
+    pub server: &'a [u8],
+    /// The request line.
+    pub request: &'a [u8],
+    /// The URL requested from the origin, in pieces; nothing if there is none.
+    pub upstream: [&'a [u8]; 4],
+    /// The URI of the subrequest.
+    pub subrequest: Option<&'a [u8]>,
+    /// The field `Host`.
+    pub host: Option<&'a [u8]>,
+}
+
+/// How many texts a context has.
+const TEXTS: usize = 5;
+
 impl Context {
-    /// The same in the form that a log takes.
-    pub fn circumstances<'a>(&'a self, referrer: Option<&'a [u8]>) -> Circumstances<'a> {
-        Circumstances {
+    /// The circumstances with these texts, for the error logs at the place `log` of the site.
+    pub fn new(log: usize, connection: u64, client: Option<IpAddr>, texts: Texts<'_>) -> Self {
+        let Texts { server, request, upstream, subrequest, host } = texts;
+        let texts: [&[&[u8]]; TEXTS] =
+            [&[server], &[request], &upstream, &[subrequest.unwrap_or_default()], &[host.unwrap_or_default()]];
+        let mut bytes = Vec::with_capacity(texts.iter().flat_map(|text| text.iter()).map(|piece| piece.len()).sum());
+        let ends = texts.map(|text| {
+            text.iter().for_each(|piece| bytes.extend_from_slice(piece));
+            bytes.len()
+        });
+        Self { log, connection, client, bytes, ends, is_sub: subrequest.is_some(), has_host: host.is_some() }
+    }
+
+    /// Passes the same to `f` in the form that a log takes.
+    pub fn with_circumstances<R>(&self, referrer: Option<&[u8]>, f: impl FnOnce(&Circumstances<'_>) -> R) -> R {
+        let client = self.client.map_or_else(|| "unix:".to_owned(), |ip| ip.to_string());
+        let text = |at: usize| {
+            let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+            &self.bytes[start..self.ends[at]]
+        };
+        f(&Circumstances {
             connection: Some(self.connection),
-            client: Some(&self.client),
-            server: Some(&self.server),
-            request: Some(&self.request[..]).filter(|request| !request.is_empty()),
-            upstream: Some(&self.upstream[..]).filter(|upstream| !upstream.is_empty()),
-            host: self.host.as_deref(),
+            client: Some(client.as_bytes()),
+            server: Some(text(0)),
+            request: Some(text(1)).filter(|request| !request.is_empty()),
+            upstream: Some(text(2)).filter(|upstream| !upstream.is_empty()),
+            subrequest: Some(text(3)).filter(|_| self.is_sub),
+            host: Some(text(4)).filter(|_| self.has_host),
             referrer,
             action: None,
-            subrequest: self.subrequest.as_deref(),
-        }
+        })
     }
 }
 
@@ -169,7 +203,7 @@ impl Logs {
     /// Writes an error with circumstances that were kept.
     pub fn write(&self, level: LogLevel, message: &str, context: &Context) {
         if let Some(errors) = self.errors.get(context.log) {
-            errors.write(level, clock::now(), &context.circumstances(None), message);
+            context.with_circumstances(None, |circumstances| errors.write(level, clock::now(), circumstances, message));
         }
     }
 
