@@ -178,7 +178,7 @@ impl Builder {
         adds_charset: bool,
         http: &model::Http,
     ) -> Handler {
-        let hidden = ALWAYS_HIDDEN
+        let hidden: Vec<Box<[u8]>> = ALWAYS_HIDDEN
             .iter()
             .chain(hidden)
             .filter(|name| !model.response.pass_headers.iter().any(|passed| passed.eq_ignore_ascii_case(name)))
@@ -186,7 +186,7 @@ impl Builder {
             .chain(model.response.hide_headers.iter().map(|name| Box::from(name.as_bytes())))
             .collect();
         let cache = model.cache.zone.as_ref().and_then(|zone| self.cache(zone, model, http));
-        let settings = Arc::new(OriginShared { model: model.clone(), hidden });
+        let settings = Arc::new(OriginShared { model: model.clone(), hides: hidden.iter().collect(), hidden });
         let mut backend = Backend {
             target,
             protocol,

@@ -16,7 +16,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     ex.reply.silent = silence(backend);
     push_accel_fields(fields, ex);
     for (known, name, value) in fields.iter_known() {
-        if is_own(known) || is_hidden(name, backend) {
+        if is_own(known) || backend.settings.hides.contains(known, name) {
             continue;
         }
         // HTTP/2 has no upgrades (RFC 9113 §8.2.2).
@@ -27,9 +27,9 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
         match rewritten(known, value, backend, ex, cx) {
             Some(value) => {
                 ex.reply.location_is_ours |= known == Known::Location;
-                ex.reply.fields.push(name, &value);
+                ex.reply.fields.push_known(known, name, &value);
             }
-            None => ex.reply.fields.push(name, value),
+            None => ex.reply.fields.push_known(known, name, value),
         }
     }
     apply_x_accel_settings(fields, backend, ex, cx);
@@ -37,7 +37,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
 
 /// Whether the client gets this field of early hints: it is not hidden, and is not about the connection or framing.
 pub fn is_hint(known: Known, name: &[u8], backend: &Backend) -> bool {
-    !is_own(known) && !is_hop(name) && !is_hidden(name, backend)
+    !is_own(known) && !is_hop(name) && !backend.settings.hides.contains(known, name)
 }
 
 fn is_hop(name: &[u8]) -> bool {
@@ -49,7 +49,7 @@ fn push_accel_fields(fields: &Fields, ex: &mut Exchange) {
     let Some(accel_fields) = &ex.reply.accel_fields else { return };
     for (known, name, value) in accel_fields.iter_known() {
         if known != Known::ContentType || !fields.contains_known(Known::ContentType) {
-            ex.reply.fields.push(name, value);
+            ex.reply.fields.push_known(known, name, value);
         }
     }
 }
@@ -88,13 +88,12 @@ pub fn prepared_rules(backend: &Backend, adds_charset: bool) -> Option<PreparedR
 /// them, and larder adds those that are missing.
 fn silence(backend: &Backend) -> Silent {
     match backend.protocol {
-        Protocol::Http(_) => Silent { server: !is_hidden(b"server", backend), date: !is_hidden(b"date", backend) },
+        Protocol::Http(_) => {
+            let is_passed = |known| !backend.settings.hides.contains_known(known);
+            Silent { server: is_passed(Known::Server), date: is_passed(Known::Date) }
+        }
         Protocol::FastCgi(_) => Silent::default(),
     }
-}
-
-fn is_hidden(name: &[u8], backend: &Backend) -> bool {
-    backend.settings.hidden.iter().any(|hidden| hidden.eq_ignore_ascii_case(name))
 }
 
 fn rewritten(known: Known, value: &[u8], backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Option<Vec<u8>> {

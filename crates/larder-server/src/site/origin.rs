@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use larder_conf::model;
+use larder_http::Names;
 
 use crate::prepared::PreparedRules;
 use crate::regex::Regex;
@@ -48,6 +49,8 @@ pub struct OriginShared {
     /// The origin's fields that are not passed on; in lower case.
     pub hidden: Vec<Box<[u8]>>,
 }
+    /// The same, to be asked for each field.
+    pub hides: Names,
 
 /// Where an origin is.
 pub enum Target {
