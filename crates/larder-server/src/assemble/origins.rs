@@ -51,18 +51,18 @@ impl Builder {
                 }
                 servers.extend(found.into_iter().map(|address| at(address, server)));
             }
-            let (balance, key) = match &upstream.balance {
-                model::Balance::RoundRobin => (Balance::RoundRobin, None),
-                model::Balance::LeastConn => (Balance::LeastConn, None),
+            let (balance, hash_by) = match &upstream.balance {
+                model::Balance::RoundRobin => (Balance::RoundRobin, HashBy::Nothing),
+                model::Balance::LeastConn => (Balance::LeastConn, HashBy::Nothing),
                 &model::Balance::LeastTime { last_byte, inflight } => {
                     let until = if last_byte { Until::LastByte } else { Until::Header };
-                    (Balance::LeastTime(LeastTime { until, inflight }), None)
+                    (Balance::LeastTime(LeastTime { until, inflight }), HashBy::Nothing)
                 }
-                model::Balance::IpHash => (Balance::IpHash, None),
+                model::Balance::IpHash => (Balance::IpHash, HashBy::Address),
                 model::Balance::Hash(key, consistent) => {
-                    (Balance::Hash { consistent: *consistent }, Some(self.text(key)))
+                    (Balance::Hash { consistent: *consistent }, HashBy::Text(self.text(key)))
                 }
-                model::Balance::Random { two } => (Balance::Random { two: *two }, None),
+                model::Balance::Random { two } => (Balance::Random { two: *two }, HashBy::Nothing),
             };
             let keepalive = Keepalive {
                 idle_max: upstream.keepalive,
@@ -74,7 +74,7 @@ impl Builder {
             let group = Group::new(upstream.name.value.clone(), servers.clone(), balance, keepalive);
             self.follow(&group, servers, upstream, http, keeping);
             self.site.origins.groups.push(group);
-            self.site.origins.hash_keys.push(key);
+            self.site.origins.hash_by.push(hash_by);
         }
     }
 
@@ -96,7 +96,7 @@ impl Builder {
         let keepalive = if keep { Keepalive::of(KEPT_MAX) } else { Keepalive::NONE };
         let group = self.site.origins.groups.len();
         self.site.origins.groups.push(Group::new(place.to_owned(), servers, Balance::RoundRobin, keepalive));
-        self.site.origins.hash_keys.push(None);
+        self.site.origins.hash_by.push(HashBy::Nothing);
         self.groups_by_place.insert(name, group);
         group
     }

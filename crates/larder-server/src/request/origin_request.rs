@@ -16,7 +16,7 @@ use larder_origin::{Bind, Fetch, Group, Limits, Protocol as Wire, Retry, RetryRu
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy::Validators;
-use crate::site::{Backend, Protocol, Scheme, Target};
+use crate::site::{Backend, HashBy, Protocol, Scheme, Target};
 
 use super::Step;
 
@@ -82,17 +82,18 @@ fn is_head(request: &Wire, ex: &Exchange) -> bool {
     }
 }
 
-/// What `hash` chooses an origin by, or `ip_hash`; a client by a Unix socket has no address.
+/// What `hash` or `ip_hash` chooses an origin by; a client by a Unix socket has no address.
 fn hash_key(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
-    if let Target::Group { group, .. } = backend.target
-        && let Some(text) = &cx.site().origins.hash_keys[group]
-    {
-        return text.value(ex, cx);
-    }
-    match ex.remote_ip() {
-        Some(IpAddr::V4(ip)) => ip.octets().to_vec(),
-        Some(IpAddr::V6(ip)) => ip.octets().to_vec(),
-        None => Vec::new(),
+    let by = match backend.target {
+        Target::Group { group, .. } => &cx.site().origins.hash_by[group],
+        // Which group it is, variables tell.
+        Target::Variable(_) => &HashBy::Address,
+    };
+    match (by, ex.remote_ip()) {
+        (HashBy::Nothing, _) | (HashBy::Address, None) => Vec::new(),
+        (HashBy::Text(text), _) => text.value(ex, cx),
+        (HashBy::Address, Some(IpAddr::V4(ip))) => ip.octets().to_vec(),
+        (HashBy::Address, Some(IpAddr::V6(ip))) => ip.octets().to_vec(),
     }
 }
 

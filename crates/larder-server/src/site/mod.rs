@@ -89,8 +89,8 @@ impl Site {
 pub struct Origins {
     /// Groups of origins: `upstream` blocks and single addresses.
     pub groups: Vec<Arc<Group>>,
-    /// The key of each group's `hash`; `None` for another balancing rule.
-    pub hash_keys: Vec<Option<Text>>,
+    /// What each group chooses by.
+    pub hash_by: Vec<HashBy>,
     /// Groups by name, for addresses that variables give.
     pub names: HashMap<String, usize>,
     /// Groups whose names are resolved again and again (`resolve`).
@@ -98,6 +98,16 @@ pub struct Origins {
 }
 
 /// Cache zones.
+/// What a group of origins chooses by.
+pub enum HashBy {
+    /// Nothing of the request.
+    Nothing,
+    /// The client's address: `ip_hash`.
+    Address,
+    /// The key of `hash`.
+    Text(Text),
+}
+
 #[derive(Default)]
 pub struct Caches {
     /// All cache zones.
