@@ -1,28 +1,21 @@
 //! FastCGI: writes a request as records, and parses the records of the response.
 
+mod params;
 mod records;
 mod response;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+pub use params::{append_param, append_param_with};
 pub(crate) use response::Response;
 
 /// Encodes the parameters of a request as name-value pairs, in this order.
 pub fn encode_params<N: AsRef<[u8]>, V: AsRef<[u8]>>(pairs: impl IntoIterator<Item = (N, V)>) -> Bytes {
-    let mut out = BytesMut::with_capacity(1024);
+    let mut out = Vec::with_capacity(1024);
     for (name, value) in pairs {
-        push_param(&mut out, name.as_ref(), value.as_ref());
+        append_param(name.as_ref(), value.as_ref(), &mut out);
     }
-    out.freeze()
-}
-
-/// Appends one parameter to `out`. Parameters that never change can be encoded once and copied.
-pub fn push_param(out: &mut BytesMut, name: &[u8], value: &[u8]) {
-    out.reserve(8 + name.len() + value.len());
-    push_length(out, name.len());
-    push_length(out, value.len());
-    out.put_slice(name);
-    out.put_slice(value);
+    out.into()
 }
 
 /// The records before the body: BEGIN_REQUEST, PARAMS and the empty PARAMS. If there is no body, its end follows.
@@ -103,17 +96,6 @@ fn read_length(bytes: &[u8]) -> Option<(usize, usize)> {
         [short, ..] if short < 0x80 => Some((short.into(), 1)),
         [a, b, c, d, ..] => Some((u32::from_be_bytes([a & 0x7f, b, c, d]) as usize, 4)),
         _ => None,
-    }
-}
-
-/// A length is one byte below 128, else four with the top bit set.
-fn push_length(out: &mut BytesMut, len: usize) {
-    match u8::try_from(len) {
-        Ok(short) if short < 0x80 => out.put_u8(short),
-        _ => {
-            assert!(len <= 0x7fff_ffff, "a parameter is far below 2 GiB, for heads and configurations are");
-            out.put_u32(len as u32 | 0x8000_0000);
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Builds the groups of origins, and how `fastcgi_pass` and `proxy_pass` ask them.
 
+mod heads;
 mod tls;
 
 use std::sync::Arc;
@@ -110,11 +111,12 @@ impl Builder {
             }
             None => Target::Variable(self.text(pass)),
         };
-        let params = fastcgi
-            .params
-            .iter()
-            .map(|param| (param.name.as_bytes().into(), self.text(&param.value), param.if_not_empty))
-            .collect();
+        let params = fastcgi.params.iter().map(|param| heads::GivenParam {
+            name: param.name.as_bytes(),
+            value: self.text(&param.value),
+            if_not_empty: param.if_not_empty,
+        });
+        let params = heads::params(params.collect());
         let split = fastcgi.split_path_info.as_ref().and_then(|pattern| self.compile(pattern));
         let protocol = Protocol::FastCgi(FastCgiParts {
             params,
@@ -145,14 +147,14 @@ impl Builder {
             model::ProxyRedirect::Off => Vec::new(),
             model::ProxyRedirect::Rules(rules) => rules.iter().filter_map(|rule| self.redirect(rule)).collect(),
         };
-        let headers =
-            proxy.set_headers.iter().map(|(name, value)| (name.as_bytes().into(), self.text(value))).collect();
+        let set = proxy.set_headers.iter().map(|(name, value)| (name.as_bytes(), self.text(value)));
+        let set = heads::set_fields(set.collect());
         let may_be_tls = scheme == Scheme::Https || matches!(target, Target::Variable(_));
         let protocol = Protocol::Http(HttpParts {
             scheme,
             tls: may_be_tls.then(|| tls::origin_tls(self, &proxy.tls, pass.span)),
             proxy_protocol: proxy.proxy_protocol,
-            headers,
+            set,
             body: self.maybe(proxy.set_body.as_ref()),
             method: self.maybe(proxy.method.as_ref()),
             http_1_1: proxy.http_1_1,

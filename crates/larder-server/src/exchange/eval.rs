@@ -42,6 +42,17 @@ impl Eval {
         Self { values: Rc::new(self.values.as_ref().clone()), captures: self.captures.clone(), ..Self::default() }
     }
 
+    /// Lends an empty buffer, to be given back by [`Eval::take_back`].
+    pub fn lend(&mut self) -> Vec<u8> {
+        self.scratch.pop().unwrap_or_default()
+    }
+
+    /// Takes a buffer back.
+    pub fn take_back(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.scratch.push(buffer);
+    }
+
     /// Stores a value and returns its place.
     pub fn keep(&mut self, value: &[u8]) -> Slot {
         let mut values = self.values.borrow_mut();

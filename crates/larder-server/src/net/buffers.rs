@@ -2,11 +2,15 @@
 
 use std::cell::RefCell;
 
+use bytes::{Bytes, BytesMut};
+
 /// The least that a worker reads at once, bytes.
 const READ_BYTES: usize = 32 * 1024;
 /// How many buffers for frames are kept for reuse, and how large each may have grown.
 const FRAME_BUFFERS_MAX: usize = 64;
 const FRAME_BYTES_KEPT: usize = 256 * 1024;
+/// The room that short shared bytes are cut from; little, as what waits for long holds all of it.
+const SHARED_BYTES: usize = 4 * 1024;
 
 /// The buffers of a worker.
 pub struct Buffers {
@@ -18,6 +22,8 @@ pub struct Buffers {
     pub file: RefCell<Vec<u8>>,
     /// For the TLS connection at work.
     pub records: RefCell<Records>,
+    /// Where short shared bytes are cut from.
+    shared: RefCell<BytesMut>,
     /// For frames of HTTP/2; a connection holds one while it has something to send.
     frames: RefCell<Vec<Vec<u8>>>,
 }
@@ -40,12 +46,26 @@ impl Default for Buffers {
             write: RefCell::new(Vec::with_capacity(READ_BYTES)),
             file: RefCell::default(),
             records: RefCell::default(),
+            shared: RefCell::default(),
             frames: RefCell::default(),
         }
     }
 }
 
 impl Buffers {
+    /// A copy of bytes, to be shared. Short ones, such as the head of a request to an origin, are allocated many at once.
+    pub fn shared(&self, bytes: &[u8]) -> Bytes {
+        if bytes.len() > SHARED_BYTES / 2 {
+            return Bytes::copy_from_slice(bytes);
+        }
+        let mut room = self.shared.borrow_mut();
+        if room.capacity() < bytes.len() {
+            room.reserve(SHARED_BYTES);
+        }
+        room.extend_from_slice(bytes);
+        room.split().freeze()
+    }
+
     /// Lends an empty buffer for frames.
     pub fn frames(&self) -> Vec<u8> {
         self.frames.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(READ_BYTES))

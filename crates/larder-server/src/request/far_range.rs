@@ -65,8 +65,8 @@ fn may_ask(page: &Fields, backend: &Backend, ex: &Exchange) -> bool {
 /// Whether the origin gets the client's `Range` as it is.
 fn passes_ranges(backend: &Backend) -> bool {
     let sets = match &backend.protocol {
-        Protocol::Http(parts) => parts.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"range")),
-        Protocol::FastCgi(parts) => parts.params.iter().any(|(name, ..)| &name[..] == b"HTTP_RANGE"),
+        Protocol::Http(parts) => parts.set.names.contains_known(Known::Range),
+        Protocol::FastCgi(parts) => parts.params.fields.contains(Known::Range, b"Range"),
     };
     backend.settings.model.request.pass_headers && !sets
 }

@@ -39,6 +39,7 @@ pub fn build(
         Protocol::FastCgi(parts) => fastcgi_request(parts, backend, caches, validators, ex, cx),
         Protocol::Http(parts) => http_request(parts, backend, caches, &place.uri, validators, ex, cx),
     };
+    ex.eval.take_back(place.uri);
     let method_is_head = is_head(&protocol, ex);
     let hash_key = hash_key(backend, ex, cx);
     let bind = local_address(backend, ex, cx);

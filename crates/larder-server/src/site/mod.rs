@@ -22,6 +22,7 @@ mod location;
 mod log;
 mod modules;
 mod origin;
+pub mod origin_head;
 pub mod origin_tls;
 mod parts;
 mod policy;
@@ -97,7 +98,6 @@ pub struct Origins {
     pub followed: Vec<Arc<Followed>>,
 }
 
-/// Cache zones.
 /// What a group of origins chooses by.
 pub enum HashBy {
     /// Nothing of the request.
@@ -108,6 +108,7 @@ pub enum HashBy {
     Text(Text),
 }
 
+/// Cache zones.
 #[derive(Default)]
 pub struct Caches {
     /// All cache zones.

@@ -9,6 +9,7 @@ use crate::prepared::PreparedRules;
 use crate::regex::Regex;
 use crate::text::{Part, Text};
 
+use super::origin_head::{Params, SetFields};
 use super::origin_tls::OriginTls;
 use super::variables::NamedRegex;
 
@@ -48,9 +49,9 @@ pub struct OriginShared {
     pub model: model::OriginSettings,
     /// The origin's fields that are not passed on; in lower case.
     pub hidden: Vec<Box<[u8]>>,
-}
     /// The same, to be asked for each field.
     pub hides: Names,
+}
 
 /// Where an origin is.
 pub enum Target {
@@ -123,8 +124,8 @@ fn starts_ignoring_case(text: &[u8], start: &[u8]) -> bool {
 
 /// What a FastCGI request is made of.
 pub struct FastCgiParts {
-    /// Names, values, and whether a parameter with an empty value is left out.
-    pub params: Vec<(Box<[u8]>, Text, bool)>,
+    /// `fastcgi_param`.
+    pub params: Params,
     /// `fastcgi_index`.
     pub index: Option<Box<[u8]>>,
     /// `fastcgi_split_path_info`.
@@ -138,7 +139,7 @@ pub struct FastCgiParts {
 /// What an HTTP request to an origin is made of.
 pub struct HttpParts {
     /// `proxy_set_header`.
-    pub headers: Vec<(Box<[u8]>, Text)>,
+    pub set: SetFields,
     /// `proxy_set_body`.
     pub body: Option<Text>,
     /// `proxy_method`.

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use bytes::BytesMut;
-use larder_http::{Fields, Known};
+use larder_http::{Fields, Known, KnownSet};
 use larder_origin::{Protocol as Wire, fastcgi};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy::Validators;
+use crate::site::origin_head::{FIELD_PREFIX, Param, ParamFields, param_byte};
 use crate::site::{Backend, FastCgiParts};
 use crate::variable::{RequestVar, Var};
 
@@ -25,65 +25,116 @@ pub fn fastcgi_request(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> (Wire, larder_origin::RequestBody) {
-    let mut params = BytesMut::with_capacity(1024);
-    let mut set = Vec::new();
-    for (name, value, if_not_empty) in &parts.params {
-        let value = value.value(ex, cx);
-        if let Some(field) = name.strip_prefix(b"HTTP_") {
-            set.push(field);
+    let mut params = ex.eval.lend();
+    for param in &parts.params.list {
+        match param {
+            Param::Fixed(encoded) => params.extend_from_slice(encoded),
+            Param::Value { name, text, if_not_empty } => {
+                fastcgi::append_param_with(name, *if_not_empty, &mut params, |out| text.append(ex, cx, out));
+            }
         }
-        // A field that is set to nothing is not passed at all: `fastcgi_param HTTP_PROXY "";`.
-        if value.is_empty() && (*if_not_empty || name.starts_with(b"HTTP_")) {
-            continue;
-        }
-        fastcgi::push_param(&mut params, name, &value);
     }
-    if !set.contains(&&b"HOST"[..]) {
-        let mut value = Vec::new();
-        for part in [RequestVar::Host, RequestVar::IsRequestPort, RequestVar::RequestPort] {
-            crate::vars::append(&Var::Request(part), ex, cx, &mut value);
-        }
-        if !value.is_empty() {
-            fastcgi::push_param(&mut params, b"HTTP_HOST", &value);
-        }
+    if !parts.params.fields.contains(Known::Host, b"Host") {
+        fastcgi::append_param_with(b"HTTP_HOST", true, &mut params, |out| {
+            for part in [RequestVar::Host, RequestVar::IsRequestPort, RequestVar::RequestPort] {
+                crate::vars::append(&Var::Request(part), ex, cx, out);
+            }
+        });
     }
     if caches {
         if let Some(value) = &validators.last_modified {
-            fastcgi::push_param(&mut params, b"HTTP_IF_MODIFIED_SINCE", value);
+            fastcgi::append_param(b"HTTP_IF_MODIFIED_SINCE", value, &mut params);
         }
         if let Some(value) = &validators.etag {
-            fastcgi::push_param(&mut params, b"HTTP_IF_NONE_MATCH", value);
+            fastcgi::append_param(b"HTTP_IF_NONE_MATCH", value, &mut params);
         }
     }
     if backend.settings.model.request.pass_headers {
-        push_fields(&mut params, &set, caches, &ex.asked.head.fields);
+        append_fields(&parts.params.fields, caches, &ex.asked.head.fields, &mut params);
     }
     let body = if backend.settings.model.request.pass_body {
         wire_body(&mut ex.request.body, false)
     } else {
         larder_origin::RequestBody::None
     };
-    (Wire::FastCgi { params: params.freeze(), catch_stderr: parts.catch_stderr.clone() }, body)
+    let wire = Wire::FastCgi { params: cx.worker.buffers.shared(&params), catch_stderr: parts.catch_stderr.clone() };
+    ex.eval.take_back(params);
+    (wire, body)
 }
 
 /// The request's fields as `HTTP_*` parameters, several lines of one name joined, those that `fastcgi_param` sets
 /// left out, and the host, which is a parameter by itself. Of two names that make the same parameter the first counts.
+fn append_fields(set: &ParamFields, caches: bool, fields: &Fields, params: &mut Vec<u8>) {
+    let left_out = if caches { HOST.and(CONDITIONAL) } else { HOST };
+    let passed =
+        fields.iter_known().filter(|(known, name, _)| !left_out.contains(*known) && !set.contains(*known, name));
+    if makes_one_each(passed.clone()) {
+        for (_, name, value) in passed {
+            append_field(name, value, params);
+        }
+    } else {
+        append_joined(passed, params);
+    }
+}
+
+/// The host is a parameter by itself.
+const HOST: KnownSet = KnownSet::of(&[Known::Host]);
+
+/// How many names that are not known are compared with each other.
+const OTHERS_MAX: usize = 16;
+
+/// Whether each of these fields makes a parameter of its own, as usual. False also if that would take long to tell.
+fn makes_one_each<'a>(fields: impl Iterator<Item = (Known, &'a [u8], &'a [u8])>) -> bool {
+    let mut seen = KnownSet::default();
+    let (mut others, mut count) = ([&b""[..]; OTHERS_MAX], 0);
+    for (known, name, _) in fields {
+        let is_new = match known {
+            // A name with an underscore may make the parameter of one with a hyphen.
+            Known::Other => {
+                count < OTHERS_MAX
+                    && !name.contains(&b'_')
+                    && !others[..count].iter().any(|other| other.eq_ignore_ascii_case(name))
+            }
+            known => seen.insert(known),
+        };
+        if !is_new {
+            return false;
+        }
+        if known == Known::Other {
+            others[count] = name;
+            count += 1;
+        }
+    }
+    true
+}
+
+fn append_field(name: &[u8], value: &[u8], params: &mut Vec<u8>) {
+    const NAME_BYTES_MAX: usize = 64;
+    let len = FIELD_PREFIX.len() + name.len();
+    if len > NAME_BYTES_MAX {
+        return fastcgi::append_param(&param_of(name), value, params);
+    }
+    let mut param = [0; NAME_BYTES_MAX];
+    param[..FIELD_PREFIX.len()].copy_from_slice(FIELD_PREFIX);
+    for (to, &from) in param[FIELD_PREFIX.len()..].iter_mut().zip(name) {
+        *to = param_byte(from);
+    }
+    fastcgi::append_param(&param[..len], value, params);
+}
+
+/// The name of the parameter of a field.
+fn param_of(name: &[u8]) -> Vec<u8> {
+    FIELD_PREFIX.iter().copied().chain(name.iter().map(|&byte| param_byte(byte))).collect()
+}
+
+/// Fields of which some may make the same parameter.
 ///
 /// In one pass: a client may send as many fields as `max_headers` allows.
-fn push_fields(params: &mut BytesMut, set: &[&[u8]], caches: bool, fields: &Fields) {
-    const PREFIX: &[u8] = b"HTTP_";
+fn append_joined<'a>(fields: impl Iterator<Item = (Known, &'a [u8], &'a [u8])>, params: &mut Vec<u8>) {
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut values: Vec<(&[u8], Cow<'_, [u8]>)> = Vec::new();
-    for (known, name, value) in fields.iter_known() {
-        if known == Known::Host || (caches && CONDITIONAL.contains(&known)) {
-            continue;
-        }
-        let mut param = PREFIX.to_vec();
-        param.extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
-        if set.contains(&&param[PREFIX.len()..]) {
-            continue;
-        }
-        match places.entry(param) {
+    for (known, name, value) in fields {
+        match places.entry(param_of(name)) {
             Entry::Vacant(place) => {
                 place.insert(values.len());
                 values.push((name, Cow::Borrowed(value)));
@@ -98,23 +149,25 @@ fn push_fields(params: &mut BytesMut, set: &[&[u8]], caches: bool, fields: &Fiel
             }
         }
     }
-    let mut in_order: Vec<_> = places.into_iter().collect();
-    in_order.sort_unstable_by_key(|(_, place)| *place);
-    for ((param, _), (_, value)) in in_order.iter().zip(&values) {
-        fastcgi::push_param(params, param, value);
+    for (name, value) in &values {
+        append_field(name, value, params);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+
     use super::*;
 
     /// The parameters of these fields, as `NAME=value` each.
     fn params(fields: &[(&str, &str)], set: &[&[u8]], caches: bool) -> Vec<String> {
         let mut list = Fields::new();
         fields.iter().for_each(|(name, value)| list.push(name.as_bytes(), value.as_bytes()));
-        let mut wire = BytesMut::new();
-        push_fields(&mut wire, set, caches, &list);
+        let set: Vec<Vec<u8>> = set.iter().map(|name| [FIELD_PREFIX, name].concat()).collect();
+        let mut wire = Vec::new();
+        append_fields(&ParamFields::of(set.iter().map(|name| &name[..])), caches, &list, &mut wire);
+        let mut wire = BytesMut::from(&wire[..]);
         let mut params = Vec::new();
         while !wire.is_empty() {
             let lengths = wire.split_to(2);
@@ -144,6 +197,13 @@ mod tests {
         let rest = ["HTTP_RANGE=bytes=0-1", "HTTP_PROXY=no, nor this"];
         assert_eq!(params(&fields, &[], false), [&common[..], &rest[..]].concat());
         assert!(params(&[], &[], false).is_empty());
+        // A known name and another may make the same parameter too, in either order.
+        assert_eq!(params(&[("X-Real-IP", "1"), ("x_real_ip", "2")], &[], false), ["HTTP_X_REAL_IP=1"]);
+        assert_eq!(params(&[("x_real_ip", "2"), ("X-Real-IP", "1")], &[], false), ["HTTP_X_REAL_IP=2"]);
+        assert!(params(&[("x_real_ip", "2"), ("X-Real-IP", "1")], &[b"X_REAL_IP"], false).is_empty());
+        let long = "x".repeat(100);
+        let expected = [format!("HTTP_{}=1", long.to_uppercase()), "HTTP_A=2".to_owned()];
+        assert_eq!(params(&[(&long, "1"), ("a", "2")], &[], false), expected);
         // As many as there may be are no more work each than a few.
         let many: Vec<String> = (0..20_000).map(|number| format!("x-{number}")).collect();
         let many: Vec<(&str, &str)> = many.iter().map(|name| (&**name, "v")).collect();

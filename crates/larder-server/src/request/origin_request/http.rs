@@ -1,13 +1,14 @@
 //! A request as a head of HTTP/1: the fields of `proxy_set_header`, and the client's.
 
 use bytes::Bytes;
-use larder_http::{Escape, Fields, Known, escape_uri};
+use larder_http::{Escape, Fields, Known, KnownSet, escape_uri};
 use larder_origin::Protocol as Wire;
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::policy::Validators;
-use crate::request::wire::{append_line, append_one_line};
+use crate::request::wire::{self, append_decimal, append_line, append_one_line};
+use crate::site::origin_head::{Given, SetLine};
 use crate::site::{Backend, HttpParts};
 
 use super::passed_on::{CONDITIONAL, wire_body};
@@ -25,11 +26,11 @@ pub fn http_request(
     let request = &backend.settings.model.request;
     let set_body = parts.body.as_ref().map(|text| Bytes::from(text.value(ex, cx)));
     let length = length(set_body.as_ref(), request.pass_body, ex);
-    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let mut head = ex.eval.lend();
     append_request_line(parts, uri, length, &mut head, ex, cx);
     let set = append_set_fields(parts, &mut head, ex, cx);
     // HTTP/1.1 demands one, also where `proxy_set_header` has none to give, as for a client that sent none.
-    if !set.has_host && (!is_set(parts, "Host") || is_http_1_1(parts, length)) {
+    if !set.host && (!parts.set.names.contains_known(Known::Host) || is_http_1_1(parts, length)) {
         let host = &ex.visit.proxy_host;
         append_line(b"Host", if host.starts_with(b"unix:") { b"localhost" } else { host }, &mut head);
     }
@@ -47,11 +48,10 @@ pub fn http_request(
         None if request.pass_body => wire_body(&mut ex.request.body, true),
         None => larder_origin::RequestBody::None,
     };
-    (Wire::Http { head: Bytes::from(head), upgrade: set.upgrade }, body)
+    let wire = Wire::Http { head: cx.worker.buffers.shared(&head), upgrade: set.upgrade };
+    ex.eval.take_back(head);
+    (wire, body)
 }
-
-/// Room for a usual head.
-const HEAD_BYTES: usize = 512;
 
 /// How the head tells the end of the body.
 #[derive(Clone, Copy)]
@@ -90,11 +90,6 @@ fn is_http_1_1(parts: &HttpParts, length: Length) -> bool {
     parts.http_1_1 || matches!(length, Length::Chunked)
 }
 
-/// Whether `proxy_set_header` is about this field, even if it leaves it out.
-fn is_set(parts: &HttpParts, name: &str) -> bool {
-    parts.headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name.as_bytes()))
-}
-
 fn append_request_line(parts: &HttpParts, uri: &[u8], length: Length, head: &mut Vec<u8>, ex: &mut Exchange, cx: &Cx) {
     match &parts.method {
         Some(method) => method.with(ex, cx, |_, method| append_one_line(method, head)),
@@ -105,70 +100,76 @@ fn append_request_line(parts: &HttpParts, uri: &[u8], length: Length, head: &mut
     head.extend_from_slice(if is_http_1_1(parts, length) { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
 }
 
-/// What `proxy_set_header` has given.
-struct SetFields {
-    has_host: bool,
-    /// The client asked for another protocol, and the origin is asked for it.
-    upgrade: bool,
-}
-
-/// `proxy_set_header`; a field that comes out empty is left out.
-fn append_set_fields(parts: &HttpParts, head: &mut Vec<u8>, ex: &mut Exchange, cx: &Cx) -> SetFields {
-    let mut set = SetFields { has_host: false, upgrade: false };
-    for (name, value) in &parts.headers {
-        let value = value.value(ex, cx);
-        if !value.is_empty() {
-            set.has_host |= name.eq_ignore_ascii_case(b"host");
-            set.upgrade |= name.eq_ignore_ascii_case(b"upgrade") && ex.asked.head.fields.contains_known(Known::Upgrade);
-            append_line(name, &value, head);
+/// `proxy_set_header`; a field that comes out empty is left out. Returns what there is of it; an `Upgrade` counts if the
+/// client asked for another protocol, so that the origin may be asked for it.
+fn append_set_fields(parts: &HttpParts, head: &mut Vec<u8>, ex: &mut Exchange, cx: &Cx) -> Given {
+    let mut set = parts.set.has;
+    for line in &parts.set.lines {
+        match line {
+            SetLine::Fixed(lines) => head.extend_from_slice(lines),
+            SetLine::Value { start, has, text } => {
+                let before = head.len();
+                head.extend_from_slice(start);
+                let value_at = head.len();
+                text.append(ex, cx, head);
+                if head.len() == value_at {
+                    head.truncate(before);
+                    continue;
+                }
+                wire::make_one_line(&mut head[value_at..]);
+                head.extend_from_slice(b"\r\n");
+                set = Given { host: set.host || has.host, upgrade: set.upgrade || has.upgrade };
+            }
         }
     }
-    set
+    Given { upgrade: set.upgrade && ex.asked.head.fields.contains_known(Known::Upgrade), ..set }
 }
 
 fn append_length(parts: &HttpParts, length: Length, head: &mut Vec<u8>) {
+    let is_set = |known| parts.set.names.contains_known(known);
     match length {
         Length::Silent => {}
-        Length::Bytes(bytes) if !is_set(parts, "Content-Length") => {
-            append_line(b"Content-Length", bytes.to_string().as_bytes(), head);
+        Length::Bytes(bytes) if !is_set(Known::ContentLength) => {
+            head.extend_from_slice(b"Content-Length: ");
+            append_decimal(bytes, head);
+            head.extend_from_slice(b"\r\n");
         }
-        Length::Chunked if !is_set(parts, "Transfer-Encoding") => append_line(b"Transfer-Encoding", b"chunked", head),
+        Length::Chunked if !is_set(Known::TransferEncoding) => append_line(b"Transfer-Encoding", b"chunked", head),
         Length::Bytes(_) | Length::Chunked => {}
     }
 }
 
 /// Asks whether the stored page is still good.
 fn append_conditions(parts: &HttpParts, validators: &Validators, head: &mut Vec<u8>) {
-    if let Some(value) = validators.last_modified.as_deref().filter(|_| !is_set(parts, "If-Modified-Since")) {
+    let is_set = |known| parts.set.names.contains_known(known);
+    if let Some(value) = validators.last_modified.as_deref().filter(|_| !is_set(Known::IfModifiedSince)) {
         append_line(b"If-Modified-Since", value, head);
     }
-    if let Some(value) = validators.etag.as_deref().filter(|_| !is_set(parts, "If-None-Match")) {
+    if let Some(value) = validators.etag.as_deref().filter(|_| !is_set(Known::IfNoneMatch)) {
         append_line(b"If-None-Match", value, head);
     }
 }
 
+/// The fields of a client that are about its connection, or frame its body.
+const OF_CONNECTION: KnownSet = KnownSet::of(&[
+    Known::Host,
+    Known::Connection,
+    Known::ProxyConnection,
+    Known::ContentLength,
+    Known::TransferEncoding,
+    Known::Te,
+    Known::KeepAlive,
+    Known::Expect,
+    Known::Upgrade,
+]);
+
 /// The client's fields, but for those of its connection, of its body's framing, and those that are set.
 fn append_fields_of_client(parts: &HttpParts, caches: bool, fields: &Fields, head: &mut Vec<u8>) {
+    let left_out = if caches { OF_CONNECTION.and(CONDITIONAL) } else { OF_CONNECTION };
     for (known, name, value) in fields.iter_known() {
-        let is_of_connection = matches!(
-            known,
-            Known::Host
-                | Known::Connection
-                | Known::ProxyConnection
-                | Known::ContentLength
-                | Known::TransferEncoding
-                | Known::Te
-                | Known::KeepAlive
-                | Known::Expect
-                | Known::Upgrade
-        );
-        if is_of_connection
-            || (caches && CONDITIONAL.contains(&known))
-            || is_set(parts, std::str::from_utf8(name).unwrap_or(""))
-        {
-            continue;
+        if !left_out.contains(known) && !parts.set.names.contains(known, name) {
+            append_line(name, value, head);
         }
-        append_line(name, value, head);
     }
 }
 
@@ -178,10 +179,17 @@ fn append_target(target: &[u8], head: &mut Vec<u8>) {
     if target.first() != Some(&b'/') {
         head.push(b'/');
     }
+    if target.iter().all(|byte| !is_escaped(*byte)) {
+        return head.extend_from_slice(target);
+    }
     for &byte in target {
         match byte {
-            0..=b' ' | 0x7f => escape_uri(&[byte], Escape::Uri, head),
+            byte if is_escaped(byte) => escape_uri(&[byte], Escape::Uri, head),
             byte => head.push(byte),
         }
     }
+}
+
+fn is_escaped(byte: u8) -> bool {
+    byte <= b' ' || byte == 0x7f
 }

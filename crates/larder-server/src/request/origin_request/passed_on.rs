@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use larder_http::Known;
+use larder_http::{Known, KnownSet};
 
 use crate::exchange::RequestBody;
 
 /// Fields that ask for a part of a page or for a condition on it. A fetch for the cache leaves them out, as it
 /// needs the whole page.
-pub const CONDITIONAL: [Known; 6] = [
+pub const CONDITIONAL: KnownSet = KnownSet::of(&[
     Known::IfModifiedSince,
     Known::IfUnmodifiedSince,
     Known::IfNoneMatch,
     Known::IfMatch,
     Known::Range,
     Known::IfRange,
-];
+]);
 
 /// The body for the origin; `announced` says that its head tells the length where that is known.
 pub fn wire_body(body: &mut RequestBody, announced: bool) -> larder_origin::RequestBody {

@@ -16,7 +16,7 @@ use crate::target;
 pub struct Place {
     /// The origins.
     pub group: Arc<Group>,
-    /// The target of the HTTP request line; empty for FastCGI.
+    /// The target of the HTTP request line; empty for FastCGI. A lent buffer.
     pub uri: Vec<u8>,
     /// In the clear or by TLS.
     pub scheme: Scheme,
@@ -28,7 +28,7 @@ pub fn place(backend: &Backend, resolved: Option<Arc<Group>>, ex: &mut Exchange,
         Target::Group { group, host, uri } => {
             ex.visit.proxy_host.clear();
             ex.visit.proxy_host.extend_from_slice(host);
-            let mut whole = Vec::new();
+            let mut whole = ex.eval.lend();
             if matches!(backend.protocol, Protocol::Http(_)) {
                 target::append_origin_uri(uri.as_deref(), ex, cx, &mut whole);
             }
@@ -67,7 +67,7 @@ fn variable_place(
         Some(group) => group,
         None => named_group(address, scheme, ex, cx)?,
     };
-    let mut whole = Vec::new();
+    let mut whole = ex.eval.lend();
     match uri {
         // A URI that came from variables is sent as it is.
         Some(uri) => whole.extend_from_slice(uri),
