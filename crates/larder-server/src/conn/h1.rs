@@ -367,7 +367,7 @@ impl Connection {
                     return Answered::Next;
                 }
                 // Closing at once would reset the connection while the client is still sending.
-                Ok(None) if exchange.asked.head_is_bad || has_more || ends_slowly(&exchange, &cx) => What::End,
+                Ok(None) if exchange.reply.upgraded.is_some() || lingers(&exchange, &cx, has_more) => What::End,
                 Ok(Some(rest)) => What::Send(rest),
                 Ok(None) | Err(_) => {
                     finish(&mut exchange, &cx);
@@ -421,11 +421,6 @@ impl Connection {
     fn rest_until_next(&mut self, ex: &Exchange, cx: &Cx) {
         self.deadline = Instant::now() + cx.loc(ex).settings.connection.keepalive_timeout;
     }
-}
-
-/// Whether more follows a response that has been sent: a tunnel, or a client that gets time to read it.
-fn ends_slowly(ex: &Exchange, cx: &Cx) -> bool {
-    ex.reply.upgraded.is_some() || cx.loc(ex).settings.connection.lingering_close == LingeringClose::Always
 }
 
 /// The least room that a growing head is given.
@@ -588,7 +583,7 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> boo
     let settings = &cx.loc(&ex).settings;
     let mut keep = ex.reply.framing.keep_alive;
     let unread = unread(&mut ex, &mut connection.io);
-    let is_unread = unread.is_some();
+    let has_more = unread.is_some() || connection.io.has_pending();
     if keep && let Some(rest) = unread {
         keep =
             discard(connection, rest, settings.connection.lingering_time, settings.connection.lingering_timeout).await;
@@ -599,18 +594,24 @@ async fn end(connection: &mut Connection, mut ex: Box<Exchange>, cx: &Cx) -> boo
         connection.worker.recycle(ex);
         return again;
     }
-    let lingers = match settings.connection.lingering_close {
-        LingeringClose::Off => false,
-        LingeringClose::On => {
-            is_unread || ex.asked.head_is_bad || ex.request.body_refused || connection.io.has_pending()
-        }
-        LingeringClose::Always => true,
-    };
-    if lingers {
+    if lingers(&ex, cx, has_more) {
         linger(&mut connection.io.stream, settings.connection.lingering_time, settings.connection.lingering_timeout)
             .await;
     }
     false
+}
+
+/// Whether a connection that is closed after this response is read on for a while first: closing it while the client is
+/// still sending would reset it, and the client might not read the response.
+fn lingers(ex: &Exchange, cx: &Cx, has_more: bool) -> bool {
+    match cx.loc(ex).settings.connection.lingering_close {
+        LingeringClose::Off => false,
+        LingeringClose::On => {
+            let is_unread = matches!(ex.request.body, RequestBody::Unread(_) | RequestBody::Passing(_));
+            has_more || is_unread || ex.asked.head_is_bad || ex.request.body_refused
+        }
+        LingeringClose::Always => true,
+    }
 }
 
 /// Reads and drops the rest of a body that nobody reads; false if the connection cannot be kept.

@@ -359,6 +359,24 @@ fn a_connection_ends_after_its_last_request() {
     assert!(client.is_closed_within(PATIENCE));
 }
 
+/// Asks for a path and for the connection to be closed.
+fn get_last(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+}
+
+#[test]
+fn a_client_of_a_closed_connection_is_read_on_if_it_always_is() {
+    let site = Site::start(
+        "server { listen 127.0.0.1:{PORT}; lingering_close always; location / { return 200 $request_uri; } }",
+    );
+    let mut client = site.client();
+    client.send(get_last("/").as_bytes()).unwrap();
+    assert_eq!(client.read_to_end().map(|bytes| bytes.ends_with(b"/")).ok(), Some(true));
+    for _ in 0..100 {
+        client.send(b"more").unwrap();
+    }
+}
+
 #[test]
 fn an_unread_body_does_not_become_the_next_request() {
     let site = Site::start(SITE);
