@@ -10,13 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder_conf::model::{ListenAddress, LogLevel};
-use tokio::net::{TcpListener, UnixListener};
+use rustix::net::{SocketFlags, acceptfrom_with, getsockname};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
 
 use crate::clock;
 use crate::conn::h1::Connection;
 use crate::conn::open;
 use crate::exchange::{Client, Secured};
-use crate::net::socket::Socket;
+use crate::net::socket::{Haste, Socket};
 use crate::net::stream::Stream;
 use crate::worker::Worker;
 
@@ -36,41 +38,49 @@ impl ConnectionIds {
     }
 }
 
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
+/// A listening socket.
+struct Listener {
+    /// tokio's listeners register every socket that they accept; its streams can be waited for and used by system calls
+    /// of one's own.
+    socket: TcpStream,
+    /// The address of every connection that is accepted; `None` for a wildcard, where each has its own.
+    local: Option<SocketAddr>,
+    is_tcp: bool,
+    haste: Rc<Haste>,
+}
+
+/// A connection that was accepted.
+struct Accepted {
+    socket: Socket,
+    peer: Option<SocketAddr>,
+    local: Option<SocketAddr>,
 }
 
 impl Listener {
     fn new(address: &ListenAddress, fd: OwnedFd) -> io::Result<Self> {
-        match address {
-            ListenAddress::Tcp(_) => {
-                let listener = std::net::TcpListener::from(fd);
-                listener.set_nonblocking(true)?;
-                Ok(Self::Tcp(TcpListener::from_std(listener)?))
-            }
-            ListenAddress::Unix(_) => {
-                let listener = std::os::unix::net::UnixListener::from(fd);
-                listener.set_nonblocking(true)?;
-                Ok(Self::Unix(UnixListener::from_std(listener)?))
-            }
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        let (is_tcp, local) = match address {
+            ListenAddress::Tcp(address) => (true, Some(*address).filter(|address| !address.ip().is_unspecified())),
+            ListenAddress::Unix(_) => (false, None),
+        };
+        if is_tcp {
+            // A response is one write or ends with MSG_MORE, so waiting for more bytes would only delay it. The sockets
+            // of connections inherit this.
+            rustix::net::sockopt::set_tcp_nodelay(&fd, true)?;
         }
+        Ok(Self { socket: TcpStream::from_std(std::net::TcpStream::from(fd))?, local, is_tcp, haste: Rc::default() })
     }
 
-    async fn accept(&self) -> io::Result<(Socket, Option<SocketAddr>, Option<SocketAddr>)> {
-        match self {
-            Self::Tcp(listener) => {
-                let (stream, peer) = listener.accept().await?;
-                // A response is one write or ends with MSG_MORE, so waiting for more bytes would only delay it.
-                stream.set_nodelay(true)?;
-                let local = stream.local_addr()?;
-                Ok((Socket::Tcp(stream), Some(peer), Some(local)))
-            }
-            Self::Unix(listener) => {
-                let (stream, _) = listener.accept().await?;
-                Ok((Socket::Unix(stream), None, None))
-            }
-        }
+    async fn accept(&self) -> io::Result<Accepted> {
+        let accept = || Ok(acceptfrom_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?);
+        let (fd, peer) = self.socket.async_io(Interest::READABLE, accept).await?;
+        let (peer, local) = match (self.is_tcp, self.local) {
+            (false, _) => (None, None),
+            (true, Some(local)) => (peer, Some(local)),
+            (true, None) => (peer, Some(getsockname(&fd)?.try_into()?)),
+        };
+        let peer = peer.map(SocketAddr::try_from).transpose()?;
+        Ok(Accepted { socket: Socket::new(fd, &self.haste), peer, local })
     }
 }
 
@@ -90,7 +100,7 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
     loop {
         worker.gate.counts().accept().await;
         match listener.accept().await {
-            Ok((socket, peer, local)) => {
+            Ok(Accepted { socket, peer, local }) => {
                 let client = Client {
                     id: ids.next(),
                     peer,

@@ -121,14 +121,20 @@ enum What {
 
 impl Connection {
     /// Takes over a connection; `first` holds the bytes that were already read, if any.
+    ///
+    /// Starts the timer of the first head: `client_header_timeout`.
     pub fn new(stream: Stream, first: Vec<u8>, client: Rc<Client>, worker: Rc<Worker>, seat: Seat) -> Self {
+        let cx = worker.cx();
+        let site = cx.site();
+        let limit =
+            client.listener(site).map_or(NEVER, |listener| site.servers[listener.default].client.header_timeout);
         Self {
             io: Io::new(stream, first),
             client,
             worker,
             seat,
             number: 0,
-            deadline: Instant::now(),
+            deadline: Instant::now() + limit,
             is_reading: false,
             head_began: None,
             is_cut: false,
@@ -139,7 +145,6 @@ impl Connection {
 
     /// Serves the connection until it is closed.
     pub async fn run(mut self) {
-        self.begin();
         let sleep = tokio::time::sleep_until(self.deadline);
         tokio::pin!(sleep);
         loop {
@@ -169,15 +174,6 @@ impl Connection {
         if !self.is_cut {
             self.io.stream.close();
         }
-    }
-
-    /// Starts the timer of the first head: `client_header_timeout`.
-    fn begin(&mut self) {
-        let cx = self.worker.cx();
-        let site = cx.site();
-        let limit =
-            self.client.listener(site).map_or(NEVER, |listener| site.servers[listener.default].client.header_timeout);
-        self.deadline = Instant::now() + limit;
     }
 
     fn poll(&mut self, task: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<Turn> {

@@ -365,6 +365,26 @@ fn get_last(path: &str) -> String {
 }
 
 #[test]
+fn a_last_answer_is_whole_however_many_connect_at_once() {
+    let site = Site::start(SITE);
+    let mut kept = site.client();
+    // More than are accepted in one turn; half of them say later what they want.
+    let mut clients: Vec<Client> = (0..200).map(|_| site.client()).collect();
+    for half in 0..2 {
+        let mut half: Vec<_> = clients.iter_mut().enumerate().filter(|(number, _)| number % 2 == half).collect();
+        for (number, client) in &mut half {
+            client.send(get_last(&format!("/{number}")).as_bytes()).unwrap();
+        }
+        assert_eq!(text(&get_on(&mut kept, "/kept")), "GET:/kept");
+        for (number, client) in half {
+            let response = client.read_response("GET").unwrap();
+            assert_eq!((text(&response), response.keeps_connection()), (format!("GET:/{number}"), false));
+            assert!(client.is_closed_within(PATIENCE), "{number}");
+        }
+    }
+}
+
+#[test]
 fn a_client_of_a_closed_connection_is_read_on_if_it_always_is() {
     let site = Site::start(
         "server { listen 127.0.0.1:{PORT}; lingering_close always; location / { return 200 $request_uri; } }",
