@@ -355,7 +355,7 @@ impl Connection {
             Stop::Deliver(response) if matches!(exchange.request.body, RequestBody::Unread(_)) => {
                 What::Respond(response)
             }
-            Stop::Deliver(response) => match self.respond(response, &mut exchange, &cx) {
+            Stop::Deliver(response) => match self.respond(response, &mut exchange, &cx, has_more) {
                 Ok(None) if exchange.reply.framing.keep_alive => {
                     self.rest_until_next(&exchange, &cx);
                     finish(&mut exchange, &cx);
@@ -399,8 +399,8 @@ impl Connection {
         Poll::Ready(answered)
     }
 
-    /// Lays a response out and sends what goes at once.
-    fn respond(&self, response: Settled, ex: &mut Exchange, cx: &Cx) -> std::io::Result<Option<Rest>> {
+    /// Lays a response out and sends what goes at once. `has_more` says whether the client has sent more.
+    fn respond(&self, response: Settled, ex: &mut Exchange, cx: &Cx, has_more: bool) -> std::io::Result<Option<Rest>> {
         let mut head = self.worker.buffers.write.borrow_mut();
         head.clear();
         head.append(&mut ex.reply.hints);
@@ -408,7 +408,12 @@ impl Connection {
         if limit_rate::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));
         }
+        let is_last = !ex.reply.framing.keep_alive && ex.reply.upgraded.is_none() && !lingers(ex, cx, has_more);
+        self.io.stream.leave_with_close(is_last);
         let rest = at_once::try_now(&self.io.stream, &mut head, outgoing, ex, &self.worker.buffers)?;
+        if is_last && rest.is_some() {
+            self.io.stream.leave_with_close(false);
+        }
         ex.tally.is_complete = rest.is_none();
         Ok(rest)
     }
@@ -453,7 +458,7 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
     };
     // What comes then is either the body or the next request, and nobody can tell which.
     ex.reply.framing.keep_alive &= !request_body::waits_for_leave(&ex, &connection.io);
-    match connection.respond(response, &mut ex, &cx) {
+    match connection.respond(response, &mut ex, &cx, connection.io.has_pending()) {
         Ok(None) => end(connection, ex, &cx).await,
         Ok(Some(rest)) => send_rest(connection, rest, ex, &cx).await,
         Err(_) => {

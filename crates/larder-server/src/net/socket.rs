@@ -24,6 +24,8 @@ pub struct Socket {
     new: RefCell<Option<OwnedFd>>,
     /// The registered socket. A unix socket too: tokio's type only registers, reads and closes it.
     registered: OnceCell<TcpStream>,
+    /// Whether what is written waits for the close.
+    leaves_with_close: Cell<bool>,
     haste: Rc<Haste>,
 }
 
@@ -53,6 +55,7 @@ impl Socket {
         Self {
             new: RefCell::new(Some(fd)),
             registered: OnceCell::new(),
+            leaves_with_close: Cell::new(false),
             haste: Rc::clone(haste),
         }
     }
@@ -106,13 +109,27 @@ impl Socket {
 
     /// Writes what fits now.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_io(Interest::WRITABLE, |fd| Ok(rustix::net::send(fd, bytes, SendFlags::NOSIGNAL)?))
+        let flags = self.send_flags();
+        self.try_io(Interest::WRITABLE, |fd| Ok(rustix::net::send(fd, bytes, flags)?))
     }
 
     /// Writes what fits now of several buffers.
     pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut control = SendAncillaryBuffer::default();
-        self.try_io(Interest::WRITABLE, |fd| Ok(rustix::net::sendmsg(fd, slices, &mut control, SendFlags::NOSIGNAL)?))
+        let (flags, mut control) = (self.send_flags(), SendAncillaryBuffer::default());
+        self.try_io(Interest::WRITABLE, |fd| Ok(rustix::net::sendmsg(fd, slices, &mut control, flags)?))
+    }
+
+    fn send_flags(&self) -> SendFlags {
+        match self.leaves_with_close.get() {
+            true => SendFlags::NOSIGNAL | SendFlags::MORE,
+            false => SendFlags::NOSIGNAL,
+        }
+    }
+
+    /// Says whether what is written from now on is the end, and the socket is closed right after it: then the kernel
+    /// holds the last bytes until the close, and one packet has both.
+    pub fn leave_with_close(&self, is_end: bool) {
+        self.leaves_with_close.set(is_end);
     }
 
     /// Calls `f` on the socket, if it may be ready for `interest`.
@@ -259,10 +276,26 @@ mod tests {
         client.write_all(b"request").expect("the socket has room");
         socket.readable().await.expect("it is registered");
         assert!(matches!(read(&mut socket), Poll::Ready(Ok(bytes)) if bytes == b"request"));
+        socket.leave_with_close(true);
         let slices = [IoSlice::new(b"ans"), IoSlice::new(b"wer")];
         assert_eq!(socket.try_write_vectored(&slices).expect("the socket has room"), 6);
         socket.reset_on_close();
         drop(socket);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("it is closed in order");
+        assert_eq!(answer, "answer");
+    }
+
+    #[test]
+    fn the_end_leaves_with_the_close() {
+        let (mut client, socket) = pair();
+        client.set_nonblocking(true).expect("it takes options");
+        socket.leave_with_close(true);
+        assert_eq!(socket.try_write(b"answer").expect("the socket has room"), 6);
+        let early = client.read(&mut [0; 64]);
+        assert!(early.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock), "the kernel holds it");
+        drop(socket);
+        client.set_nonblocking(false).expect("it takes options");
         let mut answer = String::new();
         client.read_to_string(&mut answer).expect("it is closed in order");
         assert_eq!(answer, "answer");

@@ -161,6 +161,12 @@ impl Stream {
         self.socket().shutdown_write();
     }
 
+    /// Says whether what is written from now on is the end, and the connection is closed right after it: one packet has
+    /// both.
+    pub fn leave_with_close(&self, is_end: bool) {
+        self.socket().leave_with_close(is_end);
+    }
+
     /// Makes closing reset the connection, so that the kernel keeps nothing for a client that does not respond.
     pub fn reset_on_close(&self) {
         self.socket().reset_on_close();
