@@ -91,9 +91,15 @@ pub fn try_now(
         },
         Outgoing::HitForm(form) => write_form(stream, head, form, buffers)?,
         Outgoing::Form(form) => write_form(stream, head, form, buffers)?,
-        // These have to wait: the head goes out with the first piece of the body, or with MSG_MORE before a file.
-        Outgoing::File(..)
-        | Outgoing::Spliced(..)
+        Outgoing::File(file, range) => {
+            let len = range.end - range.start;
+            match stream.plain() {
+                Some(socket) => (write_file(socket, head, file, range.clone())?, len),
+                None => (write_copied(stream, head, file, range.clone(), buffers)?, len),
+            }
+        }
+        // These have to wait: the head goes out with the first piece of the body.
+        Outgoing::Spliced(..)
         | Outgoing::Stream { .. }
         | Outgoing::Recoded { .. }
         | Outgoing::Trailed(..)
@@ -147,9 +153,11 @@ fn write_first(
     Ok(left)
 }
 
+/// How much went out; 0 where `send.rs` tries again, and gives up on a file that has become shorter.
 fn retried(result: io::Result<usize>) -> io::Result<usize> {
+    use io::ErrorKind::{Interrupted, UnexpectedEof, WouldBlock};
     match result {
-        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
+        Err(error) if matches!(error.kind(), WouldBlock | Interrupted | UnexpectedEof) => Ok(0),
         other => other,
     }
 }
@@ -219,7 +227,9 @@ fn write_copied(stream: &Stream, head: &[u8], file: &File, range: Range<u64>, bu
         let head = &head[wrote.min(head.len())..];
         let room = buffer.len().min(COPY_BYTES).saturating_sub(head.len());
         let count = room.min((end - at) as usize);
-        file.read_exact_at(&mut buffer[..count], at)?;
+        if let Err(error) = file.read_exact_at(&mut buffer[..count], at) {
+            return retried(Err(error)).map(|_| wrote);
+        }
         let n = retried(stream.try_write_vectored(&[IoSlice::new(head), IoSlice::new(&buffer[..count])]))?;
         at += n.saturating_sub(head.len()) as u64;
         wrote += n;
