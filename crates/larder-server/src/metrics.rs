@@ -88,9 +88,10 @@ fn write_metric<S>(out: &mut String, metric: &Metric<S>, all: &[Labelled<S>]) {
     }
 }
 
-const SERVER: [Metric<Sums>; 3] = [
+const SERVER: [Metric<Sums>; 4] = [
     counter("larder_connections_accepted_total", "Connections that were accepted.", |all| vec![("", all.accepted)]),
     counter("larder_requests_total", "Requests that began.", |all| vec![("", all.requests)]),
+    counter("larder_files_from_memory_total", "Files that were found in memory.", |all| vec![("", all.files_kept)]),
     gauge("larder_connections", "Connections now.", |all: &Sums| {
         vec![("reading", all.reading), ("writing", all.writing), ("waiting", all.waiting)]
     })

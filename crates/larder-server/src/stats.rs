@@ -46,6 +46,8 @@ pub struct Stats {
     pub misses: Counter,
     /// Responses with a stale object from the cache.
     pub stale: Counter,
+    /// Files that were found in memory.
+    pub files_kept: Counter,
 }
 
 /// The sums over all workers.
@@ -63,6 +65,8 @@ pub struct Sums {
     pub waiting: u64,
     /// See [`Stats`].
     pub requests: u64,
+    /// See [`Stats`].
+    pub files_kept: u64,
 }
 
 /// The counters of every worker of the process.
@@ -86,6 +90,7 @@ impl AllStats {
             sums.reading += stats.reading.get();
             sums.writing += stats.writing.get();
             sums.requests += stats.requests.get();
+            sums.files_kept += stats.files_kept.get();
         }
         sums.writing += u64::from(at_once);
         sums.waiting = sums.active.saturating_sub(sums.reading + sums.writing);

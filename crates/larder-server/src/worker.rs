@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use crate::compressor::Compressor;
 
 use crate::exchange::{Client, Exchange};
+use crate::files::kept::KeptFiles;
 use crate::local::Local;
 use crate::net::Buffers;
 use crate::pressure::{Gate, Pressure};
@@ -56,6 +57,8 @@ pub struct Worker {
     pub seats: Rc<Seats>,
     seed: Cell<u64>,
     lines: Lines,
+    /// Small files, under any configuration.
+    pub kept: RefCell<KeptFiles>,
     /// How many copies of requests are being sent to mirrors.
     pub mirrored: Cell<usize>,
     /// Whether a request is being answered without waiting.
@@ -91,6 +94,7 @@ impl Worker {
             seats,
             seed: Cell::new(RandomState::new().hash_one(std::process::id()) | 1),
             lines: Lines::default(),
+            kept: RefCell::default(),
             mirrored: Cell::new(0),
             at_once: Cell::new(false),
             is_pipelined: Cell::new(false),

@@ -14,9 +14,11 @@ use tokio::task::AbortHandle;
 
 use crate::clock;
 use crate::context::Cx;
+use crate::files::kept::KEPT_BYTES_MAX;
 use crate::listen::{self, ConnectionIds};
 use crate::local::{End, Local};
 use crate::logs::{LogFiles, Logs};
+use crate::pressure::Stage;
 use crate::resolvers;
 use crate::site::Site;
 use crate::worker::{self, Worker};
@@ -248,11 +250,21 @@ impl Thread {
             for front in &cx.local.fronts {
                 front.borrow_mut().tidy();
             }
+            self.worker.kept.borrow_mut().tidy(kept_bytes_max(self.shared.workers.pressure.found().stage), now);
             if self.number == 0 {
                 zones::keep_house(&cx.site().caches.zones, now);
             }
         }
         say_what_ran_out(&mut self.running_out, &cx);
+    }
+}
+
+/// How much of the memory small files may take when memory is as short as this.
+fn kept_bytes_max(stage: Stage) -> usize {
+    match stage {
+        Stage::Ample => KEPT_BYTES_MAX,
+        Stage::Less => KEPT_BYTES_MAX / 8,
+        Stage::Full | Stage::Waiting => 0,
     }
 }
 

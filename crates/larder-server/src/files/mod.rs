@@ -1,12 +1,14 @@
 //! Static files: opens a file safely, and decides what its answer looks like.
 //!
-//! [`open`] and [`stat`] respect `disable_symlinks`; [`cache`] is `open_file_cache`. [`mod@etag`], [`conditional`] and
-//! [`ranges`] decide about the head of the answer; [`autoindex`] lists a directory, [`mp4`] cuts films.
+//! [`open`] and [`stat`] respect `disable_symlinks`; [`cache`] is `open_file_cache`, [`kept`] has small files in memory.
+//! [`mod@etag`], [`conditional`] and [`ranges`] decide about the head of the answer; [`autoindex`] lists a directory,
+//! [`mp4`] cuts films.
 
 pub mod autoindex;
 pub mod cache;
 pub mod conditional;
 pub mod etag;
+pub mod kept;
 pub mod mp4;
 pub mod ranges;
 
@@ -59,6 +61,32 @@ impl LinkPolicy {
     }
 }
 
+/// What tells one state of a file from another: each change of its bytes or of its rights makes it another one, as far
+/// as the file system keeps times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    len: u64,
+    /// Seconds and nanoseconds. Whoever writes may set this one,
+    modified: (i64, i64),
+    /// but this one is the system's.
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    #[allow(clippy::unnecessary_cast, reason = "the types are not the same on every system")]
+    fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            len: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        }
+    }
+}
+
 /// What is known about a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -74,6 +102,8 @@ pub struct Facts {
     pub is_regular: bool,
     /// Its owner may execute it.
     pub is_executable: bool,
+    /// Its state.
+    pub stamp: Stamp,
 }
 
 impl Facts {
@@ -86,6 +116,7 @@ impl Facts {
             is_dir: kind == FileType::Directory,
             is_regular: kind == FileType::RegularFile,
             is_executable: Mode::from_raw_mode(stat.st_mode).contains(Mode::XUSR),
+            stamp: Stamp::of(stat),
         }
     }
 }
@@ -107,12 +138,14 @@ pub struct Opened {
     pub is_regular: bool,
     /// Its owner may execute it.
     pub is_executable: bool,
+    /// Its state.
+    pub stamp: Stamp,
 }
 
 impl Opened {
     fn new(file: Arc<File>, facts: Facts) -> Self {
-        let Facts { len, mtime, inode, is_dir, is_regular, is_executable } = facts;
-        Self { file, len, mtime, inode, is_dir, is_regular, is_executable }
+        let Facts { len, mtime, inode, is_dir, is_regular, is_executable, stamp } = facts;
+        Self { file, len, mtime, inode, is_dir, is_regular, is_executable, stamp }
     }
 }
 
@@ -160,6 +193,18 @@ impl OpenError {
             Errno::ACCESS => Self::Forbidden(failure),
             Errno::LOOP | Errno::MLINK => Self::Loop(failure),
             _ => Self::Other(failure),
+        }
+    }
+
+    /// The same failure of another call.
+    pub fn by(self, call: &'static str) -> Self {
+        let failure = |failure: Failure| Failure { call, ..failure };
+        match self {
+            Self::NotFound(which) => Self::NotFound(failure(which)),
+            Self::Forbidden(which) => Self::Forbidden(failure(which)),
+            Self::NameTooLong(which) => Self::NameTooLong(failure(which)),
+            Self::Loop(which) => Self::Loop(failure(which)),
+            Self::Other(which) => Self::Other(failure(which)),
         }
     }
 

@@ -214,8 +214,10 @@ fn append_hex(number: u64, out: &mut Vec<u8>) {
 fn outgoing(content: Content, part: Range<u64>, parts: Option<Multipart>, chunked: bool) -> Outgoing {
     match (content, parts) {
         (Content::Empty | Content::NoBody, _) => Outgoing::Nothing,
-        (Content::Bytes(bytes), None) => Outgoing::Bytes(bytes.slice(part.start as usize..part.end as usize)),
-        (Content::Bytes(bytes), Some(parts)) => Outgoing::Parts(parts, Source::Bytes(bytes)),
+        (Content::Bytes(bytes) | Content::Kept(bytes), None) => {
+            Outgoing::Bytes(bytes.slice(part.start as usize..part.end as usize))
+        }
+        (Content::Bytes(bytes) | Content::Kept(bytes), Some(parts)) => Outgoing::Parts(parts, Source::Bytes(bytes)),
         (Content::File(file, _), None) => Outgoing::File(file, part),
         (Content::File(file, _), Some(parts)) => Outgoing::Parts(parts, Source::File(file)),
         // Of these one range is given at most (`ranges_max`).

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_conf::model::{AutoindexFormat, LogLevel, StaticForms};
-use larder_http::{Coding, Escape, Method, escape_uri, status};
+use larder_http::{Coding, Escape, Known, Method, escape_uri, status};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::files::{self, OpenError, Opened};
+use crate::files::{self, Facts, LinkPolicy, OpenError, Opened};
 use crate::request::compress;
 use crate::variable::{FileVar, Var};
 
@@ -24,15 +24,28 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
     if !matches!(ex.request.method, Method::Get | Method::Head | Method::Post) {
         return Step::Synth(Synth::Status(status::NOT_ALLOWED));
     }
-    let path = filename(ex, cx);
-    if let Some((packed, coding)) = packed(&path, ex, cx) {
-        let step = respond(Body::of(&packed), packed.mtime, ex, cx);
+    let mut path = ex.eval.scratch.pop().unwrap_or_default();
+    append_filename(ex, cx, &mut path);
+    let step = serve_at(&path, ex, cx);
+    path.clear();
+    ex.eval.scratch.push(path);
+    step
+}
+
+/// Serves what is at `path`.
+fn serve_at(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Step {
+    if let Some((packed, coding)) = packed(path, ex, cx) {
+        let step = respond(packed, ex, cx);
         ex.reply.fields.set("Content-Encoding", coding.name().as_bytes());
         return step;
     }
-    let opened = match open(&path, ex, cx) {
-        Ok(opened) => opened,
-        Err(error) => return failed(&error, &path, ex, cx),
+    let opened = match get(path, ex, cx) {
+        Ok(Found::Kept(_)) if ex.request.method == Method::Post => {
+            return Step::Synth(Synth::Status(status::NOT_ALLOWED));
+        }
+        Ok(Found::Kept(body)) => return respond(body, ex, cx),
+        Ok(Found::Opened(opened)) => opened,
+        Err(error) => return failed(&error, path, ex, cx),
     };
     if opened.is_dir {
         let mut url = Vec::with_capacity(ex.request.uri.len() + 1);
@@ -45,14 +58,14 @@ pub fn serve(ex: &mut Exchange, cx: &Cx) -> Step {
         return Step::Synth(Synth::Redirect(status::MOVED_PERMANENTLY, url));
     }
     if !opened.is_regular {
-        let path = String::from_utf8_lossy(&path).into_owned();
+        let path = String::from_utf8_lossy(path).into_owned();
         cx.local.logs.error(cx, ex, LogLevel::Crit, format_args!("\"{path}\" is not a regular file"));
         return Step::Synth(Synth::Status(status::NOT_FOUND));
     }
     if ex.request.method == Method::Post {
         return Step::Synth(Synth::Status(status::NOT_ALLOWED));
     }
-    respond(Body::of(&opened), opened.mtime, ex, cx)
+    respond(Body::of(&opened), ex, cx)
 }
 
 /// Opens the file that the URI names, whatever it is.
@@ -68,7 +81,7 @@ pub fn find(ex: &mut Exchange, cx: &Cx) -> Result<(Vec<u8>, Opened), Step> {
 const PACKED: [(Coding, &[u8]); 3] = [(Coding::Brotli, b".br"), (Coding::Zstd, b".zst"), (Coding::Gzip, b".gz")];
 
 /// The file that lies compressed beside the one at `path`, when this client gets it (ngx_http_gzip_static_handler).
-fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Opened, Coding)> {
+fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Body, Coding)> {
     let config = &cx.loc(ex).settings.compression;
     if ex.request.method == Method::Post {
         return None;
@@ -88,10 +101,14 @@ fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Opened, Coding)> {
         if !takes && !config.vary {
             continue;
         }
-        let Ok(opened) = open(&[path, extension].concat(), ex, cx) else { continue };
+        let body = match get(&[path, extension].concat(), ex, cx) {
+            Ok(Found::Kept(body)) => Some(body),
+            Ok(Found::Opened(opened)) => opened.is_regular.then(|| Body::of(&opened)),
+            Err(_) => continue,
+        };
         ex.reply.has_packed |= mode == StaticForms::On;
-        if takes && opened.is_regular {
-            return Some((opened, coding));
+        if let Some(body) = body.filter(|_| takes) {
+            return Some((body, coding));
         }
     }
     None
@@ -103,45 +120,42 @@ pub struct Body {
     pub content: Content,
     /// How many.
     pub len: u64,
+    /// When the file was last changed, in seconds since 1970.
+    pub mtime: u64,
 }
 
 impl Body {
     /// All of a file.
     pub fn of(opened: &Opened) -> Self {
-        let len = opened.len;
+        let &Opened { len, mtime, .. } = opened;
         let content = if len == 0 { Content::Empty } else { Content::File(Arc::clone(&opened.file), len) };
-        Self { content, len }
+        Self { content, len, mtime }
     }
 }
 
-/// The response of a file that was last changed at `mtime`. Its head is laid out.
-pub fn respond(body: Body, mtime: u64, ex: &mut Exchange, cx: &Cx) -> Step {
+/// The response of a file. Its head is laid out.
+pub fn respond(body: Body, ex: &mut Exchange, cx: &Cx) -> Step {
+    let Body { content, len, mtime } = body;
     let settings = &cx.loc(ex).settings;
     ex.reply.status = status::OK;
     // The origin's type stays after X-Accel-Redirect.
     let content_type = content_type(ex, cx);
-    if !content_type.is_empty() && !ex.reply.fields.contains("Content-Type") {
+    if !content_type.is_empty() && !ex.reply.fields.contains_known(Known::ContentType) {
         ex.reply.fields.set("Content-Type", content_type.as_bytes());
     }
     ex.reply.fields.set("Last-Modified", &larder_http::format_date(mtime));
     if settings.files.etag {
-        ex.reply.fields.set("ETag", &files::etag::etag(mtime, body.len));
+        ex.reply.fields.set("ETag", &files::etag::etag(mtime, len));
     }
-    Step::Deliver(Response {
-        content: body.content,
-        last_modified: Some(mtime),
-        ranges: Ranges::Announced,
-        conditional: true,
-    })
+    Step::Deliver(Response { content, last_modified: Some(mtime), ranges: Ranges::Announced, conditional: true })
 }
 
 /// The media type of the URI's extension.
 pub fn content_type<'a>(ex: &Exchange, cx: &'a Cx) -> &'a str {
     let settings = &cx.loc(ex).settings;
-    let name = ex.request.uri.rsplit(|&byte| byte == b'/').next().unwrap_or(b"");
-    let extension = match name.iter().rposition(|&byte| byte == b'.') {
-        Some(dot) => &name[dot + 1..],
-        None => return &settings.files.default_type,
+    let extension = match memchr::memrchr2(b'.', b'/', &ex.request.uri) {
+        Some(dot) if ex.request.uri[dot] == b'.' => &ex.request.uri[dot + 1..],
+        Some(_) | None => return &settings.files.default_type,
     };
     let found = std::str::from_utf8(extension).ok().and_then(|extension| {
         if extension.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -155,12 +169,60 @@ pub fn content_type<'a>(ex: &Exchange, cx: &'a Cx) -> &'a str {
 
 fn filename(ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
     let mut path = Vec::new();
-    crate::vars::append(&Var::File(FileVar::RequestFilename), ex, cx, &mut path);
+    append_filename(ex, cx, &mut path);
     path
+}
+
+fn append_filename(ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
+    crate::vars::append(&Var::File(FileVar::RequestFilename), ex, cx, out);
+}
+
+/// What is at a path.
+enum Found {
+    /// A small file, which is in memory.
+    Kept(Body),
+    /// Whatever was opened.
+    Opened(Opened),
+}
+
+/// Finds what is at `path`: a small file in memory if it is still in the state in which it was read, else opened.
+fn get(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Found, OpenError> {
+    let links = &crate::vars::links(path, ex, cx);
+    let now = cx.now();
+    if *links == LinkPolicy::Off && cx.loc(ex).settings.files.open_cache.kept.is_none() {
+        match files::stat(path, links) {
+            Ok(Facts { stamp, len, mtime, .. }) => {
+                if let Some(bytes) = cx.worker.kept.borrow_mut().get(&stamp, now) {
+                    cx.stats().files_kept.add(1);
+                    return Ok(Found::Kept(Body { content: Content::Kept(bytes), len, mtime }));
+                }
+            }
+            Err(error @ OpenError::NotFound(_)) => return Err(error.by("open()")),
+            // What opening says of it.
+            Err(_) => {}
+        }
+    }
+    let opened = open_by(path, links, ex, cx)?;
+    let mut kept = cx.worker.kept.borrow_mut();
+    let bytes = match kept.get(&opened.stamp, now) {
+        Some(bytes) => {
+            cx.stats().files_kept.add(1);
+            Some(bytes)
+        }
+        None => kept.take(&opened, now),
+    };
+    Ok(match bytes {
+        Some(bytes) => Found::Kept(Body { content: Content::Kept(bytes), len: opened.len, mtime: opened.mtime }),
+        None => Found::Opened(opened),
+    })
 }
 
 fn open(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Opened, OpenError> {
     let links = &crate::vars::links(path, ex, cx);
+    open_by(path, links, ex, cx)
+}
+
+fn open_by(path: &[u8], links: &LinkPolicy, ex: &Exchange, cx: &Cx) -> Result<Opened, OpenError> {
     let settings = &cx.loc(ex).settings;
     let Some((max, inactive)) = settings.files.open_cache.kept else { return files::open(path, links) };
     let mut caches = cx.local.files.borrow_mut();

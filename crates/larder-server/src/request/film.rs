@@ -60,12 +60,8 @@ pub async fn cut(film: Film, ex: &mut Exchange, cx: &Cx) -> Step {
         Ok(Cut::Whole) => whole(opened, ex, cx),
         Ok(Cut::Part(head, data)) => {
             let len = head.len() as u64 + (data.end - data.start);
-            files::respond(
-                Body { content: Content::Spliced(head.into(), opened.file, data), len },
-                opened.mtime,
-                ex,
-                cx,
-            )
+            let content = Content::Spliced(head.into(), opened.file, data);
+            files::respond(Body { content, len, mtime: opened.mtime }, ex, cx)
         }
         Err(error) => {
             let level = if matches!(error, Mp4Error::Read(_)) { LogLevel::Crit } else { LogLevel::Error };
@@ -88,7 +84,7 @@ pub fn flv(ex: &mut Exchange, cx: &Cx) -> Step {
     }
     let len = FLV_HEADER.len() as u64 + (opened.len - start);
     let content = Content::Spliced(Bytes::from_static(FLV_HEADER), opened.file, start..opened.len);
-    files::respond(Body { content, len }, opened.mtime, ex, cx)
+    files::respond(Body { content, len, mtime: opened.mtime }, ex, cx)
 }
 
 /// A number of digits alone.
@@ -109,5 +105,5 @@ fn open(ex: &mut Exchange, cx: &Cx) -> Result<(Vec<u8>, Opened), Step> {
 }
 
 fn whole(opened: Opened, ex: &mut Exchange, cx: &Cx) -> Step {
-    files::respond(Body::of(&opened), opened.mtime, ex, cx)
+    files::respond(Body::of(&opened), ex, cx)
 }

@@ -217,6 +217,8 @@ pub enum Content {
     NoBody,
     /// Bytes.
     Bytes(Bytes),
+    /// A small file that is in memory.
+    Kept(Bytes),
     /// A file of this length.
     File(Arc<std::fs::File>, u64),
     /// Bytes, then a part of a file.
@@ -240,7 +242,7 @@ impl Content {
     pub fn length(&self) -> Option<u64> {
         match self {
             Self::Empty | Self::NoBody => Some(0),
-            Self::Bytes(bytes) => Some(bytes.len() as u64),
+            Self::Bytes(bytes) | Self::Kept(bytes) => Some(bytes.len() as u64),
             Self::File(_, len) => Some(*len),
             Self::Spliced(bytes, _, rest) => Some(bytes.len() as u64 + (rest.end - rest.start)),
             Self::Hit(object) => object.body.whole().map(Whole::len),

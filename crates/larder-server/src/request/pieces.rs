@@ -59,7 +59,7 @@ impl Pieces {
     pub fn new(content: Content, ex: &Exchange) -> Self {
         let from = match content {
             Content::Empty | Content::NoBody => From::Nothing,
-            Content::Bytes(bytes) | Content::Passed(bytes, _) => From::Bytes(bytes),
+            Content::Bytes(bytes) | Content::Kept(bytes) | Content::Passed(bytes, _) => From::Bytes(bytes),
             Content::File(file, len) => From::File { before: Bytes::new(), file, at: 0, end: len },
             Content::Spliced(before, file, rest) => From::File { before, file, at: rest.start, end: rest.end },
             Content::Hit(object) => From::Reader(object.to_arc().body.reader(), u64::MAX),

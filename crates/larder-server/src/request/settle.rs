@@ -288,7 +288,12 @@ fn is_a_page(content: &Content, ex: &Exchange) -> bool {
         | Content::Stream(..)
         | Content::Passed(..)
         | Content::Slices(_) => ex.reply.composed.is_none(),
-        Content::Empty | Content::NoBody | Content::Bytes(_) | Content::File(..) | Content::Spliced(..) => false,
+        Content::Empty
+        | Content::NoBody
+        | Content::Bytes(_)
+        | Content::Kept(_)
+        | Content::File(..)
+        | Content::Spliced(..) => false,
     }
 }
 
@@ -459,6 +464,7 @@ fn ranges_max(content: &Content, settings: &Settings) -> Option<u32> {
         Content::Empty
         | Content::NoBody
         | Content::Bytes(_)
+        | Content::Kept(_)
         | Content::File(..)
         | Content::Hit(_)
         | Content::Object(_)

@@ -98,6 +98,7 @@ impl SliceBody {
             Content::Empty
             | Content::NoBody
             | Content::Bytes(_)
+            | Content::Kept(_)
             | Content::File(..)
             | Content::Spliced(..)
             | Content::Form(_)

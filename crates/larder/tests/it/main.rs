@@ -11,6 +11,7 @@ mod compression;
 mod config;
 mod early_hints;
 mod failures;
+mod files;
 mod films;
 mod filters;
 mod header_edits;
