@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use larder_http::Time;
-use larder_store::{MemoryShelf, Reservation, ShelfLimits, ShelfStats};
+use larder_store::{Buffers, MemoryShelf, Reservation, ShelfLimits, ShelfStats};
 use parking_lot::Mutex;
 
 use crate::entry::Entry;
@@ -45,6 +45,7 @@ impl Memory {
             zone.is_some()
         });
         let now = now.secs();
+        self.shelf.free_idle();
         self.shelf.sweep(SWEEP_ENTRIES, |entry| {
             let limit = limits.iter().find(|(era, _)| *era == entry.era());
             let is_used = limit.is_some_and(|(_, secs)| now.saturating_sub(entry.used_at()) <= *secs);
@@ -72,6 +73,11 @@ impl Memory {
 
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
         self.shelf.reserve(bytes)
+    }
+
+    /// As [`reserve`](Self::reserve), with buffers that were used before.
+    pub(crate) fn reserve_with_buffers(&self, bytes: usize) -> Option<(Reservation, Buffers)> {
+        self.shelf.reserve_with_buffers(bytes)
     }
 
     pub(crate) fn serve(&self, zone: &Arc<Zone>) {

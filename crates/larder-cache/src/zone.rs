@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use larder_http::Time;
-use larder_store::{Body, BodyWriter, Reservation, SLOT_BYTES, Spill, body, body_with_disks};
+use larder_store::{BUFFERED_BYTES, Body, BodyWriter, Reservation, SLOT_BYTES, Spill, body, body_with_disks};
 use parking_lot::Mutex;
 
 use crate::entry::Entry;
@@ -115,11 +115,21 @@ impl Zone {
     pub fn body(&self, key: &[u8], len: Option<u64>, spill: Option<Spill>) -> (BodyWriter, Body) {
         let offload = self.shelves.load().offload(key, self.memory.bytes_max());
         let in_memory = len.filter(|&len| offload.as_ref().is_none_or(|offload| len < offload.bytes_min));
-        let room = usize::try_from(in_memory.unwrap_or(0)).ok().and_then(|len| self.reserve(len));
-        match offload {
+        let bytes = usize::try_from(in_memory.unwrap_or(0)).ok();
+        let is_buffered = in_memory.is_some_and(|len| BUFFERED_BYTES.contains(&len));
+        let (room, buffers) = match bytes {
+            Some(bytes) if is_buffered => self.memory.reserve_with_buffers(bytes).unzip(),
+            Some(bytes) => (self.reserve(bytes), None),
+            None => (None, None),
+        };
+        let (mut writer, body) = match offload {
             Some(offload) => body_with_disks(room, spill, offload, len),
             None => body(room, spill),
+        };
+        if let Some(buffers) = buffers {
+            writer.keep_in(buffers);
         }
+        (writer, body)
     }
 
     /// Drops every variant of a key from memory and disk, and returns their number. A running fetch will not be stored.

@@ -31,6 +31,10 @@ pub(crate) struct Budget {
 #[derive(Default)]
 struct Waste {
     extents: Vec<Extent>,
+    /// Buffers of [`BUFFER_BYTES`] for the next bodies: new memory costs the kernel several times a copy.
+    buffers: Vec<Vec<u8>>,
+    /// The least number of buffers that there were since the last [`Budget::free_idle`].
+    idle: usize,
     /// Whether a thread is giving it back; the thread ends when nothing is left.
     is_worked_on: bool,
 }
@@ -73,9 +77,28 @@ impl Budget {
         self.take(0, bytes).then(|| Reservation { budget: Arc::clone(self), bytes })
     }
 
+    /// As [`reserve`](Self::reserve), with buffers that were used before for as much of it as there are.
+    pub(crate) fn reserve_with_buffers(self: &Arc<Self>, bytes: usize) -> Option<(Reservation, Buffers)> {
+        let mut reused = Reused { buffers: Vec::new(), max: bytes / BUFFER_BYTES };
+        let taken = self.take_into(0, bytes, &mut reused);
+        let buffers = reused.buffers;
+        let reservation = |bytes| Reservation { budget: Arc::clone(self), bytes };
+        if !taken {
+            // They go back one by one.
+            buffers.into_iter().for_each(|buffer| reservation(BUFFER_BYTES).take_back(buffer));
+            return None;
+        }
+        Some((reservation(bytes), Buffers(buffers)))
+    }
+
     /// Reserves `more` for a holder that has `held`, and evicts others if necessary. False if there is no room.
     fn take(&self, held: usize, more: usize) -> bool {
-        let done = self.take_free(more) || self.take_by_evicting(held, more);
+        self.take_into(held, more, &mut Reused::default())
+    }
+
+    /// As [`take`](Self::take); what is `reused` is a part of it.
+    fn take_into(&self, held: usize, more: usize, reused: &mut Reused) -> bool {
+        let done = self.take_free(more, reused) || self.take_by_evicting(held, more, reused);
         if !done {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
@@ -92,10 +115,12 @@ impl Budget {
             .is_ok()
     }
 
-    /// As [`try_take`](Self::try_take), but first gives freed memory back to the system if that is needed.
-    fn take_free(&self, more: usize) -> bool {
+    /// As [`try_take`](Self::try_take), but takes buffers that are there, and gives other freed memory back to the
+    /// system if that is needed.
+    fn take_free(&self, more: usize, reused: &mut Reused) -> bool {
         loop {
-            if self.try_take(more) {
+            self.reuse(reused);
+            if self.try_take(more - reused.bytes()) {
                 return true;
             }
             if !self.free_some() {
@@ -104,13 +129,49 @@ impl Budget {
         }
     }
 
+    /// Moves buffers to a holder; they stay counted.
+    fn reuse(&self, reused: &mut Reused) {
+        let missing = reused.max - reused.buffers.len();
+        if missing > 0 {
+            let mut waste = self.waste.lock();
+            let left = waste.buffers.len().saturating_sub(missing);
+            reused.buffers.extend(waste.buffers.drain(left..));
+            waste.idle = waste.idle.min(left);
+        }
+    }
+
     /// Gives one piece of freed memory back to the system. False if there is none.
     pub(crate) fn free_some(&self) -> bool {
-        let Some(extent) = self.waste.lock().extents.pop() else { return false };
+        let Some(extent) = self.waste.lock().extents.pop() else { return self.free_buffer() };
         let bytes = extent.footprint() as usize;
         drop(extent);
         self.give_back(bytes);
         true
+    }
+
+    fn free_buffer(&self) -> bool {
+        let Some(buffer) = self.waste.lock().buffers.pop() else { return false };
+        drop(buffer);
+        self.give_back(BUFFER_BYTES);
+        true
+    }
+
+    /// Gives the buffers back to the system that nobody needed since the last call.
+    pub(crate) fn free_idle(&self) {
+        let idle = {
+            let mut waste = self.waste.lock();
+            let idle = waste.idle.min(waste.buffers.len());
+            waste.idle = waste.buffers.len() - idle;
+            idle
+        };
+        for _ in 0..idle {
+            self.free_buffer();
+        }
+    }
+
+    /// The bytes of buffers that wait for the next bodies.
+    fn buffers_max(&self) -> usize {
+        usize::try_from(self.max() / BUFFERS_SHARE).unwrap_or(usize::MAX).min(BUFFERS_BYTES_MAX) / BUFFER_BYTES
     }
 
     /// Gives `extents` back to the system in a thread, because much memory would keep a worker busy for a while.
@@ -131,16 +192,20 @@ impl Budget {
 
     fn free_all(&self) {
         loop {
-            while self.free_some() {}
             let mut waste = self.waste.lock();
-            if waste.extents.is_empty() {
-                *waste = Waste::default();
+            let Some(extent) = waste.extents.pop() else {
+                waste.extents = Vec::new();
+                waste.is_worked_on = false;
                 return;
-            }
+            };
+            drop(waste);
+            let bytes = extent.footprint() as usize;
+            drop(extent);
+            self.give_back(bytes);
         }
     }
 
-    fn take_by_evicting(&self, held: usize, more: usize) -> bool {
+    fn take_by_evicting(&self, held: usize, more: usize, reused: &mut Reused) -> bool {
         let wanted = held as u64 + more as u64;
         if wanted > self.max() / HOLDER_SHARE {
             return false;
@@ -157,7 +222,7 @@ impl Budget {
                 return false;
             };
             evicted = evicted.saturating_add(bytes.max(1));
-            if self.take_free(more) {
+            if self.take_free(more, reused) {
                 return true;
             }
         }
@@ -166,6 +231,30 @@ impl Budget {
 
     fn give_back(&self, bytes: usize) {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Buffers that a holder takes over as a part of what it reserves.
+#[derive(Default)]
+struct Reused {
+    buffers: Vec<Vec<u8>>,
+    max: usize,
+}
+
+impl Reused {
+    fn bytes(&self) -> usize {
+        self.buffers.len() * BUFFER_BYTES
+    }
+}
+
+/// Buffers of [`BUFFER_BYTES`] that were used before, for what is reserved.
+#[derive(Default)]
+pub struct Buffers(Vec<Vec<u8>>);
+
+impl Buffers {
+    /// An empty buffer: one that was used before, or a new one.
+    pub(crate) fn next(&mut self) -> Vec<u8> {
+        self.0.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 }
 
@@ -192,6 +281,28 @@ impl Reservation {
             self.bytes += more;
         }
         done
+    }
+
+    /// Takes `bytes` off it, for another holder. `None` if it has less.
+    pub(crate) fn split(&mut self, bytes: usize) -> Option<Self> {
+        let left = self.bytes.checked_sub(bytes)?;
+        self.bytes = left;
+        Some(Self { budget: Arc::clone(&self.budget), bytes })
+    }
+
+    /// As [`Budget::reserve`], from the same shelf.
+    pub(crate) fn another(&self, bytes: usize) -> Option<Self> {
+        self.budget.reserve(bytes)
+    }
+
+    /// Keeps a buffer of [`BUFFER_BYTES`], which is all that is reserved, for the next body; or frees it.
+    pub(crate) fn take_back(mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut waste = self.budget.waste.lock();
+        if waste.buffers.len() < self.budget.buffers_max() {
+            waste.buffers.push(buffer);
+            self.bytes = 0;
+        }
     }
 
     /// The limit of the whole shelf, in bytes.
@@ -235,6 +346,15 @@ const HOLDER_SHARE: u64 = 2;
 
 /// More memory than this is given back in a thread: a MB takes 0.17 ms (measured).
 const FREED_AT_ONCE_BYTES_MAX: usize = 1024 * 1024;
+
+/// The length of the buffers that bodies are kept in.
+pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
+
+/// How many bytes of buffers wait for the next bodies at most: several bodies that were evicted at once.
+const BUFFERS_BYTES_MAX: usize = 16 << 20;
+
+/// The same limit as a share of the shelf: one part in this many. The smaller limit counts.
+const BUFFERS_SHARE: u64 = 16;
 
 /// One reservation evicts at most twice its bytes and this much.
 const EVICT_SLACK_BYTES: usize = 64 * 1024;
@@ -324,6 +444,39 @@ mod tests {
         held.let_go(extents);
         assert_eq!(arena.memory_bytes(), 0);
         assert_eq!(held.bytes(), 4 * EXTENT_BYTES, "it goes back with what held it");
+    }
+
+    /// Reserves a body of this many buffers, of which `used` were used before, and fills them.
+    fn fill(budget: &Arc<Budget>, count: usize, used: usize) -> Vec<(Vec<u8>, Reservation)> {
+        let (mut room, mut buffers) = budget.reserve_with_buffers(count * BUFFER_BYTES).expect("there is room");
+        assert_eq!(buffers.0.len(), used);
+        let one = || (buffers.next(), room.split(BUFFER_BYTES).expect("it was reserved"));
+        std::iter::repeat_with(one).take(count).collect()
+    }
+
+    fn free(body: Vec<(Vec<u8>, Reservation)>) {
+        body.into_iter().for_each(|(buffer, room)| room.take_back(buffer));
+    }
+
+    #[test]
+    fn a_buffer_is_used_again_and_counts_meanwhile() {
+        let budget = Budget::new(32 * BUFFER_BYTES as u64);
+        let bytes = |count: usize| (count * BUFFER_BYTES) as u64;
+        free(fill(&budget, 20, 0));
+        assert_eq!(budget.used(), bytes(2), "a part of the shelf at most is kept for the next");
+        let second = fill(&budget, 4, 2);
+        assert_eq!(budget.used(), bytes(4));
+        free(second);
+        // Who needs room for something else gets theirs.
+        let other = budget.reserve(31 * BUFFER_BYTES).expect("one buffer has to go");
+        assert_eq!((budget.used(), budget.refused()), (bytes(32), 0));
+        assert!(budget.reserve_with_buffers(2 * BUFFER_BYTES).is_none());
+        assert_eq!(budget.used(), bytes(32), "what was found too little stays");
+        drop(other);
+        budget.free_idle();
+        assert_eq!(budget.used(), bytes(1), "it was used a moment ago");
+        budget.free_idle();
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

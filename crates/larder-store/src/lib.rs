@@ -14,10 +14,10 @@ mod memory;
 
 pub use arena::memory_file_bytes;
 pub use body::{
-    ARENA_BYTES_MIN, Body, BodyError, BodyReader, BodyState, BodyWriter, CHUNK_BYTES, HeldFile, Offload, Piece, Place,
-    SMALL_BYTES, Spill, UNSPILLED_BYTES_MAX, Whole, body, body_with_disks,
+    ARENA_BYTES_MIN, BUFFERED_BYTES, Body, BodyError, BodyReader, BodyState, BodyWriter, CHUNK_BYTES, HeldFile,
+    Offload, Piece, Place, SMALL_BYTES, Spill, UNSPILLED_BYTES_MAX, Whole, body, body_with_disks,
 };
-pub use budget::Reservation;
+pub use budget::{Buffers, Reservation};
 #[doc(hidden)]
 pub use disk::fuzzing;
 pub use disk::{

@@ -180,9 +180,11 @@ fn write_whole(
     range: &Range<u64>,
     buffers: &Buffers,
 ) -> io::Result<usize> {
-    let pieces = match whole.place() {
+    let place = if stream.plain().is_some() { whole.place_to_send() } else { whole.place() };
+    let pieces = match &place {
         Place::Pieces([piece]) => return write_two(stream, head, part(piece, range, 0)),
         Place::Pieces(pieces) => pieces,
+        Place::Buffers(pieces) => &pieces[..],
         Place::File { file, offset } => {
             let range = offset + range.start..offset + range.end;
             return match stream.plain() {

@@ -215,8 +215,10 @@ impl Sender<'_> {
         let Some(whole) = body.whole() else {
             return self.stream(body.reader(), range, false).await;
         };
-        let pieces = match whole.place() {
+        let place = if self.sink.socket().is_some() { whole.place_to_send() } else { whole.place() };
+        let pieces = match &place {
             Place::Pieces(pieces) => pieces,
+            Place::Buffers(pieces) => &pieces[..],
             Place::File { file, offset } => {
                 return self.file(file, offset + range.start..offset + range.end).await;
             }

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
+use bytes::Bytes;
 use larder_store::{Place, Whole};
 
 use super::buffers::ensure;
@@ -35,13 +36,8 @@ impl InMemory<'_> {
             Self::Stored(whole, range) => (whole, range),
         };
         match whole.place() {
-            Place::Pieces(pieces) => {
-                let mut at = 0;
-                for piece in pieces {
-                    each(part(piece, range, at));
-                    at += piece.len() as u64;
-                }
-            }
+            Place::Pieces(pieces) => each_part(pieces, range, each),
+            Place::Buffers(pieces) => each_part(&pieces, range, each),
             Place::File { file, offset } => {
                 ensure(buffer, STEP_BYTES);
                 let mut at = range.start;
@@ -54,6 +50,14 @@ impl InMemory<'_> {
             }
         }
         Ok(())
+    }
+}
+
+fn each_part(pieces: &[Bytes], range: &Range<u64>, mut each: impl FnMut(&[u8])) {
+    let mut at = 0;
+    for piece in pieces {
+        each(part(piece, range, at));
+        at += piece.len() as u64;
     }
 }
 

@@ -287,6 +287,7 @@ fn job(permit: FormPermit, object: &Object, ex: &Exchange, cx: &Cx) -> crate::co
         }
         let made = permit.body().whole().and_then(|whole| match whole.place() {
             Place::Pieces(pieces) => recoded(pieces.iter().map(|piece| &piece[..]), choice, effort),
+            Place::Buffers(pieces) => recoded(pieces.iter().map(|piece| &piece[..]), choice, effort),
             // It is in memory, but not in ours.
             Place::File { .. } => recoded(std::iter::once(&whole.to_vec().ok()?[..]), choice, effort),
         });

@@ -5,7 +5,9 @@
 //!    `---- fail, or writer dropped -----> Failed
 //! ```
 //! A *stored* body keeps every byte in memory, counted by its [`Reservation`]: a small one on the heap; one of
-//! [`ARENA_BYTES_MIN`] or more in a memory file, to which it moves while it fills.
+//! [`ARENA_BYTES_MIN`] or more in a memory file, to which it moves while it fills. If its length is among
+//! [`BUFFERED_BYTES`] and known from the beginning, it fills buffers that are used again and again, and moves to a memory
+//! file only when it is hit.
 //!
 //! If there is no reservation, or it cannot grow, the body is *unstored*: it only passes from the writer to its
 //! readers. Bytes that a reader has not taken yet wait in a little memory, then in an unlinked file, and then the
@@ -14,6 +16,7 @@
 //!
 //! A stored body that is too big for memory goes to disk while it fills: see [`Offload`].
 
+mod buffered;
 mod offload;
 mod passage;
 mod reader;
@@ -29,6 +32,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::mem;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +45,7 @@ use tokio::sync::Notify;
 use crate::arena::{Arena, Extent};
 use crate::budget::Reservation;
 use crate::disk::PageBody;
+use buffered::{Buffered, Where};
 pub use offload::Offload;
 use offload::{Offloading, OnDisk};
 use passage::Passage;
@@ -91,6 +96,7 @@ fn body_in(
             start: 0,
             so_far: 0,
             reservation,
+            lent: 0,
             readers: Vec::new(),
             next_reader: 0,
             had_reader: false,
@@ -220,13 +226,17 @@ enum Keep {
     Pieces(Box<[Bytes]>),
     /// In the arena, in order and without gaps; each but the last has [`CHUNK_BYTES`].
     Arena(Box<[Arc<Extent>]>),
+    /// In buffers until it is hit, then in the arena.
+    Buffered(Box<Buffered>),
 }
 
-/// Where the bytes of a complete body are. They stay there as long as the body lives.
-#[derive(Clone, Copy, Debug)]
+/// Where the bytes of a complete body are. They stay there as long as the body lives, or this.
+#[derive(Clone, Debug)]
 pub enum Place<'a> {
     /// On the heap, in order: one piece up to [`SMALL_BYTES`], none if empty.
     Pieces(&'a [Bytes]),
+    /// The same, of a body that may move to a memory file.
+    Buffers(Arc<[Bytes]>),
     /// In a memory file, in order and without gaps.
     File {
         /// The file.
@@ -242,11 +252,29 @@ impl Whole {
     pub fn place(&self) -> Place<'_> {
         match &self.keep {
             Keep::Pieces(pieces) => Place::Pieces(pieces),
-            Keep::Arena(extents) => match extents.first() {
-                Some(first) => Place::File { file: first.file(), offset: first.offset() },
-                None => Place::Pieces(&[]),
+            Keep::Arena(extents) => Self::place_of(extents),
+            Keep::Buffered(buffered) => match buffered.place() {
+                Where::Heap(pieces) => Place::Buffers(pieces),
+                Where::File(extents) => Self::place_of(extents),
             },
         }
+    }
+
+    fn place_of(extents: &[Arc<Extent>]) -> Place<'_> {
+        match extents.first() {
+            Some(first) => Place::File { file: first.file(), offset: first.offset() },
+            None => Place::Pieces(&[]),
+        }
+    }
+
+    /// As [`place`](Self::place), to send it by `sendfile` if it is big: this moves it to a memory file, if there is
+    /// room.
+    #[inline]
+    pub fn place_to_send(&self) -> Place<'_> {
+        if let (Keep::Buffered(buffered), Some(room)) = (&self.keep, &self.reservation) {
+            buffered.move_to_file(room, self.len);
+        }
+        self.place()
     }
 
     /// The bytes in all.
@@ -264,6 +292,7 @@ impl Whole {
     pub fn to_vec(&self) -> io::Result<Vec<u8>> {
         match self.place() {
             Place::Pieces(pieces) => Ok(pieces.concat()),
+            Place::Buffers(pieces) => Ok(pieces.concat()),
             Place::File { file, offset } => {
                 let mut bytes = vec![0; self.len as usize];
                 file.read_exact_at(&mut bytes, offset)?;
@@ -276,15 +305,27 @@ impl Whole {
     pub fn for_disk(&self) -> PageBody {
         match &self.keep {
             Keep::Pieces(pieces) => PageBody::Memory(pieces.to_vec()),
-            Keep::Arena(extents) => match extents.first() {
-                Some(first) => PageBody::File { file: first.shared_file(), offset: first.offset(), len: self.len },
-                None => PageBody::Memory(Vec::new()),
+            Keep::Arena(extents) => self.for_disk_from(extents),
+            Keep::Buffered(buffered) => match buffered.place() {
+                Where::Heap(pieces) => PageBody::Memory(pieces.to_vec()),
+                Where::File(extents) => self.for_disk_from(extents),
             },
         }
     }
 
+    fn for_disk_from(&self, extents: &[Arc<Extent>]) -> PageBody {
+        match extents.first() {
+            Some(first) => PageBody::File { file: first.shared_file(), offset: first.offset(), len: self.len },
+            None => PageBody::Memory(Vec::new()),
+        }
+    }
+
     fn reserved(&self) -> usize {
-        self.reservation.as_ref().map_or(0, Reservation::bytes)
+        let own = self.reservation.as_ref().map_or(0, Reservation::bytes);
+        match &self.keep {
+            Keep::Pieces(_) | Keep::Arena(_) => own,
+            Keep::Buffered(buffered) => own + buffered.reserved(),
+        }
     }
 }
 
@@ -398,8 +439,11 @@ struct Filling {
     /// The position of the first byte in memory; `so_far` if there is none.
     start: u64,
     so_far: u64,
-    /// Of a stored body, it covers all bytes; of an unstored one, those that are left from when it was stored.
+    /// Of a stored body, it covers all bytes that are not `lent`; of an unstored one, those that are left from when it
+    /// was stored.
     reservation: Option<Reservation>,
+    /// The bytes in buffers that have their own reservations.
+    lent: usize,
     /// The readers: number and position of each.
     readers: Vec<(u64, u64)>,
     next_reader: u64,
@@ -419,7 +463,7 @@ impl Filling {
     }
 
     fn reserved(&self) -> usize {
-        self.reservation.as_ref().map_or(0, Reservation::bytes)
+        self.lent + self.reservation.as_ref().map_or(0, Reservation::bytes)
     }
 
     fn in_memory(&self) -> u64 {
@@ -450,6 +494,7 @@ impl Filling {
             freed.extend(self.pieces.pop_front().and_then(extent_of));
         }
         let left = self.in_memory() as usize;
+        self.lent = self.lent.min(left);
         if let Some(reservation) = &mut self.reservation {
             reservation.let_go(freed);
             reservation.shrink_to(left);
@@ -486,6 +531,10 @@ fn extent_of((_, chunk): (u64, Chunk)) -> Option<Extent> {
 /// A complete stored body of this many bytes or more is kept in a memory file, if the system has them. For smaller
 /// ones, `send` of a copy costs less than `sendfile` (measured: equal at 40 to 50 KB).
 pub const ARENA_BYTES_MIN: u64 = 48 * 1024;
+
+/// A stored body whose length is one of these and known from the beginning fills buffers that are used again. A longer
+/// one would take long to move to a memory file when it is hit.
+pub const BUFFERED_BYTES: RangeInclusive<u64> = ARENA_BYTES_MIN..=2 << 20;
 
 /// A complete stored body of up to this many bytes that is not in a memory file is one piece.
 pub const SMALL_BYTES: usize = 64 * 1024;

@@ -13,6 +13,7 @@ use crate::arena::Extent;
 
 use crate::disk::{PinnedBody, Ready};
 
+use super::buffered::Where;
 use super::{CHUNK_BYTES, Chunk, End, Fill, Filling, Keep, Now, Shared, Whole, slice_of};
 
 /// What a reader gets at a time.
@@ -320,23 +321,31 @@ impl Whole {
             return Piece::End;
         }
         let found = match &self.keep {
-            Keep::Pieces(pieces) => {
-                let mut start = 0;
-                pieces.iter().find_map(|piece| {
-                    let (from, end) = (start, start + piece.len() as u64);
-                    start = end;
-                    (at < end).then(|| Piece::Data(slice_of(piece, from, at, max)))
-                })
-            }
-            Keep::Arena(extents) => {
-                let number = at / CHUNK_BYTES as u64;
-                let extent = usize::try_from(number).ok().and_then(|number| extents.get(number));
-                extent.map(|extent| in_arena(extent, number * CHUNK_BYTES as u64, at, max))
-            }
+            Keep::Pieces(pieces) => in_pieces(pieces, at, max),
+            Keep::Arena(extents) => in_extents(extents, at, max),
+            Keep::Buffered(buffered) => match buffered.place() {
+                Where::Heap(pieces) => in_pieces(&pieces, at, max),
+                Where::File(extents) => in_extents(extents, at, max),
+            },
         };
         // The parts add up to the length.
         found.unwrap_or(Piece::End)
     }
+}
+
+fn in_pieces(pieces: &[Bytes], at: u64, max: usize) -> Option<Piece> {
+    let mut start = 0;
+    pieces.iter().find_map(|piece| {
+        let (from, end) = (start, start + piece.len() as u64);
+        start = end;
+        (at < end).then(|| Piece::Data(slice_of(piece, from, at, max)))
+    })
+}
+
+fn in_extents(extents: &[Arc<Extent>], at: u64, max: usize) -> Option<Piece> {
+    let number = at / CHUNK_BYTES as u64;
+    let extent = usize::try_from(number).ok().and_then(|number| extents.get(number));
+    extent.map(|extent| in_arena(extent, number * CHUNK_BYTES as u64, at, max))
 }
 
 /// Up to `max` bytes from position `at` of a part that begins at `start`. `at` must be inside.

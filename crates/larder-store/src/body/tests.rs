@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::budget::Budget;
+use crate::budget::{BUFFER_BYTES, Budget};
 
 fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime can be made").block_on(future)
@@ -142,6 +142,106 @@ fn a_big_stored_body_is_in_the_arena_when_it_is_complete() {
         drop(piece);
         assert_eq!(arena.memory_bytes(), 0);
     }
+}
+
+#[test]
+fn a_body_of_known_length_fills_buffers_and_moves_to_the_arena_when_it_is_hit() {
+    for (appends, reading) in [
+        (vec![49_152], 4096),
+        (vec![65_536], 65_536),
+        (vec![40_000, 60_000], 10_000),
+        (vec![1, 262_144, 1], 262_144),
+        (vec![100_000; 6], 70_000),
+        (vec![9_000; 117], 524_288),
+    ] {
+        let len: usize = appends.iter().sum();
+        let arena = arena(1 << 40);
+        let budget = Budget::new(4 << 20);
+        for round in ["with new buffers", "with those of the first"] {
+            let pooled = budget.used();
+            let (room, buffers) = budget.reserve_with_buffers(len).expect("there is room");
+            assert_eq!(budget.used(), len as u64, "{round}: {pooled} were there");
+            let (mut writer, body) = body_in(Some(arena), Some(room), None);
+            writer.keep_in(buffers);
+            let (mut along, mut after) = (body.reader(), body.reader());
+            let (mut at, mut read) = (0, Vec::new());
+            for &len in &appends {
+                writer.append(pattern(at, len)).expect("it is stored");
+                at += len as u64;
+                let piece = along.try_next(reading);
+                assert!(matches!(piece, Piece::Data(_)), "what is copied leaves its memory free");
+                read.extend(bytes_of(&piece).expect("there is more than it has read"));
+            }
+            writer.finish();
+            let whole = body.whole().expect("it is complete and in memory");
+            let Place::Buffers(pieces) = whole.place() else { panic!("nobody has hit it") };
+            assert_eq!((budget.used(), body.reserved(), arena.memory_bytes()), (at, len, 0), "{round}");
+            assert_eq!(whole.to_vec().expect("it is in memory"), pattern(0, len));
+            let first = after.try_next(3);
+
+            let footprint = arena.footprint(at);
+            for _ in 0..2 {
+                assert!(matches!(whole.place_to_send(), Place::File { .. }), "{round}");
+            }
+            assert_eq!((budget.used(), arena.memory_bytes()), (at + footprint, footprint), "both are held");
+            assert!(pieces.concat() == pattern(0, len));
+            drop(pieces);
+            assert_eq!(body.reserved(), footprint as usize + len % BUFFER_BYTES);
+            assert_eq!(whole.to_vec().expect("it is in memory"), pattern(0, len));
+            read.extend(drain(&mut along, reading).0);
+            assert!(read == pattern(0, len), "a reader in the middle goes on");
+            assert!(drain(&mut after, reading).0 == pattern(3, len - 3));
+            assert_eq!(bytes_of(&first), Some(pattern(0, 3)), "what a reader was given stays while it is held");
+            drop((body, along, after, first));
+            // More than 1 MB is given back by a thread.
+            while arena.memory_bytes() > 0 || budget.used() > ((len / BUFFER_BYTES).min(4) * BUFFER_BYTES) as u64 {
+                thread::yield_now();
+            }
+            let buffers = (len / BUFFER_BYTES).min(4) * BUFFER_BYTES;
+            assert_eq!(budget.used(), buffers as u64, "buffers that wait for the next body count");
+        }
+        for _ in 0..2 {
+            budget.free_idle();
+        }
+        assert_eq!(budget.used(), 0);
+    }
+}
+
+#[test]
+fn a_body_in_buffers_whose_shelf_is_full_stays_there() {
+    let arena = arena(1 << 40);
+    let budget = Budget::new(300_000);
+    let (room, buffers) = budget.reserve_with_buffers(200_000).expect("there is room");
+    let (mut writer, body) = body_in(Some(arena), Some(room), None);
+    writer.keep_in(buffers);
+    writer.append(pattern(0, 200_000)).expect("it is stored");
+    writer.finish();
+    let whole = body.whole().expect("it is complete and in memory");
+    assert!(matches!(whole.place_to_send(), Place::Buffers(_)), "two of them do not fit");
+    budget.set_max(1 << 20);
+    assert!(matches!(whole.place_to_send(), Place::File { .. }));
+}
+
+#[test]
+fn a_body_in_buffers_that_is_no_longer_stored_passes_from_them() {
+    let budget = Budget::new(1 << 20);
+    let (room, buffers) = budget.reserve_with_buffers(400_000).expect("there is room");
+    let (mut writer, body) = body_in(Some(arena(1 << 40)), Some(room), None);
+    writer.keep_in(buffers);
+    let mut reader = body.reader();
+    writer.append(pattern(0, 200_000)).expect("it is stored");
+    let held = reader.try_next(1000);
+    writer.unstore();
+    writer.append(pattern(200_000, 200_000)).expect("it has a reader");
+    let (read, end) = drain(&mut reader, 50_000);
+    assert!(read == pattern(1000, 399_000) && matches!(end, Piece::Pending));
+    assert!(!waits(writer.wait_for_room()));
+    writer.finish();
+    assert!(matches!(drain(&mut reader, 1), (read, Piece::End) if read.is_empty()));
+    assert_eq!(bytes_of(&held), Some(pattern(0, 1000)));
+    drop((held, reader, body));
+    (0..2).for_each(|_| budget.free_idle());
+    assert_eq!(budget.used(), 0);
 }
 
 #[test]

@@ -11,8 +11,9 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 
 use crate::arena::{Arena, Extent, Span};
-use crate::budget::Reservation;
+use crate::budget::{BUFFER_BYTES, Buffers, Reservation};
 
+use super::buffered::{self, Buffered, take_first};
 use super::offload::{self, Offload, Offloading};
 use super::passage::Room;
 use super::{ARENA_BYTES_MIN, CHUNK_BYTES, Chunk, End, Fill, Filling, Keep, SMALL_BYTES, Shared, Whole};
@@ -27,6 +28,8 @@ pub enum BodyError {
 
 /// The writer of a body; there is only one. If it is dropped before [`finish`](Self::finish), the body fails.
 pub struct BodyWriter {
+    /// The buffers that it moves to, in place of the arena. They go before what is reserved for them.
+    buffers: Option<Buffers>,
     shared: Arc<Shared>,
     fill: Arc<Fill>,
     arena: Option<&'static Arena>,
@@ -57,7 +60,7 @@ enum Moving {
 impl BodyWriter {
     pub(super) fn new(shared: Arc<Shared>, fill: Arc<Fill>, arena: Option<&'static Arena>) -> Self {
         let moving = arena.map_or(Moving::Never, Moving::Unbegun);
-        Self { shared, fill, moving, arena, settled_to: 0, offload: None, ended: false }
+        Self { buffers: None, shared, fill, moving, arena, settled_to: 0, offload: None, ended: false }
     }
 
     /// Adds `data` and wakes the readers. Never waits; call [`wait_for_room`](Self::wait_for_room) between appends.
@@ -122,7 +125,8 @@ impl BodyWriter {
         let mut filling = self.fill.filling.lock();
         filling.end = End::Finished;
         let all_in_memory = filling.start == 0 && filling.passage.file_starts_at().is_none();
-        if all_in_memory && let Some(whole) = filling.take_whole() {
+        let buffered_in = self.arena.filter(|_| self.buffers.is_some());
+        if all_in_memory && let Some(whole) = filling.take_whole(buffered_in) {
             // Only the writer sets it, once.
             let _ = self.shared.whole.set(whole);
             self.shared.fill.lock().take();
@@ -229,6 +233,7 @@ impl BodyWriter {
                     }
                     usize::try_from(wanted).unwrap_or(usize::MAX)
                 }
+                None if self.buffers.is_some() => (filling.so_far as usize).saturating_sub(filling.lent) + more,
                 None => self.footprint(filling.so_far + more as u64),
             };
             let missing = wanted.saturating_sub(held.bytes());
@@ -244,6 +249,12 @@ impl BodyWriter {
         let grown = reservation.grow(missing);
         self.fill.filling.lock().reservation = Some(reservation);
         grown
+    }
+
+    /// Lets the body fill `buffers`, and more of their kind, and move to the arena only when it is hit. For a body of
+    /// which nothing was written yet, and whose length is reserved.
+    pub fn keep_in(&mut self, buffers: Buffers) {
+        self.buffers = self.arena.map(|_| buffers);
     }
 
     /// Says where the body goes if it is big. `len` is its length, if known.
@@ -324,6 +335,9 @@ impl BodyWriter {
     fn settle_as_it_comes(&mut self) {
         let so_far = self.fill.filling.lock().so_far;
         let loose = so_far - self.settled_to;
+        if self.buffers.is_some() {
+            return self.settle_in_buffers(so_far);
+        }
         let pages = self.arena.map_or(0, |arena| arena.whole_pages(loose));
         if loose >= MOVED_BYTES_MIN && pages > 0 && self.move_to_arena(self.settled_to + pages, None) {
             return;
@@ -336,6 +350,10 @@ impl BodyWriter {
     /// Moves all of a complete body to its final place.
     fn settle_all(&mut self) {
         let len = self.fill.filling.lock().so_far;
+        if self.buffers.is_some() {
+            self.settle_in_buffers(len);
+            return self.compact(len);
+        }
         if len >= ARENA_BYTES_MIN && self.move_to_arena(len, Some(len)) {
             return;
         }
@@ -345,6 +363,22 @@ impl BodyWriter {
             return;
         }
         self.compact(len);
+    }
+
+    /// Copies what is before `end` to buffers, as far as it fills them.
+    fn settle_in_buffers(&mut self, end: u64) {
+        while end - self.settled_to >= BUFFER_BYTES as u64 {
+            let Some(buffers) = &mut self.buffers else { return };
+            // It covers all of the bytes, so also these.
+            let room = self.fill.filling.lock().split_room(BUFFER_BYTES);
+            let Some(room) = room else { return };
+            let mut loose = self.fill.loose(self.settled_to);
+            let mut buffer = buffers.next();
+            take_first(&mut loose, BUFFER_BYTES).iter().for_each(|piece| buffer.extend_from_slice(piece));
+            let settled = iter::once(buffered::lent(buffer, room)).chain(loose).map(Chunk::Heap);
+            self.fill.replace(self.settled_to, self.settled_to, settled);
+            self.settled_to += BUFFER_BYTES as u64;
+        }
     }
 
     /// Moves what is before `end` to the arena. False if there is no room. `end` is the length of the body, `len`, or
@@ -472,9 +506,16 @@ impl Fill {
 }
 
 impl Filling {
+    /// Room for a buffer that keeps its own.
+    fn split_room(&mut self, bytes: usize) -> Option<Reservation> {
+        let room = self.reservation.as_mut()?.split(bytes)?;
+        self.lent += bytes;
+        Some(room)
+    }
+
     /// Takes the pieces and the reservation out, for a complete body that is all in memory. `None` if it is only partly
     /// in the arena, because it became unstored while it moved there.
-    fn take_whole(&mut self) -> Option<Whole> {
+    fn take_whole(&mut self, buffered_in: Option<&'static Arena>) -> Option<Whole> {
         let moved = self.pieces.iter().filter(|(_, chunk)| matches!(chunk, Chunk::Arena(_))).count();
         if moved > 0 && moved < self.pieces.len() {
             return None;
@@ -489,7 +530,13 @@ impl Filling {
             }
         }
         let mut reservation = self.reservation.take();
-        let keep = if arena.is_empty() {
+        let lent = mem::take(&mut self.lent);
+        let keep = if let Some(arena) = buffered_in {
+            if let Some(reservation) = &mut reservation {
+                reservation.shrink_to((len as usize).saturating_sub(lent));
+            }
+            Keep::Buffered(Box::new(Buffered::new(heap, lent, arena)))
+        } else if arena.is_empty() {
             if let Some(reservation) = &mut reservation {
                 reservation.shrink_to(len as usize);
             }
@@ -503,23 +550,6 @@ impl Filling {
         };
         Some(Whole { keep, len, reservation })
     }
-}
-
-/// Removes the first `len` bytes from `pieces` and returns them.
-fn take_first(pieces: &mut VecDeque<Bytes>, len: usize) -> Vec<Bytes> {
-    let mut first = Vec::new();
-    let mut left = len;
-    while left > 0
-        && let Some(mut piece) = pieces.pop_front()
-    {
-        if piece.len() > left {
-            let rest = piece.split_off(left);
-            pieces.push_front(rest);
-        }
-        left -= piece.len();
-        first.push(piece);
-    }
-    first
 }
 
 /// The same bytes in allocations of exactly their size: one up to [`SMALL_BYTES`], else chunks.

@@ -20,7 +20,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use parking_lot::Mutex;
 
-use crate::budget::{Budget, MakeRoom, Reservation};
+use crate::budget::{Budget, Buffers, MakeRoom, Reservation};
 use ladder::Ladder;
 pub use seat::Seat;
 
@@ -155,6 +155,16 @@ impl<V: Kept> MemoryShelf<V> {
     /// Reserves `bytes`, and evicts others if necessary. `None` if there is no room.
     pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
         self.inner.budget.reserve(bytes)
+    }
+
+    /// As [`reserve`](Self::reserve), with buffers that were used before for as much of it as there are.
+    pub fn reserve_with_buffers(&self, bytes: usize) -> Option<(Reservation, Buffers)> {
+        self.inner.budget.reserve_with_buffers(bytes)
+    }
+
+    /// Gives memory back to the system that waits for the next bodies, and that none needed since the last call.
+    pub fn free_idle(&self) {
+        self.inner.budget.free_idle();
     }
 
     /// Tells the shelf that the weight or the cost of `kept` has changed.
