@@ -16,7 +16,12 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, Layers)] = &[
     (
         "crates/larder-http/src",
-        &[&["date", "method", "scan", "status", "time"], &["field", "proxy_protocol", "uri"], &["h1", "host"], &["h2"]],
+        &[
+            &["date", "digits", "method", "scan", "status", "time"],
+            &["field", "proxy_protocol", "uri"],
+            &["h1", "host"],
+            &["h2"],
+        ],
     ),
     ("crates/larder-store/src", &[&["background"], &["arena", "budget"], &["disk", "memory"], &["body"]]),
     (
