@@ -394,7 +394,7 @@ impl Connection {
         };
         self.worker.stats.writing.sub(1);
         self.worker.at_once.set(true);
-        let answered = self.answer(step, exchange, cx, self.io.has_pending());
+        let answered = self.answer(step, exchange, cx, self.io.has_more());
         self.worker.at_once.set(false);
         Poll::Ready(answered)
     }
@@ -458,7 +458,7 @@ async fn slow(connection: &mut Connection, work: Box<Work>) -> bool {
     };
     // What comes then is either the body or the next request, and nobody can tell which.
     ex.reply.framing.keep_alive &= !request_body::waits_for_leave(&ex, &connection.io);
-    match connection.respond(response, &mut ex, &cx, connection.io.has_pending()) {
+    match connection.respond(response, &mut ex, &cx, connection.io.has_more()) {
         Ok(None) => end(connection, ex, &cx).await,
         Ok(Some(rest)) => send_rest(connection, rest, ex, &cx).await,
         Err(_) => {

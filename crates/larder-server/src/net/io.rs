@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::socket::Peeked;
 use super::stream::Stream;
 
 /// How much of a request's body is read at once.
@@ -48,6 +49,12 @@ impl Io {
     /// Whether bytes were read and not yet used.
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()
+    }
+
+    /// Whether the client has sent more than was used: to close the socket now would reset the connection. Costs a system
+    /// call only if something has come.
+    pub fn has_more(&self) -> bool {
+        self.has_pending() || self.stream.peek() == Peeked::Bytes
     }
 
     /// Gives bytes back, to be read again before what the stream holds.

@@ -141,7 +141,8 @@ impl Stream {
         }
     }
 
-    fn peek(&self) -> Peeked {
+    /// Looks at what a read would find now.
+    pub fn peek(&self) -> Peeked {
         match self {
             Self::Plain(socket) => socket.peek(),
             Self::Tls(tls) => tls.peek(),

@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use larder_cache::Object;
 use larder_conf::model::LogLevel;
 use larder_http::{Known, status};
@@ -94,6 +95,7 @@ impl SliceBody {
         match content {
             Content::Object(object) => Some(Self::Stored(object)),
             Content::Stream(reader, _) => Some(Self::Passing(reader)),
+            Content::Passed(bytes, _) => Some(Self::Passing(reader_of(bytes))),
             Content::Hit(object) => Some(Self::Stored(object.to_arc())),
             Content::Empty
             | Content::NoBody
@@ -102,7 +104,6 @@ impl SliceBody {
             | Content::File(..)
             | Content::Spliced(..)
             | Content::Form(_)
-            | Content::Passed(..)
             | Content::Slices(_) => None,
         }
     }
@@ -114,6 +115,16 @@ impl SliceBody {
             Self::Passing(reader) => reader,
         }
     }
+}
+
+/// A reader of bytes that are not to be stored.
+fn reader_of(bytes: Bytes) -> BodyReader {
+    let (mut writer, body) = larder_store::body(None, None);
+    let reader = body.reader();
+    // Without a limit there is nothing to fail.
+    let _ = writer.append(bytes);
+    writer.finish();
+    reader
 }
 
 /// A page in slices, on its way to a client.
