@@ -9,10 +9,11 @@ use std::{
 };
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use rustix::io::Errno;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     runtime::{Handle, Id},
-    time::{Instant, timeout},
+    time::{Instant, timeout_at},
 };
 
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
     error::FetchError,
     limits::Limits,
     pool::Purpose,
-    socket::{Came, Socket},
+    socket::{Begun, Came, Socket},
     tls::{Link, Tls, TlsError},
 };
 
@@ -51,6 +52,9 @@ struct Wire {
     /// Whether nothing was written since it was made or taken from the pool. The socket then has room, but the runtime
     /// does not know that yet: the first write does not ask it, which saves a turn of the event loop.
     untouched: bool,
+    begun: Begun,
+    /// Whether TCP sends at once. A request that is one write needs no `TCP_NODELAY`.
+    no_delay: bool,
 }
 
 /// Bytes that the socket has not taken, from `sent` on.
@@ -76,6 +80,12 @@ const GATHER_MAX: usize = 32;
 const QUIET_READS_MAX: usize = 4;
 
 impl Connection {
+    /// Begins a connection without TLS. The first write tells whether it is made.
+    pub(crate) fn begin(address: &Address, layers: &Layers, limits: &Limits, now: Instant) -> io::Result<Connection> {
+        let (socket, begun) = Socket::begin(address, limits)?;
+        Ok(Connection::new(Wire { begun, ..Wire::new(socket) }, layers, now))
+    }
+
     /// Connects and makes the TLS handshake, within `limits.connect`. With `patient`, it waits for a place in the full
     /// queue of a Unix socket, which is right if there is no other origin to ask.
     pub(crate) async fn open(
@@ -85,31 +95,37 @@ impl Connection {
         patient: bool,
     ) -> Result<Connection, FetchError> {
         let until = Instant::now() + limits.connect;
-        let socket = match tokio::time::timeout_at(until, Socket::connect(address, limits, patient)).await {
-            Ok(Ok(socket)) => socket,
-            Ok(Err(source)) if source.kind() == io::ErrorKind::TimedOut => return Err(FetchError::ConnectTimeout),
-            Ok(Err(source)) => return Err(FetchError::Connect { origin: address.to_string(), source }),
+        let socket = match timeout_at(until, Socket::connect(address, limits, patient)).await {
+            Ok(socket) => socket.map_err(|source| FetchError::connecting(address, source))?,
             Err(_) => return Err(FetchError::ConnectTimeout),
         };
-        let unsent = layers.preface.as_ref().map_or_else(Vec::new, |preface| preface.to_vec());
-        let mut connection = Connection {
-            wire: Wire::new(socket),
-            home: Handle::current().id(),
-            alarm: Alarm::default(),
-            purpose: None,
-            tls: None,
-            unsent: Unsent { bytes: unsent, sent: 0 },
-            made_at: Instant::now(),
-            served: 1,
-        };
+        let mut connection = Connection::new(Wire::new(socket), layers, Instant::now());
         if let Some(tls) = &layers.tls {
-            let limit = until.saturating_duration_since(Instant::now());
-            match timeout(limit, connection.shake_hands(tls)).await {
+            match timeout_at(until, connection.shake_hands(tls)).await {
                 Ok(done) => done?,
                 Err(_) => return Err(FetchError::TlsTimeout),
             }
         }
         Ok(connection)
+    }
+
+    fn new(wire: Wire, layers: &Layers, now: Instant) -> Connection {
+        let unsent = layers.preface.as_ref().map_or_else(Vec::new, |preface| preface.to_vec());
+        Connection {
+            wire,
+            home: Handle::current().id(),
+            alarm: Alarm::default(),
+            purpose: None,
+            tls: None,
+            unsent: Unsent { bytes: unsent, sent: 0 },
+            made_at: now,
+            served: 1,
+        }
+    }
+
+    /// Whether it is not known yet that the origin has accepted it.
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.wire.begun == Begun::Connecting
     }
 
     /// Makes the TLS handshake. Its last message is sent together with the first write.
@@ -168,7 +184,7 @@ impl Connection {
             self.wire.untouched = true;
             return Ok(self);
         }
-        let wire = Wire::new(self.wire.socket.rehome()?);
+        let wire = Wire { no_delay: self.wire.no_delay, ..Wire::new(self.wire.socket.rehome()?) };
         Ok(Connection { wire, home: here, alarm: Alarm::default(), ..self })
     }
 
@@ -314,24 +330,32 @@ impl Connection {
 
 impl Wire {
     fn new(socket: Socket) -> Wire {
-        Wire { socket, moved_bytes: 0, untouched: true }
+        Wire { socket, moved_bytes: 0, untouched: true, begun: Begun::Connected, no_delay: false }
     }
 
     /// Writes to the socket once.
     fn poll_write(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         if std::mem::take(&mut self.untouched) {
-            match self.socket.write_now(pieces) {
-                Ok(count) => {
-                    self.moved_bytes += count as u64;
-                    return Poll::Ready(Ok(count));
-                }
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            let written = self.socket.write_now(pieces);
+            // Also where the write failed: the origin may have answered all the same.
+            self.socket.register()?;
+            match written {
+                Ok(count) => return Poll::Ready(Ok(self.moved(count))),
+                Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
+        } else if !self.no_delay {
+            self.no_delay = true;
+            self.socket.set_no_delay();
         }
         let count = ready!(self.socket.poll_write(cx, pieces))?;
+        Poll::Ready(Ok(self.moved(count)))
+    }
+
+    fn moved(&mut self, count: usize) -> usize {
+        self.begun = Begun::Connected;
         self.moved_bytes += count as u64;
-        Poll::Ready(Ok(count))
+        count
     }
 }
 

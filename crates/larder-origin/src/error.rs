@@ -4,7 +4,7 @@ use std::io;
 
 use larder_http::ResponseError;
 
-use crate::{io_error::nginx_error, resolver::Unresolved, tls::TlsError};
+use crate::{address::Address, io_error::nginx_error, resolver::Unresolved, tls::TlsError};
 
 /// Why a fetch failed. The texts are those of nginx's error log, if it has one.
 #[derive(Debug, thiserror::Error)]
@@ -120,6 +120,14 @@ pub enum FailKind {
 }
 
 impl FetchError {
+    /// A connection could not be made.
+    pub(crate) fn connecting(address: &Address, source: io::Error) -> FetchError {
+        match source.kind() {
+            io::ErrorKind::TimedOut => FetchError::ConnectTimeout,
+            _ => FetchError::Connect { origin: address.to_string(), source },
+        }
+    }
+
     /// Which word of `*_next_upstream` and `*_cache_use_stale` covers it.
     pub fn kind(&self) -> FailKind {
         match self {

@@ -39,6 +39,7 @@ pub(crate) struct Exchange {
     head_bytes: u64,
     /// How many bytes the last read brought.
     last_read: usize,
+    connect_limit: Duration,
     send_limit: Duration,
     read_limit: Duration,
     /// When a byte was last sent or received, or when the upload last waited for the client.
@@ -89,6 +90,7 @@ impl Exchange {
             received_bytes: 0,
             head_bytes: 0,
             last_read: 0,
+            connect_limit: limits.connect,
             send_limit: limits.send,
             read_limit: limits.read,
             moved_at: now,
@@ -161,6 +163,13 @@ impl Exchange {
         // The task that reads from the client applies the timeout for a slow client.
         if sent.moved || sent.waits == Waits::ForClient {
             self.moved_at = now;
+        }
+        if self.connection.is_connecting() {
+            if let Some(source) = self.upload.take_broken() {
+                return Poll::Ready(Err(FetchError::Send { source }));
+            }
+            ready!(self.connection.alarm.poll(cx, self.moved_at + self.connect_limit));
+            return Poll::Ready(Err(FetchError::ConnectTimeout));
         }
         let held = self.buffer.len();
         let small = self.small_read(phase, scratch.len());

@@ -1,11 +1,13 @@
 //! A fetch: choose an origin, ask it, and if it fails, ask the next as `*_next_upstream` says. Start here.
 //!
 //! ```text
-//! (nobody) --choose--> Connecting --> Exchanging --> Outcome
-//!     ^  `---kept connection------------^ | |
-//!     |                    ^----dead------' |
-//!     `----------------failed---------------'
+//! (nobody) --choose--> Chosen --kept, or new and plain--> Exchanging --> Outcome
+//!     ^                  `--new, with TLS--> Opening --------^ |  |
+//!     |                                                 ^-dead-'  |
+//!     `---------------------------failed--------------------------'
 //! ```
+//!
+//! A plain connection is written to before it is known whether it is made: TCP has often finished by then.
 
 use std::{
     future::poll_fn,
@@ -34,6 +36,7 @@ use crate::{
     limits::Limits,
     pool::{Speaks, Waiting, Wanted},
     request::{Fetch, Protocol, RequestBody, Retry},
+    socket::is_queue_full,
     upload::Upload,
 };
 
@@ -68,7 +71,10 @@ struct Running {
 
 #[expect(clippy::large_enum_variant, reason = "the large one is the one of a kept connection, which allocates nothing")]
 enum Step {
-    Connecting(Pin<Box<dyn Future<Output = Result<Connection, FetchError>> + Send>>),
+    /// The origin was chosen.
+    Chosen,
+    /// A connection is made that needs several steps: TLS, or a Unix socket with a full queue.
+    Opening(Pin<Box<dyn Future<Output = Result<Connection, FetchError>> + Send>>),
     Exchanging {
         exchange: Exchange,
         /// Whether the connection was kept from an earlier fetch.
@@ -197,7 +203,7 @@ impl Fetching {
                     }
                 }
                 // Only who exchanges has an answer.
-                (Ok(_), Step::Connecting(_) | Step::Over) => {}
+                (Ok(_), Step::Chosen | Step::Opening(_) | Step::Over) => {}
             }
         }
     }
@@ -224,16 +230,8 @@ impl Fetching {
         let Some(pick) = self.turn.next(now) else {
             return false;
         };
-        let mut attempt = Attempt::new(&pick, self.attempts.is_empty(), now);
-        let kept = self.call.wanted(&pick).and_then(|wanted| pick.group().pool().take(wanted, now));
-        let step = match kept {
-            Some(connection) => {
-                attempt.connect = Some(Duration::ZERO);
-                self.call.exchange(connection, &mut self.request, true, None, now)
-            }
-            None => self.call.connect(&pick),
-        };
-        self.running = Some(Running { pick, attempt, step });
+        let attempt = Attempt::new(&pick, self.attempts.is_empty(), now);
+        self.running = Some(Running { pick, attempt, step: Step::Chosen });
         true
     }
 
@@ -279,21 +277,34 @@ impl Running {
         loop {
             let attempt = &mut self.attempt;
             let (exchange, result) = match &mut self.step {
-                Step::Connecting(opening) => match ready!(opening.as_mut().poll(cx)) {
-                    Ok(mut connection) => {
-                        attempt.connect = Some(now.saturating_duration_since(attempt.chosen_at()));
-                        let wanted = call.wanted(&self.pick);
-                        let waiting = wanted.and_then(|wanted| self.pick.group().pool().wait(wanted, now));
-                        if let Some(wanted) = wanted {
-                            connection.dedicate(wanted.to_purpose());
+                Step::Chosen => {
+                    let kept = call.wanted(&self.pick).and_then(|wanted| self.pick.group().pool().take(wanted, now));
+                    self.step = match kept {
+                        Some(connection) => {
+                            attempt.connect = Some(Duration::ZERO);
+                            call.exchange(connection, request, true, None, now)
                         }
-                        self.step = call.exchange(connection, request, false, waiting, now);
-                        continue;
-                    }
-                    Err(error) => return Poll::Ready(Err(Failure::Failed(error))),
-                },
+                        None => call.connect(&self.pick, request, now)?,
+                    };
+                    continue;
+                }
+                Step::Opening(opening) => {
+                    let connection = ready!(opening.as_mut().poll(cx)).map_err(Failure::Failed)?;
+                    self.step = call.begin(connection, &self.pick, request, now);
+                    continue;
+                }
                 Step::Exchanging { exchange, .. } => {
-                    let result = ready!(exchange.poll_head(cx, now));
+                    let polled = exchange.poll_head(cx, now);
+                    let is_connected = !exchange.connection.is_connecting();
+                    if is_connected {
+                        attempt.connect.get_or_insert(now.saturating_duration_since(attempt.chosen_at()));
+                    }
+                    let result = ready!(polled).map_err(|error| match error {
+                        FetchError::Send { source } if !is_connected => {
+                            FetchError::connecting(self.pick.address(), source)
+                        }
+                        error => error,
+                    });
                     (exchange, result)
                 }
                 Step::Over => return Poll::Pending,
@@ -327,7 +338,7 @@ impl Running {
                         return Poll::Ready(Err(Failure::Dead(error)));
                     }
                     attempt.connect = None;
-                    self.step = call.connect(&self.pick);
+                    self.step = call.connect(&self.pick, request, now)?;
                 }
                 failure => return Poll::Ready(Err(failure)),
             }
@@ -337,10 +348,27 @@ impl Running {
 
 impl Call {
     /// Makes a new connection.
-    fn connect(&self, pick: &Pick) -> Step {
-        let (address, layers, limits) = (pick.address().clone(), self.layers.clone(), self.limits.clone());
+    fn connect(&self, pick: &Pick, request: &mut Request, now: Instant) -> Result<Step, Failure> {
         let patient = pick.is_single();
-        Step::Connecting(Box::pin(async move { Connection::open(&address, &layers, &limits, patient).await }))
+        if self.layers.tls.is_none() {
+            match Connection::begin(pick.address(), &self.layers, &self.limits, now) {
+                Ok(connection) => return Ok(self.begin(connection, pick, request, now)),
+                Err(error) if patient && is_queue_full(pick.address(), &error) => {}
+                Err(error) => return Err(Failure::Failed(FetchError::connecting(pick.address(), error))),
+            }
+        }
+        let (address, layers, limits) = (pick.address().clone(), self.layers.clone(), self.limits.clone());
+        Ok(Step::Opening(Box::pin(async move { Connection::open(&address, &layers, &limits, patient).await })))
+    }
+
+    /// Begins the request on a new connection.
+    fn begin(&self, mut connection: Connection, pick: &Pick, request: &mut Request, now: Instant) -> Step {
+        let wanted = self.wanted(pick);
+        let waiting = wanted.and_then(|wanted| pick.group().pool().wait(wanted, now));
+        if let Some(wanted) = wanted {
+            connection.dedicate(wanted.to_purpose());
+        }
+        self.exchange(connection, request, false, waiting, now)
     }
 
     /// Begins the request on a connection.

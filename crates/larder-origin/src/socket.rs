@@ -4,7 +4,7 @@ use std::{
     io::{self, IoSlice},
     net::SocketAddr,
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream as StdUnixStream,
     },
     path::Path,
@@ -14,11 +14,11 @@ use std::{
 };
 
 use bytes::BufMut;
-use rustix::net::RecvFlags;
-use socket2::{Domain, SockAddr, SockRef, Type};
+use rustix::{io::Errno, net::RecvFlags};
+use socket2::{Domain, Protocol, SockAddr, Type};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf},
-    net::{TcpSocket, TcpStream, UnixStream},
+    net::{TcpStream, UnixStream},
     time::sleep,
 };
 
@@ -32,6 +32,19 @@ use crate::{
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// Not registered yet: the first write is tried before that, and often succeeds though TCP has just begun to connect.
+    NewTcp(socket2::Socket),
+    /// As the above.
+    NewUnix(socket2::Socket),
+    /// The runtime did not take it.
+    Lost,
+}
+
+/// How far a socket came at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Connected,
+    Connecting,
 }
 
 /// What has arrived on an idle socket.
@@ -48,12 +61,41 @@ pub(crate) enum Came {
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
 impl Socket {
+    /// Begins to connect.
+    pub(crate) fn begin(address: &Address, limits: &Limits) -> io::Result<(Socket, Begun)> {
+        match address {
+            Address::Tcp(address) => begin_tcp(*address, limits),
+            Address::Unix(path) => begin_unix(path),
+        }
+    }
+
     /// Connects. With `patient`, it waits for a place in the full queue of a Unix socket.
     pub(crate) async fn connect(address: &Address, limits: &Limits, patient: bool) -> io::Result<Socket> {
-        match address {
-            Address::Tcp(address) => connect_tcp(*address, limits).await.map(Socket::Tcp),
-            Address::Unix(path) => connect_unix(path, patient).await.map(Socket::Unix),
+        let (mut socket, begun) = loop {
+            match Socket::begin(address, limits) {
+                Err(error) if patient && is_queue_full(address, &error) => sleep(FULL_QUEUE_PAUSE).await,
+                begun => break begun?,
+            }
+        };
+        socket.register()?;
+        if let (Begun::Connecting, Socket::Tcp(stream)) = (begun, &socket) {
+            stream.writable().await?;
+            if let Some(error) = stream.take_error()? {
+                return Err(error);
+            }
         }
+        Ok(socket)
+    }
+
+    /// Attaches it to the runtime of this thread, if it is new.
+    pub(crate) fn register(&mut self) -> io::Result<()> {
+        *self = match std::mem::replace(self, Socket::Lost) {
+            Socket::NewTcp(socket) => Socket::Tcp(TcpStream::from_std(socket.into())?),
+            Socket::NewUnix(socket) => Socket::Unix(UnixStream::from_std(StdUnixStream::from(OwnedFd::from(socket)))?),
+            Socket::Lost => return Err(io::ErrorKind::NotConnected.into()),
+            known @ (Socket::Tcp(_) | Socket::Unix(_)) => known,
+        };
+        Ok(())
     }
 
     /// Attaches it to the runtime of this thread; it belonged to another.
@@ -61,7 +103,21 @@ impl Socket {
         Ok(match self {
             Socket::Tcp(stream) => Socket::Tcp(TcpStream::from_std(stream.into_std()?)?),
             Socket::Unix(stream) => Socket::Unix(UnixStream::from_std(stream.into_std()?)?),
+            mut new @ (Socket::NewTcp(_) | Socket::NewUnix(_) | Socket::Lost) => {
+                new.register()?;
+                new
+            }
         })
+    }
+
+    /// Sends what is written at once, also while earlier bytes are under way.
+    pub(crate) fn set_no_delay(&self) {
+        // It only costs time if it fails.
+        let _ = match self {
+            Socket::Tcp(stream) => stream.set_nodelay(true),
+            Socket::NewTcp(socket) => socket.set_tcp_nodelay(true),
+            Socket::Unix(_) | Socket::NewUnix(_) | Socket::Lost => Ok(()),
+        };
     }
 
     /// Reads once into the spare room of `buffer`; 0 bytes means the end.
@@ -74,6 +130,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => pin!(stream.read_buf(buffer)).poll(cx),
             Socket::Unix(stream) => pin!(stream.read_buf(buffer)).poll(cx),
+            Socket::NewTcp(_) | Socket::NewUnix(_) | Socket::Lost => Poll::Ready(Err(unregistered())),
         }
     }
 
@@ -82,6 +139,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Socket::NewTcp(_) | Socket::NewUnix(_) | Socket::Lost => Poll::Ready(Err(unregistered())),
         }
     }
 
@@ -90,12 +148,13 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
             Socket::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Socket::NewTcp(_) | Socket::NewUnix(_) | Socket::Lost => Poll::Ready(Err(unregistered())),
         }
     }
 
     /// Writes once, without asking the runtime whether there is room.
-    pub(crate) fn write_now(&self, pieces: &[IoSlice<'_>]) -> Result<usize, rustix::io::Errno> {
-        rustix::io::writev(self.fd(), pieces)
+    pub(crate) fn write_now(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        rustix::io::writev(self.fd().ok_or(Errno::NOTCONN)?, pieces)
     }
 
     /// Says that nothing more will be written.
@@ -103,6 +162,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::NewTcp(_) | Socket::NewUnix(_) | Socket::Lost => Poll::Ready(Err(unregistered())),
         }
     }
 
@@ -120,6 +180,7 @@ impl Socket {
         let came = match self {
             Socket::Tcp(stream) => stream.try_io(Interest::READABLE, look),
             Socket::Unix(stream) => stream.try_io(Interest::READABLE, look),
+            Socket::NewTcp(_) | Socket::NewUnix(_) | Socket::Lost => Err(unregistered()),
         };
         match came {
             Ok(came) => came,
@@ -134,60 +195,73 @@ impl Socket {
     }
 
     fn receive(&self, buffer: &mut [u8], flags: RecvFlags) -> Came {
-        match rustix::net::recv(self.fd(), buffer, flags | RecvFlags::DONTWAIT) {
+        let Some(fd) = self.fd() else {
+            return Came::End;
+        };
+        match rustix::net::recv(fd, buffer, flags | RecvFlags::DONTWAIT) {
             Ok((_, count @ 1..)) => Came::Bytes(count),
-            Err(rustix::io::Errno::AGAIN) => Came::Nothing,
+            Err(Errno::AGAIN) => Came::Nothing,
             Ok(_) | Err(_) => Came::End,
         }
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Socket::Tcp(stream) => stream.as_fd(),
-            Socket::Unix(stream) => stream.as_fd(),
+            Socket::Tcp(stream) => Some(stream.as_fd()),
+            Socket::Unix(stream) => Some(stream.as_fd()),
+            Socket::NewTcp(socket) | Socket::NewUnix(socket) => Some(socket.as_fd()),
+            Socket::Lost => None,
         }
     }
 }
 
-async fn connect_tcp(address: SocketAddr, limits: &Limits) -> io::Result<TcpStream> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.set_nodelay(true)?;
+/// Nothing is read before the first write, which registers.
+fn unregistered() -> io::Error {
+    io::ErrorKind::NotConnected.into()
+}
+
+/// Whether connecting failed because the queue of a Unix socket is full.
+pub(crate) fn is_queue_full(address: &Address, error: &io::Error) -> bool {
+    matches!(address, Address::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock
+}
+
+fn begin_tcp(address: SocketAddr, limits: &Limits) -> io::Result<(Socket, Begun)> {
+    let stream = Type::STREAM.nonblocking().cloexec();
+    let socket = socket2::Socket::new(Domain::for_address(address), stream, Some(Protocol::TCP))?;
     if limits.tcp_keepalive {
         socket.set_keepalive(true)?;
     }
     if let Some(ours) = limits.bind {
         bind(&socket, ours)?;
     }
-    socket.connect(address).await
+    match socket.connect(&address.into()) {
+        Ok(()) => Ok((Socket::NewTcp(socket), Begun::Connected)),
+        Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {
+            Ok((Socket::NewTcp(socket), Begun::Connecting))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Binds the socket to our address.
-fn bind(socket: &TcpSocket, ours: Bind) -> io::Result<()> {
-    let raw = SockRef::from(socket);
+fn bind(socket: &socket2::Socket, ours: Bind) -> io::Result<()> {
     if ours.transparent {
         match ours.address {
-            SocketAddr::V4(_) => raw.set_ip_transparent_v4(true)?,
-            SocketAddr::V6(_) => raw.set_ip_transparent_v6(true)?,
+            SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
+            SocketAddr::V6(_) => socket.set_ip_transparent_v6(true)?,
         }
     }
     if ours.address.port() != 0 {
         // An earlier connection from this address may still be closing.
-        socket.set_reuseaddr(true)?;
+        socket.set_reuse_address(true)?;
     }
-    socket.bind(ours.address)
+    socket.bind(&ours.address.into())
 }
 
-/// Connects to a Unix socket. That succeeds or fails at once, so it does not wait for readiness.
-async fn connect_unix(path: &Path, patient: bool) -> io::Result<UnixStream> {
+/// Connects to a Unix socket. That succeeds or fails at once.
+fn begin_unix(path: &Path) -> io::Result<(Socket, Begun)> {
     let address = SockAddr::unix(path)?;
-    loop {
-        let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
-        match socket.connect(&address) {
-            Ok(()) => {
-                return UnixStream::from_std(StdUnixStream::from(std::os::fd::OwnedFd::from(socket)));
-            }
-            Err(error) if patient && error.kind() == io::ErrorKind::WouldBlock => sleep(FULL_QUEUE_PAUSE).await,
-            Err(error) => return Err(error),
-        }
-    }
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.connect(&address)?;
+    Ok((Socket::NewUnix(socket), Begun::Connected))
 }

@@ -1,5 +1,6 @@
 //! Fetches from scripted origins.
 
+mod connect;
 mod fastcgi;
 mod http;
 mod origin;
