@@ -216,6 +216,19 @@ fn origin(end: &'static [u8], answer: &[u8]) -> u16 {
     port
 }
 
+#[test]
+fn a_small_file_allocates_nothing() {
+    let _alone = alone();
+    // A file that nobody has written to for a while: one that this test is made of.
+    let root = env!("CARGO_MANIFEST_DIR");
+    let request = b"GET /src/lib.rs HTTP/1.1\r\nHost: example.org\r\nAccept-Encoding: gzip\r\n\r\n";
+    for files in ["", "open_file_cache max=10;", "etag off;"] {
+        let site = Site::start(PAGE_BYTES, "access_log off;", &format!("location /src/ {{ root {root}; {files} }}"));
+        let mut client = Keep::connect(site.port());
+        assert_eq!(fewest(|count| client.send(request, count)), 0, "{files}: allocations in {HITS} files");
+    }
+}
+
 /// The fewest allocations that this many hits made.
 fn fewest(mut get: impl FnMut(usize)) -> usize {
     get(1000);

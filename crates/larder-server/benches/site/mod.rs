@@ -155,8 +155,13 @@ impl Keep {
 
     /// Asks for the page `count` times, one after the other.
     pub fn get(&mut self, count: usize) {
+        self.send(REQUEST, count);
+    }
+
+    /// Sends another request `count` times, each after the answer to the one before.
+    pub fn send(&mut self, request: &[u8], count: usize) {
         for _ in 0..count {
-            self.stream.write_all(REQUEST).expect("the connection is kept");
+            self.stream.write_all(request).expect("the connection is kept");
             let mut read = 0;
             while whole_len(&self.buffer[..read]).is_none_or(|len| read < len) {
                 let n = self.stream.read(&mut self.buffer[read..]).expect("the site answers");
