@@ -11,6 +11,7 @@
 mod join;
 pub mod parts;
 
+use std::path::Path;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -113,7 +114,8 @@ impl Composing {
 
 /// Starts the tasks that make the whole; returns where it can be read.
 fn start(document: Pieces, parses: bool, around: Around, composed: Rc<Composed>, ex: &Exchange, cx: &Cx) -> BodyReader {
-    let spill = Spill { dir: tempfile::SYSTEM_DIR.into(), memory_bytes_max: AHEAD_BYTES_MAX, file_bytes_max: 0 };
+    let system_dir = Path::new(tempfile::SYSTEM_DIR);
+    let spill = Spill { dir: system_dir.into(), system_dir, memory_bytes_max: AHEAD_BYTES_MAX, file_bytes_max: 0 };
     let (writer, body) = larder_store::body(None, Some(spill));
     let reader = body.reader();
     let mut copy = ex.for_page();

@@ -3,6 +3,7 @@
 //! A task reads it from the origin as fast as it comes. So a slow client holds no PHP child, and a client that leaves
 //! ends no fetch that others wait for.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -153,7 +154,8 @@ fn spill(backend: &Backend, is_buffered: bool) -> Spill {
     let model = &backend.settings.model;
     let memory = model.buffers.count.saturating_mul(model.buffers.bytes).max(model.buffers.head_bytes);
     Spill {
-        dir: model.buffers.temp_path.clone().filter(|dir| dir.is_dir()).unwrap_or_else(|| tempfile::SYSTEM_DIR.into()),
+        dir: model.buffers.temp_path.clone().unwrap_or_else(|| tempfile::SYSTEM_DIR.into()),
+        system_dir: Path::new(tempfile::SYSTEM_DIR),
         memory_bytes_max: if is_buffered { memory } else { model.buffers.head_bytes },
         file_bytes_max: if is_buffered { model.buffers.max_temp_file_bytes } else { 0 },
     }

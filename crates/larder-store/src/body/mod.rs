@@ -34,7 +34,7 @@ use std::io;
 use std::mem;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -57,6 +57,8 @@ pub use writer::{BodyError, BodyWriter};
 pub struct Spill {
     /// The folder of the unlinked files, on a file system with enough room.
     pub dir: PathBuf,
+    /// The folder in its place if it is not there. Few bodies need a file, so nobody looks for the first in advance.
+    pub system_dir: &'static Path,
     /// How many bytes wait in memory before a file is used.
     pub memory_bytes_max: usize,
     /// How many bytes wait in a file before the writer has to wait; zero for no file.

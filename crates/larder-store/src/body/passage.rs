@@ -5,14 +5,15 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Chunk, Fill, Filling, Spill, UNSPILLED_BYTES_MAX, spill};
 
 /// The state of a passage. Unused while the body is stored.
 pub(super) struct Passage {
-    dir: Option<PathBuf>,
+    /// The folder for a file, and the one in its place if it is not there.
+    dirs: Option<(PathBuf, &'static Path)>,
     memory_max: u64,
     file_max: u64,
     file: Option<Spilled>,
@@ -41,7 +42,7 @@ pub(super) enum Room {
 
 /// A write of everything that was in memory to the file.
 pub(super) struct Flush {
-    dir: PathBuf,
+    dirs: (PathBuf, &'static Path),
     file: Option<Arc<File>>,
     file_at: u64,
     from: u64,
@@ -50,15 +51,15 @@ pub(super) struct Flush {
 
 impl Passage {
     pub(super) fn new(spill: Option<Spill>) -> Self {
-        let (dir, memory_max, file_max) = match spill {
+        let (dirs, memory_max, file_max) = match spill {
             Some(spill) => (
-                (spill.file_bytes_max > 0).then_some(spill.dir),
+                (spill.file_bytes_max > 0).then_some((spill.dir, spill.system_dir)),
                 spill.memory_bytes_max.max(1) as u64,
                 spill.file_bytes_max,
             ),
             None => (None, UNSPILLED_BYTES_MAX as u64, 0),
         };
-        Self { dir, memory_max, file_max, file: None, flushing: false, trouble: None }
+        Self { dirs, memory_max, file_max, file: None, flushing: false, trouble: None }
     }
 
     /// The position of the first byte in the file, if there is a file.
@@ -88,7 +89,7 @@ impl Filling {
         if self.passage.flushing {
             return Room::Wait;
         }
-        let Some(dir) = self.passage.dir.clone() else {
+        let Some(dirs) = self.passage.dirs.clone() else {
             return Room::Wait;
         };
         // Memory begins where the file ends, unless the readers have passed the end of the file: then a new file begins
@@ -104,7 +105,7 @@ impl Filling {
         }
         self.passage.flushing = true;
         Room::Flush(Flush {
-            dir,
+            dirs,
             file: spilled.map(|f| Arc::clone(&f.file)),
             file_at,
             from,
@@ -137,18 +138,29 @@ impl Flush {
         match written {
             Ok(file) => filling.flushed(&self, file),
             Err(error) => {
-                filling.passage.trouble = Some(format!("{}: {error}", self.dir.display()));
-                filling.passage.dir = None;
+                filling.passage.trouble = Some(format!("{}: {error}", self.dirs.0.display()));
+                filling.passage.dirs = None;
             }
         }
         drop(filling);
         fill.consumed.notify_waiters();
     }
 
+    fn new_file(&self) -> io::Result<File> {
+        let (dir, system_dir) = &self.dirs;
+        match spill::unlinked_file(dir) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                // The first error says what is wrong.
+                spill::unlinked_file(system_dir).map_err(|_| error)
+            }
+            other => other,
+        }
+    }
+
     fn write(&self) -> io::Result<Arc<File>> {
         let file = match &self.file {
             Some(file) => Arc::clone(file),
-            None => Arc::new(spill::unlinked_file(&self.dir)?),
+            None => Arc::new(self.new_file()?),
         };
         let mut at = self.file_at;
         for piece in &self.pieces {

@@ -20,6 +20,9 @@ fn waits(future: impl Future<Output = ()>) -> bool {
     std::pin::pin!(future).poll(&mut cx) == Poll::Pending
 }
 
+/// A folder that is not there.
+const NOWHERE: &str = "/nowhere/at/all";
+
 /// Bytes that tell where they are.
 fn pattern(from: u64, len: usize) -> Bytes {
     (from..).take(len).map(|at| (at % 251) as u8).collect()
@@ -55,7 +58,7 @@ fn drain(reader: &mut BodyReader, max: usize) -> (Vec<u8>, Piece) {
 }
 
 fn spill(memory_bytes_max: usize, file_bytes_max: u64) -> Option<Spill> {
-    Some(Spill { dir: std::env::temp_dir(), memory_bytes_max, file_bytes_max })
+    Some(Spill { dir: std::env::temp_dir(), system_dir: Path::new(NOWHERE), memory_bytes_max, file_bytes_max })
 }
 
 #[test]
@@ -443,7 +446,8 @@ fn without_a_file_the_writer_waits_for_the_slowest_reader() {
 
 #[test]
 fn a_folder_that_cannot_be_written_is_trouble_for_the_log_only() {
-    let spill = Spill { dir: PathBuf::from("/nowhere/at/all"), memory_bytes_max: 10, file_bytes_max: 1000 };
+    let spill =
+        Spill { dir: NOWHERE.into(), system_dir: Path::new(NOWHERE), memory_bytes_max: 10, file_bytes_max: 1000 };
     let (mut writer, body) = body(None, Some(spill));
     let mut reader = body.reader();
     writer.append(pattern(0, 20)).expect("it has a reader");
@@ -452,13 +456,28 @@ fn a_folder_that_cannot_be_written_is_trouble_for_the_log_only() {
         assert!(waited.is_err(), "it waits for the reader instead");
     });
     let trouble = writer.take_trouble().expect("the log is told");
-    assert!(trouble.contains("/nowhere/at/all"), "{trouble}");
+    assert!(trouble.contains(NOWHERE), "{trouble}");
     assert!(writer.take_trouble().is_none(), "and told once");
     drain(&mut reader, 100);
     assert!(!waits(writer.wait_for_room()));
     writer.append(pattern(20, 5)).expect("it has a reader");
     writer.finish();
     assert_eq!(drain(&mut reader, 100).0, pattern(20, 5));
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_replaced_by_the_systems() {
+    let file = tempfile::NamedTempFile::new().expect("a temp file can be made");
+    let beneath = file.path().join("folder");
+    for dir in [NOWHERE.into(), beneath] {
+        let spill = Spill { dir, system_dir: Path::new("/tmp"), memory_bytes_max: 10, file_bytes_max: 1000 };
+        let (mut writer, body) = body(None, Some(spill));
+        let mut reader = body.reader();
+        writer.append(pattern(0, 20)).expect("it has a reader");
+        run(writer.wait_for_room());
+        assert!(writer.take_trouble().is_none());
+        assert!(matches!(reader.try_next(20), Piece::File { .. }));
+    }
 }
 
 #[test]
