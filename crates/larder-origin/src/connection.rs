@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{BufMut as _, BytesMut};
 use rustix::io::Errno;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -21,7 +21,7 @@ use crate::{
     alarm::Alarm,
     error::FetchError,
     limits::Limits,
-    pool::Purpose,
+    purpose::{Layers, Purpose},
     socket::{Begun, Came, Socket},
     tls::{Link, Tls, TlsError},
 };
@@ -62,14 +62,6 @@ struct Wire {
 struct Unsent {
     bytes: Vec<u8>,
     sent: usize,
-}
-
-/// What is between a request and the socket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Layers {
-    /// Sent before all else, TLS included.
-    pub(crate) preface: Option<Bytes>,
-    pub(crate) tls: Option<Tls>,
 }
 
 /// How many bytes of records may wait for the socket before no more is encrypted.

@@ -317,7 +317,12 @@ mod tests {
     use std::{future::poll_fn, io::Write, net::TcpListener};
 
     use super::*;
-    use crate::{address::Address, connection::Layers, http, pool::Speaks, request::RequestBody};
+    use crate::{
+        address::Address,
+        http,
+        purpose::{Layers, Speaks},
+        request::RequestBody,
+    };
 
     #[tokio::test]
     async fn who_waits_for_an_origin_to_begin_holds_no_buffer() {

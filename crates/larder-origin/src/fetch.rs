@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use crate::{
     answer::{Answer, AnswerBody, Upgraded},
     attempt::Attempt,
-    connection::{Connection, Layers},
+    connection::Connection,
     download::Download,
     error::{FailKind, FetchError},
     exchange::Exchange,
@@ -34,7 +34,8 @@ use crate::{
     group::{Pick, Turn},
     http,
     limits::Limits,
-    pool::{Speaks, Waiting, Wanted},
+    pool::Waiting,
+    purpose::{Layers, Speaks, Wanted},
     request::{Fetch, Protocol, RequestBody, Retry},
     socket::is_queue_full,
     upload::Upload,

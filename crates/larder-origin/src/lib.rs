@@ -28,6 +28,7 @@ mod limits;
 mod piece;
 mod pieces;
 mod pool;
+mod purpose;
 mod request;
 pub mod resolver;
 mod scratch;

@@ -19,8 +19,8 @@ use tokio::{
 
 use crate::{
     address::Address,
-    connection::{Connection, Layers},
-    limits::Bind,
+    connection::Connection,
+    purpose::{Speaks, Wanted},
 };
 
 /// Which connections of a group are kept.
@@ -80,50 +80,6 @@ impl Drop for Waiting {
 struct Idle {
     connection: Connection,
     since: Instant,
-}
-
-/// Which requests may use a kept connection: those with the same purpose.
-#[derive(Debug)]
-pub(crate) struct Purpose {
-    /// Where the origin listens. As in nginx, servers with the same address share connections.
-    server: Address,
-    /// Our address, if `*_bind` sets one.
-    bind: Option<Bind>,
-    /// FastCGI or HTTP.
-    speaks: Speaks,
-    /// TLS and the PROXY header below that.
-    layers: Layers,
-}
-
-/// What a request needs of a connection: the parts of a [`Purpose`].
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) server: &'a Address,
-    pub(crate) bind: Option<Bind>,
-    pub(crate) speaks: Speaks,
-    pub(crate) layers: &'a Layers,
-    /// Whether the request can be sent again if the connection is dead.
-    pub(crate) may_resend: bool,
-}
-
-impl Wanted<'_> {
-    pub(crate) fn to_purpose(self) -> Purpose {
-        let Wanted { server, bind, speaks, layers, may_resend: _ } = self;
-        Purpose { server: server.clone(), bind, speaks, layers: layers.clone() }
-    }
-
-    fn is_met_by(self, purpose: &Purpose) -> bool {
-        self.speaks == purpose.speaks
-            && *self.server == purpose.server
-            && self.bind == purpose.bind
-            && *self.layers == purpose.layers
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaks {
-    FastCgi,
-    Http,
 }
 
 /// How often idle connections are checked.
@@ -207,9 +163,8 @@ impl Pool {
         let mut at = 0;
         while let Some(one) = idle.get_mut(at) {
             let pins = one.connection.purpose().is_some_and(|purpose| {
-                let is_server = |server: &Address| *server == purpose.server && purpose.speaks == Speaks::FastCgi;
                 let is_late = |since: Instant| now.duration_since(since) >= SWEEP_EVERY;
-                waiting.iter().any(|(_, server, since)| is_server(server) && is_late(*since))
+                waiting.iter().any(|(_, server, since)| purpose.is_fastcgi_of(server) && is_late(*since))
             });
             if !pins && now.duration_since(one.since) <= self.keepalive.timeout && one.connection.is_quiet(None) {
                 at += 1;

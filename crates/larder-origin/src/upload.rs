@@ -20,7 +20,7 @@ use crate::{
     error::FetchError,
     fastcgi,
     pieces::Pieces,
-    pool::Speaks,
+    purpose::Speaks,
     request::{BodyPiece, RequestBody},
 };
 
