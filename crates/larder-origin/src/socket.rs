@@ -14,7 +14,10 @@ use std::{
 };
 
 use bytes::BufMut;
-use rustix::{io::Errno, net::RecvFlags};
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, SendFlags},
+};
 use socket2::{Domain, Protocol, SockAddr, Type};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf},
@@ -154,7 +157,11 @@ impl Socket {
 
     /// Writes once, without asking the runtime whether there is room.
     pub(crate) fn write_now(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        rustix::io::writev(self.fd().ok_or(Errno::NOTCONN)?, pieces)
+        let fd = self.fd().ok_or(Errno::NOTCONN)?;
+        match pieces {
+            [all] => rustix::net::send(fd, all, SendFlags::NOSIGNAL),
+            several => rustix::io::writev(fd, several),
+        }
     }
 
     /// Says that nothing more will be written.
