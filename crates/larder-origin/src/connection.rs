@@ -330,10 +330,13 @@ impl Wire {
         if std::mem::take(&mut self.untouched) {
             let written = self.socket.write_now(pieces);
             // Also where the write failed: the origin may have answered all the same.
-            self.socket.register()?;
+            let registered = self.socket.register();
             match written {
+                // What was sent counts: without a registration the read fails, and nothing is sent again.
                 Ok(count) => return Poll::Ready(Ok(self.moved(count))),
-                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::AGAIN | Errno::INTR) => {
+                    registered?;
+                }
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         } else if !self.no_delay {

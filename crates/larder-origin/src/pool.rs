@@ -80,6 +80,8 @@ impl Drop for Waiting {
 struct Idle {
     connection: Connection,
     since: Instant,
+    /// How often its runtime had looked at its sockets when it was put here.
+    looks: u64,
 }
 
 /// How often idle connections are checked.
@@ -114,16 +116,19 @@ impl Pool {
 
     /// Takes the most recently used connection that still works.
     pub(crate) fn take(&self, wanted: Wanted<'_>, now: Instant) -> Option<Connection> {
-        let here = Handle::current().id();
-        // What the runtime knows of a connection is as old as its last look at the sockets. A request that can be sent
-        // only once asks the system.
-        let asked = wanted.may_resend.then_some(here);
+        let handle = Handle::current();
+        let here = handle.id();
+        let looks = looks(&handle);
         loop {
-            let Idle { mut connection, since } = {
+            let Idle { mut connection, since, looks: looks_before } = {
                 let mut state = self.state.lock();
                 let at = state.find(wanted, here)?;
                 state.idle.remove(at)?
             };
+            // What the runtime knows of a connection is as old as its last look at the sockets. The system is asked for a
+            // request that can be sent only once, and where the runtime has not looked since the last answer: bytes
+            // that came behind it would be taken for the next one.
+            let asked = (wanted.may_resend && looks != looks_before).then_some(here);
             if now.saturating_duration_since(since) <= self.keepalive.timeout
                 && connection.is_quiet(asked)
                 && let Ok(connection) = connection.wake(here)
@@ -143,9 +148,10 @@ impl Pool {
             return;
         }
         connection.rest();
+        let looks = looks(&Handle::current());
         let mut state = self.state.lock();
         let fallen = if state.idle.len() < idle_max { None } else { state.idle.pop_front() };
-        state.idle.push_back(Idle { connection, since: now });
+        state.idle.push_back(Idle { connection, since: now, looks });
         let swept = std::mem::replace(&mut state.swept, true);
         drop(state);
         drop(fallen);
@@ -188,6 +194,11 @@ impl State {
     }
 }
 
+/// How often a runtime has looked at its sockets before it slept.
+fn looks(handle: &Handle) -> u64 {
+    handle.metrics().worker_park_count(0)
+}
+
 enum Tidied {
     SomeLeft,
     /// The pool is empty; the next `put` starts a new sweep.
@@ -215,6 +226,41 @@ async fn sweep(mut sweeping: Sweeping) {
         if let Tidied::Empty = pool.tidy(Instant::now()) {
             sweeping.0 = Weak::new();
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::poll_fn,
+        io::{IoSlice, Write},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::{limits::Limits, purpose::Layers};
+
+    #[tokio::test]
+    async fn bytes_behind_an_answer_are_not_the_next_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let server = Address::Tcp(listener.local_addr().expect("it is bound"));
+        let layers = Layers::default();
+        let wanted = Wanted { server: &server, bind: None, speaks: Speaks::Http, layers: &layers, may_resend: true };
+        let pool = Pool::new(Keepalive::of(1));
+        for is_noisy in [false, true] {
+            let mut connection =
+                Connection::open(&server, &layers, &Limits::default(), true).await.expect("it listens");
+            connection.dedicate(wanted.to_purpose());
+            let written = poll_fn(|cx| connection.poll_write_from(cx, &[IoSlice::new(b"GET")])).await;
+            assert_eq!(written.expect("there is room"), 3);
+            let (mut origin, _) = listener.accept().expect("it is connected");
+            pool.put(connection, Instant::now());
+            if is_noisy {
+                // Loopback delivers within the call; the runtime has no time to look.
+                origin.write_all(b"HTTP/1.1 200 OK\r\n\r\n").expect("it is open");
+            }
+            assert_eq!(pool.take(wanted, Instant::now()).is_none(), is_noisy);
         }
     }
 }
