@@ -143,7 +143,8 @@ fn write_first(
     }
     let before = head.len();
     let wrote = write_two(stream, head, &piece)?;
-    ex.tally.sent = (wrote as u64, wrote.saturating_sub(before) as u64);
+    // What is left of the piece goes out in front of the rest, and is counted as body here.
+    ex.tally.sent = (wrote as u64, piece.len() as u64);
     let mut left = head[wrote.min(before)..].to_vec();
     left.extend_from_slice(&piece[wrote.saturating_sub(before)..]);
     if chunked {

@@ -34,6 +34,7 @@ use crate::worker::Worker;
 
 use super::at_once::{self, Rest};
 use super::limit_rate;
+use super::ready;
 use super::send::{self, SendError};
 use super::tunnel;
 
@@ -408,7 +409,14 @@ impl Connection {
         if limit_rate::is_limited(ex, cx) {
             return Ok(Some(Rest::unsent(&head, outgoing)));
         }
-        let is_last = !ex.reply.framing.keep_alive && ex.reply.upgraded.is_none() && !lingers(ex, cx, has_more);
+        // Bytes that lie unread at the close reset the connection, and what is held back is lost.
+        let is_last = !ex.reply.framing.keep_alive
+            && ex.reply.upgraded.is_none()
+            && matches!(ex.request.body, RequestBody::None)
+            && !has_more
+            && !lingers(ex, cx, has_more)
+            && ready::in_memory(&outgoing).is_some()
+            && !self.io.stream.has_unread();
         self.io.stream.leave_with_close(is_last);
         let rest = at_once::try_now(&self.io.stream, &mut head, outgoing, ex, &self.worker.buffers)?;
         if is_last && rest.is_some() {

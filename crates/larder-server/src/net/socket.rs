@@ -175,6 +175,12 @@ impl Socket {
         }
     }
 
+    /// Whether something has come that was not read. Asks the system, whatever the reactor has said.
+    pub fn has_unread(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        self.with_fd(|fd| rustix::net::recv(fd, &mut [0], flags)).is_some_and(|peeked| matches!(peeked, Ok((_, 1..))))
+    }
+
     /// Tells the peer that nothing more will be written.
     pub fn shutdown_write(&self) {
         // If the peer is gone, there is nothing to tell it.

@@ -141,6 +141,11 @@ impl Stream {
         }
     }
 
+    /// Whether something lies in the socket that was not read. Asks the system, whatever the reactor has said.
+    pub fn has_unread(&self) -> bool {
+        self.socket().has_unread()
+    }
+
     /// Looks at what a read would find now.
     pub fn peek(&self) -> Peeked {
         match self {
