@@ -19,7 +19,6 @@ use std::{
 
 use bytes::Bytes;
 use larder_http::{Fields, ResponseHead};
-use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
@@ -124,28 +123,6 @@ enum Failure {
 pub async fn fetch(fetch: Fetch) -> Outcome {
     let mut fetching = Fetching::new(fetch, None);
     poll_fn(|cx| fetching.poll(cx)).await
-}
-
-/// As [`fetch`], with the hints of [`Fetching::new`]. If it is dropped before it returns, `unfinished` gets the attempts
-/// so far.
-pub async fn fetch_hinting(
-    fetch: Fetch,
-    unfinished: &Mutex<Vec<Attempt>>,
-    hints: Option<UnboundedSender<Fields>>,
-) -> Outcome {
-    let mut watched = Watched { fetching: Fetching::new(fetch, hints), unfinished };
-    poll_fn(|cx| watched.fetching.poll(cx)).await
-}
-
-struct Watched<'a> {
-    fetching: Fetching,
-    unfinished: &'a Mutex<Vec<Attempt>>,
-}
-
-impl Drop for Watched<'_> {
-    fn drop(&mut self) {
-        self.unfinished.lock().append(&mut self.fetching.take_attempts());
-    }
 }
 
 impl Fetching {

@@ -40,7 +40,7 @@ pub use address::Address;
 pub use answer::{Answer, AnswerBody, Upgraded};
 pub use attempt::Attempt;
 pub use error::{FailKind, FetchError};
-pub use fetch::{Fetching, Outcome, fetch, fetch_hinting};
+pub use fetch::{Fetching, Outcome, fetch};
 pub use group::{Balance, Group, LeastTime, Server, Until};
 pub use limits::{Bind, Limits};
 pub use pool::Keepalive;
