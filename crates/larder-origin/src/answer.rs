@@ -126,14 +126,10 @@ impl AnswerBody {
 
     /// The body, if all of it has arrived and it has at most `bytes_max`; it is over then.
     pub fn take_whole(&mut self, bytes_max: usize) -> Option<Bytes> {
-        if !self.is_complete() || self.ready.iter().map(Bytes::len).sum::<usize>() > bytes_max {
-            return None;
-        }
-        let mut pieces = std::mem::take(&mut self.ready);
-        if pieces.len() > 1 {
-            return Some(pieces.iter().map(|piece| &piece[..]).collect::<Vec<_>>().concat().into());
-        }
-        Some(pieces.pop().unwrap_or_default())
+        // What is read together with a head is one piece.
+        let is_whole = self.is_complete() && self.ready.len() <= 1;
+        let bytes = self.ready.iter().next().map_or(0, Bytes::len);
+        (is_whole && bytes <= bytes_max).then(|| self.ready.pop().unwrap_or_default())
     }
 
     /// How long the body is, if the head says so. Zero for a response that has no body by its method or status.

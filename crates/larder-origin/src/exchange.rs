@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::Range,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -251,22 +252,14 @@ impl Exchange {
     fn drain_scratch(&mut self, input: &mut [u8], mut at: usize) {
         let mut gathered = at..at;
         while !self.download.is_tunnel() {
-            match self.download.body(input, &mut at) {
-                Ok(Piece::Data(data)) if gathered.is_empty() => gathered = data,
-                Ok(Piece::Data(data)) => {
-                    let len = data.len();
-                    input.copy_within(data, gathered.end);
-                    gathered.end += len;
-                }
-                Ok(Piece::More) => break,
-                Ok(Piece::End(reuse)) => {
-                    self.over = Some(Ok(reuse));
-                    break;
-                }
-                Err(error) => {
-                    self.over = Some(Err(error));
-                    break;
-                }
+            let piece = self.download.body(input, &mut at);
+            let Some(data) = self.data_of(piece) else { break };
+            if gathered.is_empty() {
+                gathered = data;
+            } else {
+                let len = data.len();
+                input.copy_within(data, gathered.end);
+                gathered.end += len;
             }
         }
         if !gathered.is_empty() {
@@ -282,26 +275,28 @@ impl Exchange {
             let mut at = 0;
             let piece = self.download.body(&self.buffer, &mut at);
             let mut parsed = self.buffer.split_to(at);
-            match piece {
-                Ok(Piece::Data(data)) if data.len() < SMALL_PIECE_BYTES => gathered.extend_from_slice(&parsed[data]),
-                Ok(Piece::Data(data)) => {
-                    parsed.truncate(data.end);
-                    parsed.advance(data.start);
-                    self.ready.push(gathered.split().freeze());
-                    self.ready.push(parsed.freeze());
-                }
-                Ok(Piece::More) => break,
-                Ok(Piece::End(reuse)) => {
-                    self.over = Some(Ok(reuse));
-                    break;
-                }
-                Err(error) => {
-                    self.over = Some(Err(error));
-                    break;
-                }
+            let Some(data) = self.data_of(piece) else { break };
+            if data.len() < SMALL_PIECE_BYTES {
+                gathered.extend_from_slice(&parsed[data]);
+            } else {
+                parsed.truncate(data.end);
+                parsed.advance(data.start);
+                self.ready.push(gathered.split().freeze());
+                self.ready.push(parsed.freeze());
             }
         }
         self.ready.push(gathered.freeze());
+    }
+
+    /// Where the data of a piece lies; `None` if nothing more comes of what was read. Notes the end of the body.
+    fn data_of(&mut self, piece: Result<Piece, FetchError>) -> Option<Range<usize>> {
+        match piece {
+            Ok(Piece::Data(data)) => return Some(data),
+            Ok(Piece::More) => {}
+            Ok(Piece::End(reuse)) => self.over = Some(Ok(reuse)),
+            Err(error) => self.over = Some(Err(error)),
+        }
+        None
     }
 
     fn read_error(&mut self, source: io::Error, phase: Phase) -> FetchError {

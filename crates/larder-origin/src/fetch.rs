@@ -272,17 +272,7 @@ impl Running {
                     continue;
                 }
                 Step::Exchanging { exchange, .. } => {
-                    let polled = exchange.poll_head(cx, now);
-                    let is_connected = !exchange.connection.is_connecting();
-                    if is_connected {
-                        attempt.connect.get_or_insert(now.saturating_duration_since(attempt.chosen_at()));
-                    }
-                    let result = ready!(polled).map_err(|error| match error {
-                        FetchError::Send { source } if !is_connected => {
-                            FetchError::connecting(self.pick.address(), source)
-                        }
-                        error => error,
-                    });
+                    let result = ready!(poll_head(cx, exchange, &self.pick, attempt, now));
                     (exchange, result)
                 }
                 Step::Over => return Poll::Pending,
@@ -322,6 +312,25 @@ impl Running {
             }
         }
     }
+}
+
+/// Polls the head of an answer, and notes when the connection is made. A failure before that is one to connect.
+fn poll_head(
+    cx: &mut Context<'_>,
+    exchange: &mut Exchange,
+    pick: &Pick,
+    attempt: &mut Attempt,
+    now: Instant,
+) -> Poll<Result<ResponseHead, FetchError>> {
+    let polled = exchange.poll_head(cx, now);
+    let is_connected = !exchange.connection.is_connecting();
+    if is_connected {
+        attempt.connect.get_or_insert(now.saturating_duration_since(attempt.chosen_at()));
+    }
+    polled.map_err(|error| match error {
+        FetchError::Send { source } if !is_connected => FetchError::connecting(pick.address(), source),
+        error => error,
+    })
 }
 
 impl Call {

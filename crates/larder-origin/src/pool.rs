@@ -128,9 +128,9 @@ impl Pool {
             // What the runtime knows of a connection is as old as its last look at the sockets. The system is asked for a
             // request that can be sent only once, and where the runtime has not looked since the last answer: bytes
             // that came behind it would be taken for the next one.
-            let asked = (wanted.may_resend && looks != looks_before).then_some(here);
+            let trusted = (wanted.may_resend && looks != looks_before).then_some(here);
             if now.saturating_duration_since(since) <= self.keepalive.timeout
-                && connection.is_quiet(asked)
+                && connection.is_quiet(trusted)
                 && let Ok(connection) = connection.wake(here)
             {
                 return Some(connection);
