@@ -1,8 +1,8 @@
 //! Writes a response as far as the socket takes it without waiting.
 //!
-//! A body in memory, or the part of it that is there, goes out with its head in one `writev`; a small one is copied behind
-//! the head first, as a copy is cheaper than a second buffer. Files, including those in memory, go out by `sendfile`. A stream that encrypts or
-//! writes frames reads the file through a buffer that the worker lends.
+//! A body in memory, or the part of it that is there, goes out with its head in one `writev`; a small one is copied
+//! behind the head first, as a copy is cheaper than a second buffer. Files, including those in memory, go out by
+//! `sendfile`. A stream that encrypts or writes frames reads the file through a buffer that the worker lends.
 
 use std::fs::File;
 use std::io::{self, IoSlice};

@@ -101,9 +101,7 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
 fn account(answer: &mut Answer, body_bytes: usize, ex: &mut Exchange, cx: &Cx) {
     let report = Report::default();
     report.body_bytes.set(body_bytes as u64);
-    report.received.set(answer.body.bytes_received());
-    report.sent.set(Some(answer.body.bytes_sent()));
-    report.total.set(Some(Duration::ZERO));
+    pump::note(&report, &answer.body, Duration::ZERO);
     ex.tally.report = Reported::Over(report);
     let complaints = pump::complaints(&mut answer.body);
     if complaints.is_empty() {

@@ -239,9 +239,7 @@ impl Pump<'_> {
     /// Reports bytes and time for the access log, and what the origin complained of to the error log.
     fn account(&mut self, started: Instant) {
         let body = &mut self.answer.body;
-        self.report.received.set(body.bytes_received());
-        self.report.sent.set(Some(body.bytes_sent()));
-        self.report.total.set(Some(started.elapsed()));
+        note(self.report, body, started.elapsed());
         for (level, text) in complaints(body) {
             self.complaint.write(level, &text);
         }
@@ -265,6 +263,13 @@ impl Pump<'_> {
             }
         }
     }
+}
+
+/// Notes for the access log what came of a body that is over; its own bytes are counted by whoever took them.
+pub fn note(report: &Report, body: &AnswerBody, total: Duration) {
+    report.received.set(body.bytes_received());
+    report.sent.set(Some(body.bytes_sent()));
+    report.total.set(Some(total));
 }
 
 /// What an origin said of its body for the error log, since the last call.
