@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_conf::model::{AutoindexFormat, LogLevel, StaticForms};
-use larder_http::{Coding, Escape, Known, Method, escape_uri, status};
+use larder_http::{Coding, Escape, Known, Method, Time, escape_uri, status};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::files::{self, Facts, LinkPolicy, OpenError, Opened};
+use crate::files::{self, Facts, LinkPolicy, OpenError, Opened, Stamp};
 use crate::request::compress;
 use crate::variable::{FileVar, Var};
 
@@ -192,8 +192,7 @@ fn get(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Found, OpenError> {
     if *links == LinkPolicy::Off && cx.loc(ex).settings.files.open_cache.kept.is_none() {
         match files::stat(path, links) {
             Ok(Facts { stamp, len, mtime, .. }) => {
-                if let Some(bytes) = cx.worker.kept.borrow_mut().get(&stamp, now) {
-                    cx.stats().files_kept.add(1);
+                if let Some(bytes) = in_memory(&stamp, now, cx) {
                     return Ok(Found::Kept(Body { content: Content::Kept(bytes), len, mtime }));
                 }
             }
@@ -203,14 +202,7 @@ fn get(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Found, OpenError> {
         }
     }
     let opened = open_by(path, links, ex, cx)?;
-    let mut kept = cx.worker.kept.borrow_mut();
-    let bytes = match kept.get(&opened.stamp, now) {
-        Some(bytes) => {
-            cx.stats().files_kept.add(1);
-            Some(bytes)
-        }
-        None => kept.take(&opened, now),
-    };
+    let bytes = in_memory(&opened.stamp, now, cx).or_else(|| cx.worker.kept.borrow_mut().take(&opened, now));
     Ok(match bytes {
         Some(bytes) => Found::Kept(Body { content: Content::Kept(bytes), len: opened.len, mtime: opened.mtime }),
         None => Found::Opened(opened),
@@ -220,6 +212,13 @@ fn get(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Found, OpenError> {
 fn open(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Result<Opened, OpenError> {
     let links = &crate::vars::links(path, ex, cx);
     open_by(path, links, ex, cx)
+}
+
+/// What is in a small file of this state, if that is in memory; counted.
+fn in_memory(stamp: &Stamp, now: Time, cx: &Cx) -> Option<Bytes> {
+    let bytes = cx.worker.kept.borrow_mut().get(stamp, now)?;
+    cx.stats().files_kept.add(1);
+    Some(bytes)
 }
 
 fn open_by(path: &[u8], links: &LinkPolicy, ex: &Exchange, cx: &Cx) -> Result<Opened, OpenError> {
