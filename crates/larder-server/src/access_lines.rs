@@ -34,15 +34,17 @@ impl Logs {
     }
 
     fn append(&self, index: usize, line: &[u8], ex: &mut Exchange, cx: &Cx) {
-        let log = &cx.site().logs.access[index];
+        let logs = &cx.site().logs;
+        let target = &logs.access[index].target;
         let now = cx.now();
-        if log.buffer.is_none() && self.line_waits() {
+        let is_buffered = matches!(target, AccessLogTarget::Fixed(sink) if logs.sinks[*sink].buffer.is_some());
+        if !is_buffered && self.line_waits() {
             cx.worker.lines_wait(&cx.local);
         }
-        let written = match &log.target {
-            AccessLogTarget::Fixed(_) => self.line(index, line, now),
+        let written = match target {
+            AccessLogTarget::Fixed(sink) => self.line(*sink, line, now),
             AccessLogTarget::Variable(name) => {
-                let name = (index, name.value(ex, cx));
+                let name = name.value(ex, cx);
                 if !self.is_open(&name)
                     && let Some(root) = missing_root(ex, cx)
                 {

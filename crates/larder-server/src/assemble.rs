@@ -115,7 +115,12 @@ impl Builder {
             origins: Origins::default(),
             caches: Caches::default(),
             limits: LimitZones::default(),
-            logs: SiteLogs { access: Vec::new(), error: vec![config.main.error_log.clone()], main: main_log },
+            logs: SiteLogs {
+                access: Vec::new(),
+                sinks: Vec::new(),
+                error: vec![config.main.error_log.clone()],
+                main: main_log,
+            },
             charsets: Charsets::new(&config.http.charset_maps),
             acme: None,
             speaks_http2: false,
@@ -685,7 +690,7 @@ impl Builder {
             .as_ref()
             .map(|realm| (self.text(realm), self.maybe(settings.access.auth_basic_user_file.as_ref())));
         let add_headers = self.added(&settings.fields.add_headers);
-        let access_logs: Vec<_> = settings.logs.access.iter().map(|log| self.access_log(log, http)).collect();
+        let access_logs: Vec<_> = settings.logs.access.iter().filter_map(|log| self.access_log(log, http)).collect();
         let edits = Edits {
             request: self.edits(&settings.fields.edits.request),
             response: self.edits(&settings.fields.edits.response),
@@ -809,55 +814,24 @@ impl Builder {
         })
     }
 
-    fn access_log(&mut self, log: &model::AccessLog, http: &model::Http) -> (usize, Option<Text>) {
+    fn access_log(&mut self, log: &model::AccessLog, http: &model::Http) -> Option<(usize, Option<Text>)> {
         let condition = self.maybe(log.condition.as_ref());
         let format = http.log_formats.iter().find(|format| format.name.value == log.format.value);
         let Some(format) = format else {
             self.error(format!("unknown log format \"{}\"", log.format.value), log.format.span);
-            return (
-                self.push_log(
-                    AccessLogTarget::Fixed(model::LogTarget::Stderr),
-                    Vec::new(),
-                    model::LogEscape::None,
-                    None,
-                    None,
-                ),
-                condition,
-            );
+            return None;
         };
         let target = match &log.target {
-            model::AccessLogTarget::Fixed(target) => AccessLogTarget::Fixed(target.clone()),
+            model::AccessLogTarget::Fixed(target) => {
+                let buffer = log.buffer_bytes.map(|bytes| (bytes, log.flush));
+                let sink = AccessSink { target: target.clone(), buffer, gzip: log.gzip };
+                AccessLogTarget::Fixed(place_in(&mut self.site.logs.sinks, sink))
+            }
             model::AccessLogTarget::Variable(text) => AccessLogTarget::Variable(self.text(text)),
         };
         let text = self.text(&format.format);
-        let parts = text.into_parts();
-        let buffer = log.buffer_bytes.map(|bytes| (bytes, log.flush));
-        (self.push_log(target, parts, format.escape, buffer, log.gzip), condition)
-    }
-
-    fn push_log(
-        &mut self,
-        target: AccessLogTarget,
-        format: Vec<Part>,
-        escape: model::LogEscape,
-        buffer: Option<(usize, Option<std::time::Duration>)>,
-        gzip: Option<u8>,
-    ) -> usize {
-        // Locations that inherit the same log share it and its buffer.
-        if let AccessLogTarget::Fixed(wanted) = &target {
-            let same = self.site.logs.access.iter().position(|log| {
-                matches!(&log.target, AccessLogTarget::Fixed(there) if there == wanted)
-                    && log.format == format
-                    && log.escape == escape
-                    && log.buffer == buffer
-                    && log.gzip == gzip
-            });
-            if let Some(same) = same {
-                return same;
-            }
-        }
-        self.site.logs.access.push(AccessLog { target, format, escape, buffer, gzip });
-        self.site.logs.access.len() - 1
+        let log = AccessLog { target, format: text.into_parts(), escape: format.escape };
+        Some((place_in(&mut self.site.logs.access, log), condition))
     }
 
     fn check_named_locations(&mut self, http: &model::Http) {
@@ -920,6 +894,14 @@ fn find_missing(location: &model::Location, named: &HashMap<Box<[u8]>, usize>, m
 /// Whether any response may be compressed or decompressed.
 fn compresses(config: &model::Compression) -> bool {
     config.gzip.enabled || config.brotli.enabled || config.zstd.enabled || config.gunzip
+}
+
+/// The place of `item` in the list, which has each only once.
+fn place_in<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    list.iter().position(|there| *there == item).unwrap_or_else(|| {
+        list.push(item);
+        list.len() - 1
+    })
 }
 
 fn reads_fields(parts: &[Part], site: &Site) -> bool {

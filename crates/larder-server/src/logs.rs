@@ -16,11 +16,11 @@ use parking_lot::Mutex;
 use crate::clock;
 use crate::log::access::{LogWriter, Target};
 use crate::log::error::{Circumstances, ErrorLog, ErrorTarget};
-use crate::log::named::{Name, NamedLogs, TURN_BYTES};
+use crate::log::named::{NamedLogs, TURN_BYTES};
 use crate::log::sink::{LogFile, Trouble};
 use crate::log::stamp::Stamps;
 use crate::log::syslog::SyslogSender;
-use crate::site::{AccessLogTarget, Site};
+use crate::site::{AccessSink, Site};
 
 /// The open log files of the process, by path: one descriptor for each, however many places write to it.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +56,8 @@ impl LogFiles {
 /// A worker's logs.
 pub struct Logs {
     errors: Vec<ErrorLog>,
-    access: RefCell<Vec<Option<LogWriter>>>,
+    /// As in the site.
+    sinks: RefCell<Vec<Option<LogWriter>>>,
     by_name: RefCell<NamedLogs>,
     stamps: RefCell<Stamps>,
     /// Whether lines wait for the end of this turn of the loop.
@@ -168,26 +169,23 @@ impl Logs {
                 ErrorLog::new(targets.collect(), zone.clone())
             })
             .collect();
-        let access = site
+        let sinks = site
             .logs
-            .access
+            .sinks
             .iter()
-            .map(|log| match &log.target {
-                AccessLogTarget::Fixed(fixed) => {
-                    let target = match fixed {
-                        // As an access log, standard error is a file like others.
-                        LogTarget::Stderr => files.open(Path::new("/dev/stderr")).ok().map(Target::File),
-                        other => target(other, &mut trouble),
-                    };
-                    let (bytes, flush) = buffer_of(log);
-                    target.map(|target| LogWriter::new(target, bytes, flush, log.gzip))
-                }
-                AccessLogTarget::Variable(_) => None,
+            .map(|sink| {
+                let target = match &sink.target {
+                    // As an access log, standard error is a file like others.
+                    LogTarget::Stderr => files.open(Path::new("/dev/stderr")).ok().map(Target::File),
+                    other => target(other, &mut trouble),
+                };
+                let (bytes, flush) = buffer_of(sink);
+                target.map(|target| LogWriter::new(target, bytes, flush, sink.gzip))
             })
             .collect();
         let logs = Self {
             errors,
-            access: RefCell::new(access),
+            sinks: RefCell::new(sinks),
             by_name: RefCell::default(),
             stamps: RefCell::new(Stamps::new(zone)),
             has_lines: Cell::new(false),
@@ -224,23 +222,23 @@ impl Logs {
         !self.has_lines.replace(true)
     }
 
-    /// Adds a line to a log with a fixed path.
-    pub fn line(&self, log: usize, line: &[u8], now: Time) -> Result<(), Trouble> {
-        match &mut self.access.borrow_mut()[log] {
+    /// Adds a line to a sink of the site.
+    pub fn line(&self, sink: usize, line: &[u8], now: Time) -> Result<(), Trouble> {
+        match &mut self.sinks.borrow_mut()[sink] {
             Some(writer) => writer.line(now, &mut self.stamps.borrow_mut(), |out| out.extend_from_slice(line)),
             None => Ok(()),
         }
     }
 
     /// Whether a log whose path has variables is open.
-    pub fn is_open(&self, name: &Name) -> bool {
+    pub fn is_open(&self, name: &[u8]) -> bool {
         self.by_name.borrow().is_open(name)
     }
 
     /// Adds a line to a log whose path has variables; if it cannot be opened, returns the path and the error.
     pub fn named_line(
         &self,
-        name: Name,
+        name: Vec<u8>,
         cache: Option<LogFileCache>,
         line: &[u8],
         now: Time,
@@ -252,7 +250,7 @@ impl Logs {
 
     /// Writes the buffers that are due, or all of them.
     pub fn flush(&self, now: Time, all: bool) {
-        let mut writers = self.access.borrow_mut();
+        let mut writers = self.sinks.borrow_mut();
         let mut by_name = self.by_name.borrow_mut();
         for writer in writers.iter_mut().flatten().chain(by_name.open_ones()) {
             if (all || writer.due().is_some_and(|due| due <= now))
@@ -270,10 +268,10 @@ impl Logs {
     /// together are logged by one write.
     pub fn end_turn(&self, site: &Site, now: Time) {
         self.has_lines.set(false);
-        let mut writers = self.access.borrow_mut();
+        let mut writers = self.sinks.borrow_mut();
         let mut by_name = self.by_name.borrow_mut();
         let fixed = writers.iter_mut().enumerate().filter_map(|(index, writer)| Some((index, writer.as_mut()?)));
-        let unbuffered = fixed.filter(|(index, _)| site.logs.access[*index].buffer.is_none());
+        let unbuffered = fixed.filter(|(index, _)| site.logs.sinks[*index].buffer.is_none());
         for writer in unbuffered.map(|(_, writer)| writer).chain(by_name.open_ones()) {
             if let Err(trouble) = writer.flush(now) {
                 self.main(trouble.level(), trouble);
@@ -302,6 +300,6 @@ impl Logs {
 }
 
 /// Size and `flush=` of a log's buffer. Without `buffer=`, room for the lines of one turn of the loop.
-fn buffer_of(log: &crate::site::AccessLog) -> (Option<usize>, Option<std::time::Duration>) {
-    log.buffer.map_or((Some(TURN_BYTES), None), |(bytes, flush)| (Some(bytes), flush))
+fn buffer_of(sink: &AccessSink) -> (Option<usize>, Option<std::time::Duration>) {
+    sink.buffer.map_or((Some(TURN_BYTES), None), |(bytes, flush)| (Some(bytes), flush))
 }

@@ -3,7 +3,7 @@
 use crate::variable::Var;
 
 /// A compiled string.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Text {
     parts: Box<[Part]>,
 }

@@ -27,13 +27,10 @@ const OPEN_MAX: usize = 256;
 /// How long a file outside the cache is kept to take the lines that a new file of its name refuses.
 const FALLBACK: Duration = Duration::from_secs(10);
 
-/// The place of the log in the site, and the path that its variables give.
-pub type Name = (usize, Vec<u8>);
-
-/// The logs of one worker, by name.
+/// The logs of one worker, by the path that their variables give.
 #[derive(Default)]
 pub struct NamedLogs {
-    all: HashMap<Name, Named>,
+    all: HashMap<Vec<u8>, Named>,
     /// Counts uses, to find the log that was not used for the longest time.
     clock: u64,
 }
@@ -57,7 +54,7 @@ impl NamedLogs {
     /// The log of this name, opened if needed; or the name, and why it cannot be opened.
     pub fn writer(
         &mut self,
-        name: Name,
+        name: Vec<u8>,
         cache: Option<LogFileCache>,
         now: Time,
     ) -> Result<&mut LogWriter, (Vec<u8>, io::Error)> {
@@ -66,7 +63,7 @@ impl NamedLogs {
             self.make_room(cache.map_or(OPEN_MAX, |cache| cache.max));
         }
         let fresh = Named { writer: None, cache, uses: 0, used: 0, used_at: now, opened_at: now, is_old: false };
-        let path = name.1.clone();
+        let path = name.clone();
         let named = self.all.entry(name).or_insert(fresh);
         named.cache = cache;
         if let Some(cache) = cache {
@@ -97,7 +94,7 @@ impl NamedLogs {
     }
 
     /// Whether there is an entry for the log of this name.
-    pub fn is_open(&self, name: &Name) -> bool {
+    pub fn is_open(&self, name: &[u8]) -> bool {
         self.all.contains_key(name)
     }
 
@@ -160,7 +157,7 @@ mod tests {
         fn log(&mut self, name: &str, secs: u64) -> bool {
             let path = self.dir.path().join("a").join(name).as_os_str().as_bytes().to_vec();
             let now = Time::from_secs(secs);
-            let logged = match self.logs.writer((0, path), self.cache, now) {
+            let logged = match self.logs.writer(path, self.cache, now) {
                 Ok(writer) => writer.line(now, &mut Stamps::new(TimeZone::UTC), |out| out.push(b'x')).is_ok(),
                 Err(_) => false,
             };

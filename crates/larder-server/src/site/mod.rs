@@ -31,7 +31,7 @@ mod variables;
 
 pub use listener::{Listener, NameTable, VirtualServer, listener_for};
 pub use location::{Handler, Loc, Matching, Tree, TryFallback, TryFiles};
-pub use log::{AccessLog, AccessLogTarget, SiteLogs};
+pub use log::{AccessLog, AccessLogTarget, AccessSink, SiteLogs};
 pub use modules::{Modules, SubFilter};
 pub use origin::{Backend, FastCgiParts, Find, HttpParts, OriginShared, Protocol, Redirect, Scheme, Target};
 pub use parts::{

@@ -89,6 +89,39 @@ fn only_a_response_that_was_sent_whole_is_complete() {
 }
 
 #[test]
+fn lines_of_one_file_are_in_the_order_of_the_requests() {
+    // Who serves has to be able to make the files.
+    let site = Setup::new().main("daemon off; worker_processes 1; user root;").start(
+        "log_format uri '$uri';
+         log_format other 'other $uri';
+         server {
+            listen 127.0.0.1:{PORT};
+            access_log {DIR}/fixed.log uri;
+            access_log {DIR}/by-$host.log uri;
+            location / { return 200 x; }
+            location /other {
+                access_log {DIR}/fixed.log other;
+                access_log {DIR}/by-$host.log other;
+                return 200 x;
+            }
+            location /own { access_log {DIR}/by-$host.log uri; access_log {DIR}/fixed.log uri; return 200 x; }
+         }",
+    );
+    let uris = ["/a", "/other", "/own", "/b", "/other", "/own", "/last"];
+    let mut client = site.client();
+    client.send(uris.map(|uri| format!("GET {uri} HTTP/1.1\r\nHost: h\r\n\r\n")).concat().as_bytes()).unwrap();
+    for uri in uris {
+        assert_eq!(client.read_response("GET").unwrap().status, 200, "{uri}");
+    }
+    for log in ["fixed.log", "by-h.log"] {
+        site.wait_for_text(log, "/last");
+        let text = site.server().text(log);
+        let expected = uris.map(|uri| if uri == "/other" { "other /other" } else { uri });
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{log}");
+    }
+}
+
+#[test]
 fn a_line_is_what_its_format_says_whatever_the_response_tells_of_the_cache() {
     if is_nginx() {
         return;
