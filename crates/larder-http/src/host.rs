@@ -20,7 +20,8 @@ pub struct HostParts {
 pub fn normalise_host(text: &[u8], out: &mut Vec<u8>) -> Result<HostParts, HeadError> {
     let (host, port) = split(text).ok_or(HeadError::InvalidHost)?;
     let start = out.len();
-    out.extend(host.iter().map(u8::to_ascii_lowercase));
+    out.extend_from_slice(host);
+    out[start..].make_ascii_lowercase();
     Ok(HostParts { host: start..out.len(), port })
 }
 
@@ -36,26 +37,35 @@ pub(crate) fn is_valid_host(text: &[u8]) -> bool {
 
 /// The host without the dot at its end, and the port.
 fn split(text: &[u8]) -> Option<(&[u8], Option<u16>)> {
-    let (host, rest) = if text.first() == Some(&b'[') {
-        text.split_at(memchr::memchr(b']', text)? + 1)
-    } else {
-        text.split_at(memchr::memchr(b':', text).unwrap_or(text.len()))
+    let (host, rest) = match text {
+        [b'[', inside @ ..] => {
+            let name_len = name_len(inside, &IN_BRACKETS)?;
+            text.split_at(if inside.get(name_len) == Some(&b']') { name_len + 2 } else { return None })
+        }
+        _ => text.split_at(name_len(text, &IN_NAME)?),
     };
     let port = match rest {
         [] | [b':'] => None,
         [b':', digits @ ..] => Some(u16::try_from(crate::decimal(digits)?).ok()?),
         _ => return None,
     };
-    let name = match host {
-        [b'[', address @ .., b']'] => address,
-        name => name,
-    };
-    let is_allowed = if host.len() == name.len() { &IN_NAME } else { &IN_BRACKETS };
-    if !name.iter().all(|&byte| is_allowed[usize::from(byte)]) || name.windows(2).any(|pair| pair == b"..") {
-        return None;
-    }
     let host = host.strip_suffix(b".").unwrap_or(host);
     (!host.is_empty()).then_some((host, port))
+}
+
+/// How many bytes from the start are allowed in a name; `None` if two dots in a row are among them.
+fn name_len(text: &[u8], is_allowed: &[bool; 256]) -> Option<usize> {
+    let mut before = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        if !is_allowed[usize::from(byte)] {
+            return Some(at);
+        }
+        if byte == b'.' && before == b'.' {
+            return None;
+        }
+        before = byte;
+    }
+    Some(text.len())
 }
 
 /// RFC 3986 `reg-name`.

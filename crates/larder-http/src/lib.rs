@@ -30,11 +30,11 @@ pub use field::cookie::cookie;
 pub use field::known::{Known, KnownSet};
 pub use field::names::Names;
 pub use field::range::{ByteRange, Ranges, parse_ranges};
-pub use field::{Fields, list, range, vary};
+pub use field::{Fields, Run, Written, list, range, vary};
 pub use h1::Version;
 pub use h1::chunked::{ChunkError, ChunkedDecoder, Decoded, LAST_CHUNK, chunk_head};
 pub use h1::error::{HeadError, HeadPlace};
-pub use h1::framing::{Framing, body_framing, check_host, copy_target_host, keep_alive_wanted};
+pub use h1::framing::{Framing, body_framing, check_host, copy_target_host, keep_alive_wanted, take_host};
 pub use h1::request::{HeadLimits, HeadStatus, RequestHead, parse_request};
 pub use h1::response::{
     ResponseError, ResponseFraming, ResponseHead, keep_alive_offered, parse_cgi, parse_response, response_framing,

@@ -180,6 +180,7 @@ impl KnownSet {
 
 /// A name's place in [`SLOTS`], a perfect hash: the factors were chosen so that no two known names share a place. If a
 /// new name breaks that, the table does not compile.
+#[inline]
 const fn slot(name: &[u8]) -> usize {
     let length = name.len();
     let sum = (length as u32).wrapping_mul(53135)
@@ -190,28 +191,39 @@ const fn slot(name: &[u8]) -> usize {
     ((sum & 0xffff) >> 7) as usize
 }
 
-/// Whether `name` is the known name, ignoring case. Compares eight bytes at a time, the last ones perhaps twice.
+/// Whether `name` is the known name, ignoring case. Compares eight or four bytes at a time, the last ones perhaps twice.
 #[inline]
 fn is_same(known: &[u8], name: &[u8]) -> bool {
     if known.len() != name.len() {
         return false;
     }
     if let (Some(known_end), Some(name_end)) = (known.last_chunk::<8>(), name.last_chunk::<8>()) {
-        let (known_words, _) = known.as_chunks::<8>();
-        let (name_words, _) = name.as_chunks::<8>();
-        let mut words = known_words.iter().zip(name_words);
-        return words.all(|(known, name)| is_same_word(known, name)) && is_same_word(known_end, name_end);
+        let (mut known, mut name) = (known, name);
+        while let (Some((known_word, known_rest)), Some((name_word, name_rest))) =
+            (known.split_first_chunk(), name.split_first_chunk())
+        {
+            if !is_same_word(u64::from_ne_bytes(*known_word), u64::from_ne_bytes(*name_word)) {
+                return false;
+            }
+            (known, name) = (known_rest, name_rest);
+        }
+        return is_same_word(u64::from_ne_bytes(*known_end), u64::from_ne_bytes(*name_end));
     }
-    known.eq_ignore_ascii_case(name)
+    let half = |word: &[u8; 4]| u64::from(u32::from_ne_bytes(*word));
+    match (known.first_chunk(), known.last_chunk(), name.first_chunk(), name.last_chunk()) {
+        (Some(known), Some(known_end), Some(name), Some(name_end)) => {
+            is_same_word(half(known), half(name)) && is_same_word(half(known_end), half(name_end))
+        }
+        _ => known.eq_ignore_ascii_case(name),
+    }
 }
 
 #[inline]
-fn is_same_word(known: &[u8; 8], name: &[u8; 8]) -> bool {
-    let known = u64::from_ne_bytes(*known);
+fn is_same_word(known: u64, name: u64) -> bool {
     // Known names consist of letters, digits and hyphens, of which only letters have the bit 0x40. In letters, the bit
     // 0x20, next to it, may differ.
     let may_differ = (known & 0x4040_4040_4040_4040) >> 1;
-    (known ^ u64::from_ne_bytes(*name)) & !may_differ == 0
+    (known ^ name) & !may_differ == 0
 }
 
 /// Folds upper-case letters. It also confuses some other bytes, which does no harm in a hash.

@@ -11,7 +11,7 @@ pub mod vary;
 use std::fmt;
 use std::ops::Range;
 
-use known::Known;
+use known::{Known, KnownSet};
 
 /// The header fields of a message, with their original order, case and duplicates.
 ///
@@ -21,6 +21,29 @@ use known::Known;
 pub struct Fields {
     bytes: Vec<u8>,
     index: Vec<Field>,
+    /// The known names of all that were ever added: most questions are about fields that are not there.
+    had: KnownSet,
+}
+
+/// How a field of one head is added to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Not at all.
+    Not,
+    /// As it is.
+    AsItIs,
+    /// With its name in this spelling.
+    Named(&'static str),
+}
+
+/// A stretch of fields, as [`Fields::each_run`] has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run<'a> {
+    /// Whole lines as they were read from the wire: `Name: value` and CR LF each, without CR, LF or NUL in a name or a
+    /// value.
+    Lines(&'a [u8]),
+    /// Name and value of a field that did not come as such a line. The value may hold any byte.
+    Field(&'a [u8], &'a [u8]),
 }
 
 /// Where a field is in the buffer.
@@ -29,7 +52,25 @@ struct Field {
     name: Piece,
     value: Piece,
     known: Known,
+    /// Whether the buffer has it as a line that was read from the wire: `Name: value` and CR LF around the two pieces, and
+    /// no CR, LF or NUL in the value. Only what parses a head says so.
+    is_line: bool,
 }
+
+impl Field {
+    /// A field that the buffer has without the rest of its line, or whose value nobody has checked.
+    fn bare(known: Known, name: Piece, value: Piece) -> Field {
+        Field { name, value, known, is_line: false }
+    }
+
+    /// Where its line is in the buffer.
+    fn line(&self) -> Range<usize> {
+        self.name.at as usize..self.value.at as usize + self.value.len as usize + LINE_END_BYTES
+    }
+}
+
+/// The length of CR LF.
+const LINE_END_BYTES: usize = 2;
 
 /// How many fields most heads have at most.
 const USUAL_FIELDS: usize = 16;
@@ -48,6 +89,7 @@ impl Piece {
         Piece { at: u32::try_from(at).expect(FITS), len: u32::try_from(len).expect(FITS) }
     }
 
+    #[inline]
     fn of(self, bytes: &[u8]) -> &[u8] {
         let at = self.at as usize;
         bytes.get(at..at + self.len as usize).unwrap_or_default()
@@ -64,6 +106,20 @@ impl Fields {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.index.clear();
+        self.had = KnownSet::default();
+    }
+
+    /// Adds a field whose bytes are in the buffer, or will be.
+    #[inline]
+    fn add(&mut self, field: Field) {
+        self.had.insert(field.known);
+        self.index.push(field);
+    }
+
+    /// The fields among which there may be one of this name.
+    #[inline]
+    fn among(&self, known: Known) -> &[Field] {
+        if self.had.contains(known) { &self.index } else { &[] }
     }
 
     /// Adds a field at the end. The caller checks that name and value are valid.
@@ -77,19 +133,66 @@ impl Fields {
         self.bytes.reserve(name.len() + value.len());
         let name = self.keep(name);
         let value = self.keep(value);
-        self.index.push(Field { name, value, known });
+        self.add(Field::bare(known, name, value));
+    }
+
+    /// Adds the fields of another head, as `how` says of each. Those that came as lines stay lines
+    /// ([`Fields::each_run`]).
+    pub fn extend_from(&mut self, other: &Fields, mut how: impl FnMut(Known, &[u8]) -> Written) {
+        let start = self.keep(&other.bytes).at;
+        self.index.reserve(other.index.len());
+        for field in &other.index {
+            let moved = |piece: Piece| Piece { at: start + piece.at, ..piece };
+            let field = Field { name: moved(field.name), value: moved(field.value), ..*field };
+            match how(field.known, field.name.of(&self.bytes)) {
+                Written::Not => {}
+                Written::AsItIs => self.add(field),
+                Written::Named(name) => {
+                    let name = self.keep(name.as_bytes());
+                    self.add(Field::bare(field.known, name, field.value));
+                }
+            }
+        }
+    }
+
+    /// Hands the fields for which `is_wanted` is true to `each`, in order: those that came as lines one behind the other
+    /// are one run.
+    pub fn each_run(&self, mut is_wanted: impl FnMut(Known, &[u8]) -> bool, mut each: impl FnMut(Run<'_>)) {
+        let text = |range: Range<usize>| self.bytes.get(range).unwrap_or_default();
+        let mut lines = 0..0;
+        for field in &self.index {
+            if !is_wanted(field.known, field.name.of(&self.bytes)) {
+                continue;
+            }
+            if !lines.is_empty() && field.is_line && field.name.at as usize == lines.end {
+                lines.end = field.line().end;
+                continue;
+            }
+            if !lines.is_empty() {
+                each(Run::Lines(text(std::mem::take(&mut lines))));
+            }
+            match field.is_line {
+                true => lines = field.line(),
+                false => each(Run::Field(field.name.of(&self.bytes), field.value.of(&self.bytes))),
+            }
+        }
+        if !lines.is_empty() {
+            each(Run::Lines(text(lines)));
+        }
     }
 
     /// The value of the first field with this name, ignoring case.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let wanted = Wanted::of(name);
-        let found = self.index.iter().find(|field| wanted.is(field, &self.bytes))?;
+        let found = self.among(wanted.known).iter().find(|field| wanted.is(field, &self.bytes))?;
         Some(found.value.of(&self.bytes))
     }
 
     /// The value of the first field of this known name.
+    #[inline]
     pub fn get_known(&self, known: Known) -> Option<&[u8]> {
-        self.all_known(known).next()
+        let found = self.index.iter().find(|field| field.known == known)?;
+        Some(found.value.of(&self.bytes))
     }
 
     /// The number of bytes that `Content-Length` announces; `None` without one, or where it is no number.
@@ -104,8 +207,9 @@ impl Fields {
     }
 
     /// The values of all fields of this known name, in order.
+    #[inline]
     pub fn all_known(&self, known: Known) -> impl Iterator<Item = &[u8]> + Clone {
-        self.index.iter().filter(move |field| field.known == known).map(|field| field.value.of(&self.bytes))
+        self.among(known).iter().filter(move |field| field.known == known).map(|field| field.value.of(&self.bytes))
     }
 
     /// Names and values, in order.
@@ -121,6 +225,9 @@ impl Fields {
     /// Removes all fields with this name. True if there was one.
     pub fn remove(&mut self, name: &str) -> bool {
         let wanted = Wanted::of(name);
+        if self.among(wanted.known).is_empty() {
+            return false;
+        }
         let before = self.index.len();
         self.index.retain(|field| !wanted.is(field, &self.bytes));
         self.index.len() < before
@@ -145,7 +252,7 @@ impl Fields {
             at += 1;
             at <= first + 1 || !wanted.is(field, &self.bytes)
         });
-        self.index[first] = Field { name: name_piece, value: value_piece, known: Known::of(name.as_bytes()) };
+        self.index[first] = Field::bare(Known::of(name.as_bytes()), name_piece, value_piece);
     }
 
     /// Whether there is a field of this name.
@@ -154,8 +261,15 @@ impl Fields {
     }
 
     /// Whether there is a field of this known name.
+    #[inline]
     pub fn contains_known(&self, known: Known) -> bool {
-        self.index.iter().any(|field| field.known == known)
+        self.among(known).iter().any(|field| field.known == known)
+    }
+
+    /// Whether a name of this set comes more than once.
+    pub fn repeats(&self, set: KnownSet) -> bool {
+        let mut seen = KnownSet::default();
+        self.index.iter().any(|field| set.contains(field.known) && !seen.insert(field.known))
     }
 
     /// How many fields there are.
@@ -181,12 +295,12 @@ impl Fields {
     }
 
     /// Notes a field of a block of bytes that [`Fields::fill`] will add later. Positions count from the start of that
-    /// block.
+    /// block. `is_line` says that the block has it as `Name: value` and CR LF, and that the value has no CR, LF or NUL.
     #[inline]
-    pub(crate) fn note(&mut self, known: Known, name: Range<usize>, value: Range<usize>) {
+    pub(crate) fn note(&mut self, known: Known, name: Range<usize>, value: Range<usize>, is_line: bool) {
         // `fill` refuses a block in which these do not fit.
         let piece = |range: Range<usize>| Piece { at: range.start as u32, len: range.len() as u32 };
-        self.index.push(Field { name: piece(name), value: piece(value), known });
+        self.add(Field { name: piece(name), value: piece(value), known, is_line });
     }
 
     /// Makes room for the fields of a usual head, so that noting them allocates once.
@@ -220,7 +334,8 @@ impl Fields {
                 self.bytes.extend_from_within(value..value + field.value.len as usize);
             }
         }
-        self.index[first].value = Piece::new(start, self.bytes.len() - start);
+        let value = Piece::new(start, self.bytes.len() - start);
+        self.index[first] = Field::bare(known, self.index[first].name, value);
         let mut at = 0;
         self.index.retain(|field| {
             at += 1;
@@ -241,11 +356,12 @@ impl Clone for Fields {
         let mut clone = Fields {
             bytes: Vec::with_capacity(self.index.iter().map(used).sum()),
             index: Vec::with_capacity(self.index.len()),
+            had: KnownSet::default(),
         };
         for field in &self.index {
             let name = clone.keep(field.name.of(&self.bytes));
             let value = clone.keep(field.value.of(&self.bytes));
-            clone.index.push(Field { name, value, known: field.known });
+            clone.add(Field::bare(field.known, name, value));
         }
         clone
     }
@@ -386,5 +502,89 @@ mod tests {
             fields.push(name, value);
         }
         assert_eq!(fields.heap_bytes(), held);
+    }
+
+    /// Fields of a head with these lines, which has been read from the wire.
+    fn read(lines: &str) -> Fields {
+        let mut head = crate::ResponseHead::new();
+        let text = format!("HTTP/1.1 200 OK\r\n{lines}\r\n");
+        crate::parse_response(text.as_bytes(), &mut head, 100).expect("the lines are valid");
+        (*head.fields).clone_as_read()
+    }
+
+    impl Fields {
+        /// A copy that knows which fields are lines.
+        fn clone_as_read(&self) -> Fields {
+            Fields { bytes: self.bytes.clone(), index: self.index.clone(), had: self.had }
+        }
+    }
+
+    /// `<lines>` for each run of lines, `name=value` for each other field.
+    fn runs(fields: &Fields, is_wanted: impl FnMut(Known, &[u8]) -> bool) -> String {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", "/");
+        let mut shown = Vec::new();
+        fields.each_run(is_wanted, |run| match run {
+            Run::Lines(lines) => shown.push(format!("<{}>", text(lines))),
+            Run::Field(name, value) => shown.push(format!("{}={}", text(name), text(value))),
+        });
+        shown.join(" ")
+    }
+
+    #[test]
+    fn lines_that_stand_together_are_one_run() {
+        for (lines, expected) in [
+            ("", ""),
+            ("A: 1\r\n", "<A: 1/>"),
+            ("A: 1\r\nB: 2\r\nC: \r\n", "<A: 1/B: 2/C: />"),
+            ("A: 1\r\nX: 2\r\nC: 3\r\nX: 4\r\n", "<A: 1/> <C: 3/>"),
+            ("A: 1\r\nB:2\r\nC: 3\r\nD: 4\r\n", "<A: 1/> B=2 <C: 3/D: 4/>"),
+            ("A: 1\nB: 2 \r\nC\r\n", "A=1 B=2 C="),
+            ("A: 1\r\nHTTP/1.1 200 OK\r\nB: 2\r\n", "<A: 1/> <B: 2/>"),
+        ] {
+            assert_eq!(runs(&read(lines), |_, name| name != b"X"), expected, "{lines:?}");
+        }
+        assert_eq!(runs(&some(), |known, _| known != Known::Cookie), "Host=a X-One=1 x-one=2");
+    }
+
+    #[test]
+    fn what_is_changed_is_no_line_any_more() {
+        let lines = "A: 1\r\nCookie: a\r\nB: 2\r\nCookie: b\r\n";
+        for (change, expected) in [
+            ((|fields| fields.set("A", b"x\r\n")) as fn(&mut Fields), "A=x/ <Cookie: a/B: 2/Cookie: b/>"),
+            (|fields| fields.join(Known::Cookie, b"\r\n"), "<A: 1/> Cookie=a/b <B: 2/>"),
+            (|fields| fields.push(b"C", b"\r\n"), "<A: 1/Cookie: a/B: 2/Cookie: b/> C=/"),
+            (|fields| *fields = fields.clone(), "A=1 Cookie=a B=2 Cookie=b"),
+            (|fields| assert!(fields.remove("b")), "<A: 1/Cookie: a/> <Cookie: b/>"),
+        ] {
+            let mut fields = read(lines);
+            change(&mut fields);
+            assert_eq!(runs(&fields, |_, _| true), expected);
+        }
+    }
+
+    #[test]
+    fn a_head_is_added_to_another_as_is_said_of_each_field() {
+        let mut fields = some();
+        fields.extend_from(&read("A: 1\r\ncontent-type: t\r\nB: 2\r\nD:4\r\nC: 3\r\n"), |known, name| match known {
+            Known::ContentType => Written::Named("Content-Type"),
+            _ if name == b"C" => Written::Not,
+            _ => Written::AsItIs,
+        });
+        let expected = "Host=a X-One=1 cookie=a=1 x-one=2 COOKIE=b=2 <A: 1/> Content-Type=t <B: 2/> D=4";
+        assert_eq!(runs(&fields, |_, _| true), expected);
+        assert_eq!(fields.get("content-type"), Some(&b"t"[..]));
+        assert_eq!(fields.get("C"), None);
+        let mut twice = read("A: 1\r\n");
+        twice.extend_from(&read("B: 2\r\n"), |_, _| Written::AsItIs);
+        assert_eq!(runs(&twice, |_, _| true), "<A: 1/B: 2/>");
+    }
+
+    #[test]
+    fn a_name_repeats_if_it_comes_twice() {
+        let cookie = KnownSet::of(&[Known::Cookie, Known::Via]);
+        assert!(some().repeats(cookie) && !some().repeats(KnownSet::of(&[Known::Host, Known::Via])));
+        let mut fields = some();
+        fields.join(Known::Cookie, b"; ");
+        assert!(!fields.repeats(cookie));
     }
 }

@@ -3,7 +3,7 @@
 use crate::field::Fields;
 use crate::field::known::Known;
 use crate::field::list::has_token;
-use crate::host::is_valid_host;
+use crate::host::{is_valid_host, normalise_host};
 
 use super::Version;
 use super::error::{HeadError, excerpt};
@@ -46,11 +46,29 @@ pub fn check_host(head: &RequestHead) -> Result<(), HeadError> {
     match at_most_one(&head.fields, Known::Host)? {
         Some(host) if is_valid_host(host) => Ok(()),
         Some(_) => Err(HeadError::InvalidHost),
-        None => match head.version {
-            Version::Http10 => Ok(()),
-            Version::Http11 => Err(HeadError::MissingHost),
-            Version::Http2 => Err(HeadError::MissingAuthority),
-        },
+        None => missing_host(head.version),
+    }
+}
+
+/// Checks the host as [`check_host`] does, and adds it to `out` as [`normalise_host`] does; nothing where an HTTP/1.0
+/// request names none. The host of the target is copied into the `Host` field.
+pub fn take_host(head: &mut RequestHead, out: &mut Vec<u8>) -> Result<(), HeadError> {
+    if head.target_host().is_some() {
+        check_host(head)?;
+        copy_target_host(head);
+    }
+    match at_most_one(&head.fields, Known::Host)? {
+        Some(host) => normalise_host(host, out).map(drop),
+        None => missing_host(head.version),
+    }
+}
+
+/// What a request without a host in its fields is answered.
+fn missing_host(version: Version) -> Result<(), HeadError> {
+    match version {
+        Version::Http10 => Ok(()),
+        Version::Http11 => Err(HeadError::MissingHost),
+        Version::Http2 => Err(HeadError::MissingAuthority),
     }
 }
 

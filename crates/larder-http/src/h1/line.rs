@@ -28,6 +28,8 @@ pub(super) struct FieldLine {
     pub next: usize,
     pub known: Known,
     pub letters: Letters,
+    /// Whether it is written as `Name: value` and CR LF, without another space.
+    pub is_plain: bool,
 }
 
 /// The characters of a field name.
@@ -79,7 +81,11 @@ pub(super) fn read(buf: &[u8], start: usize, sender: Sender) -> Result<Line, Bad
         Some(b' ' | b'\t') => trim(&buf[value_start..value_end]).len(),
         _ => value_end - value_start,
     };
-    Ok(Line::Field(FieldLine { name: start..colon, value: value_start..value_start + value_len, next, known, letters }))
+    let value = value_start..value_start + value_len;
+    // What is between the value and the next line is CR LF if it is two bytes and the value was not trimmed.
+    let is_plain =
+        value_start == colon + 2 && buf[colon + 1] == b' ' && value.end == value_end && next == value_end + 2;
+    Ok(Line::Field(FieldLine { name: start..colon, value, next, known, letters, is_plain }))
 }
 
 /// The beginning of a line.
@@ -102,6 +108,9 @@ enum Name {
 /// Reads the line up to its colon.
 #[inline]
 fn name(buf: &[u8], start: usize, sender: Sender) -> Result<Name, BadByte> {
+    if let Some([b'\r', b'\n']) = buf.get(start..start + 2) {
+        return Ok(Name::End { next: start + 2 });
+    }
     // Nearly all names are known ones, which have no odd characters.
     let near = &buf[start..buf.len().min(start + Known::NAME_BYTES_MAX + 1)];
     if let Some(len) = scan::colon(near) {
@@ -143,6 +152,7 @@ fn name_by_letters(buf: &[u8], start: usize, sender: Sender) -> Result<Name, Bad
 }
 
 /// Where the next line starts, if the line ends at `at`. `None` if too little has arrived to tell.
+#[inline]
 fn end_of_line(buf: &[u8], at: usize, sender: Sender) -> Result<Option<usize>, BadByte> {
     let mut lf = at;
     while buf.get(lf) == Some(&b'\r') && (lf == at || sender == Sender::Origin) {
@@ -264,6 +274,33 @@ mod tests {
         ] {
             assert_eq!(shown(text, Sender::Client), from_client, "{text:?} from a client");
             assert_eq!(shown(text, Sender::Origin), from_origin, "{text:?} from an origin");
+        }
+    }
+
+    #[test]
+    fn a_line_is_plain_if_it_is_as_we_would_write_it() {
+        for (text, is_plain) in [
+            ("A: b\r\n", true),
+            ("A: b c\r\n", true),
+            ("A: \r\n", true),
+            ("A:\r\n", false),
+            ("A:b\r\n", false),
+            ("A:\tb\r\n", false),
+            ("A:  b\r\n", false),
+            ("A: b \r\n", false),
+            ("A: b\t\n", false),
+            ("A: b\n", false),
+            ("A: b\r\r\n", false),
+            ("A:  \n", false),
+            ("A\r\n", false),
+            ("A\r\r\r\n", false),
+        ] {
+            let Ok(Line::Field(field)) = read(text.as_bytes(), 0, Sender::Origin) else {
+                panic!("{text:?} is a field")
+            };
+            assert_eq!(field.is_plain, is_plain, "{text:?}");
+            let ours = format!("{}: {}\r\n", &text[field.name], &text[field.value]);
+            assert!(!is_plain || ours == text, "{text:?}");
         }
     }
 }

@@ -359,7 +359,7 @@ fn parse_fields(
                 return Err(HeadError::TooManyFields);
             }
             let in_block = |range: std::ops::Range<usize>| range.start - start..range.end - start;
-            head.fields.note(field.known, in_block(field.name), in_block(field.value));
+            head.fields.note(field.known, in_block(field.name), in_block(field.value), field.is_plain);
         }
         *next_line = next;
     }

@@ -227,7 +227,7 @@ fn parse_fields(
             }
             Line::Field(field) => {
                 let in_block = |range: Range<usize>| range.start - start..range.end - start;
-                fields.note(field.known, in_block(field.name), in_block(field.value));
+                fields.note(field.known, in_block(field.name), in_block(field.value), field.is_plain);
                 at = field.next;
             }
         }

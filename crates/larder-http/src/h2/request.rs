@@ -284,7 +284,7 @@ impl Reader<'_> {
             }
             self.fields += 1;
         }
-        self.head.fields.note(field.kind.known, field.name(), value);
+        self.head.fields.note(field.kind.known, field.name(), value, false);
         true
     }
 
@@ -373,7 +373,7 @@ impl Reader<'_> {
             (None, Some(authority)) => {
                 let name = text.len();
                 text.extend_from_slice(b"host");
-                self.head.fields.note(Known::Host, name..text.len(), authority.clone());
+                self.head.fields.note(Known::Host, name..text.len(), authority.clone(), false);
             }
             (Some(_), _) => {}
         }

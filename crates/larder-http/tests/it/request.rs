@@ -2,7 +2,7 @@
 
 use larder_http::{
     Framing, HeadError, HeadLimits, HeadStatus, Known, Method, RequestHead, Version, body_framing, check_host,
-    keep_alive_wanted, parse_request, status,
+    keep_alive_wanted, parse_request, status, take_host,
 };
 
 use crate::{shown, text};
@@ -254,7 +254,23 @@ fn a_request_must_name_one_valid_host() {
         ("GET / HTTP/1.1\nHost: a:b\n\n", Err(HeadError::InvalidHost)),
     ] {
         assert_eq!(check_host(&parse(head)), expected, "{head:?}");
+        assert_eq!(take_host(&mut parse(head), &mut Vec::new()), expected, "{head:?}");
         assert!(expected.is_ok() || expected.is_err_and(|error| error.status() == 400));
+    }
+}
+
+#[test]
+fn the_host_of_the_target_is_taken_before_that_of_the_field() {
+    for (head, host, field) in [
+        ("GET / HTTP/1.1\nHost: A.b.:80\n\n", "a.b", Some("A.b.:80")),
+        ("GET http://C:1/ HTTP/1.1\nHost: b\n\n", "c", Some("C:1")),
+        ("GET http://c/ HTTP/1.0\n\n", "c", Some("c")),
+        ("GET / HTTP/1.0\n\n", "", None),
+    ] {
+        let (mut head, mut taken) = (parse(head), Vec::new());
+        assert_eq!(take_host(&mut head, &mut taken), Ok(()));
+        assert_eq!(String::from_utf8_lossy(&taken), host);
+        assert_eq!(head.fields.get_known(Known::Host), field.map(str::as_bytes));
     }
 }
 
