@@ -316,7 +316,7 @@ mod tests {
         address::Address,
         http,
         purpose::{Layers, Speaks},
-        request::RequestBody,
+        request_body::RequestBody,
     };
 
     #[tokio::test]

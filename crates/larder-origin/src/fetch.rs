@@ -35,7 +35,8 @@ use crate::{
     limits::Limits,
     pool::Waiting,
     purpose::{Layers, Speaks, Wanted},
-    request::{Fetch, Protocol, RequestBody, Retry},
+    request::{Fetch, Protocol, Retry},
+    request_body::RequestBody,
     socket::is_queue_full,
     upload::Upload,
 };

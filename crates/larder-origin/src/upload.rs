@@ -21,7 +21,7 @@ use crate::{
     fastcgi,
     pieces::Pieces,
     purpose::Speaks,
-    request::{BodyPiece, RequestBody},
+    request_body::{BodyPiece, RequestBody},
 };
 
 /// What is still to be sent, and how.
