@@ -101,7 +101,6 @@ mod tests {
 
     use tokio::io::AsyncReadExt as _;
     use tokio::net::UnixStream;
-    use tokio::task::LocalSet;
 
     use super::*;
 
@@ -123,7 +122,7 @@ mod tests {
         most
     }
 
-    #[tokio::test(flavor = "current_thread")]
+    #[tokio::test(flavor = "local")]
     async fn twenty_who_work_hold_up_who_does_not_by_one_piece() {
         let waiting = |turns: Rc<Turns>, done: Rc<Cell<usize>>| async move {
             loop {
@@ -136,15 +135,11 @@ mod tests {
                 turns.take(|| done.set(done.get() + 1)).await;
             }
         };
-        LocalSet::new()
-            .run_until(async {
-                assert_eq!(between(waiting).await, 1);
-                assert_eq!(between(working).await, 1);
-            })
-            .await;
+        assert_eq!(between(waiting).await, 1);
+        assert_eq!(between(working).await, 1);
     }
 
-    #[tokio::test(flavor = "current_thread")]
+    #[tokio::test(flavor = "local")]
     async fn one_that_is_woken_all_the_time_lets_sockets_in_after_each_piece() {
         let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair can be had");
         theirs.set_nonblocking(true).expect("it is a socket");
@@ -172,7 +167,7 @@ mod tests {
             }
             most
         };
-        let most = LocalSet::new().run_until(work).await;
+        let most = work.await;
         assert!(most <= 2, "{most} pieces");
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use larder_cache::Front;
 use larder_conf::model::{ListenAddress, LogLevel};
+use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -70,7 +71,7 @@ pub fn run(
         .enable_io()
         .enable_time()
         .max_blocking_threads(BLOCKING_THREADS)
-        .build()
+        .build_local(LocalOptions::default())
     {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -78,8 +79,7 @@ pub fn run(
             return;
         }
     };
-    let tasks = tokio::task::LocalSet::new();
-    tasks.block_on(&runtime, async move {
+    runtime.block_on(async move {
         Thread::begin(number, site, sockets, shared).work(commands).await;
     });
 }

@@ -89,7 +89,6 @@ mod tests {
     use larder_conf::model::ListenAddress;
     use larder_store::Piece;
     use larder_testkit::{Answer, Origin};
-    use tokio::task::LocalSet;
 
     use crate::assemble::site_of;
     use crate::clock;
@@ -182,8 +181,8 @@ mod tests {
         // What nginx's directives would obey: neither kept, nor kept for so long.
         origin.answer("/", Answer::ok("home").field("Cache-Control", "no-store"));
         origin.answer("/gone", Answer::status("404 Not Found").body("gone"));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        LocalSet::new().block_on(&runtime, async {
+        let runtime = tokio::runtime::LocalRuntime::new().expect("a runtime");
+        runtime.block_on(async {
             let worker = worker(site(&origin));
             let first = ask(&worker, "/", "").await;
             assert!(first.starts_with("HTTP/1.1 200") && first.ends_with("home"), "{first}");
