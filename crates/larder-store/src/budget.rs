@@ -5,6 +5,7 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use bytes::BytesMut;
 use parking_lot::Mutex;
 
 use crate::arena::Extent;
@@ -32,7 +33,7 @@ pub(crate) struct Budget {
 struct Waste {
     extents: Vec<Extent>,
     /// Buffers of [`BUFFER_BYTES`] for the next bodies: new memory costs the kernel several times a copy.
-    buffers: Vec<Vec<u8>>,
+    buffers: Vec<BytesMut>,
     /// The least number of buffers that there were since the last [`Budget::free_idle`].
     idle: usize,
     /// Whether a thread is giving it back; the thread ends when nothing is left.
@@ -237,7 +238,7 @@ impl Budget {
 /// Buffers that a holder takes over as a part of what it reserves.
 #[derive(Default)]
 struct Reused {
-    buffers: Vec<Vec<u8>>,
+    buffers: Vec<BytesMut>,
     max: usize,
 }
 
@@ -249,12 +250,12 @@ impl Reused {
 
 /// Buffers of [`BUFFER_BYTES`] that were used before, for what is reserved.
 #[derive(Default)]
-pub struct Buffers(Vec<Vec<u8>>);
+pub struct Buffers(Vec<BytesMut>);
 
 impl Buffers {
     /// An empty buffer: one that was used before, or a new one.
-    pub(crate) fn next(&mut self) -> Vec<u8> {
-        self.0.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+    pub(crate) fn next(&mut self) -> BytesMut {
+        self.0.pop().unwrap_or_else(|| BytesMut::with_capacity(BUFFER_BYTES))
     }
 }
 
@@ -295,9 +296,13 @@ impl Reservation {
         self.budget.reserve(bytes)
     }
 
-    /// Keeps a buffer of [`BUFFER_BYTES`], which is all that is reserved, for the next body; or frees it.
-    pub(crate) fn take_back(mut self, mut buffer: Vec<u8>) {
+    /// Keeps a buffer of [`BUFFER_BYTES`], which is all that is reserved, for the next body; or frees it. `buffer` may be
+    /// what is left of it, if nobody has another part.
+    pub(crate) fn take_back(mut self, mut buffer: BytesMut) {
         buffer.clear();
+        if !buffer.try_reclaim(BUFFER_BYTES) {
+            return;
+        }
         let mut waste = self.budget.waste.lock();
         if waste.buffers.len() < self.budget.buffers_max() {
             waste.buffers.push(buffer);
@@ -447,14 +452,14 @@ mod tests {
     }
 
     /// Reserves a body of this many buffers, of which `used` were used before, and fills them.
-    fn fill(budget: &Arc<Budget>, count: usize, used: usize) -> Vec<(Vec<u8>, Reservation)> {
+    fn fill(budget: &Arc<Budget>, count: usize, used: usize) -> Vec<(BytesMut, Reservation)> {
         let (mut room, mut buffers) = budget.reserve_with_buffers(count * BUFFER_BYTES).expect("there is room");
         assert_eq!(buffers.0.len(), used);
         let one = || (buffers.next(), room.split(BUFFER_BYTES).expect("it was reserved"));
         std::iter::repeat_with(one).take(count).collect()
     }
 
-    fn free(body: Vec<(Vec<u8>, Reservation)>) {
+    fn free(body: Vec<(BytesMut, Reservation)>) {
         body.into_iter().for_each(|(buffer, room)| room.take_back(buffer));
     }
 

@@ -7,6 +7,7 @@
 //! get memory that `sendfile` can send from.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -17,11 +18,11 @@ use super::CHUNK_BYTES;
 use crate::arena::{Arena, Extent};
 use crate::budget::{BUFFER_BYTES, Reservation};
 
-/// A part of a body in a buffer that is used again when the last reader is done.
+/// A part of a full buffer. The buffer is used again when the last reader of its last part is done.
 struct Lent {
-    bytes: Vec<u8>,
-    /// Taken when it is dropped.
-    room: Option<Reservation>,
+    bytes: Bytes,
+    /// The room of the whole buffer. Taken when this is dropped.
+    room: Option<Arc<Reservation>>,
 }
 
 impl AsRef<[u8]> for Lent {
@@ -32,16 +33,32 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some(room) = self.room.take() {
-            room.take_back(std::mem::take(&mut self.bytes));
+        let bytes = mem::take(&mut self.bytes);
+        let Some(room) = self.room.take() else { return };
+        match Arc::try_unwrap(room) {
+            // It fails for a reader that came while it was filled; then the memory is free when that one is done.
+            Ok(room) => drop(bytes.try_into_mut().map(|buffer| room.take_back(buffer))),
+            // In this order: the room may go with it, if another part is dropped at the same time.
+            Err(shared) => drop((bytes, shared)),
         }
     }
 }
 
-/// The bytes of a full buffer, which owns the room that it takes.
-pub(super) fn lent(buffer: Vec<u8>, room: Reservation) -> Bytes {
-    debug_assert_eq!((buffer.len(), room.bytes()), (BUFFER_BYTES, BUFFER_BYTES));
-    Bytes::from_owner(Lent { bytes: buffer, room: Some(room) })
+/// The parts of a full buffer, which own the room that it takes.
+pub(super) fn lent(parts: Vec<Bytes>, room: Reservation) -> impl Iterator<Item = Bytes> {
+    debug_assert_eq!((parts.iter().map(Bytes::len).sum(), room.bytes()), (BUFFER_BYTES, BUFFER_BYTES));
+    let room = Arc::new(room);
+    parts.into_iter().map(move |bytes| Bytes::from_owner(Lent { bytes, room: Some(Arc::clone(&room)) }))
+}
+
+/// Whether `parts` lie one after the other from `start` on, the address of a buffer.
+pub(super) fn are_in_a_row(parts: &[Bytes], start: usize) -> bool {
+    let mut at = start;
+    parts.iter().all(|part| {
+        let is_next = part.as_ptr().addr() == at;
+        at += part.len();
+        is_next
+    })
 }
 
 /// A complete body that was in buffers when it was stored.

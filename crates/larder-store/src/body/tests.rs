@@ -211,6 +211,94 @@ fn a_body_of_known_length_fills_buffers_and_moves_to_the_arena_when_it_is_hit() 
 }
 
 #[test]
+fn what_is_read_into_the_buffers_of_a_body_is_kept_where_it_is() {
+    // How long reads are; whether what came before them is copied; and whether the parts of a buffer are too many.
+    for (reads, first, is_copied) in
+        [(BUFFER_BYTES, 0, false), (BUFFER_BYTES, 16_000, false), (20_000, 1, false), (4000, 0, true)]
+    {
+        let (len, arena, budget) = (3 * BUFFER_BYTES + 1000, arena(1 << 40), Budget::new(64 << 20));
+        for round in ["new buffers", "used ones"] {
+            let (room, buffers) = budget.reserve_with_buffers(len).expect("there is room");
+            let (mut writer, body) = body_in(Some(arena), Some(room), None);
+            writer.keep_in(buffers);
+            let (mut along, mut after) = (body.reader(), body.reader());
+            let mut read = Vec::new();
+            let mut lasting = 0;
+            let mut follow = |upto: usize| {
+                while read.len() < upto {
+                    let piece = along.try_next(usize::MAX);
+                    read.extend(bytes_of(&piece).expect("it was appended"));
+                }
+            };
+            writer.append(pattern(0, first)).expect("it is stored");
+            let (mut at, mut addresses) = (first, Vec::new());
+            while let Some(mut buffer) = writer.buffer() {
+                assert_eq!(buffer.capacity(), BUFFER_BYTES - at % BUFFER_BYTES, "{reads}, {round}");
+                while buffer.capacity() > 0 {
+                    let count = reads.min(buffer.capacity());
+                    buffer.extend_from_slice(&pattern(at as u64, count));
+                    addresses.push(buffer.as_ptr());
+                    writer.append(buffer.split().freeze()).expect("it is stored");
+                    at += count;
+                    follow(at);
+                }
+                lasting += 1;
+            }
+            assert_eq!((at, lasting), (3 * BUFFER_BYTES, 3), "the rest fills none");
+            writer.append(pattern(at as u64, len - at)).expect("it is stored");
+            writer.finish();
+            let whole = body.whole().expect("it is complete and in memory");
+            let Place::Buffers(pieces) = whole.place() else { panic!("nobody has hit it") };
+            let is_kept = addresses.iter().all(|&address| pieces.iter().any(|piece| piece.as_ptr() == address));
+            assert_eq!(!is_kept, is_copied, "{reads}, {round}");
+            assert!(pieces.concat() == pattern(0, len) && drain(&mut after, 70_000).0 == pattern(0, len));
+            follow(len);
+            assert!(read == pattern(0, len));
+            assert_eq!((budget.used(), body.reserved()), (len as u64, len), "{reads}, {round}");
+            // One part that is still read keeps the room of its buffer.
+            let held = pieces[0].clone();
+            drop((pieces, body, along, after));
+            assert_eq!(budget.used(), 3 * BUFFER_BYTES as u64);
+            drop(held);
+            assert_eq!(budget.used(), 3 * BUFFER_BYTES as u64, "they wait for the next body");
+        }
+    }
+}
+
+#[test]
+fn a_buffer_that_is_not_filled_in_order_is_copied() {
+    let len = 2 * BUFFER_BYTES;
+    let budget = Budget::new(64 << 20);
+    let (room, buffers) = budget.reserve_with_buffers(len).expect("there is room");
+    let (mut writer, body) = body_in(Some(arena(1 << 40)), Some(room), None);
+    writer.keep_in(buffers);
+    let mut left = writer.buffer().expect("it is stored");
+    left.extend_from_slice(&pattern(0, 1000));
+    writer.append(left.split().freeze()).expect("it is stored");
+    writer.append(pattern(1000, len - 1000)).expect("it is stored");
+    assert!(writer.buffer().is_none(), "all of it has come");
+    writer.finish();
+    let whole = body.whole().expect("it is complete and in memory");
+    assert!(whole.to_vec().expect("it is in memory") == pattern(0, len));
+    assert_eq!((budget.used(), body.reserved()), (len as u64, len));
+    drop((left, body));
+    (0..2).for_each(|_| budget.free_idle());
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn who_stores_nothing_has_no_buffer() {
+    let (mut writer, _body) = body_in(Some(arena(1 << 40)), None, None);
+    assert!(writer.buffer().is_none());
+    let budget = Budget::new(1 << 20);
+    let (room, buffers) = budget.reserve_with_buffers(200_000).expect("there is room");
+    let (mut writer, _body) = body_in(Some(arena(1 << 40)), Some(room), None);
+    writer.keep_in(buffers);
+    writer.unstore();
+    assert!(writer.buffer().is_none());
+}
+
+#[test]
 fn a_body_in_buffers_whose_shelf_is_full_stays_there() {
     let arena = arena(1 << 40);
     let budget = Budget::new(300_000);

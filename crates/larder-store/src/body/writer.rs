@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tokio::runtime::Handle;
 
 use crate::arena::{Arena, Extent, Span};
@@ -30,6 +30,8 @@ pub enum BodyError {
 pub struct BodyWriter {
     /// The buffers that it moves to, in place of the arena. They go before what is reserved for them.
     buffers: Option<Buffers>,
+    /// The address of the buffer that was handed out last.
+    reading_into: Option<usize>,
     shared: Arc<Shared>,
     fill: Arc<Fill>,
     arena: Option<&'static Arena>,
@@ -60,7 +62,17 @@ enum Moving {
 impl BodyWriter {
     pub(super) fn new(shared: Arc<Shared>, fill: Arc<Fill>, arena: Option<&'static Arena>) -> Self {
         let moving = arena.map_or(Moving::Never, Moving::Unbegun);
-        Self { buffers: None, shared, fill, moving, arena, settled_to: 0, offload: None, ended: false }
+        Self {
+            buffers: None,
+            reading_into: None,
+            shared,
+            fill,
+            moving,
+            arena,
+            settled_to: 0,
+            offload: None,
+            ended: false,
+        }
     }
 
     /// Adds `data` and wakes the readers. Never waits; call [`wait_for_room`](Self::wait_for_room) between appends.
@@ -257,6 +269,22 @@ impl BodyWriter {
         self.buffers = self.arena.map(|_| buffers);
     }
 
+    /// Memory to read what comes next into. If it is filled from its beginning, and appended in order, it is kept as it
+    /// is; else it is copied. `None` for a body that does not fill a buffer.
+    pub fn buffer(&mut self) -> Option<BytesMut> {
+        let is_filled = self.is_stored() && self.fill.filling.lock().is_to_have(BUFFER_BYTES);
+        let buffers = self.buffers.as_mut().filter(|_| is_filled)?;
+        let loose = self.fill.loose(self.settled_to);
+        let mut buffer = buffers.next();
+        self.reading_into = Some(buffer.as_ptr().addr());
+        if !loose.is_empty() {
+            loose.iter().for_each(|piece| buffer.extend_from_slice(piece));
+            let begun = Chunk::Heap(buffer.split().freeze());
+            self.fill.replace(self.settled_to, self.settled_to, iter::once(begun));
+        }
+        Some(buffer)
+    }
+
     /// Says where the body goes if it is big. `len` is its length, if known.
     pub(super) fn offload_to(&mut self, offload: Offload, len: Option<u64>) {
         let big = len.filter(|&len| len >= offload.bytes_min);
@@ -365,7 +393,7 @@ impl BodyWriter {
         self.compact(len);
     }
 
-    /// Copies what is before `end` to buffers, as far as it fills them.
+    /// Copies what is before `end` to buffers, as far as it fills them, unless it was read into one.
     fn settle_in_buffers(&mut self, end: u64) {
         while end - self.settled_to >= BUFFER_BYTES as u64 {
             let Some(buffers) = &mut self.buffers else { return };
@@ -373,9 +401,14 @@ impl BodyWriter {
             let room = self.fill.filling.lock().split_room(BUFFER_BYTES);
             let Some(room) = room else { return };
             let mut loose = self.fill.loose(self.settled_to);
-            let mut buffer = buffers.next();
-            take_first(&mut loose, BUFFER_BYTES).iter().for_each(|piece| buffer.extend_from_slice(piece));
-            let settled = iter::once(buffered::lent(buffer, room)).chain(loose).map(Chunk::Heap);
+            let mut parts = take_first(&mut loose, BUFFER_BYTES);
+            let was_read_into = self.reading_into.take().is_some_and(|start| buffered::are_in_a_row(&parts, start));
+            if !was_read_into || parts.len() > PARTS_MAX {
+                let mut buffer = buffers.next();
+                parts.drain(..).for_each(|part| buffer.extend_from_slice(&part));
+                parts.push(buffer.freeze());
+            }
+            let settled = buffered::lent(parts, room).chain(loose).map(Chunk::Heap);
             self.fill.replace(self.settled_to, self.settled_to, settled);
             self.settled_to += BUFFER_BYTES as u64;
         }
@@ -506,6 +539,11 @@ impl Fill {
 }
 
 impl Filling {
+    /// Whether at least `bytes` are reserved that have no final place yet.
+    fn is_to_have(&self, bytes: usize) -> bool {
+        self.reservation.as_ref().is_some_and(|reservation| reservation.bytes() >= bytes)
+    }
+
     /// Room for a buffer that keeps its own.
     fn split_room(&mut self, bytes: usize) -> Option<Reservation> {
         let room = self.reservation.as_mut()?.split(bytes)?;
@@ -574,6 +612,9 @@ fn exact_chunks(loose: &VecDeque<Bytes>) -> Vec<Bytes> {
     }
     chunks
 }
+
+/// The most parts in which a buffer is kept: an origin may send a byte at a time.
+const PARTS_MAX: usize = 16;
 
 /// How much of a filling body moves to the arena at a time; the rest moves at its end.
 const MOVED_BYTES_MIN: u64 = 64 * 1024;
