@@ -10,10 +10,10 @@ use crate::{address::Address, io_error::nginx_error, resolver::Unresolved, tls::
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The origin could not be reached.
-    #[error("connect() to {origin} failed ({}) while connecting to upstream", nginx_error(source))]
+    #[error("connect(){} failed ({}) while connecting to upstream", to(origin), nginx_error(source))]
     Connect {
-        /// Its address.
-        origin: String,
+        /// Its address. Not where a machine has answered over TCP: nginx does not name it then.
+        origin: Option<String>,
         /// What the system said.
         source: io::Error,
     },
@@ -75,7 +75,7 @@ pub enum FetchError {
         limit: usize,
     },
     /// The head of the response cannot be read.
-    #[error("upstream sent invalid header: {0} while reading response header from upstream")]
+    #[error("{0} while reading response header from upstream")]
     InvalidHead(#[from] ResponseError),
     /// A text of `fastcgi_catch_stderr` was found in stderr.
     #[error("FastCGI sent \"{pattern}\" in stderr, which fastcgi_catch_stderr refuses")]
@@ -124,7 +124,12 @@ impl FetchError {
     pub(crate) fn connecting(address: &Address, source: io::Error) -> FetchError {
         match source.kind() {
             io::ErrorKind::TimedOut => FetchError::ConnectTimeout,
-            _ => FetchError::Connect { origin: address.to_string(), source },
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset | io::ErrorKind::HostUnreachable
+                if matches!(address, Address::Tcp(_)) =>
+            {
+                FetchError::Connect { origin: None, source }
+            }
+            _ => FetchError::Connect { origin: Some(address.to_string()), source },
         }
     }
 
@@ -178,6 +183,11 @@ fn call_of(error: &io::Error, plain: &'static str, tls: &'static str) -> &'stati
     if error.get_ref().is_some_and(|inner| inner.is::<larder_tls::SessionError>()) { tls } else { plain }
 }
 
+/// ` to ADDRESS`.
+fn to(origin: &Option<String>) -> String {
+    origin.as_ref().map_or_else(String::new, |origin| format!(" to {origin}"))
+}
+
 fn header_from(before_head: bool) -> &'static str {
     if before_head { "response header from " } else { "" }
 }
@@ -191,7 +201,7 @@ mod tests {
         let refused = || io::Error::from_raw_os_error(111);
         for (error, told, kind) in [
             (
-                FetchError::Connect { origin: "unix:/run/php.sock".into(), source: refused() },
+                FetchError::Connect { origin: Some("unix:/run/php.sock".into()), source: refused() },
                 "connect() to unix:/run/php.sock failed (111: Connection refused) while connecting to upstream",
                 FailKind::Error,
             ),
