@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use larder_http::{Fields, ResponseHead};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -47,15 +47,13 @@ pub struct AnswerBody {
 }
 
 enum State {
-    Open(Box<Open>),
+    Open {
+        exchange: Box<Exchange>,
+        pick: Pick,
+    },
     Ended,
     /// The error, until it was returned.
     Failed(Option<Box<FetchError>>),
-}
-
-struct Open {
-    exchange: Exchange,
-    pick: Pick,
 }
 
 /// What outlives the connection, if anything was told.
@@ -68,12 +66,12 @@ struct Told {
 
 impl AnswerBody {
     /// The body of an exchange whose head was read. If all of it came with the head, the connection is free from now on.
-    pub(crate) fn new(exchange: Exchange, pick: Pick, now: Instant) -> AnswerBody {
-        let mut body = AnswerBody { content_length: exchange.content_length, ..AnswerBody::ended() };
+    pub(crate) fn new(exchange: Box<Exchange>, pick: Pick, now: Instant) -> AnswerBody {
+        let mut body = AnswerBody { content_length: exchange.content_length(), ..AnswerBody::ended() };
         if exchange.over.is_some() {
             body.end(exchange, &pick, now);
         } else {
-            body.state = State::Open(Box::new(Open { exchange, pick }));
+            body.state = State::Open { exchange, pick };
         }
         body
     }
@@ -102,25 +100,36 @@ impl AnswerBody {
             if let Some(piece) = self.ready.pop() {
                 return Poll::Ready(Ok(Some(piece)));
             }
-            let open = match &mut self.state {
-                State::Open(open) => open,
+            let exchange = match &mut self.state {
+                State::Open { exchange, .. } => exchange,
                 State::Ended => return Poll::Ready(Ok(None)),
                 State::Failed(error) => {
                     let error = error.take().map(|error| *error);
                     return Poll::Ready(Err(error.unwrap_or(FetchError::Closed { before_head: false })));
                 }
             };
-            if let Some(piece) = open.exchange.ready.pop() {
+            if let Some(piece) = exchange.ready.pop() {
                 return Poll::Ready(Ok(Some(piece)));
             }
             let now = Instant::now();
-            ready!(open.exchange.poll_more(cx, now));
-            if open.exchange.over.is_some()
-                && let State::Open(open) = std::mem::replace(&mut self.state, State::Ended)
+            ready!(exchange.poll_more(cx, now));
+            if exchange.over.is_some()
+                && let State::Open { exchange, pick } = std::mem::replace(&mut self.state, State::Ended)
             {
-                let Open { exchange, pick } = *open;
                 self.end(exchange, &pick, now);
             }
+        }
+    }
+
+    /// Offers memory for what is read next; asked only if that is to be found, and for a body whose bytes fill it
+    /// without gaps. The pieces then lie in it one after the other.
+    pub fn read_into(&mut self, buffer: impl FnOnce() -> Option<BytesMut>) {
+        if self.ready.is_empty()
+            && let State::Open { exchange, .. } = &mut self.state
+            && exchange.needs_buffer()
+            && let Some(buffer) = buffer()
+        {
+            exchange.lend(buffer);
         }
     }
 
@@ -147,11 +156,16 @@ impl AnswerBody {
         self.told.as_ref()?.trailers.as_deref()
     }
 
+    /// Whether [`AnswerBody::stderr`] and [`AnswerBody::notes`] have nothing for sure, and no more comes.
+    pub fn is_silent(&self) -> bool {
+        self.told.is_none() && !matches!(self.state, State::Open { .. })
+    }
+
     /// The stderr of a FastCGI origin since the last call, one message a record.
     pub fn stderr(&mut self) -> Vec<String> {
         let mut lines = self.told.as_mut().map_or_else(Vec::new, |told| std::mem::take(&mut told.stderr));
-        if let State::Open(open) = &mut self.state {
-            lines.extend(open.exchange.download.take_stderr());
+        if let State::Open { exchange, .. } = &mut self.state {
+            lines.extend(exchange.download.take_stderr());
         }
         lines
     }
@@ -159,8 +173,8 @@ impl AnswerBody {
     /// Other messages for the error log since the last call, such as about a body that is longer than announced.
     pub fn notes(&mut self) -> Vec<String> {
         let mut notes = self.told.as_mut().map_or_else(Vec::new, |told| std::mem::take(&mut told.notes));
-        if let State::Open(open) = &mut self.state {
-            notes.extend(open.exchange.download.take_notes());
+        if let State::Open { exchange, .. } = &mut self.state {
+            notes.extend(exchange.download.take_notes());
         }
         notes
     }
@@ -168,7 +182,7 @@ impl AnswerBody {
     /// Bytes received on the connection for this answer, head and framing included.
     pub fn bytes_received(&self) -> u64 {
         match &self.state {
-            State::Open(open) => open.exchange.received_bytes(),
+            State::Open { exchange, .. } => exchange.received_bytes(),
             State::Ended | State::Failed(_) => self.received_bytes,
         }
     }
@@ -176,20 +190,20 @@ impl AnswerBody {
     /// Bytes of the request that were sent.
     pub fn bytes_sent(&self) -> u64 {
         match &self.state {
-            State::Open(open) => open.exchange.upload.sent_bytes(),
+            State::Open { exchange, .. } => exchange.upload.sent_bytes(),
             State::Ended | State::Failed(_) => self.sent_bytes,
         }
     }
 
     /// All was read, or nothing more can be.
-    fn end(&mut self, mut exchange: Exchange, pick: &Pick, now: Instant) {
+    fn end(&mut self, mut exchange: Box<Exchange>, pick: &Pick, now: Instant) {
         self.hear(&mut exchange);
         self.ready = std::mem::take(&mut exchange.ready);
         match exchange.over.take() {
             Some(Ok(reuse)) => {
                 self.state = State::Ended;
                 let is_clean = reuse == Reuse::Keep && exchange.upload.is_complete() && exchange.buffer.is_empty();
-                if is_clean { pick.group().pool().put(exchange.connection, now) } else { exchange.connection.close() }
+                if is_clean { pick.group().pool().put(exchange, now) } else { exchange.connection.close() }
             }
             over @ (Some(Err(_)) | None) => {
                 self.state = State::Failed(over.and_then(Result::err).map(Box::new));
@@ -211,7 +225,7 @@ impl AnswerBody {
 impl fmt::Debug for AnswerBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
-            State::Open(_) => "open",
+            State::Open { .. } => "open",
             State::Ended => "ended",
             State::Failed(_) => "failed",
         };
@@ -231,11 +245,12 @@ pub struct Upgraded {
 
 impl Upgraded {
     /// Makes a tunnel of an exchange whose head was a 101. Also returns the empty body of the answer.
-    pub(crate) fn new(mut exchange: Exchange, pick: Pick) -> (Upgraded, AnswerBody) {
+    pub(crate) fn new(mut exchange: Box<Exchange>, pick: Pick) -> (Upgraded, AnswerBody) {
         let mut body = AnswerBody::ended();
         body.hear(&mut exchange);
         let first = exchange.buffer.split().freeze();
-        (Upgraded { first, connection: Box::new(exchange.connection), _pick: pick }, body)
+        let connection = Box::new(exchange.connection);
+        (Upgraded { first, connection, _pick: pick }, body)
     }
 
     /// How many bytes that came with the head, and are counted with it, have not been read here yet.

@@ -170,14 +170,17 @@ impl Connection {
     }
 
     /// Makes it ready for one more request, on this runtime. An error means that it is broken.
-    pub(crate) fn wake(mut self, here: Id) -> io::Result<Connection> {
+    pub(crate) fn wake(&mut self, here: Id) -> io::Result<()> {
         self.served += 1;
         if self.is_at_home(here) {
             self.wire.untouched = true;
-            return Ok(self);
+            return Ok(());
         }
-        let wire = Wire { no_delay: self.wire.no_delay, ..Wire::new(self.wire.socket.rehome()?) };
-        Ok(Connection { wire, home: here, alarm: Alarm::default(), ..self })
+        let socket = std::mem::replace(&mut self.wire.socket, Socket::Lost);
+        self.wire = Wire { no_delay: self.wire.no_delay, ..Wire::new(socket.rehome()?) };
+        self.home = here;
+        self.alarm = Alarm::default();
+        Ok(())
     }
 
     /// Whether the origin has neither closed it nor sent anything. An unrequested response would be taken for the
@@ -208,7 +211,7 @@ impl Connection {
     }
 
     /// Closes it when it is no longer needed; over TLS the origin gets a `close_notify`.
-    pub(crate) fn close(mut self) {
+    pub(crate) fn close(&mut self) {
         if let Some(link) = &mut self.tls
             && self.unsent.is_empty()
         {

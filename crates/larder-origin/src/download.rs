@@ -51,6 +51,14 @@ impl Download {
         }
     }
 
+    /// Frees what a response that is over holds.
+    pub(crate) fn rest(&mut self) {
+        match self {
+            Download::FastCgi(response) => response.rest(),
+            Download::Http(response) => response.rest(),
+        }
+    }
+
     pub(crate) fn take_stderr(&mut self) -> Vec<String> {
         match self {
             Download::FastCgi(response) => response.take_stderr(),

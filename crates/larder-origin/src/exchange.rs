@@ -22,7 +22,10 @@ use crate::{
     upload::{Upload, Waits},
 };
 
-/// A request that is being sent, and its response. Dropping it closes the connection.
+/// A connection, with the request that is being sent on it and its response. Dropping it closes the connection.
+///
+/// It stays with its connection from one request to the next: so what is passed on is a pointer, and a request on a kept
+/// connection allocates none.
 pub(crate) struct Exchange {
     pub(crate) connection: Connection,
     pub(crate) upload: Upload,
@@ -33,16 +36,28 @@ pub(crate) struct Exchange {
     pub(crate) over: Option<Result<Reuse, FetchError>>,
     /// Bytes that were read and not yet parsed.
     pub(crate) buffer: BytesMut,
+    /// The buffer was given by the caller, who wants it filled without gaps.
+    is_lent: bool,
+    limits: TimeLimits,
+    progress: Progress,
+}
+
+/// How long an exchange may wait for the origin.
+struct TimeLimits {
+    connect: Duration,
+    send: Duration,
+    read: Duration,
+}
+
+/// How far an exchange has come.
+struct Progress {
     /// How long the body is, if the head says so.
-    pub(crate) content_length: Option<u64>,
+    content_length: Option<u64>,
     received_bytes: u64,
     /// How many bytes the head had.
     head_bytes: u64,
     /// How many bytes the last read brought.
     last_read: usize,
-    connect_limit: Duration,
-    send_limit: Duration,
-    read_limit: Duration,
     /// When a byte was last sent or received, or when the upload last waited for the client.
     moved_at: Instant,
 }
@@ -79,28 +94,47 @@ impl Exchange {
         download: Download,
         limits: &Limits,
         now: Instant,
-    ) -> Exchange {
-        Exchange {
+    ) -> Box<Exchange> {
+        Box::new(Exchange {
             connection,
             upload,
             download,
             ready: Pieces::default(),
             over: None,
             buffer: BytesMut::new(),
-            content_length: None,
-            received_bytes: 0,
-            head_bytes: 0,
-            last_read: 0,
-            connect_limit: limits.connect,
-            send_limit: limits.send,
-            read_limit: limits.read,
-            moved_at: now,
-        }
+            is_lent: false,
+            limits: TimeLimits::of(limits),
+            progress: Progress::since(now),
+        })
+    }
+
+    /// Begins the next request on the connection, after [`Exchange::rest`].
+    pub(crate) fn renew(&mut self, upload: Upload, download: Download, limits: &Limits, now: Instant) {
+        self.upload = upload;
+        self.download = download;
+        self.limits = TimeLimits::of(limits);
+        self.progress = Progress::since(now);
+    }
+
+    /// Frees what a request that is over has left, and the buffers: an idle connection holds none.
+    pub(crate) fn rest(&mut self) {
+        self.upload.rest();
+        self.download.rest();
+        self.ready = Pieces::default();
+        self.over = None;
+        self.buffer = BytesMut::new();
+        self.is_lent = false;
+        self.connection.rest();
     }
 
     /// Bytes the origin sent.
     pub(crate) fn received_bytes(&self) -> u64 {
-        self.received_bytes
+        self.progress.received_bytes
+    }
+
+    /// How long the body is, if the head says so.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        self.progress.content_length
     }
 
     /// Sends the request, and reads until the response head is complete. What came of the body with it is ready then.
@@ -117,8 +151,8 @@ impl Exchange {
                 }
                 Filled::Scratch(end) => match self.download.head(&scratch[..end], &mut at)? {
                     Some(head) => {
-                        self.head_bytes = self.received_bytes.saturating_sub((end - at) as u64);
-                        self.content_length = self.download.content_length();
+                        self.progress.head_bytes = self.progress.received_bytes.saturating_sub((end - at) as u64);
+                        self.progress.content_length = self.download.content_length();
                         self.drain_scratch(&mut scratch[..end], at);
                         return Poll::Ready(Ok(head));
                     }
@@ -128,8 +162,9 @@ impl Exchange {
                     let head = self.download.head(&self.buffer, &mut at)?;
                     self.buffer.advance(at);
                     if let Some(head) = head {
-                        self.head_bytes = self.received_bytes.saturating_sub(self.buffer.len() as u64);
-                        self.content_length = self.download.content_length();
+                        self.progress.head_bytes =
+                            self.progress.received_bytes.saturating_sub(self.buffer.len() as u64);
+                        self.progress.content_length = self.download.content_length();
                         self.drain_buffer();
                         return Poll::Ready(Ok(head));
                     }
@@ -152,6 +187,22 @@ impl Exchange {
         Poll::Ready(())
     }
 
+    /// Whether the next read would be of a body without framing, to memory that is still to be found.
+    pub(crate) fn needs_buffer(&self) -> bool {
+        let is_bare = matches!(self.download, Download::Http(_)) && self.progress.content_length.is_some();
+        is_bare && self.ready.is_empty() && self.over.is_none() && self.buffer.is_empty() && !self.has_lent_room()
+    }
+
+    /// Reads what comes next into `buffer`. Only if it [needs](Self::needs_buffer) one.
+    pub(crate) fn lend(&mut self, buffer: BytesMut) {
+        self.buffer = buffer;
+        self.is_lent = true;
+    }
+
+    fn has_lent_room(&self) -> bool {
+        self.is_lent && self.buffer.capacity() > self.buffer.len()
+    }
+
     /// Sends what the origin takes, then reads once.
     fn poll_fill(
         &mut self,
@@ -163,13 +214,13 @@ impl Exchange {
         let sent = self.upload.poll(cx, &mut self.connection)?;
         // The task that reads from the client applies the timeout for a slow client.
         if sent.moved || sent.waits == Waits::ForClient {
-            self.moved_at = now;
+            self.progress.moved_at = now;
         }
         if self.connection.is_connecting() {
             if let Some(source) = self.upload.take_broken() {
                 return Poll::Ready(Err(FetchError::Send { source }));
             }
-            ready!(self.connection.alarm.poll(cx, self.moved_at + self.connect_limit));
+            ready!(self.connection.alarm.poll(cx, self.progress.moved_at + self.limits.connect));
             return Poll::Ready(Err(FetchError::ConnectTimeout));
         }
         let held = self.buffer.len();
@@ -186,9 +237,9 @@ impl Exchange {
         };
         match read {
             Poll::Ready(Ok(count)) => {
-                self.received_bytes += count as u64;
-                self.last_read = count;
-                self.moved_at = now;
+                self.progress.received_bytes += count as u64;
+                self.progress.last_read = count;
+                self.progress.moved_at = now;
                 Poll::Ready(Ok(match small {
                     _ if count == 0 => Filled::End,
                     None => Filled::Buffer,
@@ -202,12 +253,12 @@ impl Exchange {
             Poll::Pending if sent.waits == Waits::ForClient => Poll::Pending,
             Poll::Pending => {
                 let (limit, late) = match (phase, sent.waits) {
-                    (Phase::Head, Waits::ForOrigin) => (self.send_limit, FetchError::SendTimeout),
-                    (Phase::Head, _) => (self.read_limit, FetchError::HeadTimeout),
+                    (Phase::Head, Waits::ForOrigin) => (self.limits.send, FetchError::SendTimeout),
+                    (Phase::Head, _) => (self.limits.read, FetchError::HeadTimeout),
                     // An origin may answer without reading the rest of the request; then only its answer has a timeout.
-                    (Phase::Body, _) => (self.read_limit, FetchError::BodyTimeout),
+                    (Phase::Body, _) => (self.limits.read, FetchError::BodyTimeout),
                 };
-                ready!(self.connection.alarm.poll(cx, self.moved_at + limit));
+                ready!(self.connection.alarm.poll(cx, self.progress.moved_at + limit));
                 Poll::Ready(Err(late))
             }
         }
@@ -216,10 +267,13 @@ impl Exchange {
     /// How much to read into the scratch of `scratch_bytes`, from where small bodies are copied into allocations of
     /// their own size. `None` if a big body goes on: that is read into memory of its own.
     fn small_read(&self, phase: Phase, scratch_bytes: usize) -> Option<usize> {
+        if self.has_lent_room() {
+            return None;
+        }
         let probably_small = phase == Phase::Head
             || match self.download.content_length() {
                 Some(left) => left <= SMALL_READ_BYTES as u64,
-                None => self.last_read < SMALL_READ_BYTES,
+                None => self.progress.last_read < SMALL_READ_BYTES,
             };
         let count_max = match self.download {
             Download::Http(_) => SMALL_READ_BYTES,
@@ -235,8 +289,16 @@ impl Exchange {
     /// Bodies are read up to multiples of [`READ_BYTES`], so that each read fills whole pages of memory, in which a big
     /// body is kept and sent. (Not for FastCGI, where record headers are in between.)
     fn make_room(&mut self, phase: Phase) -> usize {
+        if self.has_lent_room() {
+            return self.buffer.capacity() - self.buffer.len();
+        }
+        self.is_lent = false;
         let is_aligned = phase == Phase::Body && matches!(self.download, Download::Http(_));
-        let beyond = if is_aligned { (self.received_bytes - self.head_bytes) as usize % READ_BYTES } else { 0 };
+        let beyond = if is_aligned {
+            (self.progress.received_bytes - self.progress.head_bytes) as usize % READ_BYTES
+        } else {
+            0
+        };
         let wanted = match READ_BYTES - beyond {
             little if little < READ_BYTES_MIN => little + READ_BYTES,
             wanted => wanted,
@@ -276,7 +338,7 @@ impl Exchange {
             let piece = self.download.body(&self.buffer, &mut at);
             let mut parsed = self.buffer.split_to(at);
             let Some(data) = self.data_of(piece) else { break };
-            if data.len() < SMALL_PIECE_BYTES {
+            if data.len() < SMALL_PIECE_BYTES && !self.is_lent {
                 gathered.extend_from_slice(&parsed[data]);
             } else {
                 parsed.truncate(data.end);
@@ -301,15 +363,31 @@ impl Exchange {
 
     fn read_error(&mut self, source: io::Error, phase: Phase) -> FetchError {
         match self.upload.take_broken() {
-            Some(source) if self.received_bytes == 0 => FetchError::Send { source },
+            Some(source) if self.progress.received_bytes == 0 => FetchError::Send { source },
             _ => FetchError::Receive { source, before_head: phase == Phase::Head },
         }
     }
 }
 
+impl TimeLimits {
+    fn of(limits: &Limits) -> TimeLimits {
+        TimeLimits { connect: limits.connect, send: limits.send, read: limits.read }
+    }
+}
+
+impl Progress {
+    fn since(now: Instant) -> Progress {
+        Progress { content_length: None, received_bytes: 0, head_bytes: 0, last_read: 0, moved_at: now }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{future::poll_fn, io::Write, net::TcpListener};
+    use std::{
+        future::poll_fn,
+        io::Write,
+        net::{TcpListener, TcpStream},
+    };
 
     use super::*;
     use crate::{
@@ -319,18 +397,52 @@ mod tests {
         request_body::RequestBody,
     };
 
-    #[tokio::test]
-    async fn who_waits_for_an_origin_to_begin_holds_no_buffer() {
+    /// A GET, and the origin's end of its connection.
+    async fn begun(now: Instant) -> (Box<Exchange>, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = Address::Tcp(listener.local_addr().expect("it is bound"));
         let limits = Limits::default();
         let connection = Connection::open(&address, &Layers::default(), &limits, true).await.expect("it listens");
-        let (mut origin, _) = listener.accept().expect("it is connected");
+        let (origin, _) = listener.accept().expect("it is connected");
         let opening = Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n");
         let upload = Upload::new(Speaks::Http, opening, RequestBody::None);
         let download = Download::Http(http::Response::new(4096, false, false));
+        (Exchange::new(connection, upload, download, &limits, now), origin)
+    }
+
+    #[tokio::test]
+    async fn a_lent_buffer_is_filled_without_gaps() {
         let now = Instant::now();
-        let mut exchange = Exchange::new(connection, upload, download, &limits, now);
+        let (mut exchange, mut origin) = begun(now).await;
+        assert!(!exchange.needs_buffer(), "there may be no body");
+        origin.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3010\r\n\r\nhead").expect("larder reads");
+        poll_fn(|cx| exchange.poll_head(cx, now)).await.expect("it is a head");
+        assert!(!exchange.needs_buffer(), "what came with the head is taken first");
+        assert_eq!(exchange.ready.pop().as_deref(), Some(&b"head"[..]));
+        assert!(exchange.needs_buffer());
+        let buffer = BytesMut::with_capacity(3000);
+        let start = buffer.as_ptr().addr();
+        exchange.lend(buffer);
+        let mut at = 0;
+        for count in [1, 1500, 400, 1099] {
+            assert!(!exchange.needs_buffer(), "it has room");
+            origin.write_all(&vec![b'x'; count]).expect("larder reads");
+            poll_fn(|cx| exchange.poll_more(cx, now)).await;
+            let piece = exchange.ready.pop().expect("it has arrived");
+            assert_eq!((piece.as_ptr().addr(), piece.len()), (start + at, count));
+            at += count;
+        }
+        assert!(exchange.needs_buffer(), "it is full");
+        origin.write_all(b"theend").expect("larder reads");
+        poll_fn(|cx| exchange.poll_more(cx, now)).await;
+        assert_eq!(exchange.ready.pop().as_deref(), Some(&b"theend"[..]));
+        assert!(exchange.over.is_some() && !exchange.needs_buffer());
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_an_origin_to_begin_holds_no_buffer() {
+        let now = Instant::now();
+        let (mut exchange, mut origin) = begun(now).await;
         poll_fn(|cx| {
             assert!(exchange.poll_head(cx, now).is_pending(), "the origin has said nothing");
             assert_eq!(exchange.buffer.capacity(), 0);

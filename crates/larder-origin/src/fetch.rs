@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! (nobody) --choose--> Chosen --kept, or new and plain--> Exchanging --> Outcome
-//!     ^                  `--new, with TLS--> Opening --------^ |  |
-//!     |                                                 ^-dead-'  |
+//!     ^                  `---new, with TLS--> Opening -------^ |  |
+//!     |                   (as if chosen) Again <-kept, dead----'  |
 //!     `---------------------------failed--------------------------'
 //! ```
 //!
@@ -33,7 +33,8 @@ use crate::{
     group::{Pick, Turn},
     http,
     limits::Limits,
-    pool::Waiting,
+    looks,
+    pool::{Taken, Unseen, Waiting},
     purpose::{Layers, Speaks, Wanted},
     request::{Fetch, Protocol, Retry},
     request_body::RequestBody,
@@ -58,7 +59,7 @@ pub struct Fetching {
     call: Call,
     turn: Turn,
     request: Request,
-    /// The attempts that have ended.
+    /// The last is the one that runs.
     attempts: Vec<Attempt>,
     running: Option<Running>,
 }
@@ -66,18 +67,18 @@ pub struct Fetching {
 /// An origin that is being asked.
 struct Running {
     pick: Pick,
-    attempt: Attempt,
     step: Step,
 }
 
-#[expect(clippy::large_enum_variant, reason = "the large one is the one of a kept connection, which allocates nothing")]
 enum Step {
     /// The origin was chosen.
-    Chosen,
+    Chosen { unseen: Unseen },
+    /// A kept connection to the only origin was dead; now a new one is made.
+    Again,
     /// A connection is made that needs several steps: TLS, or a Unix socket with a full queue.
     Opening(Pin<Box<dyn Future<Output = Result<Connection, FetchError>> + Send>>),
     Exchanging {
-        exchange: Exchange,
+        exchange: Box<Exchange>,
         /// Whether the connection was kept from an earlier fetch.
         is_kept: bool,
         _waiting: Option<Waiting>,
@@ -116,20 +117,21 @@ enum Failure {
         status: u16,
     },
     Failed(FetchError),
-    /// The kept connection was dead, but the request may not be sent again.
+    /// The kept connection was dead: the origin closed it while we wrote, or while it worked on the request.
     Dead(FetchError),
 }
 
 /// [`Fetching`], for callers that await.
 pub async fn fetch(fetch: Fetch) -> Outcome {
-    let mut fetching = Fetching::new(fetch, None);
+    let mut fetching = Fetching::new(fetch, None, Vec::new());
     poll_fn(|cx| fetching.poll(cx)).await
 }
 
 impl Fetching {
     /// A fetch of which nothing was sent yet. The fields of each 103 (RFC 8297) that an HTTP origin sends before its
-    /// answer go to `hints`, from all attempts.
-    pub fn new(fetch: Fetch, hints: Option<UnboundedSender<Fields>>) -> Fetching {
+    /// answer go to `hints`, from all attempts. `attempts` is an empty list, the memory of [`Outcome::attempts`].
+    pub fn new(fetch: Fetch, hints: Option<UnboundedSender<Fields>>, attempts: Vec<Attempt>) -> Fetching {
+        debug_assert!(attempts.is_empty());
         let Fetch { group, hash_key, protocol, body, limits, tls, preface, retry, keep, method_is_head } = fetch;
         let keep = keep && group.pool().keeps();
         let turn = Turn::new(group, hash_key, retry.tries);
@@ -145,7 +147,7 @@ impl Fetching {
         let call =
             Call { speaks, upgrade, catch_stderr, layers, limits, retry, keep, method_is_head, hints, started: None };
         let request = Request { opening, body: Some(body) };
-        Fetching { call, turn, request, attempts: Vec::new(), running: None }
+        Fetching { call, turn, request, attempts, running: None }
     }
 
     /// Ready when the head of an answer is complete, or when no origin is left to ask. Not to be polled after that.
@@ -162,8 +164,12 @@ impl Fetching {
                 return Poll::Ready(self.outcome(Err(FetchError::NoLiveOrigin)));
             };
             let tries_left = self.turn.tries_left();
-            let result = ready!(running.poll(cx, &self.call, &mut self.request, tries_left, now));
-            let Some(Running { pick, mut attempt, step }) = self.running.take() else {
+            let Some(attempt) = self.attempts.last_mut() else {
+                self.running = None;
+                continue;
+            };
+            let result = ready!(running.poll(cx, &self.call, &mut self.request, attempt, tries_left, now));
+            let Some(Running { pick, step }) = self.running.take() else {
                 continue;
             };
             match (result, step) {
@@ -172,17 +178,15 @@ impl Fetching {
                     pick.answered();
                     pick.answers(now);
                     let answer = self.call.answer(head, exchange, pick, attempt.chosen_at(), now);
-                    self.attempts.reserve_exact(1);
-                    self.attempts.push(attempt);
                     return Poll::Ready(self.outcome(Ok(answer)));
                 }
                 (Err(failure), _) => {
-                    if let Some(error) = self.after(failure, &pick, attempt, now) {
+                    if let Some(error) = self.after(failure, pick, now) {
                         return Poll::Ready(self.outcome(Err(error)));
                     }
                 }
                 // Only who exchanges has an answer.
-                (Ok(_), Step::Chosen | Step::Opening(_) | Step::Over) => {}
+                (Ok(_), Step::Chosen { .. } | Step::Again | Step::Opening(_) | Step::Over) => {}
             }
         }
     }
@@ -193,9 +197,13 @@ impl Fetching {
     }
 
     fn take_attempts(&mut self) -> Vec<Attempt> {
-        if let Some(mut running) = self.running.take() {
-            running.attempt.note_end();
-            self.attempts.push(running.attempt);
+        if let Some(running) = self.running.take()
+            && let Some(attempt) = self.attempts.last_mut()
+        {
+            if let Step::Exchanging { exchange, .. } = &running.step {
+                note_bytes(attempt, exchange);
+            }
+            attempt.note_end();
         }
         std::mem::take(&mut self.attempts)
     }
@@ -209,36 +217,56 @@ impl Fetching {
         let Some(pick) = self.turn.next(now) else {
             return false;
         };
-        let attempt = Attempt::new(&pick, self.attempts.is_empty(), now);
-        self.running = Some(Running { pick, attempt, step: Step::Chosen });
+        self.ask(pick, Step::Chosen { unseen: Unseen::Wait }, now);
         true
     }
 
-    /// Notes a failed attempt. `None` if another origin is to be asked, else the error.
-    fn after(&mut self, failure: Failure, pick: &Pick, mut attempt: Attempt, now: Instant) -> Option<FetchError> {
+    fn ask(&mut self, pick: Pick, step: Step, now: Instant) {
+        self.attempts.reserve_exact(1);
+        self.attempts.push(Attempt::new(&pick, self.attempts.is_empty(), now));
+        self.running = Some(Running { pick, step });
+    }
+
+    /// Notes a failed attempt. `None` if an origin is to be asked again, else the error.
+    fn after(&mut self, failure: Failure, pick: Pick, now: Instant) -> Option<FetchError> {
         match failure.says() {
             Health::Bad => pick.failed(now),
             Health::Good => pick.answered(),
             Health::Unknown => {}
         }
-        let error = match failure {
+        let attempt = self.attempts.last_mut()?;
+        match failure {
             Failure::Refused { status } => {
                 attempt.note_head(status, now);
                 None
             }
-            Failure::Dead(error) => {
-                attempt.note_failure(&error, now);
-                Some(error)
-            }
             Failure::Failed(error) => {
                 attempt.note_failure(&error, now);
-                let may_resend = self.request.body.is_some() && self.call.may_resend(&attempt);
+                let may_resend = self.request.body.is_some() && self.call.may_resend(attempt);
                 let again = self.call.covers(&error) && may_resend && self.call.may_go_on(self.turn.tries_left(), now);
                 (!again).then_some(error)
             }
-        };
-        self.attempts.push(attempt);
-        error
+            Failure::Dead(error) => self.after_dead(error, pick, now),
+        }
+    }
+
+    /// As [`after`](Self::after), where a kept connection was dead: another origin is to be asked, or if there is no
+    /// other, this one on a new connection. As in nginx, this is a failed attempt, but none of those that
+    /// `*_next_upstream_tries` counts.
+    fn after_dead(&mut self, error: FetchError, pick: Pick, now: Instant) -> Option<FetchError> {
+        let attempt = self.attempts.last_mut()?;
+        attempt.note_failure(&error, now);
+        let may_resend = self.request.body.is_some() && self.call.may_resend(attempt);
+        // A request of which nothing was sent is sent for the first time.
+        let is_covered = attempt.sent_bytes == 0 || self.call.covers(&error);
+        if !is_covered || !may_resend || !self.call.has_time(now) {
+            return Some(error);
+        }
+        match pick.is_single() {
+            true => self.ask(pick, Step::Again, now),
+            false => self.turn.allow_one_more(),
+        }
+        None
     }
 }
 
@@ -250,21 +278,18 @@ impl Running {
         cx: &mut Context<'_>,
         call: &Call,
         request: &mut Request,
+        attempt: &mut Attempt,
         tries_left: u32,
         now: Instant,
     ) -> Poll<Result<ResponseHead, Failure>> {
         loop {
-            let attempt = &mut self.attempt;
             let (exchange, result) = match &mut self.step {
-                Step::Chosen => {
-                    let kept = call.wanted(&self.pick).and_then(|wanted| self.pick.group().pool().take(wanted, now));
-                    self.step = match kept {
-                        Some(connection) => {
-                            attempt.connect = Some(Duration::ZERO);
-                            call.exchange(connection, request, true, None, now)
-                        }
-                        None => call.connect(&self.pick, request, now)?,
-                    };
+                Step::Chosen { unseen } => {
+                    self.step = ready!(call.start(cx, &self.pick, unseen, request, attempt, now))?;
+                    continue;
+                }
+                Step::Again => {
+                    self.step = call.connect(&self.pick, request, now)?;
                     continue;
                 }
                 Step::Opening(opening) => {
@@ -278,8 +303,7 @@ impl Running {
                 }
                 Step::Over => return Poll::Pending,
             };
-            attempt.sent_bytes = exchange.upload.sent_bytes();
-            attempt.received_bytes = exchange.received_bytes();
+            note_bytes(attempt, exchange);
             let failure = match result {
                 Ok(head) if !call.turns_away(head.status, attempt) || !call.may_go_on(tries_left, now) => {
                     return Poll::Ready(Ok(head));
@@ -299,20 +323,19 @@ impl Running {
             if request.body.is_none() {
                 request.body = untouched;
             }
-            // The origin closed the kept connection while we wrote. That says nothing about its health; a new
-            // connection will tell. But a request that must not be repeated may have been processed.
-            match failure {
+            return Poll::Ready(Err(match failure {
                 Failure::Failed(error) if is_kept && error.is_broken() && attempt.received_bytes == 0 => {
-                    if request.body.is_none() || !call.may_resend(attempt) {
-                        return Poll::Ready(Err(Failure::Dead(error)));
-                    }
-                    attempt.connect = None;
-                    self.step = call.connect(&self.pick, request, now)?;
+                    Failure::Dead(error)
                 }
-                failure => return Poll::Ready(Err(failure)),
-            }
+                failure => failure,
+            }));
         }
     }
+}
+
+fn note_bytes(attempt: &mut Attempt, exchange: &Exchange) {
+    attempt.sent_bytes = exchange.upload.sent_bytes();
+    attempt.received_bytes = exchange.received_bytes();
 }
 
 /// Polls the head of an answer, and notes when the connection is made. A failure before that is one to connect.
@@ -326,7 +349,8 @@ fn poll_head(
     let polled = exchange.poll_head(cx, now);
     let is_connected = !exchange.connection.is_connecting();
     if is_connected {
-        attempt.connect.get_or_insert(now.saturating_duration_since(attempt.chosen_at()));
+        let chosen_at = attempt.chosen_at();
+        attempt.connect.get_or_insert_with(|| now.saturating_duration_since(chosen_at));
     }
     polled.map_err(|error| match error {
         FetchError::Send { source } if !is_connected => FetchError::connecting(pick.address(), source),
@@ -335,6 +359,32 @@ fn poll_head(
 }
 
 impl Call {
+    /// Begins the request on a kept connection, or makes a new one. Pending for one look at the sockets at most.
+    fn start(
+        &self,
+        cx: &Context<'_>,
+        pick: &Pick,
+        unseen: &mut Unseen,
+        request: &mut Request,
+        attempt: &mut Attempt,
+        now: Instant,
+    ) -> Poll<Result<Step, Failure>> {
+        let take = |wanted| pick.group().pool().take(wanted, *unseen, now);
+        match self.wanted(pick).map_or(Taken::Nothing, take) {
+            Taken::Kept(mut exchange) => {
+                attempt.connect = Some(Duration::ZERO);
+                exchange.renew(self.upload(request), self.download(), &self.limits, now);
+                Poll::Ready(Ok(Step::Exchanging { exchange, is_kept: true, _waiting: None }))
+            }
+            Taken::Later => {
+                *unseen = Unseen::Ask;
+                looks::after_next(cx);
+                Poll::Pending
+            }
+            Taken::Nothing => Poll::Ready(self.connect(pick, request, now)),
+        }
+    }
+
     /// Makes a new connection.
     fn connect(&self, pick: &Pick, request: &mut Request, now: Instant) -> Result<Step, Failure> {
         let patient = pick.is_single();
@@ -356,29 +406,21 @@ impl Call {
         if let Some(wanted) = wanted {
             connection.dedicate(wanted.to_purpose());
         }
-        self.exchange(connection, request, false, waiting, now)
+        let exchange = Exchange::new(connection, self.upload(request), self.download(), &self.limits, now);
+        Step::Exchanging { exchange, is_kept: false, _waiting: waiting }
     }
 
-    /// Begins the request on a connection.
-    fn exchange(
-        &self,
-        connection: Connection,
-        request: &mut Request,
-        is_kept: bool,
-        waiting: Option<Waiting>,
-        now: Instant,
-    ) -> Step {
+    /// What is sent in an attempt.
+    fn upload(&self, request: &mut Request) -> Upload {
         let once_more = request.body.as_ref().and_then(RequestBody::again);
         let body = once_more.or_else(|| request.body.take()).expect("an attempt is made only while there is a body");
-        let upload = Upload::new(self.speaks, std::mem::take(&mut request.opening), body);
-        let exchange = Exchange::new(connection, upload, self.download(), &self.limits, now);
-        Step::Exchanging { exchange, is_kept, _waiting: waiting }
+        Upload::new(self.speaks, std::mem::take(&mut request.opening), body)
     }
 
     fn answer(
         &self,
         head: ResponseHead,
-        mut exchange: Exchange,
+        mut exchange: Box<Exchange>,
         pick: Pick,
         attempt_started: Instant,
         now: Instant,
@@ -424,8 +466,12 @@ impl Call {
 
     /// Whether the number of tries and the time allow another attempt.
     fn may_go_on(&self, tries_left: u32, now: Instant) -> bool {
+        tries_left > 0 && self.has_time(now)
+    }
+
+    fn has_time(&self, now: Instant) -> bool {
         let took = || self.started.map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
-        tries_left > 0 && self.retry.timeout.is_none_or(|limit| took() < limit)
+        self.retry.timeout.is_none_or(|limit| took() < limit)
     }
 
     fn turns_away(&self, status: u16, attempt: &Attempt) -> bool {

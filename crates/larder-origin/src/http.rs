@@ -157,6 +157,14 @@ impl Response {
         }
     }
 
+    /// Frees what a response that is over holds.
+    pub(crate) fn rest(&mut self) {
+        self.stage = Stage::Head;
+        self.hints = None;
+        self.notes = Vec::new();
+        self.trailers = None;
+    }
+
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }

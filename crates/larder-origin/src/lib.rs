@@ -25,6 +25,7 @@ mod group;
 mod http;
 mod io_error;
 mod limits;
+mod looks;
 mod piece;
 mod pieces;
 mod pool;

@@ -9,7 +9,9 @@ use bytes::Bytes;
 pub(crate) struct Pieces {
     /// Empty if there is no piece.
     first: Bytes,
-    more: VecDeque<Bytes>,
+    /// Made for a second piece, and then kept.
+    #[expect(clippy::box_collection, reason = "nearly all have one piece, and an empty queue is dropped by a call")]
+    more: Option<Box<VecDeque<Bytes>>>,
 }
 
 impl Pieces {
@@ -18,7 +20,7 @@ impl Pieces {
         if self.first.is_empty() {
             self.first = piece;
         } else if !piece.is_empty() {
-            self.more.push_back(piece);
+            self.more.get_or_insert_default().push_back(piece);
         }
     }
 
@@ -27,8 +29,13 @@ impl Pieces {
         if self.first.is_empty() {
             return None;
         }
-        let next = self.more.pop_front().unwrap_or_default();
+        let next = self.next();
         Some(std::mem::replace(&mut self.first, next))
+    }
+
+    /// The piece behind the first; empty if there is none.
+    fn next(&mut self) -> Bytes {
+        self.more.as_mut().and_then(|more| more.pop_front()).unwrap_or_default()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -37,11 +44,12 @@ impl Pieces {
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        usize::from(!self.first.is_empty()) + self.more.len()
+        usize::from(!self.first.is_empty()) + self.more.as_ref().map_or(0, |more| more.len())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Bytes> {
-        Some(&self.first).filter(|first| !first.is_empty()).into_iter().chain(&self.more)
+        let first = Some(&self.first).filter(|first| !first.is_empty());
+        first.into_iter().chain(self.more.iter().flat_map(|more| more.iter()))
     }
 
     /// Drops this many bytes at the beginning.
@@ -52,7 +60,7 @@ impl Pieces {
                 return;
             }
             count -= self.first.len();
-            self.first = self.more.pop_front().unwrap_or_default();
+            self.first = self.next();
         }
     }
 }

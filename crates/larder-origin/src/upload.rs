@@ -154,15 +154,11 @@ impl Upload {
                     }
                 };
             }
-            let mut pieces = [IoSlice::new(&[]); GATHER_MAX];
-            let mut count = 0;
-            let opening = Some(opening).filter(|opening| !opening.is_empty());
-            let queue = opening.into_iter().chain(self.queue.iter().map(|piece| &**piece));
-            for (slot, piece) in pieces.iter_mut().zip(queue) {
-                *slot = IoSlice::new(piece);
-                count += 1;
-            }
-            match connection.poll_write_from(cx, &pieces[..count]) {
+            let written = match self.queue.is_empty() {
+                true => connection.poll_write_from(cx, &[IoSlice::new(opening)]),
+                false => self.write_pieces(cx, connection),
+            };
+            match written {
                 Poll::Ready(Ok(written)) if written > 0 => self.written(written),
                 Poll::Ready(Ok(_)) => self.going = Going::Broken(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Err(error)) => self.going = Going::Broken(error),
@@ -170,6 +166,14 @@ impl Upload {
             }
         };
         Ok(Sent { waits, moved: connection.moved_bytes() > before })
+    }
+
+    /// Frees what a request that is over holds.
+    pub(crate) fn rest(&mut self) {
+        self.opening = Bytes::new();
+        self.opening_sent = 0;
+        self.queue = Pieces::default();
+        self.source = Source::Drained;
     }
 
     /// Sends no more, and drops the body. The request stays incomplete, unless all of it was sent.
@@ -316,6 +320,19 @@ impl Upload {
             self.queued_bytes += piece.len();
             self.queue.push(piece);
         }
+    }
+
+    /// Writes once, of what was framed.
+    fn write_pieces(&self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<io::Result<usize>> {
+        let mut pieces = [IoSlice::new(&[]); GATHER_MAX];
+        let mut count = 0;
+        let opening = Some(&self.opening[self.opening_sent..]).filter(|opening| !opening.is_empty());
+        let queue = opening.into_iter().chain(self.queue.iter().map(|piece| &**piece));
+        for (slot, piece) in pieces.iter_mut().zip(queue) {
+            *slot = IoSlice::new(piece);
+            count += 1;
+        }
+        connection.poll_write_from(cx, &pieces[..count])
     }
 
     fn written(&mut self, count: usize) {

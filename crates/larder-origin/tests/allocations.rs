@@ -92,7 +92,8 @@ fn a_fetch_on_a_kept_connection_allocates_its_head_its_body_and_what_is_told_of_
     // more, in which the parameters are put into records.
     for (name, answer, protocol, allocations) in [("http", http, head, 5), ("fastcgi", records, records_head, 6)] {
         let stats = measured(answer, protocol);
-        assert!(stats.allocations <= allocations * FETCHES, "{name}: {stats:?} in {FETCHES} fetches");
+        // One more a round: the runtime's list of who waits for its next look at the sockets.
+        assert!(stats.allocations <= allocations * FETCHES + 1, "{name}: {stats:?} in {FETCHES} fetches");
         let bytes = stats.bytes_allocated / FETCHES;
         assert!(bytes <= BODY_BYTES + 2048, "{name}: {bytes} bytes a fetch");
     }

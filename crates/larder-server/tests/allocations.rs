@@ -155,10 +155,10 @@ fn a_passed_request_allocates_little() {
          upstream php {{ server 127.0.0.1:{php}; keepalive 4; keepalive_requests 1000000; }}"
     );
     for (name, most, location) in [
-        ("by HTTP", 6, "proxy_pass http://http; proxy_http_version 1.1; proxy_set_header Connection '';"),
+        ("by HTTP", 5, "proxy_pass http://http; proxy_http_version 1.1; proxy_set_header Connection '';"),
         (
             "by FastCGI",
-            7,
+            6,
             "fastcgi_pass php; fastcgi_keep_conn on; fastcgi_param SCRIPT_FILENAME /srv$uri;
              fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string;
              fastcgi_param REMOTE_ADDR $remote_addr; fastcgi_param SERVER_PROTOCOL $server_protocol;",

@@ -125,6 +125,14 @@ impl Response {
         }
     }
 
+    /// Frees what a response that is over holds.
+    pub(crate) fn rest(&mut self) {
+        self.stage = Stage::Head(Vec::new());
+        self.catch_stderr = None;
+        self.stderr = None;
+        self.notes = Vec::new();
+    }
+
     /// The stderr since the last call.
     pub(crate) fn take_stderr(&mut self) -> Vec<String> {
         self.stderr.as_mut().map_or_else(Vec::new, |stderr| stderr.take())

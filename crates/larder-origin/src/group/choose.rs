@@ -60,7 +60,10 @@ impl Turn {
         let members = group.members();
         let up = members.servers.iter().filter(|server| !server.down).count() as u32;
         let tries_left = if tries == 0 { up } else { up.min(tries) };
-        let more = vec![0; members.servers.len().saturating_sub(1) / 64];
+        let more = match members.servers.len().saturating_sub(1) / 64 {
+            0 => Vec::new(),
+            words => vec![0; words],
+        };
         let walk = match (group.balance, &members.primary.ring) {
             (Balance::Hash { .. }, Some(ring)) => Walk { hash: 0, place: ring.start(&key), rounds: 0, detours: 0 },
             (Balance::IpHash, _) => Walk { hash: hash::IP_SEED, place: 0, rounds: 0, detours: 0 },
@@ -77,6 +80,11 @@ impl Turn {
     /// How many more attempts are allowed.
     pub(crate) fn tries_left(&self) -> u32 {
         self.tries_left
+    }
+
+    /// Allows an attempt in place of one that does not count.
+    pub(crate) fn allow_one_more(&mut self) {
+        self.tries_left += 1;
     }
 
     /// The next origin to ask. `None` if none may be asked now.

@@ -137,22 +137,52 @@ async fn dies_at_the_second() -> Origin {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_dies_unanswered_is_replaced_once() {
+async fn a_kept_connection_that_dies_unanswered_is_a_failed_attempt_and_replaced_once() {
     let origin = dies_at_the_second().await;
-    // Rules that would never ask again, and a second server that would show a failure.
-    let mut server = Server::new(origin.address.clone());
-    server.max_fails = 1;
-    let servers = vec![server, Server { backup: true, ..Server::new(nobody()) }];
-    let group = Group::new("a", servers, Balance::RoundRobin, Keepalive::of(4));
+    let group = keeping(&origin, 4);
     for number in 0..5 {
         let mut fetch_it = get(&group);
-        fetch_it.retry.rules.error = false;
+        fetch_it.retry.rules.error = true;
+        // It does not count.
+        fetch_it.retry.tries = 1;
         let outcome = fetch(fetch_it).await;
         let mut answer = outcome.result.expect("a fresh connection answers");
         read_all(&mut answer.body).await.unwrap();
-        assert_eq!(outcome.attempts.len(), 1);
+        let statuses: Vec<_> = outcome.attempts.iter().map(|attempt| attempt.status).collect();
+        let expected: &[_] = if number == 0 { &[Some(200)] } else { &[Some(502), Some(200)] };
+        assert_eq!(statuses, expected);
+        assert_eq!(outcome.attempts[0].error.is_some(), number > 0);
         assert_eq!(origin.connections(), number + 1);
     }
+}
+
+#[tokio::test]
+async fn after_a_kept_connection_that_died_another_server_is_asked_and_the_first_is_healthy() {
+    let (origin, other) = (dies_at_the_second().await, dies_at_the_second().await);
+    let mut server = Server::new(origin.address.clone());
+    server.max_fails = 1;
+    let servers = vec![server, Server { backup: true, ..Server::new(other.address.clone()) }];
+    let group = Group::new("a", servers, Balance::RoundRobin, Keepalive::of(4));
+    for connections in [(1, 0), (1, 1), (2, 1)] {
+        let mut fetch_it = get(&group);
+        fetch_it.retry.rules.error = true;
+        fetch_it.retry.tries = 1;
+        let mut answer = fetch(fetch_it).await.result.expect("one of them answers");
+        read_all(&mut answer.body).await.unwrap();
+        assert_eq!((origin.connections(), other.connections()), connections);
+    }
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_dies_unanswered_is_not_replaced_where_no_error_is_retried() {
+    let origin = dies_at_the_second().await;
+    let group = keeping(&origin, 4);
+    fetch_all(&group, 1).await;
+    let mut fetch_it = get(&group);
+    fetch_it.retry.rules.error = false;
+    let outcome = fetch(fetch_it).await;
+    assert!(matches!(outcome.result, Err(FetchError::Closed { before_head: true })), "{outcome:?}");
+    assert_eq!((outcome.attempts.len(), origin.connections()), (1, 1));
 }
 
 #[tokio::test]

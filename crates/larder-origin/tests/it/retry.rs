@@ -334,7 +334,7 @@ async fn who_leaves_a_fetch_knows_how_far_it_came() {
     let (_closes, closing) = first(First::Closes).await;
     let (hanging, hangs) = first(First::Hangs).await;
     let group = of(&[&closing, &hangs]);
-    let mut fetching = Fetching::new(get(&group), None);
+    let mut fetching = Fetching::new(get(&group), None, Vec::new());
     let asked = async {
         while hanging.as_ref().is_none_or(|origin| origin.connections() == 0) {
             tokio::task::yield_now().await;
@@ -345,9 +345,11 @@ async fn who_leaves_a_fetch_knows_how_far_it_came() {
         () = asked => true,
     };
     assert!(is_left, "nobody answers");
-    let told: Vec<_> = fetching.give_up().iter().map(|attempt| (attempt.status, attempt.header)).collect();
+    let attempts = fetching.give_up();
+    let told: Vec<_> = attempts.iter().map(|attempt| (attempt.status, attempt.header)).collect();
     assert_eq!(told, [(Some(502), None), (None, None)]);
-    let mut fetching = Fetching::new(get(&of(&[&nobody()])), None);
+    assert!(attempts[1].sent_bytes > 0, "it has the request");
+    let mut fetching = Fetching::new(get(&of(&[&nobody()])), None, Vec::new());
     assert!(poll_fn(|cx| fetching.poll(cx)).await.result.is_err());
     assert!(fetching.give_up().is_empty(), "what came to its end is told by the outcome");
 }

@@ -56,7 +56,9 @@ pub fn answered(
     cx: &Cx,
 ) -> Step {
     let status = answer.head.status;
-    log_stderr(answer.body.stderr(), address_of_last(ex), ex, cx);
+    if !answer.body.is_silent() {
+        log_stderr(answer.body.stderr(), address_of_last(ex), ex, cx);
+    }
     ignore_duplicates(&mut answer.head.fields, ex, cx);
     ex.upstream.status = Some(status);
     ex.upstream.fields = Some(Arc::clone(&answer.head.fields));

@@ -147,7 +147,10 @@ fn ask(
     let request = origin_request::build(&origin.backend, resolved, fetches_whole, &validators, ex, cx);
     ex.request.method = asked;
     let is_abortable = may_abort(&plan, origin);
-    Ok(Box::new(Underway { plan, validators, fetching: Fetching::new(request?, hints), is_abortable }))
+    let request = request?;
+    // The first fetch of a request notes its attempts where they are kept.
+    let attempts = if ex.tally.attempts.is_empty() { std::mem::take(&mut ex.tally.attempts) } else { Vec::new() };
+    Ok(Box::new(Underway { plan, validators, fetching: Fetching::new(request, hints, attempts), is_abortable }))
 }
 
 fn no_origin() -> Step {
@@ -179,14 +182,17 @@ async fn watch(feed: Option<&mut Feed>, from: &Inbound<'_>, minds: bool) -> Refu
     Refused::Unwanted
 }
 
-fn note_attempts(attempts: Vec<larder_origin::Attempt>, ex: &mut Exchange, cx: &Cx) {
-    for attempt in attempts {
+fn note_attempts(mut attempts: Vec<larder_origin::Attempt>, ex: &mut Exchange, cx: &Cx) {
+    for attempt in &attempts {
         if !attempt.stderr.is_empty() {
             answer::log_stderr(attempt.stderr.clone(), &attempt.address, ex, cx);
         }
         if let Some(error) = &attempt.error {
             cx.local.logs.origin_error(cx, ex, LogLevel::Error, &attempt.address, format_args!("{error}"));
         }
-        ex.tally.attempts.push(attempt);
+    }
+    match ex.tally.attempts.is_empty() {
+        true => ex.tally.attempts = attempts,
+        false => ex.tally.attempts.append(&mut attempts),
     }
 }

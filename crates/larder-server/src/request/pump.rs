@@ -163,6 +163,8 @@ impl Pump<'_> {
         // A reader that has all bytes leaves; what is missing then is the origin's own end, which frees its connection.
         if self.has_all() || self.permit.is_some() && self.writer.is_stored() {
             self.writer.wait_for_disk().await;
+            // Where the cache is to keep them, if it can.
+            self.answer.body.read_into(|| self.writer.buffer());
             return Some(self.answer.body.next().await);
         }
         tokio::select! {
@@ -275,6 +277,9 @@ pub fn note(report: &Report, body: &AnswerBody, total: Duration) {
 /// What an origin said of its body for the error log, since the last call.
 pub fn complaints(body: &mut AnswerBody) -> Vec<(LogLevel, String)> {
     let said = body
+    if body.is_silent() {
+        return Vec::new();
+    }
         .stderr()
         .into_iter()
         .map(|line| (LogLevel::Error, format!("FastCGI sent in stderr: \"{line}\" while reading upstream")));
