@@ -5,11 +5,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use larder_http::Time;
 use larder_http::h2::hpack;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The time of day. Reads the vDSO, without a system call.
 pub fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    Time(since.as_millis() as u64)
+    // Several times a request: `SystemTime` would compute the difference to 1970 each time.
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+    Time(u64::try_from(tv_sec).unwrap_or(0) * 1000 + u64::try_from(tv_nsec).unwrap_or(0) / 1_000_000)
 }
 
 /// The time of day in the standard library's type.
@@ -18,18 +20,20 @@ pub fn system_time() -> SystemTime {
 }
 
 thread_local! {
-    static DATE: RefCell<(u64, [u8; 29])> = const { RefCell::new((u64::MAX, [b' '; 29])) };
+    static DATE_LINE: RefCell<(u64, [u8; 37])> = const { RefCell::new((u64::MAX, [b' '; 37])) };
     static DATE_FIELD: RefCell<(u64, Vec<u8>)> = const { RefCell::new((u64::MAX, Vec::new())) };
 }
 
-/// Appends `now` as an HTTP date (RFC 9110 §5.6.7), formatted once a second on each thread.
-pub fn append_date(now: Time, out: &mut Vec<u8>) {
-    DATE.with_borrow_mut(|(at, text)| {
+/// Appends the field `Date` as HTTP/1 writes it (RFC 9110 §5.6.7), formatted once a second on each thread.
+pub fn append_date_line(now: Time, out: &mut Vec<u8>) {
+    DATE_LINE.with_borrow_mut(|(at, line)| {
         if *at != now.secs() {
             *at = now.secs();
-            *text = larder_http::format_date(now.secs());
+            line[..6].copy_from_slice(b"Date: ");
+            line[6..35].copy_from_slice(&larder_http::format_date(now.secs()));
+            line[35..].copy_from_slice(b"\r\n");
         }
-        out.extend_from_slice(text);
+        out.extend_from_slice(line);
     });
 }
 

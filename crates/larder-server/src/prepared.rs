@@ -82,8 +82,11 @@ impl PreparedRules {
 
 /// The name of a field as it is sent; for `Content-Type`, nginx has its own spelling.
 pub fn written_name(known: Known, name: &[u8]) -> &[u8] {
-    if known == Known::ContentType { b"Content-Type" } else { name }
+    if known == Known::ContentType { CONTENT_TYPE.as_bytes() } else { name }
 }
+
+/// The spelling of nginx.
+pub const CONTENT_TYPE: &str = "Content-Type";
 
 /// Fields that the delivery writes itself, or that concern only the connection to the origin.
 pub fn is_own(known: Known) -> bool {

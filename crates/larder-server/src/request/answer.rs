@@ -117,15 +117,13 @@ const SINGLE: KnownSet = KnownSet::of(&[
 
 /// Leaves out second lines of fields that come once, and logs them.
 fn ignore_duplicates(fields: &mut Arc<Fields>, ex: &Exchange, cx: &Cx) {
-    let mut seen = KnownSet::default();
-    let is_second = |known: Known, seen: &mut KnownSet| SINGLE.contains(known) && !seen.insert(known);
-    if !fields.iter_known().any(|(known, _, _)| is_second(known, &mut seen)) {
+    if !fields.repeats(SINGLE) {
         return;
     }
     let all = Arc::clone(fields);
     let mut seen = KnownSet::default();
     Arc::make_mut(fields).retain(|known, name, value| {
-        if !is_second(known, &mut seen) {
+        if !SINGLE.contains(known) || seen.insert(known) {
             return true;
         }
         let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));

@@ -136,9 +136,7 @@ fn write_message(message: Message, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>
     }
     added_fields::add_configured(loc, status, ex, cx);
     ex.reply.bare_type.clear();
-    for (name, value) in ex.reply.fields.iter() {
-        head.field(name, value);
-    }
+    head.fields(&ex.reply.fields);
     added_fields::write_cache_status(loc, ex, cx, &mut head);
     head.end();
     ex.reply.framing.head_bytes = (out.len() - before) as u64;

@@ -1,10 +1,10 @@
 //! Fields of an origin's answer as the client gets them: hidden ones left out, redirects and cookies rewritten.
 
-use larder_http::{Fields, Known, Version};
+use larder_http::{Fields, Known, Version, Written};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Silent};
-use crate::prepared::{PreparedRules, is_own, written_name};
+use crate::prepared::{CONTENT_TYPE, PreparedRules, is_own, written_name};
 use crate::site::{Backend, Find, Protocol, Redirect, Target};
 
 use super::cookies;
@@ -15,25 +15,35 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     ex.reply.location_is_ours = false;
     ex.reply.silent = silence(backend);
     push_accel_fields(fields, ex);
-    for (known, name, value) in fields.iter_known() {
-        if is_own(known) || backend.settings.hides.contains(known, name) {
-            continue;
-        }
+    let version = ex.asked.head.version;
+    let is_passed = |known, name: &[u8]| {
         // HTTP/2 has no upgrades (RFC 9113 §8.2.2).
-        if known == Known::Upgrade && ex.asked.head.version == Version::Http2 {
-            continue;
-        }
-        let name = written_name(known, name);
-        match rewritten(known, value, backend, ex, cx) {
-            Some(value) => {
-                ex.reply.location_is_ours |= known == Known::Location;
-                ex.reply.fields.push_known(known, name, &value);
+        let is_upgrade = known == Known::Upgrade && version == Version::Http2;
+        !is_own(known) && !backend.settings.hides.contains(known, name) && !is_upgrade
+    };
+    if MAY_BE_REWRITTEN.iter().any(|known| fields.contains_known(*known)) {
+        for (known, name, value) in fields.iter_known().filter(|(known, name, _)| is_passed(*known, name)) {
+            let name = written_name(known, name);
+            match rewritten(known, value, backend, ex, cx) {
+                Some(value) => {
+                    ex.reply.location_is_ours |= known == Known::Location;
+                    ex.reply.fields.push_known(known, name, &value);
+                }
+                None => ex.reply.fields.push_known(known, name, value),
             }
-            None => ex.reply.fields.push_known(known, name, value),
         }
+    } else {
+        ex.reply.fields.extend_from(fields, |known, name| match known {
+            _ if !is_passed(known, name) => Written::Not,
+            Known::ContentType if name != CONTENT_TYPE.as_bytes() => Written::Named(CONTENT_TYPE),
+            _ => Written::AsItIs,
+        });
     }
     apply_x_accel_settings(fields, backend, ex, cx);
 }
+
+/// The fields that [`rewritten`] may change.
+const MAY_BE_REWRITTEN: [Known; 3] = [Known::Location, Known::Refresh, Known::SetCookie];
 
 /// Whether the client gets this field of early hints: it is not hidden, and is not about the connection or framing.
 pub fn is_hint(known: Known, name: &[u8], backend: &Backend) -> bool {

@@ -153,6 +153,14 @@ fn html(title: &str, status: u16, tokens: ServerTokens) -> String {
     )
 }
 
+/// The field `Server` as HTTP/1 writes it.
+pub fn server_line(tokens: ServerTokens) -> &'static str {
+    match tokens {
+        ServerTokens::Off => "Server: larder\r\n",
+        ServerTokens::On | ServerTokens::Build => concat!("Server: larder/", env!("CARGO_PKG_VERSION"), "\r\n"),
+    }
+}
+
 /// What we call ourselves.
 pub fn server_name(tokens: ServerTokens) -> &'static str {
     match tokens {

@@ -4,7 +4,7 @@ use larder_cache::Prepared;
 use larder_conf::model::{ServerTokens, Settings};
 use larder_http::digits::{DIGITS_MAX, digits};
 use larder_http::h2::hpack;
-use larder_http::{Time, Version, reason, status};
+use larder_http::{Fields, Known, Run, Time, Version, reason, status};
 
 use crate::clock;
 
@@ -46,6 +46,9 @@ impl<'a> HeadWriter<'a> {
     /// The status, which comes first; `sent` is the reason as the origin gave it.
     pub fn status(&mut self, status: u16, sent: &[u8]) {
         match self.wire {
+            Wire::Lines if status == 200 && matches!(sent, b"" | b"OK") => {
+                self.out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+            }
             Wire::Lines => {
                 self.out.extend_from_slice(b"HTTP/1.1 ");
                 self.out.extend_from_slice(&digits_of_status(status));
@@ -65,19 +68,26 @@ impl<'a> HeadWriter<'a> {
         }
     }
 
+    /// All fields of a head.
+    pub fn fields(&mut self, fields: &Fields) {
+        match self.wire {
+            Wire::Lines => append_lines(fields, |_, _| true, self.out),
+            Wire::Block => fields.iter().for_each(|(name, value)| append_field(name, value, self.out)),
+        }
+    }
+
     /// `Server`.
     pub fn server(&mut self, tokens: ServerTokens) {
-        self.field(b"Server", synth::server_name(tokens).as_bytes());
+        match self.wire {
+            Wire::Lines => self.out.extend_from_slice(synth::server_line(tokens).as_bytes()),
+            Wire::Block => hpack::encode_field(b"Server", synth::server_name(tokens).as_bytes(), self.out),
+        }
     }
 
     /// `Date`.
     pub fn date(&mut self, now: Time) {
         match self.wire {
-            Wire::Lines => {
-                self.out.extend_from_slice(b"Date: ");
-                clock::append_date(now, self.out);
-                self.out.extend_from_slice(b"\r\n");
-            }
+            Wire::Lines => clock::append_date_line(now, self.out),
             Wire::Block => clock::append_date_field(now, self.out),
         }
     }
@@ -152,6 +162,14 @@ fn digits_of_status(status: u16) -> [u8; 3] {
     [b'0' + (status / 100 % 10) as u8, b'0' + (status / 10 % 10) as u8, b'0' + (status % 10) as u8]
 }
 
+/// The fields for which `is_wanted` is true, as HTTP/1 writes them. What was read from the wire as lines is copied.
+pub fn append_lines(fields: &Fields, is_wanted: impl FnMut(Known, &[u8]) -> bool, out: &mut Vec<u8>) {
+    fields.each_run(is_wanted, |run| match run {
+        Run::Lines(lines) => out.extend_from_slice(lines),
+        Run::Field(name, value) => append_line(name, value, out),
+    });
+}
+
 /// A field as HTTP/1 writes it.
 pub fn append_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.reserve(name.len() + value.len() + 4);
@@ -174,5 +192,30 @@ pub fn make_one_line(mut value: &mut [u8]) {
     while let Some(at) = memchr::memchr3(b'\r', b'\n', 0, value) {
         value[at] = b' ';
         value = &mut value[at + 1..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_http::{ResponseHead, Written, parse_response};
+
+    use super::*;
+
+    #[test]
+    fn lines_are_copied_as_they_would_be_written() {
+        let text = "HTTP/1.1 200 OK\r\nA: 1\r\nB:2\r\nC: 3 \r\nD: \r\nE\r\nHTTP/1.1 200 OK\r\nF: 6\nG: 7\r\nH: 8\r\nI: 9\r\n\r\n";
+        let mut head = ResponseHead::new();
+        parse_response(text.as_bytes(), &mut head, 100).expect("the head is valid");
+        let mut fields = Fields::new();
+        fields.push(b"Before", b"a\r\nb\0");
+        fields.extend_from(&head.fields, |_, _| Written::AsItIs);
+        fields.set("G", b"\n");
+        let (mut copied, mut written) = (Vec::new(), Vec::new());
+        append_lines(&fields, |_, name| name != b"H", &mut copied);
+        for (name, value) in fields.iter().filter(|(name, _)| *name != b"H") {
+            append_line(name, value, &mut written);
+        }
+        assert_eq!(copied.escape_ascii().to_string(), written.escape_ascii().to_string());
+        assert!(copied.starts_with(b"Before: a  b \r\nA: 1\r\nB: 2\r\n"));
     }
 }

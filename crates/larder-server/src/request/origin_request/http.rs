@@ -7,7 +7,7 @@ use larder_origin::Protocol as Wire;
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody};
 use crate::policy::Validators;
-use crate::request::wire::{self, append_decimal, append_line, append_one_line};
+use crate::request::wire::{self, append_decimal, append_line, append_lines, append_one_line};
 use crate::site::origin_head::{Given, SetLine};
 use crate::site::{Backend, HttpParts};
 
@@ -166,11 +166,8 @@ const OF_CONNECTION: KnownSet = KnownSet::of(&[
 /// The client's fields, but for those of its connection, of its body's framing, and those that are set.
 fn append_fields_of_client(parts: &HttpParts, caches: bool, fields: &Fields, head: &mut Vec<u8>) {
     let left_out = if caches { OF_CONNECTION.and(CONDITIONAL) } else { OF_CONNECTION };
-    for (known, name, value) in fields.iter_known() {
-        if !left_out.contains(known) && !parts.set.names.contains(known, name) {
-            append_line(name, value, head);
-        }
-    }
+    let is_passed = |known, name: &[u8]| !left_out.contains(known) && !parts.set.names.contains(known, name);
+    append_lines(fields, is_passed, head);
 }
 
 /// Appends the target. Spaces and control bytes are escaped: a variable such as `$uri` holds them decoded, and behind
