@@ -9,27 +9,50 @@ pub fn append_param(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// Appends one parameter whose value `write` appends, so that it needs no place of its own before. With
-/// `if_not_empty` nothing is appended for an empty value.
-pub fn append_param_with(name: &[u8], if_not_empty: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    append_length(name.len(), out);
-    let length_at = out.len();
-    // Most values are shorter than 128 bytes; room for the length of another is made afterwards.
-    out.push(0);
-    out.extend_from_slice(name);
-    let value_at = out.len();
-    write(out);
-    match out.len() - value_at {
-        0 if if_not_empty => out.truncate(start),
-        len => match u8::try_from(len).ok().filter(|&len| len < LONG) {
-            Some(short) => out[length_at] = short,
-            None => {
-                out.extend_from_slice(&[0; 3]);
-                out.copy_within(length_at + 1..value_at + len, length_at + 4);
-                out[length_at..length_at + 4].copy_from_slice(&long(len));
-            }
-        },
+/// A parameter up to its value: lengths and name, laid out once.
+#[derive(Clone, Debug)]
+pub struct ParamStart {
+    /// With room for the length of a value below 128 bytes.
+    bytes: Box<[u8]>,
+    /// Where that is.
+    length_at: usize,
+}
+
+impl ParamStart {
+    /// The start of each parameter of this name.
+    pub fn of(name: &[u8]) -> ParamStart {
+        let mut bytes = Vec::with_capacity(LENGTHS_BYTES_MAX + name.len());
+        append_length(name.len(), &mut bytes);
+        let length_at = bytes.len();
+        bytes.push(0);
+        bytes.extend_from_slice(name);
+        ParamStart { bytes: bytes.into(), length_at }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &[u8] {
+        &self.bytes[self.length_at + 1..]
+    }
+
+    /// Appends a parameter whose value `write` appends, so that it needs no place of its own before. With
+    /// `if_not_empty` nothing is appended for an empty value.
+    pub fn append_with(&self, if_not_empty: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        out.extend_from_slice(&self.bytes);
+        let (length_at, value_at) = (start + self.length_at, out.len());
+        write(out);
+        match out.len() - value_at {
+            0 if if_not_empty => out.truncate(start),
+            len => match u8::try_from(len).ok().filter(|&len| len < LONG) {
+                Some(short) => out[length_at] = short,
+                // Most values are shorter than 128 bytes; room for the length of another is made here.
+                None => {
+                    out.extend_from_slice(&[0; 3]);
+                    out.copy_within(length_at + 1..value_at + len, length_at + 4);
+                    out[length_at..length_at + 4].copy_from_slice(&long(len));
+                }
+            },
+        }
     }
 }
 
@@ -61,14 +84,16 @@ mod tests {
             for value in [0, 1, 127, 128, 70_000].map(|len| "v".repeat(len)) {
                 let (mut at_once, mut in_place) = (b"before".to_vec(), b"before".to_vec());
                 append_param(name.as_bytes(), value.as_bytes(), &mut at_once);
-                append_param_with(name.as_bytes(), false, &mut in_place, |out| out.extend_from_slice(value.as_bytes()));
+                let start = ParamStart::of(name.as_bytes());
+                assert_eq!(start.name(), name.as_bytes());
+                start.append_with(false, &mut in_place, |out| out.extend_from_slice(value.as_bytes()));
                 assert_eq!(in_place, at_once, "{} and {}", name.len(), value.len());
             }
         }
         let mut out = b"before".to_vec();
-        append_param_with(b"A", true, &mut out, |_| {});
+        ParamStart::of(b"A").append_with(true, &mut out, |_| {});
         assert_eq!(out, b"before");
-        append_param_with(b"A", true, &mut out, |out| out.push(b'b'));
+        ParamStart::of(b"A").append_with(true, &mut out, |out| out.push(b'b'));
         assert_eq!(out, b"before\x01\x01Ab");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use larder_conf::as_literal;
 use larder_conf::model::{self, Template};
-use larder_origin::{Address, Balance, Group, Keepalive, LeastTime, Server, Until};
+use larder_origin::{Address, Balance, Group, Keepalive, LeastTime, RetryRules, Server, Until};
 
 use crate::request::response_fields;
 use crate::site::*;
@@ -23,6 +23,26 @@ const ALWAYS_HIDDEN: [&str; 6] =
     ["status", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering", "x-accel-charset"];
 /// Further fields that `proxy_pass` hides.
 const HIDDEN_OF_HTTP: [&str; 3] = ["date", "server", "x-pad"];
+
+/// The failures after which the next origin is asked: `*_next_upstream`.
+fn retry_rules(on: model::NextUpstream) -> RetryRules {
+    let statuses = [
+        (on.http_500, 500),
+        (on.http_502, 502),
+        (on.http_503, 503),
+        (on.http_504, 504),
+        (on.http_403, 403),
+        (on.http_404, 404),
+        (on.http_429, 429),
+    ];
+    RetryRules {
+        error: on.error,
+        timeout: on.timeout,
+        invalid_header: on.invalid_header,
+        non_idempotent: on.non_idempotent,
+        statuses: statuses.iter().filter(|(on, _)| *on).map(|(_, status)| *status).collect(),
+    }
+}
 
 /// The origin of a `server` line at one of its addresses.
 pub(super) fn at(address: Address, server: &model::UpstreamServer) -> Server {
@@ -149,12 +169,17 @@ impl Builder {
         };
         let set = proxy.set_headers.iter().map(|(name, value)| (name.as_bytes(), self.text(value)));
         let set = heads::set_fields(set.collect());
+        let host_line = match &target {
+            Target::Group { host, .. } => Some(heads::host_line(host)),
+            Target::Variable(_) => None,
+        };
         let may_be_tls = scheme == Scheme::Https || matches!(target, Target::Variable(_));
         let protocol = Protocol::Http(HttpParts {
             scheme,
             tls: may_be_tls.then(|| tls::origin_tls(self, &proxy.tls, pass.span)),
             proxy_protocol: proxy.proxy_protocol,
             set,
+            host_line,
             body: self.maybe(proxy.set_body.as_ref()),
             method: self.maybe(proxy.method.as_ref()),
             http_1_1: proxy.http_1_1,
@@ -188,7 +213,12 @@ impl Builder {
             .chain(model.response.hide_headers.iter().map(|name| Box::from(name.as_bytes())))
             .collect();
         let cache = model.cache.zone.as_ref().and_then(|zone| self.cache(zone, model, http));
-        let settings = Arc::new(OriginShared { model: model.clone(), hides: hidden.iter().collect(), hidden });
+        let settings = Arc::new(OriginShared {
+            model: model.clone(),
+            hides: hidden.iter().collect(),
+            hidden,
+            retried: retry_rules(model.next_upstream.on),
+        });
         let mut backend = Backend {
             target,
             protocol,

@@ -9,14 +9,14 @@ pub mod place;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use larder_conf::model::{LogLevel, NextUpstreamSettings};
+use larder_conf::model::LogLevel;
 use larder_http::Method;
-use larder_origin::{Bind, Fetch, Group, Limits, Protocol as Wire, Retry, RetryRules};
+use larder_origin::{Bind, Fetch, Group, Limits, Protocol as Wire, Retry};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy::Validators;
-use crate::site::{Backend, HashBy, Protocol, Scheme, Target};
+use crate::site::{Backend, HashBy, OriginShared, Protocol, Scheme, Target};
 
 use super::Step;
 
@@ -65,7 +65,7 @@ pub fn build(
         tls,
         preface,
         limits: limits(backend, bind),
-        retry: retry(&backend.settings.model.next_upstream, ex.request.method),
+        retry: retry(&backend.settings, ex.request.method),
         keep: match &backend.protocol {
             Protocol::FastCgi(parts) => parts.keep,
             Protocol::Http(_) => true,
@@ -112,25 +112,10 @@ fn limits(backend: &Backend, bind: Option<Bind>) -> Limits {
 }
 
 /// When the next origin is asked: `*_next_upstream`.
-fn retry(next: &NextUpstreamSettings, method: Method) -> Retry {
-    let on = next.on;
-    let statuses = [
-        (on.http_500, 500),
-        (on.http_502, 502),
-        (on.http_503, 503),
-        (on.http_504, 504),
-        (on.http_403, 403),
-        (on.http_404, 404),
-        (on.http_429, 429),
-    ];
+fn retry(settings: &OriginShared, method: Method) -> Retry {
+    let next = &settings.model.next_upstream;
     Retry {
-        rules: RetryRules {
-            error: on.error,
-            timeout: on.timeout,
-            invalid_header: on.invalid_header,
-            non_idempotent: on.non_idempotent,
-            statuses: statuses.iter().filter(|(on, _)| *on).map(|(_, status)| *status).collect(),
-        },
+        rules: settings.retried,
         tries: next.tries,
         timeout: next.timeout,
         is_idempotent: !matches!(method, Method::Post | Method::Lock | Method::Patch),

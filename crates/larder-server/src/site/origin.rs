@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use larder_conf::model;
 use larder_http::Names;
+use larder_origin::RetryRules;
 
 use crate::prepared::PreparedRules;
 use crate::regex::Regex;
@@ -51,6 +52,8 @@ pub struct OriginShared {
     pub hidden: Vec<Box<[u8]>>,
     /// The same, to be asked for each field.
     pub hides: Names,
+    /// After which failures the next origin is asked.
+    pub retried: RetryRules,
 }
 
 /// Where an origin is.
@@ -140,6 +143,8 @@ pub struct FastCgiParts {
 pub struct HttpParts {
     /// `proxy_set_header`.
     pub set: SetFields,
+    /// The line `Host` where `proxy_set_header` gives none; `None` if variables give the place.
+    pub host_line: Option<Box<[u8]>>,
     /// `proxy_set_body`.
     pub body: Option<Text>,
     /// `proxy_method`.

@@ -1,6 +1,7 @@
 //! What is the same in every request of a location to its origin, laid out when the configuration is assembled.
 
 use larder_http::{Known, KnownSet, Names};
+use larder_origin::fastcgi::ParamStart;
 
 use crate::text::Text;
 
@@ -45,6 +46,8 @@ pub struct Params {
     pub list: Vec<Param>,
     /// Which of them are in the place of fields, also of those that are left out.
     pub fields: ParamFields,
+    /// The client's host as a parameter, if none of them is in its place.
+    pub host: ParamStart,
 }
 
 /// Parameters of `fastcgi_param`.
@@ -54,8 +57,8 @@ pub enum Param {
     Fixed(Vec<u8>),
     /// One parameter.
     Value {
-        /// Its name.
-        name: Box<[u8]>,
+        /// Its lengths and its name.
+        start: ParamStart,
         /// Its value.
         text: Text,
         /// Whether it is left out for an empty value.

@@ -1,7 +1,8 @@
 //! Lays out what every request of a location to its origin has in common.
 
-use larder_origin::fastcgi;
+use larder_origin::fastcgi::{self, ParamStart};
 
+use crate::request::origin_request::http::append_host;
 use crate::request::wire::append_line;
 use crate::site::origin_head::{FIELD_PREFIX, Given, Param, ParamFields, Params, SetFields, SetLine};
 use crate::text::Text;
@@ -28,6 +29,13 @@ pub fn set_fields(given: Vec<(&[u8], Text)>) -> SetFields {
         }
     }
     SetFields { lines, names, has }
+}
+
+/// The line `Host` of requests to the place `host`.
+pub fn host_line(host: &[u8]) -> Box<[u8]> {
+    let mut line = Vec::new();
+    append_host(host, &mut line);
+    line.into()
 }
 
 /// A `fastcgi_param`.
@@ -57,10 +65,10 @@ pub fn params(given: Vec<GivenParam<'_>>) -> Params {
                     fastcgi::append_param(name, value, fixed);
                 }
             }
-            None => list.push(Param::Value { name: name.into(), text: value, if_not_empty }),
+            None => list.push(Param::Value { start: ParamStart::of(name), text: value, if_not_empty }),
         }
     }
-    Params { list, fields }
+    Params { list, fields, host: ParamStart::of(b"HTTP_HOST") }
 }
 
 #[cfg(test)]
@@ -88,7 +96,7 @@ mod tests {
                 for param in &parts.params.list {
                     match param {
                         Param::Fixed(fixed) => all.extend_from_slice(fixed),
-                        Param::Value { name, .. } => all.extend_from_slice(&[b"<", &name[..], b">"].concat()),
+                        Param::Value { start, .. } => all.extend_from_slice(&[b"<", start.name(), b">"].concat()),
                     }
                 }
             }

@@ -29,13 +29,13 @@ pub fn fastcgi_request(
     for param in &parts.params.list {
         match param {
             Param::Fixed(encoded) => params.extend_from_slice(encoded),
-            Param::Value { name, text, if_not_empty } => {
-                fastcgi::append_param_with(name, *if_not_empty, &mut params, |out| text.append(ex, cx, out));
+            Param::Value { start, text, if_not_empty } => {
+                start.append_with(*if_not_empty, &mut params, |out| text.append(ex, cx, out));
             }
         }
     }
     if !parts.params.fields.contains(Known::Host, b"Host") {
-        fastcgi::append_param_with(b"HTTP_HOST", true, &mut params, |out| {
+        parts.params.host.append_with(true, &mut params, |out| {
             for part in [RequestVar::Host, RequestVar::IsRequestPort, RequestVar::RequestPort] {
                 crate::vars::append(&Var::Request(part), ex, cx, out);
             }

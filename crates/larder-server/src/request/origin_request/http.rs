@@ -31,8 +31,10 @@ pub fn http_request(
     let set = append_set_fields(parts, &mut head, ex, cx);
     // HTTP/1.1 demands one, also where `proxy_set_header` has none to give, as for a client that sent none.
     if !set.host && (!parts.set.names.contains_known(Known::Host) || is_http_1_1(parts, length)) {
-        let host = &ex.visit.proxy_host;
-        append_line(b"Host", if host.starts_with(b"unix:") { b"localhost" } else { host }, &mut head);
+        match &parts.host_line {
+            Some(line) => head.extend_from_slice(line),
+            None => append_host(&ex.visit.proxy_host, &mut head),
+        }
     }
     append_length(parts, length, &mut head);
     if caches {
@@ -51,6 +53,11 @@ pub fn http_request(
     let wire = Wire::Http { head: cx.worker.buffers.shared(&head), upgrade: set.upgrade };
     ex.eval.take_back(head);
     (wire, body)
+}
+
+/// The field `Host` for the place of an origin.
+pub fn append_host(host: &[u8], head: &mut Vec<u8>) {
+    append_line(b"Host", if host.starts_with(b"unix:") { b"localhost" } else { host }, head);
 }
 
 /// How the head tells the end of the body.
