@@ -21,6 +21,7 @@ pub(super) fn listeners(builder: &mut Builder, http: &model::Http) {
                         address: listen.address.clone(),
                         default: index,
                         names: NameTable::default(),
+                        by_host: false,
                         tls: false,
                         http2: false,
                         proxy_protocol: false,
@@ -48,6 +49,7 @@ pub(super) fn listeners(builder: &mut Builder, http: &model::Http) {
         let by_length = |(a, _): &(Vec<u8>, usize), (b, _): &(Vec<u8>, usize)| b.len().cmp(&a.len());
         listener.names.suffixes.sort_by(by_length);
         listener.names.prefixes.sort_by(by_length);
+        listener.by_host = listener.names.leads_away_from(listener.default);
     }
     builder.site.speaks_http2 =
         listeners.iter().any(|listener| listener.http2) || http.servers.iter().any(|server| server.http2.enabled);

@@ -208,12 +208,11 @@ fn first_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> usize {
     found.unwrap_or(listener.default)
 }
 
-/// Finds out whose host is asked for, and the server for it.
+/// Finds out whose host is asked for, and the server for it, after a head that was refused.
 fn choose_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
     larder_http::copy_target_host(&mut ex.asked.head);
     if let Some(host) = ex.asked.head.fields.get_known(larder_http::Known::Host) {
-        let parts = larder_http::normalise_host(host, &mut ex.request.host)?;
-        ex.request.host.truncate(parts.host.end);
+        larder_http::normalise_host(host, &mut ex.request.host)?;
     }
     enter(server_for(listener, ex, cx), ex, cx);
     Ok(())
@@ -221,8 +220,10 @@ fn choose_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), 
 
 fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
     ex.request.method = ex.asked.head.method;
-    larder_http::check_host(&ex.asked.head)?;
-    choose_server(listener, ex, cx)?;
+    larder_http::take_host(&mut ex.asked.head, &mut ex.request.host)?;
+    if listener.by_host {
+        enter(server_for(listener, ex, cx), ex, cx);
+    }
     let framing = larder_http::body_framing(&ex.asked.head)?;
     ex.request.body = match framing {
         Framing::None | Framing::Length(0) => RequestBody::None,

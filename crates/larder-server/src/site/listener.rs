@@ -19,6 +19,8 @@ pub struct Listener {
     pub default: usize,
     /// The server of each host.
     pub names: NameTable,
+    /// Whether the host decides about the server: not where all names are those of the default one.
+    pub by_host: bool,
     /// `ssl`: whether connections begin with a handshake.
     pub tls: bool,
     /// `http2`: whether all servers at this address speak HTTP/2.
@@ -59,6 +61,15 @@ impl NameTable {
     }
 }
 
+impl NameTable {
+    /// Whether some host leads to another server than this one. Regular expressions are always asked, as their groups are
+    /// variables.
+    pub fn leads_away_from(&self, server: usize) -> bool {
+        let lists = self.suffixes.iter().chain(&self.prefixes).map(|(_, server)| server);
+        !self.regexes.is_empty() || self.exact.values().chain(lists).any(|named| *named != server)
+    }
+}
+
 /// A `server` block.
 pub struct VirtualServer {
     /// For `$server_name`.
@@ -94,6 +105,7 @@ mod tests {
             address: ListenAddress::Tcp(address.parse().expect("the address is literal")),
             default: 0,
             names: NameTable::default(),
+            by_host: false,
             tls: false,
             http2: false,
             proxy_protocol: false,
@@ -113,6 +125,23 @@ mod tests {
         ] {
             let local = local.parse().expect("the address is literal");
             assert_eq!(listener_for(&all, &bound, Some(local)), place, "{local}");
+        }
+    }
+
+    #[test]
+    fn a_host_decides_only_between_servers() {
+        for (servers, by_host) in [
+            ("server { }", false),
+            ("server { server_name a *.b c.* .d; }", false),
+            ("server { server_name a; } server { server_name b; }", true),
+            ("server { } server { server_name *.b; }", true),
+            ("server { } server { server_name b.*; }", true),
+            ("server { } server { }", false),
+            ("server { server_name ~^(?<name>a); }", true),
+            ("server { server_name a; } server { listen 8080 default_server; } server { listen 8080; }", false),
+        ] {
+            let site = crate::assemble::site_of(&format!("events {{}} http {{ {servers} }}"));
+            assert_eq!(site.listeners[0].by_host, by_host, "{servers}");
         }
     }
 }
