@@ -183,13 +183,6 @@ impl Exchange {
     }
 }
 
-/// Empties a list that keeps its memory.
-fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
-    let mut list = std::mem::take(list);
-    list.clear();
-    list
-}
-
 #[cfg(test)]
 mod tests {
     use larder_conf::model::ListenAddress;

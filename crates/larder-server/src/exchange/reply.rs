@@ -6,8 +6,6 @@ use std::rc::Rc;
 use larder_cache::Shape;
 use larder_http::{Coding, Fields};
 
-use super::emptied;
-
 /// The response as the steps build it.
 #[derive(Default)]
 pub struct Reply {
@@ -107,14 +105,37 @@ pub struct Composed {
 impl Reply {
     /// Prepares for another response. Buffers keep their memory.
     pub(super) fn reset(&mut self) {
-        let mut fields = std::mem::take(&mut self.fields);
-        fields.clear();
-        *self = Self {
+        let Self {
+            status,
+            reason,
             fields,
-            reason: emptied(&mut self.reason),
-            bare_type: emptied(&mut self.bare_type),
-            hints: emptied(&mut self.hints),
-            ..Self::default()
-        };
+            location_is_ours,
+            bare_type,
+            silent,
+            accel_fields,
+            charset,
+            hints,
+            trailers,
+            choice,
+            has_packed,
+            composed,
+            upgraded,
+            framing,
+        } = self;
+        *status = 0;
+        reason.clear();
+        fields.clear();
+        *location_is_ours = false;
+        bare_type.clear();
+        *silent = Silent::default();
+        *accel_fields = None;
+        *charset = None;
+        hints.clear();
+        *trailers = None;
+        *choice = Choice::default();
+        *has_packed = false;
+        *composed = None;
+        *upgraded = None;
+        *framing = Framing::default();
     }
 }

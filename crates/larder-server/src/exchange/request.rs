@@ -9,7 +9,7 @@ use larder_http::Method;
 use crate::tempfile::Temp;
 
 use super::feed::Feed;
-use super::{SUBREQUESTS_MAX, SsiShared, emptied};
+use super::{SUBREQUESTS_MAX, SsiShared};
 
 /// What is requested now.
 #[derive(Default)]
@@ -134,12 +134,37 @@ pub struct Uid {
 impl Request {
     /// Forgets the request. Buffers keep their memory.
     pub(super) fn reset(&mut self) {
-        *self = Self {
-            host: emptied(&mut self.host),
-            uri: emptied(&mut self.uri),
-            args: emptied(&mut self.args),
-            ..Self::default()
-        };
+        let Self {
+            server,
+            location,
+            method,
+            host,
+            uri,
+            args,
+            way,
+            body,
+            chunk_bytes,
+            body_refused,
+            limits,
+            nested: Nested { purpose, sub, ssi, time_format },
+            uid,
+        } = self;
+        *server = 0;
+        *location = 0;
+        *method = Method::default();
+        host.clear();
+        uri.clear();
+        args.clear();
+        *way = Way::default();
+        *body = RequestBody::None;
+        *chunk_bytes = 0;
+        *body_refused = false;
+        *limits = Limits::default();
+        *purpose = Purpose::default();
+        *sub = None;
+        *ssi = None;
+        *time_format = None;
+        *uid = None;
     }
 
     /// A copy for another request. A body that is being passed on stays here.

@@ -8,8 +8,6 @@ use larder_origin::Attempt;
 
 use crate::limit::ConnGuard;
 
-use super::emptied;
-
 /// Counts and guards of an exchange, for limits and logs.
 #[derive(Default)]
 pub struct Tally {
@@ -68,6 +66,13 @@ pub struct Report {
 impl Tally {
     /// Begins to count anew. Lists keep their memory.
     pub(super) fn reset(&mut self) {
-        *self = Self { attempts: emptied(&mut self.attempts), guards: emptied(&mut self.guards), ..Self::default() };
+        let Self { sent, squeezed, attempts, report, guards, is_complete, is_logging } = self;
+        *sent = (0, 0);
+        *squeezed = None;
+        attempts.clear();
+        *report = Reported::No;
+        guards.clear();
+        *is_complete = false;
+        *is_logging = false;
     }
 }

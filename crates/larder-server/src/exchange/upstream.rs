@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use larder_http::{Fields, Time};
 
-use super::emptied;
-
 /// What the cache and the origin said.
 #[derive(Clone, Default)]
 pub struct Upstream {
@@ -31,7 +29,15 @@ pub struct Upstream {
 impl Upstream {
     /// Forgets all, before another location asks. The key keeps its memory.
     pub fn reset(&mut self) {
-        *self = Self { cache_key: emptied(&mut self.cache_key), ..Self::default() };
+        let Self { cache_status, cache_detail, fresh_until, cache_key, lost_pages, lock_until, fields, status } = self;
+        *cache_status = None;
+        *cache_detail = "";
+        *fresh_until = None;
+        cache_key.clear();
+        *lost_pages = 0;
+        *lock_until = None;
+        *fields = None;
+        *status = None;
     }
 }
 

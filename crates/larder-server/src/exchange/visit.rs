@@ -1,6 +1,6 @@
 //! What an exchange knows for as long as it stays at one location.
 
-use super::{Slicing, emptied};
+use super::Slicing;
 
 /// What one visit to a location knows; an internal redirect begins a new visit.
 #[derive(Clone, Default)]
@@ -20,6 +20,11 @@ pub struct Visit {
 impl Visit {
     /// Begins a new visit. Buffers keep their memory.
     pub(super) fn reset(&mut self) {
-        *self = Self { proxy_host: emptied(&mut self.proxy_host), ..Self::default() };
+        let Self { authorized, auth_asked, mirrored, proxy_host, slicing } = self;
+        *authorized = false;
+        *auth_asked = false;
+        *mirrored = false;
+        proxy_host.clear();
+        *slicing = Slicing::default();
     }
 }

@@ -290,11 +290,12 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
         if let Some(refusal) = ex.eval.evaluation.refuse() {
             step = Step::Synth(refusal.into());
         }
-        step = match ex.request.nested.purpose {
-            Purpose::Answer => step,
-            Purpose::Slice => slice::only_of_slices(step, ex, cx),
-            Purpose::Refetch => refetch::only_of_refetches(step),
-        };
+        // A step is large: the usual purpose leaves it where it is.
+        match ex.request.nested.purpose {
+            Purpose::Answer => {}
+            Purpose::Slice => step = slice::only_of_slices(step, ex, cx),
+            Purpose::Refetch => step = refetch::only_of_refetches(step),
+        }
         step = match step {
             Step::Route(entrance) => route::route(entrance, ex, cx),
             Step::Find => route::find_and_enter(ex, cx),

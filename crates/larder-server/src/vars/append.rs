@@ -29,12 +29,25 @@ pub fn append_number(number: impl Into<u64>, out: &mut Vec<u8>) -> bool {
 /// Appends an address. As [`append_display`], but without the machinery of `write!` for most.
 pub fn append_ip(ip: IpAddr, out: &mut Vec<u8>) -> bool {
     let IpAddr::V4(ip) = ip else { return append_display(ip, out) };
-    for (at, octet) in ip.octets().into_iter().enumerate() {
-        if at > 0 {
-            out.push(b'.');
+    const BYTES_MAX: usize = b"255.255.255.255".len();
+    let (mut text, mut len) = ([b'.'; BYTES_MAX + 1], 0);
+    for octet in ip.octets() {
+        let digits = if octet > 99 {
+            3
+        } else if octet > 9 {
+            2
+        } else {
+            1
+        };
+        let mut rest = octet;
+        for digit in text[len..len + digits].iter_mut().rev() {
+            *digit = b'0' + rest % 10;
+            rest /= 10;
         }
-        append_number(octet, out);
+        len += digits + 1;
     }
+    // The last dot is one too many.
+    out.extend_from_slice(&text[..len - 1]);
     true
 }
 
@@ -65,4 +78,18 @@ pub fn named<'a>(fields: &'a larder_http::Fields, name: &'a str) -> impl Iterato
 /// Seconds with three digits after the dot.
 pub fn append_millis(millis: u128, out: &mut Vec<u8>) -> bool {
     append_display(format_args!("{}.{:03}", millis / 1000, millis % 1000), out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_display_does() {
+        for ip in ["0.0.0.0", "127.0.0.1", "255.255.255.255", "9.10.99.100", "::1", "2001:db8::ffff"] {
+            let mut out = b"ip=".to_vec();
+            append_ip(ip.parse().expect("it is an address"), &mut out);
+            assert_eq!(out, format!("ip={ip}").into_bytes());
+        }
+    }
 }
