@@ -67,9 +67,14 @@ impl Attempt {
         self.chosen_at
     }
 
+    /// How long ago this origin was chosen.
+    pub fn age(&self) -> Duration {
+        self.chosen_at.elapsed()
+    }
+
     /// Adds the time and bytes since the head, up to now: of the body, or of a tunnel.
     pub fn note_end(&mut self) {
-        self.elapsed = self.chosen_at.elapsed();
+        self.elapsed = self.age();
     }
 
     /// Notes that the head of an answer was read.

@@ -8,7 +8,8 @@ use larder_http::Known;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::logs::{Context, Logs, Texts};
-use crate::site::{Handler, Protocol};
+use crate::site::{Handler, Protocol, Target};
+use crate::target;
 
 impl Logs {
     /// Logs an error of an exchange.
@@ -32,10 +33,11 @@ impl Logs {
 
     /// The circumstances of an exchange, for [`Logs::write`].
     pub fn context(&self, cx: &Cx, ex: &Exchange, origin: &str) -> Context {
+        let mut sent = Vec::new();
         let texts = Texts {
             server: &cx.server(ex).name,
             request: ex.asked.head.line(),
-            upstream: upstream_url(cx, ex, origin),
+            upstream: upstream_url(cx, ex, origin, &mut sent),
             subrequest: ex.is_sub().then_some(&ex.request.uri),
             host: ex.asked.head.fields.get_known(Known::Host),
         };
@@ -43,8 +45,8 @@ impl Logs {
     }
 }
 
-/// The URL, in pieces.
-fn upstream_url<'a>(cx: &Cx, ex: &'a Exchange, origin: &'a str) -> [&'a [u8]; 4] {
+/// The URL, in pieces. `sent` is for the target that the origin gets.
+fn upstream_url<'a>(cx: &Cx, ex: &'a Exchange, origin: &'a str, sent: &'a mut Vec<u8>) -> [&'a [u8]; 4] {
     if origin.is_empty() {
         return Default::default();
     }
@@ -55,7 +57,12 @@ fn upstream_url<'a>(cx: &Cx, ex: &'a Exchange, origin: &'a str) -> [&'a [u8]; 4]
         Protocol::FastCgi(_) => [b"fastcgi://", origin.as_bytes(), b"", b""],
         Protocol::Http(_) => {
             let separator: &[u8] = if origin.starts_with("unix:") { b":" } else { b"" };
-            [asked.backend.scheme().prefix(), origin.as_bytes(), separator, ex.asked.head.target()]
+            match &asked.backend.target {
+                Target::Group { uri, .. } => target::append_origin_uri(uri.as_deref(), ex, cx, sent),
+                // What the variables were then is not known.
+                Target::Variable(_) => sent.extend_from_slice(ex.asked.head.target()),
+            }
+            [asked.backend.scheme().prefix(), origin.as_bytes(), separator, sent]
         }
     }
 }

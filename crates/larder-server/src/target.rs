@@ -124,7 +124,7 @@ pub fn addresses(text: &str, port: Option<u16>) -> Vec<Address> {
 
 /// Appends the path and the arguments for the origin: what the client sent, unless something has changed them. A URI in
 /// `proxy_pass` replaces the location's prefix.
-pub fn append_origin_uri(replacement: Option<&[u8]>, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) {
+pub fn append_origin_uri(replacement: Option<&[u8]>, ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) {
     let loc = cx.loc(ex);
     match replacement {
         // After `rewrite ... break` the rewritten URI is sent.

@@ -185,6 +185,7 @@ impl Pump<'_> {
     async fn pass_on(&mut self, bytes: Bytes) -> Result<(), End> {
         let before = self.report.body_bytes.get();
         self.report.body_bytes.set(before + bytes.len() as u64);
+        self.report.received.set(self.answer.body.bytes_received());
         if self.kept.is_some() {
             self.append_to_file(&bytes).await?;
         }
@@ -276,10 +277,10 @@ pub fn note(report: &Report, body: &AnswerBody, total: Duration) {
 
 /// What an origin said of its body for the error log, since the last call.
 pub fn complaints(body: &mut AnswerBody) -> Vec<(LogLevel, String)> {
-    let said = body
     if body.is_silent() {
         return Vec::new();
     }
+    let said = body
         .stderr()
         .into_iter()
         .map(|line| (LogLevel::Error, format!("FastCGI sent in stderr: \"{line}\" while reading upstream")));

@@ -68,10 +68,14 @@ fn append_proxy_port(ex: &Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {
 fn append_response_time(ex: &Exchange, out: &mut Vec<u8>) -> bool {
     let is_logging = ex.tally.is_logging;
     with_report(ex, out, |attempt, report, out| {
-        let body = report.and_then(|report| report.total.get());
-        // Before the log is written, an answer that is still arriving has no time yet.
-        let is_over = report.is_none() || body.is_some() || is_logging;
-        append_duration(is_over.then(|| attempt.elapsed + body.unwrap_or_default()), out)
+        let time = match report.map(|report| report.total.get()) {
+            None => Some(attempt.elapsed),
+            Some(Some(body)) => Some(attempt.elapsed + body),
+            // It is still arriving: the client has left, or the last bytes were sent before the end was read. Before the
+            // log is written it has no time yet.
+            Some(None) => is_logging.then(|| attempt.age()),
+        };
+        append_duration(time, out)
     })
 }
 

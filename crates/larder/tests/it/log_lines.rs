@@ -89,6 +89,41 @@ fn only_a_response_that_was_sent_whole_is_complete() {
 }
 
 #[test]
+fn an_origin_whose_client_left_is_counted_up_to_then() {
+    let mut origin = HandOrigin::start().unwrap();
+    let site = Setup::new().name("ORIGIN", origin.address()).start(
+        "log_format counts '$request_uri $upstream_bytes_sent $upstream_bytes_received $upstream_response_time.';
+         access_log access.log counts;
+         server { listen 127.0.0.1:{PORT}; location / { proxy_pass http://{ORIGIN}; proxy_buffering off; } }",
+    );
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n";
+    // Nothing has come, or the head and two pieces of the body.
+    for (target, pieces) in [("/silent", &[][..]), ("/half", &[head, "half", "of"])] {
+        let mut leaving = site.client();
+        leaving.send(get(target).as_bytes()).unwrap();
+        let mut fetch = origin.accept().unwrap();
+        fetch.request().unwrap().unwrap();
+        for (at, piece) in pieces.iter().enumerate() {
+            fetch.send(piece).unwrap();
+            match at {
+                0 => assert_eq!(leaving.read_head().unwrap().status, 200),
+                _ => assert_eq!(leaving.read_bytes(piece.len()).unwrap(), piece.as_bytes()),
+            }
+        }
+        // It is time itself that is measured here.
+        std::thread::sleep(Duration::from_millis(300));
+        drop(leaving);
+        site.wait_for_text("access.log", target);
+        let log = site.server().access_log();
+        let line = log.lines().find(|line| line.starts_with(target)).unwrap_or_default();
+        let [_, sent, received, time] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{log}") };
+        assert!(sent.parse::<usize>().is_ok_and(|sent| sent > 0), "{line}");
+        assert_eq!(received, pieces.concat().len().to_string(), "{line}");
+        assert!(time.trim_end_matches('.').parse::<f64>().is_ok_and(|time| time >= 0.2), "{line}");
+    }
+}
+
+#[test]
 fn lines_of_one_file_are_in_the_order_of_the_requests() {
     // Who serves has to be able to make the files.
     let site = Setup::new().main("daemon off; worker_processes 1; user root;").start(
@@ -118,6 +153,25 @@ fn lines_of_one_file_are_in_the_order_of_the_requests() {
         let text = site.server().text(log);
         let expected = uris.map(|uri| if uri == "/other" { "other /other" } else { uri });
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{log}");
+    }
+}
+
+#[test]
+fn the_error_log_names_the_url_that_was_asked_for() {
+    let gone = HandOrigin::start().unwrap().address();
+    let site = Setup::new().name("ORIGIN", gone).start(
+        "server {
+            listen 127.0.0.1:{PORT};
+            location /app/ { proxy_pass http://{ORIGIN}/; }
+            location /as-it-is { proxy_pass http://{ORIGIN}; }
+            location /rewritten { rewrite ^/rewritten(/.*) $1 break; proxy_pass http://{ORIGIN}; }
+         }",
+    );
+    for (target, sent) in
+        [("/app/drop?a=1", "/drop?a=1"), ("/as-it-is?b", "/as-it-is?b"), ("/rewritten/c?d=%20", "/c?d=%20")]
+    {
+        get_on(&mut site.client(), target);
+        site.wait_for_log(&format!("upstream: \"http://{gone}{sent}\""));
     }
 }
 
