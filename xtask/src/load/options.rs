@@ -7,6 +7,7 @@ use super::kind::{Kind, Programs};
 use super::php::CHILDREN;
 use super::scenario::{Front, Scenario};
 use lexopt::prelude::*;
+use rustix::thread::{CpuSet, sched_getaffinity};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -47,10 +48,10 @@ per request, ratios, requests per second and the 99th percentile of the answer t
   --sizes A,B,...       body sizes: bytes, or with k or m (default: by scenario)
   --rounds N            interleaved rounds (default: 9)
   --slice SECONDS       length of one measurement (default: 2)
-  --connections N       connections of the generator at a time (default: 50; 4 for php and php-new; 64 for
-                        close, pass and file)
-  --server-cpu N        (default: 0)
-  --generator-cpu N     (default: 1)
+  --connections N       connections of the generator at a time (default: 50; 4 for php and php-new, which take at most
+                        8; 64 for close, pass and file)
+  --server-cpu N        the CPU of the server that is measured (default: 0)
+  --generator-cpu N     the CPU of wrk, the origin and php-fpm (default: 1)
   --out FILE            where the numbers go as JSON (default: target/load.json)
 ";
 
@@ -141,8 +142,8 @@ impl Options {
                 Long("rounds") => options.rounds = number(&mut parser, 1, 1000)?,
                 Long("slice") => options.slice_seconds = number(&mut parser, 1, 600)?,
                 Long("connections") => options.connections = number(&mut parser, 1, CONNECTIONS_MAX)?,
-                Long("server-cpu") => options.server_cpu = number(&mut parser, 0, 4095)?,
-                Long("generator-cpu") => options.generator_cpu = number(&mut parser, 0, 4095)?,
+                Long("server-cpu") => options.server_cpu = cpu(&mut parser)?,
+                Long("generator-cpu") => options.generator_cpu = cpu(&mut parser)?,
                 Long("out") => options.out = PathBuf::from(parser.value().map_err(usage)?),
                 _ => return Err(usage(argument.unexpected())),
             }
@@ -184,7 +185,7 @@ impl Options {
             return Some("larder-old and larder-old-tuned need --old PATH");
         }
         if self.scenario.is_by_php() && self.connections > CHILDREN {
-            return Some("php-fpm has 8 children: more connections would wait for each other");
+            return Some("php-fpm has 8 children: use at most 8 connections, as more would wait for each other");
         }
         if self.tls && !matches!(self.mode, Mode::Idle(_)) {
             return Some("--tls goes with --idle; hits over TLS are --scenario tls");
@@ -242,6 +243,17 @@ pub fn number<N: FromStr + PartialOrd + std::fmt::Display>(
         Ok(number) if number >= least && number <= most => Ok(number),
         _ => Err(LoadError::Usage(format!("`{value}` is not a number from {least} to {most}"))),
     }
+}
+
+/// The number of a CPU.
+pub fn cpu(parser: &mut lexopt::Parser) -> Result<usize, LoadError> {
+    let number = number(parser, 0, CpuSet::MAX_CPU - 1)?;
+    let ours = sched_getaffinity(None).map_err(|error| LoadError::Usage(format!("no CPU is known: {error}")))?;
+    if ours.is_set(number) {
+        return Ok(number);
+    }
+    let ours: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| ours.is_set(cpu)).map(|cpu| cpu.to_string()).collect();
+    Err(LoadError::Usage(format!("there is no CPU {number} here: use one of {}", ours.join(", "))))
 }
 
 /// One word.
@@ -353,6 +365,7 @@ mod tests {
             "--servers apache",
             "--idle 999999",
             "--server-cpu 1",
+            "--server-cpu 1023",
             "--rounds",
             "extra",
             "--scenario quic",

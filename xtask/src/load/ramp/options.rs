@@ -1,7 +1,7 @@
 //! The command line of `cargo xtask ramp`.
 
 use super::super::kind::Kind;
-use super::super::options::{list, number, one, size, usage};
+use super::super::options::{cpu, list, number, one, size, usage};
 use super::LoadError;
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -105,8 +105,8 @@ impl Options {
                 Long("size") => options.bytes = one::<Size>(&mut parser)?.0,
                 Long("delay") => options.delay = Duration::from_millis(number(&mut parser, 0, 10_000)?),
                 Long("fresh") => options.fresh_seconds = number(&mut parser, 1, 86_400)?,
-                Long("server-cpu") => options.server_cpu = number(&mut parser, 0, 4095)?,
-                Long("generator-cpu") => options.generator_cpu = number(&mut parser, 0, 4095)?,
+                Long("server-cpu") => options.server_cpu = cpu(&mut parser)?,
+                Long("generator-cpu") => options.generator_cpu = cpu(&mut parser)?,
                 Long("csv") => options.csv = PathBuf::from(parser.value().map_err(usage)?),
                 Long("svg") => options.svg = PathBuf::from(parser.value().map_err(usage)?),
                 _ => return Err(usage(argument.unexpected())),
