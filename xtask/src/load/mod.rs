@@ -114,6 +114,9 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
         print!("{}", options::HELP);
         return Ok(());
     };
+    if matches!(options.mode, Mode::Throughput) && options.scenario.is_by_wrk() {
+        wrk::look_for()?;
+    }
     if options.servers.iter().copied().any(Kind::is_current) && options.programs.larder.is_none() {
         options.programs.larder = Some(build(root)?);
     }

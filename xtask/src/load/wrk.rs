@@ -28,6 +28,12 @@ fn command(url: &str, connections: usize, seconds: u64, cpu: usize) -> Vec<Strin
     words
 }
 
+/// An error if there is no wrk here, before anything else takes its time.
+pub fn look_for() -> Result<(), LoadError> {
+    // It prints its version and fails; that it runs is enough.
+    Command::new("wrk").arg("-v").output().map(drop).map_err(|_| LoadError::Missing("wrk".into()))
+}
+
 /// Runs wrk. A failed request or a status other than 2xx and 3xx is an error: such a run measures something else.
 pub fn run(url: &str, connections: usize, seconds: u64, cpu: usize) -> Result<Count, LoadError> {
     let words = command(url, connections, seconds, cpu);
