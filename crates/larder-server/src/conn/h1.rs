@@ -534,6 +534,9 @@ async fn send_rest(connection: &mut Connection, rest: Rest, mut ex: Box<Exchange
             SendError::Io(_) => {
                 cx.local.logs.error(cx, &ex, LogLevel::Info, format_args!("{error} while sending to client"))
             }
+            SendError::File(_) => {
+                cx.local.logs.error(cx, &ex, LogLevel::Alert, format_args!("{error} while sending response to client"))
+            }
             // The origin's failure is in the log already.
             SendError::Incomplete(_) => {}
         }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::rc::Rc;
 use std::time::Duration;
@@ -44,8 +45,11 @@ pub enum SendError {
     #[error("client timed out")]
     TimedOut,
     /// The client closed the connection, or the system call failed.
-    #[error("send() failed: {0}")]
+    #[error("send() failed{}", crate::log::io_error_text(.0))]
     Io(#[from] io::Error),
+    /// The file of the body became shorter, or cannot be read any more.
+    #[error("{0}")]
+    File(String),
     /// The body ended too early because the origin failed.
     #[error("the response is incomplete: {0}")]
     Incomplete(String),
@@ -277,9 +281,13 @@ impl Sender<'_> {
                     offset += body as u64;
                     self.count(all, body, times);
                 }
-                Err(SendError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(shorter()),
+                Err(SendError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(truncated(file, offset));
+                }
                 Err(SendError::Io(error)) => self.wait(error).await?,
-                Err(error @ (SendError::Incomplete(_) | SendError::TimedOut)) => return Err(error),
+                Err(error @ (SendError::Incomplete(_) | SendError::File(_) | SendError::TimedOut)) => {
+                    return Err(error);
+                }
             }
         }
         self.memory(&[]).await
@@ -296,10 +304,10 @@ impl Sender<'_> {
         }
         let count = count.min(room.saturating_sub(self.head.len()));
         let read = match file.read_at(&mut buffer[..count], offset) {
-            Ok(0) if count > 0 => return Err(shorter()),
+            Ok(0) if count > 0 => return Err(truncated(file, offset)),
             Ok(n) => n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok((0, 0)),
-            Err(error) => return Err(unreadable(&error)),
+            Err(error) => return Err(unreadable(file, &error)),
         };
         let wrote = self.sink.try_write(&self.head, &buffer[..read])?;
         let of_head = wrote.min(self.head.len());
@@ -314,13 +322,13 @@ impl Sender<'_> {
         while offset < range.end {
             let count = usize::try_from(range.end - offset).unwrap_or(COPY_BYTES).min(buffer.len());
             match file.read_at(&mut buffer[..count], offset) {
-                Ok(0) => return Err(shorter()),
+                Ok(0) => return Err(truncated(file, offset)),
                 Ok(n) => {
                     self.piece(&buffer[..n], chunked).await?;
                     offset += n as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(unreadable(&error)),
+                Err(error) => return Err(unreadable(file, &error)),
             }
         }
         self.memory(&[]).await
@@ -595,10 +603,21 @@ impl Sender<'_> {
     }
 }
 
-fn unreadable(error: &io::Error) -> SendError {
-    SendError::Incomplete(format!("the file cannot be read: {error}"))
+fn unreadable(file: &File, error: &io::Error) -> SendError {
+    SendError::File(format!("read() \"{}\" failed{}", path_of(file), crate::log::io_error_text(error)))
+}
+
+/// nginx's words, for what `sendfile` and `read` tell alike.
+fn truncated(file: &File, at: u64) -> SendError {
+    SendError::File(format!("sendfile() reported that \"{}\" was truncated at {at}", path_of(file)))
+}
+
+/// Where a file is, or was when it was opened.
+fn path_of(file: &File) -> String {
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::read_link(link).map_or_else(|_| "?".to_owned(), |path| path.display().to_string())
 }
 
 fn shorter() -> SendError {
-    SendError::Incomplete("the file became shorter while it was sent".to_owned())
+    SendError::Incomplete("the body is shorter than it was".to_owned())
 }

@@ -36,7 +36,7 @@ pub enum ReadError {
     #[error("client sent a body of another length than declared")]
     WrongLength,
     /// The system call failed.
-    #[error("recv() failed: {0}")]
+    #[error("recv() failed{}", crate::log::io_error_text(.0))]
     Io(#[from] io::Error),
 }
 

@@ -246,6 +246,12 @@ impl Pump<'_> {
         for (level, text) in complaints(body) {
             self.complaint.write(level, &text);
         }
+        if let Some(folder) = self.writer.take_spilled() {
+            let folder = folder.display();
+            let text =
+                format!("an upstream response is buffered to a temporary file in {folder} while reading upstream");
+            self.complaint.write(LogLevel::Warn, &text);
+        }
         if let Some(trouble) = self.writer.take_trouble() {
             self.complaint.write(LogLevel::Crit, &trouble);
         }

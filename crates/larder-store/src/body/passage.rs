@@ -19,6 +19,8 @@ pub(super) struct Passage {
     file: Option<Spilled>,
     /// A write to the file is running.
     flushing: bool,
+    /// The folder of the first file, until it is taken for the log.
+    pub(super) begun_in: Option<PathBuf>,
     /// What went wrong with a file, until it is taken for the log.
     pub(super) trouble: Option<String>,
 }
@@ -59,7 +61,7 @@ impl Passage {
             ),
             None => (None, UNSPILLED_BYTES_MAX as u64, 0),
         };
-        Self { dirs, memory_max, file_max, file: None, flushing: false, trouble: None }
+        Self { dirs, memory_max, file_max, file: None, flushing: false, begun_in: None, trouble: None }
     }
 
     /// The position of the first byte in the file, if there is a file.
@@ -121,6 +123,7 @@ impl Filling {
             Some(spilled) => spilled.end = end,
             None => {
                 self.passage.file = Some(Spilled { file, start: flush.from, end });
+                self.passage.begun_in.get_or_insert_with(|| flush.dirs.0.clone());
             }
         }
         self.free_before(end);

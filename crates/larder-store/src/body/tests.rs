@@ -495,6 +495,7 @@ fn a_passing_body_uses_memory_then_a_file_then_makes_the_writer_wait() {
     append(&mut writer, 100);
     append(&mut writer, 150);
     run(writer.wait_for_room());
+    assert!(writer.take_spilled().is_some() && writer.take_spilled().is_none(), "it is told once");
     append(&mut writer, 200);
     append(&mut writer, 250);
     assert!(waits(writer.wait_for_room()), "the file would grow past its limit");

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::iter;
 use std::mem;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -222,6 +223,11 @@ impl BodyWriter {
             }
             consumed.await;
         }
+    }
+
+    /// The folder of the file of an unstored body, if it needed one, for the log; only returned once.
+    pub fn take_spilled(&self) -> Option<PathBuf> {
+        self.fill.filling.lock().passage.begun_in.take()
     }
 
     /// What went wrong with the file of an unstored body, for the log; only returned once.

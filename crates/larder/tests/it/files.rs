@@ -211,5 +211,6 @@ fn a_file_that_becomes_shorter_than_was_announced_ends_the_connection() {
     client.send(b"GET /f HTTP/1.1\r\nHost: site.test\r\n\r\n").unwrap();
     let answer = client.read_response("GET").unwrap();
     assert_eq!((answer.field("Content-Length"), answer.body.len()), (Some("100000"), 10));
+    site.wait_for_log("was truncated at 10 while sending response to client");
     assert_eq!(site.get("/none").status, 404);
 }

@@ -157,6 +157,24 @@ fn lines_of_one_file_are_in_the_order_of_the_requests() {
 }
 
 #[test]
+fn an_answer_that_waits_in_a_file_is_told_of() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("x".repeat(4 << 20)));
+    let site = Setup::new().name("ORIGIN", origin.address()).start(
+        "server {
+            listen 127.0.0.1:{PORT} sndbuf=16k;
+            location / { proxy_pass http://{ORIGIN}; proxy_buffers 4 4k; proxy_busy_buffers_size 8k; }
+         }",
+    );
+    let mut slow = site.client();
+    slow.send(get("/").as_bytes()).unwrap();
+    slow.read_head().unwrap();
+    // The origin has been read to its end meanwhile.
+    site.wait_for_log("[warn]");
+    site.wait_for_log("an upstream response is buffered to a temporary file");
+}
+
+#[test]
 fn the_error_log_names_the_url_that_was_asked_for() {
     let gone = HandOrigin::start().unwrap().address();
     let site = Setup::new().name("ORIGIN", gone).start(

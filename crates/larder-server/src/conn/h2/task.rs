@@ -106,6 +106,9 @@ async fn send_response(head: &[u8], outgoing: Outgoing, ex: &mut Exchange, cx: &
         Err(error @ SendError::Io(_)) => {
             cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{error} while sending to client"));
         }
+        Err(error @ SendError::File(_)) => {
+            cx.local.logs.error(cx, ex, LogLevel::Alert, format_args!("{error} while sending response to client"));
+        }
         // The origin's failure is in the log already.
         Err(SendError::Incomplete(_)) => {}
     }
