@@ -86,10 +86,10 @@ thread_local! {
 }
 
 impl Regex {
-    /// Compiles a pattern. An error has PCRE2's own words.
+    /// Compiles a pattern. An error has PCRE2's own words, and as in nginx the rest of the pattern.
     pub fn new(source: &str, caseless: bool) -> Result<Self, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let inner = compile(source, caseless, true).map_err(|error| error.to_string())?;
+        let inner = compile(source, caseless, true).map_err(|error| why_not(&error, source))?;
         let names: Vec<_> = inner
             .capture_names()
             .iter()
@@ -155,10 +155,22 @@ impl Regex {
 }
 
 fn compile(source: &str, caseless: bool, jit: bool) -> Result<pcre2::bytes::Regex, pcre2::Error> {
-    RegexBuilder::new()
-        .caseless(caseless)
-        .jit_if_available(jit)
-        .build(&format!("(*LIMIT_MATCH={MATCH_LIMIT})(*LIMIT_HEAP={HEAP_LIMIT_KIB}){source}"))
+    RegexBuilder::new().caseless(caseless).jit_if_available(jit).build(&(limits() + source))
+}
+
+/// What stands before each pattern.
+fn limits() -> String {
+    format!("(*LIMIT_MATCH={MATCH_LIMIT})(*LIMIT_HEAP={HEAP_LIMIT_KIB})")
+}
+
+fn why_not(error: &pcre2::Error, source: &str) -> String {
+    let text = error.to_string();
+    let Some(offset) = error.offset() else { return text };
+    let reason = text.split_once(&format!(" at offset {offset}: ")).map_or(&*text, |(_, reason)| reason);
+    match offset.checked_sub(limits().len()).and_then(|at| source.get(at..)).unwrap_or_default() {
+        "" => format!("{reason} at its end"),
+        rest => format!("{reason} at \"{rest}\""),
+    }
 }
 
 #[cfg(test)]
@@ -208,7 +220,12 @@ mod tests {
 
     #[test]
     fn a_bad_pattern_says_why() {
-        let error = Regex::new("(a", false).expect_err("the group is not closed");
-        assert!(error.contains("parenthes"), "{error}");
+        for (pattern, expected) in [
+            ("(a", "missing closing parenthesis at its end"),
+            ("a{2,1}b", "numbers out of order in {} quantifier at \"}b\""),
+            ("", ""),
+        ] {
+            assert_eq!(Regex::new(pattern, false).err().unwrap_or_default(), expected);
+        }
     }
 }
