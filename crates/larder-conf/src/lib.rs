@@ -9,16 +9,12 @@
 mod build;
 mod contexts;
 mod cx;
-mod diagnostic;
 mod directives;
 mod level;
 mod lex;
 mod lint;
 pub mod model;
 mod parse;
-mod sources;
-mod span;
-mod suggest;
 mod template;
 mod tree;
 mod values;
@@ -26,13 +22,11 @@ mod values;
 use std::path::{Path, PathBuf};
 
 pub use contexts::Contexts;
-pub use diagnostic::{Diagnostic, Severity, render};
 pub use directives::headers::{ExpiresError, parse_expires};
 pub use directives::{Args, DirectiveInfo, Standing, find_directive};
+pub use larder_source::{Diagnostic, Loader, MemoryLoader, Position, Severity, Sources, Span, nearest};
+use larder_source::{diagnostic, sources, span, suggest};
 pub use lint::lint;
-pub use sources::{Loader, MemoryLoader, Position, Sources};
-pub use span::Span;
-pub use suggest::nearest;
 pub use template::{as_literal, parse_template};
 
 /// What the command line and the machine say about a configuration.
@@ -87,4 +81,13 @@ pub fn load(main_file: &Path, options: &Options, loader: &mut dyn Loader) -> Res
         Some(config) if !has_errors => Ok(Loaded { config, sources: parsed.sources, notices: diagnostics }),
         _ => Err(Box::new(Failed { sources: parsed.sources, diagnostics })),
     }
+}
+
+/// The diagnostics as plain text, with nginx's words for how bad they are.
+pub fn render(diagnostics: &[Diagnostic], sources: &Sources) -> String {
+    diagnostic::render(diagnostics, sources, |severity| match severity {
+        Severity::Error => "emerg",
+        Severity::Warning => "warn",
+        Severity::Notice | Severity::NoEffect => "notice",
+    })
 }

@@ -7,14 +7,15 @@ use std::path::Path;
 ///
 /// The first list is of `[dependencies]`; `larder-testkit` and what stands in the second list may
 /// also be used by a crate's tests. Nothing uses `larder`, and nothing but tests uses the testkit.
-const MAY_USE: [(&str, &[&str], &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
     ("larder-http", &[], &[]),
-    ("larder-conf", &[], &[]),
+    ("larder-source", &[], &[]),
+    ("larder-conf", &["larder-source"], &[]),
     ("larder-store", &[], &[]),
     ("larder-tls", &[], &[]),
     ("larder-acme", &[], &[]),
     ("larder-compress", &["larder-http"], &[]),
-    ("larder-vcl", &["larder-http"], &[]),
+    ("larder-vcl", &["larder-source"], &[]),
     ("larder-cache", &["larder-store", "larder-http"], &[]),
     ("larder-origin", &["larder-http", "larder-tls"], &[]),
     (
@@ -51,7 +52,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 15] = [
     ("larder-testkit", &[], &[]),
     (
         "larder-fuzz",
-        &["larder-http", "larder-conf", "larder-store", "larder-cache", "larder-origin", "larder-server"],
+        &["larder-http", "larder-conf", "larder-vcl", "larder-store", "larder-cache", "larder-origin", "larder-server"],
         &[],
     ),
     ("larder-fuzz-targets", &["larder-fuzz"], &[]),

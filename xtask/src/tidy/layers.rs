@@ -39,12 +39,12 @@ const LAYERS: &[(&str, Layers)] = &[
             &["assemble", "listen", "serving", "worker_thread"],
         ],
     ),
+    ("crates/larder-source/src", &[&["span", "suggest"], &["sources"], &["diagnostic"]]),
     (
         "crates/larder-conf/src",
         &[
-            &["contexts", "span", "suggest", "values"],
-            &["model", "sources"],
-            &["diagnostic"],
+            &["contexts", "values"],
+            &["model"],
             &["cx", "lex"],
             &["template"],
             &["tree"],

@@ -26,6 +26,7 @@ struct Ban {
 
 const ALL: &[&str] = &[
     "larder-http",
+    "larder-source",
     "larder-conf",
     "larder-vcl",
     "larder-store",
@@ -39,6 +40,7 @@ const ALL: &[&str] = &[
 ];
 const LIBRARIES: &[&str] = &[
     "larder-http",
+    "larder-source",
     "larder-conf",
     "larder-vcl",
     "larder-store",
@@ -65,6 +67,7 @@ const BANS: &[Ban] = &[
         mend: "take bytes in and give values out; sockets belong to larder-server and larder-origin",
         crates: &[
             "larder-http",
+            "larder-source",
             "larder-conf",
             "larder-vcl",
             "larder-store",
@@ -77,19 +80,35 @@ const BANS: &[Ban] = &[
     Ban {
         words: &["std::fs", "fs::", "File::", "OpenOptions", "tokio::fs", "rustix::fs"],
         mend: "take the bytes, or a `Loader`, as an argument",
-        crates: &["larder-http", "larder-conf", "larder-vcl", "larder-tls", "larder-compress", "larder-cache"],
+        crates: &[
+            "larder-http",
+            "larder-source",
+            "larder-conf",
+            "larder-vcl",
+            "larder-tls",
+            "larder-compress",
+            "larder-cache",
+        ],
         except: &[],
     },
     Ban {
         words: &["tokio"],
         mend: "no runtime here: bytes and `now` in, values out",
-        crates: &["larder-http", "larder-conf", "larder-vcl", "larder-tls", "larder-compress"],
+        crates: &["larder-http", "larder-source", "larder-conf", "larder-vcl", "larder-tls", "larder-compress"],
         except: &[],
     },
     Ban {
         words: &["Instant::now", ".elapsed("],
         mend: "take `now` as an argument, so that a test can say what time it is",
-        crates: &["larder-http", "larder-conf", "larder-vcl", "larder-tls", "larder-compress", "larder-cache"],
+        crates: &[
+            "larder-http",
+            "larder-source",
+            "larder-conf",
+            "larder-vcl",
+            "larder-tls",
+            "larder-compress",
+            "larder-cache",
+        ],
         except: &[],
     },
     Ban {

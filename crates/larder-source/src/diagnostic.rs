@@ -25,7 +25,7 @@ pub enum Severity {
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
-    /// One line, in nginx's words where nginx has some.
+    /// One line, in the words of nginx or Varnish where they have some.
     pub message: String,
     /// Where.
     pub span: Option<Span>,
@@ -38,7 +38,7 @@ pub struct Diagnostic {
 }
 
 /// A value, or what is wrong.
-pub(crate) type Outcome<T = ()> = Result<T, Box<Diagnostic>>;
+pub type Outcome<T = ()> = Result<T, Box<Diagnostic>>;
 
 impl Diagnostic {
     /// An error without a place.
@@ -94,7 +94,7 @@ impl Diagnostic {
 const DIAGNOSTICS_MAX: usize = 100;
 
 /// Keeps what a person can read. Errors stay before notices.
-pub(crate) fn limit(diagnostics: &mut Vec<Diagnostic>) {
+pub fn limit(diagnostics: &mut Vec<Diagnostic>) {
     if diagnostics.len() <= DIAGNOSTICS_MAX {
         return;
     }
@@ -111,7 +111,7 @@ pub(crate) fn limit(diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The diagnostics as plain text: first a line as nginx writes it, then the place with a caret.
+/// The diagnostics as plain text: first a line as in a log, with the `word` for its severity, then the place with a caret.
 ///
 /// ```text
 /// larder: [emerg] unknown directive "fastcgi_cach" in /etc/nginx/nginx.conf:12
@@ -121,20 +121,15 @@ pub(crate) fn limit(diagnostics: &mut Vec<Diagnostic>) {
 ///    |         ^^^^^^^^^^^^
 ///    = help: did you mean "fastcgi_cache"?
 /// ```
-pub fn render(diagnostics: &[Diagnostic], sources: &Sources) -> String {
+pub fn render(diagnostics: &[Diagnostic], sources: &Sources, word: fn(Severity) -> &'static str) -> String {
     let mut out = String::new();
     for diagnostic in diagnostics {
-        render_one(diagnostic, sources, &mut out);
+        render_one(diagnostic, sources, word(diagnostic.severity), &mut out);
     }
     out
 }
 
-fn render_one(diagnostic: &Diagnostic, sources: &Sources, out: &mut String) {
-    let word = match diagnostic.severity {
-        Severity::Error => "emerg",
-        Severity::Warning => "warn",
-        Severity::Notice | Severity::NoEffect => "notice",
-    };
+fn render_one(diagnostic: &Diagnostic, sources: &Sources, word: &str, out: &mut String) {
     let _ = write!(out, "larder: [{word}] {}", diagnostic.message);
     let place = diagnostic.span.and_then(|span| Some((span, sources.position(span)?)));
     let Some((span, position)) = place else {

@@ -98,13 +98,13 @@ impl Sources {
     }
 
     /// The number of a file that was read already.
-    pub(crate) fn find(&self, path: &Path) -> Option<u32> {
+    pub fn find(&self, path: &Path) -> Option<u32> {
         let at = self.files.iter().position(|file| matches!(&file.name, Name::File(known) if known == path))?;
         u32::try_from(at).ok()
     }
 
     /// The bytes of a file; empty when there is no such file.
-    pub(crate) fn bytes(&self, file: u32) -> &[u8] {
+    pub fn bytes(&self, file: u32) -> &[u8] {
         self.files.get(file as usize).map_or(&[], |file| &file.bytes)
     }
 
@@ -116,7 +116,7 @@ impl Sources {
 }
 
 /// Bytes as text in which every byte of a broken character is one `?`, so that places stay right.
-pub(crate) fn text(mut bytes: &[u8]) -> String {
+pub fn text(mut bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     loop {
         match std::str::from_utf8(bytes) {

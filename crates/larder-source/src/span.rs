@@ -13,5 +13,5 @@ pub struct Span {
 
 impl Span {
     /// For what nobody wrote.
-    pub(crate) const NOWHERE: Self = Self { file: u32::MAX, start: 0, end: 0 };
+    pub const NOWHERE: Self = Self { file: u32::MAX, start: 0, end: 0 };
 }
