@@ -53,6 +53,16 @@ const LAYERS: &[(&str, Layers)] = &[
             &["build", "lint", "parse"],
         ],
     ),
+    (
+        "crates/larder-vcl/src",
+        &[
+            &["types"],
+            &["ast", "lex", "old", "steps"],
+            &["read", "vars", "vmods"],
+            &["parse", "policy"],
+            &["check"],
+        ],
+    ),
     ("crates/larder-compress/src", &[&["params"], &["decoder", "effort", "encoder"], &["whole"]]),
 ];
 
