@@ -3,6 +3,8 @@
 //! A token belongs to no version of the language and has no context: a number and its unit are two tokens, and so are the
 //! parts of a dotted name. Text behind a mistake is read on, so that one quote does not hide all other errors.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use larder_source::{Diagnostic, Outcome, Span};
 
 /// A token, and where it is.
@@ -216,7 +218,7 @@ impl Lexer<'_> {
 
     fn blob(&mut self) -> Outcome<Kind> {
         let start = self.at;
-        let digits = self.bytes[start + 1..].iter().take_while(|&&byte| base64_digit(byte).is_some() || byte == b'=');
+        let digits = self.bytes[start + 1..].iter().take_while(|&&byte| is_base64_digit(byte));
         let end = start + 1 + digits.count();
         self.at = end;
         if self.bytes.get(end) != Some(&b':') {
@@ -225,7 +227,7 @@ impl Lexer<'_> {
                 .help("a blob is base64 between colons, such as :aGVsbG8=:"));
         }
         self.at = end + 1;
-        decode_base64(&self.bytes[start + 1..end]).map(Kind::Blob).ok_or_else(|| {
+        BASE64_STANDARD.decode(&self.bytes[start + 1..end]).map(Kind::Blob).map_err(|_| {
             Diagnostic::error("a blob is no base64")
                 .at(self.span(start, end + 1))
                 .help("it has a multiple of four characters, the last ones perhaps \"=\"")
@@ -295,35 +297,8 @@ impl Lexer<'_> {
     }
 }
 
-/// The bytes of base64 with its padding, if it is that.
-fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    let groups = text.chunks(4);
-    let last = groups.len().saturating_sub(1);
-    for (number, group) in groups.enumerate() {
-        let padding = group.iter().rev().take_while(|&&byte| byte == b'=').count();
-        if group.len() != 4 || padding > 2 || (padding > 0 && number != last) {
-            return None;
-        }
-        let mut bits = 0;
-        for &byte in &group[..4 - padding] {
-            bits = bits << 6 | u32::from(base64_digit(byte)?);
-        }
-        let bytes = (bits << (6 * padding)).to_be_bytes();
-        out.extend_from_slice(&bytes[1..4 - padding]);
-    }
-    Some(out)
-}
-
-fn base64_digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    }
+fn is_base64_digit(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
 #[cfg(test)]

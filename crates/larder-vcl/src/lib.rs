@@ -8,6 +8,7 @@
 
 mod ast;
 mod check;
+pub mod functions;
 mod lex;
 mod old;
 mod parse;

@@ -15,7 +15,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
     ("larder-tls", &[], &[]),
     ("larder-acme", &[], &[]),
     ("larder-compress", &["larder-http"], &[]),
-    ("larder-vcl", &["larder-source"], &[]),
+    ("larder-vcl", &["larder-http", "larder-source"], &[]),
     ("larder-cache", &["larder-store", "larder-http"], &[]),
     ("larder-origin", &["larder-http", "larder-tls"], &[]),
     (

@@ -56,7 +56,7 @@ const LAYERS: &[(&str, Layers)] = &[
     (
         "crates/larder-vcl/src",
         &[
-            &["types"],
+            &["functions", "types"],
             &["ast", "lex", "old", "steps"],
             &["read", "vars", "vmods"],
             &["parse", "policy"],

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use larder_source::{Diagnostic, Span};
 
 use super::cx::Cx;
-use super::values::is_host_name;
 use crate::ast;
+use crate::functions::addresses::is_host_name;
 use crate::policy::{Acl, AclEntry, Hosts};
 
 /// Reads an ACL.

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use larder_source::{Diagnostic, Span};
 
 use super::cx::{Cx, Symbol};
-use super::values::{address, host_and_port, is_host_name, port};
 use super::{fields, probes};
 use crate::ast::{self, Field, FieldValue, Version};
+use crate::functions::addresses::{address, host_and_port, is_host_name, port};
 use crate::policy::{Backend, BackendId, Endpoint, ProbeId};
 
 const FIELDS: [&str; 15] = [

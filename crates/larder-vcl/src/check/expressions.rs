@@ -10,6 +10,7 @@ use super::cx::{Cx, Deed, Symbol, Use};
 use super::resolve::{Builtin, Meaning, no_property, resolve, span_to};
 use super::values::{self, BYTES_HELP, DURATION_HELP};
 use crate::ast::{self, Arithmetic, Compare, Comparison, Digits, ExprKind as Ast, Path, Term, Word};
+use crate::functions::addresses::address;
 use crate::policy::{Argument, Expr, ExprKind, Property, SubId};
 use crate::types::Type;
 use crate::vars::Rule;
@@ -354,7 +355,7 @@ fn text(cx: &mut Cx, text: &[u8], hint: Type, span: Span) -> Option<Expr> {
     let (kind, ty) = match hint {
         Type::Ip => {
             let text = String::from_utf8_lossy(text);
-            match values::address(&text, 80) {
+            match address(&text, 80) {
                 Some(address) => (ExprKind::Ip(address), Type::Ip),
                 None => {
                     let diagnostic = Diagnostic::error(format!("\"{text}\" is no address")).at(span);
