@@ -6,14 +6,19 @@
 //! first. The crate opens nothing: files come through a [`Loader`].
 #![forbid(unsafe_code)]
 
+mod acl;
 mod ast;
 mod check;
+mod compile;
 pub mod functions;
 mod lex;
+pub mod modules;
 mod old;
 mod parse;
 pub mod policy;
+pub mod program;
 mod read;
+pub mod run;
 pub mod steps;
 pub mod types;
 pub mod vars;
@@ -23,6 +28,8 @@ use std::path::{Path, PathBuf};
 
 use larder_source::{Diagnostic, Loader, Severity, Sources, diagnostic};
 
+pub use acl::{Acl, AclLine, Said};
+pub use compile::compile;
 pub use policy::Policy;
 
 /// The VCL that is added to every other, and answers what that one does not.

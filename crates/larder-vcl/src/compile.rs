@@ -1,0 +1,414 @@
+//! Makes a program of a checked policy: each sub becomes a stretch of instructions.
+
+use std::net::IpAddr;
+
+use larder_source::Diagnostic;
+
+use crate::acl::{Acl, AclLine};
+use crate::policy::{
+    self, AclEntry, Argument, Arithmetic, Assign, Backend, BackendId, Compare, Endpoint, Expr, ExprKind, Hosts, Place,
+    Policy, Return, Statement, StatementKind,
+};
+use crate::program::{At, Callee, Named, Op, Program, Relation, TextAt};
+use crate::steps::Action;
+use crate::types::Type;
+
+/// Compiles a policy. `addresses_of` looks up the names in its ACLs and of its backends, as Varnish does when it loads a
+/// VCL; a name that has no address is an error, unless its entry in an ACL is optional.
+pub fn compile(policy: &Policy, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>) -> Result<Program, Vec<Diagnostic>> {
+    let mut compiler = Compiler { policy, program: Program::default(), calls: Vec::new() };
+    for sub in &policy.subs {
+        let start = compiler.here();
+        compiler.program.subs.push(start);
+        compiler.block(&sub.body);
+        compiler.emit(Op::Back);
+    }
+    compiler.link();
+    let mut errors = Vec::new();
+    for backend in &policy.backends {
+        check_host(backend, addresses_of, &mut errors);
+    }
+    let mut program = compiler.program;
+    program.acls = policy.acls.iter().map(|acl| acl_of(acl, addresses_of, &mut errors)).collect();
+    if errors.is_empty() { Ok(program) } else { Err(errors) }
+}
+
+fn check_host(backend: &Backend, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>, errors: &mut Vec<Diagnostic>) {
+    let Some(Endpoint::Tcp { host, .. }) = &backend.endpoint else { return };
+    if host.parse::<IpAddr>().is_err() && addresses_of(host).is_empty() {
+        let message = format!("the host \"{host}\" of the backend \"{}\" has no address", backend.name);
+        errors.push(
+            *Diagnostic::error(message).at(backend.span).help("is the name right, and does this machine know it?"),
+        );
+    }
+}
+
+/// An ACL with its names looked up.
+fn acl_of(acl: &policy::Acl, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>, errors: &mut Vec<Diagnostic>) -> Acl {
+    let mut lines = Vec::new();
+    for AclEntry { negated: is_negated, hosts, span } in &acl.entries {
+        let is_negated = *is_negated;
+        match hosts {
+            Hosts::Prefix { address, bits } => lines.push(AclLine { address: *address, bits: *bits, is_negated }),
+            Hosts::Name { name, bits, optional } => {
+                let addresses = addresses_of(name);
+                if addresses.is_empty() && !optional {
+                    let message = format!("\"{name}\" has no address");
+                    let help = "write an address, or put the entry in parentheses to leave it out then";
+                    errors.push(*Diagnostic::error(message).at(*span).help(help));
+                }
+                let width = |address: &IpAddr| if address.is_ipv4() { 32 } else { 128 };
+                let line = |address: IpAddr| AclLine { address, bits: bits.unwrap_or(width(&address)), is_negated };
+                lines.extend(addresses.into_iter().map(line));
+            }
+        }
+    }
+    Acl::new(&lines)
+}
+
+struct Compiler<'a> {
+    policy: &'a Policy,
+    program: Program,
+    /// Where subs are called: the instruction, and the number of the sub, which may be compiled later.
+    calls: Vec<(At, usize)>,
+}
+
+/// A jump whose goal is not known yet.
+struct Hole(At);
+
+impl Compiler<'_> {
+    fn here(&self) -> At {
+        self.program.code.len() as At
+    }
+
+    fn emit(&mut self, op: Op) {
+        self.program.code.push(op);
+    }
+
+    /// Emits a jump, whose goal [`Compiler::land`] gives.
+    fn jump(&mut self, op: fn(At) -> Op) -> Hole {
+        let hole = Hole(self.here());
+        self.emit(op(0));
+        hole
+    }
+
+    /// Makes a jump lead to what comes next.
+    fn land(&mut self, hole: Hole) {
+        let here = self.here();
+        let op = &mut self.program.code[hole.0 as usize];
+        match op {
+            Op::Jump(at) | Op::JumpUnless(at) | Op::And(at) | Op::Or(at) => *at = here,
+            _ => unreachable!("only jumps have holes"),
+        }
+    }
+
+    /// Makes all calls lead to their subs, and notes where those of the steps begin.
+    fn link(&mut self) {
+        let Program { code, subs, steps, .. } = &mut self.program;
+        for (at, sub) in self.calls.drain(..) {
+            code[at as usize] = Op::Sub(subs[sub]);
+        }
+        steps.extend(self.policy.steps.iter().map(|sub| subs[sub.0]));
+    }
+
+    fn text(&mut self, bytes: &[u8]) -> TextAt {
+        let texts = &mut self.program.texts;
+        let text = TextAt { at: texts.len() as u32, len: bytes.len() as u32 };
+        texts.extend_from_slice(bytes);
+        text
+    }
+
+    fn block(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            self.statement(&statement.kind);
+        }
+    }
+
+    fn statement(&mut self, statement: &StatementKind) {
+        match statement {
+            StatementKind::Set { place, assign, value } => self.set(*place, *assign, value),
+            StatementKind::Unset(place) => self.emit(Op::Unset(*place)),
+            StatementKind::If { branches, otherwise } => self.branches(branches, otherwise),
+            StatementKind::Call(sub) => {
+                let here = self.here();
+                self.calls.push((here, sub.0));
+                self.emit(Op::Sub(0));
+            }
+            StatementKind::Leave => self.emit(Op::Back),
+            StatementKind::Return(how) => self.returns(how),
+            StatementKind::Ban(expression) => {
+                self.value(expression);
+                self.emit(Op::Ban);
+            }
+            StatementKind::HashData(text) => {
+                self.value(text);
+                self.emit(Op::HashData);
+            }
+            StatementKind::Synthetic(body) => {
+                self.value(body);
+                self.emit(Op::Synthetic);
+            }
+            StatementKind::New { object, args } => self.call(Callee::New(*object), args, true),
+            StatementKind::Do(expression) => {
+                self.value(expression);
+                self.emit(Op::Drop);
+            }
+            StatementKind::Block(statements) => self.block(statements),
+        }
+    }
+
+    fn set(&mut self, place: Place, assign: Assign, value: &Expr) {
+        let by = match assign {
+            Assign::To => {
+                self.value(value);
+                return self.emit(Op::Set(place));
+            }
+            Assign::Add => Arithmetic::Add,
+            Assign::Subtract => Arithmetic::Subtract,
+            Assign::Multiply => Arithmetic::Multiply,
+            Assign::Divide => Arithmetic::Divide,
+        };
+        let ty = match place {
+            Place::Variable(variable) => variable.rule().ty,
+            Place::Header(_) => Type::String,
+        };
+        if let (Type::Body, Place::Variable(body)) = (ty, place) {
+            self.value(value);
+            return self.emit(Op::Append(body));
+        }
+        self.emit(Op::Get(place));
+        self.value(value);
+        self.emit(if ty == Type::String { Op::Join(2) } else { computed(by, ty) });
+        self.emit(Op::Set(place));
+    }
+
+    fn branches(&mut self, branches: &[(Expr, Vec<Statement>)], otherwise: &[Statement]) {
+        let mut ends = Vec::new();
+        for (condition, block) in branches {
+            self.value(condition);
+            let unless = self.jump(Op::JumpUnless);
+            self.block(block);
+            ends.push(self.jump(Op::Jump));
+            self.land(unless);
+        }
+        self.block(otherwise);
+        for end in ends {
+            self.land(end);
+        }
+    }
+
+    fn returns(&mut self, how: &Return) {
+        let (action, args) = match how {
+            Return::Plain(action) => (*action, 0),
+            Return::Synth(status, reason) => (Action::Synth, self.status(status, reason.as_ref())),
+            Return::Error(status, reason) => (Action::Error, self.status(status, reason.as_ref())),
+            Return::Pass(duration) => {
+                self.value(duration);
+                (Action::Pass, 1)
+            }
+            Return::Fail(reason) => {
+                self.value(reason);
+                (Action::Fail, 1)
+            }
+            Return::Vcl(label) => {
+                self.emit(Op::Id(u32::try_from(label.0).ok()));
+                (Action::Vcl, 1)
+            }
+        };
+        self.emit(Op::Return(action, args));
+    }
+
+    /// A status and its reason, or no text; returns how many values that are.
+    fn status(&mut self, status: &Expr, reason: Option<&Expr>) -> u8 {
+        self.value(status);
+        match reason {
+            Some(reason) => self.value(reason),
+            None => self.emit(Op::NoText),
+        }
+        2
+    }
+
+    fn value(&mut self, expr: &Expr) {
+        match &expr.kind {
+            ExprKind::Bool(value) => self.emit(Op::Bool(*value)),
+            ExprKind::Int(number) => self.emit(Op::Int(*number)),
+            ExprKind::Real(number) | ExprKind::Duration(number) => self.emit(Op::Real(*number)),
+            ExprKind::Bytes(number) => self.emit(Op::Bytes(u64::try_from(*number).unwrap_or(0))),
+            ExprKind::Text(bytes) => {
+                let text = self.text(bytes);
+                self.emit(Op::Text(text));
+            }
+            ExprKind::Blob(bytes) => {
+                let blob = self.text(bytes);
+                self.emit(Op::Blob(blob));
+            }
+            ExprKind::Ip(address) => {
+                let number = self.program.addresses.len() as u32;
+                self.program.addresses.push(*address);
+                self.emit(Op::Ip(number));
+            }
+            ExprKind::Regex(regex) => self.emit(Op::Regex(*regex)),
+            ExprKind::Backend(BackendId(number)) => self.id(Some(*number)),
+            ExprKind::DefaultBackend => self.id(self.policy.default_backend.map(|backend| backend.0)),
+            ExprKind::Probe(probe) => self.id(Some(probe.0)),
+            ExprKind::Acl(acl) => self.id(Some(acl.0)),
+            ExprKind::Sub(sub) => self.id(Some(sub.0)),
+            ExprKind::Storage(storage) => self.id(Some(storage.0)),
+            ExprKind::Variable(message) if expr.ty == Type::Http => self.emit(Op::Message(*message)),
+            ExprKind::Variable(variable) => self.emit(Op::Get(Place::Variable(*variable))),
+            ExprKind::Header(header) => self.emit(Op::Header(*header)),
+            ExprKind::Concat(parts) => self.join(parts),
+            ExprKind::ToText(of) => self.as_text(of),
+            ExprKind::ToBool(of) => self.as_bool(of),
+            ExprKind::ToBody(of) => self.value(of),
+            ExprKind::Not(of) => {
+                self.value(of);
+                self.emit(Op::Not);
+            }
+            ExprKind::And(parts) => self.short(Op::And, parts, Self::value),
+            ExprKind::Or(parts) => self.short(Op::Or, parts, Self::value),
+            ExprKind::Negate(of) => {
+                self.value(of);
+                self.emit(Op::Negate);
+            }
+            ExprKind::Arithmetic(by, left, right) => {
+                self.value(left);
+                self.value(right);
+                self.emit(computed(*by, expr.ty));
+            }
+            ExprKind::Compare(compare, left, right) => self.compare(*compare, left, right),
+            ExprKind::Match { text, regex } => {
+                self.value(text);
+                self.value(regex);
+                self.emit(Op::Matches);
+            }
+            ExprKind::InAcl { ip, acl } => {
+                self.value(ip);
+                self.value(acl);
+                self.emit(Op::IsInAcl);
+            }
+            ExprKind::Regsub { all, text, regex, with } => {
+                self.value(text);
+                self.value(regex);
+                self.value(with);
+                self.emit(Op::Substitute { all: *all });
+            }
+            ExprKind::Property(property, of) => {
+                self.value(of);
+                self.emit(Op::Property(*property));
+            }
+            ExprKind::Call { function, args } => self.call(Callee::Function(*function), args, false),
+            ExprKind::Method { object, method, args } => self.call(Callee::Method(*object, *method), args, false),
+        }
+    }
+
+    fn id(&mut self, number: Option<usize>) {
+        self.emit(Op::Id(number.and_then(|number| u32::try_from(number).ok())));
+    }
+
+    fn join(&mut self, parts: &[Expr]) {
+        for part in parts {
+            self.value(part);
+        }
+        self.emit(Op::Join(parts.len() as u32));
+    }
+
+    fn as_text(&mut self, of: &Expr) {
+        if let ExprKind::Header(header) = &of.kind {
+            return self.emit(Op::Get(Place::Header(*header)));
+        }
+        self.value(of);
+        self.emit(match of.ty {
+            Type::Time => Op::TimeToText,
+            Type::Acl => Op::NameOf(Named::Acl),
+            Type::Backend => Op::NameOf(Named::Backend),
+            Type::Probe => Op::NameOf(Named::Probe),
+            Type::Stevedore => Op::NameOf(Named::Storage),
+            Type::Blob
+            | Type::Body
+            | Type::Bool
+            | Type::Bytes
+            | Type::Duration
+            | Type::Enum
+            | Type::Header
+            | Type::Http
+            | Type::Int
+            | Type::Ip
+            | Type::Object
+            | Type::Real
+            | Type::Regex
+            | Type::String
+            | Type::Sub
+            | Type::Void => Op::ToText,
+        });
+    }
+
+    /// Of several texts in a row, one that is there is enough.
+    fn as_bool(&mut self, of: &Expr) {
+        let is_there = |compiler: &mut Self, part: &Expr| {
+            compiler.value(part);
+            compiler.emit(Op::IsThere);
+        };
+        match &of.kind {
+            ExprKind::Concat(parts) => self.short(Op::Or, parts, is_there),
+            _ => is_there(self, of),
+        }
+    }
+
+    /// `&&` or `||` of all parts.
+    fn short(&mut self, op: fn(At) -> Op, parts: &[Expr], each: impl Fn(&mut Self, &Expr)) {
+        let mut holes = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            if at > 0 {
+                holes.push(self.jump(op));
+            }
+            each(self, part);
+        }
+        for hole in holes {
+            self.land(hole);
+        }
+    }
+
+    /// A text that is not there differs from an empty one only where both sides are single texts, as in Varnish.
+    fn compare(&mut self, compare: Compare, left: &Expr, right: &Expr) {
+        let is_joined = |side: &Expr| matches!(side.kind, ExprKind::Concat(_));
+        let are_joined = is_joined(left) || is_joined(right);
+        for side in [left, right] {
+            self.value(side);
+            if are_joined && !is_joined(side) {
+                self.emit(Op::Join(1));
+            }
+        }
+        self.emit(Op::Compare(match compare {
+            Compare::Equal | Compare::Matches => Relation::Equal,
+            Compare::NotEqual | Compare::MatchesNot => Relation::NotEqual,
+            Compare::Less => Relation::Less,
+            Compare::LessOrEqual => Relation::LessOrEqual,
+            Compare::Greater => Relation::Greater,
+            Compare::GreaterOrEqual => Relation::GreaterOrEqual,
+        }));
+    }
+
+    fn call(&mut self, callee: Callee, args: &[Argument], drops: bool) {
+        for arg in args {
+            match arg {
+                Argument::Value(value) => self.value(value),
+                Argument::Word(place) => self.emit(Op::Word(*place as u32)),
+                Argument::None => self.emit(Op::NoArgument),
+            }
+        }
+        self.emit(Op::Call(callee, args.len() as u16));
+        if drops {
+            self.emit(Op::Drop);
+        }
+    }
+}
+
+/// The instruction that computes a value of this type.
+fn computed(by: Arithmetic, ty: Type) -> Op {
+    match ty {
+        Type::Int => Op::IntBy(by),
+        Type::Bytes => Op::BytesBy(by),
+        _ => Op::RealBy(by),
+    }
+}

@@ -1,0 +1,198 @@
+//! A VCL, compiled: typed instructions for a machine with a stack, and what they refer to.
+//!
+//! [`compile`](crate::compile) makes it of a checked policy, so an instruction finds the kinds of values that it needs.
+//! One that does not says so by a failure, which ends the request that it was run for, and nothing else.
+
+use std::net::SocketAddr;
+
+use crate::acl::Acl;
+use crate::policy::{Arithmetic, Header, ObjectId, Place, Property, RegexId};
+use crate::steps::{Action, Step};
+use crate::vars::Variable;
+use crate::vmods;
+
+/// A place in the code.
+pub type At = u32;
+
+/// A text of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextAt {
+    /// Where it begins.
+    pub at: u32,
+    /// How many bytes it has.
+    pub len: u32,
+}
+
+/// What is known by a number and has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// An ACL.
+    Acl,
+    /// A backend or a director.
+    Backend,
+    /// A probe.
+    Probe,
+    /// A storage.
+    Storage,
+}
+
+/// How two values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callee {
+    /// A function of a module.
+    Function(vmods::FunctionId),
+    /// A method of an object.
+    Method(ObjectId, vmods::MethodId),
+    /// The making of an object.
+    New(ObjectId),
+}
+
+/// An instruction. Those that take values take them from the top of the stack, the last one first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// Pushes a text.
+    Text(TextAt),
+    /// Pushes the text that is not there, such as that of a header that is not there.
+    NoText,
+    /// Pushes an argument that was not given.
+    NoArgument,
+    /// Pushes a BLOB.
+    Blob(TextAt),
+    /// Pushes an INT.
+    Int(i64),
+    /// Pushes a REAL, a DURATION in seconds, or a TIME in seconds since 1970.
+    Real(f64),
+    /// Pushes BYTES.
+    Bytes(u64),
+    /// Pushes a BOOL.
+    Bool(bool),
+    /// Pushes an address, by its place in the program.
+    Ip(u32),
+    /// Pushes what is known by its number: a backend, a probe, an ACL, a sub, a storage or a label, or none of them.
+    Id(Option<u32>),
+    /// Pushes a word of an ENUM, by its place among the words.
+    Word(u32),
+    /// Pushes a regular expression.
+    Regex(RegexId),
+    /// Pushes a header itself, for a function.
+    Header(Header),
+    /// Pushes all headers of a message, for a function; the variable that is the message.
+    Message(Variable),
+    /// Pushes the value of a variable, or the text of a header.
+    Get(Place),
+    /// Takes a value and sets a variable or a header to it.
+    Set(Place),
+    /// Takes a text or a BLOB and adds it to the end of a body.
+    Append(Variable),
+    /// Unsets a variable or a header.
+    Unset(Place),
+    /// Writes the value on top as a text.
+    ToText,
+    /// Writes the TIME on top as a text, in HTTP's form.
+    TimeToText,
+    /// Writes the name of what is known by its number, on top, as a text.
+    NameOf(Named),
+    /// Whether the value on top is there, or more than zero: what `if (req.http.cookie)` asks.
+    IsThere,
+    /// Makes one text of this many.
+    Join(u32),
+    /// Takes two INT and pushes one.
+    IntBy(Arithmetic),
+    /// Takes two numbers, of which one may be an INT, and pushes a REAL, a DURATION or a TIME.
+    RealBy(Arithmetic),
+    /// Takes BYTES and another number, and pushes BYTES.
+    BytesBy(Arithmetic),
+    /// Negates the number on top.
+    Negate,
+    /// Takes two values of one type and pushes a BOOL.
+    Compare(Relation),
+    /// Negates the BOOL on top.
+    Not,
+    /// Takes a regular expression and a text, and pushes whether that matches.
+    Matches,
+    /// Takes an ACL and an address, and pushes whether that is in it.
+    IsInAcl,
+    /// Takes a replacement, a regular expression and a text, and pushes the text with the first match replaced, or all.
+    Substitute {
+        /// `regsuball`
+        all: bool,
+    },
+    /// Takes a value and pushes what belongs to it.
+    Property(Property),
+    /// Goes to a place.
+    Jump(At),
+    /// Takes a BOOL, and goes to a place if it is false.
+    JumpUnless(At),
+    /// Goes to a place if the BOOL on top is false; else takes it: `&&`.
+    And(At),
+    /// Goes to a place if the BOOL on top is true; else takes it: `||`.
+    Or(At),
+    /// Runs a sub, which comes back behind this instruction.
+    Sub(At),
+    /// Goes back to where the sub was called, or ends the run if it was not called.
+    Back,
+    /// Ends the run; how many values on the stack belong to the action.
+    Return(Action, u8),
+    /// Takes this many arguments, calls, and pushes what comes back.
+    Call(Callee, u16),
+    /// Drops the value on top.
+    Drop,
+    /// Takes a text and adds it to the key: `hash_data()`.
+    HashData,
+    /// Takes a text or a BLOB and adds it to the body of the response: `synthetic()`.
+    Synthetic,
+    /// Takes a text and bans what it says: `ban()`.
+    Ban,
+}
+
+/// A compiled VCL.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// The instructions of all subs.
+    pub(crate) code: Vec<Op>,
+    /// Where each sub begins.
+    pub(crate) subs: Vec<At>,
+    /// Where the sub of each step begins, in the order of [`STEPS`](crate::steps::STEPS).
+    pub(crate) steps: Vec<At>,
+    /// All texts, one after the other.
+    pub(crate) texts: Vec<u8>,
+    /// All addresses.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// The ACLs of the policy.
+    pub(crate) acls: Vec<Acl>,
+}
+
+impl Program {
+    /// A text of the program.
+    pub fn text(&self, text: TextAt) -> &[u8] {
+        let start = text.at as usize;
+        self.texts.get(start..start + text.len as usize).unwrap_or_default()
+    }
+
+    /// Where the sub of a step begins.
+    pub fn of_step(&self, step: Step) -> Option<At> {
+        self.steps.get(step as usize).copied()
+    }
+
+    /// Where a sub begins that is a value of type SUB.
+    pub fn of_sub(&self, sub: u32) -> Option<At> {
+        self.subs.get(sub as usize).copied()
+    }
+}

@@ -1,0 +1,476 @@
+//! Runs a compiled sub for a request.
+//!
+//! ```text
+//! Machine::run(program, sub, host) --> Verdict      what the sub says is to be done
+//!                   |                `-> Failure    it could not be evaluated: the request fails
+//!                   `-> Host: variables, regular expressions, functions of modules
+//! ```
+//! What cannot be evaluated never lets anyone through: there is no value that stands for an error.
+
+mod arithmetic;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use larder_http::format_date;
+
+use crate::functions::numbers;
+use crate::policy::{Arithmetic, Place, Property, RegexId};
+use crate::program::{At, Callee, Named, Op, Program, Relation};
+use crate::steps::Action;
+use crate::vars::Variable;
+
+pub use value::{Full, Text, Texts, Value};
+
+/// What a run needs of the request that it is made for.
+pub trait Host {
+    /// The value of a variable, or the text of a header.
+    fn get(&mut self, place: Place, texts: &mut Texts<'_>) -> Result<Value, Failure>;
+
+    /// Sets a variable or a header. A text that is not there sets a header that is empty.
+    fn set(&mut self, place: Place, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure>;
+
+    /// Adds a text or a BLOB to the end of a body.
+    fn append(&mut self, body: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure>;
+
+    /// Unsets a variable or a header.
+    fn unset(&mut self, place: Place) -> Result<(), Failure>;
+
+    /// Whether a regular expression matches.
+    fn matches(&mut self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure>;
+
+    /// Replaces the first match of a regular expression in a text, or all; `\1` to `\9` in `with` are its groups, `\0`
+    /// and `\&` all of it. `None` if nothing matches.
+    fn substitute(
+        &mut self,
+        regex: RegexId,
+        all: bool,
+        subject: Option<Text>,
+        with: Option<Text>,
+        texts: &mut Texts<'_>,
+    ) -> Result<Option<Text>, Failure>;
+
+    /// The name of what is known by its number.
+    fn name(&mut self, kind: Named, number: u32, texts: &mut Texts<'_>) -> Result<Option<Text>, Failure>;
+
+    /// What belongs to a value, but for texts.
+    fn property(&mut self, property: Property, of: Value, texts: &mut Texts<'_>) -> Result<Value, Failure>;
+
+    /// Calls a function or a method, or makes an object.
+    fn call(&mut self, callee: Callee, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure>;
+
+    /// Adds a text to the key.
+    fn hash_data(&mut self, text: &[u8]) -> Result<(), Failure>;
+
+    /// Adds a text or a BLOB to the body of the response.
+    fn synthetic(&mut self, body: Value, texts: &mut Texts<'_>) -> Result<(), Failure>;
+
+    /// Bans what an expression says.
+    fn ban(&mut self, expression: &[u8]) -> Result<(), Failure>;
+}
+
+/// Why a run has failed. The request ends with a 503, and the log has the reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// A division by zero.
+    #[error("division by zero")]
+    DivisionByZero,
+    /// A number became too large.
+    #[error("{0} overflow")]
+    Overflow(&'static str),
+    /// The texts of one run became too long.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The run took too many steps.
+    #[error("a sub took more than {STEPS_MAX} steps")]
+    TooLong,
+    /// Subs called each other too deep.
+    #[error("subs call each other more than {CALLS_MAX} deep")]
+    TooDeep,
+    /// A time that has no date.
+    #[error("a TIME that has no date")]
+    NoDate,
+    /// Something that only the host knows about.
+    #[error("{0}")]
+    Host(String),
+    /// The program is not what the checks promise. That is our mistake.
+    #[error("instruction {0} does not fit its values")]
+    Broken(usize),
+}
+
+/// What a sub says is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What. `None` if the sub came to its end without saying so, as only a user's own may.
+    pub action: Option<Action>,
+    /// How many values belong to it: [`Machine::values`].
+    args: u8,
+}
+
+/// How many instructions a run may carry out.
+const STEPS_MAX: usize = 1_000_000;
+/// How deep subs may call each other.
+const CALLS_MAX: usize = 100;
+
+/// What a run works with. It may be used again, and then allocates nothing.
+#[derive(Debug, Default)]
+pub struct Machine {
+    stack: Vec<Value>,
+    calls: Vec<At>,
+    made: Vec<u8>,
+}
+
+impl Machine {
+    /// Runs the sub that begins at `start`. The texts that it makes take `bytes_max` at most.
+    pub fn run(
+        &mut self,
+        program: &Program,
+        start: At,
+        bytes_max: usize,
+        host: &mut impl Host,
+    ) -> Result<Verdict, Failure> {
+        self.stack.clear();
+        self.calls.clear();
+        self.made.clear();
+        let texts = Texts::new(program, &mut self.made, bytes_max);
+        let mut run = Run { program, stack: &mut self.stack, calls: &mut self.calls, texts, host };
+        run.steps(start as usize)
+    }
+
+    /// The values that belong to a verdict of the last run, such as status and reason.
+    pub fn values(&self, verdict: Verdict) -> &[Value] {
+        let start = self.stack.len().saturating_sub(usize::from(verdict.args));
+        &self.stack[start..]
+    }
+
+    /// The bytes of a text of the last run.
+    pub fn bytes<'a>(&'a self, program: &'a Program, text: Option<Text>) -> &'a [u8] {
+        match text {
+            None => &[],
+            Some(Text::Fixed(text)) => program.text(text),
+            Some(Text::Made(text)) => {
+                let start = text.at as usize;
+                self.made.get(start..start + text.len as usize).unwrap_or_default()
+            }
+        }
+    }
+}
+
+/// A run that is going on.
+struct Run<'a, H> {
+    program: &'a Program,
+    stack: &'a mut Vec<Value>,
+    calls: &'a mut Vec<At>,
+    texts: Texts<'a>,
+    host: &'a mut H,
+}
+
+/// Where a run goes on.
+enum Next {
+    Here(usize),
+    Done(Verdict),
+}
+
+impl<H: Host> Run<'_, H> {
+    fn steps(&mut self, mut at: usize) -> Result<Verdict, Failure> {
+        for _ in 0..STEPS_MAX {
+            let op = *self.program.code.get(at).ok_or(Failure::Broken(at))?;
+            match self.step(op, at)? {
+                Next::Here(next) => at = next,
+                Next::Done(verdict) => return Ok(verdict),
+            }
+        }
+        Err(Failure::TooLong)
+    }
+
+    /// Carries out one instruction: those that decide where the run goes on here, the others by [`Run::simple`].
+    fn step(&mut self, op: Op, at: usize) -> Result<Next, Failure> {
+        let next = at + 1;
+        Ok(Next::Here(match op {
+            Op::Jump(to) => to as usize,
+            Op::JumpUnless(to) => match self.bool(at)? {
+                true => next,
+                false => to as usize,
+            },
+            Op::And(to) => self.short(false, to, at)?,
+            Op::Or(to) => self.short(true, to, at)?,
+            Op::Sub(to) => {
+                if self.calls.len() == CALLS_MAX {
+                    return Err(Failure::TooDeep);
+                }
+                self.calls.push(u32::try_from(next).map_err(|_| Failure::Broken(at))?);
+                to as usize
+            }
+            Op::Back => match self.calls.pop() {
+                Some(to) => to as usize,
+                None => return Ok(Next::Done(Verdict { action: None, args: 0 })),
+            },
+            Op::Return(action, args) => return Ok(Next::Done(Verdict { action: Some(action), args })),
+            simple => {
+                self.simple(simple, at)?;
+                next
+            }
+        }))
+    }
+
+    /// `&&` and `||`: with `decisive` on top, the rest is not evaluated.
+    fn short(&mut self, decisive: bool, to: At, at: usize) -> Result<usize, Failure> {
+        let value = self.bool(at)?;
+        if value == decisive {
+            self.stack.push(Value::Bool(value));
+            return Ok(to as usize);
+        }
+        Ok(at + 1)
+    }
+
+    fn simple(&mut self, op: Op, at: usize) -> Result<(), Failure> {
+        let value = match op {
+            Op::Text(text) => Value::Text(Some(Text::Fixed(text))),
+            Op::NoText => Value::Text(None),
+            Op::NoArgument => Value::Nothing,
+            Op::Int(number) => Value::Int(number),
+            Op::Real(number) => Value::Real(number),
+            Op::Bytes(number) => Value::Bytes(number),
+            Op::Bool(value) => Value::Bool(value),
+            Op::Ip(number) => Value::Ip(*self.program.addresses.get(number as usize).ok_or(Failure::Broken(at))?),
+            Op::Id(number) => Value::Id(number),
+            Op::Blob(text) => Value::Blob(Text::Fixed(text)),
+            Op::Word(place) => Value::Word(place),
+            Op::Regex(regex) => Value::Regex(regex),
+            Op::Header(header) => Value::Header(header),
+            Op::Message(message) => Value::Message(message),
+            Op::Get(place) => self.host.get(place, &mut self.texts)?,
+            Op::ToText => self.write(at)?,
+            Op::TimeToText => self.write_time(at)?,
+            Op::NameOf(kind) => match self.pop(at)? {
+                Value::Id(None) => Value::Text(None),
+                Value::Id(Some(number)) => Value::Text(self.host.name(kind, number, &mut self.texts)?),
+                _ => return Err(Failure::Broken(at)),
+            },
+            Op::IsThere => Value::Bool(is_there(self.pop(at)?)),
+            Op::Join(count) => self.join(count, at)?,
+            Op::IntBy(by) => self.by(by, at, arithmetic::int)?,
+            Op::RealBy(by) => self.by(by, at, arithmetic::real)?,
+            Op::BytesBy(by) => self.by(by, at, arithmetic::bytes)?,
+            Op::Negate => match self.pop(at)? {
+                Value::Int(number) => Value::Int(-number),
+                Value::Real(number) => Value::Real(-number),
+                _ => return Err(Failure::Broken(at)),
+            },
+            Op::Compare(relation) => self.compare(relation, at)?,
+            Op::Not => Value::Bool(!self.bool(at)?),
+            Op::Matches => self.matches(at)?,
+            Op::IsInAcl => self.is_in_acl(at)?,
+            Op::Substitute { all } => self.substitute(all, at)?,
+            Op::Property(property) => self.property(property, at)?,
+            Op::Call(callee, args) => self.call(callee, args, at)?,
+            Op::Set(place) => {
+                let value = self.pop(at)?;
+                return self.host.set(place, value, &mut self.texts);
+            }
+            Op::Append(body) => {
+                let value = self.pop(at)?;
+                return self.host.append(body, value, &mut self.texts);
+            }
+            Op::Unset(place) => return self.host.unset(place),
+            Op::Drop => return self.pop(at).map(drop),
+            Op::HashData => {
+                let text = self.text(at)?;
+                return self.host.hash_data(self.texts.bytes(text));
+            }
+            Op::Synthetic => {
+                let body = self.pop(at)?;
+                return self.host.synthetic(body, &mut self.texts);
+            }
+            Op::Ban => {
+                let text = self.text(at)?;
+                return self.host.ban(self.texts.bytes(text));
+            }
+            Op::Jump(_) | Op::JumpUnless(_) | Op::And(_) | Op::Or(_) | Op::Sub(_) | Op::Back | Op::Return(..) => {
+                return Err(Failure::Broken(at));
+            }
+        };
+        self.stack.push(value);
+        Ok(())
+    }
+
+    fn pop(&mut self, at: usize) -> Result<Value, Failure> {
+        self.stack.pop().ok_or(Failure::Broken(at))
+    }
+
+    fn bool(&mut self, at: usize) -> Result<bool, Failure> {
+        match self.pop(at)? {
+            Value::Bool(value) => Ok(value),
+            _ => Err(Failure::Broken(at)),
+        }
+    }
+
+    fn text(&mut self, at: usize) -> Result<Option<Text>, Failure> {
+        match self.pop(at)? {
+            Value::Text(text) => Ok(text),
+            _ => Err(Failure::Broken(at)),
+        }
+    }
+
+    fn regex(&mut self, at: usize) -> Result<RegexId, Failure> {
+        match self.pop(at)? {
+            Value::Regex(regex) => Ok(regex),
+            _ => Err(Failure::Broken(at)),
+        }
+    }
+
+    /// A number or an address as Varnish writes it.
+    fn write(&mut self, at: usize) -> Result<Value, Failure> {
+        let value = self.pop(at)?;
+        if let Value::Text(_) = value {
+            return Ok(value);
+        }
+        let blob = match value {
+            Value::Blob(blob) => BASE64_STANDARD.encode(self.texts.bytes(Some(blob))),
+            _ => String::new(),
+        };
+        let mut written = Ok(());
+        let made = self.texts.make(|out| match value {
+            Value::Int(number) => written = in_range(numbers::append_int(number, out)),
+            Value::Real(number) => written = in_range(numbers::append_real(number, out)),
+            Value::Bytes(number) => {
+                written = in_range(i64::try_from(number).is_ok_and(|number| numbers::append_int(number, out)));
+            }
+            Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+            Value::Ip(address) => out.extend_from_slice(address.ip().to_string().as_bytes()),
+            Value::Blob(_) => out.extend_from_slice(format!(":{blob}:").as_bytes()),
+            Value::Text(_)
+            | Value::Id(_)
+            | Value::Word(_)
+            | Value::Regex(_)
+            | Value::Header(_)
+            | Value::Message(_)
+            | Value::Nothing => written = Err(Failure::Broken(at)),
+        });
+        written?;
+        Ok(Value::Text(Some(made?)))
+    }
+
+    fn write_time(&mut self, at: usize) -> Result<Value, Failure> {
+        let Value::Real(seconds) = self.pop(at)? else { return Err(Failure::Broken(at)) };
+        // The last second of the year 9999: behind that, HTTP has no dates.
+        const LAST: f64 = 253_402_300_799.0;
+        if !(0.0..=LAST).contains(&seconds.trunc()) {
+            return Err(Failure::NoDate);
+        }
+        let date = format_date(seconds as u64);
+        Ok(Value::Text(Some(self.texts.keep(&date)?)))
+    }
+
+    fn join(&mut self, count: u32, at: usize) -> Result<Value, Failure> {
+        let start = self.stack.len().checked_sub(count as usize).ok_or(Failure::Broken(at))?;
+        let parts = &self.stack[start..];
+        if !parts.iter().all(|part| matches!(part, Value::Text(_))) {
+            return Err(Failure::Broken(at));
+        }
+        let texts = parts.iter().map(|part| match part {
+            Value::Text(text) => *text,
+            _ => None,
+        });
+        let joined = self.texts.join(texts);
+        self.stack.truncate(start);
+        Ok(Value::Text(Some(joined?)))
+    }
+
+    fn by(
+        &mut self,
+        by: Arithmetic,
+        at: usize,
+        compute: fn(Arithmetic, Value, Value) -> Option<Result<Value, Failure>>,
+    ) -> Result<Value, Failure> {
+        let right = self.pop(at)?;
+        let left = self.pop(at)?;
+        compute(by, left, right).ok_or(Failure::Broken(at))?
+    }
+
+    fn compare(&mut self, relation: Relation, at: usize) -> Result<Value, Failure> {
+        let right = self.pop(at)?;
+        let left = self.pop(at)?;
+        let holds = match (left, right) {
+            (Value::Text(left), Value::Text(right)) => self.compare_texts(relation, left, right),
+            _ => arithmetic::compare(relation, left, right).ok_or(Failure::Broken(at))?,
+        };
+        Ok(Value::Bool(holds))
+    }
+
+    /// A text that is not there equals no other than such a one, and counts as greater than all others on either side,
+    /// as in Varnish.
+    fn compare_texts(&self, relation: Relation, left: Option<Text>, right: Option<Text>) -> bool {
+        match (left, right) {
+            (None, None) => matches!(relation, Relation::Equal | Relation::LessOrEqual | Relation::GreaterOrEqual),
+            (None, Some(_)) | (Some(_), None) => {
+                matches!(relation, Relation::NotEqual | Relation::Greater | Relation::GreaterOrEqual)
+            }
+            (left, right) => arithmetic::holds(relation, self.texts.bytes(left), self.texts.bytes(right)),
+        }
+    }
+
+    fn matches(&mut self, at: usize) -> Result<Value, Failure> {
+        let regex = self.regex(at)?;
+        let subject = self.text(at)?;
+        self.host.matches(regex, self.texts.bytes(subject)).map(Value::Bool)
+    }
+
+    fn is_in_acl(&mut self, at: usize) -> Result<Value, Failure> {
+        let (acl, address) = (self.pop(at)?, self.pop(at)?);
+        let (Value::Id(Some(acl)), Value::Ip(address)) = (acl, address) else { return Err(Failure::Broken(at)) };
+        let acl = self.program.acls.get(acl as usize).ok_or(Failure::Broken(at))?;
+        Ok(Value::Bool(acl.says_of(address.ip()).is_in))
+    }
+
+    fn substitute(&mut self, all: bool, at: usize) -> Result<Value, Failure> {
+        let with = self.text(at)?;
+        let regex = self.regex(at)?;
+        let subject = self.text(at)?;
+        let replaced = self.host.substitute(regex, all, subject, with, &mut self.texts)?;
+        // What is not there is empty afterwards.
+        let unchanged = subject.or_else(|| self.texts.join(std::iter::empty()).ok());
+        Ok(Value::Text(replaced.or(unchanged)))
+    }
+
+    fn property(&mut self, property: Property, at: usize) -> Result<Value, Failure> {
+        let of = self.pop(at)?;
+        let Value::Text(text) = of else { return self.host.property(property, of, &mut self.texts) };
+        let mut bytes = self.texts.bytes(text).to_vec();
+        match property {
+            Property::Upper => bytes.make_ascii_uppercase(),
+            Property::Lower => bytes.make_ascii_lowercase(),
+            Property::Resolve | Property::FreeSpace | Property::UsedSpace | Property::Happy => {
+                return Err(Failure::Broken(at));
+            }
+        }
+        Ok(Value::Text(Some(self.texts.keep(&bytes)?)))
+    }
+
+    fn call(&mut self, callee: Callee, args: u16, at: usize) -> Result<Value, Failure> {
+        let start = self.stack.len().checked_sub(usize::from(args)).ok_or(Failure::Broken(at))?;
+        let value = self.host.call(callee, &self.stack[start..], &mut self.texts)?;
+        self.stack.truncate(start);
+        Ok(value)
+    }
+}
+
+/// What a condition makes of a value that is no BOOL.
+fn is_there(value: Value) -> bool {
+    match value {
+        Value::Text(text) => text.is_some(),
+        Value::Int(number) => number != 0,
+        Value::Real(number) => number > 0.0,
+        Value::Bytes(number) => number != 0,
+        Value::Bool(value) => value,
+        Value::Id(number) => number.is_some(),
+        Value::Ip(_) | Value::Blob(_) | Value::Word(_) | Value::Regex(_) | Value::Header(_) | Value::Message(_) => true,
+        Value::Nothing => false,
+    }
+}
+
+fn in_range(is_in_range: bool) -> Result<(), Failure> {
+    if is_in_range { Ok(()) } else { Err(Failure::Overflow("number")) }
+}

@@ -1,0 +1,121 @@
+//! Values, and the texts that a run makes.
+
+use std::net::SocketAddr;
+
+use crate::policy::{Header, RegexId};
+use crate::program::{Program, TextAt};
+use crate::vars::Variable;
+
+/// A value of one of the language's types.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A STRING; `None` for one that is not there.
+    Text(Option<Text>),
+    /// An INT.
+    Int(i64),
+    /// A REAL, a DURATION in seconds, or a TIME in seconds since 1970.
+    Real(f64),
+    /// BYTES.
+    Bytes(u64),
+    /// A BOOL.
+    Bool(bool),
+    /// An IP with its port.
+    Ip(SocketAddr),
+    /// A BLOB.
+    Blob(Text),
+    /// What is known by its number, or none of it: a backend, a probe, an ACL, a sub, a storage or a label.
+    Id(Option<u32>),
+    /// A word of an ENUM, by its place among the words.
+    Word(u32),
+    /// A regular expression.
+    Regex(RegexId),
+    /// A header.
+    Header(Header),
+    /// All headers of a message: the variable that is the message.
+    Message(Variable),
+    /// What has no value: the result of a function of type VOID, or an argument that was not given.
+    Nothing,
+}
+
+/// Where a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// In the program.
+    Fixed(TextAt),
+    /// Among those that the run has made.
+    Made(TextAt),
+}
+
+/// All texts of a run: those of the program, and those that it makes.
+pub struct Texts<'a> {
+    program: &'a Program,
+    made: &'a mut Vec<u8>,
+    bytes_max: usize,
+}
+
+/// The run has made more bytes of text than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the texts made for one request take more than {bytes_max} bytes")]
+pub struct Full {
+    /// How many it may make.
+    pub bytes_max: usize,
+}
+
+impl<'a> Texts<'a> {
+    /// The texts of `program`, and `made`, which may grow to `bytes_max`.
+    pub fn new(program: &'a Program, made: &'a mut Vec<u8>, bytes_max: usize) -> Texts<'a> {
+        Texts { program, made, bytes_max: bytes_max.min(u32::MAX as usize) }
+    }
+
+    /// The bytes of a text; none for one that is not there.
+    pub fn bytes(&self, text: Option<Text>) -> &[u8] {
+        match text {
+            None => &[],
+            Some(Text::Fixed(text)) => self.program.text(text),
+            Some(Text::Made(TextAt { at, len })) => {
+                self.made.get(at as usize..at as usize + len as usize).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Makes a text of these bytes.
+    pub fn keep(&mut self, bytes: &[u8]) -> Result<Text, Full> {
+        self.make(|made| made.extend_from_slice(bytes))
+    }
+
+    /// Makes a text of what `write` appends.
+    pub fn make(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Text, Full> {
+        let at = self.made.len();
+        write(self.made);
+        if self.made.len() > self.bytes_max {
+            self.made.truncate(at);
+            return Err(Full { bytes_max: self.bytes_max });
+        }
+        Ok(Text::Made(TextAt { at: at as u32, len: (self.made.len() - at) as u32 }))
+    }
+
+    /// Makes one text of several. If only one of them has bytes, that is it.
+    pub fn join(&mut self, texts: impl Iterator<Item = Option<Text>> + Clone) -> Result<Text, Full> {
+        let mut with_bytes = texts.clone().flatten().filter(|text| !self.bytes(Some(*text)).is_empty());
+        match (with_bytes.next(), with_bytes.next()) {
+            (None, _) => return Ok(Text::Fixed(TextAt { at: 0, len: 0 })),
+            (Some(only), None) => return Ok(only),
+            (Some(_), Some(_)) => {}
+        }
+        drop(with_bytes);
+        let program = self.program;
+        self.make(|made| {
+            for text in texts.flatten() {
+                match text {
+                    Text::Fixed(text) => made.extend_from_slice(program.text(text)),
+                    Text::Made(TextAt { at, len }) => {
+                        let range = at as usize..at as usize + len as usize;
+                        if range.end <= made.len() {
+                            made.extend_from_within(range);
+                        }
+                    }
+                }
+            }
+        })
+    }
+}
