@@ -12,6 +12,7 @@ mod check;
 mod compile;
 pub mod functions;
 mod lex;
+pub mod lifetime;
 pub mod modules;
 mod old;
 mod parse;

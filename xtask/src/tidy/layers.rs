@@ -57,7 +57,7 @@ const LAYERS: &[(&str, Layers)] = &[
         "crates/larder-vcl/src",
         &[
             &["functions", "types"],
-            &["acl", "ast", "lex", "old", "steps"],
+            &["acl", "ast", "lex", "lifetime", "old", "steps"],
             &["read", "vars", "vmods"],
             &["parse", "policy"],
             &["check", "program"],
