@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use crate::varnishd::{self, OptionsError, Varnishd};
+
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -20,6 +22,8 @@ pub enum Command {
     Serve(Serve),
     /// `cache ...`: look at what is on disk, or drop it.
     Cache(Cache),
+    /// `varnishd ...`: varnishd's command line.
+    Varnishd(Varnishd),
 }
 
 /// What `-v`, `-V` and `-h` print.
@@ -138,6 +142,9 @@ pub enum CliError {
     /// `--listen` with something else than an address.
     #[error("\"{0}\" is not an address to listen at: write 127.0.0.1:8080, [::1]:8080 or 8080")]
     InvalidListen(String),
+    /// Options of varnishd that cannot be.
+    #[error("{0}")]
+    Varnishd(#[from] OptionsError),
 }
 
 /// Parses a command line, without the name of the program.
@@ -147,6 +154,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
     match word {
         Some("serve") => parse_serve(&args[1..]),
         Some("cache") => parse_cache(&args[1..]),
+        Some("varnishd") => Ok(Command::Varnishd(varnishd::parse(&args[1..])?)),
         Some("help" | "--help") => Ok(Command::Show(Show::Help)),
         Some("--version") => Ok(Command::Show(Show::Version)),
         Some("check") => parse_nginx(&args[1..], Asked { test: true, ..Asked::default() }),

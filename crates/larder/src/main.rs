@@ -32,6 +32,7 @@ mod sockets;
 mod spawn;
 mod supervise;
 mod upgrade;
+mod varnishd;
 mod version;
 
 use std::process::ExitCode;
@@ -68,6 +69,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Signal(order, options)) => order::run(order, &options),
         Ok(Command::Serve(serve)) => serve::run(&serve),
         Ok(Command::Cache(cache)) => cache::run(&cache),
+        Ok(Command::Varnishd(asked)) => varnishd::run(&asked),
         Err(error) => {
             eprintln!("larder: {error}");
             eprintln!("larder: \"larder -h\" shows what can be asked for");

@@ -42,6 +42,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
             "larder-origin",
             "larder-vcl",
             "larder-conf",
+            "larder-source",
             "larder-http",
             "larder-tls",
             "larder-compress",

@@ -56,3 +56,4 @@ mod unbuffered;
 mod undecided;
 mod unreadable;
 mod upgrade;
+mod varnishd;

@@ -23,6 +23,7 @@ mod list;
 mod play;
 mod script;
 mod transcript;
+mod vcl;
 
 use std::env;
 use std::fs;
@@ -92,25 +93,35 @@ fn sorted_entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Judges all cases on a few threads: they mostly wait.
 fn judge_all(cases: &[(String, PathBuf)], nginx: &Path, subject: &Path) -> Vec<Verdict> {
+    on_threads(cases, |(name, path)| {
+        let begun = Instant::now();
+        let verdict = judge(name, path, nginx, subject);
+        if begun.elapsed() > SLOW {
+            println!("{name} took {:.1} s", begun.elapsed().as_secs_f64());
+        }
+        verdict
+    })
+}
+
+/// What `judge` says of each case, in order, on a few threads.
+fn on_threads<C: Sync, V: Send>(cases: &[C], judge: impl Fn(&C) -> V + Sync) -> Vec<V> {
     let threads = env::var("ORACLE_THREADS").ok().and_then(|count| count.parse().ok()).unwrap_or(2);
     let next = AtomicUsize::new(0);
     let verdicts = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some((name, path)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let begun = Instant::now();
-                    let verdict = judge(name, path, nginx, subject);
-                    if begun.elapsed() > SLOW {
-                        println!("{name} took {:.1} s", begun.elapsed().as_secs_f64());
-                    }
-                    verdicts.lock().expect("no judge panics with the lock").push((name, verdict));
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(at) else { return };
+                    let verdict = judge(case);
+                    verdicts.lock().expect("no judge panics with the lock").push((at, verdict));
                 }
             });
         }
     });
     let mut verdicts = verdicts.into_inner().expect("no judge panics with the lock");
-    verdicts.sort_by_key(|(name, _)| cases.iter().position(|(case, _)| case == *name));
+    verdicts.sort_by_key(|(at, _)| *at);
     verdicts.into_iter().map(|(_, verdict)| verdict).collect()
 }
 

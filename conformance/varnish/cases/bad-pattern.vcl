@@ -1,0 +1,4 @@
+# A regular expression that is none.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; }
+sub vcl_recv { if (req.url ~ "(") { return (pass); } }

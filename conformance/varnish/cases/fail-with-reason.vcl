@@ -1,0 +1,4 @@
+# A request fails, and says why.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; }
+sub vcl_recv { if (req.http.X == "bad") { return (fail("no " + req.url)); } }

@@ -1,0 +1,4 @@
+# Inline C.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; }
+C{ int x; }C

@@ -1,0 +1,3 @@
+# A backend is enough.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; }

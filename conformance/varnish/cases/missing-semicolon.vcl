@@ -1,0 +1,4 @@
+# A statement ends with a semicolon.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; }
+sub vcl_recv { set req.http.X = "a" return (pass); }

@@ -1,0 +1,2 @@
+# The first line says the version.
+backend default { .host = "127.0.0.1"; }

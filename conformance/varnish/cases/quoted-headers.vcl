@@ -1,0 +1,4 @@
+# Names of headers in quotes, since VCL 4.1.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; }
+sub vcl_recv { set req.http."x.y" = "1"; }

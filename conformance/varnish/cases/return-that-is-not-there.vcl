@@ -1,0 +1,4 @@
+# Not every step leads everywhere.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; }
+sub vcl_deliver { return (fetch); }

@@ -1,0 +1,4 @@
+# A storage by its name.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; }
+sub vcl_backend_response { set beresp.storage = storage.Transient; }

@@ -1,0 +1,4 @@
+# A backend that is declared twice.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; }
+backend default { .host = "127.0.0.2"; }

@@ -1,0 +1,3 @@
+# There is no such version.
+vcl 5.0;
+backend default { .host = "127.0.0.1"; }
