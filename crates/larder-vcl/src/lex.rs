@@ -69,11 +69,17 @@ impl Token {
     }
 }
 
+/// How many mistakes are worth reading on for.
+const DIAGNOSTICS_MAX: usize = 200;
+
 /// The tokens of a file, with one [`Kind::End`] behind them. The file is shorter than 4 GB.
 pub fn lex(file: u32, bytes: &[u8], diagnostics: &mut Vec<Diagnostic>) -> Vec<Token> {
     let mut lexer = Lexer { bytes, file, at: 0 };
     let mut tokens = Vec::new();
     loop {
+        if diagnostics.len() > DIAGNOSTICS_MAX {
+            lexer.at = bytes.len();
+        }
         match lexer.next() {
             Ok(token) => {
                 let is_end = token.kind == Kind::End;
@@ -150,7 +156,7 @@ impl Lexer<'_> {
                 .help("end it with */"));
         };
         self.at = end + 2;
-        match self.find("/*", start + 2).filter(|&inner| inner < end) {
+        match self.bytes[start + 2..end].windows(2).position(|pair| pair == b"/*").map(|at| start + 2 + at) {
             None => Ok(()),
             Some(inner) => Err(Diagnostic::error("a comment contains /*")
                 .at(self.span(inner, inner + 2))

@@ -14,9 +14,9 @@ const INCLUDE_DEPTH_MAX: usize = 32;
 /// How large a file may be; the largest are lists of addresses.
 const FILE_BYTES_MAX: usize = 16 << 20;
 /// How many tokens all files may have together, as a file may be included many times.
-const TOKENS_MAX: usize = 4_000_000;
+const TOKENS_MAX: usize = 1_000_000;
 /// How many mistakes are worth reading on for.
-const DIAGNOSTICS_MAX: usize = 1000;
+const DIAGNOSTICS_MAX: usize = 200;
 
 /// The tokens of `main` and its includes, with one [`Kind::End`] behind them. `vcl_path` are the folders in which included
 /// files are looked for.
@@ -32,7 +32,9 @@ pub fn read(
         Ok(file) => reader.add(file, main),
         Err(error) => reader.diagnostics.push(*cannot_read(main, &error)),
     }
-    let end = reader.tokens.last().map_or(Span::NOWHERE, |last| Span { start: last.span.end, ..last.span });
+    // Without a token it is the start of the first file.
+    let start = Span { file: 0, start: 0, end: 0 };
+    let end = reader.tokens.last().map_or(start, |last| Span { start: last.span.end, ..last.span });
     reader.tokens.push(Token { kind: Kind::End, span: end });
     reader.tokens
 }

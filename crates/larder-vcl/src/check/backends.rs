@@ -183,7 +183,7 @@ fn preamble(cx: &mut Cx, field: &Field) -> Option<Vec<u8>> {
     }
 }
 
-/// A probe in braces, or one that is declared.
+/// A probe in braces, or one that is declared above.
 fn probe(cx: &mut Cx, field: &Field) -> Option<ProbeId> {
     let name = match &field.value {
         FieldValue::Probe(inner) => {
@@ -194,10 +194,19 @@ fn probe(cx: &mut Cx, field: &Field) -> Option<ProbeId> {
         FieldValue::Name(name) => name,
         _ => return fields::wrong(cx, field, "{ or the name of a probe"),
     };
-    match cx.find(&name.text) {
-        Some(Symbol::Probe(id)) => {
+    let symbol = match cx.policy.default_probe {
+        Some(probe) if name.text.eq_ignore_ascii_case("default") => Some(Symbol::Probe(probe)),
+        _ => cx.find(&name.text),
+    };
+    match symbol {
+        Some(Symbol::Probe(id)) if id.0 < cx.probes_above => {
             cx.refer_to(&name.text, Symbol::Probe(id));
             Some(id)
+        }
+        Some(Symbol::Probe(id)) => {
+            let span = cx.policy.probes[id.0].span;
+            let message = format!("the probe \"{}\" is declared below", name.text);
+            cx.fail(Diagnostic::error(message).at(name.span).related(span, "it has to stand above the backend"))
         }
         Some(other) => {
             let message = format!("\"{}\" is no probe, but {}", name.text, other.described());

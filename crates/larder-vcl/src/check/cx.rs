@@ -1,8 +1,8 @@
 //! What the checks share: the names that are declared, the policy as far as it is made, and what is said about it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use larder_source::{Diagnostic, Span};
+use larder_source::{Diagnostic, Severity, Span};
 
 use crate::ast::{Version, Word};
 use crate::policy::{AclId, BackendId, HeaderId, ObjectId, Policy, ProbeId, Regex, RegexId, SubId};
@@ -102,6 +102,8 @@ pub struct Cx<'a> {
     pub version: Version,
     /// What was made of it so far.
     pub policy: Policy,
+    /// How many of the probes with names are declared above what is checked.
+    pub probes_above: usize,
     /// What each sub does, in the order of the policy.
     pub deeds: Vec<Deeds>,
     /// The sub whose statements are checked.
@@ -109,9 +111,16 @@ pub struct Cx<'a> {
     names: HashMap<String, Declared>,
     /// In VCL 4.0 a sub may have the name of something else.
     sub_names: HashMap<String, Declared>,
+    /// What would be declared if its declaration were not wrong, which is reported.
+    spoiled: HashSet<String>,
     header_names: HashMap<String, HeaderId>,
+    errors: usize,
+    warnings: usize,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
+
+/// How many errors are kept, and how many warnings.
+const DIAGNOSTICS_MAX: usize = 1000;
 
 impl<'a> Cx<'a> {
     /// Begins with an empty policy.
@@ -141,11 +150,15 @@ impl<'a> Cx<'a> {
             regex,
             version,
             policy,
+            probes_above: 0,
             deeds: Vec::new(),
             sub: SubId(0),
             names: HashMap::new(),
             sub_names: HashMap::new(),
+            spoiled: HashSet::new(),
             header_names: HashMap::new(),
+            errors: 0,
+            warnings: 0,
             diagnostics,
         }
     }
@@ -153,7 +166,14 @@ impl<'a> Cx<'a> {
     /// Reports something.
     #[allow(clippy::boxed_local, reason = "diagnostics are made in boxes")]
     pub fn report(&mut self, diagnostic: Box<Diagnostic>) {
-        self.diagnostics.push(*diagnostic);
+        let count = match diagnostic.severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning | Severity::Notice | Severity::NoEffect => &mut self.warnings,
+        };
+        *count += 1;
+        if *count <= DIAGNOSTICS_MAX {
+            self.diagnostics.push(*diagnostic);
+        }
     }
 
     /// Reports something that leaves no value.
@@ -164,7 +184,7 @@ impl<'a> Cx<'a> {
 
     /// Whether nothing was reported that is an error.
     pub fn is_sound(&self) -> bool {
-        self.diagnostics.iter().all(|diagnostic| diagnostic.severity != larder_source::Severity::Error)
+        self.errors == 0
     }
 
     /// Declares a name, unless it stands for something already. Case does not count in names.
@@ -206,6 +226,16 @@ impl<'a> Cx<'a> {
                 _ => None,
             }
         })
+    }
+
+    /// Notes that the declaration of a name is wrong, so that its uses are not reported too.
+    pub fn spoil(&mut self, name: &str) {
+        self.spoiled.insert(name.to_ascii_lowercase());
+    }
+
+    /// Whether the declaration of a name is wrong.
+    pub fn is_spoiled(&self, name: &str) -> bool {
+        self.spoiled.contains(&name.to_ascii_lowercase())
     }
 
     /// Notes that something refers to what a name stands for.

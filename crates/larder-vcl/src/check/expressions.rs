@@ -7,6 +7,7 @@ use larder_source::{Diagnostic, Span, nearest};
 
 use super::calls::{Bound, bind};
 use super::cx::{Cx, Deed, Symbol, Use};
+use super::operators::{arithmetic_symbol, begins_sum, comparison_symbol, is_comparable, may_be_negative, sum_of};
 use super::resolve::{Builtin, Meaning, no_property, resolve, span_to};
 use super::values::{self, BYTES_HELP, DURATION_HELP};
 use crate::ast::{self, Arithmetic, Compare, Comparison, Digits, ExprKind as Ast, Path, Term, Word};
@@ -146,7 +147,7 @@ fn compare(cx: &mut Cx, comparison: &Comparison, hint: Type, span: Span) -> Opti
     let left = typed(cx, &comparison.left, hint)?;
     let is_match = matches!(comparison.operator, Compare::Matches | Compare::MatchesNot);
     if !is_comparable(left.ty, comparison.operator) {
-        let symbol = symbol_of(comparison.operator);
+        let symbol = comparison_symbol(comparison.operator);
         let message = format!("\"{symbol}\" cannot be used on {}", left.ty.name());
         return cx.fail(Diagnostic::error(message).at(comparison.span).related(left.span, "this is on its left"));
     }
@@ -182,68 +183,21 @@ fn matched(cx: &mut Cx, left: Expr, comparison: &Comparison, span: Span) -> Opti
     }
 }
 
-fn is_comparable(ty: Type, operator: Compare) -> bool {
-    let has_order = matches!(ty, Type::Int | Type::Duration | Type::Bytes | Type::Real | Type::Time | Type::String);
-    match operator {
-        Compare::Equal | Compare::NotEqual => {
-            has_order
-                || matches!(
-                    ty,
-                    Type::Backend | Type::Acl | Type::Probe | Type::Stevedore | Type::Sub | Type::Bool | Type::Ip
-                )
-        }
-        Compare::Less | Compare::LessOrEqual | Compare::Greater | Compare::GreaterOrEqual => has_order,
-        Compare::Matches | Compare::MatchesNot => matches!(ty, Type::String | Type::Ip),
-    }
-}
-
-fn symbol_of(operator: Compare) -> &'static str {
-    match operator {
-        Compare::Equal => "==",
-        Compare::NotEqual => "!=",
-        Compare::Less => "<",
-        Compare::LessOrEqual => "<=",
-        Compare::Greater => ">",
-        Compare::GreaterOrEqual => ">=",
-        Compare::Matches => "~",
-        Compare::MatchesNot => "!~",
-    }
-}
-
-/// What two types make of each other when they are added or subtracted.
-const SUMS: [(Type, Arithmetic, Type, Type); 15] = [
-    (Type::Bytes, Arithmetic::Add, Type::Bytes, Type::Bytes),
-    (Type::Bytes, Arithmetic::Subtract, Type::Bytes, Type::Bytes),
-    (Type::Duration, Arithmetic::Add, Type::Duration, Type::Duration),
-    (Type::Duration, Arithmetic::Subtract, Type::Duration, Type::Duration),
-    (Type::Int, Arithmetic::Add, Type::Int, Type::Int),
-    (Type::Int, Arithmetic::Subtract, Type::Int, Type::Int),
-    (Type::Int, Arithmetic::Add, Type::Real, Type::Real),
-    (Type::Int, Arithmetic::Subtract, Type::Real, Type::Real),
-    (Type::Real, Arithmetic::Add, Type::Int, Type::Real),
-    (Type::Real, Arithmetic::Subtract, Type::Int, Type::Real),
-    (Type::Real, Arithmetic::Add, Type::Real, Type::Real),
-    (Type::Real, Arithmetic::Subtract, Type::Real, Type::Real),
-    (Type::Time, Arithmetic::Subtract, Type::Time, Type::Duration),
-    (Type::Time, Arithmetic::Add, Type::Duration, Type::Time),
-    (Type::Time, Arithmetic::Subtract, Type::Duration, Type::Time),
-];
-
 fn sum(cx: &mut Cx, first: &ast::Expr, terms: &[Term], hint: Type) -> Option<Expr> {
     let wants_text = hint == Type::String;
     let mut found = typed(cx, first, hint)?;
     let mut numbers = 0;
     for term in terms {
         let left = found.ty;
-        let is_number = SUMS.iter().any(|(ty, operator, ..)| *ty == left && *operator == term.operator);
+        let is_number = begins_sum(left, term.operator);
         let right = typed(cx, &term.value, if !is_number && wants_text { Type::String } else { left })?;
         let span = ast::join(found.span, right.span);
-        let made = SUMS.iter().find(|(a, operator, b, _)| (*a, *operator, *b) == (left, term.operator, right.ty));
+        let made = sum_of(left, term.operator, right.ty);
         found = match made {
-            Some((.., ty)) => {
-                numbers += 1;
+            Some(ty) => {
                 within_chain(cx, numbers, term.span)?;
-                make(ExprKind::Arithmetic(term.operator, Box::new(found), Box::new(right)), *ty, span)
+                numbers += 1;
+                make(ExprKind::Arithmetic(term.operator, Box::new(found), Box::new(right)), ty, span)
             }
             None if term.operator == Arithmetic::Add && (left == Type::String || wants_text) => {
                 concat(to_text(cx, found)?, to_text(cx, right)?, span)
@@ -274,7 +228,7 @@ fn product(cx: &mut Cx, first: &ast::Expr, terms: &[Term], hint: Type) -> Option
             _ => found.ty.factor(),
         };
         let Some(factor) = factor else {
-            let message = format!("\"{}\" cannot be used on {}", operator_symbol(term.operator), found.ty.name());
+            let message = format!("\"{}\" cannot be used on {}", arithmetic_symbol(term.operator), found.ty.name());
             return cx.fail(Diagnostic::error(message).at(term.span));
         };
         let right = typed(cx, &term.value, factor)?;
@@ -288,27 +242,12 @@ fn product(cx: &mut Cx, first: &ast::Expr, terms: &[Term], hint: Type) -> Option
 }
 
 fn impossible<T>(cx: &mut Cx, left: Type, term: &Term, right: Type) -> Option<T> {
-    let message = format!("{} {} {} is not possible", left.name(), operator_symbol(term.operator), right.name());
+    let message = format!("{} {} {} is not possible", left.name(), arithmetic_symbol(term.operator), right.name());
     let diagnostic = Diagnostic::error(message).at(term.span);
     cx.fail(match left == Type::String || right == Type::String {
         true => diagnostic.help("std.integer(), std.real() and std.duration() make numbers of text"),
         false => diagnostic,
     })
-}
-
-fn operator_symbol(operator: Arithmetic) -> &'static str {
-    match operator {
-        Arithmetic::Add => "+",
-        Arithmetic::Subtract => "-",
-        Arithmetic::Multiply => "*",
-        Arithmetic::Divide => "/",
-        Arithmetic::Remainder => "%",
-    }
-}
-
-/// Whether a number may have a sign where this is wanted.
-fn may_be_negative(hint: Type) -> bool {
-    matches!(hint, Type::Int | Type::Real | Type::Duration | Type::String)
 }
 
 fn negate(cx: &mut Cx, inner: &ast::Expr, hint: Type, span: Span) -> Option<Expr> {

@@ -9,6 +9,7 @@ mod calls;
 mod cx;
 mod expressions;
 mod fields;
+mod operators;
 mod probes;
 mod reach;
 mod resolve;
@@ -159,6 +160,7 @@ fn check_declaration(cx: &mut Cx, declaration: &Declaration, place: Place) {
         (Declaration::Probe(probe), Some(Symbol::Probe(id))) => {
             let found = probes::probe(cx, Some(&probe.name.text), probe.name.span, &probe.fields);
             cx.policy.probes[id.0] = found;
+            cx.probes_above = id.0 + 1;
         }
         (Declaration::Acl(acl), Some(Symbol::Acl(id))) => {
             let found = acls::acl(cx, acl);
@@ -178,7 +180,9 @@ fn check_declaration(cx: &mut Cx, declaration: &Declaration, place: Place) {
 
 fn import(cx: &mut Cx, import: &ast::Import) {
     let name = &import.module;
+    let alias = import.alias.as_ref().unwrap_or(name);
     let Some(module) = vmods::find(&name.text) else {
+        cx.spoil(&alias.text);
         let known: Vec<&str> = vmods::modules().iter().map(|module| module.name).collect();
         let help = match nearest(&name.text, known.iter().copied()) {
             Some(near) => format!("did you mean \"{near}\"?"),
@@ -186,7 +190,6 @@ fn import(cx: &mut Cx, import: &ast::Import) {
         };
         return cx.report(Diagnostic::error(format!("there is no module \"{}\"", name.text)).at(name.span).help(help));
     };
-    let alias = import.alias.as_ref().unwrap_or(name);
     // The same import may be written again.
     if cx.find(&alias.text) == Some(Symbol::Module(module)) || !cx.declare(alias, Symbol::Module(module), true) {
         return;

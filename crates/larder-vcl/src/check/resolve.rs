@@ -154,6 +154,9 @@ fn function(cx: &mut Cx, module: usize, name: &Word) -> Option<FunctionId> {
 
 /// Reports a name that stands for nothing, with what was probably meant.
 fn unknown<T>(cx: &mut Cx, path: &Path) -> Option<T> {
+    if cx.is_spoiled(&path.first.text) {
+        return None;
+    }
     let text = path.text();
     let diagnostic = Diagnostic::error(format!("there is no \"{text}\"")).at(path.span());
     if let Some(advice) = old::variable(&text.to_ascii_lowercase()) {

@@ -246,7 +246,10 @@ fn builtin(cx: &mut Cx, name: &Word, value: &ast::Expr) -> Option<StatementKind>
 fn new(cx: &mut Cx, name: &Word, path: &Path, args: &[ast::Arg], span: Span) -> Option<StatementKind> {
     let allowed = Steps::of(Step::Init);
     cx.deeds().uses.push(Use { name: "new".to_owned(), deed: Deed::Call, span: name.span, allowed });
-    let ty = object_type(cx, path)?;
+    let Some(ty) = object_type(cx, path) else {
+        cx.spoil(&name.text);
+        return None;
+    };
     let object = ObjectId(cx.policy.objects.len());
     if !cx.declare(name, Symbol::Object(object), true) {
         return None;
@@ -259,6 +262,7 @@ fn new(cx: &mut Cx, name: &Word, path: &Path, args: &[ast::Arg], span: Span) -> 
 fn object_type(cx: &mut Cx, path: &Path) -> Option<vmods::ObjectId> {
     let module = match cx.find(&path.first.text) {
         Some(Symbol::Module(module)) => module,
+        _ if cx.is_spoiled(&path.first.text) => return None,
         _ => {
             let diagnostic = Diagnostic::error(format!("there is no \"{}\"", path.text())).at(path.span());
             return cx.fail(match vmods::find(&path.first.text) {

@@ -115,7 +115,8 @@ fn skip_statement(cursor: &mut Cursor) {
 }
 
 fn is_declaration(cursor: &Cursor) -> bool {
-    statements::begins_declaration(cursor) || cursor.peek().is_name("vcl") || cursor.peek().is_name("unused")
+    let token = cursor.peek();
+    statements::begins_declaration(cursor) || ["import", "vcl", "unused"].iter().any(|word| token.is_name(word))
 }
 
 /// Goes to the next declaration.

@@ -49,7 +49,6 @@ pub fn begins_declaration(cursor: &Cursor) -> bool {
     match word.as_str() {
         "sub" | "backend" | "probe" => has_name && cursor.ahead(2).is("{"),
         "acl" => has_name && ["{", "+", "-"].iter().any(|symbol| cursor.ahead(2).is(symbol)),
-        "import" => has_name && cursor.ahead(2).is(";"),
         _ => false,
     }
 }
@@ -114,6 +113,11 @@ fn statement(cursor: &mut Cursor) -> Parsed<Statement> {
         "return" => give_back(cursor),
         "ban" | "hash_data" | "synthetic" => {
             let name = cursor.expect_name("a statement")?;
+            let next = cursor.peek();
+            if !next.is("(") {
+                let message = format!("expected \"(\" behind {word}, found {}", next.describe());
+                return cursor.fail(Diagnostic::error(message).at(next.span).help(format!("write {word}(...);")));
+            }
             let value = in_parentheses(cursor, &word)?;
             end(cursor, Statement::Builtin { name, value })
         }
@@ -263,6 +267,8 @@ fn call_statement(cursor: &mut Cursor) -> Parsed<Statement> {
                 larder_source::nearest(&path.first.text, known.into_iter()).filter(|_| path.rest.is_empty())
             {
                 diagnostic = diagnostic.help(format!("did you mean \"{near}\"?"));
+            } else if ["import", "vcl", "unused"].contains(&path.text().as_str()) {
+                diagnostic = diagnostic.help("it stands outside of subs");
             } else if cursor.peek().is("=") {
                 diagnostic = diagnostic.help(format!("write set {} = ...;", path.text()));
             }
