@@ -14,6 +14,7 @@ mod mutate;
 mod origin;
 mod pieces;
 mod uri;
+mod vcl;
 
 pub use disk::disk_records;
 pub use fields::fields;
@@ -23,12 +24,13 @@ pub use heads::{chunked, proxy_header, request_head, response_head};
 pub use mutate::Mutator;
 pub use origin::{dns, fastcgi};
 pub use uri::uri;
+pub use vcl::vcl;
 
 /// A function that panics where something does not hold for the bytes.
 pub type Target = fn(&[u8]);
 
 /// All of them, by the names of their fuzz targets and of their folders in `fuzz/corpus/`.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("request_head", request_head),
     ("chunked", chunked),
     ("response_head", response_head),
@@ -42,4 +44,5 @@ pub const TARGETS: [(&str, Target); 13] = [
     ("dns", dns),
     ("disk_records", disk_records),
     ("ssi", ssi),
+    ("vcl", vcl),
 ];

@@ -71,7 +71,8 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
         "request_head" => seeds.extend(hostile("requests")),
         "response_head" => seeds.extend(hostile("answers")),
         "chunked" => seeds.extend(["requests", "answers"].into_iter().flat_map(hostile).filter_map(chunks)),
-        "nginx_conf" => seeds.extend(configurations()),
+        "nginx_conf" => seeds.extend(configurations("larder-conf/cases")),
+        "vcl" => seeds.extend(configurations("larder-vcl/cases")),
         _ => {}
     }
     seeds
@@ -106,9 +107,9 @@ fn chunks(message: Vec<u8>) -> Option<Vec<u8>> {
     (head.windows(7).any(|window| window == b"chunked") && !body.is_empty()).then(|| body.to_vec())
 }
 
-/// The configurations of the cases of `larder-conf`.
-fn configurations() -> Vec<Vec<u8>> {
-    let cases = files(&crates().join("larder-conf/cases"));
+/// The configurations of the cases in a folder.
+fn configurations(folder: &str) -> Vec<Vec<u8>> {
+    let cases = files(&crates().join(folder));
     let input = |path: &PathBuf| {
         let text = String::from_utf8_lossy(&read(path)).into_owned();
         text.split_once("----\n").map_or(text.clone(), |(input, _)| input.to_owned()).into_bytes()
