@@ -211,6 +211,7 @@ impl Steps {
             (Self::CLIENT.or(Self::BACKEND), "in all subs but vcl_init and vcl_fini"),
             (Self::CLIENT, "in the subs of the client's side"),
             (Self::BACKEND, "in the subs of the backend's side"),
+            (Self::of(Step::Pipe).or(Self::BACKEND), "in vcl_pipe and the subs of the backend's side"),
             (Self::CLIENT.or(Self::HOUSEKEEPING), "in all subs but those of the backend's side"),
         ];
         if let Some((_, text)) = sides.iter().find(|(steps, _)| *steps == self) {

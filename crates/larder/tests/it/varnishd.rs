@@ -48,7 +48,11 @@ fn words_of_varnishd_do_what_they_do_there() {
     let setup = Setup::new().file("unused.vcl", "vcl 4.1;\nbackend default none;\nacl nobody { \"localhost\"; }\n");
     for (words, is_right, part) in [
         (&["-C", "-b", "127.0.0.1:8080"][..], true, "the VCL -b is right"),
-        (&["-C", "-b", "nobody.invalid"], false, "the host \"nobody.invalid\" of the backend \"default\" has no address"),
+        (
+            &["-C", "-b", "nobody.invalid"],
+            false,
+            "the host \"nobody.invalid\" of the backend \"default\" has no address",
+        ),
         (&["-C", "-f", "{DIR}/unused.vcl"], false, "the ACL \"nobody\" is not used"),
         (&["-C", "-f", "{DIR}/unused.vcl", "-p", "vcc_feature=-err_unref"], true, "[warning] the ACL \"nobody\""),
         (&["-C", "-f", "{DIR}/none.vcl"], false, "none.vcl\": No such file or directory"),
