@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use larder_source::MemoryLoader;
+use larder_vcl::functions::replace::{GROUPS_MAX, Match, replace};
 use larder_vcl::modules::std as vmod_std;
 use larder_vcl::policy::{Place, Policy, Property, RegexId};
 use larder_vcl::program::{Callee, Named};
@@ -100,30 +101,19 @@ impl Host for Request {
         texts: &mut Texts<'_>,
     ) -> Result<Option<Text>, Failure> {
         let regex = self.regex(regex)?;
-        let (subject, with) = (texts.bytes(subject).to_vec(), texts.bytes(with).to_vec());
-        let mut out = Vec::new();
-        let mut from = 0;
-        for captures in regex.captures_iter(&subject).take(if all { usize::MAX } else { 1 }).flatten() {
-            let Some(whole) = captures.get(0) else { break };
-            out.extend_from_slice(&subject[from..whole.start()]);
-            from = whole.end();
-            let mut bytes = with.iter();
-            while let Some(&byte) = bytes.next() {
-                match (byte, bytes.as_slice().first()) {
-                    (b'\\', Some(digit @ b'0'..=b'9')) => {
-                        let group = captures.get(usize::from(digit - b'0'));
-                        out.extend_from_slice(group.map_or(&b""[..], |group| group.as_bytes()));
-                        bytes.next();
-                    }
-                    _ => out.push(byte),
-                }
+        let find = |subject: &[u8], from: usize| {
+            let mut found = Match::default();
+            let mut locations = regex.capture_locations();
+            if regex.captures_read_at(&mut locations, subject, from)?.is_none() {
+                return Ok::<_, pcre2::Error>(None);
             }
-        }
-        if from == 0 && out.is_empty() {
-            return Ok(None);
-        }
-        out.extend_from_slice(&subject[from..]);
-        Ok(Some(texts.keep(&out)?))
+            (0..GROUPS_MAX).for_each(|group| found[group] = locations.get(group));
+            Ok(Some(found))
+        };
+        let mut out = Vec::new();
+        let is_found = replace(texts.bytes(subject), texts.bytes(with), all, find, &mut out)
+            .map_err(|error| Failure::Host(error.to_string()))?;
+        Ok(if is_found { Some(texts.keep(&out)?) } else { None })
     }
 
     fn name(&mut self, kind: Named, number: u32, texts: &mut Texts<'_>) -> Result<Option<Text>, Failure> {

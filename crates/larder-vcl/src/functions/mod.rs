@@ -5,4 +5,5 @@ pub mod cookies;
 pub mod dates;
 pub mod numbers;
 pub mod query;
+pub mod replace;
 pub mod wildcard;

@@ -41,8 +41,8 @@ pub trait Host {
     /// Whether a regular expression matches.
     fn matches(&mut self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure>;
 
-    /// Replaces the first match of a regular expression in a text, or all; `\1` to `\9` in `with` are its groups, `\0`
-    /// and `\&` all of it. `None` if nothing matches.
+    /// Replaces the first match of a regular expression in a text, or all, as [`replace`](crate::functions::replace)
+    /// does. `None` if nothing matches.
     fn substitute(
         &mut self,
         regex: RegexId,
