@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use larder_conf::Loader;
+use larder_vcl::functions::wildcard::{self, Rules};
 
 /// Reads files and folders of this machine.
 #[derive(Debug, Default)]
@@ -97,73 +98,9 @@ fn unescape(part: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Whether `name` matches `pattern` with its `*`, `?`, `[a-z]`, `[!a-z]` and `\`. It only backtracks to the last `*`,
-/// which is enough, and limits the work to the product of the lengths.
+/// Whether a name matches a part of a pattern.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut p, mut n) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None;
-    loop {
-        let taken = match pattern.get(p) {
-            None if n == name.len() => return true,
-            None => None,
-            Some(b'*') => {
-                retry = Some((p + 1, n));
-                p += 1;
-                continue;
-            }
-            Some(_) => name.get(n).and_then(|byte| one(&pattern[p..], *byte)),
-        };
-        match (taken, retry) {
-            (Some(length), _) => (p, n) = (p + length, n + 1),
-            (None, Some((after_star, from))) if from < name.len() => {
-                retry = Some((after_star, from + 1));
-                (p, n) = (after_star, from + 1);
-            }
-            (None, _) => return false,
-        }
-    }
-}
-
-/// The length of the first element of `pattern`, if `byte` matches it.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
-    match pattern {
-        [b'?', ..] => Some(1),
-        [b'[', rest @ ..] => match set(rest, byte) {
-            Some((true, length)) => Some(length + 1),
-            Some((false, _)) => None,
-            None => (byte == b'[').then_some(1),
-        },
-        [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
-        [literal, ..] => (*literal == byte).then_some(1),
-        [] => None,
-    }
-}
-
-/// Whether `byte` is in the set at the start of `text`, and the length of the set with its `]`. `None` if it has no
-/// end.
-fn set(text: &[u8], byte: u8) -> Option<(bool, usize)> {
-    let negated = matches!(text.first(), Some(b'!' | b'^'));
-    let start = usize::from(negated);
-    let mut at = start;
-    let mut is_in = false;
-    loop {
-        match text.get(at..)? {
-            [b']', ..] if at > start => return Some((is_in != negated, at + 1)),
-            [low, b'-', high, ..] if *high != b']' => {
-                is_in |= (*low..=*high).contains(&byte);
-                at += 3;
-            }
-            [b'\\', escaped, ..] => {
-                is_in |= *escaped == byte;
-                at += 2;
-            }
-            [one, ..] => {
-                is_in |= *one == byte;
-                at += 1;
-            }
-            [] => return None,
-        }
-    }
+    wildcard::matches(pattern, name, Rules { pathname: false, noescape: false, period: false })
 }
 
 const FILE_BYTES_MAX: u64 = 16 << 20;
