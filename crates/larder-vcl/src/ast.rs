@@ -390,3 +390,32 @@ pub struct Arg {
     /// Its value.
     pub value: Expr,
 }
+
+impl Compare {
+    /// How it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Matches => "~",
+            Self::MatchesNot => "!~",
+        }
+    }
+}
+
+impl Arithmetic {
+    /// How it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Remainder => "%",
+        }
+    }
+}

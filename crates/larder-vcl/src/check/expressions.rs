@@ -7,7 +7,7 @@ use larder_source::{Diagnostic, Span, nearest};
 
 use super::calls::{Bound, bind};
 use super::cx::{Cx, Deed, Symbol, Use};
-use super::operators::{arithmetic_symbol, begins_sum, comparison_symbol, is_comparable, may_be_negative, sum_of};
+use super::operators::{begins_sum, is_comparable, may_be_negative, sum_of};
 use super::resolve::{Builtin, Meaning, no_property, resolve, span_to};
 use super::values::{self, BYTES_HELP, DURATION_HELP};
 use crate::ast::{self, Arithmetic, Compare, Comparison, Digits, ExprKind as Ast, Path, Term, Word};
@@ -147,7 +147,7 @@ fn compare(cx: &mut Cx, comparison: &Comparison, hint: Type, span: Span) -> Opti
     let left = typed(cx, &comparison.left, hint)?;
     let is_match = matches!(comparison.operator, Compare::Matches | Compare::MatchesNot);
     if !is_comparable(left.ty, comparison.operator) {
-        let symbol = comparison_symbol(comparison.operator);
+        let symbol = comparison.operator.symbol();
         let message = format!("\"{symbol}\" cannot be used on {}", left.ty.name());
         return cx.fail(Diagnostic::error(message).at(comparison.span).related(left.span, "this is on its left"));
     }
@@ -228,7 +228,7 @@ fn product(cx: &mut Cx, first: &ast::Expr, terms: &[Term], hint: Type) -> Option
             _ => found.ty.factor(),
         };
         let Some(factor) = factor else {
-            let message = format!("\"{}\" cannot be used on {}", arithmetic_symbol(term.operator), found.ty.name());
+            let message = format!("\"{}\" cannot be used on {}", term.operator.symbol(), found.ty.name());
             return cx.fail(Diagnostic::error(message).at(term.span));
         };
         let right = typed(cx, &term.value, factor)?;
@@ -242,7 +242,7 @@ fn product(cx: &mut Cx, first: &ast::Expr, terms: &[Term], hint: Type) -> Option
 }
 
 fn impossible<T>(cx: &mut Cx, left: Type, term: &Term, right: Type) -> Option<T> {
-    let message = format!("{} {} {} is not possible", left.name(), arithmetic_symbol(term.operator), right.name());
+    let message = format!("{} {} {} is not possible", left.name(), term.operator.symbol(), right.name());
     let diagnostic = Diagnostic::error(message).at(term.span);
     cx.fail(match left == Type::String || right == Type::String {
         true => diagnostic.help("std.integer(), std.real() and std.duration() make numbers of text"),

@@ -52,28 +52,3 @@ pub fn is_comparable(ty: Type, operator: Compare) -> bool {
 pub fn may_be_negative(hint: Type) -> bool {
     matches!(hint, Type::Int | Type::Real | Type::Duration | Type::String)
 }
-
-/// How a comparison is written.
-pub fn comparison_symbol(operator: Compare) -> &'static str {
-    match operator {
-        Compare::Equal => "==",
-        Compare::NotEqual => "!=",
-        Compare::Less => "<",
-        Compare::LessOrEqual => "<=",
-        Compare::Greater => ">",
-        Compare::GreaterOrEqual => ">=",
-        Compare::Matches => "~",
-        Compare::MatchesNot => "!~",
-    }
-}
-
-/// How an operator is written.
-pub fn arithmetic_symbol(operator: Arithmetic) -> &'static str {
-    match operator {
-        Arithmetic::Add => "+",
-        Arithmetic::Subtract => "-",
-        Arithmetic::Multiply => "*",
-        Arithmetic::Divide => "/",
-        Arithmetic::Remainder => "%",
-    }
-}

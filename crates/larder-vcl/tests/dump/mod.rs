@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use larder_vcl::policy::{
-    Acl, Argument, Arithmetic, Assign, Backend, Compare, Endpoint, Expr, ExprKind, Header, Hosts, Place, Policy, Probe,
-    ProbeRequest, Property, Return, Statement, StatementKind,
+    Acl, Argument, Assign, Backend, Endpoint, Expr, ExprKind, Header, Hosts, Place, Policy, Probe, ProbeRequest,
+    Property, Return, Statement, StatementKind,
 };
 use larder_vcl::steps::STEPS;
 
@@ -225,9 +225,9 @@ fn expr(policy: &Policy, found: &Expr) -> String {
         ExprKind::Or(parts) => format!("({})", list(parts, " || ")),
         ExprKind::Negate(inner) => format!("-({})", one(inner)),
         ExprKind::Arithmetic(operator, left, right) => {
-            format!("({} {} {}):{}", one(left), arithmetic(*operator), one(right), found.ty.name())
+            format!("({} {} {}):{}", one(left), operator.symbol(), one(right), found.ty.name())
         }
-        ExprKind::Compare(operator, left, right) => format!("({} {} {})", one(left), compare(*operator), one(right)),
+        ExprKind::Compare(operator, left, right) => format!("({} {} {})", one(left), operator.symbol(), one(right)),
         ExprKind::Match { text, regex } => format!("({} ~ {})", one(text), one(regex)),
         ExprKind::InAcl { ip, acl } => format!("({} in {})", one(ip), one(acl)),
         ExprKind::Regsub { all, text, regex, with } => {
@@ -252,28 +252,5 @@ fn property(property: Property) -> &'static str {
         Property::FreeSpace => "free_space",
         Property::UsedSpace => "used_space",
         Property::Happy => "happy",
-    }
-}
-
-fn arithmetic(operator: Arithmetic) -> &'static str {
-    match operator {
-        Arithmetic::Add => "+",
-        Arithmetic::Subtract => "-",
-        Arithmetic::Multiply => "*",
-        Arithmetic::Divide => "/",
-        Arithmetic::Remainder => "%",
-    }
-}
-
-fn compare(operator: Compare) -> &'static str {
-    match operator {
-        Compare::Equal => "==",
-        Compare::NotEqual => "!=",
-        Compare::Less => "<",
-        Compare::LessOrEqual => "<=",
-        Compare::Greater => ">",
-        Compare::GreaterOrEqual => ">=",
-        Compare::Matches => "~",
-        Compare::MatchesNot => "!~",
     }
 }
