@@ -100,7 +100,8 @@ pub fn append_real(number: f64, out: &mut Vec<u8>) -> bool {
     number.abs() <= REAL_MAX
 }
 
-fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+/// Appends what is formatted.
+pub fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
     // A vector takes everything.
     let _ = out.write_fmt(text);

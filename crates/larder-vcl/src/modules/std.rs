@@ -43,28 +43,25 @@ fn round(args: &[Value], _: &mut Texts<'_>) -> Result<Value, Failure> {
 fn querysort(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     match args {
         [Value::Text(None)] => Ok(Value::Text(None)),
-        _ => changed(args, texts, "std.querysort", query::querysort),
+        [Value::Text(url)] => {
+            let sorted = query::querysort(texts.bytes(*url));
+            kept(&sorted, texts)
+        }
+        _ => misfit("std.querysort"),
     }
 }
 
 fn toupper(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
-    changed(args, texts, "std.toupper", <[u8]>::to_ascii_uppercase)
+    match args {
+        [Value::Text(text)] => Ok(Value::Text(Some(texts.changed(*text, <[u8]>::make_ascii_uppercase)?))),
+        _ => misfit("std.toupper"),
+    }
 }
 
 fn tolower(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
-    changed(args, texts, "std.tolower", <[u8]>::to_ascii_lowercase)
-}
-
-/// What `change` makes of a text.
-fn changed(
-    args: &[Value],
-    texts: &mut Texts<'_>,
-    name: &str,
-    change: impl Fn(&[u8]) -> Vec<u8>,
-) -> Result<Value, Failure> {
     match args {
-        [Value::Text(text)] => kept(&change(texts.bytes(*text)), texts),
-        _ => misfit(name),
+        [Value::Text(text)] => Ok(Value::Text(Some(texts.changed(*text, <[u8]>::make_ascii_lowercase)?))),
+        _ => misfit("std.tolower"),
     }
 }
 

@@ -339,7 +339,7 @@ impl<H: Host> Run<'_, H> {
                 written = in_range(i64::try_from(number).is_ok_and(|number| numbers::append_int(number, out)));
             }
             Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
-            Value::Ip(address) => out.extend_from_slice(address.ip().to_string().as_bytes()),
+            Value::Ip(address) => numbers::append(out, format_args!("{}", address.ip())),
             Value::Blob(_) => out.extend_from_slice(format!(":{blob}:").as_bytes()),
             Value::Text(_)
             | Value::Id(_)
@@ -438,15 +438,14 @@ impl<H: Host> Run<'_, H> {
     fn property(&mut self, property: Property, at: usize) -> Result<Value, Failure> {
         let of = self.pop(at)?;
         let Value::Text(text) = of else { return self.host.property(property, of, &mut self.texts) };
-        let mut bytes = self.texts.bytes(text).to_vec();
-        match property {
-            Property::Upper => bytes.make_ascii_uppercase(),
-            Property::Lower => bytes.make_ascii_lowercase(),
+        let changed = match property {
+            Property::Upper => self.texts.changed(text, <[u8]>::make_ascii_uppercase),
+            Property::Lower => self.texts.changed(text, <[u8]>::make_ascii_lowercase),
             Property::Resolve | Property::FreeSpace | Property::UsedSpace | Property::Happy => {
                 return Err(Failure::Broken(at));
             }
-        }
-        Ok(Value::Text(Some(self.texts.keep(&bytes)?)))
+        };
+        Ok(Value::Text(Some(changed?)))
     }
 
     fn call(&mut self, callee: Callee, args: u16, at: usize) -> Result<Value, Failure> {

@@ -94,6 +94,16 @@ impl<'a> Texts<'a> {
         Ok(Text::Made(TextAt { at: at as u32, len: (self.made.len() - at) as u32 }))
     }
 
+    /// Makes a text of another one, whose bytes `change` changes in place.
+    pub fn changed(&mut self, text: Option<Text>, change: impl FnOnce(&mut [u8])) -> Result<Text, Full> {
+        let program = self.program;
+        self.make(|made| {
+            let start = made.len();
+            append(program, text, made);
+            change(&mut made[start..]);
+        })
+    }
+
     /// Makes one text of several. If only one of them has bytes, that is it.
     pub fn join(&mut self, texts: impl Iterator<Item = Option<Text>> + Clone) -> Result<Text, Full> {
         let mut with_bytes = texts.clone().flatten().filter(|text| !self.bytes(Some(*text)).is_empty());
@@ -105,17 +115,23 @@ impl<'a> Texts<'a> {
         drop(with_bytes);
         let program = self.program;
         self.make(|made| {
-            for text in texts.flatten() {
-                match text {
-                    Text::Fixed(text) => made.extend_from_slice(program.text(text)),
-                    Text::Made(TextAt { at, len }) => {
-                        let range = at as usize..at as usize + len as usize;
-                        if range.end <= made.len() {
-                            made.extend_from_within(range);
-                        }
-                    }
-                }
+            for text in texts {
+                append(program, text, made);
             }
         })
+    }
+}
+
+/// Appends a text to those that were made.
+fn append(program: &Program, text: Option<Text>, made: &mut Vec<u8>) {
+    match text {
+        None => {}
+        Some(Text::Fixed(text)) => made.extend_from_slice(program.text(text)),
+        Some(Text::Made(TextAt { at, len })) => {
+            let range = at as usize..at as usize + len as usize;
+            if range.end <= made.len() {
+                made.extend_from_within(range);
+            }
+        }
     }
 }
