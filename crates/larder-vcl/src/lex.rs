@@ -296,6 +296,8 @@ impl Lexer<'_> {
         let width = 1 + rest[1..].iter().take_while(|byte| !byte.is_ascii()).count();
         self.at += width;
         let message = match rest[0] {
+            // Quotation marks of typography all begin so in UTF-8.
+            0xe2 if rest.starts_with("\u{201c}".as_bytes()) => "a string stands in plain double quotes, not curly ones",
             b'\\' => "there are no escapes in VCL",
             _ => "no token begins like this",
         };

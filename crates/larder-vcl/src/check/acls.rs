@@ -12,7 +12,7 @@ use crate::policy::{Acl, AclEntry, Hosts};
 
 /// Reads an ACL.
 pub fn acl(cx: &mut Cx, declared: &ast::Acl) -> Acl {
-    let mut acl = Acl { name: declared.name.text.clone(), span: declared.name.span, logs: false, entries: Vec::new() };
+    let mut acl = empty(&declared.name);
     let mut is_pedantic = true;
     for (is_on, flag) in &declared.flags {
         match flag.text.as_str() {
@@ -33,6 +33,11 @@ pub fn acl(cx: &mut Cx, declared: &ast::Acl) -> Acl {
     }
     report_conflicts(cx, &acl);
     acl
+}
+
+/// An ACL that nobody is in.
+pub fn empty(name: &ast::Word) -> Acl {
+    Acl { name: name.text.clone(), span: name.span, logs: false, entries: Vec::new() }
 }
 
 /// Reports addresses that are both in the ACL and not.

@@ -104,6 +104,8 @@ pub struct Cx<'a> {
     pub policy: Policy,
     /// How many of the probes with names are declared above what is checked.
     pub probes_above: usize,
+    /// The names of all objects, also of those whose `new` stands below what is checked.
+    pub objects_to_come: HashSet<String>,
     /// What each sub does, in the order of the policy.
     pub deeds: Vec<Deeds>,
     /// The sub whose statements are checked.
@@ -151,6 +153,7 @@ impl<'a> Cx<'a> {
             version,
             policy,
             probes_above: 0,
+            objects_to_come: HashSet::new(),
             deeds: Vec::new(),
             sub: SubId(0),
             names: HashMap::new(),

@@ -253,7 +253,7 @@ fn impossible<T>(cx: &mut Cx, left: Type, term: &Term, right: Type) -> Option<T>
 fn negate(cx: &mut Cx, inner: &ast::Expr, hint: Type, span: Span) -> Option<Expr> {
     let found = typed(cx, inner, hint)?;
     match found.ty {
-        Type::Int | Type::Real | Type::Duration if may_be_negative(hint) => {
+        Type::Bytes | Type::Duration | Type::Int | Type::Real | Type::Time if may_be_negative(hint) => {
             let ty = found.ty;
             Some(make(ExprKind::Negate(Box::new(found)), ty, span))
         }

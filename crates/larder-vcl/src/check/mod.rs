@@ -74,15 +74,35 @@ fn declare(cx: &mut Cx, program: &Program, builtin: &Program) -> Vec<Place> {
             if !cx.declare(&acl.name, Symbol::Acl(id), false) {
                 return None;
             }
-            let empty = ast::Acl { name: acl.name.clone(), flags: Vec::new(), entries: Vec::new() };
-            let acl = acls::acl(cx, &empty);
-            cx.policy.acls.push(acl);
+            cx.policy.acls.push(acls::empty(&acl.name));
             Some(Symbol::Acl(id))
         }
-        Declaration::Sub(sub) => declare_sub(cx, &sub.name, &reserved).map(Symbol::Sub),
+        Declaration::Sub(sub) => {
+            cx.objects_to_come.extend(objects_of(&sub.body));
+            declare_sub(cx, &sub.name, &reserved).map(Symbol::Sub)
+        }
         Declaration::Import(_) | Declaration::Unused(_) => None,
     })
     .collect()
+}
+
+/// The names of all objects that statements make.
+fn objects_of(all: &[ast::Statement]) -> Vec<String> {
+    let inner = all.iter().map(|statement| match statement {
+        ast::Statement::New { name, .. } => vec![name.text.to_ascii_lowercase()],
+        ast::Statement::Block(inner) => objects_of(inner),
+        ast::Statement::If { branches, otherwise } => {
+            let blocks = branches.iter().map(|(_, block)| block).chain([otherwise]);
+            blocks.flat_map(|block| objects_of(block)).collect()
+        }
+        ast::Statement::Set { .. }
+        | ast::Statement::Unset(_)
+        | ast::Statement::Call(_)
+        | ast::Statement::Return { .. }
+        | ast::Statement::Builtin { .. }
+        | ast::Statement::Do(_) => Vec::new(),
+    });
+    inner.flatten().collect()
 }
 
 /// Declares a backend. The one of the name `default` is the default, else the first, which nothing has to refer to then.
@@ -154,27 +174,36 @@ fn add_sub(cx: &mut Cx, name: &Word, is_used: bool) -> Option<SubId> {
     Some(id)
 }
 
+/// Checks a declaration. If it has no place, its name was given before, which is reported.
 fn check_declaration(cx: &mut Cx, declaration: &Declaration, place: Place) {
-    match (declaration, place) {
-        (Declaration::Backend(backend), Some(Symbol::Backend(id))) => backends::backend(cx, id, backend),
-        (Declaration::Probe(probe), Some(Symbol::Probe(id))) => {
-            let found = probes::probe(cx, Some(&probe.name.text), probe.name.span, &probe.fields);
-            cx.policy.probes[id.0] = found;
-            cx.probes_above = id.0 + 1;
+    match declaration {
+        Declaration::Backend(backend) => {
+            if let Some(Symbol::Backend(id)) = place {
+                backends::backend(cx, id, backend);
+            }
         }
-        (Declaration::Acl(acl), Some(Symbol::Acl(id))) => {
-            let found = acls::acl(cx, acl);
-            cx.policy.acls[id.0] = found;
+        Declaration::Probe(probe) => {
+            if let Some(Symbol::Probe(id)) = place {
+                let found = probes::probe(cx, Some(&probe.name.text), probe.name.span, &probe.fields);
+                cx.policy.probes[id.0] = found;
+                cx.probes_above = id.0 + 1;
+            }
         }
-        (Declaration::Sub(sub), Some(Symbol::Sub(id))) => {
-            cx.sub = id;
-            let body = statements::statements(cx, &sub.body);
-            cx.policy.subs[id.0].body.extend(body);
+        Declaration::Acl(acl) => {
+            if let Some(Symbol::Acl(id)) = place {
+                let found = acls::acl(cx, acl);
+                cx.policy.acls[id.0] = found;
+            }
         }
-        (Declaration::Import(import), _) => self::import(cx, import),
-        (Declaration::Unused(name), _) => unused(cx, name),
-        // Its name was given before, which is reported.
-        (_, _) => {}
+        Declaration::Sub(sub) => {
+            if let Some(Symbol::Sub(id)) = place {
+                cx.sub = id;
+                let body = statements::statements(cx, &sub.body);
+                cx.policy.subs[id.0].body.extend(body);
+            }
+        }
+        Declaration::Import(import) => self::import(cx, import),
+        Declaration::Unused(name) => unused(cx, name),
     }
 }
 
@@ -220,8 +249,8 @@ fn report_unused(cx: &mut Cx, is_allowed: bool) {
             continue;
         }
         let name = match declared.symbol {
-            Symbol::Backend(id) => &cx.policy.backends[id.0].name,
-            Symbol::Probe(id) => cx.policy.probes[id.0].name.as_ref().unwrap_or(&cx.policy.subs[0].name),
+            Symbol::Backend(id) => cx.policy.backends[id.0].name.as_str(),
+            Symbol::Probe(id) => cx.policy.probes[id.0].name.as_deref().unwrap_or_default(),
             Symbol::Acl(id) => &cx.policy.acls[id.0].name,
             Symbol::Sub(id) => &cx.policy.subs[id.0].name,
             Symbol::Object(_) | Symbol::Module(_) => continue,

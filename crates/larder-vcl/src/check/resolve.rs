@@ -175,6 +175,9 @@ fn unknown<T>(cx: &mut Cx, path: &Path) -> Option<T> {
         };
         return cx.fail(diagnostic.help(help));
     }
+    if cx.objects_to_come.contains(&path.first.text.to_ascii_lowercase()) {
+        return cx.fail(diagnostic.help("its new stands below; move vcl_init above this"));
+    }
     if vmods::find(&path.first.text).is_some() && !path.rest.is_empty() {
         return cx.fail(diagnostic.help(format!("write import {}; before it", path.first.text)));
     }

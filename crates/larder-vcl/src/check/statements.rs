@@ -39,8 +39,17 @@ fn statement(cx: &mut Cx, statement: &ast::Statement) -> Option<Statement> {
     Some(Statement { kind, span })
 }
 
-/// A variable or a header that is set or unset, its type, and where that may be done.
-fn place(cx: &mut Cx, path: &Path, deed: Deed) -> Option<(Place, Type, Steps, Steps)> {
+/// A variable or a header that is set or unset.
+struct Target {
+    place: Place,
+    ty: Type,
+    /// In which subs that may be done.
+    allowed: Steps,
+    /// Whether it can be read at all.
+    is_readable: bool,
+}
+
+fn target(cx: &mut Cx, path: &Path, deed: Deed) -> Option<Target> {
     let (meaning, rest) = resolve(cx, path)?;
     let (place, rule) = match meaning {
         Meaning::Variable(variable) => (Place::Variable(variable), *variable.rule()),
@@ -59,22 +68,22 @@ fn place(cx: &mut Cx, path: &Path, deed: Deed) -> Option<(Place, Type, Steps, St
         Deed::Unset => rule.unset,
         Deed::Set | Deed::Read | Deed::Call => rule.set_in(cx.version),
     };
-    Some((place, rule.ty, allowed, rule.read))
+    Some(Target { place, ty: rule.ty, allowed, is_readable: !rule.read.is_empty() })
 }
 
-fn set(cx: &mut Cx, target: &Path, assign: Assign, assign_span: Span, value: &ast::Expr) -> Option<StatementKind> {
-    let (place, ty, allowed, readable) = place(cx, target, Deed::Set)?;
-    let name = target.text();
+fn set(cx: &mut Cx, path: &Path, assign: Assign, assign_span: Span, value: &ast::Expr) -> Option<StatementKind> {
+    let Target { place, ty, allowed, is_readable } = target(cx, path, Deed::Set)?;
+    let name = path.text();
     if allowed.is_empty() {
-        let message = match readable.is_empty() {
-            true => format!("{name} cannot be set"),
-            false => format!("{name} is read only"),
+        let message = match is_readable {
+            false => format!("{name} cannot be set"),
+            true => format!("{name} is read only"),
         };
-        return cx.fail(Diagnostic::error(message).at(target.span()));
+        return cx.fail(Diagnostic::error(message).at(path.span()));
     }
-    cx.deeds().uses.push(Use { name, deed: Deed::Set, span: target.span(), allowed });
+    cx.deeds().uses.push(Use { name, deed: Deed::Set, span: path.span(), allowed });
     let Some(want) = wanted(ty, assign) else {
-        let message = format!("expected \"=\", as {} is {}", target.text(), ty.described());
+        let message = format!("expected \"=\", as {} is {}", path.text(), ty.described());
         return cx.fail(Diagnostic::error(message).at(assign_span));
     };
     let value = self::value(cx, value, want)?;
@@ -94,12 +103,12 @@ fn wanted(ty: Type, assign: Assign) -> Option<Type> {
     }
 }
 
-fn unset(cx: &mut Cx, target: &Path) -> Option<StatementKind> {
-    let (place, _, allowed, _) = place(cx, target, Deed::Unset)?;
+fn unset(cx: &mut Cx, path: &Path) -> Option<StatementKind> {
+    let Target { place, allowed, .. } = target(cx, path, Deed::Unset)?;
     if allowed.is_empty() {
-        return cx.fail(Diagnostic::error(format!("{} cannot be unset", target.text())).at(target.span()));
+        return cx.fail(Diagnostic::error(format!("{} cannot be unset", path.text())).at(path.span()));
     }
-    cx.deeds().uses.push(Use { name: target.text(), deed: Deed::Unset, span: target.span(), allowed });
+    cx.deeds().uses.push(Use { name: path.text(), deed: Deed::Unset, span: path.span(), allowed });
     Some(StatementKind::Unset(place))
 }
 
