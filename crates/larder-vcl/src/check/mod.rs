@@ -125,14 +125,15 @@ fn declare_backend(cx: &mut Cx, name: &Word) -> Option<BackendId> {
 
 fn declare_probe(cx: &mut Cx, name: &Word) -> Option<ProbeId> {
     let id = ProbeId(cx.policy.probes.len());
-    if !name.text.eq_ignore_ascii_case("default") {
-        if !cx.declare(name, Symbol::Probe(id), false) {
-            return None;
+    if name.text.eq_ignore_ascii_case("default") {
+        if let Some(first) = cx.policy.default_probe {
+            let span = cx.policy.probes[first.0].span;
+            let message = "the probe \"default\" is declared twice";
+            return cx.fail(Diagnostic::error(message).at(name.span).related(span, "it is declared here first"));
         }
-    } else if let Some(first) = cx.policy.default_probe.replace(id) {
-        let span = cx.policy.probes[first.0].span;
-        let message = "the probe \"default\" is declared twice";
-        return cx.fail(Diagnostic::error(message).at(name.span).related(span, "it is declared here first"));
+        cx.policy.default_probe = Some(id);
+    } else if !cx.declare(name, Symbol::Probe(id), false) {
+        return None;
     }
     let empty = probes::probe(cx, Some(&name.text), name.span, &[]);
     cx.policy.probes.push(empty);
