@@ -1,6 +1,6 @@
 //! The modules that larder has: what their functions take and give.
 //!
-//! Each is a list of signatures in the notation of Varnish's own descriptions, in [`signatures`]; [`parse`] reads them
+//! Each is a list of signatures in the notation of Varnish's own descriptions, in `signatures`; `parse` reads them
 //! once. What Varnish passes to its functions besides (`PRIV_TASK` and the like) is not a part of them.
 
 mod parse;
