@@ -111,7 +111,8 @@ pub fn limit(diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The diagnostics as plain text: first a line as in a log, with the `word` for its severity, then the place with a caret.
+/// The diagnostics as plain text: first a line as in a log, with the `word` for its severity, then the place with a
+/// caret.
 ///
 /// ```text
 /// larder: [emerg] unknown directive "fastcgi_cach" in /etc/nginx/nginx.conf:12

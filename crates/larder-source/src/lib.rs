@@ -1,7 +1,7 @@
 //! Places in configuration files, and what is said about them.
 //!
-//! What every language that larder reads needs: a [`Loader`] that opens files, [`Sources`] that keep them, a [`Span`] for a
-//! place in one, a [`Diagnostic`] about it, and [`nearest`] for what was probably meant.
+//! What every language that larder reads needs: a [`Loader`] that opens files, [`Sources`] that keep them, a [`Span`]
+//! for a place in one, a [`Diagnostic`] about it, and [`nearest`] for what was probably meant.
 #![forbid(unsafe_code)]
 
 pub mod diagnostic;

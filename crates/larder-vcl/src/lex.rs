@@ -1,7 +1,7 @@
 //! Splits VCL into tokens.
 //!
-//! A token belongs to no version of the language and has no context: a number and its unit are two tokens, and so are the
-//! parts of a dotted name. Text behind a mistake is read on, so that one quote does not hide all other errors.
+//! A token belongs to no version of the language and has no context: a number and its unit are two tokens, and so are
+//! the parts of a dotted name. Text behind a mistake is read on, so that one quote does not hide all other errors.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

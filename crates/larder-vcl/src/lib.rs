@@ -1,9 +1,9 @@
 //! VCL: text in, a checked and typed policy or errors out.
 //!
-//! [`load`] reads VCL 4.0 and 4.1 as Varnish compiles it: `read` makes one row of tokens of a file and all that it includes,
-//! `parse` a tree, and `check` a [`Policy`], in which names are places, values have types, and nothing is left to look up
-//! while requests wait. `vars`, `steps` and `vmods` are the tables of what the language has. All errors are reported, not the
-//! first. The crate opens nothing: files come through a [`Loader`].
+//! [`load`] reads VCL 4.0 and 4.1 as Varnish compiles it: `read` makes one row of tokens of a file and all that it
+//! includes, `parse` a tree, and `check` a [`Policy`], in which names are places, values have types, and nothing is
+//! left to look up while requests wait. `vars`, `steps` and `vmods` are the tables of what the language has. All errors
+//! are reported, not the first. The crate opens nothing: files come through a [`Loader`].
 #![forbid(unsafe_code)]
 
 mod acl;

@@ -18,8 +18,8 @@ const TOKENS_MAX: usize = 1_000_000;
 /// How many mistakes are worth reading on for.
 const DIAGNOSTICS_MAX: usize = 200;
 
-/// The tokens of `main` and its includes, with one [`Kind::End`] behind them. `vcl_path` are the folders in which included
-/// files are looked for.
+/// The tokens of `main` and its includes, with one [`Kind::End`] behind them. `vcl_path` are the folders in which
+/// included files are looked for.
 pub fn read(
     main: &Path,
     vcl_path: &[PathBuf],

@@ -78,8 +78,8 @@ const RESPONSE: Steps = Steps::of(Step::BackendResponse);
 const ERROR: Steps = Steps::of(Step::BackendError);
 const ANSWER: Steps = RESPONSE.or(ERROR).or(REFRESH);
 
-/// Makes an enum and a table of the same rows: the variable, its name, its type, where it can be read, set and unset, the
-/// versions that have it, and what it is.
+/// Makes an enum and a table of the same rows: the variable, its name, its type, where it can be read, set and unset,
+/// the versions that have it, and what it is.
 macro_rules! table {
     ($(#[$about:meta])* $kind:ident $table:ident:
      $($id:ident $name:literal $ty:ident $read:ident $set:ident $unset:ident $since:ident $what:literal;)*) => {
@@ -113,11 +113,13 @@ macro_rules! table {
 table! {
     /// A variable.
     Variable VARIABLES:
-    ClientIdentity "client.identity" String CB C NO All "who asks, for balancing by client; the address unless it was set";
+    ClientIdentity "client.identity" String CB C NO All
+        "who asks, for balancing by client; the address unless it was set";
     ClientIp "client.ip" Ip CB NO NO All "the address of the client, as the PROXY protocol tells it if it does";
     ServerHostname "server.hostname" String ALL NO NO All "the name of the machine";
     ServerIdentity "server.identity" String ALL NO NO All "the name of this server";
-    ServerIp "server.ip" Ip CB NO NO All "the address that the client connected to, as the PROXY protocol tells it if it does";
+    ServerIp "server.ip" Ip CB NO NO All
+        "the address that the client connected to, as the PROXY protocol tells it if it does";
     RemoteIp "remote.ip" Ip CB NO NO All "the address of the peer, which may be a proxy";
     LocalEndpoint "local.endpoint" String CB NO NO From41 "the address that the listener was given";
     LocalIp "local.ip" Ip CB NO NO All "the own address of the connection";
@@ -152,11 +154,14 @@ table! {
     ReqTopUrl "req_top.url" String C NO NO All "its path with the query";
     Bereq "bereq" Http B NO NO All "the request to the backend";
     BereqBackend "bereq.backend" Backend PB PB NO All "the backend or director that is asked";
-    BereqBetweenBytesTimeout "bereq.between_bytes_timeout" Duration B B PB All "how long the backend may pause in an answer";
+    BereqBetweenBytesTimeout "bereq.between_bytes_timeout" Duration B B PB All
+        "how long the backend may pause in an answer";
     BereqBody "bereq.body" Body NO NO FETCH All "the body that is sent to the backend";
     BereqConnectTimeout "bereq.connect_timeout" Duration PB PB PB All "how long connecting may take";
-    BereqFilters "bereq.filters" String FETCH FETCH NO All "the filters that the body goes through on its way to the backend";
-    BereqFirstByteTimeout "bereq.first_byte_timeout" Duration B B PB All "how long the backend may take to begin its answer";
+    BereqFilters "bereq.filters" String FETCH FETCH NO All
+        "the filters that the body goes through on its way to the backend";
+    BereqFirstByteTimeout "bereq.first_byte_timeout" Duration B B PB All
+        "how long the backend may take to begin its answer";
     BereqHash "bereq.hash" Blob PB NO NO All "the key";
     BereqIsBgfetch "bereq.is_bgfetch" Bool B NO NO All "whether nobody waits for this fetch";
     BereqIsHitmiss "bereq.is_hitmiss" Bool B NO NO All "whether a hit-for-miss led to this fetch";
@@ -164,7 +169,8 @@ table! {
     BereqMethod "bereq.method" String PB PB NO All "the method";
     BereqProto "bereq.proto" String PB PB NO SetUntil40 "the version of HTTP";
     BereqRetries "bereq.retries" Int B NO NO All "how often the fetch was tried again";
-    BereqRetryConnect "bereq.retry_connect" Bool B B NO All "whether a kept connection that fails is replaced by a new one";
+    BereqRetryConnect "bereq.retry_connect" Bool B B NO All
+        "whether a kept connection that fails is replaced by a new one";
     BereqTaskDeadline "bereq.task_deadline" Duration PIPE PIPE PIPE All "how long a pipe may last";
     BereqTime "bereq.time" Time PB NO NO All "when the request to the backend was made";
     BereqTrace "bereq.trace" Bool B B NO All "whether the steps of this fetch are logged";
@@ -182,7 +188,8 @@ table! {
     BerespDoGzip "beresp.do_gzip" Bool ANSWER ANSWER NO All "whether the body is packed before it is stored";
     BerespDoStream "beresp.do_stream" Bool ANSWER ANSWER NO All "whether clients get the body while it comes";
     BerespFilters "beresp.filters" String RESPONSE RESPONSE NO All "the filters that the body goes through";
-    BerespGrace "beresp.grace" Duration ANSWER ANSWER NO All "how long it may be delivered stale while it is fetched again";
+    BerespGrace "beresp.grace" Duration ANSWER ANSWER NO All
+        "how long it may be delivered stale while it is fetched again";
     BerespKeep "beresp.keep" Duration ANSWER ANSWER NO All "how long after that it stays to be revalidated";
     BerespProto "beresp.proto" String ANSWER ANSWER NO SetUntil40 "its version of HTTP";
     BerespReason "beresp.reason" String ANSWER ANSWER NO All "its reason phrase";
@@ -190,7 +197,8 @@ table! {
     BerespStorage "beresp.storage" Stevedore ANSWER ANSWER NO All "where it will be stored";
     BerespStorageHint "beresp.storage_hint" String ANSWER ANSWER NO Until40 "the name of where it will be stored";
     BerespTime "beresp.time" Time ANSWER NO NO All "when its head was there";
-    BerespTransitBuffer "beresp.transit_buffer" Bytes RESPONSE RESPONSE NO All "how far a passed body may run ahead of its client";
+    BerespTransitBuffer "beresp.transit_buffer" Bytes RESPONSE RESPONSE NO All
+        "how far a passed body may run ahead of its client";
     BerespTtl "beresp.ttl" Duration ANSWER ANSWER NO All "how long it is fresh";
     BerespUncacheable "beresp.uncacheable" Bool ANSWER ANSWER NO All "whether it is not stored";
     BerespWas304 "beresp.was_304" Bool ANSWER NO NO All "whether it is a stored page that a 304 has made fresh";
@@ -205,7 +213,8 @@ table! {
     ObjStaleStorage "obj_stale.storage" Stevedore REFRESH NO NO All "of the stale page: where it is stored";
     ObjStaleTime "obj_stale.time" Time REFRESH NO NO All "of the stale page: when the origin made it";
     ObjStaleTtl "obj_stale.ttl" Duration REFRESH NO NO All "of the stale page: how long it is fresh still";
-    ObjStaleUncacheable "obj_stale.uncacheable" Bool REFRESH NO NO All "of the stale page: whether it is not a page but remembers to pass";
+    ObjStaleUncacheable "obj_stale.uncacheable" Bool REFRESH NO NO All
+        "of the stale page: whether it is not a page but remembers to pass";
     ObjStaleIsValid "obj_stale.is_valid" Bool REFRESH NO NO All "of the stale page: whether it may still be used";
     ObjAge "obj.age" Duration HIT_DELIVER NO NO All "the page's age";
     ObjCanEsi "obj.can_esi" Bool HIT_DELIVER NO NO All "whether ESI was found in it";
@@ -229,7 +238,8 @@ table! {
     RespStatus "resp.status" Int REPLY REPLY NO All "the status";
     RespTime "resp.time" Time REPLY NO NO All "when the response was begun";
     Now "now" Time ALL NO NO All "the time at which the sub was called";
-    SessIdleSendTimeout "sess.idle_send_timeout" Duration C C C All "how long a write to the client may make no progress";
+    SessIdleSendTimeout "sess.idle_send_timeout" Duration C C C All
+        "how long a write to the client may make no progress";
     SessSendTimeout "sess.send_timeout" Duration C C C All "how long sending a response may take";
     SessTimeoutIdle "sess.timeout_idle" Duration C C C All "how long the connection may be idle";
     SessTimeoutLinger "sess.timeout_linger" Duration C C C All "how long a worker waits for the next request";

@@ -1,8 +1,8 @@
 //! Golden cases: each file of `cases/` is a VCL, a line `----`, and what comes of it.
 //!
-//! What comes of it is what is rendered, or a dump of the policy without the builtin VCL. `==> PATH` begins another file,
-//! and the lines `# glob: PATTERN = PATHS`, `# storages: NAMES`, `# labels: NAMES` and `# unused is allowed` say what is
-//! outside. `UPDATE_CASES=1` rewrites the expectations.
+//! What comes of it is what is rendered, or a dump of the policy without the builtin VCL. `==> PATH` begins another
+//! file, and the lines `# glob: PATTERN = PATHS`, `# storages: NAMES`, `# labels: NAMES` and `# unused is allowed` say
+//! what is outside. `UPDATE_CASES=1` rewrites the expectations.
 
 mod dump;
 

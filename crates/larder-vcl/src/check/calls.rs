@@ -18,7 +18,8 @@ pub enum Bound<'a> {
 
 /// What is for each of the parameters, in their order. `span` is that of the call.
 ///
-/// Arguments without a name come first, in the order of the parameters; an argument behind one with a name needs one too.
+/// Arguments without a name come first, in the order of the parameters; an argument behind one with a name needs one
+/// too.
 pub fn bind<'a>(cx: &mut Cx, parameters: &[Parameter], args: &'a [ast::Arg], span: Span) -> Option<Vec<Bound<'a>>> {
     let mut given: Vec<Option<&ast::Arg>> = vec![None; parameters.len()];
     let mut has_names = false;

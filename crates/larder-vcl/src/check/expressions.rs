@@ -1,7 +1,7 @@
 //! Types of expressions, and what becomes of a value where another type is wanted.
 //!
-//! What is wanted goes down into an expression, as in Varnish: `10m` is ten megabytes where BYTES are wanted and ten minutes
-//! elsewhere, and a string is an address where an IP is.
+//! What is wanted goes down into an expression, as in Varnish: `10m` is ten megabytes where BYTES are wanted and ten
+//! minutes elsewhere, and a string is an address where an IP is.
 
 use larder_source::{Diagnostic, Span, nearest};
 

@@ -1,7 +1,7 @@
 //! Checks a VCL, and makes a policy of it.
 //!
-//! First all names are declared, so that their order does not matter but for modules and objects; then each declaration is
-//! checked; then what each sub does, in all steps that reach it.
+//! First all names are declared, so that their order does not matter but for modules, objects and the probes of backends;
+//! then each declaration is checked; then what each sub does, in all steps that reach it.
 
 mod acls;
 mod backends;
@@ -105,7 +105,8 @@ fn objects_of(all: &[ast::Statement]) -> Vec<String> {
     inner.flatten().collect()
 }
 
-/// Declares a backend. The one of the name `default` is the default, else the first, which nothing has to refer to then.
+/// Declares a backend. The one of the name `default` is the default, else the first, which nothing has to refer to
+/// then.
 fn declare_backend(cx: &mut Cx, name: &Word) -> Option<BackendId> {
     let id = BackendId(cx.policy.backends.len());
     if name.text.eq_ignore_ascii_case("default") {

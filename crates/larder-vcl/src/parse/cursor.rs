@@ -122,7 +122,8 @@ impl<'a> Cursor<'a> {
         out
     }
 
-    /// Goes to the first token for which `stop` holds, over whole blocks in braces, and not behind the `}` of this block.
+    /// Goes to the first token for which `stop` holds, over whole blocks in braces, and not behind the `}` of this
+    /// block.
     pub fn skip_to(&mut self, stop: impl Fn(&Self) -> bool) {
         let mut depth = 0_usize;
         while !self.is_at_end() {

@@ -1,7 +1,7 @@
 //! Makes a tree of tokens.
 //!
-//! What cannot be read is reported, and reading goes on with the next statement or declaration, so that one pass finds all
-//! that is wrong. How deep things nest is bounded by [`cursor`].
+//! What cannot be read is reported, and reading goes on with the next statement or declaration, so that one pass finds
+//! all that is wrong. How deep things nest is bounded by [`cursor`].
 
 mod cursor;
 mod declarations;

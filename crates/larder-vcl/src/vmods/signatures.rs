@@ -1,7 +1,8 @@
 //! What the functions of the modules take and give, as text.
 //!
-//! A line is a function, a type of objects (`object`) or a method of the type above it (a point before its name). Behind
-//! `in` stand the subs in which it may be called. A parameter in brackets is optional; others may have a default.
+//! A line is a function, a type of objects (`object`) or a method of the type above it (a point before its name).
+//! Behind `in` stand the subs in which it may be called. A parameter in brackets is optional; others may have a
+//! default.
 
 /// All modules: their names and signatures.
 pub const ALL: &[(&str, &str)] = &[
