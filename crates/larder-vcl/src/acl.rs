@@ -13,6 +13,14 @@ pub struct AclLine {
     pub is_negated: bool,
 }
 
+impl AclLine {
+    /// Whether all bits of the address count that are not zero.
+    pub fn is_whole(&self) -> bool {
+        let width = if self.address.is_ipv4() { 32 } else { 128 };
+        bits_of(self.address) & open_bits(self, width) == 0
+    }
+}
+
 /// An ACL. The line with the most bits decides, and of those the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {

@@ -38,7 +38,9 @@ fn check_host(backend: &Backend, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>, err
     if host.parse::<IpAddr>().is_err() && addresses_of(host).is_empty() {
         let message = format!("the host \"{host}\" of the backend \"{}\" has no address", backend.name);
         errors.push(
-            *Diagnostic::error(message).at(backend.span).help("is the name right, and does this machine know it?"),
+            *Diagnostic::error(message)
+                .at(backend.endpoint_span)
+                .help("is the name right, and does this machine know it?"),
         );
     }
 }
@@ -57,13 +59,33 @@ fn acl_of(acl: &policy::Acl, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>, errors:
                     let help = "write an address, or put the entry in parentheses to leave it out then";
                     errors.push(*Diagnostic::error(message).at(*span).help(help));
                 }
-                let width = |address: &IpAddr| if address.is_ipv4() { 32 } else { 128 };
-                let line = |address: IpAddr| AclLine { address, bits: bits.unwrap_or(width(&address)), is_negated };
-                lines.extend(addresses.into_iter().map(line));
+                for address in addresses {
+                    let line = AclLine { address, bits: bits.unwrap_or(width_of(address)), is_negated };
+                    match fault(&line, acl.is_pedantic) {
+                        None => lines.push(line),
+                        Some(fault) => {
+                            let message = format!("\"{name}\" is {address}, {fault}");
+                            errors.push(*Diagnostic::error(message).at(*span).help("write the network by its address"));
+                        }
+                    }
+                }
             }
         }
     }
     Acl::new(&lines)
+}
+
+fn width_of(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// What is wrong with the mask of a name's address.
+fn fault(line: &AclLine, is_pedantic: bool) -> Option<String> {
+    if line.bits > width_of(line.address) {
+        return Some(format!("which has less than {} bits", line.bits));
+    }
+    let has_more = is_pedantic && !line.is_whole();
+    has_more.then(|| format!("of which bits behind the first {} are not zero", line.bits))
 }
 
 struct Compiler<'a> {

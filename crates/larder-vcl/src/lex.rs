@@ -74,7 +74,9 @@ const DIAGNOSTICS_MAX: usize = 200;
 
 /// The tokens of a file, with one [`Kind::End`] behind them. The file is shorter than 4 GB.
 pub fn lex(file: u32, bytes: &[u8], diagnostics: &mut Vec<Diagnostic>) -> Vec<Token> {
-    let mut lexer = Lexer { bytes, file, at: 0 };
+    // Some editors begin a file with a mark of its encoding.
+    let start = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let mut lexer = Lexer { bytes, file, at: start };
     let mut tokens = Vec::new();
     loop {
         if diagnostics.len() > DIAGNOSTICS_MAX {

@@ -19,8 +19,11 @@ pub fn declaration(word: &str) -> Option<&'static str> {
     }
 }
 
-/// How a statement of VCL 3 is written now.
-pub fn statement(word: &str) -> Option<&'static str> {
+/// How a statement of VCL 3 is written now. What was purged with an expression in parentheses is banned now.
+pub fn statement(word: &str, has_parentheses: bool) -> Option<&'static str> {
+    if word == "purge" && has_parentheses {
+        return Some("write ban(...);, with the same expression");
+    }
     find(
         word,
         &[

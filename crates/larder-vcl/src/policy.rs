@@ -92,6 +92,8 @@ pub struct Backend {
     pub span: Span,
     /// Where it listens; `None` if it is `none`, and never healthy.
     pub endpoint: Option<Endpoint>,
+    /// Where that is said.
+    pub endpoint_span: Span,
     /// `Host` of requests that have none: `.host_header`, else `.host`.
     pub host_header: String,
     /// How long connecting may take, if it says so.
@@ -175,6 +177,8 @@ pub struct Acl {
     pub span: Span,
     /// Whether matches are logged.
     pub logs: bool,
+    /// Whether bits behind a mask have to be zero, those of names too.
+    pub is_pedantic: bool,
     /// Its entries.
     pub entries: Vec<AclEntry>,
 }

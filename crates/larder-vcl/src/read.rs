@@ -53,6 +53,8 @@ struct Reader<'a> {
 struct Include {
     path: PathBuf,
     is_pattern: bool,
+    /// Whether the name is a path from the root or from the file that includes it, and so is looked for nowhere else.
+    is_anchored: bool,
     span: Span,
     /// How many tokens it has.
     length: usize,
@@ -105,12 +107,12 @@ impl Reader<'_> {
         if include.is_pattern {
             return self.include_all(include);
         }
-        match self.find(&include.path) {
+        match self.find(include) {
             Ok((file, path)) => self.add_once(file, &path, include.span),
             Err(error) => {
                 let searched: Vec<_> = self.vcl_path.iter().map(|folder| folder.display().to_string()).collect();
                 let mut diagnostic = cannot_read(&include.path, &error).at(include.span);
-                if include.path.is_relative() && !searched.is_empty() {
+                if !include.is_anchored && !searched.is_empty() {
                     diagnostic = diagnostic.help(format!("it is looked for in {}", searched.join(", ")));
                 }
                 self.diagnostics.push(*diagnostic);
@@ -153,9 +155,10 @@ impl Reader<'_> {
     }
 
     /// The file of this name, from the first folder that has it.
-    fn find(&mut self, name: &Path) -> io::Result<(u32, PathBuf)> {
-        if name.is_absolute() || name.starts_with(".") || self.vcl_path.is_empty() {
-            return Ok((self.load(name)?, name.to_owned()));
+    fn find(&mut self, include: &Include) -> io::Result<(u32, PathBuf)> {
+        let name = &include.path;
+        if include.is_anchored || self.vcl_path.is_empty() {
+            return Ok((self.load(name)?, name.clone()));
         }
         let mut first_error = None;
         for folder in self.vcl_path {
@@ -215,7 +218,7 @@ fn include_statement(tokens: &[Token], including: &Path) -> Outcome<Include> {
         (Ok(rest), Some(folder)) => folder.join(rest),
         _ => name.to_owned(),
     };
-    Ok(Include { path, is_pattern, span: *span, length: at + 2 })
+    Ok(Include { path, is_pattern, is_anchored, span: *span, length: at + 2 })
 }
 
 fn cannot_read(path: &Path, error: &io::Error) -> Box<Diagnostic> {

@@ -53,6 +53,21 @@ fn the_builtin_vcl_alone_is_a_policy() {
     assert_eq!(loaded.policy.default_backend, None);
 }
 
+#[test]
+fn a_name_that_begins_with_a_point_is_beside_the_file_that_includes_it() {
+    for (main, part) in [("h.vcl", "sub/ok.vcl"), ("./h.vcl", "./sub/ok.vcl"), ("../a/h.vcl", "../a/sub/ok.vcl")] {
+        let mut loader = MemoryLoader::new();
+        loader.add(main, "vcl 4.1; backend default none; include \"./sub/ok.vcl\";").add(part, "# nothing\n");
+        let options = Options { vcl_path: vec!["/etc/varnish".into()], ..Options::default() };
+        let loaded = load(Path::new(main), &options, &mut loader, &|_| Ok(()));
+        assert!(
+            loaded.is_ok(),
+            "{main}: {:?}",
+            loaded.err().map(|failed| render(&failed.diagnostics, &failed.sources))
+        );
+    }
+}
+
 fn run(input: &str) -> String {
     let mut options =
         Options { vcl_path: vec!["/etc/varnish".into(), "/usr/share/varnish".into()], ..Options::default() };

@@ -342,3 +342,27 @@ fn texts_that_grow_without_end_fail_the_request() {
     let body = format!("set req.http.x = \"0123456789\"; {double} return (hash);");
     assert!(recv(&body, &[]).starts_with("fails: the texts made for one request take more than 10000 bytes"));
 }
+
+#[test]
+fn names_of_hosts_have_addresses_that_fit_their_masks() {
+    for (declaration, expected) in [
+        ("backend default { .host = \"nobody\"; }", "the host \"nobody\" of the backend \"default\" has no address"),
+        ("acl a { \"nobody\"; }", "\"nobody\" has no address"),
+        ("acl a { (\"nobody\"); }", ""),
+        ("acl a { \"localhost\"; }", ""),
+        ("acl a { \"localhost\"/32; }", ""),
+        ("acl a { \"localhost\"/8; }", "\"localhost\" is 127.0.0.1, of which bits behind the first 8 are not zero"),
+        ("acl a -pedantic { \"localhost\"/8; }", ""),
+        ("acl a { \"localhost\"/64; }", "\"localhost\" is 127.0.0.1, which has less than 64 bits"),
+    ] {
+        let backend = if declaration.starts_with("backend") { "" } else { "backend default none;" };
+        let mut loader = MemoryLoader::new();
+        loader.add("main.vcl", format!("vcl 4.1; {backend} {declaration}"));
+        let options = Options { allows_unused: true, ..Options::default() };
+        let loaded = load(Path::new("main.vcl"), &options, &mut loader, &|_| Ok(())).expect("it is sound");
+        let named = |name: &str| if name == "localhost" { vec![IpAddr::from([127, 0, 0, 1])] } else { Vec::new() };
+        let errors = compile(&loaded.policy, &named).err().unwrap_or_default();
+        let told: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
+        assert_eq!(told.join("; "), expected, "{declaration}");
+    }
+}

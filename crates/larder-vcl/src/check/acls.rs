@@ -13,11 +13,10 @@ use crate::policy::{Acl, AclEntry, Hosts};
 /// Reads an ACL.
 pub fn acl(cx: &mut Cx, declared: &ast::Acl) -> Acl {
     let mut acl = empty(&declared.name);
-    let mut is_pedantic = true;
     for (is_on, flag) in &declared.flags {
         match flag.text.as_str() {
             "log" => acl.logs = *is_on,
-            "pedantic" => is_pedantic = *is_on,
+            "pedantic" => acl.is_pedantic = *is_on,
             // How Varnish lays out the entries; what matches is the same.
             "fold" | "table" => {}
             _ => {
@@ -27,7 +26,7 @@ pub fn acl(cx: &mut Cx, declared: &ast::Acl) -> Acl {
         }
     }
     for entry in &declared.entries {
-        if let Some(hosts) = hosts(cx, entry, is_pedantic) {
+        if let Some(hosts) = hosts(cx, entry, acl.is_pedantic) {
             acl.entries.push(AclEntry { negated: entry.negated, hosts, span: entry.span });
         }
     }
@@ -37,7 +36,7 @@ pub fn acl(cx: &mut Cx, declared: &ast::Acl) -> Acl {
 
 /// An ACL that nobody is in.
 pub fn empty(name: &ast::Word) -> Acl {
-    Acl { name: name.text.clone(), span: name.span, logs: false, entries: Vec::new() }
+    Acl { name: name.text.clone(), span: name.span, logs: false, is_pedantic: true, entries: Vec::new() }
 }
 
 /// Reports addresses that are both in the ACL and not.

@@ -79,6 +79,7 @@ pub fn empty(name: &ast::Word) -> Backend {
         name: name.text.clone(),
         span: name.span,
         endpoint: None,
+        endpoint_span: name.span,
         host_header: String::new(),
         connect_timeout: None,
         first_byte_timeout: None,
@@ -97,6 +98,9 @@ pub fn empty(name: &ast::Word) -> Backend {
 /// Where the backend is, and what it is called there.
 fn place(cx: &mut Cx, backend: &mut Backend, at: &Where) {
     backend.endpoint = endpoint(cx, at);
+    if let Some((_, span)) = at.host.as_ref().or(at.path.as_ref()) {
+        backend.endpoint_span = *span;
+    }
     let called = at.host_header.as_ref().or(at.host.as_ref());
     // What Varnish sends to a Unix socket that has no name.
     backend.host_header = called.map_or_else(|| "0.0.0.0".to_owned(), |(name, _)| name.clone());
@@ -133,6 +137,11 @@ fn endpoint(cx: &mut Cx, at: &Where) -> Option<Endpoint> {
     let Some((host, own_port)) = host_and_port(text).filter(|(host, _)| is_host(host)) else {
         return cx.fail(Diagnostic::error(format!("\"{text}\" is no address and no name of a host")).at(span));
     };
+    if let (Some(own_port), Some((_, port_span))) = (own_port, &at.port) {
+        let message = format!("the port stands in .host and in .port: {own_port} and another");
+        let help = "leave out one of them";
+        return cx.fail(Diagnostic::error(message).at(span).related(*port_span, "it is given again here").help(help));
+    }
     let port = match &at.port {
         None => own_port.unwrap_or(80),
         Some((text, span)) => match port(text) {

@@ -35,6 +35,9 @@ pub fn value(cx: &mut Cx, expr: &ast::Expr, want: Type) -> Option<Expr> {
     }
     let message = format!("expected {}, found {}", want.name(), found.ty.name());
     let diagnostic = Diagnostic::error(message).at(expr.span);
+    if let (Ast::Text(_), Some(help)) = (&expr.kind, without_quotes(want)) {
+        return cx.fail(diagnostic.help(help));
+    }
     cx.fail(match (want, found.ty) {
         (Type::Duration, Type::Int | Type::Real) => diagnostic.help(DURATION_HELP),
         (Type::Ip, Type::String) => diagnostic.help("write std.ip(TEXT, FALLBACK)"),
@@ -45,6 +48,17 @@ pub fn value(cx: &mut Cx, expr: &ast::Expr, want: Type) -> Option<Expr> {
         }
         _ => diagnostic,
     })
+}
+
+/// What to say of a text where a value of this type is written without quotes.
+fn without_quotes(want: Type) -> Option<&'static str> {
+    match want {
+        Type::Int | Type::Real => Some("write the number without quotes"),
+        Type::Duration | Type::Bytes => Some("write the number and its unit without quotes"),
+        Type::Backend | Type::Acl | Type::Probe | Type::Sub => Some("write the name without quotes"),
+        Type::Stevedore => Some("write storage.NAME, without quotes"),
+        _ => None,
+    }
 }
 
 /// The value of an expression, of the type that it has. `hint` is what is wanted, for what could be several things.

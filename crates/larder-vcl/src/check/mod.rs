@@ -39,7 +39,10 @@ pub fn check(
     for (declaration, place) in program.declarations.iter().chain(&builtin.declarations).zip(places) {
         check_declaration(&mut cx, declaration, place);
     }
-    report_unused(&mut cx, options.allows_unused);
+    // What is wrong with a name elsewhere may be why nothing refers to it.
+    if cx.is_sound() {
+        report_unused(&mut cx, options.allows_unused);
+    }
     if cx.policy.default_backend.is_none() && !options.has_other_backends {
         cx.report(Diagnostic::error("there is no backend").help("write backend default { .host = \"127.0.0.1\"; }"));
     }

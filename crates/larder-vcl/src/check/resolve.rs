@@ -187,11 +187,24 @@ fn unknown<T>(cx: &mut Cx, path: &Path) -> Option<T> {
         true => nearest(&text, known.chain(cx.names())),
         false => nearest(&text, known),
     };
+    let near = near.map(str::to_owned).or_else(|| header_meant(path));
     let near = near.map(|near| format!("did you mean \"{near}\"?"));
     cx.fail(match near {
         Some(help) => diagnostic.help(help),
         None => diagnostic,
     })
+}
+
+/// The header that was probably meant: `http` is missing in its name, or written wrong.
+fn header_meant(path: &Path) -> Option<String> {
+    let of = path.first.text.as_str();
+    Headers::named(of, "http")?;
+    let name = match path.rest.as_slice() {
+        [name] => name.text.trim_start_matches("http_"),
+        [http, name] if nearest(&http.text, ["http"].into_iter()).is_some() => &name.text,
+        _ => return None,
+    };
+    Some(format!("{of}.http.{name}"))
 }
 
 /// Reports a part of a name for which there is nothing.

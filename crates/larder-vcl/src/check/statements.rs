@@ -79,7 +79,12 @@ fn set(cx: &mut Cx, path: &Path, assign: Assign, assign_span: Span, value: &ast:
             false => format!("{name} cannot be set"),
             true => format!("{name} is read only"),
         };
-        return cx.fail(Diagnostic::error(message).at(path.span()));
+        let diagnostic = Diagnostic::error(message).at(path.span());
+        return cx.fail(match path.first.text.as_str() {
+            "obj" => diagnostic.help("set resp in vcl_deliver and vcl_synth, and beresp in vcl_backend_response"),
+            "req" if name == "req.hash" => diagnostic.help("write hash_data(...); in vcl_hash"),
+            _ => diagnostic,
+        });
     }
     cx.deeds().uses.push(Use { name, deed: Deed::Set, span: path.span(), allowed });
     let Some(want) = wanted(ty, assign) else {

@@ -14,6 +14,26 @@ const DIAGNOSTICS_MAX: usize = 200;
 #[derive(Clone, Copy, Debug)]
 pub struct Reported;
 
+/// What was probably meant where a token stands in the way of what has to come.
+fn slip(last: &Token, found: &Token) -> Option<&'static str> {
+    let touches = last.span.file == found.span.file && last.span.end == found.span.start;
+    match (&last.kind, &found.kind) {
+        (Kind::Text(_), Kind::Name(name)) if touches && name == "i" => {
+            Some("write (?i) at the beginning of the pattern, for letters of either case")
+        }
+        (_, Kind::Text(_)) | (Kind::Text(_), Kind::Int(_) | Kind::Real(_)) => Some("join texts with +"),
+        (Kind::Text(_), Kind::Name(name)) if HOLDS_HEADERS.contains(&name.as_str()) => Some("join texts with +"),
+        (_, Kind::Symbol("=")) => Some("compare with =="),
+        (_, Kind::Name(name)) if name == "and" => Some("write && in place of and"),
+        (_, Kind::Name(name)) if name == "or" => Some("write || in place of or"),
+        (Kind::Name(name), Kind::Name(_)) if name == "return" => Some("write return (ACTION);"),
+        _ => None,
+    }
+}
+
+/// What the names of most texts begin with.
+const HOLDS_HEADERS: [&str; 8] = ["req", "bereq", "beresp", "obj", "resp", "client", "server", "now"];
+
 /// Something, or what is wrong has been reported.
 pub type Parsed<T = ()> = Result<T, Reported>;
 
@@ -78,9 +98,13 @@ impl<'a> Cursor<'a> {
         let found = self.peek();
         let mut diagnostic =
             Diagnostic::error(format!("expected \"{symbol}\" {before}, found {}", found.describe())).at(found.span);
+        let last = self.at.checked_sub(1).and_then(|last| self.tokens.get(last));
+        if let Some(help) = last.and_then(|last| slip(last, found)) {
+            return self.fail(diagnostic.help(help));
+        }
         // What is missing at the end of a line is shown there, not on the next one.
         if symbol == ";"
-            && let Some(last) = self.at.checked_sub(1).and_then(|last| self.tokens.get(last))
+            && let (Some(last), Kind::Name(_) | Kind::Symbol("}") | Kind::End) = (last, &found.kind)
         {
             let end = Span { start: last.span.end.saturating_sub(1), ..last.span };
             diagnostic = diagnostic.at(end).label("a \";\" is missing here").related(found.span, "this comes next");

@@ -122,7 +122,7 @@ fn statement(cursor: &mut Cursor) -> Parsed<Statement> {
             end(cursor, Statement::Builtin { name, value })
         }
         "new" => new(cursor),
-        _ => match old::statement(&word) {
+        _ => match old::statement(&word, cursor.ahead(1).is("(")) {
             Some(advice) => {
                 cursor.take();
                 let message = format!("\"{word}\" is a statement of an older VCL");
