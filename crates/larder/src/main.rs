@@ -37,7 +37,7 @@ mod version;
 
 use std::process::ExitCode;
 
-use crate::cli::Command;
+use crate::cli::{CliError, Command};
 use crate::daemon::Waiting;
 use crate::invocation::Invocation;
 use crate::run::Caller;
@@ -71,8 +71,9 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Cache(cache)) => cache::run(&cache),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked),
         Err(error) => {
+            let help = if matches!(error, CliError::Varnishd(_)) { "larder varnishd -?" } else { "larder -h" };
             eprintln!("larder: {error}");
-            eprintln!("larder: \"larder -h\" shows what can be asked for");
+            eprintln!("larder: \"{help}\" shows what can be asked for");
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,7 @@
 mod options;
 mod parameters;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,10 +27,13 @@ pub fn run(asked: &Varnishd) -> ExitCode {
             eprint!("{HELP}");
             ExitCode::SUCCESS
         }
-        Varnishd::Builtin => {
-            print!("{BUILTIN}");
-            ExitCode::SUCCESS
-        }
+        Varnishd::Builtin => match io::stdout().write_all(BUILTIN.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("larder: cannot write the builtin VCL: {error}");
+                ExitCode::FAILURE
+            }
+        },
         Varnishd::Check(check) => match files(check).iter().all(|file| is_right(file, check)) {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,

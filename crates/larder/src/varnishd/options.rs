@@ -46,8 +46,11 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     /// A letter that varnishd does not have.
-    #[error("varnishd has no option \"{0}\"; \"larder varnishd -?\" lists them")]
+    #[error("varnishd has no option \"{0}\"")]
     Unknown(String),
+    /// A word that belongs to no option.
+    #[error("\"{0}\" belongs to no option: a VCL is given by -f {0}")]
+    Word(String),
     /// An option without its value.
     #[error("option \"-{letter}\" requires {what}")]
     MissingValue {
@@ -124,7 +127,7 @@ pub fn parse(args: &[OsString]) -> Result<Varnishd, OptionsError> {
     while let Some(arg) = parser.next().map_err(|error| OptionsError::Unknown(error.to_string()))? {
         let letter = match arg {
             Short('V') => return Ok(Varnishd::Version),
-            Short('?') => return Ok(Varnishd::Help),
+            Short('?') | Long("help") => return Ok(Varnishd::Help),
             Short('C') => {
                 asked.checks = true;
                 continue;
@@ -139,7 +142,7 @@ pub fn parse(args: &[OsString]) -> Result<Varnishd, OptionsError> {
             }
             Short(letter) => letter,
             Long(name) => return Err(OptionsError::Unknown(format!("--{name}"))),
-            Value(word) => return Err(OptionsError::Unknown(word.to_string_lossy().into_owned())),
+            Value(word) => return Err(OptionsError::Word(word.to_string_lossy().into_owned())),
         };
         let Some((_, what)) = WITH_VALUE.iter().find(|(own, _)| *own == letter) else {
             return Err(OptionsError::Unknown(format!("-{letter}")));
@@ -196,9 +199,6 @@ impl Asked {
         let conflict = |why| Err(OptionsError::Together(why));
         if self.debugs && self.in_foreground {
             return conflict("only one of -d and -F can be given");
-        }
-        if self.checks && (self.debugs || self.in_foreground) {
-            return conflict("-C cannot be used with -F or -d");
         }
         let files: Vec<PathBuf> = self.files;
         let source = match (self.backend, files.is_empty()) {
@@ -265,6 +265,7 @@ mod tests {
         for (line, expected) in [
             ("-C -f a.vcl", check(|_| ())),
             ("-Cfa.vcl", check(|_| ())),
+            ("-C -F -j unix,user=vcache -f a.vcl", check(|_| ())),
             ("-C -a :80 -T localhost:6082 -n /tmp/v -S secret -t 120 -f a.vcl", check(|_| ())),
             ("-C -f a.vcl -f b.vcl", check(|check| check.source = Source::Files(vec!["a.vcl".into(), "b.vcl".into()]))),
             ("-C -b 127.0.0.1:8080", check(|check| check.source = Source::Backend("127.0.0.1:8080".into()))),
@@ -292,12 +293,11 @@ mod tests {
             ("-C", "one of -f FILE and -b ADDRESS is needed"),
             ("-C -f", "option \"-f\" requires a file"),
             ("-C -f a.vcl -b :80", "only one of -b and -f can be given"),
-            ("-C -F -f a.vcl", "-C cannot be used with -F or -d"),
             ("-d -F -f a.vcl", "only one of -d and -F can be given"),
             ("-C -f ''", "-C needs the name of a file behind -f"),
-            ("-C -Z -f a.vcl", "varnishd has no option \"-Z\"; \"larder varnishd -?\" lists them"),
-            ("-C --check", "varnishd has no option \"--check\"; \"larder varnishd -?\" lists them"),
-            ("-C a.vcl", "varnishd has no option \"a.vcl\"; \"larder varnishd -?\" lists them"),
+            ("-C -Z -f a.vcl", "varnishd has no option \"-Z\""),
+            ("-C --check", "varnishd has no option \"--check\""),
+            ("-C a.vcl", "\"a.vcl\" belongs to no option: a VCL is given by -f a.vcl"),
             ("-C -p a", "\"-p a\": write -p NAME=VALUE"),
             (
                 "-C -p default_tll=1",
