@@ -255,7 +255,7 @@ impl Compiler<'_> {
             ExprKind::Bool(value) => self.emit(Op::Bool(*value)),
             ExprKind::Int(number) => self.emit(Op::Int(*number)),
             ExprKind::Real(number) | ExprKind::Duration(number) => self.emit(Op::Real(*number)),
-            ExprKind::Bytes(number) => self.emit(Op::Bytes(u64::try_from(*number).unwrap_or(0))),
+            ExprKind::Bytes(number) => self.emit(Op::Bytes(*number)),
             ExprKind::Text(bytes) => {
                 let text = self.text(bytes);
                 self.emit(Op::Text(text));

@@ -75,20 +75,11 @@ fn directive(fields: &Fields, name: &[u8]) -> Option<f64> {
 
 /// What stands behind `name =` in a list; `Some(None)` if the name is there and no `=` is.
 fn value_of<'a>(list: &'a [u8], name: &[u8]) -> Option<Option<&'a [u8]>> {
-    let is_between = |byte: &u8| matches!(byte, b',' | b' ' | b'\t');
-    let mut rest = list;
-    loop {
-        let start = rest.iter().position(|byte| !is_between(byte))?;
-        rest = &rest[start..];
-        let end = rest.iter().position(|byte| is_between(byte) || *byte == b'=').unwrap_or(rest.len());
-        let (word, behind) = rest.split_at(end);
-        if word.eq_ignore_ascii_case(name) {
-            let value = behind.trim_ascii_start().strip_prefix(b"=");
-            return Some(value.map(<[u8]>::trim_ascii_start));
-        }
-        let next = behind.iter().position(is_between)?;
-        rest = &behind[next..];
-    }
+    list.split(|byte| *byte == b',').find_map(|item| {
+        let (word, behind) = item.trim_ascii_start().split_at_checked(name.len())?;
+        let is_it = word.eq_ignore_ascii_case(name) && matches!(behind, [] | [b'=' | b' ' | b'\t', ..]);
+        is_it.then(|| behind.trim_ascii_start().strip_prefix(b"=").map(<[u8]>::trim_ascii_start))
+    })
 }
 
 /// A number of seconds, with what follows a point or a comma cut off; 0 for what is no number.
@@ -136,6 +127,8 @@ mod tests {
             (200, "Cache-Control: S-MaxAge=60", 60.0),
             (200, "Cache-Control: x-max-age=7, max-age = 5", 5.0),
             (200, "Cache-Control: s-maxage, max-age=5", 120.0),
+            (200, "Cache-Control: public max-age=5", 120.0),
+            (200, "Expires: 1960-01-01T00:00:00", 0.0),
             (200, "Cache-Control: max-age", 120.0),
             (200, "Cache-Control: max-age=", 0.0),
             (200, "Cache-Control: max-age=-5", 0.0),

@@ -80,7 +80,7 @@ pub enum Op {
     /// Pushes a REAL, a DURATION in seconds, or a TIME in seconds since 1970.
     Real(f64),
     /// Pushes BYTES.
-    Bytes(u64),
+    Bytes(i64),
     /// Pushes a BOOL.
     Bool(bool),
     /// Pushes an address, by its place in the program.

@@ -1,49 +1,83 @@
-//! Dates in texts: what `std.time("...")` reads.
+//! Dates in texts: what `std.time("...")` reads and `std.strftime()` writes.
 
+use std::fmt::Write as _;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, fmt::strtime};
 use larder_http::parse_date;
 
 use super::numbers;
 
 /// Seconds since 1970 of a date in one of HTTP's three forms (RFC 9110 §5.6.7), of `1994-11-06T08:49:37` in UTC, or of
-/// a number above 0.
+/// a number above 0. As in Varnish, the second with which 1970 begins is none.
 pub fn time(text: &[u8]) -> Option<f64> {
     date(text).map(|secs| secs as f64).or_else(|| numbers::real(text).filter(|secs| *secs > 0.0))
 }
 
 /// The same, but for numbers.
-pub fn date(text: &[u8]) -> Option<u64> {
-    iso(text).or_else(|| parse_date(text.trim_ascii()))
+pub fn date(text: &[u8]) -> Option<i64> {
+    let text = text.trim_ascii();
+    let secs = iso(text).or_else(|| parse_date(text).and_then(|secs| i64::try_from(secs).ok()))?;
+    (secs != 0 && names_its_day(text, secs)).then_some(secs)
 }
 
-/// ISO 8601 without a zone, by way of HTTP's form.
-fn iso(text: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(text.trim_ascii()).ok()?;
-    let (date, time) = text.split_once('T')?;
-    let (year, month_day) = date.split_once('-')?;
-    let (month, day) = month_day.split_once('-')?;
-    let number = |text: &str, len: usize| -> Option<u64> {
-        (text.len() == len && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
-    };
-    let (year, month, day) = (number(year, 4)?, number(month, 2)?, number(day, 2)?);
-    let mut parts = time.split(':').map(|part| number(part, 2));
-    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
-    let is_clock = hour < 24 && minute < 60 && second <= 60 && parts.next().is_none();
-    let days = days_since_1970(year, month, day).filter(|_| is_clock)?;
-    // A leap second is the one before it.
-    Some(days * 86_400 + hour * 3600 + minute * 60 + second.min(59))
-}
-
-/// The days from 1970-01-01 to a date of the Gregorian calendar; `None` before that, and for a day that there is not.
-fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    let is_leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    let lengths = [31, if is_leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let month = usize::try_from(month).ok()?.checked_sub(1)?;
-    if year < 1970 || !(1..=*lengths.get(month)?).contains(&day) {
+/// ISO 8601 without a zone.
+fn iso(text: &[u8]) -> Option<i64> {
+    const FORM: &[u8] = b"0000-00-00T00:00:00";
+    let fits = |(byte, form): (&u8, &u8)| if *form == b'0' { byte.is_ascii_digit() } else { byte == form };
+    if text.len() != FORM.len() || !text.iter().zip(FORM).all(fits) {
         return None;
     }
-    let leap_days = |year: u64| year / 4 - year / 100 + year / 400;
-    let years = (year - 1970) * 365 + leap_days(year - 1) - leap_days(1969);
-    Some(years + lengths[..month].iter().sum::<u64>() + day - 1)
+    let time: DateTime = std::str::from_utf8(text).ok()?.parse().ok()?;
+    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
+}
+
+/// Whether a date that begins with a day of the week begins with the right one.
+fn names_its_day(text: &[u8], secs: i64) -> bool {
+    const DAYS: [&[u8]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
+    let day = DAYS[usize::try_from(secs.div_euclid(86_400).rem_euclid(7)).unwrap_or(0)];
+    text.first().is_none_or(u8::is_ascii_digit) || text.starts_with(day)
+}
+
+/// A time in seconds since 1970, in UTC, in a format of jiff's `strtime`. `None` for a time or a format that cannot be.
+pub fn formatted(secs: i64, format: &str) -> Option<String> {
+    let time = Timestamp::from_second(secs).ok()?.to_zoned(TimeZone::UTC);
+    strtime::format(format, &time).ok()
+}
+
+/// A format of strftime(3) in the C locale, as jiff's `strtime` understands it: what there is no conversion for stands for
+/// itself.
+pub fn plain_format(format: &str) -> String {
+    const KNOWN: &str = "aAbBCdDeFGgHIjklmMnpRsStTuUVwWyYz";
+    let mut plain = String::new();
+    let mut rest = format;
+    while let Some((before, behind)) = rest.split_once('%') {
+        plain.push_str(before);
+        // Other forms of numbers and eras, which the C locale does not have.
+        let conversion = behind.strip_prefix(['E', 'O']).filter(|rest| !rest.is_empty()).unwrap_or(behind);
+        let Some(letter) = conversion.chars().next() else {
+            plain.push_str("%%");
+            return plain;
+        };
+        rest = &conversion[letter.len_utf8()..];
+        match letter {
+            'c' => plain.push_str("%a %b %e %H:%M:%S %Y"),
+            'x' => plain.push_str("%m/%d/%y"),
+            'X' => plain.push_str("%H:%M:%S"),
+            'r' => plain.push_str("%I:%M:%S %p"),
+            'h' => plain.push_str("%b"),
+            'Z' => plain.push_str("GMT"),
+            '%' => plain.push_str("%%"),
+            known if KNOWN.contains(known) => {
+                let _ = write!(plain, "%{known}");
+            }
+            other => {
+                let _ = write!(plain, "%%{other}");
+            }
+        }
+    }
+    plain + rest
 }
 
 #[cfg(test)]
@@ -56,8 +90,11 @@ mod tests {
             ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777.0)),
             ("Sunday, 06-Nov-94 08:49:37 GMT", Some(784_111_777.0)),
             ("Sun Nov  6 08:49:37 1994", Some(784_111_777.0)),
+            ("Mon, 06 Nov 1994 08:49:37 GMT", None),
             ("1994-11-06T08:49:37", Some(784_111_777.0)),
-            ("1970-01-01T00:00:00", Some(0.0)),
+            ("1960-01-01T00:00:00", Some(-315_619_200.0)),
+            ("1970-01-01T00:00:00", None),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", None),
             ("2000-02-29T23:59:60", Some(951_868_799.0)),
             ("2100-03-01T00:00:00", Some(4_107_542_400.0)),
             ("784111777.5", Some(784_111_777.5)),
@@ -66,16 +103,35 @@ mod tests {
             ("-1", None),
             ("2001-02-29T00:00:00", None),
             ("2001-13-01T00:00:00", None),
-            ("2001-00-01T00:00:00", None),
             ("2001-01-01T24:00:00", None),
             ("2001-1-01T00:00:00", None),
             ("2001-01-01T00:00", None),
-            ("2001-01-01T00:00:00:00", None),
+            ("2001-01-01T00:00:00Z", None),
             ("2001-01-01 00:00:00", None),
             ("soon", None),
             ("", None),
         ] {
             assert_eq!(time(text.as_bytes()), secs, "{text:?}");
         }
+    }
+
+    #[test]
+    fn formats_are_those_of_the_c_library() {
+        for (format, expected) in [
+            ("%Y%m%dT%H%M%SZ", "19941106T084937Z"),
+            ("%a, %d %b %Y %T %Z", "Sun, 06 Nov 1994 08:49:37 GMT"),
+            ("%c", "Sun Nov  6 08:49:37 1994"),
+            ("%x %X", "11/06/94 08:49:37"),
+            ("%r", "08:49:37 AM"),
+            ("%OH %Ey", "08 94"),
+            ("100% %%", "100% %"),
+            ("100%", "100%"),
+            ("%Q%q", "%Q%q"),
+            ("%j %u %h", "310 7 Nov"),
+            ("", ""),
+        ] {
+            assert_eq!(formatted(784_111_777, &plain_format(format)).as_deref(), Some(expected), "{format}");
+        }
+        assert_eq!(formatted(i64::MAX, "%Y"), None);
     }
 }

@@ -46,7 +46,7 @@ pub fn seconds_of(unit: &[u8]) -> Option<f64> {
 
 /// Bytes, of a number and perhaps one of the units `B`, `K`, `M`, `G`, `T`, `P` in either case, with or without a `B`
 /// behind it. Parts of a byte are cut off behind a unit, and no number without one.
-pub fn bytes(text: &[u8]) -> Option<u64> {
+pub fn bytes(text: &[u8]) -> Option<i64> {
     let (number, unit) = number(text)?;
     // Here a number ends with the third digit behind its point, and there is at least one.
     if has_odd_fraction(text) {
@@ -83,9 +83,9 @@ pub fn whole_int(number: f64) -> Option<i64> {
 }
 
 /// A number without its fraction, as BYTES.
-pub fn whole_bytes(number: f64) -> Option<u64> {
+pub fn whole_bytes(number: f64) -> Option<i64> {
     let whole = number.trunc();
-    (0.0..=BYTES_MAX).contains(&whole).then_some(whole as u64)
+    (0.0..=BYTES_MAX).contains(&whole).then_some(whole as i64)
 }
 
 /// Appends an INT; false if it has more digits than one may have.

@@ -53,6 +53,8 @@ fn one(pattern: &[u8], subject: &[u8], here: usize, rules: Rules) -> Option<usiz
             None => (byte == b'[').then_some(1),
         },
         [b'\\', literal, ..] if !rules.noescape => (byte == *literal).then_some(2),
+        // It escapes nothing.
+        [b'\\'] if !rules.noescape => None,
         [literal, ..] => (byte == *literal).then_some(1),
         [] => None,
     }
@@ -66,15 +68,21 @@ fn is_guarded(subject: &[u8], here: usize, rules: Rules) -> bool {
 /// Whether `byte` is in the set behind a `[`, and how long the set is with its `]`. `None` if it has no end.
 fn set(pattern: &[u8], byte: u8, rules: Rules) -> Option<(bool, usize)> {
     let is_negated = matches!(pattern.first(), Some(b'!' | b'^'));
+    // What stands behind a class that nobody knows does not count, and neither does `!`.
+    let mut is_over = false;
     let mut at = usize::from(is_negated);
     let mut is_in = false;
     let first = at;
     loop {
         if pattern.get(at)? == &b']' && at > first {
-            return Some((is_in != is_negated, at + 1));
+            let holds = if is_over { is_in && !is_negated } else { is_in != is_negated };
+            return Some((holds, at + 1));
         }
-        if let Some((holds, len)) = class(&pattern[at..], byte) {
-            is_in |= holds;
+        if let Some((class, len)) = class(&pattern[at..]) {
+            match class {
+                Some(class) => is_in |= class(&byte) && !is_over,
+                None => is_over = true,
+            }
             at += len;
             continue;
         }
@@ -88,11 +96,7 @@ fn set(pattern: &[u8], byte: u8, rules: Rules) -> Option<(bool, usize)> {
         } else {
             from
         };
-        // A `/` is matched by nothing but itself.
-        if rules.pathname && (from == b'/' || to == b'/') {
-            return None;
-        }
-        is_in |= (from..=to).contains(&byte);
+        is_in |= (from..=to).contains(&byte) && !is_over;
     }
 }
 
@@ -105,10 +109,12 @@ fn member(pattern: &[u8], rules: Rules) -> Option<(u8, usize)> {
     }
 }
 
-/// Whether `byte` is in the class such as `[:alpha:]` with which the pattern begins, and the length of that.
-fn class(pattern: &[u8], byte: u8) -> Option<(bool, usize)> {
-    type Holds = fn(&u8) -> bool;
-    const CLASSES: [(&[u8], Holds); 12] = [
+/// Whether a byte is in a class.
+type Class = fn(&u8) -> bool;
+
+/// The class such as `[:alpha:]` with which the pattern begins, unless nobody knows it, and the length of its name.
+fn class(pattern: &[u8]) -> Option<(Option<Class>, usize)> {
+    const CLASSES: [(&[u8], Class); 12] = [
         (b"[:alnum:]", u8::is_ascii_alphanumeric),
         (b"[:alpha:]", u8::is_ascii_alphabetic),
         (b"[:blank:]", |byte| matches!(byte, b' ' | b'\t')),
@@ -122,8 +128,10 @@ fn class(pattern: &[u8], byte: u8) -> Option<(bool, usize)> {
         (b"[:upper:]", u8::is_ascii_uppercase),
         (b"[:xdigit:]", u8::is_ascii_hexdigit),
     ];
-    let (name, holds) = CLASSES.iter().find(|(name, _)| pattern.starts_with(name))?;
-    Some((holds(&byte), name.len()))
+    let letters = pattern.strip_prefix(b"[:")?.iter().take_while(|byte| byte.is_ascii_lowercase()).count();
+    let len = letters + 4;
+    let name = pattern.get(..len).filter(|name| name.ends_with(b":]"))?;
+    Some((CLASSES.iter().find(|(known, _)| *known == name).map(|(_, class)| *class), len))
 }
 
 #[cfg(test)]
@@ -164,7 +172,15 @@ mod tests {
             ("a[/]b", "a/b", false),
             ("\\*", "*", true),
             ("\\*", "a", false),
-            ("a\\", "a\\", true),
+            ("a\\", "a\\", false),
+            ("a\\", "a", false),
+            ("[b/a]", "a", true),
+            ("[a/]", "/", false),
+            ("[[:foo:]]", "f", false),
+            ("[[:foo:]f]", "f", false),
+            ("[f[:foo:]]", "f", true),
+            ("[![:foo:]]", "x", false),
+            ("[[:al]", ":", true),
         ] {
             assert_eq!(matches(pattern.as_bytes(), subject.as_bytes(), PLAIN), expected, "{pattern} {subject}");
         }

@@ -1,8 +1,5 @@
 //! The functions of the module `std` that need nothing but their arguments.
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-
 use crate::run::{Failure, Text, Texts, Value};
 
 use crate::functions::wildcard::{self, Rules};
@@ -113,7 +110,7 @@ fn bytes(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     converted("std.bytes", *fallback, &[*text, *real, *integer], |value| match value {
         Value::Text(text) => numbers::bytes(texts.bytes(text)).map(Value::Bytes),
         Value::Real(number) => numbers::whole_bytes(number).map(Value::Bytes),
-        Value::Int(number) => u64::try_from(number).ok().map(Value::Bytes),
+        Value::Int(number) => (number >= 0).then_some(Value::Bytes(number)),
         value => Some(value),
     })
 }
@@ -123,7 +120,7 @@ fn integer(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     converted("std.integer", *fallback, &[&[*text], others].concat(), |value| match value {
         Value::Text(text) => numbers::integer(texts.bytes(text)).map(Value::Int),
         Value::Bool(value) => Some(Value::Int(value.into())),
-        Value::Bytes(number) => i64::try_from(number).ok().map(Value::Int),
+        Value::Bytes(number) => Some(Value::Int(number)),
         Value::Real(number) => numbers::whole_int(number).map(Value::Int),
         value => Some(value),
     })
@@ -187,14 +184,12 @@ fn ip(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     }
 }
 
-/// As strftime(3) in UTC; empty for a format or a time that cannot be.
+/// As strftime(3) in UTC; empty for a time that cannot be.
 fn strftime(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let [Value::Real(seconds), Value::Text(format)] = args else { return misfit("std.strftime") };
-    let format = texts.bytes(*format);
-    let formatted = std::str::from_utf8(format).ok().and_then(|format| {
-        let time = Timestamp::from_second(*seconds as i64).ok()?.to_zoned(TimeZone::UTC);
-        jiff::fmt::strtime::format(format, &time).ok()
-    });
+    let formatted = std::str::from_utf8(texts.bytes(*format))
+        .ok()
+        .and_then(|format| dates::formatted(*seconds as i64, &dates::plain_format(format)));
     kept(formatted.unwrap_or_default().as_bytes(), texts)
 }
 

@@ -1,6 +1,5 @@
 //! Numbers that make one, and comparisons. `None` for values that do not go together, which the checks rule out.
 
-use crate::functions::numbers::INT_MAX;
 use crate::policy::Arithmetic;
 use crate::program::Relation;
 
@@ -17,8 +16,7 @@ pub fn int(by: Arithmetic, left: Value, right: Value) -> Option<Result<Value, Fa
         Arithmetic::Divide => left.checked_div(right),
         Arithmetic::Remainder => left.checked_rem(right),
     };
-    let is_valid = |number: &i64| number.unsigned_abs() <= INT_MAX.unsigned_abs();
-    Some(number.filter(is_valid).map(Value::Int).ok_or(Failure::Overflow("INT")))
+    Some(number.map(Value::Int).ok_or(Failure::Overflow("INT")))
 }
 
 /// REAL, DURATION or TIME by another, or by an INT.
@@ -86,6 +84,6 @@ fn as_real(value: Value) -> Option<f64> {
 }
 
 /// A number of bytes, with its parts cut off.
-fn whole(number: f64) -> Option<u64> {
-    (0.0..u64::MAX as f64).contains(&number).then_some(number as u64)
+fn whole(number: f64) -> Option<i64> {
+    (number.abs() < i64::MAX as f64).then_some(number as i64)
 }

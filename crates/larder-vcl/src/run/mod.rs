@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use larder_http::format_date;
 
-use crate::functions::numbers;
+use crate::functions::{dates, numbers};
 use crate::policy::{Arithmetic, Place, Property, RegexId};
 use crate::program::{At, Callee, Named, Op, Program, Relation};
 use crate::steps::Action;
@@ -255,7 +255,8 @@ impl<H: Host> Run<'_, H> {
             Op::RealBy(by) => self.by(by, at, arithmetic::real)?,
             Op::BytesBy(by) => self.by(by, at, arithmetic::bytes)?,
             Op::Negate => match self.pop(at)? {
-                Value::Int(number) => Value::Int(-number),
+                Value::Int(number) => Value::Int(number.checked_neg().ok_or(Failure::Overflow("INT"))?),
+                Value::Bytes(number) => Value::Bytes(number.checked_neg().ok_or(Failure::Overflow("BYTES"))?),
                 Value::Real(number) => Value::Real(-number),
                 _ => return Err(Failure::Broken(at)),
             },
@@ -335,9 +336,7 @@ impl<H: Host> Run<'_, H> {
         let made = self.texts.make(|out| match value {
             Value::Int(number) => written = in_range(numbers::append_int(number, out)),
             Value::Real(number) => written = in_range(numbers::append_real(number, out)),
-            Value::Bytes(number) => {
-                written = in_range(i64::try_from(number).is_ok_and(|number| numbers::append_int(number, out)));
-            }
+            Value::Bytes(number) => written = in_range(numbers::append_int(number, out)),
             Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
             Value::Ip(address) => numbers::append(out, format_args!("{}", address.ip())),
             Value::Blob(_) => out.extend_from_slice(format!(":{blob}:").as_bytes()),
@@ -357,11 +356,15 @@ impl<H: Host> Run<'_, H> {
         let Value::Real(seconds) = self.pop(at)? else { return Err(Failure::Broken(at)) };
         // The last second of the year 9999: behind that, HTTP has no dates.
         const LAST: f64 = 253_402_300_799.0;
-        if !(0.0..=LAST).contains(&seconds.trunc()) {
-            return Err(Failure::NoDate);
-        }
-        let date = format_date(seconds as u64);
-        Ok(Value::Text(Some(self.texts.keep(&date)?)))
+        let text = match seconds.trunc() {
+            seconds if (0.0..=LAST).contains(&seconds) => self.texts.keep(&format_date(seconds as u64))?,
+            seconds if seconds.abs() <= LAST => {
+                let date = dates::formatted(seconds as i64, "%a, %d %b %Y %H:%M:%S GMT").ok_or(Failure::NoDate)?;
+                self.texts.keep(date.as_bytes())?
+            }
+            _ => return Err(Failure::NoDate),
+        };
+        Ok(Value::Text(Some(text)))
     }
 
     fn join(&mut self, count: u32, at: usize) -> Result<Value, Failure> {
@@ -400,12 +403,11 @@ impl<H: Host> Run<'_, H> {
         Ok(Value::Bool(holds))
     }
 
-    /// A text that is not there equals no other than such a one, and counts as greater than all others on either side,
-    /// as in Varnish.
+    /// A text that is not there equals none, not even another such one, and counts as greater on either side, as in
+    /// Varnish.
     fn compare_texts(&self, relation: Relation, left: Option<Text>, right: Option<Text>) -> bool {
         match (left, right) {
-            (None, None) => matches!(relation, Relation::Equal | Relation::LessOrEqual | Relation::GreaterOrEqual),
-            (None, Some(_)) | (Some(_), None) => {
+            (None, _) | (_, None) => {
                 matches!(relation, Relation::NotEqual | Relation::Greater | Relation::GreaterOrEqual)
             }
             (left, right) => arithmetic::holds(relation, self.texts.bytes(left), self.texts.bytes(right)),
@@ -438,6 +440,10 @@ impl<H: Host> Run<'_, H> {
     fn property(&mut self, property: Property, at: usize) -> Result<Value, Failure> {
         let of = self.pop(at)?;
         let Value::Text(text) = of else { return self.host.property(property, of, &mut self.texts) };
+        // A text without bytes becomes one that is not there, as in Varnish.
+        if self.texts.bytes(text).is_empty() && matches!(property, Property::Upper | Property::Lower) {
+            return Ok(Value::Text(None));
+        }
         let changed = match property {
             Property::Upper => self.texts.changed(text, <[u8]>::make_ascii_uppercase),
             Property::Lower => self.texts.changed(text, <[u8]>::make_ascii_lowercase),

@@ -16,7 +16,7 @@ pub enum Value {
     /// A REAL, a DURATION in seconds, or a TIME in seconds since 1970.
     Real(f64),
     /// BYTES.
-    Bytes(u64),
+    Bytes(i64),
     /// A BOOL.
     Bool(bool),
     /// An IP with its port.
