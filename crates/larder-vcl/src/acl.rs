@@ -1,5 +1,6 @@
 //! ACLs: which addresses are in one, in time that grows with the logarithm of its length.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// A line of an ACL.
@@ -19,6 +20,16 @@ impl AclLine {
         let width = if self.address.is_ipv4() { 32 } else { 128 };
         bits_of(self.address) & open_bits(self, width) == 0
     }
+}
+
+/// The place of the first line that has the addresses of an earlier one, but not its sign. Varnish refuses such an ACL.
+pub fn first_contradiction(lines: &[AclLine]) -> Option<usize> {
+    let mut signs = HashMap::new();
+    lines.iter().position(|line| {
+        let width = if line.address.is_ipv4() { 32 } else { 128 };
+        let sign = signs.entry((width, line.bits, first_of(line, width))).or_insert(line.is_negated);
+        *sign != line.is_negated
+    })
 }
 
 /// An ACL. The line with the most bits decides, and of those the first.
@@ -179,6 +190,21 @@ mod tests {
         ] {
             let said = Acl::new(&lines(acl)).says_of(address.parse().expect("it is an address"));
             assert_eq!(said, Said { line, is_in }, "{address} in {acl}");
+        }
+    }
+
+    #[test]
+    fn lines_contradict_with_the_same_addresses_and_another_sign() {
+        for (acl, expected) in [
+            ("", None),
+            ("10.0.0.0/8 10.0.0.0/8", None),
+            ("10.0.0.0/8 !10.1.0.0/16", None),
+            ("0.0.0.0/0 !::/0", None),
+            ("10.0.0.0/8 192.0.2.1/32 !192.0.2.1/32", Some(2)),
+            ("10.1.0.0/8 !10.2.0.0/8", Some(1)),
+            ("!2001:db8::/32 2001:db8::1/32", Some(1)),
+        ] {
+            assert_eq!(first_contradiction(&lines(acl)), expected, "{acl}");
         }
     }
 

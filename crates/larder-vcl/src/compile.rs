@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use larder_source::Diagnostic;
 
-use crate::acl::{Acl, AclLine};
+use crate::acl::{Acl, AclLine, first_contradiction};
 use crate::policy::{
     self, AclEntry, Argument, Arithmetic, Assign, Backend, BackendId, Compare, Endpoint, Expr, ExprKind, Hosts, Place,
     Policy, Return, Statement, StatementKind,
@@ -71,6 +71,10 @@ fn acl_of(acl: &policy::Acl, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>, errors:
                 }
             }
         }
+    }
+    if let Some(at) = first_contradiction(&lines) {
+        let message = format!("the ACL \"{}\" has {} both in it and not", acl.name, lines[at].address);
+        errors.push(*Diagnostic::error(message).at(acl.span).help("a name in it has an address that stands there too"));
     }
     Acl::new(&lines)
 }
