@@ -72,14 +72,14 @@ impl Token {
 /// How many mistakes are worth reading on for.
 const DIAGNOSTICS_MAX: usize = 200;
 
-/// The tokens of a file, with one [`Kind::End`] behind them. The file is shorter than 4 GB.
-pub fn lex(file: u32, bytes: &[u8], diagnostics: &mut Vec<Diagnostic>) -> Vec<Token> {
+/// The tokens of a file but at most `tokens_max`, with one [`Kind::End`] behind them. The file is shorter than 4 GB.
+pub fn lex(file: u32, bytes: &[u8], tokens_max: usize, diagnostics: &mut Vec<Diagnostic>) -> Vec<Token> {
     // Some editors begin a file with a mark of its encoding.
     let start = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
     let mut lexer = Lexer { bytes, file, at: start };
     let mut tokens = Vec::new();
     loop {
-        if diagnostics.len() > DIAGNOSTICS_MAX {
+        if diagnostics.len() > DIAGNOSTICS_MAX || tokens.len() >= tokens_max {
             lexer.at = bytes.len();
         }
         match lexer.next() {
@@ -317,7 +317,7 @@ mod tests {
 
     fn kinds(text: &str) -> Result<Vec<Kind>, String> {
         let mut diagnostics = Vec::new();
-        let tokens = lex(0, text.as_bytes(), &mut diagnostics);
+        let tokens = lex(0, text.as_bytes(), usize::MAX, &mut diagnostics);
         match diagnostics.first() {
             Some(diagnostic) => Err(diagnostic.message.clone()),
             None => Ok(tokens.into_iter().map(|token| token.kind).filter(|kind| *kind != Kind::End).collect()),

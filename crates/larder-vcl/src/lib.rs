@@ -91,7 +91,7 @@ pub fn load(
     }
     let program = parse::parse(&tokens, &mut diagnostics);
     let builtin = sources.add_text("<builtin>", BUILTIN);
-    let builtin = parse::parse(&lex::lex(builtin, BUILTIN.as_bytes(), &mut diagnostics), &mut diagnostics);
+    let builtin = parse::parse(&lex::lex(builtin, BUILTIN.as_bytes(), usize::MAX, &mut diagnostics), &mut diagnostics);
     if !diagnostics.is_empty() {
         return failed(sources, diagnostics);
     }

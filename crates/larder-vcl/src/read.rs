@@ -15,6 +15,9 @@ const INCLUDE_DEPTH_MAX: usize = 32;
 const FILE_BYTES_MAX: usize = 16 << 20;
 /// How many tokens all files may have together, as a file may be included many times.
 const TOKENS_MAX: usize = 1_000_000;
+/// How many bytes are read in all, and how many files: most of them may be comments, or nothing.
+const BYTES_MAX: usize = 64 << 20;
+const FILES_MAX: usize = 10_000;
 /// How many mistakes are worth reading on for.
 const DIAGNOSTICS_MAX: usize = 200;
 
@@ -27,7 +30,8 @@ pub fn read(
     sources: &mut Sources,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Token> {
-    let mut reader = Reader { vcl_path, loader, sources, diagnostics, tokens: Vec::new(), open: Vec::new() };
+    let mut reader =
+        Reader { vcl_path, loader, sources, diagnostics, tokens: Vec::new(), open: Vec::new(), bytes: 0, files: 0 };
     match reader.load(main) {
         Ok(file) => reader.add(file, main),
         Err(error) => reader.diagnostics.push(*cannot_read(main, &error)),
@@ -47,6 +51,9 @@ struct Reader<'a> {
     tokens: Vec<Token>,
     /// The files that are being read, from the main file to the one that is included.
     open: Vec<u32>,
+    /// How much was read so far.
+    bytes: usize,
+    files: usize,
 }
 
 /// An `include` statement.
@@ -63,12 +70,22 @@ struct Include {
 impl Reader<'_> {
     /// Adds the tokens of a file, without its end.
     fn add(&mut self, file: u32, path: &Path) {
-        let tokens = lex(file, self.sources.bytes(file), self.diagnostics);
+        let bytes = self.sources.bytes(file);
+        self.bytes += bytes.len();
+        self.files += 1;
+        // One more than there is room for, so that it is seen.
+        let room = TOKENS_MAX.saturating_sub(self.tokens.len()) + 1;
+        let tokens = lex(file, bytes, room, self.diagnostics);
         self.open.push(file);
         let mut at = 0;
         while at < tokens.len() && tokens[at].kind != Kind::End {
-            if self.tokens.len() >= TOKENS_MAX || self.diagnostics.len() >= DIAGNOSTICS_MAX {
-                self.too_much(tokens[at].span);
+            if let Some(message) = self.is_too_much() {
+                if self.diagnostics.iter().all(|known| known.message != message) {
+                    self.diagnostics.push(*Diagnostic::error(message).at(tokens[at].span));
+                }
+                break;
+            }
+            if self.diagnostics.len() >= DIAGNOSTICS_MAX {
                 break;
             }
             if !tokens[at].is_name("include") {
@@ -92,11 +109,18 @@ impl Reader<'_> {
         self.open.pop();
     }
 
-    fn too_much(&mut self, span: Span) {
-        let message = format!("the files have more than {TOKENS_MAX} words and signs together");
-        if self.tokens.len() >= TOKENS_MAX && self.diagnostics.iter().all(|known| known.message != message) {
-            self.diagnostics.push(*Diagnostic::error(message).at(span));
+    /// Says what there is too much of to read on.
+    fn is_too_much(&self) -> Option<String> {
+        if self.tokens.len() >= TOKENS_MAX {
+            return Some(format!("the files have more than {TOKENS_MAX} words and signs together"));
         }
+        if self.bytes > BYTES_MAX {
+            return Some(format!(
+                "the files have more than {} MB together, each as often as it is included",
+                BYTES_MAX >> 20
+            ));
+        }
+        (self.files > FILES_MAX).then(|| format!("files are included more than {FILES_MAX} times"))
     }
 
     fn include(&mut self, include: &Include) {

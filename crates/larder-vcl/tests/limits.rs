@@ -87,10 +87,21 @@ fn includes_end() {
     deep.extend((1..100).map(|n| (n.to_string(), format!("include \"{}\";", n + 1))));
     assert_eq!(run(&deep), "files include files more than 32 deep");
 
-    let mut wide = files("0", "include \"1\"; include \"1\";");
-    wide.extend((1..25).map(|n| (n.to_string(), format!("include \"{0}\"; include \"{0}\";", n + 1))));
-    wide.push(("25".to_owned(), "sub s { }".to_owned()));
-    assert_eq!(run(&wide), "the files have more than 1000000 words and signs together");
+    // Two files include the next twice, and so on; the last has this text.
+    let wide = |deep: usize, text: String| {
+        let mut wide = files("0", "include \"1\"; include \"1\";");
+        wide.extend((1..deep).map(|n| (n.to_string(), format!("include \"{0}\"; include \"{0}\";", n + 1))));
+        wide.push((deep.to_string(), text));
+        run(&wide)
+    };
+    assert_eq!(wide(25, "sub s { }".to_owned()), "files are included more than 10000 times");
+    assert_eq!(wide(10, "sub s { }".repeat(1_000)), "the files have more than 1000000 words and signs together");
+    assert_eq!(
+        wide(10, " ".repeat(1 << 20)),
+        "the files have more than 64 MB together, each as often as it is included"
+    );
+    let long = "; ".repeat(1_000_001);
+    assert_eq!(run(&files("0", &long)), "the files have more than 1000000 words and signs together");
 }
 
 #[test]

@@ -57,8 +57,7 @@ fn glob(pattern: &str) -> Vec<PathBuf> {
     let mut parts = pattern.split('/').filter(|part| !part.is_empty()).peekable();
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
-        found = found.iter().flat_map(|folder| step(folder, part.as_bytes(), is_last)).collect();
-        found.truncate(MATCHES_MAX);
+        found = found.iter().flat_map(|folder| step(folder, part.as_bytes(), is_last)).take(MATCHES_MAX).collect();
     }
     found.sort_by(|a, b| a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes()));
     found
