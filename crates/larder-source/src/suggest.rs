@@ -7,12 +7,14 @@ pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&
         return None;
     }
     let word = word.to_ascii_lowercase();
-    let distance_max = match word.chars().count() {
+    let length = word.chars().count();
+    let distance_max = match length {
         0 | 1 => return None,
-        length => (length / 3).clamp(1, 3),
+        _ => (length / 3).clamp(1, 3),
     };
     let mut best: Option<(usize, &str)> = None;
-    for name in names {
+    // So many letters have to be added or dropped at least.
+    for name in names.filter(|name| name.chars().count().abs_diff(length) <= distance_max) {
         let distance = distance(&word, &name.to_ascii_lowercase());
         if distance <= distance_max && best.is_none_or(|(known, _)| distance < known) {
             best = Some((distance, name));

@@ -122,7 +122,7 @@ pub struct Cx<'a> {
 }
 
 /// How many errors are kept, and how many warnings.
-const DIAGNOSTICS_MAX: usize = 1000;
+const DIAGNOSTICS_MAX: usize = 200;
 
 impl<'a> Cx<'a> {
     /// Begins with an empty policy.
@@ -188,6 +188,11 @@ impl<'a> Cx<'a> {
     /// Whether nothing was reported that is an error.
     pub fn is_sound(&self) -> bool {
         self.errors == 0
+    }
+
+    /// Whether there are so many errors that nobody reads more.
+    pub fn is_full(&self) -> bool {
+        self.errors >= DIAGNOSTICS_MAX
     }
 
     /// Declares a name, unless it stands for something already. Case does not count in names.

@@ -113,8 +113,8 @@ fn objects_of(all: &[ast::Statement]) -> Vec<String> {
 fn declare_backend(cx: &mut Cx, name: &Word) -> Option<BackendId> {
     let id = BackendId(cx.policy.backends.len());
     if name.text.eq_ignore_ascii_case("default") {
-        let first = cx.policy.backends.iter().find(|backend| backend.name.eq_ignore_ascii_case("default"));
-        if let Some(span) = first.map(|first| first.span) {
+        let known = cx.policy.default_backend.map(|known| &cx.policy.backends[known.0]);
+        if let Some(span) = known.filter(|known| known.name.eq_ignore_ascii_case("default")).map(|known| known.span) {
             let message = "the backend \"default\" is declared twice";
             return cx.fail(Diagnostic::error(message).at(name.span).related(span, "it is declared here first"));
         }

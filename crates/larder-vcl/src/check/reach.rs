@@ -51,14 +51,14 @@ fn callees_first(cx: &mut Cx) -> Option<Vec<SubId>> {
 
 /// Reports one circle among the subs that still have open calls.
 fn report_circle(cx: &mut Cx, open: &[usize]) {
-    let mut seen: Vec<usize> = Vec::new();
+    let mut is_seen = vec![false; open.len()];
     let Some(mut sub) = open.iter().position(|calls| *calls > 0) else {
         return;
     };
     // Each of them calls another of them, so that some sub comes a second time.
     while let Some((next, span)) = cx.deeds[sub].calls.iter().find(|(callee, _)| open[callee.0] > 0).copied() {
-        seen.push(sub);
-        if seen.contains(&next.0) {
+        is_seen[sub] = true;
+        if is_seen[next.0] {
             let callee = &cx.policy.subs[next.0];
             let message = format!("the sub \"{}\" calls itself", callee.name);
             let diagnostic = Diagnostic::error(message).at(span).related(callee.span, "it is declared here");

@@ -12,9 +12,9 @@ use crate::steps::{Action, Step, Steps};
 use crate::types::Type;
 use crate::vmods;
 
-/// The statements of a block. Those with errors are left out.
+/// The statements of a block. Those with errors are left out, and all behind too many errors.
 pub fn statements(cx: &mut Cx, all: &[ast::Statement]) -> Vec<Statement> {
-    all.iter().filter_map(|one| statement(cx, one)).collect()
+    all.iter().filter_map(|one| if cx.is_full() { None } else { statement(cx, one) }).collect()
 }
 
 fn statement(cx: &mut Cx, statement: &ast::Statement) -> Option<Statement> {
