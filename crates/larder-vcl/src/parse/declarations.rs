@@ -104,8 +104,12 @@ pub fn acl(cursor: &mut Cursor) -> Parsed<Acl> {
     let name = declared_name(cursor, "acl")?;
     let mut flags = Vec::new();
     while cursor.peek().is("+") || cursor.peek().is("-") {
-        let is_on = cursor.take().is("+");
+        let sign = cursor.take();
+        let is_on = sign.is("+");
         let flag = cursor.expect_name("a flag of the ACL")?;
+        if flag.span.start != sign.span.end {
+            return cursor.fail(Diagnostic::error("the sign has to touch the flag").at(sign.span));
+        }
         if flag.text == "fold" && is_on && cursor.eat("(") {
             fold_report(cursor)?;
         }

@@ -16,6 +16,9 @@ use crate::ast::{
 };
 use crate::lex::{Kind, Token};
 
+/// How many points a name may have; those of Varnish have at most four.
+const PATH_PARTS_MAX: usize = 16;
+
 /// Reads an expression.
 pub fn expression(cursor: &mut Cursor) -> Parsed<Expr> {
     cursor.nested(|cursor| chain(cursor, "||", conjunction, ExprKind::Or))
@@ -256,6 +259,10 @@ pub fn path(cursor: &mut Cursor, what: &str) -> Parsed<Path> {
     let first = cursor.expect_name(what)?;
     let mut rest = Vec::new();
     while cursor.peek().is(".") {
+        if rest.len() == PATH_PARTS_MAX {
+            let span = cursor.peek().span;
+            return cursor.fail(Diagnostic::error("no name has so many points").at(span));
+        }
         let part = match &cursor.ahead(1).kind {
             Kind::Name(name) => Word { text: name.clone(), span: cursor.ahead(1).span, quoted: false },
             Kind::Text(text) => {

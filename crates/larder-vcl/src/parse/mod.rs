@@ -96,9 +96,14 @@ fn expected_declaration(token: &Token) -> Box<Diagnostic> {
 fn version(cursor: &mut Cursor) -> Parsed<(Version, Span)> {
     cursor.take();
     let token = cursor.peek();
+    // It is no number, and 4.10 is another version.
+    let is_short = token.span.end - token.span.start == 3;
     let version = match token.kind {
-        Kind::Real(4.0) => Version::V40,
-        Kind::Real(4.1) => Version::V41,
+        Kind::Real(4.0) if is_short => Version::V40,
+        Kind::Real(4.1) if is_short => Version::V41,
+        Kind::Real(4.0 | 4.1) => {
+            return cursor.fail(Diagnostic::error("the version has three characters: 4.0 or 4.1").at(token.span));
+        }
         _ => {
             let message = format!("expected the version 4.0 or 4.1, found {}", token.describe());
             return cursor.fail(Diagnostic::error(message).at(token.span));

@@ -237,6 +237,10 @@ fn give_back(cursor: &mut Cursor) -> Parsed<Statement> {
             if !cursor.eat(",") {
                 break;
             }
+            let next = cursor.peek();
+            if next.is(")") {
+                return cursor.fail(Diagnostic::error("an argument is missing behind the \",\"").at(next.span));
+            }
         }
         cursor.expect(")", "behind the arguments")?;
         args = Some(values);

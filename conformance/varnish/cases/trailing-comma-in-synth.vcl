@@ -1,0 +1,4 @@
+# An argument is written behind each comma.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; }
+sub vcl_recv { return (synth(200,)); }
