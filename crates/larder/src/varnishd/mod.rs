@@ -20,17 +20,17 @@ pub use options::{Check, OptionsError, Source, Varnishd, parse};
 pub fn run(asked: &Varnishd) -> ExitCode {
     match asked {
         Varnishd::Version => {
-            eprintln!("varnishd (larder-{})", env!("CARGO_PKG_VERSION"));
+            say(&format!("varnishd (larder-{})\n", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS
         }
         Varnishd::Help => {
-            eprint!("{HELP}");
+            say(HELP);
             ExitCode::SUCCESS
         }
         Varnishd::Builtin => match io::stdout().write_all(BUILTIN.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("larder: cannot write the builtin VCL: {error}");
+                say(&format!("larder: cannot write the builtin VCL: {error}\n"));
                 ExitCode::FAILURE
             }
         },
@@ -39,6 +39,11 @@ pub fn run(asked: &Varnishd) -> ExitCode {
             false => ExitCode::FAILURE,
         },
     }
+}
+
+/// Writes to standard error. Whoever closed it is told by the exit code all the same.
+fn say(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 const HELP: &str = "\
@@ -124,20 +129,20 @@ fn is_right(file: &File, check: &Check) -> bool {
     let loaded = match larder_vcl::load(&file.path, &options, &mut loader, &is_regex) {
         Ok(loaded) => loaded,
         Err(failed) => {
-            eprint!("{}", larder_vcl::render(&failed.diagnostics, &failed.sources));
-            eprintln!("larder: the VCL {} cannot be used", file.path.display());
+            say(&larder_vcl::render(&failed.diagnostics, &failed.sources));
+            say(&format!("larder: the VCL {} cannot be used\n", file.path.display()));
             return false;
         }
     };
-    eprint!("{}", larder_vcl::render(&loaded.notices, &loaded.sources));
+    say(&larder_vcl::render(&loaded.notices, &loaded.sources));
     match larder_vcl::compile(&loaded.policy, &addresses_of) {
         Ok(_) => {
-            eprintln!("larder: the VCL {} is right", file.path.display());
+            say(&format!("larder: the VCL {} is right\n", file.path.display()));
             true
         }
         Err(errors) => {
-            eprint!("{}", larder_vcl::render(&errors, &loaded.sources));
-            eprintln!("larder: the VCL {} cannot be used", file.path.display());
+            say(&larder_vcl::render(&errors, &loaded.sources));
+            say(&format!("larder: the VCL {} cannot be used\n", file.path.display()));
             false
         }
     }
