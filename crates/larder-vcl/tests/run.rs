@@ -7,7 +7,7 @@ use std::path::Path;
 
 use larder_source::MemoryLoader;
 use larder_vcl::functions::replace::{GROUPS_MAX, Match, replace};
-use larder_vcl::modules::std as vmod_std;
+use larder_vcl::modules;
 use larder_vcl::policy::{Place, Policy, Property, RegexId};
 use larder_vcl::program::{Callee, Named};
 use larder_vcl::run::{Failure, Host, Machine, Text, Texts, Value};
@@ -131,10 +131,10 @@ impl Host for Request {
 
     fn call(&mut self, callee: Callee, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
         let Callee::Function(id) = callee else { return Err(Failure::Host("no objects here".into())) };
-        let name = id.function().name;
-        match vmod_std::find(name) {
-            Some(function) if id.module() == "std" => function(args, texts),
-            _ => {
+        match modules::pure(id) {
+            Some(function) => function(args, texts),
+            None => {
+                let name = id.function().name;
                 let args: Vec<String> = args.iter().map(|arg| Self::shown(*arg, texts)).collect();
                 self.said.push(format!("{}.{name}({})", id.module(), args.join(", ")));
                 Ok(Value::Nothing)

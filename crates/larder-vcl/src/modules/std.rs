@@ -1,19 +1,13 @@
 //! The functions of the module `std` that need nothing but their arguments.
 
-use crate::run::{Failure, Text, Texts, Value};
-
 use crate::functions::wildcard::{self, Rules};
 use crate::functions::{addresses, dates, numbers, query};
+use crate::run::{Failure, Texts, Value};
 
-/// A function that needs nothing but its arguments.
-pub type Pure = fn(&[Value], &mut Texts<'_>) -> Result<Value, Failure>;
+use super::{Pure, failed, kept, misfit};
 
-/// The function of `std` with this name, if it is one of these.
-pub fn find(name: &str) -> Option<Pure> {
-    FUNCTIONS.iter().find(|(own, _)| *own == name).map(|(_, function)| *function)
-}
-
-const FUNCTIONS: [(&str, Pure); 14] = [
+/// The functions of `std` that need nothing but their arguments.
+pub const FUNCTIONS: [(&str, Pure); 14] = [
     ("bytes", bytes),
     ("duration", duration),
     ("fnmatch", fnmatch),
@@ -193,46 +187,12 @@ fn strftime(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     kept(formatted.unwrap_or_default().as_bytes(), texts)
 }
 
-fn kept(bytes: &[u8], texts: &mut Texts<'_>) -> Result<Value, Failure> {
-    let text: Text = texts.keep(bytes)?;
-    Ok(Value::Text(Some(text)))
-}
-
-fn failed(name: &str, why: &str) -> Failure {
-    Failure::Host(format!("{name}(): {why}"))
-}
-
-/// The checks rule this out.
-fn misfit(name: &str) -> Result<Value, Failure> {
-    Err(failed(name, "arguments of other types than its own"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
 
-    use crate::program::Program;
-
+    use super::super::tests::shown;
     use super::*;
-
-    /// What a function returns for these arguments; a text argument is given as `Err`.
-    fn shown(name: &str, args: &[Result<Value, &str>]) -> String {
-        let (program, mut made) = (Program::default(), Vec::new());
-        let mut texts = Texts::new(&program, &mut made, 1000);
-        let mut given = Vec::new();
-        for arg in args {
-            given.push(match arg {
-                Ok(value) => *value,
-                Err(text) => kept(text.as_bytes(), &mut texts).expect("there is room"),
-            });
-        }
-        let function = find(name).expect("it is one of std");
-        match function(&given, &mut texts) {
-            Err(failure) => failure.to_string(),
-            Ok(Value::Text(Some(text))) => format!("{:?}", String::from_utf8_lossy(texts.bytes(Some(text)))),
-            Ok(value) => format!("{value:?}"),
-        }
-    }
 
     #[test]
     fn functions_return_what_varnish_documents() {
@@ -264,7 +224,7 @@ mod tests {
             ("strftime", vec![Ok(Value::Real(1e300)), Err("%Y")], "\"\""),
             ("strftime", vec![Ok(Value::Real(0.0)), none], "\"\""),
         ] {
-            assert_eq!(shown(name, &args), expected, "{name} {args:?}");
+            assert_eq!(shown(&format!("std.{name}"), &args), expected, "{name} {args:?}");
         }
     }
 
@@ -300,18 +260,7 @@ mod tests {
             ("time", vec![Err("soon"), Ok(Value::Real(1.0)), nothing, nothing], "Real(1.0)"),
             ("time", vec![nothing, nothing, nothing, Ok(Value::Int(5))], "Real(5.0)"),
         ] {
-            assert_eq!(shown(name, &args), expected, "{name} {args:?}");
-        }
-    }
-
-    #[test]
-    fn arguments_of_other_types_are_no_panic() {
-        for (name, function) in FUNCTIONS {
-            for args in [&[][..], &[Value::Nothing; 7], &[Value::Bool(true); 4], &[Value::Int(1); 2]] {
-                let (program, mut made) = (Program::default(), Vec::new());
-                let _ = function(args, &mut Texts::new(&program, &mut made, 10));
-            }
-            assert!(crate::vmods::find("std").and_then(|std| crate::vmods::function(std, name)).is_some(), "{name}");
+            assert_eq!(shown(&format!("std.{name}"), &args), expected, "{name} {args:?}");
         }
     }
 }
