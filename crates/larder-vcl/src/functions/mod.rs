@@ -3,6 +3,7 @@
 pub mod addresses;
 pub mod cookies;
 pub mod dates;
+pub mod encodings;
 pub mod numbers;
 pub mod query;
 pub mod replace;

@@ -1,5 +1,6 @@
 //! What the functions of the modules do, as far as they need nothing but their arguments.
 
+mod blob;
 mod std;
 
 use crate::run::{Failure, Texts, Value};
@@ -11,6 +12,7 @@ pub type Pure = fn(&[Value], &mut Texts<'_>) -> Result<Value, Failure>;
 /// A function of a module, if it needs nothing but its arguments.
 pub fn pure(function: FunctionId) -> Option<Pure> {
     let functions = match function.module() {
+        "blob" => &blob::FUNCTIONS[..],
         "std" => &std::FUNCTIONS[..],
         _ => return None,
     };
@@ -63,7 +65,7 @@ mod tests {
 
     #[test]
     fn arguments_of_other_types_are_no_panic() {
-        for (module, functions) in [("std", &std::FUNCTIONS[..])] {
+        for (module, functions) in [("blob", &blob::FUNCTIONS[..]), ("std", &std::FUNCTIONS[..])] {
             for (name, function) in functions {
                 for args in [&[][..], &[Value::Nothing; 7], &[Value::Bool(true); 4], &[Value::Int(1); 2]] {
                     let (program, mut made) = (Program::default(), Vec::new());
