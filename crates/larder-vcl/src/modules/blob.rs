@@ -21,31 +21,31 @@ const CASES: [&str; 3] = ["LOWER", "UPPER", "DEFAULT"];
 
 fn decode(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let [Value::Word(decoding), Value::Int(length), Value::Text(text)] = args else { return misfit("blob.decode") };
-    let bytes = decoded("blob.decode", *decoding, *length, *text, texts)?;
+    let decoding = encoding("blob.decode", *decoding)?;
+    let bytes = decoded("blob.decode", decoding, *length, *text, texts)?;
     Ok(Value::Blob(texts.keep(&bytes)?))
 }
 
 fn encode(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
-    let [Value::Word(encoding), Value::Word(case), Value::Blob(blob)] = args else { return misfit("blob.encode") };
-    let is_upper = is_upper("blob.encode", *encoding, *case)?;
-    let text = encoded("blob.encode", *encoding, is_upper, texts.bytes(Some(*blob)))?;
+    let [Value::Word(word), Value::Word(case), Value::Blob(blob)] = args else { return misfit("blob.encode") };
+    let encoding = encoding("blob.encode", *word)?;
+    let is_upper = is_upper("blob.encode", encoding, *case)?;
+    let text = encoded(encoding, is_upper, texts.bytes(Some(*blob)));
     kept(&text, texts)
 }
 
 fn transcode(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
-    let [Value::Word(decoding), Value::Word(encoding), Value::Word(case), Value::Int(length), Value::Text(text)] = args
-    else {
+    let [Value::Word(from), Value::Word(to), Value::Word(case), Value::Int(length), Value::Text(text)] = args else {
         return misfit("blob.transcode");
     };
-    let is_upper = is_upper("blob.transcode", *encoding, *case)?;
-    let bytes = decoded("blob.transcode", *decoding, *length, *text, texts)?;
+    let (from, to) = (encoding("blob.transcode", *from)?, encoding("blob.transcode", *to)?);
+    let is_upper = is_upper("blob.transcode", to, *case)?;
+    let bytes = decoded("blob.transcode", from, *length, *text, texts)?;
     // What is right already stays as it is written, as in Varnish, whatever its padding.
-    let is_same = decoding == encoding && !named("blob.transcode", *encoding)?.has_hex_digits();
-    if is_same && *length <= 0 && text.is_some() {
+    if from == to && !to.has_hex_digits() && *length <= 0 && text.is_some() {
         return Ok(Value::Text(*text));
     }
-    let text = encoded("blob.transcode", *encoding, is_upper, &bytes)?;
-    kept(&text, texts)
+    kept(&encoded(to, is_upper, &bytes), texts)
 }
 
 /// Whether two blobs are in the same place, or both empty.
@@ -83,15 +83,15 @@ fn sub(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
 }
 
 /// The encoding at this place of the ENUM.
-fn named(function: &str, word: u32) -> Result<Encoding, Failure> {
+fn encoding(function: &str, word: u32) -> Result<Encoding, Failure> {
     let encoding = usize::try_from(word).ok().and_then(|place| Encoding::ALL.get(place));
     encoding.copied().ok_or_else(|| failed(function, "there is no such encoding"))
 }
 
 /// Whether digits are written in upper case. For an encoding without hexadecimal digits no case may be given.
-fn is_upper(function: &str, encoding: u32, case: u32) -> Result<bool, Failure> {
+fn is_upper(function: &str, encoding: Encoding, case: u32) -> Result<bool, Failure> {
     let case = usize::try_from(case).ok().and_then(|place| CASES.get(place)).copied().unwrap_or_default();
-    match named(function, encoding)?.has_hex_digits() || case == "DEFAULT" {
+    match encoding.has_hex_digits() || case == "DEFAULT" {
         true => Ok(case == "UPPER"),
         false => Err(failed(function, &format!("case={case} is for the encodings HEX and URL"))),
     }
@@ -100,12 +100,11 @@ fn is_upper(function: &str, encoding: u32, case: u32) -> Result<bool, Failure> {
 /// The bytes of a text, or of its first `length` bytes if that is more than 0.
 fn decoded(
     function: &str,
-    decoding: u32,
+    encoding: Encoding,
     length: i64,
     text: Option<Text>,
     texts: &Texts<'_>,
 ) -> Result<Vec<u8>, Failure> {
-    let encoding = named(function, decoding)?;
     let bytes = texts.bytes(text);
     let length = usize::try_from(length).ok().filter(|length| *length > 0).unwrap_or(usize::MAX);
     let within = &bytes[..length.min(bytes.len())];
@@ -121,10 +120,10 @@ fn decoded(
 const SHOWN_BYTES_MAX: usize = 80;
 
 /// A text of these bytes. It ends before a zero byte, as in Varnish, so that none gets into a header.
-fn encoded(function: &str, encoding: u32, is_upper: bool, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
-    let mut text = named(function, encoding)?.encode(bytes, is_upper);
+fn encoded(encoding: Encoding, is_upper: bool, bytes: &[u8]) -> Vec<u8> {
+    let mut text = encoding.encode(bytes, is_upper);
     text.truncate(memchr::memchr(0, &text).unwrap_or(text.len()));
-    Ok(text)
+    text
 }
 
 #[cfg(test)]
