@@ -7,6 +7,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use larder_source::{Diagnostic, Outcome, Span};
 
+use crate::DIAGNOSTICS_MAX;
+
 /// A token, and where it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
@@ -68,9 +70,6 @@ impl Token {
         matches!(&self.kind, Kind::Name(own) if own == name)
     }
 }
-
-/// How many mistakes are worth reading on for.
-const DIAGNOSTICS_MAX: usize = 200;
 
 /// The tokens of a file but at most `tokens_max`, with one [`Kind::End`] behind them. The file is shorter than 4 GB.
 pub fn lex(file: u32, bytes: &[u8], tokens_max: usize, diagnostics: &mut Vec<Diagnostic>) -> Vec<Token> {

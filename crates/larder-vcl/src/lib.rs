@@ -39,6 +39,9 @@ pub const BUILTIN: &str = include_str!("../builtin.vcl");
 /// Says whether a pattern is a regular expression; if it is none, why.
 pub type RegexCheck<'a> = &'a dyn Fn(&str) -> Result<(), String>;
 
+/// How many mistakes are worth reading on for.
+const DIAGNOSTICS_MAX: usize = 200;
+
 /// What the outside says about a VCL.
 #[derive(Clone, Debug, Default)]
 pub struct Options {

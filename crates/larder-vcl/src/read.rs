@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use larder_source::{Diagnostic, Loader, Outcome, Sources, Span};
 
+use crate::DIAGNOSTICS_MAX;
 use crate::lex::{Kind, Token, lex};
 
 /// How deep files may include files. Varnish has no limit but memory.
@@ -18,8 +19,6 @@ const TOKENS_MAX: usize = 1_000_000;
 /// How many bytes are read in all, and how many files: most of them may be comments, or nothing.
 const BYTES_MAX: usize = 64 << 20;
 const FILES_MAX: usize = 10_000;
-/// How many mistakes are worth reading on for.
-const DIAGNOSTICS_MAX: usize = 200;
 
 /// The tokens of `main` and its includes, with one [`Kind::End`] behind them. `vcl_path` are the folders in which
 /// included files are looked for.

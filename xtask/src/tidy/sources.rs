@@ -51,6 +51,9 @@ const LIBRARIES: &[&str] = &[
     "larder-origin",
     "larder-server",
 ];
+/// Those that take bytes and the time, and give values.
+const PURE: &[&str] =
+    &["larder-http", "larder-source", "larder-conf", "larder-vcl", "larder-tls", "larder-compress", "larder-cache"];
 
 const BANS: &[Ban] = &[
     Ban {
@@ -80,15 +83,7 @@ const BANS: &[Ban] = &[
     Ban {
         words: &["std::fs", "fs::", "File::", "OpenOptions", "tokio::fs", "rustix::fs"],
         mend: "take the bytes, or a `Loader`, as an argument",
-        crates: &[
-            "larder-http",
-            "larder-source",
-            "larder-conf",
-            "larder-vcl",
-            "larder-tls",
-            "larder-compress",
-            "larder-cache",
-        ],
+        crates: PURE,
         except: &[],
     },
     Ban {
@@ -100,15 +95,7 @@ const BANS: &[Ban] = &[
     Ban {
         words: &["Instant::now", ".elapsed("],
         mend: "take `now` as an argument, so that a test can say what time it is",
-        crates: &[
-            "larder-http",
-            "larder-source",
-            "larder-conf",
-            "larder-vcl",
-            "larder-tls",
-            "larder-compress",
-            "larder-cache",
-        ],
+        crates: PURE,
         except: &[],
     },
     Ban {

@@ -176,7 +176,7 @@ impl Resolver<'_> {
 }
 
 /// The value of a hexadecimal digit.
-pub(crate) fn hex(digit: u8) -> Option<u8> {
+pub fn hex(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),

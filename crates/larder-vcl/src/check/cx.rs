@@ -8,7 +8,7 @@ use crate::ast::{Version, Word};
 use crate::policy::{AclId, BackendId, HeaderId, ObjectId, Policy, ProbeId, Regex, RegexId, SubId};
 use crate::steps::{Action, Steps};
 use crate::types::with_article;
-use crate::{Options, RegexCheck};
+use crate::{DIAGNOSTICS_MAX, Options, RegexCheck};
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,9 +120,6 @@ pub struct Cx<'a> {
     warnings: usize,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
-
-/// How many errors are kept, and how many warnings.
-const DIAGNOSTICS_MAX: usize = 200;
 
 impl<'a> Cx<'a> {
     /// Begins with an empty policy.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, fmt::strtime};
-use larder_http::parse_date;
+use larder_http::{format_date, parse_date};
 
 use super::numbers;
 
@@ -35,9 +35,9 @@ fn iso(text: &[u8]) -> Option<i64> {
 
 /// Whether a date that begins with a day of the week begins with the right one.
 fn names_its_day(text: &[u8], secs: i64) -> bool {
-    const DAYS: [&[u8]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
-    let day = DAYS[usize::try_from(secs.div_euclid(86_400).rem_euclid(7)).unwrap_or(0)];
-    text.first().is_none_or(u8::is_ascii_digit) || text.starts_with(day)
+    // Only numbers name times before 1970.
+    text.first().is_none_or(u8::is_ascii_digit)
+        || u64::try_from(secs).is_ok_and(|secs| text.starts_with(&format_date(secs)[..3]))
 }
 
 /// A time in seconds since 1970, in UTC, in a format of jiff's `strtime`. `None` for a time or a format that cannot be.

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use larder_http::uri::hex;
 
 /// How bytes are written as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,15 +99,11 @@ fn url_encoded(bytes: &[u8], is_upper: bool) -> Vec<u8> {
     text
 }
 
-fn nibble(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
-}
-
 /// An odd number of digits counts as if a 0 stood before them.
 fn hex_decoded(text: &[u8]) -> Option<Vec<u8>> {
     let (first, pairs) = text.split_at(text.len() % 2);
-    let first = first.iter().map(|low| nibble(*low));
-    first.chain(pairs.chunks_exact(2).map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?))).collect()
+    let first = first.iter().map(|low| hex(*low));
+    first.chain(pairs.chunks_exact(2).map(|pair| Some(hex(pair[0])? << 4 | hex(pair[1])?))).collect()
 }
 
 fn url_decoded(text: &[u8]) -> Option<Vec<u8>> {
@@ -116,7 +113,7 @@ fn url_decoded(text: &[u8]) -> Option<Vec<u8>> {
         rest = match rest {
             [] => return Some(bytes),
             [b'%', high, low, rest @ ..] => {
-                bytes.push(nibble(*high)? << 4 | nibble(*low)?);
+                bytes.push(hex(*high)? << 4 | hex(*low)?);
                 rest
             }
             [b'%', ..] => return None,

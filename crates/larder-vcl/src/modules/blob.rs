@@ -67,19 +67,14 @@ fn length(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
 
 fn sub(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let [Value::Blob(blob), Value::Bytes(length), Value::Bytes(offset)] = args else { return misfit("blob.sub") };
-    let bytes = texts.bytes(Some(*blob));
-    if bytes.is_empty() {
+    let len = texts.bytes(Some(*blob)).len();
+    if len == 0 {
         return Err(failed("blob.sub", "the blob is empty"));
     }
-    let part = usize::try_from(*offset)
-        .ok()
-        .zip(usize::try_from(*length).ok())
-        .and_then(|(offset, length)| bytes.get(offset..offset.checked_add(length)?));
-    let Some(part) = part.map(<[u8]>::to_vec) else {
-        let why = format!("{length} bytes from {offset} on are not in a blob of {}", bytes.len());
-        return Err(failed("blob.sub", &why));
-    };
-    Ok(Value::Blob(texts.keep(&part)?))
+    let part = usize::try_from(*offset).ok().zip(usize::try_from(*length).ok());
+    part.and_then(|(offset, length)| texts.part(*blob, offset, length))
+        .map(Value::Blob)
+        .ok_or_else(|| failed("blob.sub", &format!("{length} bytes from {offset} on are not in a blob of {len}")))
 }
 
 /// The encoding at this place of the ENUM.
@@ -220,6 +215,8 @@ mod tests {
         }
         let Ok(Value::Blob(part)) = sub(&[a, bytes(3), bytes(2)], &mut texts) else { panic!("it is a blob") };
         assert_eq!(texts.bytes(Some(part)), b"cde");
+        let Ok(whole) = sub(&[a, bytes(6), bytes(0)], &mut texts) else { panic!("it is a blob") };
+        assert_eq!(same(&[whole, a], &mut texts), Ok(Value::Bool(true)), "nothing is copied");
         let hex = encode(&[Value::Word(5), Value::Word(1), Value::Blob(part)], &mut texts);
         let Ok(Value::Text(hex)) = hex else { panic!("it is a text") };
         assert_eq!(texts.bytes(hex), b"636465");

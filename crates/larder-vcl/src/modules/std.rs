@@ -1,5 +1,7 @@
 //! The functions of the module `std` that need nothing but their arguments.
 
+use std::iter;
+
 use crate::functions::wildcard::{self, Rules};
 use crate::functions::{addresses, dates, numbers, query};
 use crate::run::{Failure, Texts, Value};
@@ -58,14 +60,9 @@ fn tolower(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
 
 fn strstr(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let [Value::Text(Some(within)), Value::Text(Some(wanted))] = args else { return Ok(Value::Text(None)) };
-    let (within, wanted) = (texts.bytes(Some(*within)), texts.bytes(Some(*wanted)));
-    match memchr::memmem::find(within, wanted) {
-        Some(at) => {
-            let found = within[at..].to_vec();
-            kept(&found, texts)
-        }
-        None => Ok(Value::Text(None)),
-    }
+    let (bytes, wanted) = (texts.bytes(Some(*within)), texts.bytes(Some(*wanted)));
+    let found = memchr::memmem::find(bytes, wanted);
+    Ok(Value::Text(found.and_then(|at| texts.part(*within, at, bytes.len() - at))))
 }
 
 fn fnmatch(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
@@ -92,7 +89,7 @@ fn port(args: &[Value], _: &mut Texts<'_>) -> Result<Value, Failure> {
 
 fn duration(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let [text, fallback, real, integer] = args else { return misfit("std.duration") };
-    converted("std.duration", *fallback, &[*text, *real, *integer], |value| match value {
+    converted("std.duration", *fallback, [text, real, integer], |value| match value {
         Value::Text(text) => numbers::duration(texts.bytes(text)).map(Value::Real),
         Value::Int(number) => Some(Value::Real(number as f64)),
         value => Some(value),
@@ -101,7 +98,7 @@ fn duration(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
 
 fn bytes(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let [text, fallback, real, integer] = args else { return misfit("std.bytes") };
-    converted("std.bytes", *fallback, &[*text, *real, *integer], |value| match value {
+    converted("std.bytes", *fallback, [text, real, integer], |value| match value {
         Value::Text(text) => numbers::bytes(texts.bytes(text)).map(Value::Bytes),
         Value::Real(number) => numbers::whole_bytes(number).map(Value::Bytes),
         Value::Int(number) => (number >= 0).then_some(Value::Bytes(number)),
@@ -111,7 +108,7 @@ fn bytes(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
 
 fn integer(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let [text, fallback, others @ ..] = args else { return misfit("std.integer") };
-    converted("std.integer", *fallback, &[&[*text], others].concat(), |value| match value {
+    converted("std.integer", *fallback, iter::once(text).chain(others), |value| match value {
         Value::Text(text) => numbers::integer(texts.bytes(text)).map(Value::Int),
         Value::Bool(value) => Some(Value::Int(value.into())),
         Value::Bytes(number) => Some(Value::Int(number)),
@@ -122,7 +119,7 @@ fn integer(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
 
 fn real(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let [text, fallback, others @ ..] = args else { return misfit("std.real") };
-    converted("std.real", *fallback, &[&[*text], others].concat(), |value| match value {
+    converted("std.real", *fallback, iter::once(text).chain(others), |value| match value {
         Value::Text(text) => numbers::real(texts.bytes(text)).map(Value::Real),
         Value::Bool(value) => Some(Value::Real(f64::from(u8::from(value)))),
         Value::Bytes(number) => Some(Value::Real(number as f64)),
@@ -133,7 +130,7 @@ fn real(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
 
 fn time(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let [text, fallback, real, integer] = args else { return misfit("std.time") };
-    converted("std.time", *fallback, &[*text, *real, *integer], |value| match value {
+    converted("std.time", *fallback, [text, real, integer], |value| match value {
         Value::Text(text) => dates::time(texts.bytes(text)).map(Value::Real),
         Value::Int(number) => Some(Value::Real(number as f64)),
         value => Some(value),
@@ -141,13 +138,13 @@ fn time(args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
 }
 
 /// What becomes of the one value that was given; else the fallback, or a failure.
-fn converted(
+fn converted<'a>(
     name: &str,
     fallback: Value,
-    given: &[Value],
+    given: impl IntoIterator<Item = &'a Value>,
     convert: impl Fn(Value) -> Option<Value>,
 ) -> Result<Value, Failure> {
-    let mut given = given.iter().filter(|value| **value != Value::Nothing);
+    let mut given = given.into_iter().filter(|value| **value != Value::Nothing);
     let value = match (given.next(), given.next()) {
         (Some(value), None) => *value,
         (None, _) => return Err(failed(name, "not enough arguments")),

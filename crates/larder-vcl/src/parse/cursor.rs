@@ -2,13 +2,12 @@
 
 use larder_source::{Diagnostic, Span};
 
+use crate::DIAGNOSTICS_MAX;
 use crate::ast::Word;
 use crate::lex::{Kind, Token};
 
 /// How deep blocks, parentheses and calls may nest together. Everything that walks the tree may recurse this deep.
 const DEPTH_MAX: usize = 64;
-/// How many mistakes are worth reading on for.
-const DIAGNOSTICS_MAX: usize = 200;
 
 /// What could not be read has been reported.
 #[derive(Clone, Copy, Debug)]

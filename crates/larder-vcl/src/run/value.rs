@@ -94,6 +94,17 @@ impl<'a> Texts<'a> {
         Ok(Text::Made(TextAt { at: at as u32, len: (self.made.len() - at) as u32 }))
     }
 
+    /// The bytes `at..at + len` of a text, which stay where they are; `None` if it is shorter.
+    pub fn part(&self, text: Text, at: usize, len: usize) -> Option<Text> {
+        let end = at.checked_add(len)?;
+        let (at, len) = (u32::try_from(at).ok()?, u32::try_from(len).ok()?);
+        let moved = |whole: TextAt| TextAt { at: whole.at + at, len };
+        (end <= self.bytes(Some(text)).len()).then(|| match text {
+            Text::Fixed(whole) => Text::Fixed(moved(whole)),
+            Text::Made(whole) => Text::Made(moved(whole)),
+        })
+    }
+
     /// Makes a text of another one, whose bytes `change` changes in place.
     pub fn changed(&mut self, text: Option<Text>, change: impl FnOnce(&mut [u8])) -> Result<Text, Full> {
         let program = self.program;

@@ -126,22 +126,18 @@ fn is_right(file: &File, check: &Check) -> bool {
     let text = file.text.as_deref().map(|text| (&*file.path, text));
     let mut loader = TextOrDisk { text, disk: DiskLoader::default() };
     let is_regex = |pattern: &str| Regex::new(pattern, false).map(drop);
-    let loaded = match larder_vcl::load(&file.path, &options, &mut loader, &is_regex) {
-        Ok(loaded) => loaded,
-        Err(failed) => {
-            say(&larder_vcl::render(&failed.diagnostics, &failed.sources));
-            say(&format!("larder: the VCL {} cannot be used\n", file.path.display()));
-            return false;
-        }
-    };
-    say(&larder_vcl::render(&loaded.notices, &loaded.sources));
-    match larder_vcl::compile(&loaded.policy, &addresses_of) {
+    let loaded = larder_vcl::load(&file.path, &options, &mut loader, &is_regex);
+    let found = loaded.map_err(|failed| (failed.diagnostics, failed.sources)).and_then(|loaded| {
+        say(&larder_vcl::render(&loaded.notices, &loaded.sources));
+        larder_vcl::compile(&loaded.policy, &addresses_of).map_err(|errors| (errors, loaded.sources))
+    });
+    match found {
         Ok(_) => {
             say(&format!("larder: the VCL {} is right\n", file.path.display()));
             true
         }
-        Err(errors) => {
-            say(&larder_vcl::render(&errors, &loaded.sources));
+        Err((errors, sources)) => {
+            say(&larder_vcl::render(&errors, &sources));
             say(&format!("larder: the VCL {} cannot be used\n", file.path.display()));
             false
         }
