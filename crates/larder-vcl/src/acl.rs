@@ -1,7 +1,7 @@
 //! ACLs: which addresses are in one, in time that grows with the logarithm of its length.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A line of an ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,7 @@ pub struct AclLine {
 impl AclLine {
     /// Whether all bits of the address count that are not zero.
     pub fn is_whole(&self) -> bool {
-        let width = if self.address.is_ipv4() { 32 } else { 128 };
-        bits_of(self.address) & open_bits(self, width) == 0
+        network(self.address, self.bits) == self.address
     }
 }
 
@@ -26,8 +25,7 @@ impl AclLine {
 pub fn first_contradiction(lines: &[AclLine]) -> Option<usize> {
     let mut signs = HashMap::new();
     lines.iter().position(|line| {
-        let width = if line.address.is_ipv4() { 32 } else { 128 };
-        let sign = signs.entry((width, line.bits, first_of(line, width))).or_insert(line.is_negated);
+        let sign = signs.entry((line.bits, network(line.address, line.bits))).or_insert(line.is_negated);
         *sign != line.is_negated
     })
 }
@@ -83,12 +81,12 @@ impl Stretches {
         // Wider lines first, so that narrower ones lie on top of them, and of equal ones the first on top of the others.
         let mut lines: Vec<_> = lines.collect();
         lines.sort_by_key(|(at, line)| (line.bits, std::cmp::Reverse(*at)));
-        lines.sort_by_key(|(_, line)| first_of(line, width));
+        lines.sort_by_key(|(_, line)| first_of(line));
         let mut all = Stretches { starts: Vec::new(), says: Vec::new() };
         // Lines are nested or apart: those that are open lie within each other.
         let mut open: Vec<(u128, Said)> = Vec::new();
         for (at, line) in lines {
-            let (first, last) = (first_of(line, width), last_of(line, width));
+            let (first, last) = (first_of(line), last_of(line, width));
             all.close(&mut open, Some(first), width);
             let said = Said { line: u32::try_from(at).ok(), is_in: !line.is_negated };
             all.begin(first, said);
@@ -123,6 +121,20 @@ impl Stretches {
     }
 }
 
+/// How many bits an address has.
+pub fn width_of(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// The address with all but its first `bits` set to zero.
+pub fn network(address: IpAddr, bits: u8) -> IpAddr {
+    let open = u32::from(width_of(address).saturating_sub(bits));
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & u32::MAX.checked_shl(open).unwrap_or(0)).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & u128::MAX.checked_shl(open).unwrap_or(0)).into(),
+    }
+}
+
 fn bits_of(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(address.to_bits()),
@@ -140,8 +152,8 @@ fn open_bits(line: &AclLine, width: u8) -> u128 {
     if count == 0 { 0 } else { u128::MAX >> (128 - u32::from(count)) }
 }
 
-fn first_of(line: &AclLine, width: u8) -> u128 {
-    bits_of(line.address) & !open_bits(line, width)
+fn first_of(line: &AclLine) -> u128 {
+    bits_of(network(line.address, line.bits))
 }
 
 fn last_of(line: &AclLine, width: u8) -> u128 {
@@ -227,7 +239,7 @@ mod tests {
             let acl = Acl::new(&all);
             for last in 230..=255u8 {
                 let address = IpAddr::from([255, 255, 255, last]);
-                let is_in = |line: &AclLine| (first_of(line, 32)..=last_of(line, 32)).contains(&bits_of(address));
+                let is_in = |line: &AclLine| (first_of(line)..=last_of(line, 32)).contains(&bits_of(address));
                 let narrowest =
                     all.iter().enumerate().filter(|(_, line)| is_in(line)).rev().max_by_key(|(_, line)| line.bits);
                 let expected =

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use larder_source::Diagnostic;
 
-use crate::acl::{Acl, AclLine, first_contradiction};
+use crate::acl::{Acl, AclLine, first_contradiction, width_of};
 use crate::policy::{
     self, AclEntry, Argument, Arithmetic, Assign, Backend, BackendId, Compare, Endpoint, Expr, ExprKind, Hosts, Place,
     Policy, Return, Statement, StatementKind,
@@ -77,10 +77,6 @@ fn acl_of(acl: &policy::Acl, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>, errors:
         errors.push(*Diagnostic::error(message).at(acl.span).help("a name in it has an address that stands there too"));
     }
     Acl::new(&lines)
-}
-
-fn width_of(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
 }
 
 /// What is wrong with the mask of a name's address.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use larder_source::{Diagnostic, Span};
 
 use super::cx::Cx;
+use crate::acl::{network, width_of};
 use crate::ast;
 use crate::functions::addresses::is_host_name;
 use crate::policy::{Acl, AclEntry, Hosts};
@@ -105,7 +106,7 @@ fn address(text: &str) -> Option<(IpAddr, u8)> {
 
 /// The bits of a mask, if an address has so many.
 fn width(cx: &mut Cx, bits: i64, address: IpAddr, span: Span) -> Option<u8> {
-    let bits_max = if address.is_ipv4() { 32 } else { 128 };
+    let bits_max = width_of(address);
     match u8::try_from(bits) {
         Ok(bits) if bits <= bits_max => Some(bits),
         _ => cx.fail(Diagnostic::error(format!("the mask has at most {bits_max} bits")).at(span)),
@@ -114,16 +115,7 @@ fn width(cx: &mut Cx, bits: i64, address: IpAddr, span: Span) -> Option<u8> {
 
 /// A prefix, whose other bits are zero or become it.
 fn prefix(cx: &mut Cx, address: IpAddr, bits: u8, span: Span, is_pedantic: bool) -> Option<Hosts> {
-    let masked = match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
-            IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & mask))
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
-        }
-    };
+    let masked = network(address, bits);
     if masked != address && is_pedantic {
         let help = format!("write \"{masked}\"/{bits}, or acl NAME -pedantic");
         return cx.fail(Diagnostic::error("bits behind the mask are not zero").at(span).help(help));

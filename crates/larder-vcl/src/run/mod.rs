@@ -147,14 +147,7 @@ impl Machine {
 
     /// The bytes of a text of the last run.
     pub fn bytes<'a>(&'a self, program: &'a Program, text: Option<Text>) -> &'a [u8] {
-        match text {
-            None => &[],
-            Some(Text::Fixed(text)) => program.text(text),
-            Some(Text::Made(text)) => {
-                let start = text.at as usize;
-                self.made.get(start..start + text.len as usize).unwrap_or_default()
-            }
-        }
+        value::bytes_of(text, program, &self.made)
     }
 }
 

@@ -69,13 +69,7 @@ impl<'a> Texts<'a> {
 
     /// The bytes of a text; none for one that is not there.
     pub fn bytes(&self, text: Option<Text>) -> &[u8] {
-        match text {
-            None => &[],
-            Some(Text::Fixed(text)) => self.program.text(text),
-            Some(Text::Made(TextAt { at, len })) => {
-                self.made.get(at as usize..at as usize + len as usize).unwrap_or_default()
-            }
-        }
+        bytes_of(text, self.program, self.made)
     }
 
     /// Makes a text of these bytes.
@@ -130,6 +124,15 @@ impl<'a> Texts<'a> {
                 append(program, text, made);
             }
         })
+    }
+}
+
+/// The bytes of a text of `program`, or of `made`; none for one that is not there.
+pub fn bytes_of<'a>(text: Option<Text>, program: &'a Program, made: &'a [u8]) -> &'a [u8] {
+    match text {
+        None => &[],
+        Some(Text::Fixed(text)) => program.text(text),
+        Some(Text::Made(TextAt { at, len })) => made.get(at as usize..at as usize + len as usize).unwrap_or_default(),
     }
 }
 
