@@ -42,6 +42,7 @@ mod subrequests;
 mod tls;
 mod tls_files;
 mod upstream;
+mod vcl;
 
 pub use access::{Access, AccessRule, AccessWho};
 pub use acme::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, AcmeOrder};
@@ -89,6 +90,7 @@ pub use tls::{
 };
 pub use tls_files::tls_files;
 pub use upstream::{Balance, Upstream, UpstreamServer};
+pub use vcl::{VclSettings, VclUse, vcls};
 
 /// A value together with the place it was written at.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -57,6 +57,7 @@ pub mod variable;
 pub mod vars;
 pub mod worker;
 mod worker_thread;
+pub mod xid;
 mod zones;
 
 pub use assemble::check;

@@ -15,6 +15,7 @@ mod lex;
 pub mod lifetime;
 pub mod modules;
 mod old;
+pub mod parameters;
 mod parse;
 pub mod policy;
 pub mod program;

@@ -27,7 +27,19 @@ const LAYERS: &[(&str, Layers)] = &[
     (
         "crates/larder-server/src",
         &[
-            &["clock", "compressor", "lru", "material", "pace", "prepared", "regex", "stats", "tempfile", "turns"],
+            &[
+                "clock",
+                "compressor",
+                "lru",
+                "material",
+                "pace",
+                "prepared",
+                "regex",
+                "stats",
+                "tempfile",
+                "turns",
+                "xid",
+            ],
             &["access", "filter", "geo", "limit", "log", "map", "modules", "realip", "split", "text", "variable"],
             &["acme", "auth", "files", "net", "ocsp", "pressure", "resolvers", "staple", "tls", "zones"],
             &["site"],
@@ -58,7 +70,7 @@ const LAYERS: &[(&str, Layers)] = &[
         &[
             &["functions", "types"],
             &["acl", "ast", "lex", "lifetime", "old", "steps"],
-            &["read", "vars", "vmods"],
+            &["parameters", "read", "vars", "vmods"],
             &["parse", "policy"],
             &["check", "program"],
             &["compile", "run"],

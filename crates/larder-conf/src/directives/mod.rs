@@ -48,6 +48,7 @@ mod subrequests;
 mod third_party;
 mod tls;
 mod userid;
+mod vcl;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -68,7 +69,7 @@ use self::row::{
     repeated,
 };
 
-static TABLES: [&[DirectiveInfo]; 41] = [
+static TABLES: [&[DirectiveInfo]; 42] = [
     core::TABLE,
     http::TABLE,
     files::TABLE,
@@ -110,6 +111,7 @@ static TABLES: [&[DirectiveInfo]; 41] = [
     proxy_ssl::TABLE,
     acme::TABLE,
     subrequests::TABLE,
+    vcl::TABLE,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static DirectiveInfo>>> = LazyLock::new(|| {

@@ -99,12 +99,6 @@ pub static TABLE: &[DirectiveInfo] = &[
         "use \"fastcgi_ignore_headers Cache-Control Expires\" for \"off\", and nothing for \"on\"",
         &["on"],
     ),
-    refused(
-        "vcl",
-        "larder, and is not built yet",
-        "remove it; if this file is a VCL, larder varnishd -C -f FILE checks it",
-        NEVER,
-    ),
 ];
 
 /// Names of modules with many directives, by how they begin.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{At, Charset, MediaTypes, Pattern, ServerName, Template};
+use super::{At, Charset, MediaTypes, Pattern, ServerName, Template, VclSettings};
 
 /// The settings of the smaller modules at one level.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,8 @@ pub struct Modules {
     pub mp4: Mp4,
     /// `open_log_file_cache`; `None` for `off`.
     pub log_file_cache: Option<LogFileCache>,
+    /// `vcl`, `vcl_parameter`.
+    pub vcl: VclSettings,
 }
 
 /// `mp4_buffer_size` and its kin.

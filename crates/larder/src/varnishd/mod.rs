@@ -1,7 +1,6 @@
 //! `larder varnishd`: varnishd's command line. It checks a VCL.
 
 mod options;
-mod parameters;
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, ToSocketAddrs};

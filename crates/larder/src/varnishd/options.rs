@@ -3,9 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use larder_source::nearest;
-
-use super::parameters::{self, NAMES};
+use larder_vcl::parameters::{self, Parameters};
 
 /// What a command line of `larder varnishd` asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,11 +174,6 @@ impl Asked {
     }
 
     fn parameter(&mut self, name: &str, value: &str) -> Result<(), String> {
-        if !NAMES.contains(&name) {
-            let hint = nearest(name, NAMES.iter().copied())
-                .map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-            return Err(format!("varnishd has no parameter \"{name}\"{hint}"));
-        }
         match name {
             "vcl_path" => self.vcl_path = Some(parameters::folders(value)),
             "vcc_feature" => {
@@ -190,7 +183,10 @@ impl Asked {
             }
             // The same in Varnish 7.
             "vcc_err_unref" => self.allows_unused = !parameters::switch(value)?,
-            _ => {}
+            // A check needs to know only that they can be set so.
+            _ => {
+                Parameters::default().set(name, value)?;
+            }
         }
         Ok(())
     }

@@ -1,0 +1,354 @@
+//! varnishd's parameters: their names, and those that mean something here.
+
+use std::path::PathBuf;
+
+use crate::functions::numbers;
+use larder_source::nearest;
+
+/// What the parameters are set to, as far as they mean something here. Times are in seconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// How far an origin's clock may be off.
+    pub clock_skew: f64,
+    /// How long connecting to a backend may take.
+    pub connect_timeout: f64,
+    /// How long a page is delivered stale, where the answer does not say.
+    pub default_grace: f64,
+    /// How long a page stays to be revalidated.
+    pub default_keep: f64,
+    /// How long a page is fresh, where the answer does not say.
+    pub default_ttl: f64,
+    /// How long a backend may take to begin its answer.
+    pub first_byte_timeout: f64,
+    /// How long a backend may pause in its answer.
+    pub between_bytes_timeout: f64,
+    /// Whether pages are asked for in gzip, and unpacked for clients without it.
+    pub http_gzip_support: bool,
+    /// Whether ranges are answered.
+    pub http_range_support: bool,
+    /// How often a request may be restarted.
+    pub max_restarts: u32,
+    /// How often a fetch may be tried again.
+    pub max_retries: u32,
+    /// How long a connection of a client may be idle.
+    pub timeout_idle: f64,
+    /// How long it is remembered that a page is not to be shared.
+    pub uncacheable_ttl: f64,
+    /// How many bytes of text a request of a client may make.
+    pub workspace_client: i64,
+    /// How many bytes of text a request to a backend may make.
+    pub workspace_backend: i64,
+}
+
+impl Default for Parameters {
+    /// Varnish's defaults.
+    fn default() -> Self {
+        Self {
+            clock_skew: 10.0,
+            connect_timeout: 3.5,
+            default_grace: 10.0,
+            default_keep: 0.0,
+            default_ttl: 120.0,
+            first_byte_timeout: 60.0,
+            between_bytes_timeout: 60.0,
+            http_gzip_support: true,
+            http_range_support: true,
+            max_restarts: 4,
+            max_retries: 4,
+            timeout_idle: 5.0,
+            uncacheable_ttl: 120.0,
+            workspace_client: 96 * 1024,
+            workspace_backend: 96 * 1024,
+        }
+    }
+}
+
+impl Parameters {
+    /// Sets a parameter to a value that is written as for varnishd. True if that means something here. An error says
+    /// what is wrong with the name or the value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        check_name(name)?;
+        match name {
+            "clock_skew" => self.clock_skew = seconds(value)?,
+            "connect_timeout" => self.connect_timeout = seconds(value)?,
+            "default_grace" => self.default_grace = seconds(value)?,
+            "default_keep" => self.default_keep = seconds(value)?,
+            "default_ttl" => self.default_ttl = seconds(value)?,
+            "first_byte_timeout" => self.first_byte_timeout = seconds(value)?,
+            "between_bytes_timeout" => self.between_bytes_timeout = seconds(value)?,
+            "http_gzip_support" => self.http_gzip_support = switch(value)?,
+            "http_range_support" => self.http_range_support = switch(value)?,
+            "max_restarts" => self.max_restarts = count(value)?,
+            "max_retries" => self.max_retries = count(value)?,
+            "timeout_idle" => self.timeout_idle = seconds(value)?,
+            "uncacheable_ttl" => self.uncacheable_ttl = seconds(value)?,
+            "workspace_client" => self.workspace_client = bytes(value)?,
+            "workspace_backend" => self.workspace_backend = bytes(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Whether varnishd has a parameter of this name; the error says that it has not.
+pub fn check_name(name: &str) -> Result<(), String> {
+    if NAMES.contains(&name) {
+        return Ok(());
+    }
+    let hint = nearest(name, NAMES.iter().copied()).map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+    Err(format!("varnishd has no parameter \"{name}\"{hint}"))
+}
+
+/// A time: seconds, or with a unit of VCL.
+fn seconds(value: &str) -> Result<f64, String> {
+    let plain = value.parse::<f64>().ok().filter(|seconds| seconds.is_finite());
+    let found = plain.or_else(|| numbers::duration(value.as_bytes()));
+    found
+        .filter(|seconds| *seconds >= 0.0)
+        .ok_or_else(|| format!("write a time such as 10 or 2m in place of \"{value}\""))
+}
+
+fn count(value: &str) -> Result<u32, String> {
+    value.parse().map_err(|_| format!("write a number in place of \"{value}\""))
+}
+
+fn bytes(value: &str) -> Result<i64, String> {
+    numbers::bytes(value.as_bytes()).ok_or_else(|| format!("write a size such as 64k in place of \"{value}\""))
+}
+
+/// All parameters that `-p` may set.
+pub const NAMES: [&str; 127] = [
+    "accept_filter",
+    "acceptor_sleep_decay",
+    "acceptor_sleep_incr",
+    "acceptor_sleep_max",
+    "auto_restart",
+    "backend_idle_timeout",
+    "backend_local_error_holddown",
+    "backend_queue_limit",
+    "backend_queue_timeout",
+    "backend_remote_error_holddown",
+    "backend_wait_limit",
+    "backend_wait_timeout",
+    "ban_any_variant",
+    "ban_cutoff",
+    "ban_dups",
+    "ban_lurker_age",
+    "ban_lurker_batch",
+    "ban_lurker_holdoff",
+    "ban_lurker_sleep",
+    "between_bytes_timeout",
+    "cc_command",
+    "cc_warnings",
+    "cli_limit",
+    "cli_timeout",
+    "clock_skew",
+    "clock_step",
+    "connect_timeout",
+    "critbit_cooloff",
+    "debug",
+    "default_grace",
+    "default_keep",
+    "default_ttl",
+    "experimental",
+    "feature",
+    "fetch_chunksize",
+    "fetch_maxchunksize",
+    "first_byte_timeout",
+    "gzip_buffer",
+    "gzip_level",
+    "gzip_memlevel",
+    "h2_header_table_size",
+    "h2_initial_window_size",
+    "h2_max_concurrent_streams",
+    "h2_max_frame_size",
+    "h2_max_header_list_size",
+    "h2_rapid_reset",
+    "h2_rapid_reset_limit",
+    "h2_rapid_reset_period",
+    "h2_rx_window_increment",
+    "h2_rx_window_low_water",
+    "h2_rxbuf_storage",
+    "h2_window_timeout",
+    "http1_iovs",
+    "http_gzip_support",
+    "http_max_hdr",
+    "http_range_support",
+    "http_req_hdr_len",
+    "http_req_overflow_status",
+    "http_req_size",
+    "http_resp_hdr_len",
+    "http_resp_size",
+    "idle_send_timeout",
+    "listen_depth",
+    "lru_interval",
+    "max_esi_depth",
+    "max_restarts",
+    "max_retries",
+    "max_vcl",
+    "max_vcl_handling",
+    "nuke_limit",
+    "panic_buffer",
+    "pcre2_depth_limit",
+    "pcre2_jit_compilation",
+    "pcre2_match_limit",
+    "pcre_match_limit",
+    "pcre_match_limit_recursion",
+    "ping_interval",
+    "pipe_sess_max",
+    "pipe_task_deadline",
+    "pipe_timeout",
+    "pool_req",
+    "pool_sess",
+    "pool_vbo",
+    "prefer_ipv6",
+    "rush_exponent",
+    "send_timeout",
+    "shortlived",
+    "sigsegv_handler",
+    "startup_timeout",
+    "syslog_cli_traffic",
+    "tcp_fastopen",
+    "tcp_keepalive_intvl",
+    "tcp_keepalive_probes",
+    "tcp_keepalive_time",
+    "thread_pool_add_delay",
+    "thread_pool_destroy_delay",
+    "thread_pool_fail_delay",
+    "thread_pool_max",
+    "thread_pool_min",
+    "thread_pool_reserve",
+    "thread_pool_stack",
+    "thread_pool_timeout",
+    "thread_pool_watchdog",
+    "thread_pools",
+    "thread_queue_limit",
+    "thread_stats_rate",
+    "timeout_idle",
+    "timeout_linger",
+    "transit_buffer",
+    "uncacheable_ttl",
+    "vary_notice",
+    "vcc_allow_inline_c",
+    "vcc_err_unref",
+    "vcc_feature",
+    "vcc_unsafe_path",
+    "vcl_cooldown",
+    "vcl_path",
+    "vmod_path",
+    "vsl_buffer",
+    "vsl_mask",
+    "vsl_reclen",
+    "vsl_space",
+    "vsm_free_cooldown",
+    "workspace_backend",
+    "workspace_client",
+    "workspace_session",
+    "workspace_thread",
+];
+
+/// What `vcl_path` is unless it is set, as in Debian's packages.
+pub const VCL_PATH: &str = "/etc/varnish:/usr/share/varnish/vcl";
+
+/// The folders of a path.
+pub fn folders(path: &str) -> Vec<PathBuf> {
+    path.split(':').filter(|folder| !folder.is_empty()).map(PathBuf::from).collect()
+}
+
+/// The flags of `vcc_feature`.
+const VCC_FEATURES: [&str; 3] = ["allow_inline_c", "err_unref", "unsafe_path"];
+
+/// What a list such as `-err_unref,+unsafe_path` says about one of the flags, if it says anything. An error names what is no
+/// such list.
+pub fn flag(list: &str, wanted: &str) -> Result<Option<bool>, String> {
+    let mut is_set = None;
+    for word in list.split(',').map(str::trim) {
+        let (sign, name) = match (word, word.split_at_checked(1)) {
+            ("default", _) => {
+                is_set = None;
+                continue;
+            }
+            ("none", _) => {
+                is_set = Some(false);
+                continue;
+            }
+            ("all", _) => {
+                is_set = Some(true);
+                continue;
+            }
+            (_, Some((sign @ ("+" | "-"), name))) => (sign, name),
+            _ => return Err(format!("write +NAME or -NAME in place of \"{word}\"")),
+        };
+        if !VCC_FEATURES.contains(&name) {
+            return Err(format!("\"{name}\" is none of {}", VCC_FEATURES.join(", ")));
+        }
+        if name == wanted {
+            is_set = Some(sign == "+");
+        }
+    }
+    Ok(is_set)
+}
+
+/// What `on`, `off` and the like say.
+pub fn switch(word: &str) -> Result<bool, String> {
+    match word {
+        "on" | "yes" | "true" | "enable" => Ok(true),
+        "off" | "no" | "false" | "disable" => Ok(false),
+        _ => Err(format!("write on or off in place of \"{word}\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_about_a_flag_counts() {
+        for (list, expected) in [
+            ("-err_unref", Ok(Some(false))),
+            ("+unsafe_path", Ok(None)),
+            ("none, +err_unref", Ok(Some(true))),
+            ("-err_unref,all", Ok(Some(true))),
+            ("-err_unref,default", Ok(None)),
+            ("err_unref", Err("write +NAME or -NAME in place of \"err_unref\"".to_owned())),
+            ("", Err("write +NAME or -NAME in place of \"\"".to_owned())),
+            ("+x", Err("\"x\" is none of allow_inline_c, err_unref, unsafe_path".to_owned())),
+        ] {
+            assert_eq!(flag(list, "err_unref"), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_set_as_for_varnishd() {
+        let mut parameters = Parameters::default();
+        for (name, value, expected) in [
+            ("default_ttl", "10", Ok(true)),
+            ("default_grace", "2m", Ok(true)),
+            ("max_retries", "0", Ok(true)),
+            ("http_gzip_support", "off", Ok(true)),
+            ("workspace_client", "9k", Ok(true)),
+            ("thread_pools", "2", Ok(false)),
+            ("default_tll", "10", Err("varnishd has no parameter \"default_tll\"; did you mean \"default_ttl\"?")),
+            ("default_ttl", "-1", Err("write a time such as 10 or 2m in place of \"-1\"")),
+            ("default_ttl", "NaN", Err("write a time such as 10 or 2m in place of \"NaN\"")),
+            ("max_restarts", "x", Err("write a number in place of \"x\"")),
+            ("workspace_backend", "much", Err("write a size such as 64k in place of \"much\"")),
+        ] {
+            assert_eq!(parameters.set(name, value), expected.map_err(str::to_owned), "{name}={value}");
+        }
+        let expected = Parameters {
+            default_ttl: 10.0,
+            default_grace: 120.0,
+            max_retries: 0,
+            http_gzip_support: false,
+            workspace_client: 9 * 1024,
+            ..Parameters::default()
+        };
+        assert_eq!(parameters, expected);
+    }
+
+    #[test]
+    fn names_are_in_order_and_each_there_once() {
+        assert!(NAMES.is_sorted_by(|one, next| one < next));
+    }
+}
