@@ -43,6 +43,7 @@ mod tls;
 mod tls_files;
 mod upstream;
 mod vcl;
+mod vcls;
 
 pub use access::{Access, AccessRule, AccessWho};
 pub use acme::{AcmeAccount, AcmeChallenge, AcmeEab, AcmeKeyType, AcmeOrder};
@@ -90,7 +91,8 @@ pub use tls::{
 };
 pub use tls_files::tls_files;
 pub use upstream::{Balance, Upstream, UpstreamServer};
-pub use vcl::{VclSettings, VclUse, vcls};
+pub use vcl::VclSettings;
+pub use vcls::{VclUse, vcls};
 
 /// A value together with the place it was written at.
 #[derive(Clone, Debug, PartialEq, Eq)]

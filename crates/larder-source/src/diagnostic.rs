@@ -41,6 +41,13 @@ pub struct Diagnostic {
 pub type Outcome<T = ()> = Result<T, Box<Diagnostic>>;
 
 impl Diagnostic {
+    /// Follows files whose numbers have grown.
+    pub fn renumber(&mut self, by: u32) {
+        for span in self.span.iter_mut().chain(self.related.iter_mut().map(|(span, _)| span)) {
+            span.file = span.file.saturating_add(by);
+        }
+    }
+
     /// An error without a place.
     pub fn error(message: impl Into<String>) -> Box<Self> {
         Self::new(Severity::Error, message.into())

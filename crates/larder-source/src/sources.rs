@@ -61,6 +61,17 @@ impl Sources {
         self.add(SourceFile { name: Name::Text(name.to_owned()), bytes: text.as_bytes().to_vec() })
     }
 
+    /// Adds all files of other sources behind its own. Returns by how much their numbers grow, for
+    /// [`Diagnostic::renumber`](crate::Diagnostic::renumber).
+    pub fn absorb(&mut self, other: Self) -> u32 {
+        let first = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
+        self.files.extend(other.files);
+        for (pattern, matches) in other.globs {
+            self.add_glob(&pattern, matches);
+        }
+        first
+    }
+
     /// Remembers what a pattern matched.
     pub fn add_glob(&mut self, pattern: &str, matches: Vec<PathBuf>) {
         if self.globs.iter().all(|(known, _)| known != pattern) {

@@ -214,3 +214,18 @@ pub struct IgnoreHeaders {
     pub set_cookie: bool,
     pub vary: bool,
 }
+
+impl IgnoreHeaders {
+    /// All.
+    pub const ALL: Self = Self {
+        x_accel_redirect: true,
+        x_accel_expires: true,
+        x_accel_limit_rate: true,
+        x_accel_buffering: true,
+        x_accel_charset: true,
+        expires: true,
+        cache_control: true,
+        set_cookie: true,
+        vary: true,
+    };
+}
