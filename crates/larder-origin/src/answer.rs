@@ -30,6 +30,13 @@ pub struct Answer {
     pub attempt_started: Instant,
 }
 
+impl Answer {
+    /// An answer that no origin has sent.
+    pub fn made(head: ResponseHead, body: Bytes) -> Answer {
+        Answer { head, body: AnswerBody::of(body), upgraded: None, attempt_started: Instant::now() }
+    }
+}
+
 /// The body of an answer, pulled from its connection.
 ///
 /// ```text
@@ -73,6 +80,13 @@ impl AnswerBody {
         } else {
             body.state = State::Open { exchange, pick };
         }
+        body
+    }
+
+    /// A body that no origin has sent.
+    fn of(bytes: Bytes) -> AnswerBody {
+        let mut body = AnswerBody { content_length: Some(bytes.len() as u64), ..AnswerBody::ended() };
+        body.ready.push(bytes);
         body
     }
 

@@ -1,7 +1,7 @@
 //! The head of a request.
 
-use crate::field::Fields;
 use crate::field::known::Known;
+use crate::field::{Fields, Written};
 use crate::method::Method;
 use crate::scan;
 
@@ -133,6 +133,35 @@ impl RequestHead {
     /// `client sent invalid header line: "name: value"`.
     pub fn ignored(&self) -> &Fields {
         &self.ignored
+    }
+
+    /// Makes this head the same as another, in the memory that it has.
+    pub fn copy_from(&mut self, other: &RequestHead) {
+        self.clear();
+        self.method = other.method;
+        self.version = other.version;
+        self.fields.extend_from(&other.fields, |_, _| Written::AsItIs);
+        self.line.extend_from_slice(&other.line);
+        self.parts = other.parts;
+        self.bytes = other.bytes;
+        self.ignored.extend_from(&other.ignored, |_, _| Written::AsItIs);
+    }
+
+    /// Asks for something else: another method, another target. What the old target said beside its path, host and
+    /// scheme, is forgotten.
+    pub fn ask(&mut self, method: &[u8], target: &[u8]) {
+        self.method = Method::of(method);
+        self.line.clear();
+        self.line.extend_from_slice(method);
+        self.line.push(b' ');
+        let start = self.line.len();
+        self.line.extend_from_slice(target);
+        self.parts = LineParts { method_len: method.len(), target: (start, self.line.len()), ..LineParts::default() };
+        self.line.extend_from_slice(match self.version {
+            Version::Http10 => b" HTTP/1.0",
+            Version::Http11 => b" HTTP/1.1",
+            Version::Http2 => b" HTTP/2.0",
+        });
     }
 
     /// Forgets the target, which cannot be trusted; the line stays, for the log.
