@@ -316,6 +316,17 @@ impl Entry {
         settled
     }
 
+    /// Makes `object`, whose body is complete, a variant.
+    pub(crate) fn remember(&self, object: &Arc<Object>) {
+        let mut state = self.state.lock();
+        if self.is_gone() {
+            return;
+        }
+        let over = self.install(&mut state, Filling { object: Arc::clone(object), replaces: None });
+        drop(state);
+        drop(over);
+    }
+
     /// Replaces `old` by `object`, whose body is complete. False if the entry has left its shelf.
     pub(crate) fn replace(&self, old: &Arc<Object>, object: &Arc<Object>) -> bool {
         let mut state = self.state.lock();

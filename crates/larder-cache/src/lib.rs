@@ -43,7 +43,7 @@ pub use key::KeyRef;
 pub use loading::Loading;
 pub use lookup::{HitRef, Verdict};
 pub use memory::Memory;
-pub use object::{Hold, Object};
+pub use object::{Hold, Mark, Object};
 pub use permit::Permit;
 pub use prepared::Prepared;
 pub use rules::Rules;

@@ -1,6 +1,6 @@
 //! A stored response.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -62,6 +62,22 @@ pub struct Hold {
     home: OnceLock<Home>,
     /// Its compressed forms; most objects have none.
     forms: OnceLock<Arc<Forms>>,
+    /// What it stands for.
+    mark: Mark,
+    /// How often it was delivered, where that is counted.
+    hits: AtomicU32,
+}
+
+/// What an object stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mark {
+    /// A page.
+    #[default]
+    Page,
+    /// The memory that the page of its key is not to be shared: a request for it does not wait for others.
+    HitMiss,
+    /// The same, and a request for it is passed.
+    HitPass,
 }
 
 /// The zone and entry of an object, as weak references.
@@ -72,6 +88,11 @@ pub(crate) struct Home {
 }
 
 impl Hold {
+    /// That of an object that is no page.
+    pub fn marked(mark: Mark) -> Self {
+        Self { mark, ..Self::default() }
+    }
+
     #[inline]
     pub(crate) fn forms(&self) -> Option<&Arc<Forms>> {
         self.forms.get()
@@ -116,6 +137,22 @@ impl Object {
             None => FormState::None,
             Some(forms) => forms.look(shape.into()),
         }
+    }
+
+    /// What it stands for.
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        self.hold.mark
+    }
+
+    /// Counts a delivery, and returns how many there were.
+    pub fn count_hit(&self) -> u32 {
+        self.hold.hits.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// How many deliveries were counted.
+    pub fn hits(&self) -> u32 {
+        self.hold.hits.load(Ordering::Relaxed)
     }
 
     /// Whether a request is refetching it.

@@ -125,6 +125,18 @@ impl Permit {
         self.give_up(Outcome::Uncacheable);
     }
 
+    /// Remembers in place of a page what `object`, which has an empty body, stands for: all who wait fetch for
+    /// themselves, and lookups find it until it is stale.
+    pub fn remember(mut self, object: Object) {
+        let object = self.zone.charged(&self.entry, object);
+        self.zone.counts.uncacheable.fetch_add(1, Ordering::Relaxed);
+        if object.is_charged() {
+            self.entry.remember(&object);
+            self.zone.reweigh(&self.entry);
+        }
+        self.give_up(Outcome::Uncacheable);
+    }
+
     /// The fetch brought nothing. Dropping the permit does the same.
     pub fn failed(self) {}
 
