@@ -186,6 +186,14 @@ impl Program {
         self.texts.get(start..start + text.len as usize).unwrap_or_default()
     }
 
+    /// Whether a function of a module is called anywhere.
+    pub fn calls(&self, module: &str, function: &str) -> bool {
+        self.code.iter().any(|op| match op {
+            Op::Call(Callee::Function(callee), _) => callee.module() == module && callee.function().name == function,
+            _ => false,
+        })
+    }
+
     /// Where the sub of a step begins.
     pub fn of_step(&self, step: Step) -> Option<At> {
         self.steps.get(step as usize).copied()
