@@ -40,6 +40,9 @@ struct Written {
     patient: OnceLock<Option<pcre2::bytes::Regex>>,
 }
 
+/// Where a match and its first nine groups are, from and to. A group that took no part is nowhere.
+pub type Groups = [Option<(usize, usize)>; 10];
+
 /// Matching had no result.
 #[derive(Debug, thiserror::Error)]
 #[error("pcre2_match() failed: {} ({source}) using \"{pattern}\"", source.code())]
@@ -138,19 +141,46 @@ impl Regex {
         self.inner.is_match(text).or_else(|error| self.match_patiently(error, text, &mut Captures::default()))
     }
 
+    /// The first match at or behind `start`: the bytes of the whole and of the first nine groups.
+    pub fn find_at(&self, text: &[u8], start: usize) -> Result<Option<Groups>, MatchError> {
+        let of = |locations: &CaptureLocations| std::array::from_fn(|group| locations.get(group));
+        LOCATIONS.with_borrow_mut(|all| {
+            if all.len() > LOCATIONS_MAX {
+                all.clear();
+            }
+            let locations = all.entry(self.id).or_insert_with(|| self.inner.capture_locations());
+            match self.inner.captures_read_at(locations, text, start) {
+                Ok(found) => Ok(found.map(|_| of(locations))),
+                Err(error) => {
+                    let (patient, mut locations) = self.patient(error)?;
+                    let found = patient.captures_read_at(&mut locations, text, start);
+                    Ok(found.map_err(|error| self.failed(error))?.map(|_| of(&locations)))
+                }
+            }
+        })
+    }
+
     /// Matches without JIT if its stack was too small. The memory for that is freed at once.
     fn match_patiently(&self, why: pcre2::Error, text: &[u8], out: &mut Captures) -> Result<bool, MatchError> {
-        let Written { source, caseless, patient } = &*self.written;
-        let failed = |error| MatchError { pattern: source.clone(), source: error };
-        if why.code() != JIT_STACK_LIMIT {
-            return Err(failed(why));
-        }
-        let Some(patient) = patient.get_or_init(|| compile(source, *caseless, false).ok()) else {
-            return Err(failed(why));
-        };
-        let mut locations = patient.capture_locations();
-        let found = patient.captures_read(&mut locations, text).map_err(failed)?.is_some();
+        let (patient, mut locations) = self.patient(why)?;
+        let found = patient.captures_read(&mut locations, text).map_err(|error| self.failed(error))?.is_some();
         Ok(out.take(found, text, self.groups, &locations))
+    }
+
+    /// The expression without JIT, if the stack of that was too small.
+    fn patient(&self, why: pcre2::Error) -> Result<(&pcre2::bytes::Regex, CaptureLocations), MatchError> {
+        let Written { source, caseless, patient } = &*self.written;
+        if why.code() != JIT_STACK_LIMIT {
+            return Err(self.failed(why));
+        }
+        match patient.get_or_init(|| compile(source, *caseless, false).ok()) {
+            Some(patient) => Ok((patient, patient.capture_locations())),
+            None => Err(self.failed(why)),
+        }
+    }
+
+    fn failed(&self, source: pcre2::Error) -> MatchError {
+        MatchError { pattern: self.written.source.clone(), source }
     }
 }
 
