@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::clock;
 use crate::exchange::Exchange;
 use crate::local::Local;
-use crate::site::{Loc, Origin, Site, VirtualServer};
+use crate::site::{Handler, Loc, Origin, Site, VirtualServer};
 use crate::stats::Stats;
 use crate::worker::Worker;
 
@@ -33,7 +33,10 @@ impl Cx {
 
     /// The origin of that location, if one answers.
     pub fn origin<'a>(&'a self, ex: &Exchange) -> Option<&'a Origin> {
-        self.loc(ex).handler.origin()
+        match &self.loc(ex).handler {
+            Handler::Vcl(origins) => origins.get(ex.vcl.origin),
+            handler => handler.origin(),
+        }
     }
 
     /// A cache zone, by its place in the site.

@@ -109,6 +109,7 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
                     began: clock::now(),
                     proxy: None,
                     secured: Secured::Not,
+                    xid: Cell::default(),
                 };
                 serve(socket, client, &worker);
                 accepted.set(accepted.get() + 1);

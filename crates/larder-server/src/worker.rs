@@ -198,6 +198,7 @@ mod tests {
             bound: larder_conf::model::ListenAddress::Unix("/run/a.sock".into()),
             began: Time(1000),
             proxy: None,
+            xid: Cell::default(),
             secured: crate::exchange::Secured::Not,
         };
         assert_eq!(age(&client, Time(3500)).as_millis(), 2500);

@@ -1,6 +1,6 @@
 //! The client's connection: its addresses, what a proxy said about it, and its TLS session.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub struct Client {
     pub proxy: Option<Box<proxy_protocol::Header>>,
     /// Whether the connection is encrypted.
     pub secured: Secured,
+    /// Its number where a VCL counts; 0 until one does.
+    pub xid: Cell<u64>,
 }
 
 /// Whether a connection is encrypted.
@@ -60,8 +62,9 @@ impl Secured {
 impl Client {
     /// A copy of the client with this state of encryption.
     pub fn with(&self, secured: Secured) -> Self {
-        let Self { id, peer, local, bound, began, proxy, secured: _ } = self;
-        Self { id: *id, peer: *peer, local: *local, bound: bound.clone(), began: *began, proxy: proxy.clone(), secured }
+        let Self { id, peer, local, bound, began, proxy, secured: _, xid } = self;
+        let (bound, proxy, xid) = (bound.clone(), proxy.clone(), xid.clone());
+        Self { id: *id, peer: *peer, local: *local, bound, began: *began, proxy, secured, xid }
     }
 
     /// The listener that accepted the connection, in the current configuration; `None` if that no longer listens there.

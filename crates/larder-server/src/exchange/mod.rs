@@ -24,6 +24,7 @@ mod slicing;
 mod ssi;
 mod tally;
 mod upstream;
+mod vcl;
 mod visit;
 
 use std::net::IpAddr;
@@ -40,6 +41,7 @@ pub use slicing::{Place, Slice, SliceError, Slicing};
 pub use ssi::SsiShared;
 pub use tally::{Report, Reported, Tally};
 pub use upstream::{CacheStatus, Upstream};
+pub use vcl::{AnswerTask, ClientTask, FetchTask, Stage, VclState};
 pub use visit::Visit;
 
 /// How many times a URI may change in one exchange, as in nginx.
@@ -67,6 +69,8 @@ pub struct Exchange {
     pub tally: Tally,
     /// Values of variables, captures, and buffers.
     pub eval: Eval,
+    /// What a VCL knows of it.
+    pub vcl: VclState,
 }
 
 impl Exchange {
@@ -84,12 +88,13 @@ impl Exchange {
             reply: Reply::default(),
             tally: Tally::default(),
             eval: Eval::default(),
+            vcl: VclState::default(),
         })
     }
 
     /// Prepares the exchange for the next request of `client`; buffers keep their memory.
     pub fn reset(&mut self, client: &Rc<Client>) {
-        let Self { asked, request, visit, upstream, reply, tally, eval } = self;
+        let Self { asked, request, visit, upstream, reply, tally, eval, vcl } = self;
         asked.reset(client);
         request.reset();
         visit.reset();
@@ -97,6 +102,7 @@ impl Exchange {
         reply.reset();
         tally.reset();
         eval.reset();
+        vcl.reset();
     }
 
     /// Releases what others may wait for: limits, files, fields of the origin. Buffers keep their memory.
@@ -107,6 +113,19 @@ impl Exchange {
         self.tally.attempts.clear();
         self.reply.upgraded = None;
         self.upstream.fields = None;
+        self.vcl.page = None;
+    }
+
+    /// Puts the request for a backend in the place of the client's, so that it is what is sent.
+    pub fn wear_bereq(&mut self) {
+        std::mem::swap(&mut self.asked.head, &mut self.vcl.fetch.bereq);
+        self.request.method = self.asked.head.method;
+    }
+
+    /// Puts the client's request back.
+    pub fn take_bereq_off(&mut self) {
+        std::mem::swap(&mut self.asked.head, &mut self.vcl.fetch.bereq);
+        self.request.method = self.asked.head.method;
     }
 
     /// Leaves the location by an internal redirect.
@@ -116,15 +135,18 @@ impl Exchange {
     }
 
     /// Begins anew at the first question to the policy of this location, with what has been changed of the request.
-    /// False when that has been done too often.
-    pub fn restart(&mut self) -> bool {
-        self.request.way.restarts += 1;
+    pub fn restart(&mut self) {
+        self.request.way.restarts = self.request.way.restarts.saturating_add(1);
         self.visit.slicing = Slicing::default();
         self.upstream.reset();
+        self.begin_reply();
+    }
+
+    /// Forgets the response, but not whether the connection is kept.
+    pub fn begin_reply(&mut self) {
         let keep_alive = self.reply.framing.keep_alive;
         self.reply.reset();
         self.reply.framing.keep_alive = keep_alive;
-        self.request.way.restarts <= RESTARTS_MAX
     }
 
     /// A copy for a refetch in the background: the same request, in the same location, for which no client waits.
@@ -133,6 +155,7 @@ impl Exchange {
         copy.visit = self.visit.clone();
         copy.upstream.cache_key.clone_from(&self.upstream.cache_key);
         copy.eval = self.eval.again();
+        copy.vcl = self.vcl.again();
         copy
     }
 
@@ -185,6 +208,8 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use larder_conf::model::ListenAddress;
     use larder_http::Time;
 
@@ -199,6 +224,7 @@ mod tests {
             began: Time(0),
             proxy: None,
             secured: Secured::Not,
+            xid: Cell::default(),
         })
     }
 
@@ -251,7 +277,8 @@ mod tests {
         assert_eq!(shown(&ex.for_page()), "3 /a true true Some(Hit) 200 0 Value(0, 5)");
         let mut restarted = busy(&client);
         restarted.reply.framing.keep_alive = true;
-        assert!(restarted.restart() && restarted.reply.framing.keep_alive);
+        restarted.restart();
+        assert!(restarted.reply.framing.keep_alive);
         assert_eq!(shown(&restarted), "3 /a true true None 0 10 Value(0, 5)");
         assert_eq!(restarted.visit.proxy_host, b"origin");
         assert!(restarted.upstream.cache_key.is_empty() && restarted.reply.fields.is_empty());

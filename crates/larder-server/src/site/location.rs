@@ -91,6 +91,9 @@ pub enum Handler {
     Flv,
     /// An origin, by way of the cache if there is one.
     Origin(Box<Origin>),
+    /// A VCL. These are its backends, by their numbers, each with the VCL as its policy; behind them what the location
+    /// serves without the VCL, if that is an origin.
+    Vcl(Box<[Origin]>),
     /// `stub_status`.
     StubStatus,
     /// `larder_metrics`.
@@ -113,6 +116,7 @@ impl Handler {
     pub fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Origin(policy) => Some(policy),
+            Self::Vcl(origins) => origins.first(),
             Self::Static
             | Self::Mp4
             | Self::Flv

@@ -28,6 +28,7 @@ mod parts;
 mod policy;
 mod script;
 mod variables;
+mod vcl;
 
 pub use listener::{Listener, NameTable, VirtualServer, listener_for};
 pub use location::{Handler, Loc, Matching, Tree, TryFallback, TryFiles};
@@ -41,6 +42,7 @@ pub use parts::{
 pub use policy::{CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePolicy, StorePath, ZoneChoice};
 pub use script::{Condition, Op, RewriteOp, SetTarget};
 pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource, Variables};
+pub use vcl::{HeaderName, Vcl, VclPolicy};
 
 /// All parts of one configuration.
 pub struct Site {

@@ -141,6 +141,8 @@ pub struct FastCgiParts {
 
 /// What an HTTP request to an origin is made of.
 pub struct HttpParts {
+    /// Whether the head that the policy has written is sent as it is.
+    pub is_written: bool,
     /// `proxy_set_header`.
     pub set: SetFields,
     /// The line `Host` where `proxy_set_header` gives none; `None` if variables give the place.

@@ -8,6 +8,7 @@ use larder_conf::model::Drops;
 use crate::text::Text;
 
 use super::origin::{Backend, OriginShared};
+use super::vcl::VclPolicy;
 
 /// An origin that answers, and the policy for its answers.
 pub struct Origin {
@@ -22,6 +23,8 @@ pub struct Origin {
 pub enum Policy {
     /// nginx's directives.
     Directives(Directives),
+    /// A VCL.
+    Vcl(VclPolicy),
     /// The policy of the tests in [`policy`](crate::policy).
     #[cfg(test)]
     Written,
@@ -32,6 +35,7 @@ impl Policy {
     pub fn file(&self) -> Option<&StorePath> {
         match self {
             Self::Directives(policy) => policy.store.as_ref(),
+            Self::Vcl(_) => None,
             #[cfg(test)]
             Self::Written => None,
         }

@@ -1,0 +1,164 @@
+//! What a VCL knows of a request, beyond the messages themselves.
+
+use std::sync::Arc;
+
+use larder_cache::Object;
+use larder_http::{RequestHead, ResponseHead};
+use larder_vcl::run::Machine;
+
+use super::KEPT_BYTES_MAX;
+
+/// The state of a request that a VCL decides about.
+#[derive(Default)]
+pub struct VclState {
+    /// What runs the subs.
+    pub machine: Machine,
+    /// The client's side.
+    pub client: ClientTask,
+    /// The backend's side.
+    pub fetch: FetchTask,
+    /// The page that was found, while one is.
+    pub page: Option<Arc<Object>>,
+    /// The place of the backend among the origins of the location.
+    pub origin: usize,
+    /// The body that a VCL makes up.
+    pub body: Vec<u8>,
+}
+
+/// What the client's side knows. It outlives restarts.
+#[derive(Clone, Default)]
+pub struct ClientTask {
+    /// The number of the request; 0 before the first sub.
+    pub xid: u64,
+    /// The request as it was before the first sub, once something has changed it.
+    pub original: Option<Box<RequestHead>>,
+    /// `req.backend_hint`; `None` until it is set.
+    pub hint: Option<Option<u32>>,
+    /// `req.hash_always_miss`
+    pub always_miss: bool,
+    /// `req.hash_ignore_busy`
+    pub ignore_busy: bool,
+    /// `req.hash_ignore_vary`
+    pub ignore_vary: bool,
+    /// `req.grace`
+    pub grace: Option<f64>,
+    /// `req.ttl`, `req.max_age`
+    pub max_age: Option<f64>,
+    /// `client.identity`
+    pub identity: Option<Vec<u8>>,
+    /// `req.is_hitmiss`
+    pub is_hitmiss: bool,
+    /// `req.is_hitpass`
+    pub is_hitpass: bool,
+    /// Whether the response is a page that was found.
+    pub is_hit: bool,
+    /// The status of the response that is made up.
+    pub status: u16,
+    /// Its reason.
+    pub reason: Vec<u8>,
+}
+
+/// What the backend's side knows: a fetch with its retries.
+#[derive(Default)]
+pub struct FetchTask {
+    /// How far it is.
+    pub stage: Stage,
+    /// The number of the fetch.
+    pub xid: u64,
+    /// The request for the backend.
+    pub bereq: RequestHead,
+    /// The same before the first sub.
+    pub original: RequestHead,
+    /// `bereq.uncacheable`: whether the request was passed.
+    pub is_uncacheable: bool,
+    /// Whether it is that of a pipe.
+    pub is_pipe: bool,
+    /// Whether the body of the request goes with it.
+    pub has_body: bool,
+    /// `bereq.backend`
+    pub backend: Option<u32>,
+    /// `bereq.retries`
+    pub retries: u32,
+    /// `bereq.connect_timeout`, in seconds.
+    pub connect_timeout: Option<f64>,
+    /// `bereq.first_byte_timeout`, in seconds.
+    pub first_byte_timeout: Option<f64>,
+    /// `bereq.between_bytes_timeout`, in seconds.
+    pub between_bytes_timeout: Option<f64>,
+    /// The answer.
+    pub beresp: ResponseHead,
+    /// What is done with it.
+    pub answer: AnswerTask,
+}
+
+/// How far a fetch is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// It has not begun.
+    #[default]
+    New,
+    /// Its request was made, and may be sent.
+    Asking,
+    /// It was answered, and is to be tried again.
+    Again,
+}
+
+/// What is done with an answer. Times are in seconds.
+#[derive(Clone, Debug, Default)]
+pub struct AnswerTask {
+    /// When the origin made it, since 1970.
+    pub origin: f64,
+    /// Until when it is fresh, since 1970.
+    pub fresh_until: f64,
+    /// `beresp.grace`
+    pub grace: f64,
+    /// `beresp.keep`
+    pub keep: f64,
+    /// `beresp.uncacheable`
+    pub is_uncacheable: bool,
+    /// Whether requests for the page are to be passed.
+    pub is_hitpass: bool,
+    /// `beresp.do_gzip`
+    pub do_gzip: bool,
+    /// `beresp.do_gunzip`
+    pub do_gunzip: bool,
+    /// `beresp.do_stream`
+    pub do_stream: bool,
+    /// `beresp.was_304`
+    pub was_304: bool,
+    /// When its head was there, since 1970.
+    pub time: f64,
+}
+
+impl VclState {
+    /// Forgets the request. Buffers keep their memory, unless they have grown large.
+    pub(super) fn reset(&mut self) {
+        let Self { machine: _, client, fetch, page, origin, body } = self;
+        if client.xid != 0 {
+            *client = ClientTask::default();
+        }
+        fetch.reset();
+        *page = None;
+        *origin = 0;
+        body.clear();
+        body.shrink_to(KEPT_BYTES_MAX);
+    }
+
+    /// A copy for a fetch that runs beside the request.
+    pub(super) fn again(&self) -> Self {
+        Self { client: self.client.clone(), origin: self.origin, ..Self::default() }
+    }
+}
+
+impl FetchTask {
+    /// Forgets the fetch.
+    pub fn reset(&mut self) {
+        if self.stage == Stage::New && self.xid == 0 && !self.is_uncacheable {
+            return;
+        }
+        let (mut bereq, mut original) = (std::mem::take(&mut self.bereq), std::mem::take(&mut self.original));
+        bereq.clear();
+        original.clear();
+        *self = Self { bereq, original, ..Self::default() };
+    }
+}

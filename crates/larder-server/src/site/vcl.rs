@@ -1,0 +1,71 @@
+//! A VCL that was compiled.
+
+use std::sync::Arc;
+
+use larder_http::Known;
+use larder_vcl::parameters::Parameters;
+use larder_vcl::program::Program;
+use larder_vcl::{Loaded, compile};
+
+use std::net::IpAddr;
+
+use larder_conf::Diagnostic;
+
+use crate::regex::Regex;
+
+/// A VCL, ready to be carried out.
+pub struct Vcl {
+    /// What it means: names, backends, objects.
+    pub policy: larder_vcl::Policy,
+    /// Its instructions.
+    pub program: Program,
+    /// Its regular expressions, by their numbers.
+    pub regexes: Vec<Regex>,
+    /// The names of headers, by their numbers.
+    pub headers: Vec<HeaderName>,
+}
+
+/// The name of a header.
+pub struct HeaderName {
+    /// What is known of it.
+    pub known: Known,
+    /// As it was written first.
+    pub name: Box<str>,
+}
+
+impl Vcl {
+    /// Compiles a VCL. `addresses_of` looks up names.
+    pub fn new(loaded: Loaded, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>) -> Result<Self, Vec<Diagnostic>> {
+        let policy = loaded.policy;
+        let program = compile(&policy, addresses_of)?;
+        let mut regexes = Vec::with_capacity(policy.regexes.len());
+        for regex in &policy.regexes {
+            match Regex::new(&regex.pattern, false) {
+                Ok(compiled) => regexes.push(compiled),
+                Err(why) => return Err(vec![*Diagnostic::error(why).at(regex.span)]),
+            }
+        }
+        let headers = policy.headers.iter();
+        let headers = headers.map(|name| HeaderName { known: Known::of(name.as_bytes()), name: name.as_str().into() });
+        Ok(Self { headers: headers.collect(), policy, program, regexes })
+    }
+}
+
+impl Vcl {
+    /// Whether it reads bodies of requests, so that they are kept before its first sub.
+    pub fn keeps_bodies(&self) -> bool {
+        self.program.calls("std", "cache_req_body") || self.policy.modules.contains(&"bodyaccess")
+    }
+}
+
+/// The VCL as the policy of one of its backends.
+pub struct VclPolicy {
+    /// The VCL.
+    pub vcl: Arc<Vcl>,
+    /// Its parameters.
+    pub parameters: Arc<Parameters>,
+    /// Where pages are kept; `None` if the location has no cache.
+    pub zone: Option<usize>,
+    /// The place in [`Handler::Vcl`](super::Handler::Vcl) of the backend that is asked if the VCL names no other.
+    pub default_backend: Option<usize>,
+}
