@@ -1,0 +1,233 @@
+//! The answer of a backend: `vcl_backend_response`, `vcl_backend_refresh`, `vcl_backend_error`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use larder_cache::{Mark, Object, VaryKey, selecting};
+use larder_conf::model::LogLevel;
+use larder_http::{Fields, Known, ResponseHead, status};
+use larder_origin::FetchError;
+use larder_vcl::lifetime::{Defaults, lifetime};
+use larder_vcl::steps::{Action, Step};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::policy::{Detour, Judgement, Keep, Kept, Lifetime};
+use crate::site::VclPolicy;
+
+use super::headers::{Onward, collect, is_passed_on};
+use super::retry::again;
+use super::run::{Ended, run};
+use super::{seconds, time, variables};
+
+/// What an answer leads to. Its head becomes what the VCL makes of it.
+pub fn judge(
+    policy: &VclPolicy,
+    head: &mut ResponseHead,
+    stale: Option<&Arc<Object>>,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Judgement {
+    if ex.vcl.fetch.is_pipe {
+        return Judgement::Response;
+    }
+    ex.vcl.fetch.beresp = std::mem::take(head);
+    measure(policy, ex, cx);
+    let is_304 = ex.vcl.fetch.beresp.status == status::NOT_MODIFIED && !ex.vcl.fetch.is_uncacheable;
+    let refreshed = match is_304 {
+        true => refresh(policy, stale, ex, cx),
+        false => None,
+    };
+    let ended = refreshed.unwrap_or_else(|| run(policy, Step::BackendResponse, ex, cx));
+    let answer = &mut ex.vcl.fetch.answer;
+    match ended.action {
+        Action::Deliver => {}
+        Action::Pass => {
+            answer.is_hitpass = true;
+            answer.is_uncacheable = true;
+            let duration = ended.duration.unwrap_or(policy.parameters.uncacheable_ttl);
+            answer.fresh_until = seconds(cx.now()) + duration;
+        }
+        Action::Retry if again(policy, ex) => return Judgement::Instead(Detour::Again),
+        Action::Retry => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("Too many retries, delivering 503"));
+            return Judgement::Instead(backend_error(policy, 0, None, ex, cx));
+        }
+        Action::Error => return Judgement::Instead(backend_error(policy, ended.status, ended.reason, ex, cx)),
+        _ => return Judgement::Instead(Detour::Fail),
+    }
+    let was_304 = ex.vcl.fetch.answer.was_304;
+    *head = finished(ex);
+    if was_304 { Judgement::Confirmed } else { Judgement::Response }
+}
+
+/// What Varnish finds out about an answer before any sub sees it.
+fn measure(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
+    let now = seconds(cx.now());
+    let fetch = &mut ex.vcl.fetch;
+    let fields = Arc::make_mut(&mut fetch.beresp.fields);
+    if !fields.contains_known(Known::Date) {
+        fields.push(b"Date", &larder_http::format_date(cx.now().secs()));
+    }
+    collect(fields, Known::CacheControl);
+    collect(fields, Known::Vary);
+    let set = &policy.parameters;
+    let defaults =
+        Defaults { ttl: set.default_ttl, grace: set.default_grace, keep: set.default_keep, clock_skew: set.clock_skew };
+    let times = lifetime(fetch.beresp.status, &fetch.beresp.fields, fetch.is_uncacheable, &defaults, now);
+    let answer = &mut fetch.answer;
+    answer.time = now;
+    answer.origin = times.origin;
+    answer.fresh_until = times.origin + times.ttl;
+    answer.grace = times.grace;
+    answer.keep = times.keep;
+}
+
+/// `vcl_backend_refresh`. `None` if `vcl_backend_response` comes next.
+fn refresh(policy: &VclPolicy, stale: Option<&Arc<Object>>, ex: &mut Exchange, cx: &Cx) -> Option<Ended> {
+    let Some(stale) = stale else {
+        let message = "304 response but not conditional fetch";
+        cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{message}"));
+        return Some(Ended::plain(Action::Error));
+    };
+    ex.vcl.fetch.answer.was_304 = true;
+    ex.vcl.page = Some(Arc::clone(stale));
+    let ended = run(policy, Step::BackendRefresh, ex, cx);
+    let beresp = &mut ex.vcl.fetch.beresp;
+    let fields = Arc::make_mut(&mut beresp.fields);
+    match ended.action {
+        Action::Merge => {
+            fields.remove("Content-Encoding");
+            fields.remove("Content-Length");
+            take_missing(fields, &stale.fields, |known| !matches!(known, Known::Age | Known::Via));
+        }
+        Action::Beresp => {
+            for known in [Known::ContentLength, Known::ContentEncoding, Known::LastModified, Known::Etag] {
+                match stale.fields.get_known(known) {
+                    Some(value) => fields.set(known.name(), value),
+                    None if matches!(known, Known::ContentLength | Known::ContentEncoding) => {
+                        fields.remove(known.name());
+                    }
+                    None => {}
+                }
+            }
+        }
+        Action::ObjStale => *fields = stale.fields.clone(),
+        _ => return Some(ended),
+    }
+    fields.remove("X-Varnish");
+    beresp.status = stale.status;
+    beresp.reason = stale.reason.to_vec().into();
+    None
+}
+
+/// Adds the fields of a stored page whose names are not there.
+fn take_missing(fields: &mut Fields, stored: &Fields, is_wanted: impl Fn(Known) -> bool) {
+    let missing: Vec<(Vec<u8>, Vec<u8>)> = stored
+        .iter_known()
+        .filter(|(known, name, _)| is_wanted(*known) && !fields.contains(&String::from_utf8_lossy(name)))
+        .map(|(_, name, value)| (name.to_vec(), value.to_vec()))
+        .collect();
+    for (name, value) in missing {
+        fields.push(&name, &value);
+    }
+}
+
+/// The answer as the VCL has left it, without what is not kept. A page to keep says by whom it was fetched, and how old
+/// it was.
+fn finished(ex: &mut Exchange) -> ResponseHead {
+    let fetch = &mut ex.vcl.fetch;
+    let mut head = std::mem::take(&mut fetch.beresp);
+    let onward = if fetch.answer.is_uncacheable { Onward::Answer } else { Onward::Insert };
+    let fields = Arc::make_mut(&mut head.fields);
+    fields.retain(|known, _, _| is_passed_on(known, onward));
+    if onward == Onward::Insert {
+        fields.set("X-Varnish", fetch.xid.to_string().as_bytes());
+        let age = fetch.answer.time - fetch.answer.origin;
+        if age >= 1.0 {
+            fields.set("Age", (age as u64).to_string().as_bytes());
+        }
+    }
+    head
+}
+
+/// The fields of a page that a 304 has confirmed.
+pub fn confirmed_fields(head: &ResponseHead) -> Option<Fields> {
+    Some(Fields::clone(&head.fields))
+}
+
+/// No backend has answered.
+pub fn failure(policy: &VclPolicy, _: &FetchError, ex: &mut Exchange, cx: &Cx) -> Detour {
+    backend_error(policy, 0, None, ex, cx)
+}
+
+/// `vcl_backend_error`. The status 0 is that of a fetch that failed.
+pub fn backend_error(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exchange, cx: &Cx) -> Detour {
+    let fetch = &mut ex.vcl.fetch;
+    let (status, reason) = match (status, reason) {
+        (0, _) => (status::SERVICE_UNAVAILABLE, b"Backend fetch failed".to_vec()),
+        (status, Some(reason)) => (status, reason),
+        (status, None) => (status, larder_http::status::reason(status % 1000).as_bytes().to_vec()),
+    };
+    let mut fields = Fields::new();
+    fields.push(b"Date", &larder_http::format_date(cx.now().secs()));
+    fields.push(b"Server", b"larder");
+    fetch.beresp = ResponseHead { status, reason: reason.into(), fields: Arc::new(fields), ..ResponseHead::default() };
+    let now = seconds(cx.now());
+    let answer = &mut fetch.answer;
+    (answer.origin, answer.time, answer.fresh_until) = (now, now, now);
+    (answer.grace, answer.keep) = (0.0, 0.0);
+    answer.was_304 = false;
+    ex.vcl.body.clear();
+    ex.vcl.page = None;
+    let ended = run(policy, Step::BackendError, ex, cx);
+    match ended.action {
+        Action::Deliver => {
+            let body = Bytes::from(std::mem::take(&mut ex.vcl.body));
+            Detour::Made(Box::new(finished(ex)), body)
+        }
+        Action::Retry if again(policy, ex) => Detour::Again,
+        _ => Detour::Fail,
+    }
+}
+
+/// What of an answer is stored: as the VCL has left its times.
+pub fn keep(policy: &VclPolicy, head: &ResponseHead, ex: &Exchange, cx: &Cx) -> Keep {
+    let answer = &ex.vcl.fetch.answer;
+    let useful = answer.fresh_until - seconds(cx.now()) + answer.grace + answer.keep;
+    if ex.vcl.fetch.is_uncacheable || useful <= 0.0 || answer.fresh_until <= answer.origin {
+        return Keep::Not { why: "ttl", uncacheable_for: None };
+    }
+    let lifetime = Lifetime {
+        fresh_until: time(answer.fresh_until),
+        stale_while_revalidate: variables::span(answer.grace),
+        stale_if_error: variables::span(answer.grace + answer.keep),
+    };
+    let fields = Fields::clone(&head.fields);
+    let vary = vary(policy, &fields, ex);
+    let mark = match (answer.is_hitpass, answer.is_uncacheable) {
+        (true, _) => Mark::HitPass,
+        (false, true) => Mark::HitMiss,
+        (false, false) if vary.is_none() => Mark::HitMiss,
+        (false, false) => Mark::Page,
+    };
+    let kept = Kept { lifetime, fields, vary: vary.unwrap_or_else(VaryKey::none) };
+    match mark {
+        Mark::Page => Keep::Until(kept),
+        mark => Keep::Mark(mark, kept),
+    }
+}
+
+/// Which requests the page answers. With gzip, that a page comes in codings is no difference: larder has both.
+fn vary(policy: &VclPolicy, fields: &Fields, ex: &Exchange) -> Option<VaryKey> {
+    let request = selecting(&ex.asked.head.fields);
+    let Some(list) = fields.get_known(Known::Vary) else { return Some(VaryKey::none()) };
+    if !policy.parameters.http_gzip_support {
+        return VaryKey::of(fields, &request);
+    }
+    let others: Vec<&[u8]> =
+        larder_http::list::members(list).filter(|member| !member.eq_ignore_ascii_case(b"accept-encoding")).collect();
+    let mut only = Fields::new();
+    only.push(b"Vary", &others.join(&b", "[..]));
+    if others.is_empty() { Some(VaryKey::none()) } else { VaryKey::of(&only, &request) }
+}

@@ -1,0 +1,170 @@
+//! The client's side: `vcl_recv` to `vcl_deliver`, and `vcl_synth`.
+
+use larder_cache::KeyRef;
+use larder_http::{Known, status};
+use larder_vcl::steps::{Action, Step};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::policy::{Ask, Delivery, Turn};
+use crate::site::VclPolicy;
+
+use super::headers::{append_member, collect, keep_original};
+use super::run::run;
+use super::turns::{failed, finish, passes, turned};
+use super::variables::client::{client_address, set_url, takes_gzip};
+use super::variables::page;
+use super::{seconds, xids};
+
+/// `vcl_recv` and `vcl_hash`.
+pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
+    prepare(ex, cx);
+    let recv = run(policy, Step::Recv, ex, cx);
+    if recv.action == Action::Fail {
+        return Ask::Turn(failed(policy, ex, cx));
+    }
+    if policy.parameters.http_gzip_support && !matches!(recv.action, Action::Pipe | Action::Pass) {
+        wash_accept_encoding(ex);
+    }
+    ex.upstream.cache_key.clear();
+    if run(policy, Step::Hash, ex, cx).action == Action::Fail {
+        return Ask::Turn(failed(policy, ex, cx));
+    }
+    match recv.action {
+        Action::Hash => look(policy, ex, cx),
+        Action::Pass => Ask::Turn(passes(policy, ex, cx)),
+        Action::Pipe => Ask::Turn(pipes(policy, ex, cx)),
+        Action::Purge => Ask::Turn(purged(policy, ex, cx)),
+        _ => Ask::Turn(turned(policy, recv, ex, cx)),
+    }
+}
+
+fn look(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
+    let Some(zone) = policy.zone else { return Ask::Turn(passes(policy, ex, cx)) };
+    if !ex.vcl.client.always_miss {
+        return Ask::Look(zone);
+    }
+    match super::lookup::miss(policy, ex, cx) {
+        None => Ask::Refresh(zone),
+        Some(turn) => Ask::Turn(turn),
+    }
+}
+
+/// Makes the request ready for the first sub, and again after a restart.
+fn prepare(ex: &mut Exchange, cx: &Cx) {
+    if ex.vcl.client.xid == 0 {
+        xids::number_request(ex);
+        prepare_fields(ex, cx);
+    }
+    let client = &mut ex.vcl.client;
+    client.is_hit = false;
+    client.is_hitmiss = false;
+    client.is_hitpass = false;
+    ex.vcl.fetch.reset();
+    ex.vcl.page = None;
+    ex.vcl.body.clear();
+}
+
+/// What Varnish writes into each request.
+fn prepare_fields(ex: &mut Exchange, cx: &Cx) {
+    if ex.request.way.uri_changed {
+        // A rewrite of the location comes first.
+        let mut url = Vec::new();
+        larder_http::escape_uri(&ex.request.uri, larder_http::Escape::Uri, &mut url);
+        if !ex.request.args.is_empty() {
+            url.push(b'?');
+            url.extend_from_slice(&ex.request.args);
+        }
+        set_url(&url, ex);
+        ex.vcl.client.original = None;
+        ex.request.way.uri_changed = false;
+    }
+    let host = ex.asked.head.target_host().map(<[u8]>::to_vec);
+    if let Some(host) = host {
+        ex.asked.head.fields.set("Host", &host);
+    }
+    let address = client_address(ex).map_or_else(|| "0.0.0.0".to_owned(), |address| address.ip().to_string());
+    let fields = &mut ex.asked.head.fields;
+    append_member(fields, Known::XForwardedFor, address.as_bytes());
+    append_member(fields, Known::Via, via(cx).as_bytes());
+    collect(fields, Known::CacheControl);
+}
+
+/// Our member of `Via`.
+fn via(cx: &Cx) -> String {
+    format!("1.1 {} (larder/{})", cx.site().hostname, env!("CARGO_PKG_VERSION"))
+}
+
+/// There are two forms of a page, so there are two requests: for gzip, and for no coding.
+fn wash_accept_encoding(ex: &mut Exchange) {
+    let Some(now) = ex.asked.head.fields.get_known(Known::AcceptEncoding) else { return };
+    match takes_gzip(ex) {
+        true if now == b"gzip" && ex.asked.head.fields.all_known(Known::AcceptEncoding).nth(1).is_none() => {}
+        true => {
+            keep_original(ex);
+            ex.asked.head.fields.set("Accept-Encoding", b"gzip");
+        }
+        false => {
+            keep_original(ex);
+            ex.asked.head.fields.remove("Accept-Encoding");
+        }
+    }
+}
+
+/// `vcl_pipe`: the request is passed, and the connection ends behind its response.
+fn pipes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
+    super::fetch::begin_pipe(policy, ex, cx);
+    let ended = run(policy, Step::Pipe, ex, cx);
+    match ended.action {
+        Action::Pipe => {
+            super::fetch::pipe(policy, ex);
+            ex.reply.framing.keep_alive = false;
+            Turn::Pass("pipe")
+        }
+        _ => turned(policy, ended, ex, cx),
+    }
+}
+
+/// Drops all variants of the page, and runs `vcl_purge`.
+fn purged(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
+    if let Some(zone) = policy.zone {
+        cx.zone(zone).purge(&KeyRef::new(&ex.upstream.cache_key), cx.now());
+    }
+    let ended = run(policy, Step::Purge, ex, cx);
+    turned(policy, ended, ex, cx)
+}
+
+/// `vcl_deliver`, for the response that is laid out in the exchange.
+pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
+    add_fields(policy, ex, cx);
+    let ended = run(policy, Step::Deliver, ex, cx);
+    match ended.action {
+        Action::Deliver => {
+            finish(ex);
+            Delivery::Go
+        }
+        _ => Delivery::Turn(turned(policy, ended, ex, cx)),
+    }
+}
+
+/// What Varnish adds to each response.
+fn add_fields(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
+    let now = seconds(cx.now());
+    let (age, stored_by) = match (&ex.vcl.page, ex.vcl.client.is_hit) {
+        (Some(page), true) => (page::age(page, now), page.fields.get("X-Varnish").map(<[u8]>::to_vec)),
+        _ => (now - ex.vcl.fetch.answer.origin, None),
+    };
+    let fields = &mut ex.reply.fields;
+    let mut number = ex.vcl.client.xid.to_string().into_bytes();
+    if let Some(stored_by) = stored_by {
+        number.push(b' ');
+        number.extend_from_slice(&stored_by);
+    }
+    fields.set("X-Varnish", &number);
+    fields.set("Age", (age.max(0.0) as u64).to_string().as_bytes());
+    append_member(fields, Known::Via, via(cx).as_bytes());
+    let is_shared = !ex.vcl.fetch.is_uncacheable && !ex.vcl.fetch.answer.is_uncacheable;
+    if policy.parameters.http_range_support && ex.reply.status == status::OK && is_shared {
+        ex.reply.fields.set("Accept-Ranges", b"bytes");
+    }
+}

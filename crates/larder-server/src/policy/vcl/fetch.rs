@@ -1,0 +1,140 @@
+//! The request to a backend: `vcl_backend_fetch`.
+
+use larder_cache::{Mark, Object};
+use larder_http::{Known, status};
+use larder_vcl::steps::{Action, Step};
+
+use crate::context::Cx;
+use crate::exchange::{AnswerTask, Exchange, RequestBody, Stage};
+use crate::policy::{Detour, Question, Validators};
+use crate::site::VclPolicy;
+
+use super::answer::backend_error;
+use super::headers::{Onward, is_passed_on};
+use super::run::run;
+use super::xids;
+
+/// What the backend is asked; the rest is in the request that was prepared.
+pub fn question(stores: bool) -> Question {
+    Question { stores, as_get: false, validators: Validators::default() }
+}
+
+/// Makes the request for the backend, and runs `vcl_backend_fetch`. Does nothing if that has been done.
+pub fn prepare(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx: &Cx) -> Result<(), Detour> {
+    match ex.vcl.fetch.stage {
+        Stage::Asking => return Ok(()),
+        Stage::New => begin(policy, stale, ex, cx),
+        Stage::Again => {
+            ex.vcl.fetch.bereq.fields.remove("X-Varnish");
+        }
+    }
+    xids::number_fetch(ex);
+    let fetch = &mut ex.vcl.fetch;
+    fetch.bereq.fields.push(b"X-Varnish", fetch.xid.to_string().as_bytes());
+    fetch.connect_timeout = None;
+    fetch.first_byte_timeout = None;
+    fetch.between_bytes_timeout = None;
+    fetch.answer = AnswerTask { do_stream: true, is_uncacheable: fetch.is_uncacheable, ..AnswerTask::default() };
+    let ended = run(policy, Step::BackendFetch, ex, cx);
+    match ended.action {
+        Action::Fetch => {}
+        Action::Error => return Err(backend_error(policy, ended.status, ended.reason, ex, cx)),
+        _ => return Err(Detour::Fail),
+    }
+    match address(policy, ex) {
+        true => Ok(()),
+        false => Err(backend_error(policy, 0, None, ex, cx)),
+    }
+}
+
+/// Gives the request the place where it goes. False if that is nowhere.
+fn address(policy: &VclPolicy, ex: &mut Exchange) -> bool {
+    let Some(number) = ex.vcl.fetch.backend.map(|number| number as usize) else { return false };
+    let fetch = &mut ex.vcl.fetch;
+    match policy.vcl.policy.backends.get(number) {
+        Some(backend) if backend.endpoint.is_none() => return false,
+        Some(backend) if !fetch.bereq.fields.contains_known(Known::Host) => {
+            fetch.bereq.fields.push(b"Host", backend.host_header.as_bytes());
+        }
+        Some(_) => {}
+        // What the location serves without the VCL has no number there.
+        None if number > policy.vcl.policy.backends.len() => return false,
+        None => {}
+    }
+    fetch.stage = Stage::Asking;
+    ex.vcl.origin = number;
+    true
+}
+
+/// Makes the request for the backend of that of the client.
+fn begin(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx: &Cx) {
+    let is_passed = ex.vcl.fetch.is_uncacheable;
+    copy_request(if is_passed { Onward::Pass } else { Onward::Fetch }, ex);
+    let hint = ex.vcl.client.hint;
+    let default = policy.default_backend.and_then(|at| u32::try_from(at).ok());
+    let fetch = &mut ex.vcl.fetch;
+    fetch.backend = hint.unwrap_or(default);
+    fetch.has_body = is_passed;
+    if !is_passed {
+        let target = fetch.bereq.target().to_vec();
+        fetch.bereq.ask(b"GET", &target);
+        fetch.bereq.fields.remove("Content-Length");
+        if policy.parameters.http_gzip_support {
+            fetch.bereq.fields.set("Accept-Encoding", b"gzip");
+        }
+        if let Some(stale) = stale.filter(|stale| may_be_revalidated(stale, cx)) {
+            for (known, name) in [(Known::LastModified, "If-Modified-Since"), (Known::Etag, "If-None-Match")] {
+                if let Some(value) = stale.fields.get_known(known) {
+                    fetch.bereq.fields.set(name, value);
+                }
+            }
+        }
+    }
+    fetch.original.copy_from(&fetch.bereq);
+}
+
+/// The client's request without what is not passed on.
+fn copy_request(onward: Onward, ex: &mut Exchange) {
+    let bereq = &mut ex.vcl.fetch.bereq;
+    bereq.copy_from(&ex.asked.head);
+    bereq.fields.retain(|known, _, _| is_passed_on(known, onward));
+    // Where the request line of a client names a host, that of ours does not.
+    let (method, target) = (bereq.method_name().to_vec(), bereq.target().to_vec());
+    bereq.ask(&method, &target);
+}
+
+/// Whether a 304 would make a page fresh: it is one, and is still kept.
+fn may_be_revalidated(stale: &Object, cx: &Cx) -> bool {
+    let is_kept = stale.staleness(cx.now()) < stale.stale_if_error.max(stale.stale_while_revalidate);
+    stale.mark() == Mark::Page && stale.status == status::OK && is_kept
+}
+
+/// Makes the request that `vcl_pipe` sees.
+pub fn begin_pipe(policy: &VclPolicy, ex: &mut Exchange, _: &Cx) {
+    copy_request(Onward::Pass, ex);
+    let default = policy.default_backend.and_then(|at| u32::try_from(at).ok());
+    let xid = ex.vcl.client.xid;
+    let upgrade = ex.asked.head.fields.get_known(Known::Upgrade).map(<[u8]>::to_vec);
+    let fetch = &mut ex.vcl.fetch;
+    fetch.xid = xid;
+    fetch.backend = ex.vcl.client.hint.unwrap_or(default);
+    fetch.bereq.fields.push(b"X-Varnish", xid.to_string().as_bytes());
+    match upgrade {
+        // What a pipe is for today.
+        Some(upgrade) => {
+            fetch.bereq.fields.push(b"Upgrade", &upgrade);
+            fetch.bereq.fields.push(b"Connection", b"upgrade");
+        }
+        None => fetch.bereq.fields.push(b"Connection", b"close"),
+    }
+}
+
+/// Sends the request of [`begin_pipe`] as `vcl_pipe` has left it.
+pub fn pipe(policy: &VclPolicy, ex: &mut Exchange) {
+    ex.vcl.fetch.is_uncacheable = true;
+    ex.vcl.fetch.has_body = !matches!(ex.request.body, RequestBody::None);
+    ex.vcl.fetch.is_pipe = true;
+    ex.vcl.fetch.answer = AnswerTask { do_stream: true, is_uncacheable: true, ..AnswerTask::default() };
+    // Without a place the fetch begins as any other, and finds out.
+    address(policy, ex);
+}

@@ -1,0 +1,26 @@
+//! The functions of modules.
+
+use larder_vcl::modules::pure;
+use larder_vcl::program::Callee;
+use larder_vcl::run::{Failure, Texts, Value};
+
+use super::task::Run;
+
+mod std;
+
+/// Calls a function or a method.
+pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
+    let Callee::Function(function) = callee else { return Err(unbuilt("an object of a module")) };
+    if let Some(pure) = pure(function) {
+        return pure(args, texts);
+    }
+    let name = function.function().name;
+    match function.module() {
+        "std" => std::call(run, name, args, texts),
+        module => Err(unbuilt(&format!("{module}.{name}()"))),
+    }
+}
+
+fn unbuilt(what: &str) -> Failure {
+    Failure::Host(format!("{what} is not built yet"))
+}

@@ -1,0 +1,116 @@
+//! The functions of `std` that need the request.
+
+use larder_conf::model::LogLevel;
+use larder_vcl::lifetime::{Defaults, lifetime};
+use larder_vcl::run::{Failure, Texts, Value};
+use larder_vcl::vars::{Headers, Variable};
+
+use crate::exchange::RequestBody;
+use crate::policy::vcl::headers::{fields, fields_mut, name_of};
+use crate::policy::vcl::task::Run;
+
+use super::unbuilt;
+
+/// Calls one of them.
+pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
+    match (name, args) {
+        ("log" | "timestamp", [Value::Text(text)]) => {
+            let text = String::from_utf8_lossy(texts.bytes(*text));
+            run.cx.local.logs.error(run.cx, run.ex, LogLevel::Info, format_args!("VCL_Log: {text}"));
+            Ok(Value::Nothing)
+        }
+        ("syslog", [Value::Int(_), Value::Text(text)]) => {
+            let text = String::from_utf8_lossy(texts.bytes(*text));
+            run.cx.local.logs.error(run.cx, run.ex, LogLevel::Notice, format_args!("{text}"));
+            Ok(Value::Nothing)
+        }
+        ("now", []) => Ok(Value::Real(super::super::seconds(run.cx.now()))),
+        ("random", [Value::Real(low), Value::Real(high)]) => {
+            let share = run.cx.worker.random() as f64 / u64::MAX as f64;
+            Ok(Value::Real(low + (high - low) * share))
+        }
+        ("collect", [Value::Header(header), Value::Text(separator)]) => {
+            collect(run, *header, texts.bytes(*separator))?;
+            Ok(Value::Nothing)
+        }
+        ("healthy", [Value::Id(backend)]) => Ok(Value::Bool(is_healthy(run, *backend))),
+        ("rollback", [Value::Message(message)]) => {
+            rollback(run, *message);
+            Ok(Value::Nothing)
+        }
+        ("cache_req_body", [Value::Bytes(most)]) => Ok(Value::Bool(fits(&run.ex.request.body, *most))),
+        ("late_100_continue" | "set_ip_tos", _) => Ok(Value::Nothing),
+        ("syntax", [Value::Real(version)]) => {
+            let is_41 = run.policy.vcl.policy.version == larder_vcl::policy::Version::V41;
+            Ok(Value::Bool(*version <= if is_41 { 4.1 } else { 4.0 }))
+        }
+        ("rfc_ttl", []) => {
+            rfc_ttl(run);
+            Ok(Value::Nothing)
+        }
+        _ => Err(unbuilt(&format!("std.{name}()"))),
+    }
+}
+
+/// Makes one line of all lines of a header.
+fn collect(run: &mut Run<'_>, header: larder_vcl::policy::Header, separator: &[u8]) -> Result<(), Failure> {
+    let name = name_of(run.policy, header)?;
+    let Some(lines) = fields(header.of, run.ex) else { return Ok(()) };
+    let lines: Vec<&[u8]> = lines.get_all(&name.name).collect();
+    if lines.len() < 2 {
+        return Ok(());
+    }
+    let joined = lines.join(separator);
+    if let Some(fields) = fields_mut(header.of, run.ex) {
+        fields.set(&name.name, &joined);
+    }
+    Ok(())
+}
+
+fn is_healthy(run: &Run<'_>, backend: Option<u32>) -> bool {
+    let at = backend.map(|number| number as usize);
+    at.and_then(|at| run.policy.vcl.policy.backends.get(at)).is_some_and(|backend| backend.endpoint.is_some())
+}
+
+/// Makes the request what it was before the first sub.
+fn rollback(run: &mut Run<'_>, message: Variable) {
+    match message {
+        Variable::Req => {
+            if let Some(original) = run.ex.vcl.client.original.take() {
+                run.ex.asked.head.copy_from(&original);
+                run.ex.request.method = run.ex.asked.head.method;
+            }
+        }
+        Variable::Bereq => {
+            let fetch = &mut run.ex.vcl.fetch;
+            let original = std::mem::take(&mut fetch.original);
+            fetch.bereq.copy_from(&original);
+            fetch.original = original;
+        }
+        _ => {}
+    }
+    debug_assert!(fields(Headers::Req, run.ex).is_some());
+}
+
+/// Whether a body was kept whole, and is not larger than that.
+fn fits(body: &RequestBody, most: i64) -> bool {
+    let bytes = match body {
+        RequestBody::None => 0,
+        RequestBody::Memory(bytes) => bytes.len() as u64,
+        RequestBody::File(_, bytes) => *bytes,
+        RequestBody::Unread(_) | RequestBody::Passing(_) => return false,
+    };
+    i64::try_from(bytes).is_ok_and(|bytes| bytes <= most)
+}
+
+/// Sets the times of an answer as they are before the first sub sees it.
+fn rfc_ttl(run: &mut Run<'_>) {
+    let set = &run.policy.parameters;
+    let defaults =
+        Defaults { ttl: set.default_ttl, grace: set.default_grace, keep: set.default_keep, clock_skew: set.clock_skew };
+    let fetch = &mut run.ex.vcl.fetch;
+    let times = lifetime(fetch.beresp.status, &fetch.beresp.fields, fetch.is_uncacheable, &defaults, run.now);
+    fetch.answer.fresh_until = times.origin + times.ttl;
+    fetch.answer.grace = times.grace;
+    fetch.answer.keep = times.keep;
+}

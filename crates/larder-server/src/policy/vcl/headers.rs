@@ -1,0 +1,162 @@
+//! The headers of messages.
+
+use larder_http::{Fields, Known};
+use larder_vcl::policy::Header;
+use larder_vcl::run::{Failure, Texts, Value};
+use larder_vcl::vars::Headers;
+
+use crate::exchange::Exchange;
+use crate::site::{HeaderName, VclPolicy};
+
+use super::task::Run;
+
+/// The fields of a message.
+pub fn fields(of: Headers, ex: &Exchange) -> Option<&Fields> {
+    match of {
+        Headers::Req | Headers::ReqTop => Some(&ex.asked.head.fields),
+        Headers::Bereq => Some(&ex.vcl.fetch.bereq.fields),
+        Headers::Beresp => Some(&ex.vcl.fetch.beresp.fields),
+        Headers::Obj | Headers::ObjStale => ex.vcl.page.as_deref().map(|page| &page.fields),
+        Headers::Resp => Some(&ex.reply.fields),
+    }
+}
+
+/// The fields of a message that can be changed.
+pub fn fields_mut(of: Headers, ex: &mut Exchange) -> Option<&mut Fields> {
+    match of {
+        Headers::Req => {
+            keep_original(ex);
+            Some(&mut ex.asked.head.fields)
+        }
+        Headers::Bereq => Some(&mut ex.vcl.fetch.bereq.fields),
+        Headers::Beresp => Some(std::sync::Arc::make_mut(&mut ex.vcl.fetch.beresp.fields)),
+        Headers::Resp => Some(&mut ex.reply.fields),
+        Headers::ReqTop | Headers::Obj | Headers::ObjStale => None,
+    }
+}
+
+/// Remembers the request of the client before it is changed.
+pub fn keep_original(ex: &mut Exchange) {
+    if ex.vcl.client.original.is_none() {
+        let mut original = Box::<larder_http::RequestHead>::default();
+        original.copy_from(&ex.asked.head);
+        ex.vcl.client.original = Some(original);
+    }
+}
+
+/// The name of a header.
+pub fn name_of(policy: &VclPolicy, header: Header) -> Result<&HeaderName, Failure> {
+    policy.vcl.headers.get(header.name.0).ok_or_else(|| Failure::Host("a header that is not there".to_owned()))
+}
+
+/// The text of a header: that of its first line.
+pub fn get(run: &mut Run<'_>, header: Header, texts: &mut Texts<'_>) -> Result<Value, Failure> {
+    let name = name_of(run.policy, header)?;
+    let Some(fields) = fields(header.of, run.ex) else { return Ok(Value::Text(None)) };
+    let value = match name.known {
+        Known::Other => fields.get(&name.name),
+        known => fields.get_known(known),
+    };
+    Ok(Value::Text(value.map(|value| texts.keep(value)).transpose()?))
+}
+
+/// Sets a header in place of all its lines.
+pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
+    let name = name_of(run.policy, header)?;
+    let Value::Text(text) = value else { return Err(Failure::Host("a header that is no text".to_owned())) };
+    let bytes = texts.bytes(text);
+    if let Some(byte) = bytes.iter().find(|byte| !is_of_a_value(**byte)) {
+        return Err(Failure::Host(format!("the header {} would have the byte 0x{byte:02x}", name.name)));
+    }
+    if let Some(fields) = fields_mut(header.of, run.ex) {
+        fields.set(&name.name, bytes.trim_ascii());
+    }
+    Ok(())
+}
+
+/// Removes all lines of a header.
+pub fn unset(run: &mut Run<'_>, header: Header) -> Result<(), Failure> {
+    let name = name_of(run.policy, header)?;
+    let is_there = fields(header.of, run.ex).is_some_and(|fields| match name.known {
+        Known::Other => fields.contains(&name.name),
+        known => fields.contains_known(known),
+    });
+    if is_there && let Some(fields) = fields_mut(header.of, run.ex) {
+        fields.remove(&name.name);
+    }
+    Ok(())
+}
+
+/// Whether a byte may stand in the value of a field (RFC 9110 §5.5).
+fn is_of_a_value(byte: u8) -> bool {
+    byte == b'\t' || byte >= b' ' && byte != 0x7f
+}
+
+/// Adds to the end of a list.
+pub fn append_member(fields: &mut Fields, known: Known, member: &[u8]) {
+    let mut list = joined(fields, known);
+    if !list.is_empty() {
+        list.extend_from_slice(b", ");
+    }
+    list.extend_from_slice(member);
+    fields.set(known.name(), &list);
+}
+
+/// Makes one line of several.
+pub fn collect(fields: &mut Fields, known: Known) {
+    if fields.all_known(known).nth(1).is_some() {
+        let list = joined(fields, known);
+        fields.set(known.name(), &list);
+    }
+}
+
+fn joined(fields: &Fields, known: Known) -> Vec<u8> {
+    let mut list = Vec::new();
+    for line in fields.all_known(known) {
+        if !list.is_empty() {
+            list.extend_from_slice(b", ");
+        }
+        list.extend_from_slice(line);
+    }
+    list
+}
+
+/// Where a message is passed on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Onward {
+    /// A request to a backend, for this client alone.
+    Pass,
+    /// A request to a backend, for the cache.
+    Fetch,
+    /// An answer into the cache.
+    Insert,
+    /// An answer to this client alone.
+    Answer,
+}
+
+/// Whether a field is passed on: as in Varnish (`http_headers.h`), neither what concerns a connection, nor, for a page
+/// that is to be shared, what concerns one client.
+pub fn is_passed_on(known: Known, onward: Onward) -> bool {
+    use Onward::{Answer, Fetch, Insert, Pass};
+    match known {
+        Known::Connection
+        | Known::KeepAlive
+        | Known::Te
+        | Known::Trailer
+        | Known::TransferEncoding
+        | Known::Upgrade
+        | Known::Http2Settings => false,
+        Known::AcceptRanges => onward == Answer,
+        Known::Age => matches!(onward, Pass | Fetch),
+        Known::Range | Known::ContentRange | Known::ProxyAuthenticate | Known::ProxyAuthorization => {
+            !matches!(onward, Fetch | Insert)
+        }
+        Known::CacheControl
+        | Known::IfMatch
+        | Known::IfModifiedSince
+        | Known::IfNoneMatch
+        | Known::IfRange
+        | Known::IfUnmodifiedSince => onward != Fetch,
+        _ => true,
+    }
+}

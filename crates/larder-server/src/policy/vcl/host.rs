@@ -1,0 +1,101 @@
+//! What a run of a sub needs of its request.
+
+use larder_vcl::policy::{Place, Property, RegexId};
+use larder_vcl::program::{Callee, Named};
+use larder_vcl::run::{Failure, Host, Text, Texts, Value};
+use larder_vcl::vars::Variable;
+
+use super::task::Run;
+use super::{functions, headers, texts, variables};
+
+impl Host for Run<'_> {
+    fn get(&mut self, place: Place, texts: &mut Texts<'_>) -> Result<Value, Failure> {
+        match place {
+            Place::Variable(variable) => variables::get(self, variable, texts),
+            Place::Header(header) => headers::get(self, header, texts),
+        }
+    }
+
+    fn set(&mut self, place: Place, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
+        match place {
+            Place::Variable(variable) => variables::set(self, variable, value, texts),
+            Place::Header(header) => headers::set(self, header, value, texts),
+        }
+    }
+
+    fn append(&mut self, _: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
+        self.synthetic(value, texts)
+    }
+
+    fn unset(&mut self, place: Place) -> Result<(), Failure> {
+        match place {
+            Place::Variable(variable) => variables::unset(self, variable),
+            Place::Header(header) => headers::unset(self, header),
+        }
+    }
+
+    fn matches(&mut self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
+        texts::matches(self.policy, regex, subject)
+    }
+
+    fn substitute(
+        &mut self,
+        regex: RegexId,
+        all: bool,
+        subject: Option<Text>,
+        with: Option<Text>,
+        texts: &mut Texts<'_>,
+    ) -> Result<Option<Text>, Failure> {
+        texts::substitute(self.policy, regex, all, [subject, with], texts)
+    }
+
+    fn name(&mut self, kind: Named, number: u32, texts: &mut Texts<'_>) -> Result<Option<Text>, Failure> {
+        let policy = &self.policy.vcl.policy;
+        let at = number as usize;
+        let name = match kind {
+            Named::Acl => policy.acls.get(at).map(|acl| acl.name.as_str()),
+            Named::Backend => policy.backends.get(at).map(|backend| backend.name.as_str()),
+            Named::Probe => policy.probes.get(at).and_then(|probe| probe.name.as_deref()),
+            Named::Storage => policy.storages.get(at).map(String::as_str),
+        };
+        Ok(name.map(|name| texts.keep(name.as_bytes())).transpose()?)
+    }
+
+    fn property(&mut self, property: Property, of: Value, _: &mut Texts<'_>) -> Result<Value, Failure> {
+        match (property, of) {
+            // Every backend of its own is its own answer.
+            (Property::Resolve, backend @ Value::Id(_)) => Ok(backend),
+            (Property::Happy, _) => Ok(Value::Bool(true)),
+            (Property::FreeSpace | Property::UsedSpace, _) => Ok(Value::Bytes(0)),
+            (Property::Resolve | Property::Upper | Property::Lower, _) => {
+                Err(Failure::Host("a property of another type".to_owned()))
+            }
+        }
+    }
+
+    fn call(&mut self, callee: Callee, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
+        functions::call(self, callee, args, texts)
+    }
+
+    fn hash_data(&mut self, text: &[u8]) -> Result<(), Failure> {
+        let key = &mut self.ex.upstream.cache_key;
+        key.extend_from_slice(text);
+        // So that a text and the next one are not one.
+        key.push(b'#');
+        Ok(())
+    }
+
+    fn synthetic(&mut self, body: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
+        let text = match body {
+            Value::Text(text) => text,
+            Value::Blob(blob) => Some(blob),
+            _ => return Err(Failure::Host("a body of another type".to_owned())),
+        };
+        self.ex.vcl.body.extend_from_slice(texts.bytes(text));
+        Ok(())
+    }
+
+    fn ban(&mut self, _: &[u8]) -> Result<(), Failure> {
+        Err(Failure::Host("ban() is not built yet".to_owned()))
+    }
+}

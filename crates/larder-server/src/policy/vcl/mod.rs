@@ -1,0 +1,36 @@
+//! What a VCL decides: at each point its sub is run, and what it returns becomes a value of ours.
+//!
+//! The order is that of Varnish's `cache_req_fsm.c` and `cache_fetch.c`.
+
+mod answer;
+mod client;
+mod fetch;
+mod functions;
+mod headers;
+mod host;
+mod lookup;
+mod retry;
+mod run;
+mod task;
+mod texts;
+mod turns;
+mod variables;
+mod xids;
+
+pub use answer::{confirmed_fields, failure, judge, keep};
+pub use client::{ask, deliver};
+pub use fetch::{prepare, question};
+pub use lookup::{hit, miss, on_stale, rules};
+pub use turns::abandoned;
+
+use larder_http::Time;
+
+/// A time of day in seconds since 1970.
+pub fn seconds(time: Time) -> f64 {
+    time.0 as f64 / 1000.0
+}
+
+/// Seconds since 1970 as a time of day.
+fn time(seconds: f64) -> Time {
+    Time((seconds.max(0.0) * 1000.0) as u64)
+}

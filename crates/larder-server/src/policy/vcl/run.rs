@@ -1,0 +1,76 @@
+//! Runs the sub of a step for a request.
+
+use larder_conf::model::LogLevel;
+use larder_vcl::run::{Machine, Value, Verdict};
+use larder_vcl::steps::{Action, Step, Steps};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::site::VclPolicy;
+
+use super::seconds;
+use super::task::Run;
+
+/// What a sub has returned.
+#[derive(Debug, PartialEq)]
+pub struct Ended {
+    /// Where it leads.
+    pub action: Action,
+    /// The status of `synth` and `error`; 0 if it was not given.
+    pub status: u16,
+    /// The reason of them, or of `fail`.
+    pub reason: Option<Vec<u8>>,
+    /// How long `pass(DURATION)` is remembered.
+    pub duration: Option<f64>,
+}
+
+impl Ended {
+    /// One without values.
+    pub fn plain(action: Action) -> Self {
+        Self { action, status: 0, reason: None, duration: None }
+    }
+}
+
+/// Runs the sub of a step. What cannot be evaluated is logged, and fails.
+pub fn run(policy: &VclPolicy, step: Step, ex: &mut Exchange, cx: &Cx) -> Ended {
+    let program = &policy.vcl.program;
+    let Some(start) = program.of_step(step) else { return Ended::plain(Action::Fail) };
+    let set = &policy.parameters;
+    let bytes_max = if Steps::BACKEND.contains(step) { set.workspace_backend } else { set.workspace_client };
+    let mut machine = std::mem::take(&mut ex.vcl.machine);
+    let now = seconds(cx.now());
+    let mut host = Run { policy, step, ex, cx, now };
+    let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+    let result = machine.run(program, start, bytes_max, &mut host);
+    let ended = match result {
+        Ok(verdict) => ended(policy, &machine, verdict),
+        Err(failure) => Ended { reason: Some(failure.to_string().into_bytes()), ..Ended::plain(Action::Fail) },
+    };
+    ex.vcl.machine = machine;
+    if ended.action == Action::Fail {
+        let reason = ended.reason.as_deref().unwrap_or(b"return (fail)");
+        let reason = String::from_utf8_lossy(reason);
+        cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("VCL failed in {}: {reason}", step.name()));
+    }
+    ended
+}
+
+fn ended(policy: &VclPolicy, machine: &Machine, verdict: Verdict) -> Ended {
+    // Every sub of a step ends with the builtin one, which returns.
+    let mut ended = Ended::plain(verdict.action.unwrap_or(Action::Fail));
+    for value in machine.values(verdict) {
+        match *value {
+            Value::Int(status) => match u16::try_from(status) {
+                Ok(status) if status >= 100 => ended.status = status,
+                Ok(_) | Err(_) => {
+                    let reason = format!("the status {status} of {}()", ended.action.name());
+                    return Ended { reason: Some(reason.into_bytes()), ..Ended::plain(Action::Fail) };
+                }
+            },
+            Value::Text(Some(text)) => ended.reason = Some(machine.bytes(&policy.vcl.program, Some(text)).to_vec()),
+            Value::Real(duration) => ended.duration = Some(duration),
+            _ => {}
+        }
+    }
+    ended
+}

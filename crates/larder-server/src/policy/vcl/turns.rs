@@ -1,0 +1,102 @@
+//! The ways out of the client's side: `vcl_pass`, `vcl_synth`, another beginning, a failure.
+
+use bytes::Bytes;
+use larder_conf::model::LogLevel;
+use larder_http::{Known, status};
+use larder_vcl::steps::{Action, Step};
+
+use crate::context::Cx;
+use crate::exchange::Exchange;
+use crate::policy::Turn;
+use crate::site::VclPolicy;
+
+use super::run::{Ended, run};
+
+/// `vcl_pass`
+pub fn passes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
+    let ended = run(policy, Step::Pass, ex, cx);
+    match ended.action {
+        Action::Fetch => {
+            ex.vcl.fetch.reset();
+            ex.vcl.fetch.is_uncacheable = true;
+            ex.vcl.page = None;
+            Turn::Pass("pass")
+        }
+        _ => turned(policy, ended, ex, cx),
+    }
+}
+
+/// The ways out that all subs of the client's side have.
+pub fn turned(policy: &VclPolicy, ended: Ended, ex: &mut Exchange, cx: &Cx) -> Turn {
+    match ended.action {
+        Action::Synth => synth(policy, ended.status, ended.reason, ex, cx),
+        Action::Restart if u32::from(ex.request.way.restarts) >= policy.parameters.max_restarts => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("Too many restarts"));
+            ex.request.way.restarts = ex.request.way.restarts.saturating_add(1);
+            synth(policy, status::SERVICE_UNAVAILABLE, None, ex, cx)
+        }
+        Action::Restart => Turn::Restart,
+        Action::Vcl => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("return (vcl()) is not built yet"));
+            synth(policy, status::SERVICE_UNAVAILABLE, None, ex, cx)
+        }
+        _ => failed(policy, ex, cx),
+    }
+}
+
+/// The VCL could not be evaluated: the request is as it came, and is answered by a 503.
+pub fn failed(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
+    if let Some(original) = ex.vcl.client.original.take() {
+        ex.asked.head.copy_from(&original);
+        ex.request.method = ex.asked.head.method;
+    }
+    ex.reply.framing.keep_alive = false;
+    synth(policy, status::SERVICE_UNAVAILABLE, Some(b"VCL failed".to_vec()), ex, cx)
+}
+
+/// The fetch was given up without an answer.
+pub fn abandoned(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
+    synth(policy, status::SERVICE_UNAVAILABLE, None, ex, cx)
+}
+
+/// `vcl_synth`
+fn synth(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exchange, cx: &Cx) -> Turn {
+    ex.begin_reply();
+    ex.vcl.page = None;
+    ex.vcl.body.clear();
+    ex.reply.status = status;
+    ex.reply.reason = reason.unwrap_or_default();
+    ex.reply.fields.set("Date", &larder_http::format_date(cx.now().secs()));
+    ex.reply.fields.set("Server", b"larder");
+    ex.reply.fields.set("X-Varnish", ex.vcl.client.xid.to_string().as_bytes());
+    let ended = run(policy, Step::Synth, ex, cx);
+    match ended.action {
+        Action::Fail => Turn::Fail,
+        Action::Restart if u32::from(ex.request.way.restarts) < policy.parameters.max_restarts => Turn::Restart,
+        _ => {
+            finish(ex);
+            Turn::Respond(Bytes::from(std::mem::take(&mut ex.vcl.body)))
+        }
+    }
+}
+
+/// Makes what a VCL has written a response of HTTP.
+pub fn finish(ex: &mut Exchange) {
+    let told = ex.reply.fields.get_known(Known::Connection);
+    if told.is_some_and(|told| told.eq_ignore_ascii_case(b"close")) {
+        ex.reply.framing.keep_alive = false;
+    }
+    ex.reply.fields.remove("Connection");
+    ex.reply.fields.remove("Content-Length");
+    ex.reply.fields.remove("Transfer-Encoding");
+    ex.reply.silent.server = true;
+    ex.reply.silent.date = true;
+    // Varnish's own statuses above 999 are told without their first digits.
+    if ex.reply.status > 999 {
+        ex.reply.status %= 1000;
+    }
+    let status = ex.reply.status;
+    if ex.reply.reason.is_empty() && larder_http::status::reason(status).is_empty() {
+        ex.reply.reason.extend_from_slice(b"Unknown HTTP Status");
+    }
+}

@@ -1,0 +1,107 @@
+//! The variables: which part of a request each is.
+
+pub mod client;
+mod fetch;
+pub mod page;
+mod parameter;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use larder_vcl::run::{Failure, Texts, Value};
+use larder_vcl::vars::Variable;
+
+use super::task::Run;
+
+/// The value of a variable.
+pub fn get(run: &mut Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Value, Failure> {
+    if variable == Variable::Now {
+        return Ok(Value::Real(run.now));
+    }
+    if let Some(value) = parameter::get(run.policy, variable) {
+        return Ok(value);
+    }
+    if let Some(value) = page::get(run, variable, texts)? {
+        return Ok(value);
+    }
+    if let Some(value) = fetch::get(run, variable, texts)? {
+        return Ok(value);
+    }
+    match client::get(run, variable, texts)? {
+        Some(value) => Ok(value),
+        None => Err(unbuilt(variable)),
+    }
+}
+
+/// Sets a variable.
+pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
+    if fetch::set(run, variable, value, texts)? || client::set(run, variable, value, texts)? {
+        return Ok(());
+    }
+    Err(unbuilt(variable))
+}
+
+/// Unsets a variable.
+pub fn unset(run: &mut Run<'_>, variable: Variable) -> Result<(), Failure> {
+    let (client, fetch) = (&mut run.ex.vcl.client, &mut run.ex.vcl.fetch);
+    match variable {
+        Variable::ReqGrace => client.grace = None,
+        Variable::ReqTtl | Variable::ReqMaxAge => client.max_age = None,
+        Variable::BereqConnectTimeout => fetch.connect_timeout = None,
+        Variable::BereqFirstByteTimeout => fetch.first_byte_timeout = None,
+        Variable::BereqBetweenBytesTimeout => fetch.between_bytes_timeout = None,
+        Variable::BereqBody => fetch.has_body = false,
+        Variable::SessTimeoutIdle
+        | Variable::SessTimeoutLinger
+        | Variable::SessSendTimeout
+        | Variable::SessIdleSendTimeout
+        | Variable::BereqTaskDeadline => {}
+        _ => return Err(unbuilt(variable)),
+    }
+    Ok(())
+}
+
+fn unbuilt(variable: Variable) -> Failure {
+    Failure::Host(format!("{} is not built yet", variable.rule().name))
+}
+
+fn misfit(variable: Variable) -> Failure {
+    Failure::Host(format!("{} cannot be this", variable.rule().name))
+}
+
+fn text(bytes: &[u8], texts: &mut Texts<'_>) -> Result<Option<Value>, Failure> {
+    Ok(Some(Value::Text(Some(texts.keep(bytes)?))))
+}
+
+fn real(variable: Variable, value: Value) -> Result<f64, Failure> {
+    match value {
+        Value::Real(number) => Ok(number),
+        _ => Err(misfit(variable)),
+    }
+}
+
+fn boolean(variable: Variable, value: Value) -> Result<bool, Failure> {
+    match value {
+        Value::Bool(value) => Ok(value),
+        _ => Err(misfit(variable)),
+    }
+}
+
+/// A status as Varnish takes it: three digits at least.
+fn status(variable: Variable, value: Value) -> Result<u16, Failure> {
+    match value {
+        Value::Int(number) if (100..=65535).contains(&number) => Ok(number as u16),
+        Value::Int(number) => Err(Failure::Host(format!("{} cannot be {number}", variable.rule().name))),
+        _ => Err(misfit(variable)),
+    }
+}
+
+/// An address; that of a Unix socket is 0.0.0.0:0, as in Varnish.
+fn ip(address: Option<SocketAddr>) -> Option<Value> {
+    Some(Value::Ip(address.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)))))
+}
+
+/// Seconds as a span of time; those below zero are none.
+pub fn span(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
+}

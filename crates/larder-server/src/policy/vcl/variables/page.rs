@@ -1,0 +1,67 @@
+//! `obj` and `obj_stale`: a page that was found.
+
+use larder_cache::{Mark, Object};
+use larder_http::Known;
+use larder_vcl::run::{Failure, Texts, Value};
+use larder_vcl::vars::Variable;
+
+use super::super::task::Run;
+use super::{misfit, text};
+
+/// The value of a variable of a page; `None` if it is not one.
+pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Option<Value>, Failure> {
+    use Variable as V;
+    let is_of_a_page = variable.rule().name.starts_with("obj");
+    if !is_of_a_page {
+        return Ok(None);
+    }
+    let Some(page) = run.ex.vcl.page.as_deref() else { return passed(variable) };
+    Ok(Some(match variable {
+        V::ObjAge | V::ObjStaleAge => Value::Real(age(page, run.now)),
+        V::ObjTime | V::ObjStaleTime => Value::Real(run.now - age(page, run.now)),
+        V::ObjTtl | V::ObjStaleTtl => Value::Real(seconds(page.fresh_until.0) - run.now),
+        V::ObjGrace | V::ObjStaleGrace => Value::Real(page.stale_while_revalidate.as_secs_f64()),
+        V::ObjKeep | V::ObjStaleKeep => Value::Real(keep(page)),
+        V::ObjHits | V::ObjStaleHits => Value::Int(page.hits().into()),
+        V::ObjStatus | V::ObjStaleStatus => Value::Int(page.status.into()),
+        V::ObjReason | V::ObjStaleReason => return text(reason(page), texts),
+        V::ObjProto | V::ObjStaleProto => return text(b"HTTP/1.1", texts),
+        V::ObjUncacheable | V::ObjStaleUncacheable => Value::Bool(page.mark() != Mark::Page),
+        V::ObjCanEsi | V::ObjStaleCanEsi => Value::Bool(false),
+        V::ObjStorage | V::ObjStaleStorage => Value::Id(Some(0)),
+        V::ObjStaleIsValid => Value::Bool(true),
+        _ => return Err(misfit(variable)),
+    }))
+}
+
+/// What is said of the response to a request that was passed: it was not found.
+fn passed(variable: Variable) -> Result<Option<Value>, Failure> {
+    use Variable as V;
+    Ok(Some(match variable {
+        V::ObjHits => Value::Int(0),
+        V::ObjAge | V::ObjTtl | V::ObjGrace | V::ObjKeep | V::ObjTime => Value::Real(0.0),
+        V::ObjUncacheable => Value::Bool(true),
+        V::ObjCanEsi => Value::Bool(false),
+        V::ObjStorage => Value::Id(Some(0)),
+        _ => return Err(misfit(variable)),
+    }))
+}
+
+fn reason(page: &Object) -> &[u8] {
+    if page.reason.is_empty() { larder_http::status::reason(page.status).as_bytes() } else { &page.reason }
+}
+
+/// How old a page is at `now`, in seconds: with what its origin's `Age` said, which is kept with the page.
+pub fn age(page: &Object, now: f64) -> f64 {
+    let before = page.fields.get_known(Known::Age).and_then(|age| std::str::from_utf8(age).ok()?.parse::<f64>().ok());
+    now - seconds(page.stored_at.0) + before.filter(|age| *age >= 0.0).unwrap_or(0.0)
+}
+
+/// `obj.keep`: how long it stays behind its grace.
+pub fn keep(page: &Object) -> f64 {
+    page.stale_if_error.saturating_sub(page.stale_while_revalidate).as_secs_f64()
+}
+
+fn seconds(millis: u64) -> f64 {
+    millis as f64 / 1000.0
+}
