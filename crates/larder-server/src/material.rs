@@ -1,12 +1,18 @@
-//! The files for TLS, which are read together with the configuration: keys may be readable by root alone.
+//! What is read together with the configuration: the files for TLS, as keys may be readable by root alone, and VCLs.
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Certificates, keys, passwords and the like, by path. A file that could not be read is kept as its error.
+use crate::site::Vcl;
+
+/// Certificates, keys, passwords and the like, by path, and VCLs. A file that could not be read is kept as its error.
 #[derive(Clone, Default)]
-pub struct Material(HashMap<PathBuf, Result<Vec<u8>, String>>);
+pub struct Material {
+    files: HashMap<PathBuf, Result<Vec<u8>, String>>,
+    vcls: HashMap<PathBuf, Arc<Vcl>>,
+}
 
 /// Reads one such file.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
@@ -19,22 +25,32 @@ impl Material {
 
     /// Adds the result of reading a file.
     pub fn add(&mut self, path: PathBuf, read: io::Result<Vec<u8>>) {
-        self.0.insert(path, read.map_err(|error| error.to_string()));
+        self.files.insert(path, read.map_err(|error| error.to_string()));
     }
 
     /// Whether a file was read, or was tried.
     pub fn has(&self, path: &Path) -> bool {
-        self.0.contains_key(path)
+        self.files.contains_key(path)
     }
 
     /// The files that could be read.
     pub fn files(&self) -> impl Iterator<Item = (&Path, &[u8])> {
-        self.0.iter().filter_map(|(path, read)| Some((path.as_path(), read.as_ref().ok()?.as_slice())))
+        self.files.iter().filter_map(|(path, read)| Some((path.as_path(), read.as_ref().ok()?.as_slice())))
+    }
+
+    /// Adds a VCL that was compiled.
+    pub fn add_vcl(&mut self, path: PathBuf, vcl: Vcl) {
+        self.vcls.insert(path, Arc::new(vcl));
+    }
+
+    /// The VCL of a file.
+    pub fn vcl(&self, path: &Path) -> Option<&Arc<Vcl>> {
+        self.vcls.get(path)
     }
 
     /// The bytes of a file.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        match self.0.get(path) {
+        match self.files.get(path) {
             Some(Ok(bytes)) => Ok(bytes.clone()),
             Some(Err(why)) => Err(io::Error::other(why.clone())),
             None => Err(io::ErrorKind::NotFound.into()),
@@ -45,6 +61,6 @@ impl Material {
 impl std::fmt::Debug for Material {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Shows the paths only; the contents are secret.
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.files.keys()).finish()
     }
 }

@@ -11,6 +11,7 @@ use crate::hostname::hostname;
 use crate::loader::{DiskLoader, Stamp};
 use crate::paths::{DefaultLog, PID_FILE, Paths};
 use crate::serving::{self, Material};
+use crate::vcls;
 
 /// Everything besides the files that decides what a configuration means. It is passed to the serving process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +155,7 @@ impl Configuration {
 
     fn load(surroundings: Surroundings, loader: &mut dyn Loader) -> Result<Configuration, Rejected> {
         let loaded = parse(&surroundings, loader)?;
-        let (mut config, sources, mut notices) = (loaded.config, loaded.sources, loaded.notices);
+        let (mut config, mut sources, mut notices) = (loaded.config, loaded.sources, loaded.notices);
         let mut material = Material::new();
         for file in larder_conf::model::tls_files(&config) {
             // Each file only once, because it may be a pipe that can be read only once.
@@ -162,6 +163,12 @@ impl Configuration {
                 let read = loader.read(&file.path);
                 material.add(file.path, read);
             }
+        }
+        for used in larder_conf::model::vcls(&config) {
+            let (vcl, said) =
+                vcls::read(&used, &config, loader, &mut sources).map_err(|rendered| Rejected { rendered })?;
+            material.add_vcl(used.file.value, vcl);
+            notices.extend(said);
         }
         let (errors, more) = serving::check(&config, &material);
         if !errors.is_empty() {

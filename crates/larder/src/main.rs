@@ -33,6 +33,7 @@ mod spawn;
 mod supervise;
 mod upgrade;
 mod varnishd;
+mod vcls;
 mod version;
 
 use std::process::ExitCode;

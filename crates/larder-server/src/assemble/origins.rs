@@ -10,6 +10,7 @@ use larder_conf::model::{self, Template};
 use larder_origin::{Address, Balance, Group, Keepalive, LeastTime, RetryRules, Server, Until};
 
 use crate::request::response_fields;
+use crate::site::origin_head::SetFields;
 use crate::site::*;
 use crate::target::{addresses, split_authority};
 use crate::text::Text;
@@ -25,7 +26,7 @@ const ALWAYS_HIDDEN: [&str; 6] =
 const HIDDEN_OF_HTTP: [&str; 3] = ["date", "server", "x-pad"];
 
 /// The failures after which the next origin is asked: `*_next_upstream`.
-fn retry_rules(on: model::NextUpstream) -> RetryRules {
+pub(super) fn retry_rules(on: model::NextUpstream) -> RetryRules {
     let statuses = [
         (on.http_500, 500),
         (on.http_502, 502),
@@ -42,6 +43,11 @@ fn retry_rules(on: model::NextUpstream) -> RetryRules {
         non_idempotent: on.non_idempotent,
         statuses: statuses.iter().filter(|(on, _)| *on).map(|(_, status)| *status).collect(),
     }
+}
+
+/// No `proxy_set_header`.
+pub(super) fn no_set_fields() -> SetFields {
+    heads::set_fields(Vec::new())
 }
 
 /// The origin of a `server` line at one of its addresses.
@@ -175,6 +181,7 @@ impl Builder {
         };
         let may_be_tls = scheme == Scheme::Https || matches!(target, Target::Variable(_));
         let protocol = Protocol::Http(HttpParts {
+            is_written: false,
             scheme,
             tls: may_be_tls.then(|| tls::origin_tls(self, &proxy.tls, pass.span)),
             proxy_protocol: proxy.proxy_protocol,

@@ -21,22 +21,26 @@
 //! | [`deliver`]          | `mod.rs`                | [`Delivery`]: after changes of the head; or begin anew                  |
 
 pub mod directives;
+pub mod vcl;
 #[cfg(test)]
 mod written;
 
 use std::time::Duration;
 
-use larder_cache::{Object, Rules, VaryKey};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use larder_cache::{HitRef, Mark, Object, Rules, VaryKey};
 use larder_http::ResponseHead;
 use larder_http::{Fields, Time};
-use larder_origin::FailKind;
+use larder_origin::{FailKind, FetchError};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, RESTARTS_MAX};
 use crate::site::{Origin, Policy};
 
 /// What the cache is asked. The key is `ex.upstream.cache_key`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Ask {
     /// What this zone has.
     Look(usize),
@@ -46,10 +50,47 @@ pub enum Ask {
     Pass(&'static str),
     /// It cannot be asked, which the log says: 500.
     Refuse,
+    /// Nothing; the policy leads elsewhere.
+    Turn(Turn),
+}
+
+/// Where a policy leads in place of the usual next step.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// To the response in the exchange, with this body.
+    Respond(Bytes),
+    /// To the origin, past the cache, for this reason.
+    Pass(&'static str),
+    /// To its own first question.
+    Restart,
+    /// To a 500 without more words.
+    Fail,
+}
+
+/// What is done with a fresh page.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It is delivered.
+    Page,
+    /// It counts as missing, and is fetched.
+    Miss,
+    /// The policy leads elsewhere.
+    Turn(Turn),
+}
+
+/// What takes the place of a fetch, or of its answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Detour {
+    /// This answer, made here.
+    Made(Box<ResponseHead>, Bytes),
+    /// Another try.
+    Again,
+    /// Nothing: there is no answer.
+    Fail,
 }
 
 /// What is done with a page past its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum OnStale {
     /// It is delivered, while another request fetches it.
     Deliver,
@@ -57,6 +98,8 @@ pub enum OnStale {
     DeliverAndRefetch,
     /// It is fetched for this request.
     Fetch,
+    /// The policy leads elsewhere.
+    Turn(Turn),
 }
 
 /// What the origin is asked about a page.
@@ -87,7 +130,7 @@ impl Validators {
 }
 
 /// What an origin's answer leads to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// The stored page, which it confirms.
     Confirmed,
@@ -104,6 +147,8 @@ pub enum Judgement {
     ErrorPage,
     /// It is the response.
     Response,
+    /// Something else takes its place.
+    Instead(Detour),
 }
 
 /// Why a stale page may have to do.
@@ -129,6 +174,8 @@ pub enum Keep {
         /// waiter tries.
         uncacheable_for: Option<Duration>,
     },
+    /// It is not, and the cache remembers that under these times.
+    Mark(Mark, Kept),
 }
 
 /// What of an answer is stored.
@@ -142,12 +189,12 @@ pub struct Kept {
 }
 
 /// What becomes of a response whose head has been changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// It is delivered.
     Go,
-    /// It is dropped, and the request, which has been changed, begins anew at its location.
-    Restart,
+    /// It is dropped, and the policy leads elsewhere.
+    Turn(Turn),
 }
 
 /// How long a stored page is of use.
@@ -165,6 +212,7 @@ pub struct Lifetime {
 pub fn ask(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Ask {
     match &origin.policy {
         Policy::Directives(policy) => directives::ask(policy, &origin.backend, ex, cx),
+        Policy::Vcl(policy) => vcl::ask(policy, ex, cx),
         #[cfg(test)]
         Policy::Written => written::ask(ex),
     }
@@ -174,8 +222,39 @@ pub fn ask(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Ask {
 pub fn rules(origin: &Origin, ex: &Exchange, now: Time) -> Rules {
     match &origin.policy {
         Policy::Directives(policy) => directives::rules(policy, ex, now),
+        Policy::Vcl(_) => vcl::rules(ex),
         #[cfg(test)]
         Policy::Written => written::rules(),
+    }
+}
+
+/// What is done with a fresh page, or with what stands in the place of one.
+pub fn hit(origin: &Origin, object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Found {
+    match &origin.policy {
+        Policy::Directives(_) => Found::Page,
+        Policy::Vcl(policy) => vcl::hit(policy, &object.to_arc(), ex, cx),
+        #[cfg(test)]
+        Policy::Written => Found::Page,
+    }
+}
+
+/// The same for a page that another request is fetching.
+pub fn arriving(origin: &Origin, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Found {
+    match &origin.policy {
+        Policy::Directives(_) => Found::Page,
+        Policy::Vcl(policy) => vcl::hit(policy, object, ex, cx),
+        #[cfg(test)]
+        Policy::Written => Found::Page,
+    }
+}
+
+/// Where a request for a page that is not there goes; `None` if the page is fetched.
+pub fn miss(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
+    match &origin.policy {
+        Policy::Directives(_) => None,
+        Policy::Vcl(policy) => vcl::miss(policy, ex, cx),
+        #[cfg(test)]
+        Policy::Written => None,
     }
 }
 
@@ -183,17 +262,19 @@ pub fn rules(origin: &Origin, ex: &Exchange, now: Time) -> Rules {
 pub fn stores(origin: &Origin, ex: &Exchange) -> bool {
     match &origin.policy {
         Policy::Directives(policy) => directives::stores(policy, ex),
+        Policy::Vcl(_) => true,
         #[cfg(test)]
         Policy::Written => written::stores(),
     }
 }
 
 /// What is done with a stale page. `is_updating`: another request is fetching it.
-pub fn on_stale(origin: &Origin, object: &Object, is_updating: bool, now: Time) -> OnStale {
+pub fn on_stale(origin: &Origin, object: &Arc<Object>, is_updating: bool, ex: &mut Exchange, cx: &Cx) -> OnStale {
     match &origin.policy {
-        Policy::Directives(policy) => directives::on_stale(policy, object, is_updating, now),
+        Policy::Directives(policy) => directives::on_stale(policy, object, is_updating, cx.now()),
+        Policy::Vcl(policy) => vcl::on_stale(policy, object, is_updating, ex, cx),
         #[cfg(test)]
-        Policy::Written => written::on_stale(object, is_updating, now),
+        Policy::Written => written::on_stale(object, is_updating, cx.now()),
     }
 }
 
@@ -201,8 +282,19 @@ pub fn on_stale(origin: &Origin, object: &Object, is_updating: bool, now: Time) 
 pub fn may_be_stale(origin: &Origin, object: &Object, why: Why, now: Time) -> bool {
     match &origin.policy {
         Policy::Directives(policy) => directives::may_be_stale(policy, object, why, now),
+        Policy::Vcl(_) => false,
         #[cfg(test)]
         Policy::Written => written::may_be_stale(object, now),
+    }
+}
+
+/// Makes a fetch ready before its origin is known, which this may choose. `stale` is the stored page.
+pub fn prepare(origin: &Origin, stale: Option<&Object>, ex: &mut Exchange, cx: &Cx) -> Result<(), Detour> {
+    match &origin.policy {
+        Policy::Directives(_) => Ok(()),
+        Policy::Vcl(policy) => vcl::prepare(policy, stale, ex, cx),
+        #[cfg(test)]
+        Policy::Written => Ok(()),
     }
 }
 
@@ -210,24 +302,49 @@ pub fn may_be_stale(origin: &Origin, object: &Object, why: Why, now: Time) -> bo
 pub fn question(origin: &Origin, stale: Option<&Object>, stores: bool, ex: &mut Exchange, cx: &Cx) -> Question {
     match &origin.policy {
         Policy::Directives(policy) => directives::question(policy, &origin.backend, stale, stores, ex, cx),
+        Policy::Vcl(_) => vcl::question(stores),
         #[cfg(test)]
         Policy::Written => written::question(stores, ex),
     }
 }
 
-/// What the answer leads to. `stale` is the stored page, `validators` what was asked about it.
+/// What the answer leads to, whose head this may change. `stale` is the stored page, `validators` what was asked about
+/// it.
 pub fn judge(
     origin: &Origin,
-    answer: &ResponseHead,
-    stale: Option<&Object>,
+    answer: &mut ResponseHead,
+    stale: Option<&Arc<Object>>,
     validators: &Validators,
-    ex: &Exchange,
+    ex: &mut Exchange,
     cx: &Cx,
 ) -> Judgement {
     match &origin.policy {
-        Policy::Directives(policy) => directives::judge(policy, answer, stale, validators, ex, cx),
+        Policy::Directives(policy) => {
+            directives::judge(policy, answer, stale.map(|stale| &**stale), validators, ex, cx)
+        }
+        Policy::Vcl(policy) => vcl::judge(policy, answer, stale, ex, cx),
         #[cfg(test)]
         Policy::Written => written::judge(),
+    }
+}
+
+/// What takes the place of an answer that did not come; `None` for a status of our own.
+pub fn failure(origin: &Origin, error: &FetchError, ex: &mut Exchange, cx: &Cx) -> Option<Detour> {
+    match &origin.policy {
+        Policy::Directives(_) => None,
+        Policy::Vcl(policy) => Some(vcl::failure(policy, error, ex, cx)),
+        #[cfg(test)]
+        Policy::Written => None,
+    }
+}
+
+/// Where a request goes whose fetch was given up.
+pub fn abandoned(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Turn {
+    match &origin.policy {
+        Policy::Directives(_) => Turn::Fail,
+        Policy::Vcl(policy) => vcl::abandoned(policy, ex, cx),
+        #[cfg(test)]
+        Policy::Written => Turn::Fail,
     }
 }
 
@@ -235,6 +352,7 @@ pub fn judge(
 pub fn intercepts(origin: &Origin, status: u16, ex: &Exchange, cx: &Cx) -> bool {
     match &origin.policy {
         Policy::Directives(policy) => directives::intercepts(policy, status, ex, cx),
+        Policy::Vcl(_) => false,
         #[cfg(test)]
         Policy::Written => written::intercepts(),
     }
@@ -244,6 +362,7 @@ pub fn intercepts(origin: &Origin, status: u16, ex: &Exchange, cx: &Cx) -> bool 
 pub fn keep(origin: &Origin, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Keep {
     match &origin.policy {
         Policy::Directives(policy) => directives::keep(policy, answer, ex, cx),
+        Policy::Vcl(policy) => vcl::keep(policy, answer, ex, cx),
         #[cfg(test)]
         Policy::Written => written::keep(answer, cx.now()),
     }
@@ -254,25 +373,59 @@ pub fn shapes_responses(origin: &Origin) -> bool {
     match &origin.policy {
         // `add_header` and its kin are added as the head is written.
         Policy::Directives(_) => false,
+        Policy::Vcl(_) => true,
         #[cfg(test)]
         Policy::Written => true,
     }
 }
 
 /// Changes the head of a response of the cache or the origin, which is in `ex`.
-pub fn deliver(origin: &Origin, ex: &mut Exchange) -> Delivery {
+pub fn deliver(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Delivery {
     match &origin.policy {
         Policy::Directives(policy) => directives::deliver(policy, ex),
+        Policy::Vcl(policy) => vcl::deliver(policy, ex, cx),
         #[cfg(test)]
         Policy::Written => written::deliver(ex),
     }
 }
 
-/// How long a stored page is of use that the origin has confirmed by a 304 with these fields.
-pub fn confirmed(origin: &Origin, confirmation: &Fields, object: &Object, now: Time) -> Lifetime {
+/// What becomes of a stored page that the origin has confirmed by a 304 with this head: how long it is of use now, and
+/// its fields, if they change.
+pub fn confirmed(
+    origin: &Origin,
+    confirmation: &ResponseHead,
+    object: &Object,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> (Lifetime, Option<Fields>) {
     match &origin.policy {
-        Policy::Directives(policy) => directives::confirmed(policy, confirmation, object, now),
+        Policy::Directives(policy) => (directives::confirmed(policy, &confirmation.fields, object, cx.now()), None),
+        Policy::Vcl(policy) => {
+            let lifetime = match vcl::keep(policy, confirmation, ex, cx) {
+                Keep::Until(kept) => kept.lifetime,
+                // Good for this response only.
+                Keep::Not { .. } | Keep::Mark(..) => Lifetime {
+                    fresh_until: cx.now(),
+                    stale_while_revalidate: Duration::ZERO,
+                    stale_if_error: Duration::ZERO,
+                },
+            };
+            (lifetime, vcl::confirmed_fields(confirmation))
+        }
         #[cfg(test)]
-        Policy::Written => written::confirmed(now),
+        Policy::Written => (written::confirmed(cx.now()), None),
     }
+}
+
+/// How often a request may begin anew.
+pub fn restarts_max(origin: Option<&Origin>) -> u8 {
+    match origin.map(|origin| &origin.policy) {
+        Some(Policy::Vcl(policy)) => u8::try_from(policy.parameters.max_restarts).unwrap_or(u8::MAX),
+        _ => RESTARTS_MAX,
+    }
+}
+
+/// Whether the request that a policy has prepared is sent as it is.
+pub fn writes_requests(origin: &Origin) -> bool {
+    matches!(origin.policy, Policy::Vcl(_))
 }

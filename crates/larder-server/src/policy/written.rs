@@ -10,7 +10,7 @@ use larder_http::{Fields, Known, Method, ResponseHead, Time, status};
 
 use crate::exchange::Exchange;
 
-use super::{Ask, Delivery, Judgement, Keep, Kept, Lifetime, OnStale, Question, Validators};
+use super::{Ask, Delivery, Judgement, Keep, Kept, Lifetime, OnStale, Question, Turn, Validators};
 
 const TTL: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(10);
@@ -73,7 +73,7 @@ pub fn deliver(ex: &mut Exchange) -> Delivery {
     if ex.reply.status == status::NOT_FOUND && ex.request.way.restarts == 0 {
         ex.request.uri = b"/".to_vec();
         ex.request.way.uri_changed = true;
-        return Delivery::Restart;
+        return Delivery::Turn(Turn::Restart);
     }
     ex.reply.fields.set("X-Policy", b"written");
     Delivery::Go
@@ -81,7 +81,7 @@ pub fn deliver(ex: &mut Exchange) -> Delivery {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
     use std::rc::Rc;
     use std::sync::Arc;
 
@@ -146,6 +146,7 @@ mod tests {
             began: clock::now(),
             proxy: None,
             secured: Secured::Not,
+            xid: Cell::default(),
         });
         let mut ex = worker.exchange(&client);
         let text = format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n");

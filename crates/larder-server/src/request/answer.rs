@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use larder_cache::Object;
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Known, KnownSet, Method, Version, status};
+use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Version, status};
 use larder_origin::{Answer, FailKind, FetchError};
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
-use crate::policy::{self, Judgement, Validators, Why};
+use crate::policy::{self, Detour, Judgement, Validators, Why};
 use crate::script;
 use crate::site::{Backend, Origin};
 
@@ -20,10 +20,13 @@ use super::far_range::{self, Arriving};
 use super::fill::{self, Passed};
 use super::page::Page;
 use super::plan::{Plan, Storing};
-use super::{Content, Internal, Ranges, Response, Step, Synth, response_fields, slice, store};
+use super::{Content, Internal, Ranges, Response, Step, Synth, lookup, response_fields, slice, store};
 
 /// The origin gave no answer: the stale page, if the policy allows it, else 502 or 504.
 pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
+    if let Some(detour) = policy::failure(origin, error, ex, cx) {
+        return instead(detour, plan, origin, ex, cx);
+    }
     let kind = error.kind();
     let allowed = |object: &Arc<Object>| policy::may_be_stale(origin, object, Why::Failed(kind), cx.now());
     if let Some(object) = plan.stale.filter(allowed).filter(|object| object.body.is_here()) {
@@ -62,8 +65,13 @@ pub fn answered(
     ignore_duplicates(&mut answer.head.fields, ex, cx);
     ex.upstream.status = Some(status);
     ex.upstream.fields = Some(Arc::clone(&answer.head.fields));
-    match (policy::judge(origin, &answer.head, plan.stale.as_deref(), validators, ex, cx), plan.stale) {
-        (Judgement::Confirmed, Some(object)) => revalidated(&answer.head.fields, &object, plan.storing, origin, ex, cx),
+    match (policy::judge(origin, &mut answer.head, plan.stale.as_ref(), validators, ex, cx), plan.stale) {
+        (Judgement::Instead(detour), stale) => {
+            // Its connection is free, or closed, before another fetch begins.
+            drop(answer);
+            instead(detour, Plan { stale, ..plan }, origin, ex, cx)
+        }
+        (Judgement::Confirmed, Some(object)) => revalidated(&answer.head, &object, plan.storing, origin, ex, cx),
         (Judgement::Stale, Some(object)) => deliver_stale(object, plan.storing, ex, cx),
         (Judgement::Redirect { to, uncacheable_for }, _) => {
             if let Some(storing) = plan.storing {
@@ -82,6 +90,23 @@ pub fn answered(
             Step::Synth(Synth::Status(status))
         }
         (Judgement::Response | Judgement::Confirmed | Judgement::Stale, _) => {
+            respond(answer, plan.storing, origin, ex, cx)
+        }
+    }
+}
+
+/// What takes the place of a fetch or of its answer.
+pub fn instead(detour: Detour, plan: Plan, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
+    match detour {
+        Detour::Again => plan.into(),
+        Detour::Fail => {
+            // Who waits for the page tries next.
+            drop(plan);
+            let turn = policy::abandoned(origin, ex, cx);
+            lookup::turned(turn, ex)
+        }
+        Detour::Made(head, body) => {
+            let answer = Answer::made(*head, body);
             respond(answer, plan.storing, origin, ex, cx)
         }
     }
@@ -139,7 +164,7 @@ fn ignore_duplicates(fields: &mut Arc<Fields>, ex: &Exchange, cx: &Cx) {
 
 /// The origin confirmed the stored page.
 fn revalidated(
-    confirmation: &Fields,
+    confirmation: &ResponseHead,
     object: &Arc<Object>,
     storing: Option<Storing>,
     origin: &Origin,
@@ -153,8 +178,8 @@ fn revalidated(
         }
         return Plan { storing, stale: None }.into();
     }
-    let lifetime = policy::confirmed(origin, confirmation, object, cx.now());
-    let fresh = store::freshen(object, lifetime, &origin.backend, cx);
+    let (lifetime, fields) = policy::confirmed(origin, confirmation, object, ex, cx);
+    let fresh = store::freshen(object, lifetime, fields, &origin.backend, cx);
     let delivered = match storing.and_then(|storing| storing.permit(ex, cx)) {
         Some(permit) => permit.freshen(object, fresh),
         None => Arc::clone(object),

@@ -40,7 +40,10 @@ pub enum Begun {
 
 /// Begins a fetch for `ex`, if nothing but the origin has to be waited for.
 pub fn begin(plan: Plan, ex: &mut Exchange, cx: &Cx) -> Begun {
-    let Some(origin) = cx.origin(ex) else { return Begun::Over(no_origin()) };
+    let (plan, origin) = match prepared(plan, ex, cx) {
+        Ok(prepared) => prepared,
+        Err(step) => return Begun::Over(step),
+    };
     let is_alone = matches!(ex.request.body, RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..))
         && !matches!(origin.backend.target, Target::Variable(_))
         && cx.loc(ex).modules.early_hints.is_empty()
@@ -79,7 +82,10 @@ impl Underway {
 
 /// Fetches for `ex`: the answer, or the failure, becomes the next step.
 pub async fn fetch(plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -> Step {
-    let Some(origin) = cx.origin(ex) else { return no_origin() };
+    let (plan, origin) = match prepared(plan, ex, cx) {
+        Ok(prepared) => prepared,
+        Err(step) => return step,
+    };
     let looking = resolve::look_up(&origin.backend, ex, cx);
     let resolved = match may_abort(&plan, origin) {
         false => looking.await,
@@ -124,6 +130,15 @@ pub async fn fetch(plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -
     }
 }
 
+/// Lets the policy make the fetch ready, and choose the origin.
+fn prepared<'a>(plan: Plan, ex: &mut Exchange, cx: &'a Cx) -> Result<(Plan, &'a Origin), Step> {
+    let origin = cx.origin(ex).ok_or_else(no_origin)?;
+    match policy::prepare(origin, plan.stale.as_deref(), ex, cx) {
+        Ok(()) => Ok((plan, cx.origin(ex).ok_or_else(no_origin)?)),
+        Err(detour) => Err(answer::instead(detour, plan, origin, ex, cx)),
+    }
+}
+
 /// Makes the request to the origin, of which nothing has been sent yet.
 fn ask(
     mut plan: Plan,
@@ -144,7 +159,14 @@ fn ask(
     if as_get {
         ex.request.method = Method::Get;
     }
-    let request = origin_request::build(&origin.backend, resolved, fetches_whole, &validators, ex, cx);
+    let is_written = policy::writes_requests(origin);
+    if is_written {
+        ex.wear_bereq();
+    }
+    let request = origin_request::build(&origin.backend, resolved, fetches_whole && !is_written, &validators, ex, cx);
+    if is_written {
+        ex.take_bereq_off();
+    }
     ex.request.method = asked;
     let is_abortable = may_abort(&plan, origin);
     let request = request?;

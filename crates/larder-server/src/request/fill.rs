@@ -61,6 +61,14 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
             }
             None
         }
+        Some((Keep::Mark(mark, kept), storing)) => {
+            ex.upstream.cache_detail = "not shared";
+            let zone = storing.zone();
+            if let Some(permit) = storing.permit(ex, cx) {
+                permit.remember(store::mark(mark, zone, &answer, kept, backend, ex, cx));
+            }
+            None
+        }
         Some((Keep::Until(kept), storing)) => Some((kept, storing)),
     };
     if kept.is_none()

@@ -25,7 +25,7 @@ pub fn handle(ex: &mut Exchange, cx: &Cx) -> Step {
         Handler::Flv => film::flv(ex, cx),
         Handler::Purge { zone, key, by } => purge::without_origin(*zone, key.as_ref(), by.as_ref(), ex, cx),
         Handler::Origin(origin) if let Some(step) = purge::asked(origin, ex, cx) => step,
-        Handler::Origin(_) => match ex.request.body {
+        Handler::Origin(_) | Handler::Vcl(_) => match ex.request.body {
             RequestBody::Unread(_) => Slow::ReadBody.into(),
             RequestBody::None if request_body::is_read_though_empty(ex, cx) => {
                 ex.request.body = RequestBody::Unread(Some(0));

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_cache::{KeyRef, Loading, Object, Verdict, Waiter, Woken};
+use larder_cache::{HitRef, KeyRef, Loading, Object, Verdict, Waiter, Woken};
 use larder_http::status;
 use larder_store::BodyState;
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
-use crate::policy::{self, Ask, OnStale};
+use crate::policy::{self, Ask, Found, OnStale, Turn};
 use crate::site::Origin;
 
 use super::far_range::{self, Arriving};
@@ -47,6 +47,20 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
             Plan::pass().into()
         }
         Ask::Refuse => Step::Synth(Synth::Status(status::INTERNAL_SERVER_ERROR)),
+        Ask::Turn(turn) => turned(turn, ex),
+    }
+}
+
+/// Goes where a policy leads.
+pub fn turned(turn: Turn, ex: &mut Exchange) -> Step {
+    match turn {
+        Turn::Respond(body) => Step::Deliver(Response::own(Content::Bytes(body))),
+        Turn::Pass(why) => {
+            ex.upstream.cache_detail = why;
+            Plan::pass().into()
+        }
+        Turn::Restart => Step::Restart,
+        Turn::Fail => Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)),
     }
 }
 
@@ -64,25 +78,11 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
         Verdict::Hit(object) if object.body.whole().is_none() && !object.body.is_here() => {
             lost(index, &object.to_arc(), ex, cx)
         }
-        Verdict::Hit(object) if object.body.whole().is_none() => {
-            ex.upstream.cache_status = Some(CacheStatus::Hit);
-            cx.stats().hits.add(1);
-            Step::Page(Page::stored(object.to_arc()))
-        }
-        Verdict::Hit(object) => {
-            ex.upstream.cache_status = Some(CacheStatus::Hit);
-            ex.upstream.fresh_until = Some(object.fresh_until);
-            cx.stats().hits.add(1);
-            if policy::intercepts(origin, object.status, ex, cx) {
-                return Step::Synth(Synth::Status(object.status));
-            }
-            Step::Deliver(Response {
-                content: Content::Hit(object),
-                last_modified: None,
-                ranges: Ranges::Quiet,
-                conditional: true,
-            })
-        }
+        Verdict::Hit(object) => match policy::hit(origin, &object, ex, cx) {
+            Found::Page => hit(object, origin, ex, cx),
+            Found::Miss => missed_anew(index, ex, cx),
+            Found::Turn(turn) => turned(turn, ex),
+        },
         Verdict::Stale { object, permit, .. } => {
             if object.body.whole().is_none() && !object.body.is_here() {
                 drop(permit);
@@ -90,8 +90,11 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             }
             stale(index, object.to_arc(), permit, origin, ex, cx)
         }
-        Verdict::Miss(None) => missed("no room", ex, cx),
+        Verdict::Miss(None) => missed("no room", origin, ex, cx),
         Verdict::Miss(Some(permit)) => {
+            if let Some(turn) = policy::miss(origin, ex, cx) {
+                return turned(turn, ex);
+            }
             ex.upstream.cache_status = Some(CacheStatus::Miss);
             let stores = policy::stores(origin, ex);
             ex.upstream.cache_detail = if stores { "not stored yet" } else { "the range begins too far in" };
@@ -105,12 +108,45 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             Slow::Wait(Box::new(Waiting { waiter, zone: index })).into()
         }
         Verdict::Load(loading) => Slow::Load(Box::new(LoadingOf { loading, zone: index })).into(),
-        Verdict::Scarce => missed("asked for too seldom", ex, cx),
+        Verdict::Scarce => missed("asked for too seldom", origin, ex, cx),
     }
 }
 
-/// Passes a request for which there is no page; the origin's answer is not stored, for this reason.
-fn missed(why: &'static str, ex: &mut Exchange, cx: &Cx) -> Step {
+/// Delivers a page that is fresh.
+fn hit(object: HitRef, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
+    ex.upstream.cache_status = Some(CacheStatus::Hit);
+    cx.stats().hits.add(1);
+    if object.body.whole().is_none() {
+        return Step::Page(Page::stored(object.to_arc()));
+    }
+    ex.upstream.fresh_until = Some(object.fresh_until);
+    if policy::intercepts(origin, object.status, ex, cx) {
+        return Step::Synth(Synth::Status(object.status));
+    }
+    Step::Deliver(Response {
+        content: Content::Hit(object),
+        last_modified: None,
+        ranges: Ranges::Quiet,
+        conditional: true,
+    })
+}
+
+/// Fetches a page that is there and does not count. Nobody waits for it, and it takes the place of the other.
+fn missed_anew(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
+    ex.upstream.cache_status = Some(CacheStatus::Miss);
+    cx.stats().misses.add(1);
+    Plan { storing: Some(Storing::unasked(index)), stale: None }.into()
+}
+
+/// Fetches a page that is not there; the origin's answer is not stored, for this reason.
+fn missed(why: &'static str, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
+    if let Some(turn) = policy::miss(origin, ex, cx) {
+        return turned(turn, ex);
+    }
+    passed(why, ex, cx)
+}
+
+fn passed(why: &'static str, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Miss);
     ex.upstream.cache_detail = why;
     cx.stats().misses.add(1);
@@ -122,7 +158,7 @@ fn lost(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step 
     cx.zone(index).lost(object, cx.now());
     ex.upstream.lost_pages += 1;
     if ex.upstream.lost_pages > LOST_PAGES_MAX {
-        return missed("lost by the disk", ex, cx);
+        return passed("lost by the disk", ex, cx);
     }
     Step::LookInZone(index)
 }
@@ -139,7 +175,8 @@ fn stale(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Step {
-    let (status, step) = match (policy::on_stale(origin, &object, permit.is_none(), cx.now()), permit) {
+    let (status, step) = match (policy::on_stale(origin, &object, permit.is_none(), ex, cx), permit) {
+        (OnStale::Turn(turn), _) => return turned(turn, ex),
         (OnStale::Deliver, _) => (CacheStatus::Updating, Step::Page(Page::stored(object))),
         (OnStale::DeliverAndRefetch, Some(permit)) => {
             let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
@@ -178,16 +215,23 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
             Step::LookInZone(waiting.zone)
         }
         Woken::Filling { object, .. } if far_range::is_passed(&Arriving::of(&object), &origin.backend, ex, cx) => {
-            missed(far_range::DETAIL, ex, cx)
+            passed(far_range::DETAIL, ex, cx)
         }
         Woken::Filling { object, reader } => {
+            match policy::arriving(origin, &object, ex, cx) {
+                Found::Page => {}
+                Found::Miss => return missed_anew(waiting.zone, ex, cx),
+                Found::Turn(turn) => return turned(turn, ex),
+            }
             ex.upstream.cache_status = Some(CacheStatus::Hit);
             cx.stats().hits.add(1);
             Step::Page(Page::arriving(object, reader))
         }
         Woken::Ready if ex.upstream.lock_until.is_some_and(|until| until > cx.now()) => Step::LookInZone(waiting.zone),
         Woken::Ready => Plan::pass().into(),
-        Woken::Uncacheable | Woken::GaveUp => missed("", ex, cx),
+        // A policy that has left a mark finds it.
+        Woken::Uncacheable if policy::writes_requests(origin) => Step::LookInZone(waiting.zone),
+        Woken::Uncacheable | Woken::GaveUp => missed("", origin, ex, cx),
     }
 }
 

@@ -337,15 +337,16 @@ fn shaped(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, St
         return Ok(response);
     };
     let response = page::laid_out(response, ex, cx);
-    match policy::deliver(origin, ex) {
+    match policy::deliver(origin, ex, cx) {
         Delivery::Go => Ok(response),
-        Delivery::Restart => Err(Step::Restart),
+        Delivery::Turn(turn) => Err(lookup::turned(turn, ex)),
     }
 }
 
 /// Begins anew at the location.
 fn restart(ex: &mut Exchange, cx: &Cx) -> Step {
-    match ex.restart() {
+    ex.restart();
+    match ex.request.way.restarts <= policy::restarts_max(cx.origin(ex)) {
         true => Step::Lookup,
         false => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("too many restarts"));

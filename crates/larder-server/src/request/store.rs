@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use larder_cache::{Object, Prepared};
-use larder_http::Known;
+use larder_cache::{Hold, Mark, Object, Prepared};
+use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::Body;
 
@@ -37,12 +37,20 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
     }
 }
 
+/// What stands in the place of a page that is not to be shared.
+pub fn mark(mark: Mark, zone: usize, answer: &Answer, kept: Kept, backend: &Backend, ex: &Exchange, cx: &Cx) -> Object {
+    let (writer, body) = cx.zone(zone).body(&ex.upstream.cache_key, Some(0), None);
+    writer.finish();
+    Object { hold: Hold::marked(mark), prepared: OnceLock::new(), ..object(answer, body, kept, backend, ex, cx) }
+}
+
 /// A copy of `object` that is fresh again, after the origin confirmed it.
-pub fn freshen(object: &Object, lifetime: Lifetime, backend: &Backend, cx: &Cx) -> Object {
+/// Its fields are those in `fields`, if they have changed.
+pub fn freshen(object: &Object, lifetime: Lifetime, fields: Option<Fields>, backend: &Backend, cx: &Cx) -> Object {
     Object {
         status: object.status,
         reason: object.reason.clone(),
-        fields: object.fields.clone(),
+        fields: fields.unwrap_or_else(|| object.fields.clone()),
         body: object.body.clone(),
         stored_at: cx.now(),
         fresh_until: lifetime.fresh_until,

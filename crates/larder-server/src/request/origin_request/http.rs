@@ -24,6 +24,9 @@ pub fn http_request(
     cx: &Cx,
 ) -> (Wire, larder_origin::RequestBody) {
     let request = &backend.settings.model.request;
+    if parts.is_written {
+        return written_request(uri, ex, cx);
+    }
     let set_body = parts.body.as_ref().map(|text| Bytes::from(text.value(ex, cx)));
     let length = length(set_body.as_ref(), request.pass_body, ex);
     let mut head = ex.eval.lend();
@@ -51,6 +54,30 @@ pub fn http_request(
         None => larder_origin::RequestBody::None,
     };
     let wire = Wire::Http { head: cx.worker.buffers.shared(&head), upgrade: set.upgrade };
+    ex.eval.take_back(head);
+    (wire, body)
+}
+
+/// The request of `ex` with the head that a policy has written: all but the framing of its body is in it.
+fn written_request(uri: &[u8], ex: &mut Exchange, cx: &Cx) -> (Wire, larder_origin::RequestBody) {
+    let has_body = ex.vcl.fetch.has_body;
+    let length = if has_body { length(None, true, ex) } else { Length::Silent };
+    let mut head = ex.eval.lend();
+    append_one_line(ex.asked.head.method_name(), &mut head);
+    head.push(b' ');
+    append_target(uri, &mut head);
+    head.extend_from_slice(b" HTTP/1.1\r\n");
+    const FRAMING: KnownSet = KnownSet::of(&[Known::ContentLength, Known::TransferEncoding]);
+    append_lines(&ex.asked.head.fields, |known, _| !FRAMING.contains(known), &mut head);
+    match length {
+        Length::Silent => {}
+        Length::Bytes(bytes) => append_line(b"Content-Length", bytes.to_string().as_bytes(), &mut head),
+        Length::Chunked => append_line(b"Transfer-Encoding", b"chunked", &mut head),
+    }
+    head.extend_from_slice(b"\r\n");
+    let body = if has_body { wire_body(&mut ex.request.body, true) } else { larder_origin::RequestBody::None };
+    let upgrade = ex.asked.head.fields.contains_known(Known::Upgrade);
+    let wire = Wire::Http { head: cx.worker.buffers.shared(&head), upgrade };
     ex.eval.take_back(head);
     (wire, body)
 }

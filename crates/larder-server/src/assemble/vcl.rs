@@ -1,0 +1,157 @@
+//! Puts a VCL in front of a location: its backends become origins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_conf::Span;
+use larder_conf::model::{self, IgnoreHeaders, NextUpstream, NextUpstreamSettings, OriginSettings, ProxyProtocol};
+use larder_origin::{Address, Balance, Group, Keepalive, Server};
+use larder_vcl::parameters::Parameters;
+use larder_vcl::policy::{self, Endpoint};
+
+use crate::request::response_fields;
+use crate::site::*;
+use crate::target::addresses;
+
+use super::Builder;
+use super::origins::retry_rules;
+
+/// How many idle connections a backend keeps.
+const KEPT_MAX: usize = 64;
+/// The most bytes of the head of an answer: `http_resp_size`.
+const HEAD_BYTES: usize = 32 * 1024;
+
+/// What answers at a location with a VCL. `own` is what answers without it.
+pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) -> Handler {
+    let settings = &location.settings.modules.vcl;
+    let Some(file) = &settings.file else { return own };
+    let Some(vcl) = builder.origins.material.vcl(&file.value).cloned() else {
+        builder.error(format!("the VCL \"{}\" was not read", file.value.display()), file.span);
+        return own;
+    };
+    let parameters = Arc::new(parameters(builder, settings));
+    let zone = zone(builder, location);
+    let own = match own {
+        Handler::Origin(origin) => Some(*origin),
+        Handler::Static if vcl.policy.default_backend.is_some() => None,
+        Handler::Static => {
+            builder.error("a VCL in front of files needs a backend of its own", file.span);
+            return Handler::Static;
+        }
+        // What larder answers by itself has nothing to cache.
+        other => return other,
+    };
+    let backends = vcl.policy.backends.len();
+    let default_backend = match &own {
+        Some(_) => Some(backends),
+        None => vcl.policy.default_backend.map(|id| id.0),
+    };
+    let policy =
+        || Policy::Vcl(VclPolicy { vcl: Arc::clone(&vcl), parameters: Arc::clone(&parameters), zone, default_backend });
+    let mut origins: Vec<Origin> = Vec::with_capacity(backends + 1);
+    for backend in &vcl.policy.backends {
+        let backend = origin(builder, backend, &vcl, &parameters, file.span);
+        origins.push(Origin { backend, policy: policy() });
+    }
+    origins.extend(own.map(|own| Origin { policy: policy(), ..own }));
+    Handler::Vcl(origins.into())
+}
+
+fn parameters(builder: &mut Builder, settings: &model::VclSettings) -> Parameters {
+    let mut parameters = Parameters::default();
+    for (name, value) in &settings.parameters {
+        if let Err(why) = parameters.set(&name.value, value) {
+            builder.error(why, name.span);
+        }
+    }
+    parameters
+}
+
+/// The cache of the location: that of what answers there without the VCL.
+fn zone(builder: &Builder, location: &model::Location) -> Option<usize> {
+    let model = match &location.handler {
+        model::Handler::FastCgi(_) => &location.settings.fastcgi.origin,
+        _ => &location.settings.proxy.origin,
+    };
+    let name = larder_conf::as_literal(model.cache.zone.as_ref()?)?;
+    builder.site.caches.names.get(name).copied()
+}
+
+/// A backend of a VCL, as an origin.
+fn origin(builder: &mut Builder, backend: &policy::Backend, vcl: &Vcl, parameters: &Parameters, span: Span) -> Backend {
+    let group = builder.site.origins.groups.len();
+    let mut servers = Vec::new();
+    if let Some(endpoint) = &backend.endpoint {
+        let address = address(endpoint);
+        if address.is_none() {
+            builder.warn(format!("the backend \"{}\" has no address: it counts as down", backend.name), span);
+        }
+        let max_conns = backend.max_connections.and_then(|most| u32::try_from(most).ok()).unwrap_or(0);
+        servers.extend(address.map(|address| Server { max_conns, max_fails: 0, ..Server::new(address) }));
+    }
+    let keepalive = Keepalive::of(KEPT_MAX);
+    builder.site.origins.groups.push(Group::new(backend.name.clone(), servers, Balance::RoundRobin, keepalive));
+    builder.site.origins.hash_by.push(HashBy::Nothing);
+    let host: Box<[u8]> = backend.host_header.as_bytes().into();
+    let mut made = Backend {
+        target: Target::Group { group, host, uri: None },
+        protocol: Protocol::Http(http_parts(backend)),
+        bind: None,
+        limit_rate: None,
+        settings: settings(backend, vcl, parameters),
+        prepared_by: None,
+    };
+    made.prepared_by = response_fields::prepared_rules(&made, false);
+    made
+}
+
+/// Where it listens. Of several addresses of a name the first counts, those of IPv4 before others, as in Varnish.
+fn address(endpoint: &Endpoint) -> Option<Address> {
+    match endpoint {
+        Endpoint::Unix(path) => Some(Address::Unix(path.into())),
+        Endpoint::Tcp { host, port } => {
+            let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+            let found = addresses(&format!("{host}:{port}"), None);
+            let is_v4 = |address: &&Address| matches!(address, Address::Tcp(address) if address.is_ipv4());
+            found.iter().find(is_v4).or(found.first()).cloned()
+        }
+    }
+}
+
+fn http_parts(backend: &policy::Backend) -> HttpParts {
+    HttpParts {
+        is_written: true,
+        set: super::origins::no_set_fields(),
+        host_line: None,
+        body: None,
+        method: None,
+        http_1_1: true,
+        scheme: Scheme::Http,
+        tls: None,
+        proxy_protocol: match backend.proxy_header {
+            Some(1) => ProxyProtocol::V1,
+            Some(_) => ProxyProtocol::V2,
+            None => ProxyProtocol::Off,
+        },
+        redirects: Vec::new(),
+        cookie_domains: Vec::new(),
+        cookie_paths: Vec::new(),
+        cookie_flags: Vec::new(),
+    }
+}
+
+fn settings(backend: &policy::Backend, vcl: &Vcl, parameters: &Parameters) -> Arc<OriginShared> {
+    let span = |told: Option<Duration>, parameter: f64| told.unwrap_or_else(|| Duration::from_secs_f64(parameter));
+    let mut model = OriginSettings::default();
+    model.connection.connect_timeout = span(backend.connect_timeout, parameters.connect_timeout);
+    model.connection.read_timeout = span(backend.first_byte_timeout, parameters.first_byte_timeout);
+    // What a VCL keeps of a body is kept before its first sub.
+    model.request.buffering = vcl.keeps_bodies();
+    model.buffers.head_bytes = HEAD_BYTES;
+    // A kept connection that was closed meanwhile is replaced; there is no other backend to try.
+    model.next_upstream =
+        NextUpstreamSettings { on: NextUpstream { error: true, ..NextUpstream::default() }, tries: 0, timeout: None };
+    model.ignore_headers = IgnoreHeaders::ALL;
+    let retried = retry_rules(model.next_upstream.on);
+    Arc::new(OriginShared { model, hidden: Vec::new(), hides: std::iter::empty::<&[u8]>().collect(), retried })
+}
