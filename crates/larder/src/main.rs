@@ -23,6 +23,7 @@ mod paths;
 mod pidfile;
 mod process;
 mod run;
+mod scratch;
 mod serve;
 mod serving;
 mod serving_process;

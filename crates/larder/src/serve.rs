@@ -7,7 +7,6 @@ mod fpm;
 mod memory;
 mod nginx_conf;
 mod own_fpm;
-mod scratch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,9 +26,9 @@ use crate::paths::DefaultLog;
 use crate::serving::{Server, ServingOptions};
 use crate::signals::{Received, Signals};
 
+use crate::scratch::Scratch;
 use detect::{Application, Site};
 use own_fpm::OwnFpm;
-use scratch::Scratch;
 
 /// Why a folder cannot be served.
 #[derive(Debug, thiserror::Error)]
