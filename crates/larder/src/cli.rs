@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::varnishd::{self, OptionsError, Varnishd};
 
 /// What a command line asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Print something about larder and exit.
     Show(Show),

@@ -3,10 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use larder_vcl::parameters::{self, Parameters};
+use larder_vcl::parameters;
+
+use super::jail::{self, Jail};
+use super::listen::{self, Endpoint};
+use super::settings::Settings;
+use super::storages::{self, Storage};
 
 /// What a command line of `larder varnishd` asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Varnishd {
     /// `-V`: print the version.
     Version,
@@ -16,19 +21,74 @@ pub enum Varnishd {
     Builtin,
     /// `-C`: check a VCL.
     Check(Check),
+    /// Serve.
+    Serve(Box<Serve>),
 }
 
 /// A check of a VCL.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     /// What is checked.
     pub source: Source,
-    /// The folders in which files are looked for: `-p vcl_path=`.
-    pub vcl_path: Vec<PathBuf>,
-    /// Whether what nothing refers to is a warning only: `-p vcc_feature=-err_unref`.
-    pub allows_unused: bool,
-    /// The names of the storages: `-s`.
-    pub storages: Vec<String>,
+    /// `-p`.
+    pub settings: Settings,
+    /// `-s`.
+    pub storages: Vec<Storage>,
+}
+
+/// Everything that decides how requests are served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Serve {
+    /// The first VCL, unless it comes over the CLI: `-f ''`.
+    pub source: Option<Source>,
+    /// `-p` and `-t`.
+    pub settings: Settings,
+    /// `-r`: the parameters that the CLI may not set.
+    pub read_only: Vec<String>,
+    /// `-s`.
+    pub storages: Vec<Storage>,
+    /// `-a`.
+    pub endpoints: Vec<Endpoint>,
+    /// `-T`: where the CLI is.
+    pub cli: CliPlace,
+    /// `-S`: what a client of the CLI has to know.
+    pub secret: SecretPlace,
+    /// `-I`: commands of the CLI that are carried out first.
+    pub commands: Option<PathBuf>,
+    /// `-n`: the folder of this server.
+    pub folder: Option<PathBuf>,
+    /// `-i`: what it calls itself.
+    pub identity: Option<String>,
+    /// `-P`.
+    pub pid_file: Option<PathBuf>,
+    /// `-j`.
+    pub jail: Jail,
+    /// `-F`.
+    pub in_foreground: bool,
+}
+
+/// Where the CLI listens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CliPlace {
+    /// At any port of this machine.
+    #[default]
+    Anywhere,
+    /// Nowhere.
+    Nowhere,
+    /// At these addresses.
+    At(Vec<String>),
+}
+
+/// Where the secret of the CLI is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SecretPlace {
+    /// A new one, in a file of the folder of this server.
+    #[default]
+    Own,
+    /// Nobody has to know one.
+    None,
+    /// In this file.
+    File(PathBuf),
 }
 
 /// Where a VCL comes from.
@@ -67,15 +127,17 @@ pub enum OptionsError {
         /// What is wrong.
         why: String,
     },
+    /// A name that is given twice.
+    #[error("-{letter}: the name \"{name}\" is given twice")]
+    Twice {
+        /// The option.
+        letter: char,
+        /// The name.
+        name: String,
+    },
     /// Options that do not go together, or one that is missing.
     #[error("{0}")]
     Together(&'static str),
-    /// What is not built yet.
-    #[error(
-        "larder does not run a VCL yet, it only checks one: add -C. Meanwhile nginx's directives do the caching \
-         (docs/caching.md), or varnishd runs the VCL in front of larder"
-    )]
-    NotBuilt,
 }
 
 /// The options that have a value, and what that is.
@@ -108,12 +170,19 @@ const WITH_VALUE: [(char, &str); 21] = [
 struct Asked {
     checks: bool,
     in_foreground: bool,
-    debugs: bool,
     files: Vec<PathBuf>,
     backend: Option<String>,
-    vcl_path: Option<Vec<PathBuf>>,
-    allows_unused: bool,
-    storages: Vec<String>,
+    settings: Settings,
+    read_only: Vec<String>,
+    storages: Vec<Storage>,
+    endpoints: Vec<Endpoint>,
+    cli: CliPlace,
+    secret: SecretPlace,
+    commands: Option<PathBuf>,
+    folder: Option<PathBuf>,
+    identity: Option<String>,
+    pid_file: Option<PathBuf>,
+    jail: Jail,
 }
 
 /// Parses the words behind `varnishd`.
@@ -134,10 +203,7 @@ pub fn parse(args: &[OsString]) -> Result<Varnishd, OptionsError> {
                 asked.in_foreground = true;
                 continue;
             }
-            Short('d') => {
-                asked.debugs = true;
-                continue;
-            }
+            Short('d') => return Err(OptionsError::Together(NO_DEBUGGING)),
             Short(letter) => letter,
             Long(name) => return Err(OptionsError::Unknown(format!("--{name}"))),
             Value(word) => return Err(OptionsError::Word(word.to_string_lossy().into_owned())),
@@ -154,86 +220,104 @@ pub fn parse(args: &[OsString]) -> Result<Varnishd, OptionsError> {
 }
 
 impl Asked {
-    /// Takes an option with a value. Those that mean nothing for a check are only read.
+    /// Takes an option with a value.
     fn take(&mut self, letter: char, value: OsString) -> Result<Option<Varnishd>, OptionsError> {
         let text = value.to_string_lossy().into_owned();
         let refused = |why: String| OptionsError::Value { letter, value: text.clone(), why };
         match letter {
             'f' => self.files.push(value.into()),
             'b' => self.backend = Some(text),
-            's' => self.storages.push(storage(&text, self.storages.len())),
+            's' => self.storages.push(storages::parse(&text, self.storages.len()).map_err(refused)?),
+            'a' => self.endpoints.push(listen::parse(&text, self.endpoints.len()).map_err(refused)?),
             'p' => {
                 let (name, set) = text.split_once('=').ok_or_else(|| refused("write -p NAME=VALUE".to_owned()))?;
-                self.parameter(name, set).map_err(refused)?;
+                self.settings.set(name, set).map_err(refused)?;
             }
+            't' => self.settings.set("default_ttl", &text).map_err(refused)?,
+            'r' => {
+                for name in text.split(',').map(str::trim) {
+                    parameters::check_name(name).map_err(refused)?;
+                    self.read_only.push(name.to_owned());
+                }
+            }
+            'T' => self.cli = cli_place(std::mem::take(&mut self.cli), text),
+            'S' if text == "none" => self.secret = SecretPlace::None,
+            'S' => self.secret = SecretPlace::File(value.into()),
+            'I' => self.commands = Some(value.into()),
+            'n' => self.folder = Some(value.into()),
+            'i' => self.identity = Some(identity(&text).map_err(refused)?),
+            'P' => self.pid_file = Some(value.into()),
+            'j' => self.jail = jail::parse(&text).map_err(refused)?,
+            'M' => return Err(refused("larder does not connect to a manager: use -T".to_owned())),
             'x' if text == "builtin" => return Ok(Some(Varnishd::Builtin)),
             'x' => return Err(refused("larder prints the list \"builtin\" only".to_owned())),
+            // How varnishd keeps its pages, log and threads, which larder does in its own way.
+            'E' | 'h' | 'k' | 'l' | 'W' => {}
             _ => {}
         }
         Ok(None)
     }
 
-    fn parameter(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "vcl_path" => self.vcl_path = Some(parameters::folders(value)),
-            "vcc_feature" => {
-                if let Some(is_error) = parameters::flag(value, "err_unref")? {
-                    self.allows_unused = !is_error;
-                }
-            }
-            // The same in Varnish 7.
-            "vcc_err_unref" => self.allows_unused = !parameters::switch(value)?,
-            // A check needs to know only that they can be set so.
-            _ => {
-                Parameters::default().set(name, value)?;
-            }
-        }
-        Ok(())
-    }
-
     fn end(self) -> Result<Varnishd, OptionsError> {
         let conflict = |why| Err(OptionsError::Together(why));
-        if self.debugs && self.in_foreground {
-            return conflict("only one of -d and -F can be given");
-        }
-        let files: Vec<PathBuf> = self.files;
-        let source = match (self.backend, files.is_empty()) {
+        let has_none = self.files.iter().any(|file| file.as_os_str().is_empty());
+        let source = match (self.backend, self.files.is_empty()) {
             (Some(_), false) => return conflict("only one of -b and -f can be given"),
-            (None, true) => return conflict("one of -f FILE and -b ADDRESS is needed"),
-            (Some(backend), true) => Source::Backend(backend),
-            (None, false) => Source::Files(files),
+            (None, true) => return conflict("one of -f FILE and -b ADDRESS is needed; -f '' begins without a VCL"),
+            (Some(backend), true) => Some(Source::Backend(backend)),
+            (None, false) if has_none && self.files.len() > 1 => return conflict("-f '' goes with no other -f"),
+            (None, false) if has_none => None,
+            (None, false) => Some(Source::Files(self.files)),
         };
-        if !self.checks {
-            return Err(OptionsError::NotBuilt);
+        let storages = storages::with_defaults(self.storages);
+        if let Some(name) = storages::twice(&storages) {
+            return Err(OptionsError::Twice { letter: 's', name: name.to_owned() });
         }
-        if matches!(&source, Source::Files(files) if files.iter().any(|file| file.as_os_str().is_empty())) {
-            return conflict("-C needs the name of a file behind -f");
+        match (self.checks, source) {
+            (true, None) => conflict("-C needs the name of a file behind -f"),
+            (true, Some(source)) => Ok(Varnishd::Check(Check { source, settings: self.settings, storages })),
+            (false, source) => Ok(Varnishd::Serve(Box::new(Serve {
+                source,
+                settings: self.settings,
+                read_only: self.read_only,
+                storages,
+                endpoints: match self.endpoints.is_empty() {
+                    true => vec![Endpoint::of_all_addresses()],
+                    false => self.endpoints,
+                },
+                cli: self.cli,
+                secret: self.secret,
+                commands: self.commands,
+                folder: self.folder,
+                identity: self.identity,
+                pid_file: self.pid_file,
+                jail: self.jail,
+                in_foreground: self.in_foreground,
+            }))),
         }
-        Ok(Varnishd::Check(Check {
-            source,
-            vcl_path: self.vcl_path.unwrap_or_else(|| parameters::folders(parameters::VCL_PATH)),
-            allows_unused: self.allows_unused,
-            storages: with_defaults(self.storages),
-        }))
     }
 }
 
-/// What varnishd adds: a storage for pages unless one is given, and one for what does not last.
-fn with_defaults(mut storages: Vec<String>) -> Vec<String> {
-    const TRANSIENT: &str = "Transient";
-    if storages.iter().all(|name| name == TRANSIENT) {
-        storages.push("s0".to_owned());
+const NO_DEBUGGING: &str =
+    "larder has no -d, a CLI on standard input: use -F, and varnishadm with the addresses of -T and the secret of -S";
+
+fn cli_place(before: CliPlace, text: String) -> CliPlace {
+    match (before, text.as_str()) {
+        (_, "none") => CliPlace::Nowhere,
+        (CliPlace::At(mut all), _) => {
+            all.push(text);
+            CliPlace::At(all)
+        }
+        (CliPlace::Anywhere | CliPlace::Nowhere, _) => CliPlace::At(vec![text]),
     }
-    if storages.iter().all(|name| name != TRANSIENT) {
-        storages.push(TRANSIENT.to_owned());
-    }
-    storages
 }
 
-/// The name of a storage: what stands before `=`, or `s` and its number.
-fn storage(text: &str, number: usize) -> String {
-    let kind = text.split(',').next().unwrap_or_default();
-    kind.split_once('=').map_or_else(|| format!("s{number}"), |(name, _)| name.to_owned())
+/// The name of a server, which stands in fields of answers.
+fn identity(text: &str) -> Result<String, String> {
+    match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(text.to_owned()),
+        false => Err("write a name without spaces".to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -248,12 +332,22 @@ mod tests {
     fn check(change: impl FnOnce(&mut Check)) -> Result<Varnishd, String> {
         let mut check = Check {
             source: Source::Files(vec!["a.vcl".into()]),
-            vcl_path: vec!["/etc/varnish".into(), "/usr/share/varnish/vcl".into()],
-            allows_unused: false,
-            storages: vec!["s0".to_owned(), "Transient".to_owned()],
+            settings: Settings::default(),
+            storages: storages::with_defaults(Vec::new()),
         };
         change(&mut check);
         Ok(Varnishd::Check(check))
+    }
+
+    fn named(names: &[&str]) -> Vec<Storage> {
+        let storages = names.iter().map(|name| storages::parse(&format!("{name}=malloc"), 0).unwrap()).collect();
+        storages::with_defaults(storages)
+    }
+
+    fn set(pairs: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        pairs.iter().for_each(|(name, value)| settings.set(name, value).unwrap());
+        settings
     }
 
     #[test]
@@ -262,17 +356,19 @@ mod tests {
             ("-C -f a.vcl", check(|_| ())),
             ("-Cfa.vcl", check(|_| ())),
             ("-C -F -j unix,user=vcache -f a.vcl", check(|_| ())),
-            ("-C -a :80 -T localhost:6082 -n /tmp/v -S secret -t 120 -f a.vcl", check(|_| ())),
+            ("-C -a :80 -T localhost:6082 -n /tmp/v -S secret -f a.vcl", check(|_| ())),
             ("-C -f a.vcl -f b.vcl", check(|check| check.source = Source::Files(vec!["a.vcl".into(), "b.vcl".into()]))),
             ("-C -b 127.0.0.1:8080", check(|check| check.source = Source::Backend("127.0.0.1:8080".into()))),
-            ("-C -f a.vcl -p vcl_path=/a:/b", check(|check| check.vcl_path = vec!["/a".into(), "/b".into()])),
-            ("-C -f a.vcl -p vcc_feature=-err_unref", check(|check| check.allows_unused = true)),
-            ("-C -f a.vcl -p vcc_feature=-err_unref -p vcc_feature=+err_unref", check(|_| ())),
-            ("-C -f a.vcl -p vcc_err_unref=off", check(|check| check.allows_unused = true)),
-            ("-C -f a.vcl -p default_ttl=10", check(|_| ())),
+            ("-C -f a.vcl -p vcl_path=/a:/b", check(|check| check.settings = set(&[("vcl_path", "/a:/b")]))),
             (
-                "-C -f a.vcl -s malloc,1g -s big=file,/tmp/x,1g -s Transient=malloc",
-                check(|check| check.storages = ["s0", "big", "Transient"].map(str::to_owned).to_vec()),
+                "-C -f a.vcl -p vcc_feature=-err_unref",
+                check(|check| check.settings = set(&[("vcc_feature", "-err_unref")])),
+            ),
+            ("-C -f a.vcl -p default_ttl=10", check(|check| check.settings = set(&[("default_ttl", "10")]))),
+            ("-C -f a.vcl -t 10", check(|check| check.settings = set(&[("default_ttl", "10")]))),
+            (
+                "-C -f a.vcl -s s0=malloc -s big=malloc -s Transient=malloc",
+                check(|check| check.storages = named(&["s0", "big", "Transient"])),
             ),
             ("-V", Ok(Varnishd::Version)),
             ("-?", Ok(Varnishd::Help)),
@@ -285,11 +381,19 @@ mod tests {
     #[test]
     fn what_cannot_be_is_said() {
         for (line, expected) in [
-            ("", "one of -f FILE and -b ADDRESS is needed"),
-            ("-C", "one of -f FILE and -b ADDRESS is needed"),
+            ("", "one of -f FILE and -b ADDRESS is needed; -f '' begins without a VCL"),
+            ("-C", "one of -f FILE and -b ADDRESS is needed; -f '' begins without a VCL"),
             ("-C -f", "option \"-f\" requires a file"),
             ("-C -f a.vcl -b :80", "only one of -b and -f can be given"),
-            ("-d -F -f a.vcl", "only one of -d and -F can be given"),
+            ("-d -f a.vcl", NO_DEBUGGING),
+            ("-f a.vcl -f ''", "-f '' goes with no other -f"),
+            ("-f a.vcl -M localhost:1", "\"-M localhost:1\": larder does not connect to a manager: use -T"),
+            ("-f a.vcl -s a=malloc -s a=malloc", "-s: the name \"a\" is given twice"),
+            ("-f a.vcl -a :x", "\"-a :x\": \":x\" is no address: write :80, host:80, [address]:80 or /path"),
+            (
+                "-f a.vcl -r default_tll",
+                "\"-r default_tll\": varnishd has no parameter \"default_tll\"; did you mean \"default_ttl\"?",
+            ),
             ("-C -f ''", "-C needs the name of a file behind -f"),
             ("-C -Z -f a.vcl", "varnishd has no option \"-Z\""),
             ("-C --check", "varnishd has no option \"--check\""),
@@ -307,6 +411,39 @@ mod tests {
         ] {
             assert_eq!(parsed(line), Err(expected.to_owned()), "{line}");
         }
-        assert!(parsed("-a :80 -f a.vcl -s malloc,1g").is_err_and(|error| error.contains("add -C")));
+    }
+    #[test]
+    fn the_command_line_of_a_unit_file_serves() {
+        let line = "-j unix,user=vcache -F -a :6081 -a p=[::1]:81,PROXY -T localhost:6082 -T :6083 -f /etc/varnish/default.vcl \
+                    -S /etc/varnish/secret -s malloc,256m -t 20 -n v1 -i me -P pid -r vcl_path,thread_pools -I start.cli";
+        let Ok(Varnishd::Serve(serve)) = parsed(line) else { panic!("{:?}", parsed(line)) };
+        assert_eq!(serve.source, Some(Source::Files(vec!["/etc/varnish/default.vcl".into()])));
+        assert_eq!(serve.jail, Jail::User("vcache".to_owned()));
+        assert_eq!(serve.endpoints.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a0", "p"]);
+        assert_eq!(serve.cli, CliPlace::At(vec!["localhost:6082".to_owned(), ":6083".to_owned()]));
+        assert_eq!(serve.secret, SecretPlace::File("/etc/varnish/secret".into()));
+        assert_eq!(serve.settings, set(&[("default_ttl", "20")]));
+        assert_eq!(
+            serve.storages,
+            named(&["s0"])
+                .into_iter()
+                .map(|one| match one.name.as_str() {
+                    "s0" => storages::parse("malloc,256m", 0).unwrap(),
+                    _ => one,
+                })
+                .collect::<Vec<_>>()
+        );
+        assert_eq!((serve.folder, serve.pid_file), (Some("v1".into()), Some("pid".into())));
+        assert_eq!((serve.identity.as_deref(), serve.in_foreground), (Some("me"), true));
+        assert_eq!(serve.read_only, ["vcl_path", "thread_pools"]);
+        assert_eq!(serve.commands, Some("start.cli".into()));
+    }
+
+    #[test]
+    fn without_options_varnishd_has_its_own() {
+        let Ok(Varnishd::Serve(serve)) = parsed("-f '' -T none -S none") else { panic!() };
+        assert_eq!((serve.source, serve.in_foreground), (None, false));
+        assert_eq!(serve.endpoints, [Endpoint::of_all_addresses()]);
+        assert_eq!((serve.cli, serve.secret), (CliPlace::Nowhere, SecretPlace::None));
     }
 }
