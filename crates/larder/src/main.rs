@@ -71,7 +71,7 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Signal(order, options)) => order::run(order, &options),
         Ok(Command::Serve(serve)) => serve::run(&serve),
         Ok(Command::Cache(cache)) => cache::run(&cache),
-        Ok(Command::Varnishd(asked)) => varnishd::run(&asked),
+        Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
         Err(error) => {
             let help = if matches!(error, CliError::Varnishd(_)) { "larder varnishd -?" } else { "larder -h" };
             eprintln!("larder: {error}");
@@ -90,6 +90,7 @@ fn supervisor(invocation: Invocation) -> ExitCode {
     };
     match cli::parse(invocation.words.iter().cloned()) {
         Ok(Command::Run(options)) => run::run(&options, invocation, Caller::Front(waiting)),
+        Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, Some(waiting)),
         Ok(_) => failed(&"a supervisor is started by larder, not by hand"),
         Err(error) => failed(&error),
     }

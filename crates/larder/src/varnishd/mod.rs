@@ -1,21 +1,40 @@
-//! `larder varnishd`: varnishd's command line. It checks a VCL.
+//! `larder varnishd`: varnishd's command line. It serves what a VCL says, or checks the VCL.
+//!
+//! `options` reads the command line and `process` is what runs: it writes a configuration (`nginx_conf`) around the VCL
+//! that is active, serves it (`site`), and obeys the CLI (`cli`, `orders`).
 
 mod check;
+mod cli;
 mod jail;
 mod listen;
+mod nginx_conf;
 mod options;
+mod orders;
+mod process;
 mod settings;
+mod site;
 mod storages;
 mod vcls;
+mod workdir;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use larder_vcl::BUILTIN;
+use tokio::runtime::Builder;
+use tokio::task::LocalSet;
+
+use crate::daemon::{self, Waiting};
+use crate::invocation::Invocation;
+use crate::oserror::CallFailed;
+
+use options::Serve;
+use process::ProcessError;
+
 pub use options::{OptionsError, Varnishd, parse};
 
-/// Does what the command line asks for.
-pub fn run(asked: &Varnishd) -> ExitCode {
+/// Does what the command line asks for. `waiting` is who started this process as a daemon.
+pub fn run(asked: &Varnishd, invocation: &Invocation, waiting: Option<Waiting>) -> ExitCode {
     match asked {
         Varnishd::Version => {
             say(&format!("varnishd (larder-{})\n", env!("CARGO_PKG_VERSION")));
@@ -33,8 +52,20 @@ pub fn run(asked: &Varnishd) -> ExitCode {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         },
-        Varnishd::Serve(_) => failed("larder does not run a VCL yet, it only checks one: add -C"),
+        Varnishd::Serve(serve) if !serve.in_foreground && waiting.is_none() => {
+            daemon::start(invocation).unwrap_or_else(|failure| failed(&failure.to_string()))
+        }
+        Varnishd::Serve(serve) => match self::serve(serve, waiting) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error.to_string()),
+        },
     }
+}
+
+fn serve(serve: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessError> {
+    let runtime =
+        Builder::new_current_thread().enable_all().build().map_err(|error| CallFailed::new("epoll_create", error))?;
+    LocalSet::new().block_on(&runtime, process::run(serve, waiting))
 }
 
 fn failed(why: &str) -> ExitCode {

@@ -1,0 +1,203 @@
+//! The process: it loads VCLs, serves one of them, and obeys the CLI and signals.
+
+use std::rc::Rc;
+
+use larder_conf::model::LogLevel;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::spawn_local;
+
+use super::check;
+use super::cli::commands;
+use super::cli::protocol::Status;
+use super::cli::server::{self, Desk, Order, Secret};
+use super::cli::words::Lines;
+use super::listen::{self, EndpointError};
+use super::options::{CliPlace, SecretPlace, Serve};
+use super::orders;
+use super::settings::Settings;
+use super::site::{Fixed, Site};
+use super::vcls::Vcls;
+use super::workdir::Workdir;
+use crate::daemon::Waiting;
+use crate::generation::StartError;
+use crate::hostname::hostname;
+use crate::limits;
+use crate::log::{Console, Log};
+use crate::oserror::CallFailed;
+use crate::pidfile::PidFile;
+use crate::signals::{Received, Signals};
+use crate::spawn;
+
+/// Why the process ends without having been told to.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The system refused something.
+    #[error(transparent)]
+    Call(#[from] CallFailed),
+    /// A configuration cannot be served.
+    #[error("{}", .0.rendered().trim_end())]
+    Start(#[from] StartError),
+    /// An address cannot be listened at.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// A command of the start was refused, or there is something wrong with an option.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The state of the process.
+pub struct Process {
+    /// The parameters.
+    pub settings: Settings,
+    /// Those that the CLI may not set.
+    pub read_only: Vec<String>,
+    /// What was loaded.
+    pub vcls: Vcls,
+    /// What is served.
+    pub site: Site,
+    /// The log.
+    pub log: Log,
+}
+
+/// Serves until told to end. Needs a `LocalSet` around it.
+pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessError> {
+    let mut signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error))?;
+    let log = Log::new(Vec::new(), Console::Told);
+    if let Err(error) = limits::raise_open_files(None) {
+        log.write(LogLevel::Warn, &CallFailed::new("setrlimit", error).to_string());
+    }
+    say_what_has_no_effect(&asked.settings, &log);
+    let user = asked.jail.user().map_err(ProcessError::Refused)?;
+    let workdir = Workdir::open(asked.folder.as_deref())?;
+    let pid_file = asked.pid_file.as_deref().map(PidFile::write).transpose()?;
+    let (listeners, secret) = open_cli(asked, &workdir)?;
+    let fixed = Fixed {
+        endpoints: listen::resolve(&asked.endpoints)?,
+        storages: asked.storages.clone(),
+        folder: workdir.path().to_owned(),
+        identity: asked.identity.clone().unwrap_or_else(hostname),
+        log: match asked.in_foreground {
+            true => "stderr".to_owned(),
+            false => workdir.path().join("error.log").display().to_string(),
+        },
+    };
+    let site = Site::open(fixed, &asked.settings, user.as_deref(), &log).await?;
+    let (settings, read_only) = (asked.settings.clone(), asked.read_only.clone());
+    let mut process = Process { settings, read_only, vcls: Vcls::default(), site, log };
+    process.begin(asked).await?;
+    let (orders, mut received) = mpsc::channel(ORDERS_MAX);
+    let desk = Rc::new(Desk { secret, storage: banner_storages(asked), orders, open: 0.into() });
+    for listener in listeners {
+        spawn_local(server::accept(listener, Rc::clone(&desk)));
+    }
+    if let Some(waiting) = waiting {
+        leave_terminal(waiting)?;
+    }
+    loop {
+        tokio::select! {
+            biased;
+            signal = signals.next() => match signal {
+                Received::Terminate | Received::Interrupt | Received::Quit => break,
+                Received::Reload | Received::Reopen | Received::Upgrade | Received::Leave | Received::Child => {}
+            },
+            Some(order) = received.recv() => process.obey(order).await,
+        }
+    }
+    process.site.stop(&process.log).await;
+    process.site.close();
+    drop(pid_file);
+    Ok(())
+}
+
+fn say_what_has_no_effect(settings: &Settings, log: &Log) {
+    let names = settings.without_effect();
+    if !names.is_empty() {
+        let names = names.join(", ");
+        log.write(LogLevel::Warn, &format!("these parameters of varnishd change nothing here: {names}"));
+    }
+}
+
+/// Opens the CLI, and notes in the folder where it is.
+fn open_cli(asked: &Serve, workdir: &Workdir) -> Result<(Vec<TcpListener>, Option<Secret>), ProcessError> {
+    let places = match &asked.cli {
+        CliPlace::Nowhere => return Ok((Vec::new(), None)),
+        CliPlace::Anywhere => vec!["localhost:0".to_owned()],
+        CliPlace::At(places) => places.clone(),
+    };
+    let listeners = server::listen(&places)?;
+    let bound = listeners.iter().filter_map(|listener| listener.local_addr().ok());
+    workdir.note_cli(&bound.map(|address| address.to_string()).collect::<Vec<_>>())?;
+    let secret = match &asked.secret {
+        SecretPlace::None => None,
+        SecretPlace::Own => Some(Secret::read(workdir.new_secret()?)?),
+        SecretPlace::File(path) => Some(Secret::read(path.clone())?),
+    };
+    Ok((listeners, secret))
+}
+
+fn banner_storages(asked: &Serve) -> String {
+    asked.storages.iter().map(|storage| format!("-s{}", storage.name)).collect::<Vec<_>>().join(",")
+}
+
+/// We are ready: the caller may go on, and what it sees of us ends.
+fn leave_terminal(waiting: Waiting) -> Result<(), CallFailed> {
+    waiting.tell()?;
+    let null = spawn::null()?;
+    nix::unistd::dup2_stderr(&null).map_err(|error| CallFailed::new("dup2", error))
+}
+
+impl Process {
+    /// Loads the VCLs of the command line, carries out the commands of `-I`, and begins to serve.
+    async fn begin(&mut self, asked: &Serve) -> Result<(), ProcessError> {
+        let sources =
+            asked.source.as_ref().map(|source| check::sources(source, &self.settings.vcl_path())).unwrap_or_default();
+        for (number, source) in sources.iter().enumerate() {
+            // As with varnishd, the last one is "boot", and active.
+            let name = if number + 1 == sources.len() { "boot".to_owned() } else { format!("boot{number}") };
+            let answer = orders::load(self, &name, source);
+            if answer.status != Status::Ok {
+                return Err(ProcessError::Refused(answer.text));
+            }
+            self.vcls.activate(&name);
+        }
+        if let Some(path) = &asked.commands {
+            let text = std::fs::read(path).map_err(|error| CallFailed::on("open", path.display(), error))?;
+            self.carry_out_all(&text).await?;
+        }
+        if self.vcls.active().is_some() && asked.source.is_some() && !self.site.is_running() {
+            let answer = orders::start(self).await;
+            if answer.status != Status::Ok {
+                return Err(ProcessError::Refused(answer.text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out the commands of a text. One that fails is the last, unless it is written with a `-` in front.
+    async fn carry_out_all(&mut self, text: &[u8]) -> Result<(), ProcessError> {
+        let mut lines = Lines::default();
+        for line in text.split(|byte| *byte == b'\n') {
+            let (line, may_fail) = line.strip_prefix(b"-").map_or((line, false), |line| (line, true));
+            let Some(words) = lines.take(line) else { continue };
+            let words = words.map_err(|error| ProcessError::Refused(error.to_string()))?;
+            let answer = match commands::verb(&words) {
+                Ok(verb) => orders::carry_out(self, verb, &words).await,
+                Err(answer) => answer,
+            };
+            if answer.status != Status::Ok && !may_fail {
+                return Err(ProcessError::Refused(format!("-I: \"{}\": {}", words.join(" "), answer.text)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn obey(&mut self, order: Order) {
+        let answer = orders::carry_out(self, order.verb, &order.words).await;
+        // Whoever has left hears nothing.
+        let _ = order.reply.send(answer);
+    }
+}
+
+/// How many commands may wait for the one that is carried out.
+const ORDERS_MAX: usize = 16;
