@@ -47,6 +47,7 @@ struct TimeLimits {
     connect: Duration,
     send: Duration,
     read: Duration,
+    read_body: Duration,
 }
 
 /// How far an exchange has come.
@@ -256,7 +257,7 @@ impl Exchange {
                     (Phase::Head, Waits::ForOrigin) => (self.limits.send, FetchError::SendTimeout),
                     (Phase::Head, _) => (self.limits.read, FetchError::HeadTimeout),
                     // An origin may answer without reading the rest of the request; then only its answer has a timeout.
-                    (Phase::Body, _) => (self.limits.read, FetchError::BodyTimeout),
+                    (Phase::Body, _) => (self.limits.read_body, FetchError::BodyTimeout),
                 };
                 ready!(self.connection.alarm.poll(cx, self.progress.moved_at + limit));
                 Poll::Ready(Err(late))
@@ -371,7 +372,7 @@ impl Exchange {
 
 impl TimeLimits {
     fn of(limits: &Limits) -> TimeLimits {
-        TimeLimits { connect: limits.connect, send: limits.send, read: limits.read }
+        TimeLimits { connect: limits.connect, send: limits.send, read: limits.read, read_body: limits.read_body }
     }
 }
 

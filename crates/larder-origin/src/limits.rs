@@ -11,6 +11,8 @@ pub struct Limits {
     pub send: Duration,
     /// `*_read_timeout`, between two successive reads.
     pub read: Duration,
+    /// How long it may be silent in the middle of the body.
+    pub read_body: Duration,
     /// `*_buffer_size`: the head of the response must fit, bytes.
     pub head_bytes_max: usize,
     /// `*_bind`: our address.

@@ -123,6 +123,14 @@ impl Default for Limits {
     /// nginx's defaults: 60 s each, and 4k.
     fn default() -> Self {
         let minute = Duration::from_secs(60);
-        Limits { connect: minute, send: minute, read: minute, head_bytes_max: 4096, bind: None, tcp_keepalive: false }
+        Limits {
+            connect: minute,
+            send: minute,
+            read: minute,
+            read_body: minute,
+            head_bytes_max: 4096,
+            bind: None,
+            tcp_keepalive: false,
+        }
     }
 }

@@ -22,6 +22,8 @@ pub struct Parameters {
     pub first_byte_timeout: f64,
     /// How long a backend may pause in its answer.
     pub between_bytes_timeout: f64,
+    /// How many lines the head of a message may have, with five for its first one.
+    pub http_max_hdr: u32,
     /// Whether pages are asked for in gzip, and unpacked for clients without it.
     pub http_gzip_support: bool,
     /// Whether ranges are answered.
@@ -51,6 +53,7 @@ impl Default for Parameters {
             default_ttl: 120.0,
             first_byte_timeout: 60.0,
             between_bytes_timeout: 60.0,
+            http_max_hdr: 64,
             http_gzip_support: true,
             http_range_support: true,
             max_restarts: 4,
@@ -76,6 +79,7 @@ impl Parameters {
             "default_ttl" => self.default_ttl = seconds(value)?,
             "first_byte_timeout" => self.first_byte_timeout = seconds(value)?,
             "between_bytes_timeout" => self.between_bytes_timeout = seconds(value)?,
+            "http_max_hdr" => self.http_max_hdr = count(value)?,
             "http_gzip_support" => self.http_gzip_support = switch(value)?,
             "http_range_support" => self.http_range_support = switch(value)?,
             "max_restarts" => self.max_restarts = count(value)?,
@@ -87,6 +91,13 @@ impl Parameters {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+}
+
+impl Parameters {
+    /// How many fields the head of a message may have.
+    pub fn fields_max(&self) -> usize {
+        (self.http_max_hdr as usize).saturating_sub(5)
     }
 }
 

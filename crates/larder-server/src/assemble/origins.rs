@@ -5,6 +5,7 @@ mod tls;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use larder_conf::as_literal;
 use larder_conf::model::{self, Template};
 use larder_origin::{Address, Balance, Group, Keepalive, LeastTime, RetryRules, Server, Until};
@@ -182,6 +183,7 @@ impl Builder {
         let may_be_tls = scheme == Scheme::Https || matches!(target, Target::Variable(_));
         let protocol = Protocol::Http(HttpParts {
             is_written: false,
+            preamble: Bytes::new(),
             scheme,
             tls: may_be_tls.then(|| tls::origin_tls(self, &proxy.tls, pass.span)),
             proxy_protocol: proxy.proxy_protocol,

@@ -121,6 +121,7 @@ fn address(endpoint: &Endpoint) -> Option<Address> {
 fn http_parts(backend: &policy::Backend) -> HttpParts {
     HttpParts {
         is_written: true,
+        preamble: backend.preamble.clone().unwrap_or_default().into(),
         set: super::origins::no_set_fields(),
         host_line: None,
         body: None,

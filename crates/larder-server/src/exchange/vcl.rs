@@ -52,6 +52,8 @@ pub struct ClientTask {
     pub is_hitpass: bool,
     /// Whether the response is a page that was found.
     pub is_hit: bool,
+    /// Whether a page in gzip is unpacked for this client.
+    pub unpacks: bool,
     /// The status of the response that is made up.
     pub status: u16,
     /// Its reason.

@@ -33,7 +33,7 @@ use bytes::Bytes;
 use larder_cache::{HitRef, Mark, Object, Rules, VaryKey};
 use larder_http::ResponseHead;
 use larder_http::{Fields, Time};
-use larder_origin::{FailKind, FetchError};
+use larder_origin::{FailKind, Limits};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RESTARTS_MAX};
@@ -65,6 +65,10 @@ pub enum Turn {
     Restart,
     /// To a 500 without more words.
     Fail,
+    /// To a 400 without more words.
+    Bad,
+    /// To the end of the connection.
+    Close,
 }
 
 /// What is done with a fresh page.
@@ -98,6 +102,8 @@ pub enum OnStale {
     DeliverAndRefetch,
     /// It is fetched for this request.
     Fetch,
+    /// The request waits until the other one has fetched it.
+    Wait,
     /// The policy leads elsewhere.
     Turn(Turn),
 }
@@ -193,6 +199,8 @@ pub struct Kept {
 pub enum Delivery {
     /// It is delivered.
     Go,
+    /// The client has its body already: 304.
+    NotModified,
     /// It is dropped, and the policy leads elsewhere.
     Turn(Turn),
 }
@@ -328,11 +336,33 @@ pub fn judge(
     }
 }
 
+/// Whether an answer has to be whole before it is delivered.
+pub fn gathers(origin: &Origin, ex: &Exchange) -> bool {
+    match &origin.policy {
+        Policy::Vcl(_) => vcl::gathers(ex),
+        Policy::Directives(_) => false,
+        #[cfg(test)]
+        Policy::Written => false,
+    }
+}
+
+/// Changes the body of an answer that was gathered, and its head with it.
+pub fn recode(head: &mut ResponseHead, body: Bytes, ex: &Exchange) -> Result<Bytes, String> {
+    vcl::recode(head, body, ex)
+}
+
+/// Changes how long a fetch may take.
+pub fn limit(origin: &Origin, limits: &mut Limits, ex: &Exchange) {
+    if let Policy::Vcl(policy) = &origin.policy {
+        vcl::limit(policy, limits, ex);
+    }
+}
+
 /// What takes the place of an answer that did not come; `None` for a status of our own.
-pub fn failure(origin: &Origin, error: &FetchError, ex: &mut Exchange, cx: &Cx) -> Option<Detour> {
+pub fn failure(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Detour> {
     match &origin.policy {
         Policy::Directives(_) => None,
-        Policy::Vcl(policy) => Some(vcl::failure(policy, error, ex, cx)),
+        Policy::Vcl(policy) => Some(vcl::failure(policy, ex, cx)),
         #[cfg(test)]
         Policy::Written => None,
     }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use larder_cache::Object;
 use larder_conf::model::LogLevel;
 use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Version, status};
@@ -20,11 +21,11 @@ use super::far_range::{self, Arriving};
 use super::fill::{self, Passed};
 use super::page::Page;
 use super::plan::{Plan, Storing};
-use super::{Content, Internal, Ranges, Response, Step, Synth, lookup, response_fields, slice, store};
+use super::{Content, Internal, Ranges, Response, Slow, Step, Synth, lookup, response_fields, slice, store};
 
 /// The origin gave no answer: the stale page, if the policy allows it, else 502 or 504.
 pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
-    if let Some(detour) = policy::failure(origin, error, ex, cx) {
+    if let Some(detour) = policy::failure(origin, ex, cx) {
         return instead(detour, plan, origin, ex, cx);
     }
     let kind = error.kind();
@@ -89,8 +90,51 @@ pub fn answered(
             }
             Step::Synth(Synth::Status(status))
         }
-        (Judgement::Response | Judgement::Confirmed | Judgement::Stale, _) => {
+        (Judgement::Response | Judgement::Confirmed | Judgement::Stale, stale) => {
+            if policy::gathers(origin, ex) && answer.body.content_length() != Some(0) {
+                return Slow::Gather(Box::new(Gather { answer, plan: Plan { stale, ..plan } })).into();
+            }
             respond(answer, plan.storing, origin, ex, cx)
+        }
+    }
+}
+
+/// An answer of which the body is awaited before it is delivered.
+pub struct Gather {
+    answer: Answer,
+    plan: Plan,
+}
+
+/// The longest body that is gathered.
+const GATHERED_BYTES_MAX: usize = 64 << 20;
+
+/// Waits for the whole body; without it there is no answer.
+pub async fn gather(gather: Gather, ex: &mut Exchange, cx: &Cx) -> Step {
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
+    let Gather { mut answer, plan } = gather;
+    let mut whole = BytesMut::new();
+    let failure = loop {
+        match answer.body.next().await {
+            Ok(None) => break None,
+            Ok(Some(piece)) if whole.len() + piece.len() > GATHERED_BYTES_MAX => {
+                break Some(format!("the body has more than {GATHERED_BYTES_MAX} bytes, and was to be whole at once"));
+            }
+            Ok(Some(piece)) => whole.extend_from_slice(&piece),
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    let mut head = std::mem::take(&mut answer.head);
+    drop(answer);
+    let made = match failure {
+        None => policy::recode(&mut head, whole.freeze(), ex),
+        Some(why) => Err(why),
+    };
+    match made {
+        Ok(body) => respond(Answer::made(head, body), plan.storing, origin, ex, cx),
+        Err(why) => {
+            cx.local.logs.origin_error(cx, ex, LogLevel::Error, address_of_last(ex), format_args!("{why}"));
+            let detour = policy::failure(origin, ex, cx).unwrap_or(Detour::Fail);
+            instead(detour, plan, origin, ex, cx)
         }
     }
 }

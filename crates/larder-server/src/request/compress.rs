@@ -44,6 +44,9 @@ pub struct Facts<'a> {
 pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
     let loc = cx.loc(ex);
     let config = &*loc.settings.compression;
+    if ex.vcl.client.unpacks && is_gzip(facts) {
+        return Choice::Restore(Coding::Gzip);
+    }
     if !loc.compression.compresses {
         return Choice::AsItIs;
     }
@@ -97,6 +100,12 @@ pub fn takes(coding: Coding, ex: &Exchange, cx: &Cx) -> bool {
     let loc = cx.loc(ex);
     accepted(ex).is_some_and(|accepted| accepted.accepts(coding).is_some())
         && (coding != Coding::Gzip || gzip_allowed(&ex.reply.fields, &loc.settings.compression, loc, ex))
+}
+
+/// Whether a body is in gzip, and there is one.
+fn is_gzip(facts: &Facts<'_>) -> bool {
+    let coded = facts.fields.get_known(Known::ContentEncoding);
+    coded.is_some_and(|coded| Coding::parse(coded) == Some(Coding::Gzip)) && facts.length != Some(0)
 }
 
 /// `gunzip` for a page with SSI, or one that is included: it is restored whatever the client accepts.

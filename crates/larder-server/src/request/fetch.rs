@@ -169,7 +169,8 @@ fn ask(
     }
     ex.request.method = asked;
     let is_abortable = may_abort(&plan, origin);
-    let request = request?;
+    let mut request = request?;
+    policy::limit(origin, &mut request.limits, ex);
     // The first fetch of a request notes its attempts where they are kept.
     let attempts = if ex.tally.attempts.is_empty() { std::mem::take(&mut ex.tally.attempts) } else { Vec::new() };
     Ok(Box::new(Underway { plan, validators, fetching: Fetching::new(request, hints, attempts), is_abortable }))

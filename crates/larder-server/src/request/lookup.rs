@@ -23,6 +23,12 @@ pub struct Waiting {
     zone: usize,
 }
 
+/// A request that waits until another has fetched a page anew.
+pub struct Held {
+    object: Arc<Object>,
+    zone: usize,
+}
+
 /// A request that waits for a disk.
 pub struct LoadingOf {
     loading: Loading,
@@ -61,6 +67,8 @@ pub fn turned(turn: Turn, ex: &mut Exchange) -> Step {
         }
         Turn::Restart => Step::Restart,
         Turn::Fail => Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)),
+        Turn::Bad => Step::Synth(Synth::Final(status::BAD_REQUEST)),
+        Turn::Close => Step::Abort,
     }
 }
 
@@ -177,6 +185,7 @@ fn stale(
 ) -> Step {
     let (status, step) = match (policy::on_stale(origin, &object, permit.is_none(), ex, cx), permit) {
         (OnStale::Turn(turn), _) => return turned(turn, ex),
+        (OnStale::Wait, _) => return Slow::Hold(Box::new(Held { object, zone: index })).into(),
         (OnStale::Deliver, _) => (CacheStatus::Updating, Step::Page(Page::stored(object))),
         (OnStale::DeliverAndRefetch, Some(permit)) => {
             let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
@@ -197,6 +206,14 @@ fn stale(
     ex.upstream.cache_status = Some(status);
     cx.stats().stale.add(1);
     step
+}
+
+/// Waits until the fetch of a page is over, and asks again.
+pub async fn held(held: Held) -> Step {
+    while held.object.is_updating() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Step::LookInZone(held.zone)
 }
 
 /// Waits for a disk, and asks again.

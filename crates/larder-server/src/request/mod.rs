@@ -120,6 +120,8 @@ pub enum Slow {
     ReadBody,
     /// Wait for another request's fetch of the same page.
     Wait(Box<lookup::Waiting>),
+    /// Wait until another request has fetched a page anew.
+    Hold(Box<lookup::Held>),
     /// Wait for a disk.
     Load(Box<lookup::LoadingOf>),
     /// Drop pages of a cache.
@@ -128,6 +130,8 @@ pub enum Slow {
     Film(Box<film::Film>),
     /// Ask the origin.
     Fetch(plan::Plan),
+    /// Wait for the whole body of an answer.
+    Gather(Box<answer::Gather>),
     /// Wait until a page has been compressed, then send it.
     Form(Box<compress::Wait>),
 }
@@ -338,7 +342,13 @@ fn shaped(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, St
     };
     let response = page::laid_out(response, ex, cx);
     match policy::deliver(origin, ex, cx) {
-        Delivery::Go => Ok(response),
+        // Whose conditions the policy has looked at.
+        Delivery::Go => Ok(Response { conditional: !policy::writes_requests(origin), ..response }),
+        Delivery::NotModified => {
+            ex.reply.status = status::NOT_MODIFIED;
+            ex.reply.reason.clear();
+            Ok(Response { conditional: false, content: Content::NoBody, ..response })
+        }
         Delivery::Turn(turn) => Err(lookup::turned(turn, ex)),
     }
 }
@@ -404,10 +414,12 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::Ask(ask) => auth_request::ask(*ask, ex, cx, from).await,
         Slow::ReadBody => request_body::read(ex, cx, from).await,
         Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
+        Slow::Hold(held) => lookup::held(*held).await,
         Slow::Load(loading) => lookup::load(*loading).await,
         Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
         Slow::Film(film) => film::cut(*film, ex, cx).await,
         Slow::Fetch(plan) => fetch::fetch(plan, ex, cx, from).await,
+        Slow::Gather(gather) => answer::gather(*gather, ex, cx).await,
         Slow::Form(wait) => compress::wait(*wait).await,
     }
 }

@@ -50,7 +50,7 @@ pub fn build(
                 (Some(tls), Scheme::Https) => Some(tls.of(ex, cx)?),
                 (None, _) | (_, Scheme::Http) => None,
             };
-            (tls, layers::preface(parts.proxy_protocol, ex))
+            (tls, layers::preface(&parts.preamble, parts.proxy_protocol, ex))
         }
     };
     // A pattern or a variable could not be evaluated: the request is refused before an origin sees any of it.
@@ -105,6 +105,7 @@ fn limits(backend: &Backend, bind: Option<Bind>) -> Limits {
         connect: model.connection.connect_timeout,
         send: model.connection.send_timeout,
         read: model.connection.read_timeout,
+        read_body: model.connection.read_timeout,
         head_bytes_max: model.buffers.head_bytes,
         bind,
         tcp_keepalive: model.connection.socket_keepalive,

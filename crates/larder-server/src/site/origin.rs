@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use larder_conf::model;
 use larder_http::Names;
 use larder_origin::RetryRules;
@@ -157,6 +158,8 @@ pub struct HttpParts {
     pub scheme: Scheme,
     /// `proxy_ssl_*`, where TLS is possible.
     pub tls: Option<OriginTls>,
+    /// What each connection begins with, before all else.
+    pub preamble: Bytes,
     /// `larder_proxy_protocol`.
     pub proxy_protocol: model::ProxyProtocol,
     /// `proxy_redirect`.

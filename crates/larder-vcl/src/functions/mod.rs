@@ -6,5 +6,6 @@ pub mod dates;
 pub mod encodings;
 pub mod numbers;
 pub mod query;
+pub mod reasons;
 pub mod replace;
 pub mod wildcard;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_cache::{Mark, Object, VaryKey, selecting};
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Known, ResponseHead, status};
-use larder_origin::FetchError;
+use larder_http::{Fields, Known, ResponseHead, list, status};
+use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::lifetime::{Defaults, lifetime};
 use larder_vcl::steps::{Action, Step};
 
@@ -32,6 +32,10 @@ pub fn judge(
         return Judgement::Response;
     }
     ex.vcl.fetch.beresp = std::mem::take(head);
+    if ex.vcl.fetch.beresp.fields.len() > policy.parameters.fields_max() {
+        cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("the answer has too many headers (http_max_hdr)"));
+        return Judgement::Instead(backend_error(policy, 0, None, ex, cx));
+    }
     measure(policy, ex, cx);
     let is_304 = ex.vcl.fetch.beresp.status == status::NOT_MODIFIED && !ex.vcl.fetch.is_uncacheable;
     let refreshed = match is_304 {
@@ -157,7 +161,10 @@ pub fn confirmed_fields(head: &ResponseHead) -> Option<Fields> {
 }
 
 /// No backend has answered.
-pub fn failure(policy: &VclPolicy, _: &FetchError, ex: &mut Exchange, cx: &Cx) -> Detour {
+pub fn failure(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Detour {
+    if ex.vcl.fetch.is_pipe {
+        return Detour::Fail;
+    }
     backend_error(policy, 0, None, ex, cx)
 }
 
@@ -167,7 +174,7 @@ pub fn backend_error(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, e
     let (status, reason) = match (status, reason) {
         (0, _) => (status::SERVICE_UNAVAILABLE, b"Backend fetch failed".to_vec()),
         (status, Some(reason)) => (status, reason),
-        (status, None) => (status, larder_http::status::reason(status % 1000).as_bytes().to_vec()),
+        (status, None) => (status, reason_of(status).as_bytes().to_vec()),
     };
     let mut fields = Fields::new();
     fields.push(b"Date", &larder_http::format_date(cx.now().secs()));
@@ -218,15 +225,24 @@ pub fn keep(policy: &VclPolicy, head: &ResponseHead, ex: &Exchange, cx: &Cx) -> 
     }
 }
 
+/// A name that Varnish keeps with a page: at most 127 characters.
+fn is_field_name(name: &[u8]) -> bool {
+    let is_of_a_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !name.is_empty() && name.len() <= 127 && name.iter().all(is_of_a_token)
+}
+
 /// Which requests the page answers. With gzip, that a page comes in codings is no difference: larder has both.
 fn vary(policy: &VclPolicy, fields: &Fields, ex: &Exchange) -> Option<VaryKey> {
     let request = selecting(&ex.asked.head.fields);
-    let Some(list) = fields.get_known(Known::Vary) else { return Some(VaryKey::none()) };
+    let Some(names) = fields.get_known(Known::Vary) else { return Some(VaryKey::none()) };
+    if !list::members(names).all(is_field_name) {
+        return None;
+    }
     if !policy.parameters.http_gzip_support {
         return VaryKey::of(fields, &request);
     }
     let others: Vec<&[u8]> =
-        larder_http::list::members(list).filter(|member| !member.eq_ignore_ascii_case(b"accept-encoding")).collect();
+        list::members(names).filter(|member| !member.eq_ignore_ascii_case(b"accept-encoding")).collect();
     let mut only = Fields::new();
     only.push(b"Vary", &others.join(&b", "[..]));
     if others.is_empty() { Some(VaryKey::none()) } else { VaryKey::of(&only, &request) }

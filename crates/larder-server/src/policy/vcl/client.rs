@@ -1,7 +1,8 @@
 //! The client's side: `vcl_recv` to `vcl_deliver`, and `vcl_synth`.
 
 use larder_cache::KeyRef;
-use larder_http::{Known, status};
+use larder_http::{Known, Method, Version, list, status};
+use larder_store::Whole;
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
@@ -9,15 +10,19 @@ use crate::exchange::Exchange;
 use crate::policy::{Ask, Delivery, Turn};
 use crate::site::VclPolicy;
 
-use super::headers::{append_member, collect, keep_original};
+use super::headers::{append_member, collect, keep_original, weaken_tag};
 use super::run::run;
 use super::turns::{failed, finish, passes, turned};
 use super::variables::client::{client_address, set_url, takes_gzip};
 use super::variables::page;
-use super::{seconds, xids};
+use super::{conditions, seconds, xids};
 
 /// `vcl_recv` and `vcl_hash`.
 pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
+    if !is_in_order(ex) {
+        ex.reply.framing.keep_alive = false;
+        return Ask::Turn(Turn::Bad);
+    }
     prepare(ex, cx);
     let recv = run(policy, Step::Recv, ex, cx);
     if recv.action == Action::Fail {
@@ -37,6 +42,17 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
         Action::Purge => Ask::Turn(purged(policy, ex, cx)),
         _ => Ask::Turn(turned(policy, recv, ex, cx)),
     }
+}
+
+/// Whether the request can be understood: its `Connection` names nothing that belongs to the message itself, and an old
+/// client says how long its body is.
+fn is_in_order(ex: &Exchange) -> bool {
+    let head = &ex.asked.head;
+    let mut named = head.fields.all_known(Known::Connection).flat_map(list::members);
+    let is_bad = named.any(|name| matches!(Known::of(name), Known::Host | Known::ContentLength));
+    let has_body = matches!(head.method, Method::Post | Method::Put);
+    let is_endless = head.version == Version::Http10 && has_body && !head.fields.contains_known(Known::ContentLength);
+    !is_bad && !is_endless
 }
 
 fn look(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
@@ -137,14 +153,32 @@ fn purged(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
 /// `vcl_deliver`, for the response that is laid out in the exchange.
 pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
     add_fields(policy, ex, cx);
+    let is_packed = policy.parameters.http_gzip_support
+        && ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"))
+        && !ex.vcl.fetch.is_uncacheable;
+    ex.vcl.client.unpacks = is_packed && !takes_gzip(ex);
+    if ex.vcl.client.unpacks {
+        weaken_tag(&mut ex.reply.fields);
+    }
     let ended = run(policy, Step::Deliver, ex, cx);
     match ended.action {
         Action::Deliver => {
+            let is_not_modified = conditions::is_not_modified(ex, cx);
             finish(ex);
-            Delivery::Go
+            if is_not_modified { Delivery::NotModified } else { Delivery::Go }
         }
         _ => Delivery::Turn(turned(policy, ended, ex, cx)),
     }
+}
+
+/// The length of the body as the cache or the backend has it.
+fn length_of(ex: &Exchange) -> Option<u64> {
+    let page = ex.vcl.page.as_ref().filter(|_| ex.vcl.client.is_hit);
+    let stored = page.and_then(|page| page.body.whole()).map(Whole::len);
+    stored.or_else(|| match page {
+        Some(page) => page.fields.content_length(),
+        None => ex.upstream.fields.as_ref()?.content_length(),
+    })
 }
 
 /// What Varnish adds to each response.
@@ -152,7 +186,9 @@ fn add_fields(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     let now = seconds(cx.now());
     let (age, stored_by) = match (&ex.vcl.page, ex.vcl.client.is_hit) {
         (Some(page), true) => (page::age(page, now), page.fields.get("X-Varnish").map(<[u8]>::to_vec)),
-        _ => (now - ex.vcl.fetch.answer.origin, None),
+        // A hit that was passed.
+        (None, true) => (now - ex.vcl.fetch.answer.origin, Some(ex.vcl.fetch.xid.to_string().into_bytes())),
+        (_, false) => (now - ex.vcl.fetch.answer.origin, None),
     };
     let fields = &mut ex.reply.fields;
     let mut number = ex.vcl.client.xid.to_string().into_bytes();
@@ -163,6 +199,9 @@ fn add_fields(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     fields.set("X-Varnish", &number);
     fields.set("Age", (age.max(0.0) as u64).to_string().as_bytes());
     append_member(fields, Known::Via, via(cx).as_bytes());
+    if let Some(length) = length_of(ex) {
+        ex.reply.fields.set("Content-Length", length.to_string().as_bytes());
+    }
     let is_shared = !ex.vcl.fetch.is_uncacheable && !ex.vcl.fetch.answer.is_uncacheable;
     if policy.parameters.http_range_support && ex.reply.status == status::OK && is_shared {
         ex.reply.fields.set("Accept-Ranges", b"bytes");

@@ -1,7 +1,8 @@
 //! The request to a backend: `vcl_backend_fetch`.
 
 use larder_cache::{Mark, Object};
-use larder_http::{Known, status};
+use larder_http::{Fields, Known, list, status};
+use larder_origin::Limits;
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
@@ -12,6 +13,7 @@ use crate::site::VclPolicy;
 use super::answer::backend_error;
 use super::headers::{Onward, is_passed_on};
 use super::run::run;
+use super::variables::span;
 use super::xids;
 
 /// What the backend is asked; the rest is in the request that was prepared.
@@ -47,6 +49,23 @@ pub fn prepare(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx
     }
 }
 
+/// How long the fetch may take: what a sub says, or else what the backend has.
+pub fn limit(policy: &VclPolicy, limits: &mut Limits, ex: &Exchange) {
+    let fetch = &ex.vcl.fetch;
+    let backend = fetch.backend.and_then(|number| policy.vcl.policy.backends.get(number as usize));
+    let between = backend.and_then(|backend| backend.between_bytes_timeout);
+    limits.read_body = between.unwrap_or_else(|| span(policy.parameters.between_bytes_timeout));
+    for (said, limit) in [
+        (fetch.connect_timeout, &mut limits.connect),
+        (fetch.first_byte_timeout, &mut limits.read),
+        (fetch.between_bytes_timeout, &mut limits.read_body),
+    ] {
+        if let Some(seconds) = said {
+            *limit = span(seconds);
+        }
+    }
+}
+
 /// Gives the request the place where it goes. False if that is nowhere.
 fn address(policy: &VclPolicy, ex: &mut Exchange) -> bool {
     let Some(number) = ex.vcl.fetch.backend.map(|number| number as usize) else { return false };
@@ -71,33 +90,45 @@ fn begin(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx: &Cx)
     let is_passed = ex.vcl.fetch.is_uncacheable;
     copy_request(if is_passed { Onward::Pass } else { Onward::Fetch }, ex);
     let hint = ex.vcl.client.hint;
+    let has_body = !matches!(ex.request.body, RequestBody::None);
     let default = policy.default_backend.and_then(|at| u32::try_from(at).ok());
     let fetch = &mut ex.vcl.fetch;
     fetch.backend = hint.unwrap_or(default);
-    fetch.has_body = is_passed;
+    fetch.has_body = has_body;
     if !is_passed {
         let target = fetch.bereq.target().to_vec();
         fetch.bereq.ask(b"GET", &target);
-        fetch.bereq.fields.remove("Content-Length");
         if policy.parameters.http_gzip_support {
             fetch.bereq.fields.set("Accept-Encoding", b"gzip");
         }
         if let Some(stale) = stale.filter(|stale| may_be_revalidated(stale, cx)) {
-            for (known, name) in [(Known::LastModified, "If-Modified-Since"), (Known::Etag, "If-None-Match")] {
-                if let Some(value) = stale.fields.get_known(known) {
-                    fetch.bereq.fields.set(name, value);
-                }
+            if let Some(date) = strong_date(&stale.fields) {
+                fetch.bereq.fields.set("If-Modified-Since", date);
+            }
+            if let Some(tag) = stale.fields.get_known(Known::Etag) {
+                fetch.bereq.fields.set("If-None-Match", tag);
             }
         }
     }
     fetch.original.copy_from(&fetch.bereq);
 }
 
+/// `Last-Modified`, if the page could not have changed again within that second (RFC 9110 §8.8.2.2).
+fn strong_date(fields: &Fields) -> Option<&[u8]> {
+    let modified = fields.get_known(Known::LastModified)?;
+    let sent = fields.get_known(Known::Date).and_then(larder_http::parse_date)?;
+    (larder_http::parse_date(modified)? < sent).then_some(modified)
+}
+
 /// The client's request without what is not passed on.
 fn copy_request(onward: Onward, ex: &mut Exchange) {
     let bereq = &mut ex.vcl.fetch.bereq;
     bereq.copy_from(&ex.asked.head);
-    bereq.fields.retain(|known, _, _| is_passed_on(known, onward));
+    let named: Vec<Vec<u8>> =
+        ex.asked.head.fields.all_known(Known::Connection).flat_map(list::members).map(<[u8]>::to_vec).collect();
+    bereq.fields.retain(|known, name, _| {
+        is_passed_on(known, onward) && !named.iter().any(|own| own.eq_ignore_ascii_case(name))
+    });
     // Where the request line of a client names a host, that of ours does not.
     let (method, target) = (bereq.method_name().to_vec(), bereq.target().to_vec());
     bereq.ask(&method, &target);

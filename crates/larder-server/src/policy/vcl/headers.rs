@@ -121,6 +121,13 @@ fn joined(fields: &Fields, known: Known) -> Vec<u8> {
     list
 }
 
+/// Makes a tag say that bodies may differ in their bytes.
+pub fn weaken_tag(fields: &mut Fields) {
+    let Some(tag) = fields.get_known(Known::Etag).filter(|tag| !tag.starts_with(b"W/")) else { return };
+    let weak = [b"W/", tag].concat();
+    fields.set("ETag", &weak);
+}
+
 /// Where a message is passed on to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Onward {

@@ -56,7 +56,10 @@ impl Host for Run<'_> {
             Named::Acl => policy.acls.get(at).map(|acl| acl.name.as_str()),
             Named::Backend => policy.backends.get(at).map(|backend| backend.name.as_str()),
             Named::Probe => policy.probes.get(at).and_then(|probe| probe.name.as_deref()),
-            Named::Storage => policy.storages.get(at).map(String::as_str),
+            Named::Storage => {
+                let Some(name) = policy.storages.get(at) else { return Ok(None) };
+                return Ok(Some(texts.keep(format!("storage.{name}").as_bytes())?));
+            }
         };
         Ok(name.map(|name| texts.keep(name.as_bytes())).transpose()?)
     }

@@ -71,7 +71,10 @@ fn delivers(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx
             ex.vcl.client.is_hit = true;
             None
         }
-        Action::Pass => Some(passes(policy, ex, cx)),
+        Action::Pass => {
+            ex.vcl.client.is_hit = true;
+            Some(passes(policy, ex, cx))
+        }
         _ => Some(turned(policy, ended, ex, cx)),
     }
 }
@@ -95,6 +98,7 @@ pub fn on_stale(policy: &VclPolicy, object: &Arc<Object>, is_updating: bool, ex:
             None => Found::Page,
             Some(turn) => Found::Turn(turn),
         },
+        Mark::Page if is_updating && !ex.vcl.client.ignore_busy => return OnStale::Wait,
         Mark::Page => missed(policy, ex, cx),
     };
     match found {

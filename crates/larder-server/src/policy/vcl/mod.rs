@@ -4,11 +4,13 @@
 
 mod answer;
 mod client;
+mod conditions;
 mod fetch;
 mod functions;
 mod headers;
 mod host;
 mod lookup;
+mod recode;
 mod retry;
 mod run;
 mod task;
@@ -19,8 +21,9 @@ mod xids;
 
 pub use answer::{confirmed_fields, failure, judge, keep};
 pub use client::{ask, deliver};
-pub use fetch::{prepare, question};
+pub use fetch::{limit, prepare, question};
 pub use lookup::{hit, miss, on_stale, rules};
+pub use recode::{gathers, recode};
 pub use turns::abandoned;
 
 use larder_http::Time;

@@ -38,7 +38,11 @@ pub fn run(policy: &VclPolicy, step: Step, ex: &mut Exchange, cx: &Cx) -> Ended 
     let set = &policy.parameters;
     let bytes_max = if Steps::BACKEND.contains(step) { set.workspace_backend } else { set.workspace_client };
     let mut machine = std::mem::take(&mut ex.vcl.machine);
-    let now = seconds(cx.now());
+    // An answer is measured by the time at which its head was there.
+    let now = match step {
+        Step::BackendResponse | Step::BackendRefresh | Step::BackendError => ex.vcl.fetch.answer.time,
+        _ => seconds(cx.now()),
+    };
     let mut host = Run { policy, step, ex, cx, now };
     let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
     let result = machine.run(program, start, bytes_max, &mut host);

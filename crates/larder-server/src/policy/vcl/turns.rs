@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
 use larder_http::{Known, status};
+use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
@@ -56,6 +57,10 @@ pub fn failed(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
 
 /// The fetch was given up without an answer.
 pub fn abandoned(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
+    // Who is piped has no response of ours.
+    if ex.vcl.fetch.is_pipe {
+        return Turn::Close;
+    }
     synth(policy, status::SERVICE_UNAVAILABLE, None, ex, cx)
 }
 
@@ -72,7 +77,9 @@ fn synth(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exch
     let ended = run(policy, Step::Synth, ex, cx);
     match ended.action {
         Action::Fail => Turn::Fail,
-        Action::Restart if u32::from(ex.request.way.restarts) < policy.parameters.max_restarts => Turn::Restart,
+        Action::Restart if u32::from(ex.request.way.restarts) <= policy.parameters.max_restarts => {
+            turned(policy, ended, ex, cx)
+        }
         _ => {
             finish(ex);
             Turn::Respond(Bytes::from(std::mem::take(&mut ex.vcl.body)))
@@ -95,8 +102,7 @@ pub fn finish(ex: &mut Exchange) {
     if ex.reply.status > 999 {
         ex.reply.status %= 1000;
     }
-    let status = ex.reply.status;
-    if ex.reply.reason.is_empty() && larder_http::status::reason(status).is_empty() {
-        ex.reply.reason.extend_from_slice(b"Unknown HTTP Status");
+    if ex.reply.reason.is_empty() {
+        ex.reply.reason.extend_from_slice(reason_of(ex.reply.status).as_bytes());
     }
 }

@@ -48,10 +48,10 @@ impl OriginTlsConfig {
     }
 }
 
-/// The header of the PROXY protocol that a connection for `ex` begins with.
-pub fn preface(version: ProxyProtocol, ex: &Exchange) -> Option<Bytes> {
+/// What a connection for `ex` begins with: a preamble, then the header of the PROXY protocol.
+pub fn preface(preamble: &Bytes, version: ProxyProtocol, ex: &Exchange) -> Option<Bytes> {
     let write = match version {
-        ProxyProtocol::Off => return None,
+        ProxyProtocol::Off => return (!preamble.is_empty()).then(|| preamble.clone()),
         ProxyProtocol::V1 => write_v1,
         ProxyProtocol::V2 => write_v2,
     };
@@ -60,7 +60,7 @@ pub fn preface(version: ProxyProtocol, ex: &Exchange) -> Option<Bytes> {
         (Some(source), Some(destination)) => Addresses::inet(source, destination),
         (None, _) | (_, None) => Addresses::Unknown,
     };
-    let mut header = Vec::new();
+    let mut header = preamble.to_vec();
     write(&addresses, &mut header);
     Some(header.into())
 }

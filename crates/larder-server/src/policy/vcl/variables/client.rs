@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use larder_conf::model::ListenAddress;
 use larder_http::proxy_protocol::Addresses;
-use larder_http::{Accepted, Coding, Known, Version};
+use larder_http::{Known, Version};
+use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
 
@@ -117,15 +118,22 @@ fn proto(ex: &Exchange) -> &'static [u8] {
     }
 }
 
-/// Whether the client takes gzip.
+/// Whether the client takes gzip: by name, with any weight above zero.
 pub fn takes_gzip(ex: &Exchange) -> bool {
     let lines = ex.asked.head.fields.all_known(Known::AcceptEncoding);
-    Accepted::parse(lines).accepts(Coding::Gzip).is_some()
+    lines.flat_map(larder_http::list::members).any(|member| {
+        let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let coding = parts.next().unwrap_or_default();
+        let is_gzip = coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip");
+        let weight = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
+        let weight = weight.map_or(Some(1.0), |weight| std::str::from_utf8(weight).ok()?.parse::<f64>().ok());
+        is_gzip && weight.is_some_and(|weight| weight > 0.0)
+    })
 }
 
 fn reason(ex: &Exchange) -> &[u8] {
     match ex.reply.reason.is_empty() {
-        true => larder_http::status::reason(ex.reply.status % 1000).as_bytes(),
+        true => reason_of(ex.reply.status).as_bytes(),
         false => &ex.reply.reason,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::steps::{Step, Steps};
 use larder_vcl::vars::Variable;
@@ -73,7 +74,7 @@ fn answer(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Op
 fn reason(ex: &Exchange) -> Cow<'_, [u8]> {
     let beresp = &ex.vcl.fetch.beresp;
     match beresp.reason.is_empty() {
-        true => larder_http::status::reason(beresp.status % 1000).as_bytes().into(),
+        true => reason_of(beresp.status).as_bytes().into(),
         false => Cow::Borrowed(&beresp.reason),
     }
 }

@@ -2,6 +2,7 @@
 
 use larder_cache::{Mark, Object};
 use larder_http::Known;
+use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
 
@@ -48,7 +49,7 @@ fn passed(variable: Variable) -> Result<Option<Value>, Failure> {
 }
 
 fn reason(page: &Object) -> &[u8] {
-    if page.reason.is_empty() { larder_http::status::reason(page.status).as_bytes() } else { &page.reason }
+    if page.reason.is_empty() { reason_of(page.status).as_bytes() } else { &page.reason }
 }
 
 /// How old a page is at `now`, in seconds: with what its origin's `Age` said, which is kept with the page.
