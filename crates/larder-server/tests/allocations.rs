@@ -61,6 +61,25 @@ fn a_hit_allocates_nothing() {
 }
 
 #[test]
+fn a_hit_through_a_vcl_allocates_nothing() {
+    let _alone = alone();
+    for (name, vcl) in [
+        ("the builtin one", "vcl 4.1;"),
+        (
+            "that of a site",
+            "vcl 4.1;
+             sub vcl_recv { unset req.http.X-Secret; if (req.url ~ \"^/admin\") { return (pass); } }
+             sub vcl_deliver { set resp.http.X-Cache = \"HIT\"; unset resp.http.Via; }",
+        ),
+    ] {
+        let blocks = Blocks { http: "access_log off;", vcl, ..Blocks::default() };
+        let site = Site::with(PAGE_BYTES, blocks);
+        let mut client = Keep::connect(site.port());
+        assert_eq!(fewest(|hits| client.get(hits)), 0, "{name}: allocations in {HITS} hits");
+    }
+}
+
+#[test]
 fn a_hit_allocates_nothing_wherever_the_page_was_laid_out() {
     let _alone = alone();
     let blocks = Blocks {

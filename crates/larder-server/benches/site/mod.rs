@@ -6,6 +6,7 @@ use std::path::Path;
 
 use larder_conf::model::{Config, ListenAddress};
 use larder_conf::{MemoryLoader, Options};
+use larder_server::site::Vcl;
 use larder_server::{Descriptors, Material, Serving, ServingOptions};
 use tempfile::TempDir;
 
@@ -38,6 +39,8 @@ pub struct Blocks<'a> {
     pub other: &'a str,
     /// To the one of the origin.
     pub origin: &'a str,
+    /// A VCL in front of the location; none if it is empty.
+    pub vcl: &'a str,
 }
 
 impl Site {
@@ -58,7 +61,7 @@ impl Site {
         };
         let listeners = sockets.into_iter().zip([site, other, origin]).map(listener).collect();
         let descriptors = Descriptors { listeners, logs: Vec::new() };
-        let serving = Serving::start(config, &Material::new(), descriptors, ServingOptions { workers: 1 });
+        let serving = Serving::start(config, &material(blocks), descriptors, ServingOptions { workers: 1 });
         let serving = serving.unwrap_or_else(|errors| panic!("{errors:?}"));
         Self { serving: Some(serving), ports, bytes, cache }
     }
@@ -69,7 +72,7 @@ impl Site {
         let config = config(self.bytes, self.ports, self.cache.path(), blocks);
         let descriptors = Descriptors { listeners: Vec::new(), logs: Vec::new() };
         let serving = self.serving.as_ref().expect("it runs until it is dropped");
-        serving.reload(config, &Material::new(), descriptors).unwrap_or_else(|errors| panic!("{errors:?}"));
+        serving.reload(config, &material(blocks), descriptors).unwrap_or_else(|errors| panic!("{errors:?}"));
     }
 
     /// Where it listens.
@@ -84,17 +87,36 @@ impl Site {
     }
 }
 
+/// The name of the VCL.
+const VCL: &str = "/site.vcl";
+
+fn material(blocks: Blocks<'_>) -> Material {
+    let mut material = Material::new();
+    if blocks.vcl.is_empty() {
+        return material;
+    }
+    let mut loader = MemoryLoader::new();
+    loader.add(VCL, blocks.vcl);
+    let options = larder_vcl::Options { has_other_backends: true, ..larder_vcl::Options::default() };
+    let loaded = larder_vcl::load(Path::new(VCL), &options, &mut loader, &|_| Ok(()));
+    let loaded = loaded.unwrap_or_else(|failed| panic!("{}", larder_vcl::render(&failed.diagnostics, &failed.sources)));
+    let vcl = Vcl::new(loaded, &|_| Vec::new()).unwrap_or_else(|errors| panic!("{errors:?}"));
+    material.add_vcl(VCL.into(), vcl);
+    material
+}
+
 fn config(bytes: usize, ports: Ports, cache: &Path, blocks: Blocks<'_>) -> Config {
     let Ports { site, other, origin } = ports;
     let cache = cache.display();
     let body = "x".repeat(bytes);
+    let vcl = if blocks.vcl.is_empty() { String::new() } else { format!("vcl {VCL};") };
     let pages = format!(
         "proxy_pass http://127.0.0.1:{origin}; proxy_cache pages; proxy_cache_valid 200 1h;
          proxy_cache_key \"$scheme$request_method$host$request_uri\";"
     );
     let text = format!(
         "error_log stderr; events {{}} http {{ {} default_type text/html; http2 on; keepalive_requests 1000000000; keepalive_time 100h; proxy_cache_path {cache} keys_zone=pages:10m;
-         server {{ listen 127.0.0.1:{site}; {} location / {{ {} {pages} }} }}
+         server {{ listen 127.0.0.1:{site}; {} location / {{ {} {vcl} {pages} }} }}
          server {{ listen 127.0.0.1:{other}; location / {{ {} {pages} }} }}
          server {{ listen 127.0.0.1:{origin}; access_log off; location / {{ {} return 200 \"{body}\"; }} }} }}",
         blocks.http, blocks.server, blocks.location, blocks.other, blocks.origin

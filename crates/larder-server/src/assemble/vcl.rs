@@ -34,8 +34,11 @@ pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) 
     let own = match own {
         Handler::Origin(origin) => Some(*origin),
         Handler::Static if vcl.policy.default_backend.is_some() => None,
+        // What no location of a server takes.
+        Handler::Static if matches!(location.matcher, model::Matcher::Root) => return Handler::Static,
         Handler::Static => {
-            builder.error("a VCL in front of files needs a backend of its own", file.span);
+            let message = "a VCL in front of files needs a backend of its own; \"vcl off;\" leaves the files to larder";
+            builder.error(message, file.span);
             return Handler::Static;
         }
         // What larder answers by itself has nothing to cache.
@@ -46,8 +49,12 @@ pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) 
         Some(_) => Some(backends),
         None => vcl.policy.default_backend.map(|id| id.0),
     };
-    let policy =
-        || Policy::Vcl(VclPolicy { vcl: Arc::clone(&vcl), parameters: Arc::clone(&parameters), zone, default_backend });
+    let via: Box<[u8]> =
+        format!("1.1 {} (larder/{})", builder.site.hostname, env!("CARGO_PKG_VERSION")).into_bytes().into();
+    let policy = || {
+        let (vcl, parameters, via) = (Arc::clone(&vcl), Arc::clone(&parameters), via.clone());
+        Policy::Vcl(VclPolicy { vcl, parameters, via, zone, default_backend })
+    };
     let mut origins: Vec<Origin> = Vec::with_capacity(backends + 1);
     for backend in &vcl.policy.backends {
         let backend = origin(builder, backend, &vcl, &parameters, file.span);

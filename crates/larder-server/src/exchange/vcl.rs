@@ -13,6 +13,10 @@ use super::KEPT_BYTES_MAX;
 pub struct VclState {
     /// What runs the subs.
     pub machine: Machine,
+    /// The request as it was before the first sub.
+    pub original: RequestHead,
+    /// Whether something has changed it since.
+    pub is_changed: bool,
     /// The client's side.
     pub client: ClientTask,
     /// The backend's side.
@@ -30,8 +34,6 @@ pub struct VclState {
 pub struct ClientTask {
     /// The number of the request; 0 before the first sub.
     pub xid: u64,
-    /// The request as it was before the first sub, once something has changed it.
-    pub original: Option<Box<RequestHead>>,
     /// `req.backend_hint`; `None` until it is set.
     pub hint: Option<Option<u32>>,
     /// `req.hash_always_miss`
@@ -135,7 +137,8 @@ pub struct AnswerTask {
 impl VclState {
     /// Forgets the request. Buffers keep their memory, unless they have grown large.
     pub(super) fn reset(&mut self) {
-        let Self { machine: _, client, fetch, page, origin, body } = self;
+        let Self { machine: _, original: _, is_changed, client, fetch, page, origin, body } = self;
+        *is_changed = false;
         if client.xid != 0 {
             *client = ClientTask::default();
         }

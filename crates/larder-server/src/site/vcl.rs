@@ -64,6 +64,8 @@ pub struct VclPolicy {
     pub vcl: Arc<Vcl>,
     /// Its parameters.
     pub parameters: Arc<Parameters>,
+    /// Our member of `Via`.
+    pub via: Box<[u8]>,
     /// Where pages are kept; `None` if the location has no cache.
     pub zone: Option<usize>,
     /// The place in [`Handler::Vcl`](super::Handler::Vcl) of the backend that is asked if the VCL names no other.

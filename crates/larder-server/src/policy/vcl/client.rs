@@ -1,6 +1,9 @@
 //! The client's side: `vcl_recv` to `vcl_deliver`, and `vcl_synth`.
 
+use std::io::Write as _;
+
 use larder_cache::KeyRef;
+use larder_http::digits::{DIGITS_MAX, digits};
 use larder_http::{Known, Method, Version, list, status};
 use larder_store::Whole;
 use larder_vcl::steps::{Action, Step};
@@ -23,7 +26,7 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
         ex.reply.framing.keep_alive = false;
         return Ask::Turn(Turn::Bad);
     }
-    prepare(ex, cx);
+    prepare(policy, ex);
     let recv = run(policy, Step::Recv, ex, cx);
     if recv.action == Action::Fail {
         return Ask::Turn(failed(policy, ex, cx));
@@ -67,10 +70,10 @@ fn look(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
 }
 
 /// Makes the request ready for the first sub, and again after a restart.
-fn prepare(ex: &mut Exchange, cx: &Cx) {
+fn prepare(policy: &VclPolicy, ex: &mut Exchange) {
     if ex.vcl.client.xid == 0 {
         xids::number_request(ex);
-        prepare_fields(ex, cx);
+        prepare_fields(policy, ex);
     }
     let client = &mut ex.vcl.client;
     client.is_hit = false;
@@ -82,7 +85,7 @@ fn prepare(ex: &mut Exchange, cx: &Cx) {
 }
 
 /// What Varnish writes into each request.
-fn prepare_fields(ex: &mut Exchange, cx: &Cx) {
+fn prepare_fields(policy: &VclPolicy, ex: &mut Exchange) {
     if ex.request.way.uri_changed {
         // A rewrite of the location comes first.
         let mut url = Vec::new();
@@ -92,23 +95,24 @@ fn prepare_fields(ex: &mut Exchange, cx: &Cx) {
             url.extend_from_slice(&ex.request.args);
         }
         set_url(&url, ex);
-        ex.vcl.client.original = None;
+        ex.vcl.is_changed = false;
         ex.request.way.uri_changed = false;
     }
     let host = ex.asked.head.target_host().map(<[u8]>::to_vec);
     if let Some(host) = host {
         ex.asked.head.fields.set("Host", &host);
     }
-    let address = client_address(ex).map_or_else(|| "0.0.0.0".to_owned(), |address| address.ip().to_string());
+    let mut address = ex.eval.lend();
+    match client_address(ex) {
+        // Writing to memory does not fail.
+        Some(client) => drop(write!(address, "{}", client.ip())),
+        None => address.extend_from_slice(b"0.0.0.0"),
+    }
     let fields = &mut ex.asked.head.fields;
-    append_member(fields, Known::XForwardedFor, address.as_bytes());
-    append_member(fields, Known::Via, via(cx).as_bytes());
+    append_member(fields, Known::XForwardedFor, &address);
+    append_member(fields, Known::Via, &policy.via);
     collect(fields, Known::CacheControl);
-}
-
-/// Our member of `Via`.
-fn via(cx: &Cx) -> String {
-    format!("1.1 {} (larder/{})", cx.site().hostname, env!("CARGO_PKG_VERSION"))
+    ex.eval.take_back(address);
 }
 
 /// There are two forms of a page, so there are two requests: for gzip, and for no coding.
@@ -184,23 +188,30 @@ fn length_of(ex: &Exchange) -> Option<u64> {
 /// What Varnish adds to each response.
 fn add_fields(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     let now = seconds(cx.now());
-    let (age, stored_by) = match (&ex.vcl.page, ex.vcl.client.is_hit) {
-        (Some(page), true) => (page::age(page, now), page.fields.get("X-Varnish").map(<[u8]>::to_vec)),
+    let mut room = [0; DIGITS_MAX];
+    let mut number = ex.eval.lend();
+    number.extend_from_slice(digits(ex.vcl.client.xid, &mut room));
+    let page = ex.vcl.page.as_ref().filter(|_| ex.vcl.client.is_hit);
+    let age = page.map_or(now - ex.vcl.fetch.answer.origin, |page| page::age(page, now));
+    match page {
+        Some(page) => {
+            number.push(b' ');
+            number.extend_from_slice(page.fields.get("X-Varnish").unwrap_or_default());
+        }
         // A hit that was passed.
-        (None, true) => (now - ex.vcl.fetch.answer.origin, Some(ex.vcl.fetch.xid.to_string().into_bytes())),
-        (_, false) => (now - ex.vcl.fetch.answer.origin, None),
-    };
-    let fields = &mut ex.reply.fields;
-    let mut number = ex.vcl.client.xid.to_string().into_bytes();
-    if let Some(stored_by) = stored_by {
-        number.push(b' ');
-        number.extend_from_slice(&stored_by);
+        None if ex.vcl.client.is_hit => {
+            number.push(b' ');
+            number.extend_from_slice(digits(ex.vcl.fetch.xid, &mut room));
+        }
+        None => {}
     }
+    let fields = &mut ex.reply.fields;
     fields.set("X-Varnish", &number);
-    fields.set("Age", (age.max(0.0) as u64).to_string().as_bytes());
-    append_member(fields, Known::Via, via(cx).as_bytes());
+    fields.set("Age", digits(age.max(0.0) as u64, &mut room));
+    append_member(fields, Known::Via, &policy.via);
+    ex.eval.take_back(number);
     if let Some(length) = length_of(ex) {
-        ex.reply.fields.set("Content-Length", length.to_string().as_bytes());
+        ex.reply.fields.set("Content-Length", digits(length, &mut room));
     }
     let is_shared = !ex.vcl.fetch.is_uncacheable && !ex.vcl.fetch.answer.is_uncacheable;
     if policy.parameters.http_range_support && ex.reply.status == status::OK && is_shared {

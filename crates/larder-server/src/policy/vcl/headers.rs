@@ -37,10 +37,18 @@ pub fn fields_mut(of: Headers, ex: &mut Exchange) -> Option<&mut Fields> {
 
 /// Remembers the request of the client before it is changed.
 pub fn keep_original(ex: &mut Exchange) {
-    if ex.vcl.client.original.is_none() {
-        let mut original = Box::<larder_http::RequestHead>::default();
-        original.copy_from(&ex.asked.head);
-        ex.vcl.client.original = Some(original);
+    if !ex.vcl.is_changed {
+        ex.vcl.is_changed = true;
+        ex.vcl.original.copy_from(&ex.asked.head);
+    }
+}
+
+/// Makes the request what it was before the first sub.
+pub fn roll_back(ex: &mut Exchange) {
+    if ex.vcl.is_changed {
+        ex.vcl.is_changed = false;
+        ex.asked.head.copy_from(&ex.vcl.original);
+        ex.request.method = ex.asked.head.method;
     }
 }
 
@@ -94,10 +102,11 @@ fn is_of_a_value(byte: u8) -> bool {
 
 /// Adds to the end of a list.
 pub fn append_member(fields: &mut Fields, known: Known, member: &[u8]) {
-    let mut list = joined(fields, known);
-    if !list.is_empty() {
-        list.extend_from_slice(b", ");
+    if !fields.contains_known(known) {
+        return fields.push_known(known, known.name().as_bytes(), member);
     }
+    let mut list = joined(fields, known);
+    list.extend_from_slice(b", ");
     list.extend_from_slice(member);
     fields.set(known.name(), &list);
 }

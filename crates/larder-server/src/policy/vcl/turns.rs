@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
+use larder_http::digits::{DIGITS_MAX, digits};
 use larder_http::{Known, status};
 use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::steps::{Action, Step};
@@ -11,6 +12,7 @@ use crate::exchange::Exchange;
 use crate::policy::Turn;
 use crate::site::VclPolicy;
 
+use super::headers::roll_back;
 use super::run::{Ended, run};
 
 /// `vcl_pass`
@@ -47,10 +49,7 @@ pub fn turned(policy: &VclPolicy, ended: Ended, ex: &mut Exchange, cx: &Cx) -> T
 
 /// The VCL could not be evaluated: the request is as it came, and is answered by a 503.
 pub fn failed(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
-    if let Some(original) = ex.vcl.client.original.take() {
-        ex.asked.head.copy_from(&original);
-        ex.request.method = ex.asked.head.method;
-    }
+    roll_back(ex);
     ex.reply.framing.keep_alive = false;
     synth(policy, status::SERVICE_UNAVAILABLE, Some(b"VCL failed".to_vec()), ex, cx)
 }
@@ -73,7 +72,7 @@ fn synth(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exch
     ex.reply.reason = reason.unwrap_or_default();
     ex.reply.fields.set("Date", &larder_http::format_date(cx.now().secs()));
     ex.reply.fields.set("Server", b"larder");
-    ex.reply.fields.set("X-Varnish", ex.vcl.client.xid.to_string().as_bytes());
+    ex.reply.fields.set("X-Varnish", digits(ex.vcl.client.xid, &mut [0; DIGITS_MAX]));
     let ended = run(policy, Step::Synth, ex, cx);
     match ended.action {
         Action::Fail => Turn::Fail,

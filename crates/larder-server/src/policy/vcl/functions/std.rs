@@ -6,7 +6,7 @@ use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
 
 use crate::exchange::RequestBody;
-use crate::policy::vcl::headers::{fields, fields_mut, name_of};
+use crate::policy::vcl::headers::{fields, fields_mut, name_of, roll_back};
 use crate::policy::vcl::task::Run;
 
 use super::unbuilt;
@@ -76,10 +76,7 @@ fn is_healthy(run: &Run<'_>, backend: Option<u32>) -> bool {
 fn rollback(run: &mut Run<'_>, message: Variable) {
     match message {
         Variable::Req => {
-            if let Some(original) = run.ex.vcl.client.original.take() {
-                run.ex.asked.head.copy_from(&original);
-                run.ex.request.method = run.ex.asked.head.method;
-            }
+            roll_back(run.ex);
         }
         Variable::Bereq => {
             let fetch = &mut run.ex.vcl.fetch;
