@@ -1,11 +1,13 @@
 //! Opens the listening sockets of a configuration, while we are still root.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
@@ -191,9 +193,7 @@ pub fn try_open(plan: &Plan) -> Result<(), CallFailed> {
     let outcome = match &plan.address {
         ListenAddress::Tcp(address) => bind_tcp(plan, *address, Share::Alone).map(drop),
         ListenAddress::Unix(path) if path.exists() => Ok(()),
-        ListenAddress::Unix(path) => bind_unix(plan, path).map(|_| {
-            let _ = fs::remove_file(path);
-        }),
+        ListenAddress::Unix(path) => bind_unix(plan, path).map(|_| remove(path)),
     };
     match outcome {
         Err(failure) if failure.source.kind() == io::ErrorKind::AddrInUse => Ok(()),
@@ -207,9 +207,20 @@ pub fn remove_unix<'a>(gone: impl IntoIterator<Item = &'a Listener>, kept: &[Lis
         if let ListenAddress::Unix(path) = listener.address()
             && !kept.iter().any(|other| other.address() == listener.address())
         {
-            let _ = fs::remove_file(path);
+            remove(path);
         }
     }
+}
+
+fn remove(path: &Path) {
+    if abstract_name(path).is_none() {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// The name of a socket that has no file: `unix:@name`.
+fn abstract_name(path: &Path) -> Option<&[u8]> {
+    path.as_os_str().as_bytes().strip_prefix(b"@")
 }
 
 fn open(plan: &Plan, workers: usize, held: &[Listener]) -> Result<Listener, CallFailed> {
@@ -313,7 +324,9 @@ fn open_unix(plan: &Plan, path: &Path) -> Result<OwnedFd, CallFailed> {
         }
         other => other?,
     };
-    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(failed("chmod"))?;
+    if abstract_name(path).is_none() {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(failed("chmod"))?;
+    }
     socket.listen(plan.backlog).map_err(failed("listen"))?;
     Ok(socket.into())
 }
@@ -322,7 +335,11 @@ fn bind_unix(plan: &Plan, path: &Path) -> Result<Socket, CallFailed> {
     let failed = |call| move |error| CallFailed::to(call, plan, error);
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).map_err(failed("socket"))?;
     set_buffers(&socket, plan).map_err(failed("setsockopt"))?;
-    let address = SockAddr::unix(path).map_err(failed("bind"))?;
+    let address = match abstract_name(path) {
+        Some(name) => SockAddr::unix(OsStr::from_bytes(&[b"\0", name].concat())),
+        None => SockAddr::unix(path),
+    };
+    let address = address.map_err(failed("bind"))?;
     socket.bind(&address).map_err(failed("bind"))?;
     Ok(socket)
 }
@@ -440,5 +457,22 @@ mod tests {
         fs::write(&path, "a file").unwrap();
         assert!(open_all(&plans, 2, &[], &quiet()).await.is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "a file");
+    }
+
+    #[tokio::test(flavor = "current_thread", start_paused = true)]
+    async fn a_socket_may_have_a_name_without_a_file() {
+        use std::os::linux::net::SocketAddrExt;
+        use std::os::unix::net::{SocketAddr, UnixStream};
+
+        let name = format!("larder-test-{}", std::process::id());
+        let plans = plans(&format!("unix:@{name}"));
+        assert!(try_open(&plans[0]).is_ok());
+        let first = open_all(&plans, 2, &[], &quiet()).await.unwrap();
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        assert!(UnixStream::connect_addr(&address).is_ok());
+        assert!(open_all(&plans, 2, &[], &quiet()).await.is_err(), "it is taken");
+        remove_unix(&first, &[]);
+        drop(first);
+        assert!(UnixStream::connect_addr(&address).is_err());
     }
 }
