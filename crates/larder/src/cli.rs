@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::varnishd::{self, OptionsError, Varnishd};
+use crate::varnishd::options::{self, OptionsError, Varnishd};
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,7 +154,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
     match word {
         Some("serve") => parse_serve(&args[1..]),
         Some("cache") => parse_cache(&args[1..]),
-        Some("varnishd") => Ok(Command::Varnishd(varnishd::parse(&args[1..])?)),
+        Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
         Some("help" | "--help") => Ok(Command::Show(Show::Help)),
         Some("--version") => Ok(Command::Show(Show::Version)),
         Some("check") => parse_nginx(&args[1..], Asked { test: true, ..Asked::default() }),

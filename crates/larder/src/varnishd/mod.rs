@@ -8,11 +8,12 @@ mod cli;
 mod jail;
 mod listen;
 mod nginx_conf;
-mod options;
+pub mod options;
 mod orders;
 mod process;
 mod settings;
 mod site;
+mod state;
 mod storages;
 mod vcls;
 mod workdir;
@@ -28,10 +29,8 @@ use crate::daemon::{self, Waiting};
 use crate::invocation::Invocation;
 use crate::oserror::CallFailed;
 
-use options::Serve;
+use options::{Serve, Varnishd};
 use process::ProcessError;
-
-pub use options::{OptionsError, Varnishd, parse};
 
 /// Does what the command line asks for. `waiting` is who started this process as a daemon.
 pub fn run(asked: &Varnishd, invocation: &Invocation, waiting: Option<Waiting>) -> ExitCode {
@@ -69,7 +68,9 @@ fn serve(serve: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessError> {
 }
 
 fn failed(why: &str) -> ExitCode {
-    say(&format!("larder: {}\n", why.trim_end()));
+    // Diagnostics say already who speaks.
+    let speaker = if why.starts_with("larder: ") { "" } else { "larder: " };
+    say(&format!("{speaker}{}\n", why.trim_end()));
     ExitCode::FAILURE
 }
 

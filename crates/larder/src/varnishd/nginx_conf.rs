@@ -52,7 +52,7 @@ pub fn write(facts: &Facts<'_>) -> String {
     line(1, &format!("client_body_temp_path {};", quoted(&facts.folder.join("bodies").display().to_string())));
     write_storages(facts, &mut line);
     line(1, "server {");
-    let backlog = facts.settings.own().backlog;
+    let backlog = facts.settings.own().backlog.max(1);
     for endpoint in facts.endpoints {
         let proxy = if endpoint.endpoint.has_proxy_header { " proxy_protocol" } else { "" };
         for listen in endpoint.listens() {

@@ -20,7 +20,7 @@ pub enum Varnishd {
     /// `-x builtin`: print the builtin VCL.
     Builtin,
     /// `-C`: check a VCL.
-    Check(Check),
+    Check(Box<Check>),
     /// Serve.
     Serve(Box<Serve>),
 }
@@ -275,7 +275,7 @@ impl Asked {
         }
         match (self.checks, source) {
             (true, None) => conflict("-C needs the name of a file behind -f"),
-            (true, Some(source)) => Ok(Varnishd::Check(Check { source, settings: self.settings, storages })),
+            (true, Some(source)) => Ok(Varnishd::Check(Box::new(Check { source, settings: self.settings, storages }))),
             (false, source) => Ok(Varnishd::Serve(Box::new(Serve {
                 source,
                 settings: self.settings,
@@ -336,7 +336,7 @@ mod tests {
             storages: storages::with_defaults(Vec::new()),
         };
         change(&mut check);
-        Ok(Varnishd::Check(check))
+        Ok(Varnishd::Check(Box::new(check)))
     }
 
     fn named(names: &[&str]) -> Vec<Storage> {

@@ -5,34 +5,35 @@ use larder_server::xid;
 use super::cli::commands::Verb;
 use super::cli::protocol::{Answer, Status};
 use super::listen::Place;
-use super::process::Process;
+
 use super::settings::Settings;
+use super::state::State;
 use super::storages::Kind;
 use super::vcls::{NameError, Source, Surroundings};
 
 /// Carries out a command.
-pub async fn carry_out(process: &mut Process, verb: Verb, words: &[String]) -> Answer {
+pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answer {
     let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
     match verb {
-        Verb::Status => Answer::ok(state(process)),
-        Verb::Start => start(process).await,
-        Verb::Stop => stop(process).await,
+        Verb::Status => Answer::ok(standing(state)),
+        Verb::Start => start(state).await,
+        Verb::Stop => stop(state).await,
         Verb::VclLoad => {
-            let source = Source::file(word(2).as_ref(), &process.settings.vcl_path());
-            load(process, word(1), &source)
+            let source = Source::file(word(2).as_ref(), &state.settings.vcl_path());
+            load(state, word(1), &source)
         }
-        Verb::VclInline => load(process, word(1), &Source::inline(word(1), word(2).to_owned())),
-        Verb::VclUse => use_vcl(process, word(1)).await,
-        Verb::VclList => vcl_list(process),
-        Verb::VclDiscard => discard(process, &words[1..]),
-        Verb::VclShow => show(process, &words[1..]),
-        Verb::VclState => named(process.vcls.get(word(1)).map(|_| String::new())),
-        Verb::ParamSet => set(process, word(1), |settings| settings.set(word(1), word(2))).await,
-        Verb::ParamReset => set(process, word(1), |settings| settings.reset(word(1))).await,
-        Verb::ParamShow => param_show(&process.settings, words.get(1).map(String::as_str)),
-        Verb::StorageList => storage_list(process),
+        Verb::VclInline => load(state, word(1), &Source::inline(word(1), word(2).to_owned())),
+        Verb::VclUse => use_vcl(state, word(1)).await,
+        Verb::VclList => vcl_list(state),
+        Verb::VclDiscard => discard(state, &words[1..]),
+        Verb::VclShow => show(state, &words[1..]),
+        Verb::VclState => named(state.vcls.get(word(1)).map(|_| String::new())),
+        Verb::ParamSet => set(state, word(1), |settings| settings.set(word(1), word(2))).await,
+        Verb::ParamReset => set(state, word(1), |settings| settings.reset(word(1))).await,
+        Verb::ParamShow => param_show(&state.settings, words.get(1).map(String::as_str)),
+        Verb::StorageList => storage_list(state),
         Verb::DebugXid => debug_xid(words.get(1).map(String::as_str)),
-        Verb::DebugListen => debug_listen(process),
+        Verb::DebugListen => debug_listen(state),
         Verb::PanicShow => Answer::new(Status::Cannot, "Child has not panicked or panic has been cleared"),
         Verb::PanicClear => Answer::new(Status::Cannot, "No panic to clear"),
         Verb::Pid => Answer::ok(format!("Master: {0}\nWorker: {0}\n", std::process::id())),
@@ -41,8 +42,8 @@ pub async fn carry_out(process: &mut Process, verb: Verb, words: &[String]) -> A
     }
 }
 
-fn state(process: &Process) -> String {
-    format!("Child in state {}", if process.site.is_running() { "running" } else { "stopped" })
+fn standing(state: &State) -> String {
+    format!("Child in state {}", if state.site.is_running() { "running" } else { "stopped" })
 }
 
 /// An answer about a VCL that has to be there.
@@ -55,43 +56,43 @@ fn named(found: Result<String, NameError>) -> Answer {
 }
 
 /// Starts to serve.
-pub async fn start(process: &mut Process) -> Answer {
-    if process.site.is_running() {
-        return Answer::new(Status::Cannot, state(process));
+pub async fn start(state: &mut State) -> Answer {
+    if state.site.is_running() {
+        return Answer::new(Status::Cannot, standing(state));
     }
-    let Some(vcl) = process.vcls.active() else {
+    let Some(vcl) = state.vcls.active() else {
         return Answer::new(Status::Cannot, "No VCL available\n");
     };
-    match process.site.serve(&process.settings, vcl, &process.log).await {
+    match state.site.serve(&state.settings, vcl, &state.log).await {
         Ok(()) => Answer::ok(""),
         Err(failure) => Answer::new(Status::Cannot, failure.rendered()),
     }
 }
 
-async fn stop(process: &mut Process) -> Answer {
-    if !process.site.is_running() {
-        return Answer::new(Status::Cannot, state(process));
+async fn stop(state: &mut State) -> Answer {
+    if !state.site.is_running() {
+        return Answer::new(Status::Cannot, standing(state));
     }
-    process.site.stop(&process.log).await;
+    state.site.stop(&state.log).await;
     Answer::ok("")
 }
 
 /// Compiles a VCL and keeps it under a name. What runs goes on in any case.
-pub fn load(process: &mut Process, name: &str, source: &Source) -> Answer {
-    if let Err(error) = process.vcls.is_free(name) {
+pub fn load(state: &mut State, name: &str, source: &Source) -> Answer {
+    if let Err(error) = state.vcls.is_free(name) {
         return named(Err(error));
     }
-    let surroundings = Surroundings { settings: &process.settings, storages: &process.site.fixed().storages };
+    let surroundings = Surroundings { settings: &state.settings, storages: &state.site.fixed().storages };
     let tried = source.compile(name, surroundings).and_then(|(vcl, notices)| {
-        process.site.try_out(&process.settings, &vcl).map_err(|failure| failure.rendered())?;
+        state.site.try_out(&state.settings, &vcl).map_err(|failure| failure.rendered())?;
         Ok((vcl, notices))
     });
     match tried {
         Ok((vcl, notices)) => {
-            process.vcls.add(vcl);
+            state.vcls.add(vcl);
             // As with varnishd, the first one is active.
-            if process.vcls.active().is_none() {
-                process.vcls.activate(name);
+            if state.vcls.active().is_none() {
+                state.vcls.activate(name);
             }
             Answer::ok(format!("{notices}VCL compiled.\n"))
         }
@@ -99,46 +100,46 @@ pub fn load(process: &mut Process, name: &str, source: &Source) -> Answer {
     }
 }
 
-async fn use_vcl(process: &mut Process, name: &str) -> Answer {
-    let vcl = match process.vcls.get(name) {
+async fn use_vcl(state: &mut State, name: &str) -> Answer {
+    let vcl = match state.vcls.get(name) {
         Ok(vcl) => vcl,
         Err(error) => return named(Err(error)),
     };
-    if process.site.is_running()
-        && let Err(failure) = process.site.serve(&process.settings, vcl, &process.log).await
+    if state.site.is_running()
+        && let Err(failure) = state.site.serve(&state.settings, vcl, &state.log).await
     {
         return Answer::new(Status::Parameter, failure.rendered());
     }
-    process.vcls.activate(name);
+    state.vcls.activate(name);
     Answer::ok(format!("VCL '{name}' now active"))
 }
 
-fn vcl_list(process: &Process) -> Answer {
+fn vcl_list(state: &State) -> Answer {
     let line = |(vcl, is_active): (&super::vcls::Vcl, bool)| {
-        let (state, temperature) = match (is_active, process.site.is_running()) {
+        let (standing, temperature) = match (is_active, state.site.is_running()) {
             (true, true) => ("active", "warm"),
             (true, false) => ("active", "cold"),
             (false, _) => ("available", "cold"),
         };
-        format!("{state:<11} auto    {temperature:<4}         0    {}\n", vcl.name)
+        format!("{standing:<11} auto    {temperature:<4}         0    {}\n", vcl.name)
     };
-    Answer::ok(process.vcls.list().map(line).collect::<String>())
+    Answer::ok(state.vcls.list().map(line).collect::<String>())
 }
 
-fn discard(process: &mut Process, names: &[String]) -> Answer {
+fn discard(state: &mut State, names: &[String]) -> Answer {
     for name in names {
-        if let Err(error) = process.vcls.discard(name) {
+        if let Err(error) = state.vcls.discard(name) {
             return named(Err(error));
         }
     }
     Answer::ok("")
 }
 
-fn show(process: &Process, words: &[String]) -> Answer {
+fn show(state: &State, words: &[String]) -> Answer {
     let names: Vec<&String> = words.iter().filter(|word| *word != "-v").collect();
     let found = match names[..] {
-        [] => process.vcls.active().ok_or(NameError::Unknown("active".to_owned())),
-        [name, ..] => process.vcls.get(name),
+        [] => state.vcls.active().ok_or(NameError::Unknown("active".to_owned())),
+        [name, ..] => state.vcls.get(name),
     };
     named(found.map(|vcl| match names.len() == words.len() {
         true => vcl.text(),
@@ -152,20 +153,20 @@ fn show(process: &Process, words: &[String]) -> Answer {
 }
 
 /// Changes parameters, and what is served with them. After an error, everything is as it was.
-async fn set(process: &mut Process, name: &str, change: impl FnOnce(&mut Settings) -> Result<(), String>) -> Answer {
-    if process.read_only.iter().any(|protected| protected == name) {
+async fn set(state: &mut State, name: &str, change: impl FnOnce(&mut Settings) -> Result<(), String>) -> Answer {
+    if state.read_only.iter().any(|protected| protected == name) {
         return Answer::new(Status::Auth, format!("parameter \"{name}\" is protected."));
     }
-    let mut settings = process.settings.clone();
+    let mut settings = state.settings.clone();
     if let Err(why) = change(&mut settings) {
         return Answer::new(Status::Parameter, format!("{why}\n\n(attempting to set param '{name}')\n"));
     }
-    if let (true, Some(vcl)) = (process.site.is_running(), process.vcls.active())
-        && let Err(failure) = process.site.serve(&settings, vcl, &process.log).await
+    if let (true, Some(vcl)) = (state.site.is_running(), state.vcls.active())
+        && let Err(failure) = state.site.serve(&settings, vcl, &state.log).await
     {
         return Answer::new(Status::Parameter, failure.rendered());
     }
-    process.settings = settings;
+    state.settings = settings;
     Answer::ok("")
 }
 
@@ -185,7 +186,7 @@ fn param_show(settings: &Settings, asked: Option<&str>) -> Answer {
     }
 }
 
-fn storage_list(process: &Process) -> Answer {
+fn storage_list(state: &State) -> Answer {
     let line = |storage: &super::storages::Storage| {
         let kind = match storage.kind {
             Kind::Memory { .. } => "malloc",
@@ -193,7 +194,7 @@ fn storage_list(process: &Process) -> Answer {
         };
         format!("\tstorage.{} = {kind}\n", storage.name)
     };
-    let lines: String = process.site.fixed().storages.iter().map(line).collect();
+    let lines: String = state.site.fixed().storages.iter().map(line).collect();
     Answer::ok(format!("Storage devices:\n{lines}"))
 }
 
@@ -208,8 +209,8 @@ fn debug_xid(number: Option<&str>) -> Answer {
     }
 }
 
-fn debug_listen(process: &Process) -> Answer {
-    let endpoints = process.site.fixed().endpoints.iter();
+fn debug_listen(state: &State) -> Answer {
+    let endpoints = state.site.fixed().endpoints.iter();
     let lines = endpoints.flat_map(|found| match &found.endpoint.place {
         Place::Unix { path, .. } => vec![format!("{} {} -\n", found.endpoint.name, path.display())],
         Place::Tcp { .. } => {

@@ -17,6 +17,7 @@ use super::options::{CliPlace, SecretPlace, Serve};
 use super::orders;
 use super::settings::Settings;
 use super::site::{Fixed, Site};
+use super::state::State;
 use super::vcls::Vcls;
 use super::workdir::Workdir;
 use crate::daemon::Waiting;
@@ -46,20 +47,6 @@ pub enum ProcessError {
     Refused(String),
 }
 
-/// The state of the process.
-pub struct Process {
-    /// The parameters.
-    pub settings: Settings,
-    /// Those that the CLI may not set.
-    pub read_only: Vec<String>,
-    /// What was loaded.
-    pub vcls: Vcls,
-    /// What is served.
-    pub site: Site,
-    /// The log.
-    pub log: Log,
-}
-
 /// Serves until told to end. Needs a `LocalSet` around it.
 pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessError> {
     let mut signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error))?;
@@ -72,20 +59,14 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     let workdir = Workdir::open(asked.folder.as_deref())?;
     let pid_file = asked.pid_file.as_deref().map(PidFile::write).transpose()?;
     let (listeners, secret) = open_cli(asked, &workdir)?;
-    let fixed = Fixed {
-        endpoints: listen::resolve(&asked.endpoints)?,
-        storages: asked.storages.clone(),
-        folder: workdir.path().to_owned(),
-        identity: asked.identity.clone().unwrap_or_else(hostname),
-        log: match asked.in_foreground {
-            true => "stderr".to_owned(),
-            false => workdir.path().join("error.log").display().to_string(),
-        },
-    };
+    let fixed = fixed(asked, &workdir)?;
     let site = Site::open(fixed, &asked.settings, user.as_deref(), &log).await?;
     let (settings, read_only) = (asked.settings.clone(), asked.read_only.clone());
-    let mut process = Process { settings, read_only, vcls: Vcls::default(), site, log };
-    process.begin(asked).await?;
+    let mut state = State { settings, read_only, vcls: Vcls::default(), site, log };
+    if let Err(error) = begin(&mut state, asked).await {
+        state.site.close();
+        return Err(error);
+    }
     let (orders, mut received) = mpsc::channel(ORDERS_MAX);
     let desk = Rc::new(Desk { secret, storage: banner_storages(asked), orders, open: 0.into() });
     for listener in listeners {
@@ -101,11 +82,11 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
                 Received::Terminate | Received::Interrupt | Received::Quit => break,
                 Received::Reload | Received::Reopen | Received::Upgrade | Received::Leave | Received::Child => {}
             },
-            Some(order) = received.recv() => process.obey(order).await,
+            Some(order) = received.recv() => obey(&mut state, order).await,
         }
     }
-    process.site.stop(&process.log).await;
-    process.site.close();
+    state.site.stop(&state.log).await;
+    state.site.close();
     drop(pid_file);
     Ok(())
 }
@@ -118,6 +99,21 @@ fn say_what_has_no_effect(settings: &Settings, log: &Log) {
     }
 }
 
+/// What the command line says about the whole life of the process.
+fn fixed(asked: &Serve, workdir: &Workdir) -> Result<Fixed, EndpointError> {
+    // Nobody reads the standard error of a daemon.
+    let log = (!asked.in_foreground).then(|| workdir.path().join("error.log"));
+    let folder = Some(workdir.path().to_owned()).filter(|_| workdir.is_temporary());
+    Ok(Fixed {
+        endpoints: listen::resolve(&asked.endpoints)?,
+        storages: asked.storages.clone(),
+        folder: workdir.path().to_owned(),
+        identity: asked.identity.clone().unwrap_or_else(hostname),
+        log: log.as_ref().map_or("stderr".to_owned(), |path| path.display().to_string()),
+        owned: log.into_iter().chain(folder).collect(),
+    })
+}
+
 /// Opens the CLI, and notes in the folder where it is.
 fn open_cli(asked: &Serve, workdir: &Workdir) -> Result<(Vec<TcpListener>, Option<Secret>), ProcessError> {
     let places = match &asked.cli {
@@ -126,13 +122,13 @@ fn open_cli(asked: &Serve, workdir: &Workdir) -> Result<(Vec<TcpListener>, Optio
         CliPlace::At(places) => places.clone(),
     };
     let listeners = server::listen(&places)?;
-    let bound = listeners.iter().filter_map(|listener| listener.local_addr().ok());
-    workdir.note_cli(&bound.map(|address| address.to_string()).collect::<Vec<_>>())?;
     let secret = match &asked.secret {
         SecretPlace::None => None,
         SecretPlace::Own => Some(Secret::read(workdir.new_secret()?)?),
         SecretPlace::File(path) => Some(Secret::read(path.clone())?),
     };
+    let bound = listeners.iter().filter_map(|listener| listener.local_addr().ok());
+    workdir.note_cli(&bound.map(|address| address.to_string()).collect::<Vec<_>>())?;
     Ok((listeners, secret))
 }
 
@@ -147,56 +143,54 @@ fn leave_terminal(waiting: Waiting) -> Result<(), CallFailed> {
     nix::unistd::dup2_stderr(&null).map_err(|error| CallFailed::new("dup2", error))
 }
 
-impl Process {
-    /// Loads the VCLs of the command line, carries out the commands of `-I`, and begins to serve.
-    async fn begin(&mut self, asked: &Serve) -> Result<(), ProcessError> {
-        let sources =
-            asked.source.as_ref().map(|source| check::sources(source, &self.settings.vcl_path())).unwrap_or_default();
-        for (number, source) in sources.iter().enumerate() {
-            // As with varnishd, the last one is "boot", and active.
-            let name = if number + 1 == sources.len() { "boot".to_owned() } else { format!("boot{number}") };
-            let answer = orders::load(self, &name, source);
-            if answer.status != Status::Ok {
-                return Err(ProcessError::Refused(answer.text));
-            }
-            self.vcls.activate(&name);
+/// Loads the VCLs of the command line, carries out the commands of `-I`, and begins to serve.
+async fn begin(state: &mut State, asked: &Serve) -> Result<(), ProcessError> {
+    let sources =
+        asked.source.as_ref().map(|source| check::sources(source, &state.settings.vcl_path())).unwrap_or_default();
+    for (number, source) in sources.iter().enumerate() {
+        // As with varnishd, the last one is "boot", and active.
+        let name = if number + 1 == sources.len() { "boot".to_owned() } else { format!("boot{number}") };
+        let answer = orders::load(state, &name, source);
+        if answer.status != Status::Ok {
+            return Err(ProcessError::Refused(answer.text));
         }
-        if let Some(path) = &asked.commands {
-            let text = std::fs::read(path).map_err(|error| CallFailed::on("open", path.display(), error))?;
-            self.carry_out_all(&text).await?;
-        }
-        if self.vcls.active().is_some() && asked.source.is_some() && !self.site.is_running() {
-            let answer = orders::start(self).await;
-            if answer.status != Status::Ok {
-                return Err(ProcessError::Refused(answer.text));
-            }
-        }
-        Ok(())
+        state.vcls.activate(&name);
     }
+    if let Some(path) = &asked.commands {
+        let text = std::fs::read(path).map_err(|error| CallFailed::on("open", path.display(), error))?;
+        carry_out_all(state, &text).await?;
+    }
+    if state.vcls.active().is_some() && asked.source.is_some() && !state.site.is_running() {
+        let answer = orders::start(state).await;
+        if answer.status != Status::Ok {
+            return Err(ProcessError::Refused(answer.text));
+        }
+    }
+    Ok(())
+}
 
-    /// Carries out the commands of a text. One that fails is the last, unless it is written with a `-` in front.
-    async fn carry_out_all(&mut self, text: &[u8]) -> Result<(), ProcessError> {
-        let mut lines = Lines::default();
-        for line in text.split(|byte| *byte == b'\n') {
-            let (line, may_fail) = line.strip_prefix(b"-").map_or((line, false), |line| (line, true));
-            let Some(words) = lines.take(line) else { continue };
-            let words = words.map_err(|error| ProcessError::Refused(error.to_string()))?;
-            let answer = match commands::verb(&words) {
-                Ok(verb) => orders::carry_out(self, verb, &words).await,
-                Err(answer) => answer,
-            };
-            if answer.status != Status::Ok && !may_fail {
-                return Err(ProcessError::Refused(format!("-I: \"{}\": {}", words.join(" "), answer.text)));
-            }
+/// Carries out the commands of a text. One that fails is the last, unless it is written with a `-` in front.
+async fn carry_out_all(state: &mut State, text: &[u8]) -> Result<(), ProcessError> {
+    let mut lines = Lines::default();
+    for line in text.split(|byte| *byte == b'\n') {
+        let (line, may_fail) = line.strip_prefix(b"-").map_or((line, false), |line| (line, true));
+        let Some(words) = lines.take(line) else { continue };
+        let words = words.map_err(|error| ProcessError::Refused(error.to_string()))?;
+        let answer = match commands::verb(&words) {
+            Ok(verb) => orders::carry_out(state, verb, &words).await,
+            Err(answer) => answer,
+        };
+        if answer.status != Status::Ok && !may_fail {
+            return Err(ProcessError::Refused(format!("-I: \"{}\": {}", words.join(" "), answer.text)));
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    async fn obey(&mut self, order: Order) {
-        let answer = orders::carry_out(self, order.verb, &order.words).await;
-        // Whoever has left hears nothing.
-        let _ = order.reply.send(answer);
-    }
+async fn obey(state: &mut State, order: Order) {
+    let answer = orders::carry_out(state, order.verb, &order.words).await;
+    // Whoever has left hears nothing.
+    let _ = order.reply.send(answer);
 }
 
 /// How many commands may wait for the one that is carried out.

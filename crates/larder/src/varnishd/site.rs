@@ -1,5 +1,6 @@
 //! What is served: configuration, sockets, workers.
 
+use std::os::unix::fs::chown;
 use std::path::PathBuf;
 
 use larder_conf::model::LogLevel;
@@ -30,6 +31,8 @@ pub struct Fixed {
     pub identity: String,
     /// Where the error log is.
     pub log: String,
+    /// What the account that serves has to own, besides the folders of the configuration.
+    pub owned: Vec<PathBuf>,
 }
 
 /// The sockets, and the workers if they run.
@@ -86,6 +89,9 @@ impl Site {
         let generation = Generation::open(configuration, workers, &[], log).await?;
         fixed.endpoints.iter().try_for_each(Found::give_rights)?;
         if let Some(account) = generation.account.as_ref().filter(|account| account.uid != 0) {
+            for path in &fixed.owned {
+                chown(path, Some(account.uid), None).map_err(|error| CallFailed::on("chown", path.display(), error))?;
+            }
             account.become_it()?;
         }
         Ok(Site { fixed, workers, generation, server: None })
@@ -146,3 +152,49 @@ impl Site {
 
 /// The name of the configuration in messages.
 const CONF_FILE: &str = "larder-varnishd.conf";
+
+#[cfg(test)]
+mod tests {
+    use super::super::{listen, storages};
+    use super::*;
+
+    #[test]
+    fn every_configuration_that_we_write_can_be_read() {
+        let endpoints = ["127.0.0.1:8080", "[::1]:81,PROXY", "/run/a b.sock,mode=600", "@name"]
+            .map(|text| listen::parse(text, 0).unwrap());
+        for storage in ["malloc", "malloc,1g", "a=default,1k", "file,/var/a b,1g"] {
+            let fixed = Fixed {
+                endpoints: listen::resolve(&endpoints).unwrap(),
+                storages: storages::with_defaults(vec![storages::parse(storage, 0).unwrap()]),
+                folder: "/srv/v \"\\".into(),
+                identity: "me".to_owned(),
+                log: "stderr".to_owned(),
+                owned: Vec::new(),
+            };
+            let mut settings = Settings::default();
+            for (name, value) in [
+                ("http_max_hdr", "32"),
+                ("http_req_hdr_len", "40"),
+                ("http_req_size", "256"),
+                ("timeout_idle", "0"),
+                ("idle_send_timeout", "0"),
+                ("listen_depth", "0"),
+                ("cc_command", "\"a\" $b {\\};"),
+            ] {
+                let configuration = fixed.configuration(&settings, None, Some("root"));
+                let configuration = configuration.unwrap_or_else(|rejected| panic!("{storage} {name}: {rejected}"));
+                let listens = configuration.config.http.servers[0].listens.len();
+                assert_eq!(listens, 4, "{storage}");
+                settings.set(name, value).unwrap();
+            }
+            let vcl = Vcl {
+                name: "a".to_owned(),
+                path: "<a>".into(),
+                files: vec![("<a>".into(), b"vcl 4.1; backend default none;".to_vec())],
+                globs: Vec::new(),
+            };
+            let configuration = fixed.configuration(&settings, Some(&vcl), None);
+            assert!(configuration.is_ok(), "{}", configuration.unwrap_err());
+        }
+    }
+}

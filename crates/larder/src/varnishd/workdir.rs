@@ -13,7 +13,7 @@ use crate::scratch::Scratch;
 pub struct Workdir {
     path: PathBuf,
     /// Removed with its content when the server ends, if nobody has named it.
-    _scratch: Option<Scratch>,
+    scratch: Option<Scratch>,
 }
 
 impl Workdir {
@@ -21,7 +21,7 @@ impl Workdir {
     pub fn open(asked: Option<&Path>) -> Result<Workdir, CallFailed> {
         let Some(asked) = asked else {
             let scratch = Scratch::create()?;
-            return Ok(Workdir { path: scratch.path().to_owned(), _scratch: Some(scratch) });
+            return Ok(Workdir { path: scratch.path().to_owned(), scratch: Some(scratch) });
         };
         let path = Path::new(VARNISHD_FOLDER).join(asked);
         DirBuilder::new()
@@ -29,12 +29,17 @@ impl Workdir {
             .mode(0o755)
             .create(&path)
             .map_err(|error| CallFailed::on("mkdir", path.display(), error))?;
-        Ok(Workdir { path, _scratch: None })
+        Ok(Workdir { path, scratch: None })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it goes when the server ends.
+    pub fn is_temporary(&self) -> bool {
+        self.scratch.is_some()
     }
 
     /// Writes a secret that nobody can guess, for those who may read files of this user.

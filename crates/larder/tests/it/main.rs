@@ -57,3 +57,4 @@ mod undecided;
 mod unreadable;
 mod upgrade;
 mod varnishd;
+mod varnishd_cli;

@@ -56,7 +56,10 @@ fn words_of_varnishd_do_what_they_do_there() {
         (&["-C", "-f", "{DIR}/unused.vcl"], false, "the ACL \"nobody\" is not used"),
         (&["-C", "-f", "{DIR}/unused.vcl", "-p", "vcc_feature=-err_unref"], true, "[warning] the ACL \"nobody\""),
         (&["-C", "-f", "{DIR}/none.vcl"], false, "none.vcl\": No such file or directory"),
-        (&["-a", ":80", "-f", "{DIR}/unused.vcl"], false, "larder does not run a VCL yet"),
+        (&["-f", "{DIR}/unused.vcl", "-M", "localhost:1"], false, "larder does not connect to a manager"),
+        (&["-d", "-f", "{DIR}/unused.vcl"], false, "larder has no -d"),
+        (&["-F", "-f", "{DIR}/unused.vcl", "-j", "unix,user=no-such-user", "-a", ":80"], false, "larder: "),
+        (&["-f", "{DIR}/unused.vcl", "-s", "tape"], false, "there is no storage \"tape\""),
         (&["-C", "-Q"], false, "varnishd has no option \"-Q\""),
         (&["-V"], true, "varnishd (larder-"),
     ] {

@@ -1,0 +1,261 @@
+//! `larder varnishd` as a process: its CLI, what is served, and its end.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+
+use larder_testkit::{Client, Folder, PATIENCE, Signal, free_port, signal_to};
+use sha2::{Digest, Sha256};
+
+use crate::site::{binary, eventually};
+
+const GOOD: &str = "vcl 4.1;\nbackend default none;\nsub vcl_recv { return (synth(200)); }\n";
+const BAD: &str = "vcl 4.1;\nbackend default none;\nsub vcl_recv { oops; }\n";
+const SECRET: &[u8] = b"the secret\n";
+
+/// A `larder varnishd -F` with a CLI.
+struct Varnishd {
+    child: Child,
+    cli: SocketAddr,
+    listen: SocketAddr,
+    folder: Folder,
+}
+
+impl Varnishd {
+    /// Starts it with these options besides those of its places, and waits for its CLI.
+    fn start(options: &[&str]) -> Varnishd {
+        let folder = Folder::new().unwrap();
+        folder.write("good.vcl", GOOD).unwrap();
+        folder.write("secret", SECRET).unwrap();
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let child = Command::new(binary())
+            .args(["varnishd", "-F", "-j", "none", "-T", "127.0.0.1:0", "-a", &listen.to_string()])
+            .args(options)
+            .arg("-n")
+            .arg(folder.join("run"))
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("larder can be run");
+        let noted = folder.join("run/_.cli");
+        eventually("the CLI is there", || fs::read_to_string(&noted).is_ok_and(|text| text.ends_with('\n')));
+        let cli = fs::read_to_string(&noted).unwrap().lines().next().unwrap().parse().unwrap();
+        Varnishd { child, cli, listen, folder }
+    }
+
+    fn connect(&self) -> Cli {
+        let stream = TcpStream::connect(self.cli).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Cli(stream)
+    }
+
+    /// A connection that may give orders.
+    fn cli(&self, secret: &[u8]) -> Cli {
+        let mut cli = self.connect();
+        let (status, text) = cli.answer();
+        assert_eq!(status, 107, "{text}");
+        let (status, text) = cli.ask(&format!("auth {}", proof(&text, secret)));
+        assert_eq!(status, 200, "{text}");
+        cli
+    }
+
+    /// Whether a request is answered.
+    fn answers(&self) -> bool {
+        let Ok(mut client) = Client::connect(self.listen) else { return false };
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").is_ok()
+            && client.read_response("GET").is_ok()
+    }
+
+    fn end(mut self, signal: Signal) -> Option<i32> {
+        signal_to(self.child.id(), signal).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Varnishd {
+    fn drop(&mut self) {
+        // It has ended already where a test looked at its end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What shows that a client knows the secret.
+fn proof(challenge: &str, secret: &[u8]) -> String {
+    let challenge = &challenge.as_bytes()[..32];
+    let hash = Sha256::digest([challenge, b"\n", secret, challenge, b"\n"].concat());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A connection to the CLI.
+struct Cli(TcpStream);
+
+impl Cli {
+    /// Status and text of the next answer.
+    fn answer(&mut self) -> (u16, String) {
+        let mut line = [0; 13];
+        self.0.read_exact(&mut line).unwrap();
+        let line = str::from_utf8(&line).unwrap();
+        let mut text = vec![0; line[4..12].trim().parse::<usize>().unwrap() + 1];
+        self.0.read_exact(&mut text).unwrap();
+        assert_eq!((line.as_bytes()[12], text.pop()), (b'\n', Some(b'\n')));
+        (line[..3].trim().parse().unwrap(), String::from_utf8(text).unwrap())
+    }
+
+    fn ask(&mut self, line: &str) -> (u16, String) {
+        self.0.write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.answer()
+    }
+
+    fn says(&mut self, line: &str, status: u16, part: &str) {
+        let (found, text) = self.ask(line);
+        assert!(found == status && text.contains(part), "{line}: {found} {text}");
+    }
+
+    fn is_closed(&mut self) -> bool {
+        matches!(self.0.read(&mut [0]), Ok(0) | Err(_))
+    }
+}
+
+#[test]
+fn who_does_not_know_the_secret_may_ask_for_nothing() {
+    let varnishd = Varnishd::start(&["-f", "", "-S", "secret"]);
+    let mut cli = varnishd.connect();
+    let (status, text) = cli.answer();
+    assert!(status == 107 && text.ends_with("\n\nAuthentication required.\n"), "{status} {text}");
+    cli.says("status", 107, "Authentication required");
+    cli.says("no-such-thing", 107, "Authentication required");
+    cli.says("ping", 200, "PONG ");
+    cli.says("auth 00", 500, "");
+    assert!(cli.is_closed());
+    let mut cli = varnishd.connect();
+    cli.answer();
+    cli.0.write_all(&[b'x'; 5000]).unwrap();
+    assert!(cli.is_closed(), "a stranger cannot fill the memory");
+    varnishd.cli(SECRET).says("banner", 200, "Varnish Cache CLI 1.0");
+}
+
+#[test]
+fn a_vcl_is_loaded_used_and_discarded_while_requests_are_answered() {
+    let varnishd = Varnishd::start(&["-f", "", "-S", "secret"]);
+    let mut cli = varnishd.cli(SECRET);
+    cli.says("status", 200, "Child in state stopped");
+    cli.says("start", 300, "No VCL available");
+    cli.says(&format!("vcl.inline a << END\n{BAD}END"), 106, "<a>:3");
+    cli.says(&format!("vcl.inline a << END\n{GOOD}END"), 200, "VCL compiled.");
+    cli.says("vcl.use a", 200, "VCL 'a' now active");
+    cli.says("start", 200, "");
+    cli.says("start", 300, "Child in state running");
+    cli.says("status", 200, "Child in state running");
+    assert!(varnishd.answers());
+    cli.says(&format!("vcl.inline a << END\n{GOOD}END"), 106, "Already a VCL named a");
+    cli.says(&format!("vcl.inline b << END\n{BAD}END"), 106, "\"oops\" is no statement");
+    cli.says("vcl.use b", 106, "No VCL named b known.");
+    cli.says("vcl.load b good.vcl", 200, "VCL compiled.");
+    cli.says("vcl.use b", 200, "VCL 'b' now active");
+    cli.says("vcl.discard b", 300, "Cannot discard active VCL program");
+    cli.says("vcl.discard a", 200, "");
+    cli.says("vcl.list", 200, "active      auto    warm         0    b\n");
+    cli.says("vcl.show b", 200, GOOD);
+    assert!(varnishd.answers());
+    cli.says("stop", 200, "");
+    cli.says("status", 200, "Child in state stopped");
+    cli.says("start", 200, "");
+    assert!(varnishd.answers());
+    assert_eq!(varnishd.end(Signal::Term), Some(0));
+}
+
+#[test]
+fn parameters_are_set_while_requests_are_answered() {
+    let varnishd = Varnishd::start(&["-f", "good.vcl", "-S", "secret", "-r", "max_retries", "-t", "7"]);
+    let mut cli = varnishd.cli(SECRET);
+    for (line, status, part) in [
+        ("param.show default_ttl", 200, "7"),
+        ("param.set default_ttl 9", 200, ""),
+        ("param.set default_ttl soon", 106, "write a time such as 10 or 2m"),
+        ("param.set default_tll 9", 106, "did you mean \"default_ttl\"?"),
+        ("param.set max_retries 9", 107, "is protected"),
+        ("param.show changed", 200, "default_ttl                    9\n"),
+        ("param.reset default_ttl", 200, ""),
+        ("param.show default_ttl", 200, "(default)"),
+        ("param.set default_ttl", 104, "Too few"),
+        ("debug.xid 1000", 200, "1000"),
+        ("panic.show", 300, "has not panicked"),
+        ("ban req.url ~ .", 102, "not built yet"),
+        ("nonsense", 101, "Unknown request"),
+        ("a \"b", 100, "Missing"),
+        ("quit", 500, "Closing"),
+    ] {
+        cli.says(line, status, part);
+    }
+    assert!(cli.is_closed());
+    assert!(varnishd.answers());
+    assert_eq!(varnishd.end(Signal::Int), Some(0));
+}
+
+#[test]
+fn files_of_the_command_line_are_loaded_and_those_of_the_process_go() {
+    let options = ["-f", "good.vcl", "-f", "good.vcl", "-P", "pid", "-a", "u=./v.sock"];
+    let refused = Command::new(binary()).arg("varnishd").args(options).output().unwrap();
+    assert!(!refused.status.success(), "the path of a socket is absolute");
+    let sockets = Folder::new().unwrap();
+    let socket = sockets.join("v.sock").display().to_string();
+    let varnishd = Varnishd::start(&[&options[..6], &["-a", &format!("u={socket},mode=600")]].concat());
+    let pid = varnishd.folder.join("pid");
+    let own = varnishd.folder.join("run/_.secret");
+    let mut cli = varnishd.cli(&fs::read(&own).unwrap());
+    let mode = |path: &str| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(own.to_str().unwrap()), mode(&socket)), (0o600, 0o600));
+    cli.says(
+        "vcl.list",
+        200,
+        "available   auto    cold         0    boot0\nactive      auto    warm         0    boot\n",
+    );
+    cli.says("debug.listen_address", 200, &format!("u {socket} -\n"));
+    assert_eq!(fs::read_to_string(&pid).unwrap().trim(), varnishd.child.id().to_string());
+    let folder = varnishd.folder.path().to_owned();
+    let mut varnishd = varnishd;
+    signal_to(varnishd.child.id(), Signal::Term).unwrap();
+    assert_eq!(varnishd.child.wait().unwrap().code(), Some(0));
+    assert!(!folder.join("pid").exists() && !sockets.join("v.sock").exists());
+}
+
+#[test]
+fn a_vcl_that_is_wrong_does_not_start() {
+    let folder = Folder::new().unwrap();
+    folder.write("bad.vcl", BAD).unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    for options in [&["-F"][..], &[]] {
+        let output = Command::new(binary())
+            .args(["varnishd", "-f", "bad.vcl", "-T", "none", "-j", "none", "-n"])
+            .arg(folder.join("run"))
+            .args(["-a", &listen])
+            .args(options)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("bad.vcl:3"), "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn a_daemon_serves_when_its_command_returns() {
+    let folder = Folder::new().unwrap();
+    folder.write("good.vcl", GOOD).unwrap();
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let status = Command::new(binary())
+        .args(["varnishd", "-f", "good.vcl", "-T", "none", "-j", "none", "-P", "pid", "-a", &listen.to_string(), "-n"])
+        .arg(folder.join("run"))
+        .current_dir(folder.path())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let pid = fs::read_to_string(folder.join("pid")).unwrap().trim().parse().unwrap();
+    let answered = TcpStream::connect(listen).is_ok();
+    signal_to(pid, Signal::Term).unwrap();
+    assert!(answered);
+    eventually("the pid file is gone", || !folder.join("pid").exists());
+}
