@@ -143,8 +143,8 @@ fn show(state: &State, words: &[String]) -> Answer {
     };
     named(found.map(|vcl| match names.len() == words.len() {
         true => vcl.text(),
-        false => vcl.files.iter().fold(String::new(), |mut text, (path, bytes)| {
-            text.push_str(&format!("// VCL.SHOW {} {}\n", bytes.len(), path.display()));
+        false => vcl.files.iter().enumerate().fold(String::new(), |mut text, (number, (path, bytes))| {
+            text.push_str(&format!("// VCL.SHOW {number} {} {}\n", bytes.len(), path.display()));
             text.push_str(&String::from_utf8_lossy(bytes));
             text.push('\n');
             text

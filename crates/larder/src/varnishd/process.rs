@@ -50,7 +50,7 @@ pub enum ProcessError {
 /// Serves until told to end. Needs a `LocalSet` around it.
 pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessError> {
     let mut signals = Signals::new().map_err(|error| CallFailed::new("sigaction", error))?;
-    let log = Log::new(Vec::new(), Console::Told);
+    let mut log = Log::new(Vec::new(), Console::Told);
     if let Err(error) = limits::raise_open_files(None) {
         log.write(LogLevel::Warn, &CallFailed::new("setrlimit", error).to_string());
     }
@@ -61,6 +61,7 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     let (listeners, secret) = open_cli(asked, &workdir)?;
     let fixed = fixed(asked, &workdir)?;
     let site = Site::open(fixed, &asked.settings, user.as_deref(), &log).await?;
+    log.redirect(site.sinks());
     let (settings, read_only) = (asked.settings.clone(), asked.read_only.clone());
     let mut state = State { settings, read_only, vcls: Vcls::default(), site, log };
     if let Err(error) = begin(&mut state, asked).await {
@@ -127,8 +128,8 @@ fn open_cli(asked: &Serve, workdir: &Workdir) -> Result<(Vec<TcpListener>, Optio
         SecretPlace::Own => Some(Secret::read(workdir.new_secret()?)?),
         SecretPlace::File(path) => Some(Secret::read(path.clone())?),
     };
-    let bound = listeners.iter().filter_map(|listener| listener.local_addr().ok());
-    workdir.note_cli(&bound.map(|address| address.to_string()).collect::<Vec<_>>())?;
+    let bound: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    workdir.note_cli(&bound, secret.as_ref().map(|secret| &*secret.path))?;
     Ok((listeners, secret))
 }
 

@@ -13,7 +13,7 @@ use super::vcls::Vcl;
 use crate::configuration::{self, Configuration};
 use crate::generation::{self, Generation, StartError};
 use crate::hostname::hostname;
-use crate::log::Log;
+use crate::log::{Log, Sink};
 use crate::oserror::CallFailed;
 use crate::paths::DefaultLog;
 use crate::serving::{Server, ServingOptions};
@@ -100,6 +100,11 @@ impl Site {
     /// Whether requests are answered.
     pub fn is_running(&self) -> bool {
         self.server.is_some()
+    }
+
+    /// The logs for messages of our own.
+    pub fn sinks(&self) -> Vec<Sink> {
+        self.generation.sinks()
     }
 
     /// What stays as it is.

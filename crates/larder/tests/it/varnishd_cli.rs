@@ -39,9 +39,10 @@ impl Varnishd {
             .stdin(Stdio::null())
             .spawn()
             .expect("larder can be run");
-        let noted = folder.join("run/_.cli");
-        eventually("the CLI is there", || fs::read_to_string(&noted).is_ok_and(|text| text.ends_with('\n')));
-        let cli = fs::read_to_string(&noted).unwrap().lines().next().unwrap().parse().unwrap();
+        let noted = folder.join("run/_.vsm_mgt/_.index");
+        eventually("the CLI is there", || noted.exists());
+        let cli = fs::read_to_string(folder.join("run/_.vsm_mgt/_.cli")).unwrap();
+        let cli = cli.lines().next().unwrap().replace(' ', ":").parse().unwrap();
         Varnishd { child, cli, listen, folder }
     }
 

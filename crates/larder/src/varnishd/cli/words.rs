@@ -182,4 +182,19 @@ mod tests {
         assert_eq!(lines.take(&[b'x'; 10]), Some(Err(WordsError::Long)));
         assert_eq!(lines.take(b"ping"), Some(Ok(vec!["ping".to_owned()])));
     }
+
+    #[test]
+    fn any_bytes_are_words_or_an_error() {
+        const BYTES: &[u8] = b"\\\"x0n< \xff\0";
+        let mut lines = vec![Vec::new()];
+        for _ in 0..5 {
+            lines =
+                lines.iter().flat_map(|line| BYTES.iter().map(|byte| [line.as_slice(), &[*byte]].concat())).collect();
+            for line in &lines {
+                if let Ok(words) = split(line) {
+                    assert!(words.len() <= line.len(), "{line:?}");
+                }
+            }
+        }
+    }
 }
