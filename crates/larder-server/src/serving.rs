@@ -111,6 +111,15 @@ impl Serving {
         Ok(())
     }
 
+    /// Returns when all workers have carried out the orders that were given before.
+    pub async fn settled(&self) {
+        let (done, mut noticed) = mpsc::unbounded_channel();
+        self.tell(|| Command::Notice(done.clone()));
+        drop(done);
+        // Nobody sends anything; the channel ends with the last sender.
+        while noticed.recv().await.is_some() {}
+    }
+
     /// Writes logs to these files from now on, instead of the files of the same paths.
     pub fn reopen(&self, logs: Vec<(PathBuf, OwnedFd)>) {
         self.tell(|| Command::Flush);

@@ -51,6 +51,8 @@ pub struct Shared {
 pub enum Command {
     /// Use this configuration for requests that begin from now on, and listen on these new sockets.
     Configure(Arc<Site>, Vec<(ListenAddress, OwnedFd)>),
+    /// Drop this: all orders before have been carried out.
+    Notice(mpsc::UnboundedSender<()>),
     /// Write the buffers of logs.
     Flush,
     /// Accept no more connections, and end when all requests are done.
@@ -144,6 +146,7 @@ impl Thread {
             };
             match command {
                 Some(Command::Configure(site, sockets)) => self.configure(&site, sockets),
+                Some(Command::Notice(done)) => drop(done),
                 Some(Command::Flush) => self.worker.cx().local.logs.flush(clock::now(), true),
                 Some(Command::Quit) => {
                     self.quit(&mut commands).await;

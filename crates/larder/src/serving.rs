@@ -46,6 +46,13 @@ impl Server {
         }
     }
 
+    /// Returns when new requests are answered by the last configuration that was given.
+    pub async fn settled(&self) {
+        if let Server::Running(serving) = self {
+            serving.settled().await;
+        }
+    }
+
     /// Writes to other files from now on.
     pub fn reopen(&self, logs: Vec<OpenLog>) {
         match self {

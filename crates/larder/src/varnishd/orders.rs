@@ -161,7 +161,8 @@ async fn set(state: &mut State, name: &str, change: impl FnOnce(&mut Settings) -
     if let Err(why) = change(&mut settings) {
         return Answer::new(Status::Parameter, format!("{why}\n\n(attempting to set param '{name}')\n"));
     }
-    if let (true, Some(vcl)) = (state.site.is_running(), state.vcls.active())
+    let is_served = state.site.is_running() && settings.differ_from(&state.settings);
+    if let (true, Some(vcl)) = (is_served, state.vcls.active())
         && let Err(failure) = state.site.serve(&settings, vcl, &state.log).await
     {
         return Answer::new(Status::Parameter, failure.rendered());

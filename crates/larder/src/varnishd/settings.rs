@@ -97,8 +97,16 @@ impl Settings {
 
     /// What was set and changes nothing here.
     pub fn without_effect(&self) -> Vec<&str> {
-        let means = |name: &str, value: &str| OWN.contains(&name) || Parameters::default().set(name, value) == Ok(true);
-        self.all().filter(|(name, value)| !means(name, value)).map(|(name, _)| name).collect()
+        self.all().filter(|(name, value)| !has_effect(name, value)).map(|(name, _)| name).collect()
+    }
+
+    /// Whether something is served in another way than with `others`.
+    pub fn differ_from(&self, others: &Settings) -> bool {
+        let served = |settings: &Settings| -> Vec<(String, String)> {
+            let all = settings.all().filter(|(name, value)| has_effect(name, value));
+            all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
+        served(self) != served(others)
     }
 
     /// The parameters that mean something to a VCL.
@@ -115,6 +123,10 @@ impl Settings {
     pub fn vcl_path(&self) -> Vec<PathBuf> {
         self.folders.clone().unwrap_or_else(|| parameters::folders(parameters::VCL_PATH))
     }
+}
+
+fn has_effect(name: &str, value: &str) -> bool {
+    OWN.contains(&name) || Parameters::default().set(name, value) == Ok(true)
 }
 
 /// The parameters that are read here.
@@ -190,6 +202,11 @@ mod tests {
         assert!(settings.speaks_http2);
         assert_eq!(settings.vcl_path(), ["/a", "/b"].map(PathBuf::from));
         assert_eq!(settings.without_effect(), ["thread_pools"]);
+        let mut others = settings.clone();
+        others.set("thread_pools", "3").unwrap();
+        assert!(!others.differ_from(&settings));
+        others.set("default_ttl", "11").unwrap();
+        assert!(others.differ_from(&settings));
         assert_eq!((settings.get("default_ttl"), settings.get("http_max_hdr")), (Some("10"), None));
     }
 

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use larder_conf::model::LogLevel;
+use tokio::time::timeout;
 
 use super::listen::Found;
 use super::nginx_conf;
@@ -126,9 +128,13 @@ impl Site {
         let configuration = &generation.configuration;
         let config = configuration.config.clone();
         match &self.server {
-            Some(server) => server
-                .reload(config, &configuration.material, descriptors)
-                .map_err(|diagnostics| configuration.reject(&diagnostics))?,
+            Some(server) => {
+                server
+                    .reload(config, &configuration.material, descriptors)
+                    .map_err(|diagnostics| configuration.reject(&diagnostics))?;
+                // Who was told that a VCL is active may ask for a page next. A worker that is busy is not waited for.
+                let _ = timeout(SETTLING, server.settled()).await;
+            }
             None => {
                 let options = ServingOptions { workers: self.workers };
                 let server = Server::start(config, &configuration.material, descriptors, options)
@@ -155,6 +161,8 @@ impl Site {
     }
 }
 
+/// How long the CLI waits until all workers have the new configuration.
+const SETTLING: Duration = Duration::from_secs(1);
 /// The name of the configuration in messages.
 const CONF_FILE: &str = "larder-varnishd.conf";
 
