@@ -96,7 +96,6 @@ pub fn finish(ex: &mut Exchange) {
     ex.reply.fields.remove("Content-Length");
     ex.reply.fields.remove("Transfer-Encoding");
     ex.reply.silent.server = true;
-    ex.reply.silent.date = true;
     // Varnish's own statuses above 999 are told without their first digits.
     if ex.reply.status > 999 {
         ex.reply.status %= 1000;
