@@ -54,6 +54,8 @@ pub struct ClientTask {
     pub is_hitpass: bool,
     /// Whether the response is a page that was found.
     pub is_hit: bool,
+    /// Whether it has waited for the fetch of its page, which is fresh to it however short its time is.
+    pub has_waited: bool,
     /// Whether a page in gzip is unpacked for this client.
     pub unpacks: bool,
     /// The status of the response that is made up.

@@ -347,8 +347,13 @@ pub fn gathers(origin: &Origin, ex: &Exchange) -> bool {
 }
 
 /// Changes the body of an answer that was gathered, and its head with it.
-pub fn recode(head: &mut ResponseHead, body: Bytes, ex: &Exchange) -> Result<Bytes, String> {
-    vcl::recode(head, body, ex)
+pub fn recode(origin: &Origin, head: &mut ResponseHead, body: Bytes, ex: &Exchange) -> Result<Bytes, String> {
+    match &origin.policy {
+        Policy::Vcl(policy) => vcl::recode(policy, head, body, ex),
+        Policy::Directives(_) => Ok(body),
+        #[cfg(test)]
+        Policy::Written => Ok(body),
+    }
 }
 
 /// Changes how long a fetch may take.

@@ -209,10 +209,11 @@ fn stale(
 }
 
 /// Waits until the fetch of a page is over, and asks again.
-pub async fn held(held: Held) -> Step {
+pub async fn held(held: Held, ex: &mut Exchange) -> Step {
     while held.object.is_updating() {
         tokio::time::sleep(LOOK_EVERY).await;
     }
+    ex.vcl.client.has_waited = true;
     Step::LookInZone(held.zone)
 }
 

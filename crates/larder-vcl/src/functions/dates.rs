@@ -33,11 +33,16 @@ fn iso(text: &[u8]) -> Option<i64> {
     Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
 }
 
-/// Whether a date that begins with a day of the week begins with the right one.
+/// Whether a date that begins with a day of the week begins with the right one, and in the usual form has the right
+/// letters.
 fn names_its_day(text: &[u8], secs: i64) -> bool {
     // Only numbers name times before 1970.
     text.first().is_none_or(u8::is_ascii_digit)
-        || u64::try_from(secs).is_ok_and(|secs| text.starts_with(&format_date(secs)[..3]))
+        || u64::try_from(secs).is_ok_and(|secs| {
+            let date = format_date(secs);
+            // The usual form is that to the letter.
+            if text.len() == date.len() { text == date } else { text.starts_with(&date[..3]) }
+        })
 }
 
 /// A time in seconds since 1970, in UTC, in a format of jiff's `strtime`. `None` for a time or a format that cannot be.

@@ -79,6 +79,7 @@ fn prepare(policy: &VclPolicy, ex: &mut Exchange) {
     client.is_hit = false;
     client.is_hitmiss = false;
     client.is_hitpass = false;
+    client.has_waited = false;
     ex.vcl.fetch.reset();
     ex.vcl.page = None;
     ex.vcl.body.clear();

@@ -94,7 +94,8 @@ pub fn miss(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
 pub fn on_stale(policy: &VclPolicy, object: &Arc<Object>, is_updating: bool, ex: &mut Exchange, cx: &Cx) -> OnStale {
     let found = match object.mark() {
         Mark::HitMiss | Mark::HitPass => hit_miss(policy, ex, cx),
-        Mark::Page if is_in_grace(object, ex, cx) => match delivers(policy, object, ex, cx) {
+        Mark::Page if ex.vcl.client.has_waited || is_in_grace(object, ex, cx) => match delivers(policy, object, ex, cx)
+        {
             None => Found::Page,
             Some(turn) => Found::Turn(turn),
         },
@@ -102,7 +103,7 @@ pub fn on_stale(policy: &VclPolicy, object: &Arc<Object>, is_updating: bool, ex:
         Mark::Page => missed(policy, ex, cx),
     };
     match found {
-        Found::Page if is_updating => OnStale::Deliver,
+        Found::Page if is_updating || ex.vcl.client.has_waited => OnStale::Deliver,
         Found::Page => OnStale::DeliverAndRefetch,
         Found::Miss => OnStale::Fetch,
         Found::Turn(turn) => OnStale::Turn(turn),

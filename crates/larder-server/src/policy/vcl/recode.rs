@@ -8,6 +8,7 @@ use larder_compress::Effort;
 use larder_http::{Coding, Fields, Known, ResponseHead};
 
 use crate::exchange::Exchange;
+use crate::site::VclPolicy;
 
 use super::headers::weaken_tag;
 
@@ -24,7 +25,9 @@ pub fn gathers(ex: &Exchange) -> bool {
 }
 
 /// Packs or unpacks a body as the VCL says, and says so in its head.
-pub fn recode(head: &mut ResponseHead, body: Bytes, ex: &Exchange) -> Result<Bytes, String> {
+pub fn recode(policy: &VclPolicy, head: &mut ResponseHead, body: Bytes, ex: &Exchange) -> Result<Bytes, String> {
+    // Clients without gzip would find out too late.
+    let is_checked = policy.parameters.http_gzip_support;
     let answer = &ex.vcl.fetch.answer;
     let coding = head.fields.get_known(Known::ContentEncoding);
     let is_gzip = coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip));
@@ -37,8 +40,7 @@ pub fn recode(head: &mut ResponseHead, body: Bytes, ex: &Exchange) -> Result<Byt
     let made: Vec<u8> = match (answer.do_gunzip && is_gzip, answer.do_gzip && is_plain) {
         (true, _) => {
             fields.remove("Content-Encoding");
-            let unpacked = larder_compress::restore(iter::once(&body[..]), Coding::Gzip, UNPACKED_BYTES_MAX);
-            unpacked.map_err(|error| format!("the body cannot be unpacked: {error}"))?
+            unpacked(&body)?
         }
         (false, true) => {
             fields.set("Content-Encoding", b"gzip");
@@ -46,6 +48,9 @@ pub fn recode(head: &mut ResponseHead, body: Bytes, ex: &Exchange) -> Result<Byt
             packed.map_err(|error| format!("the body cannot be packed: {error}"))?
         }
         (false, false) => {
+            if is_gzip && is_checked {
+                unpacked(&body)?;
+            }
             announce(fields, body.len());
             return Ok(body);
         }
@@ -54,6 +59,11 @@ pub fn recode(head: &mut ResponseHead, body: Bytes, ex: &Exchange) -> Result<Byt
     vary_by_coding(fields);
     announce(fields, made.len());
     Ok(made.into())
+}
+
+fn unpacked(body: &[u8]) -> Result<Vec<u8>, String> {
+    let unpacked = larder_compress::restore(iter::once(body), Coding::Gzip, UNPACKED_BYTES_MAX);
+    unpacked.map_err(|error| format!("the body cannot be unpacked: {error}"))
 }
 
 fn announce(fields: &mut Fields, bytes: usize) {

@@ -50,7 +50,11 @@ pub fn unset(run: &mut Run<'_>, variable: Variable) -> Result<(), Failure> {
         Variable::BereqConnectTimeout => fetch.connect_timeout = None,
         Variable::BereqFirstByteTimeout => fetch.first_byte_timeout = None,
         Variable::BereqBetweenBytesTimeout => fetch.between_bytes_timeout = None,
-        Variable::BereqBody => fetch.has_body = false,
+        Variable::BereqBody => {
+            fetch.has_body = false;
+            fetch.bereq.fields.remove("Content-Length");
+            fetch.bereq.fields.remove("Transfer-Encoding");
+        }
         Variable::SessTimeoutIdle
         | Variable::SessTimeoutLinger
         | Variable::SessSendTimeout
