@@ -58,3 +58,4 @@ mod unreadable;
 mod upgrade;
 mod varnishd;
 mod varnishd_cli;
+mod vcl;

@@ -1,0 +1,285 @@
+//! A VCL in front of a location: what each of its subs decides, seen from both ends.
+
+use larder_testkit::{Answer, Origin, Response};
+
+use crate::site::{Setup, Site, eventually, text};
+
+/// A location in front of `{ORIGIN}`, with a VCL before it.
+const SITE: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+    access_log off;
+    server {
+        listen 127.0.0.1:{PORT};
+        vcl {DIR}/site.vcl;
+        {MORE}
+        location / { proxy_pass http://{ORIGIN}; proxy_cache pages; }
+    }";
+
+/// A site whose VCL has these subs.
+fn site(origin: &Origin, subs: &str) -> Site {
+    with(origin, subs, "")
+}
+
+fn with(origin: &Origin, subs: &str, more: &str) -> Site {
+    Setup::new()
+        .one_worker()
+        .name("ORIGIN", origin.address())
+        .name("MORE", more)
+        .file("site.vcl", format!("vcl 4.1;\nimport std;\n{subs}"))
+        .start(SITE)
+}
+
+/// Status, a field of the response, and the body.
+fn shown(response: &Response, field: &str) -> String {
+    format!("{} {} {}", response.status, response.field(field).unwrap_or("-"), text(response))
+}
+
+#[test]
+fn what_a_sub_returns_decides_about_the_request() {
+    for (subs, requests) in [
+        // A page is kept for two minutes, as Varnish keeps one that says nothing.
+        ("sub vcl_deliver { set resp.http.X = obj.hits; }", &[("/", "", "200 0 page"), ("/", "", "200 1 page")][..]),
+        // Who has a cookie is passed, by the builtin VCL.
+        ("sub vcl_deliver { set resp.http.X = obj.hits; }", &[("/", "Cookie: a=b\r\n", "200 0 page"); 2]),
+        (
+            "sub vcl_recv { return (synth(404, \"Not here\")); } sub vcl_synth { set resp.http.X = resp.reason; set resp.body = \"b\"; return (deliver); }",
+            &[("/", "", "404 Not here b")],
+        ),
+        (
+            "sub vcl_recv { if (req.restarts == 0) { set req.url = \"/other\"; return (restart); } } sub vcl_deliver { set resp.http.X = req.restarts; }",
+            &[("/", "", "200 1 other")],
+        ),
+        (
+            "sub vcl_recv { return (restart); } sub vcl_synth { set resp.http.X = req.restarts; set resp.body = \"b\"; return (deliver); }",
+            &[("/", "", "503 5 b")],
+        ),
+        // Another host is another page; a hash of its own makes them one.
+        (
+            "sub vcl_hash { hash_data(\"one\"); return (lookup); } sub vcl_deliver { set resp.http.X = obj.hits; }",
+            &[("/", "", "200 0 page"), ("/other", "", "200 1 page")],
+        ),
+        (
+            "sub vcl_hit { return (pass); } sub vcl_deliver { set resp.http.X = obj.hits; }",
+            &[("/", "", "200 0 page"), ("/", "", "200 0 page")],
+        ),
+        (
+            "sub vcl_miss { return (synth(410)); } sub vcl_synth { set resp.http.X = resp.reason; set resp.body = \"b\"; return (deliver); }",
+            &[("/", "", "410 Gone b")],
+        ),
+        (
+            "sub vcl_deliver { if (req.restarts < 1) { return (restart); } set resp.http.X = req.restarts; }",
+            &[("/", "", "200 1 page")],
+        ),
+        (
+            "sub vcl_recv { return (fail(\"broken\")); } sub vcl_synth { set resp.http.X = resp.reason; set resp.body = \"b\"; return (deliver); }",
+            &[("/", "", "503 VCL failed b")],
+        ),
+        // What is changed of the request is what the origin is asked.
+        (
+            "sub vcl_recv { set req.url = regsub(req.url, \"^/x\", \"/other\"); } sub vcl_deliver { set resp.http.X = req.url; }",
+            &[("/x", "", "200 /other other")],
+        ),
+        (
+            "sub vcl_backend_response { set beresp.http.X = beresp.ttl + \" \" + beresp.grace; }",
+            &[("/", "", "200 120.000 10.000 page")],
+        ),
+        (
+            "sub vcl_backend_response { if (bereq.retries == 0) { set bereq.url = \"/other\"; return (retry); } set beresp.http.X = bereq.retries; }",
+            &[("/", "", "200 1 other")],
+        ),
+        (
+            "sub vcl_backend_response { return (error(418, \"No\")); } sub vcl_backend_error { set beresp.http.X = beresp.reason; set beresp.body = \"b\"; return (deliver); }",
+            &[("/", "", "418 No b")],
+        ),
+        (
+            "sub vcl_backend_fetch { return (abandon); } sub vcl_synth { set resp.http.X = resp.reason; set resp.body = \"b\"; return (deliver); }",
+            &[("/", "", "503 Service Unavailable b")],
+        ),
+        // Neither shared nor waited for.
+        (
+            "sub vcl_backend_response { set beresp.uncacheable = true; } sub vcl_deliver { set resp.http.X = obj.hits + \" \" + req.is_hitmiss; }",
+            &[("/", "", "200 0 false page"), ("/", "", "200 0 true page")],
+        ),
+        (
+            "sub vcl_backend_response { return (pass(10s)); } sub vcl_deliver { set resp.http.X = obj.hits + \" \" + req.is_hitpass; }",
+            &[("/", "", "200 0 false page"), ("/", "", "200 0 true page")],
+        ),
+        (
+            "sub vcl_recv { set req.http.X-In = \"a\" + req.method; } sub vcl_deliver { set resp.http.X = req.http.X-In + std.toupper(req.http.host); }",
+            &[("/", "", "200 aGETSITE.TEST page")],
+        ),
+    ] {
+        let origin = Origin::start().expect("a port is free");
+        origin.answer("/", Answer::ok("page"));
+        origin.answer("/other", Answer::ok("other"));
+        let site = site(&origin, subs);
+        for (at, (path, fields, expected)) in requests.iter().enumerate() {
+            let response = site.ask("GET", path, fields);
+            assert_eq!(shown(&response, "X"), *expected, "request {at} of {subs}");
+        }
+    }
+}
+
+#[test]
+fn a_stale_page_is_delivered_while_it_is_fetched() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("old"));
+    origin.answer_then("/", Answer::ok("new"));
+    let site = site(
+        &origin,
+        "sub vcl_backend_response { set beresp.ttl = 1ms; set beresp.grace = 1h; set beresp.http.X = bereq.is_bgfetch; }",
+    );
+    assert_eq!(shown(&site.get("/"), "X"), "200 false old");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!(shown(&site.get("/"), "X"), "200 false old", "nobody waits for an expired page in its grace");
+    eventually("the page is fetched in the background", || shown(&site.get("/"), "X") == "200 true new");
+}
+
+#[test]
+fn a_page_without_grace_is_asked_for_by_its_tag() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page").field("ETag", "\"1\""));
+    origin.answer_then("/", Answer::status("304 Not Modified").field("ETag", "\"1\"").field("X-New", "1"));
+    let site = site(
+        &origin,
+        "sub vcl_backend_response { set beresp.ttl = 1ms; set beresp.grace = 0s; set beresp.keep = 1h;
+                                    set beresp.http.X = beresp.was_304 + beresp.http.X-New; }",
+    );
+    assert_eq!(shown(&site.get("/"), "X"), "200 false page");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!(
+        shown(&site.get("/"), "X"),
+        "200 true1 page",
+        "with the body that is there and the fields of the answer"
+    );
+    let asked = origin.requests();
+    assert_eq!(asked[1].field("If-None-Match"), Some("\"1\""));
+}
+
+#[test]
+fn a_purge_drops_the_page_of_every_form() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page").field("Vary", "X-Kind"));
+    let site = site(&origin, "sub vcl_recv { if (req.method == \"PURGE\") { return (purge); } }");
+    for kind in ["a", "b", "a", "b"] {
+        site.ask("GET", "/", &format!("X-Kind: {kind}\r\n"));
+    }
+    assert_eq!(origin.count(), 2);
+    let purged = site.ask("PURGE", "/", "");
+    assert_eq!(purged.status_line, "HTTP/1.1 200 Purged");
+    for kind in ["a", "b"] {
+        site.ask("GET", "/", &format!("X-Kind: {kind}\r\n"));
+    }
+    assert_eq!(origin.count(), 4);
+}
+
+#[test]
+fn what_the_client_has_already_is_not_sent_again() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page").field("ETag", "\"1\""));
+    let site = site(&origin, "sub vcl_deliver { if (req.http.X-Other) { set resp.http.ETag = \"W/2\"; } }");
+    site.get("/");
+    for (fields, status) in [
+        ("If-None-Match: \"1\"\r\n", 304),
+        ("If-None-Match: W/\"1\"\r\n", 304),
+        ("If-None-Match: \"2\"\r\n", 200),
+        // What vcl_deliver has made of the tag counts.
+        ("If-None-Match: \"1\"\r\nX-Other: 1\r\n", 200),
+    ] {
+        assert_eq!(site.ask("GET", "/", fields).status, status, "{fields}");
+    }
+}
+
+#[test]
+fn a_body_is_packed_once_and_unpacked_for_who_does_not_take_it() {
+    let origin = Origin::start().expect("a port is free");
+    let page = "hello ".repeat(100);
+    origin.answer("/", Answer::ok(page.clone()).field("ETag", "\"1\""));
+    let site = site(&origin, "sub vcl_backend_response { set beresp.do_gzip = true; }");
+    let packed = site.ask("GET", "/", "Accept-Encoding: gzip\r\n");
+    assert_eq!((packed.field("Content-Encoding"), packed.field("ETag")), (Some("gzip"), Some("W/\"1\"")));
+    assert!(packed.body.len() < page.len() / 4);
+    let plain = site.ask("GET", "/", "");
+    assert_eq!((plain.field("Content-Encoding"), text(&plain)), (None, page));
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_post_is_passed_with_its_body_and_what_the_subs_say() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/form", Answer::ok("thanks"));
+    let site = site(&origin, "sub vcl_backend_fetch { set bereq.http.X-Length = bereq.http.Content-Length; }");
+    let request = "POST /form HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\na=1&b=2";
+    assert_eq!(text(&site.exchange("POST", request)), "thanks");
+    let asked = &origin.requests()[0];
+    assert_eq!((&asked.body[..], asked.field("X-Length")), (&b"a=1&b=2"[..], Some("7")));
+}
+
+#[test]
+fn what_cannot_be_evaluated_lets_nobody_through() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page"));
+    for subs in [
+        // A line break in a header would be two.
+        "import blob; sub vcl_recv { set req.http.X = blob.encode(blob = blob.decode(HEX, encoded = \"610d0a62\")); }",
+        "sub vcl_recv { set req.http.X = 1 / std.integer(req.http.Nothing, 0); }",
+        "sub vcl_recv { if (req.url ~ \"^(/+)+$\") { return (pass); } }",
+    ] {
+        let site = site(&origin, subs);
+        let path = "/".repeat(4000) + "!";
+        let response = site.ask("GET", &path, "");
+        assert_eq!(response.status_line, "HTTP/1.1 503 VCL failed", "{subs}");
+        assert!(!response.keeps_connection());
+        site.wait_for_log("VCL failed in vcl_recv: ");
+    }
+    assert_eq!(origin.count(), 0);
+}
+
+#[test]
+fn a_backend_of_the_vcl_and_the_location_itself_are_asked_by_name() {
+    let (own, other) = (Origin::start().expect("a port is free"), Origin::start().expect("a port is free"));
+    own.answer("/", Answer::ok("own"));
+    own.answer("/other", Answer::ok("own"));
+    other.answer("/other", Answer::ok("other"));
+    let subs = format!(
+        "backend other {{ .host = \"{}\"; .port = \"{}\"; .host_header = \"back.example\"; }}
+         sub vcl_recv {{ if (req.url == \"/other\") {{ set req.backend_hint = other; }} }}
+         sub vcl_backend_fetch {{ unset bereq.http.Host; }}
+         sub vcl_backend_response {{ set beresp.http.X = beresp.backend.name; }}",
+        other.address().ip(),
+        other.address().port()
+    );
+    let site = site(&own, &subs);
+    assert_eq!(text(&site.get("/")), "own");
+    assert_eq!(shown(&site.get("/other"), "X"), "200 other other");
+    let asked = &other.requests()[0];
+    assert_eq!((asked.request_line.as_str(), asked.field("Host")), ("GET /other HTTP/1.1", Some("back.example")));
+}
+
+#[test]
+fn a_vcl_that_is_wrong_never_replaces_one_that_runs() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page"));
+    let site = site(&origin, "sub vcl_deliver { set resp.http.X = \"one\"; }");
+    assert_eq!(shown(&site.get("/"), "X"), "200 one page");
+    let file = site.setup().path("site.vcl");
+    std::fs::write(&file, "vcl 4.1;\nsub vcl_deliver { set resp.htp.X = \"two\"; }\n").expect("it can be written");
+    site.signal(larder_testkit::Signal::Hup);
+    site.wait_for_log("there is no \"resp.htp.X\"");
+    assert_eq!(shown(&site.get("/"), "X"), "200 one page");
+    std::fs::write(&file, "vcl 4.1;\nsub vcl_deliver { set resp.http.X = \"two\"; }\n").expect("it can be written");
+    site.reload();
+    assert_eq!(shown(&site.get("/"), "X"), "200 two page");
+}
+
+#[test]
+fn parameters_are_those_of_varnishd() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page"));
+    let site = with(
+        &origin,
+        "sub vcl_backend_response { set beresp.http.X = beresp.ttl + \" \" + beresp.grace + \" \" + param.max_restarts; }",
+        "vcl_parameter default_ttl 5m; vcl_parameter default_grace 1h; vcl_parameter max_restarts 7;",
+    );
+    assert_eq!(shown(&site.get("/"), "X"), "200 300.000 3600.000 7 page");
+}
