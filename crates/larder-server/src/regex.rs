@@ -4,7 +4,6 @@
 //! did not match.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,8 +15,8 @@ const MATCH_LIMIT: u32 = 10_000_000;
 const HEAP_LIMIT_KIB: u32 = 64 * 1024;
 /// `PCRE2_ERROR_JIT_STACKLIMIT`: the 32 KB of stack for compiled code were used up.
 const JIT_STACK_LIMIT: i32 = -46;
-/// For how many expressions a thread keeps memory for captures before it forgets them all.
-const LOCATIONS_MAX: usize = 4096;
+/// For how many expressions a thread keeps memory for captures.
+const LOCATIONS_MAX: u64 = 4096;
 
 /// A compiled expression.
 #[derive(Debug)]
@@ -84,8 +83,24 @@ impl Captures {
     }
 }
 
+/// The memory for captures of an expression that the thread has used, at the place of its number.
+type Place = Option<(u64, CaptureLocations)>;
+
 thread_local! {
-    static LOCATIONS: RefCell<HashMap<u64, CaptureLocations>> = RefCell::new(HashMap::new());
+    static LOCATIONS: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lends the thread's memory for the captures of `regex`. Two expressions that share a place take it from each other.
+fn with_locations<R>(regex: &Regex, f: impl FnOnce(&mut CaptureLocations) -> R) -> R {
+    LOCATIONS.with_borrow_mut(|all| {
+        let place = (regex.id % LOCATIONS_MAX) as usize;
+        if all.len() <= place {
+            all.resize_with(place + 1, || None);
+        }
+        let kept = all[place].take().filter(|(id, _)| *id == regex.id);
+        let (_, locations) = all[place].insert(kept.unwrap_or_else(|| (regex.id, regex.inner.capture_locations())));
+        f(locations)
+    })
 }
 
 impl Regex {
@@ -124,38 +139,29 @@ impl Regex {
             }
             return Ok(matched);
         }
-        LOCATIONS.with_borrow_mut(|all| {
-            if all.len() > LOCATIONS_MAX {
-                all.clear();
-            }
-            let locations = all.entry(self.id).or_insert_with(|| self.inner.capture_locations());
-            match self.inner.captures_read(locations, text) {
-                Ok(found) => Ok(out.take(found.is_some(), text, self.groups, locations)),
-                Err(error) => self.match_patiently(error, text, out),
-            }
+        with_locations(self, |locations| match self.inner.captures_read(locations, text) {
+            Ok(found) => Ok(out.take(found.is_some(), text, self.groups, locations)),
+            Err(error) => self.match_patiently(error, text, out),
         })
     }
 
     /// Whether `text` matches, without captures.
     pub fn is_match(&self, text: &[u8]) -> Result<bool, MatchError> {
-        self.inner.is_match(text).or_else(|error| self.match_patiently(error, text, &mut Captures::default()))
+        // Not by the pool of the library, which other threads take a lock of.
+        with_locations(self, |locations| self.inner.captures_read(locations, text))
+            .map(|found| found.is_some())
+            .or_else(|error| self.match_patiently(error, text, &mut Captures::default()))
     }
 
     /// The first match at or behind `start`: the bytes of the whole and of the first nine groups.
     pub fn find_at(&self, text: &[u8], start: usize) -> Result<Option<Groups>, MatchError> {
         let of = |locations: &CaptureLocations| std::array::from_fn(|group| locations.get(group));
-        LOCATIONS.with_borrow_mut(|all| {
-            if all.len() > LOCATIONS_MAX {
-                all.clear();
-            }
-            let locations = all.entry(self.id).or_insert_with(|| self.inner.capture_locations());
-            match self.inner.captures_read_at(locations, text, start) {
-                Ok(found) => Ok(found.map(|_| of(locations))),
-                Err(error) => {
-                    let (patient, mut locations) = self.patient(error)?;
-                    let found = patient.captures_read_at(&mut locations, text, start);
-                    Ok(found.map_err(|error| self.failed(error))?.map(|_| of(&locations)))
-                }
+        with_locations(self, |locations| match self.inner.captures_read_at(locations, text, start) {
+            Ok(found) => Ok(found.map(|_| of(locations))),
+            Err(error) => {
+                let (patient, mut locations) = self.patient(error)?;
+                let found = patient.captures_read_at(&mut locations, text, start);
+                Ok(found.map_err(|error| self.failed(error))?.map(|_| of(&locations)))
             }
         })
     }

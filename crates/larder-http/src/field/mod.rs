@@ -183,7 +183,12 @@ impl Fields {
 
     /// The value of the first field with this name, ignoring case.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        let wanted = Wanted::of(name);
+        self.get_as(Known::of(name.as_bytes()), name)
+    }
+
+    /// As [`Fields::get`], for a name whose known name the caller has.
+    pub fn get_as(&self, known: Known, name: &str) -> Option<&[u8]> {
+        let wanted = Wanted { known, name };
         let found = self.among(wanted.known).iter().find(|field| wanted.is(field, &self.bytes))?;
         Some(found.value.of(&self.bytes))
     }
@@ -224,7 +229,12 @@ impl Fields {
 
     /// Removes all fields with this name. True if there was one.
     pub fn remove(&mut self, name: &str) -> bool {
-        let wanted = Wanted::of(name);
+        self.remove_as(Known::of(name.as_bytes()), name)
+    }
+
+    /// As [`Fields::remove`], for a name whose known name the caller has.
+    pub fn remove_as(&mut self, known: Known, name: &str) -> bool {
+        let wanted = Wanted { known, name };
         if self.among(wanted.known).is_empty() {
             return false;
         }
@@ -241,9 +251,14 @@ impl Fields {
 
     /// Replaces the first field with this name and removes the others. Adds the field if there is none.
     pub fn set(&mut self, name: &str, value: &[u8]) {
-        let wanted = Wanted::of(name);
-        let Some(first) = self.index.iter().position(|field| wanted.is(field, &self.bytes)) else {
-            return self.push(name.as_bytes(), value);
+        self.set_as(Known::of(name.as_bytes()), name, value);
+    }
+
+    /// As [`Fields::set`], for a name whose known name the caller has.
+    pub fn set_as(&mut self, known: Known, name: &str, value: &[u8]) {
+        let wanted = Wanted { known, name };
+        let Some(first) = self.among(known).iter().position(|field| wanted.is(field, &self.bytes)) else {
+            return self.push_known(known, name.as_bytes(), value);
         };
         let name_piece = self.keep(name.as_bytes());
         let value_piece = self.keep(value);
@@ -252,7 +267,7 @@ impl Fields {
             at += 1;
             at <= first + 1 || !wanted.is(field, &self.bytes)
         });
-        self.index[first] = Field::bare(Known::of(name.as_bytes()), name_piece, value_piece);
+        self.index[first] = Field::bare(known, name_piece, value_piece);
     }
 
     /// Whether there is a field of this name.

@@ -61,10 +61,7 @@ pub fn name_of(policy: &VclPolicy, header: Header) -> Result<&HeaderName, Failur
 pub fn get(run: &mut Run<'_>, header: Header, texts: &mut Texts<'_>) -> Result<Value, Failure> {
     let name = name_of(run.policy, header)?;
     let Some(fields) = fields(header.of, run.ex) else { return Ok(Value::Text(None)) };
-    let value = match name.known {
-        Known::Other => fields.get(&name.name),
-        known => fields.get_known(known),
-    };
+    let value = fields.get_as(name.known, &name.name);
     Ok(Value::Text(value.map(|value| texts.keep(value)).transpose()?))
 }
 
@@ -77,7 +74,7 @@ pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_
         return Err(Failure::Host(format!("the header {} would have the byte 0x{byte:02x}", name.name)));
     }
     if let Some(fields) = fields_mut(header.of, run.ex) {
-        fields.set(&name.name, bytes.trim_ascii());
+        fields.set_as(name.known, &name.name, bytes.trim_ascii());
     }
     Ok(())
 }
@@ -85,12 +82,9 @@ pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_
 /// Removes all lines of a header.
 pub fn unset(run: &mut Run<'_>, header: Header) -> Result<(), Failure> {
     let name = name_of(run.policy, header)?;
-    let is_there = fields(header.of, run.ex).is_some_and(|fields| match name.known {
-        Known::Other => fields.contains(&name.name),
-        known => fields.contains_known(known),
-    });
+    let is_there = fields(header.of, run.ex).is_some_and(|fields| fields.get_as(name.known, &name.name).is_some());
     if is_there && let Some(fields) = fields_mut(header.of, run.ex) {
-        fields.remove(&name.name);
+        fields.remove_as(name.known, &name.name);
     }
     Ok(())
 }

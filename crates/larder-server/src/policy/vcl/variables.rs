@@ -18,19 +18,17 @@ pub fn get(run: &mut Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Resu
     if variable == Variable::Now {
         return Ok(Value::Real(run.now));
     }
-    if let Some(value) = parameter::get(run.policy, variable) {
-        return Ok(value);
-    }
-    if let Some(value) = page::get(run, variable, texts)? {
+    // Those of requests come first, as they are asked for most.
+    if let Some(value) = client::get(run, variable, texts)? {
         return Ok(value);
     }
     if let Some(value) = fetch::get(run, variable, texts)? {
         return Ok(value);
     }
-    match client::get(run, variable, texts)? {
-        Some(value) => Ok(value),
-        None => Err(unbuilt(variable)),
+    if let Some(value) = page::get(run, variable, texts)? {
+        return Ok(value);
     }
+    parameter::get(run.policy, variable).ok_or_else(|| unbuilt(variable))
 }
 
 /// Sets a variable.
