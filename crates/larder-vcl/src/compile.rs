@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use larder_source::Diagnostic;
+use larder_source::{Diagnostic, Span};
 
 use crate::acl::{Acl, AclLine, first_contradiction, width_of};
 use crate::policy::{
@@ -107,6 +107,12 @@ impl Compiler<'_> {
         self.program.code.push(op);
     }
 
+    /// Notes where in the files what comes next stands.
+    fn stands_at(&mut self, span: Span) {
+        let here = self.here();
+        self.program.places.push((here, span));
+    }
+
     /// Emits a jump, whose goal [`Compiler::land`] gives.
     fn jump(&mut self, op: fn(At) -> Op) -> Hole {
         let hole = Hole(self.here());
@@ -142,6 +148,7 @@ impl Compiler<'_> {
 
     fn block(&mut self, statements: &[Statement]) {
         for statement in statements {
+            self.stands_at(statement.span);
             self.statement(&statement.kind);
         }
     }
@@ -207,6 +214,7 @@ impl Compiler<'_> {
     fn branches(&mut self, branches: &[(Expr, Vec<Statement>)], otherwise: &[Statement]) {
         let mut ends = Vec::new();
         for (condition, block) in branches {
+            self.stands_at(condition.span);
             self.value(condition);
             let unless = self.jump(Op::JumpUnless);
             self.block(block);
@@ -270,8 +278,8 @@ impl Compiler<'_> {
                 self.emit(Op::Ip(number));
             }
             ExprKind::Regex(regex) => self.emit(Op::Regex(*regex)),
-            ExprKind::Backend(BackendId(number)) => self.id(Some(*number)),
-            ExprKind::DefaultBackend => self.id(self.policy.default_backend.map(|backend| backend.0)),
+            ExprKind::Backend(backend) => self.backend(Some(*backend)),
+            ExprKind::DefaultBackend => self.backend(self.policy.default_backend),
             ExprKind::Probe(probe) => self.id(Some(probe.0)),
             ExprKind::Acl(acl) => self.id(Some(acl.0)),
             ExprKind::Sub(sub) => self.id(Some(sub.0)),
@@ -322,6 +330,12 @@ impl Compiler<'_> {
             ExprKind::Call { function, args } => self.call(Callee::Function(*function), args, false),
             ExprKind::Method { object, method, args } => self.call(Callee::Method(*object, *method), args, false),
         }
+    }
+
+    /// A backend that is declared to be `none` is no backend.
+    fn backend(&mut self, backend: Option<BackendId>) {
+        let is_none = |backend: &BackendId| self.policy.backends[backend.0].endpoint.is_none();
+        self.id(backend.filter(|backend| !is_none(backend)).map(|backend| backend.0));
     }
 
     fn id(&mut self, number: Option<usize>) {

@@ -5,6 +5,8 @@
 
 use std::net::SocketAddr;
 
+use larder_source::Span;
+
 use crate::acl::Acl;
 use crate::policy::{Arithmetic, Header, ObjectId, Place, Property, RegexId};
 use crate::steps::{Action, Step};
@@ -177,6 +179,8 @@ pub struct Program {
     pub(crate) addresses: Vec<SocketAddr>,
     /// The ACLs of the policy.
     pub(crate) acls: Vec<Acl>,
+    /// Where statements and conditions begin in the code, in its order, and where they stand in the files.
+    pub(crate) places: Vec<(At, Span)>,
 }
 
 impl Program {
@@ -184,6 +188,12 @@ impl Program {
     pub fn text(&self, text: TextAt) -> &[u8] {
         let start = text.at as usize;
         self.texts.get(start..start + text.len as usize).unwrap_or_default()
+    }
+
+    /// Where the statement stands that an instruction belongs to.
+    pub fn place_of(&self, at: At) -> Option<Span> {
+        let behind = self.places.partition_point(|(start, _)| *start <= at);
+        self.places.get(behind.checked_sub(1)?).map(|(_, span)| *span)
     }
 
     /// Whether a function of a module is called anywhere.

@@ -120,6 +120,7 @@ pub struct Machine {
     stack: Vec<Value>,
     calls: Vec<At>,
     made: Vec<u8>,
+    ended_at: usize,
 }
 
 impl Machine {
@@ -135,8 +136,14 @@ impl Machine {
         self.calls.clear();
         self.made.clear();
         let texts = Texts::new(program, &mut self.made, bytes_max);
-        let mut run = Run { program, stack: &mut self.stack, calls: &mut self.calls, texts, host };
+        let ended_at = &mut self.ended_at;
+        let mut run = Run { program, stack: &mut self.stack, calls: &mut self.calls, texts, host, ended_at };
         run.steps(start as usize)
+    }
+
+    /// The instruction with which the last run ended, or failed.
+    pub fn ended_at(&self) -> At {
+        At::try_from(self.ended_at).unwrap_or(At::MAX)
     }
 
     /// The values that belong to a verdict of the last run, such as status and reason.
@@ -158,6 +165,7 @@ struct Run<'a, H> {
     calls: &'a mut Vec<At>,
     texts: Texts<'a>,
     host: &'a mut H,
+    ended_at: &'a mut usize,
 }
 
 /// Where a run goes on.
@@ -170,9 +178,16 @@ impl<H: Host> Run<'_, H> {
     fn steps(&mut self, mut at: usize) -> Result<Verdict, Failure> {
         for _ in 0..STEPS_MAX {
             let op = *self.program.code.get(at).ok_or(Failure::Broken(at))?;
-            match self.step(op, at)? {
-                Next::Here(next) => at = next,
-                Next::Done(verdict) => return Ok(verdict),
+            match self.step(op, at) {
+                Ok(Next::Here(next)) => at = next,
+                Ok(Next::Done(verdict)) => {
+                    *self.ended_at = at;
+                    return Ok(verdict);
+                }
+                Err(failure) => {
+                    *self.ended_at = at;
+                    return Err(failure);
+                }
             }
         }
         Err(Failure::TooLong)
