@@ -5,9 +5,14 @@ use std::path::PathBuf;
 
 use larder_conf::model::{Config, VclUse};
 use larder_conf::{Diagnostic, Loader, Severity, Sources, render};
+use larder_server::clock;
+use larder_server::objects::Surroundings;
 use larder_server::regex::Regex;
 use larder_server::site::Vcl;
-use larder_vcl::{Options, parameters};
+use larder_vcl::Options;
+use larder_vcl::parameters::{self, Parameters};
+
+use crate::hostname::hostname;
 
 /// Reads a VCL with its includes, which become a part of `sources`. Returns it with warnings, or else all that is wrong with it.
 pub fn read(
@@ -26,11 +31,23 @@ pub fn read(
         Ok(loaded) => loaded,
         Err(failed) => return Err(rejected(failed.diagnostics, failed.sources)),
     };
-    let (files, said) = (std::mem::take(&mut loaded.sources), std::mem::take(&mut loaded.notices));
-    match Vcl::new(loaded, &addresses_of) {
-        Ok(vcl) => Ok((vcl, renumbered(said, sources.absorb(files)))),
+    let (files, mut said) = (std::mem::take(&mut loaded.sources), std::mem::take(&mut loaded.notices));
+    match Vcl::new(loaded, &addresses_of, &surroundings(used)) {
+        Ok((vcl, notices)) => {
+            said.extend(notices);
+            Ok((vcl, renumbered(said, sources.absorb(files))))
+        }
         Err(errors) => Err(rejected(errors, files)),
     }
+}
+
+/// What `vcl_init` knows. A parameter that is wrong is reported with the location.
+fn surroundings(used: &VclUse) -> Surroundings {
+    let mut parameters = Parameters::default();
+    for (name, value) in &used.parameters {
+        let _ = parameters.set(&name.value, value);
+    }
+    Surroundings { hostname: hostname(), parameters, now: clock::now().0 as f64 / 1000.0 }
 }
 
 fn renumbered(mut found: Vec<Diagnostic>, by: u32) -> Vec<Diagnostic> {

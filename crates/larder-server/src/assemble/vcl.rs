@@ -47,7 +47,8 @@ pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) 
     let backends = vcl.policy.backends.len();
     let default_backend = match &own {
         Some(_) => Some(backends),
-        None => vcl.policy.default_backend.map(|id| id.0),
+        // One that is declared to be `none` is no backend.
+        None => vcl.policy.default_backend.map(|id| id.0).filter(|at| vcl.policy.backends[*at].endpoint.is_some()),
     };
     let via: Box<[u8]> =
         format!("1.1 {} (larder/{})", builder.site.hostname, env!("CARGO_PKG_VERSION")).into_bytes().into();

@@ -6,6 +6,8 @@ use larder_cache::Object;
 use larder_http::{RequestHead, ResponseHead};
 use larder_vcl::run::Machine;
 
+use crate::directors::TaskSets;
+
 use super::KEPT_BYTES_MAX;
 
 /// The state of a request that a VCL decides about.
@@ -81,8 +83,12 @@ pub struct FetchTask {
     pub is_pipe: bool,
     /// Whether the body of the request goes with it.
     pub has_body: bool,
-    /// `bereq.backend`
+    /// `bereq.backend`: a backend, or a director.
     pub backend: Option<u32>,
+    /// `beresp.backend`: the backend that is asked.
+    pub resolved: Option<u32>,
+    /// What it has said about shard directors.
+    pub shards: TaskSets,
     /// `bereq.retries`
     pub retries: u32,
     /// `bereq.connect_timeout`, in seconds.

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 
 use larder_conf::Diagnostic;
 
+use crate::objects::{Objects, Surroundings, initialize};
 use crate::regex::Regex;
 
 /// A VCL, ready to be carried out.
@@ -23,6 +24,8 @@ pub struct Vcl {
     pub regexes: Vec<Regex>,
     /// The names of headers, by their numbers.
     pub headers: Vec<HeaderName>,
+    /// Its backends, and the objects that its `vcl_init` has made.
+    pub objects: Objects,
 }
 
 /// The name of a header.
@@ -34,8 +37,13 @@ pub struct HeaderName {
 }
 
 impl Vcl {
-    /// Compiles a VCL. `addresses_of` looks up names.
-    pub fn new(loaded: Loaded, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>) -> Result<Self, Vec<Diagnostic>> {
+    /// Compiles a VCL and runs its `vcl_init`. `addresses_of` looks up names. Returns it with notices, or all that is
+    /// wrong with it.
+    pub fn new(
+        loaded: Loaded,
+        addresses_of: &dyn Fn(&str) -> Vec<IpAddr>,
+        surroundings: &Surroundings,
+    ) -> Result<(Self, Vec<Diagnostic>), Vec<Diagnostic>> {
         let policy = loaded.policy;
         let program = compile(&policy, addresses_of)?;
         let mut regexes = Vec::with_capacity(policy.regexes.len());
@@ -47,7 +55,9 @@ impl Vcl {
         }
         let headers = policy.headers.iter();
         let headers = headers.map(|name| HeaderName { known: Known::of(name.as_bytes()), name: name.as_str().into() });
-        Ok(Self { headers: headers.collect(), policy, program, regexes })
+        let headers = headers.collect();
+        let (objects, notices) = initialize(&policy, &program, &regexes, surroundings)?;
+        Ok((Self { headers, policy, program, regexes, objects }, notices))
     }
 }
 

@@ -138,7 +138,7 @@ fn pipes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
     let ended = run(policy, Step::Pipe, ex, cx);
     match ended.action {
         Action::Pipe => {
-            super::fetch::pipe(policy, ex);
+            super::fetch::pipe(policy, ex, cx);
             ex.reply.framing.keep_alive = false;
             Turn::Pass("pipe")
         }

@@ -1,16 +1,19 @@
 //! The request to a backend: `vcl_backend_fetch`.
 
 use larder_cache::{Mark, Object};
+use larder_conf::model::LogLevel;
 use larder_http::{Fields, Known, list, status};
 use larder_origin::Limits;
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
+use crate::directors::Judge;
 use crate::exchange::{AnswerTask, Exchange, RequestBody, Stage};
 use crate::policy::{Detour, Question, Validators};
 use crate::site::VclPolicy;
 
 use super::answer::backend_error;
+use super::directors;
 use super::headers::{Onward, is_passed_on};
 use super::run::run;
 use super::variables::span;
@@ -33,6 +36,7 @@ pub fn prepare(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx
     xids::number_fetch(ex);
     let fetch = &mut ex.vcl.fetch;
     fetch.bereq.fields.push(b"X-Varnish", fetch.xid.to_string().as_bytes());
+    fetch.resolved = None;
     fetch.connect_timeout = None;
     fetch.first_byte_timeout = None;
     fetch.between_bytes_timeout = None;
@@ -43,16 +47,19 @@ pub fn prepare(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx
         Action::Error => return Err(backend_error(policy, ended.status, ended.reason, ex, cx)),
         _ => return Err(Detour::Fail),
     }
-    match address(policy, ex) {
-        true => Ok(()),
-        false => Err(backend_error(policy, 0, None, ex, cx)),
+    match address(policy, ex, cx) {
+        Ok(()) => Ok(()),
+        Err(nowhere) => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{nowhere}"));
+            Err(backend_error(policy, 0, None, ex, cx))
+        }
     }
 }
 
 /// How long the fetch may take: what a sub says, or else what the backend has.
 pub fn limit(policy: &VclPolicy, limits: &mut Limits, ex: &Exchange) {
     let fetch = &ex.vcl.fetch;
-    let backend = fetch.backend.and_then(|number| policy.vcl.policy.backends.get(number as usize));
+    let backend = fetch.resolved.and_then(|number| policy.vcl.policy.backends.get(number as usize));
     let between = backend.and_then(|backend| backend.between_bytes_timeout);
     limits.read_body = between.unwrap_or_else(|| span(policy.parameters.between_bytes_timeout));
     for (said, limit) in [
@@ -66,23 +73,45 @@ pub fn limit(policy: &VclPolicy, limits: &mut Limits, ex: &Exchange) {
     }
 }
 
-/// Gives the request the place where it goes. False if that is nowhere.
-fn address(policy: &VclPolicy, ex: &mut Exchange) -> bool {
-    let Some(number) = ex.vcl.fetch.backend.map(|number| number as usize) else { return false };
+/// Gives the request the place where it goes: the backend that its director chooses.
+fn address(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Result<(), Nowhere> {
+    let directors = &policy.vcl.objects.directors;
+    let name = |number: u32| directors.name(number).unwrap_or_default().to_owned();
+    let asked = ex.vcl.fetch.backend.ok_or(Nowhere::NoBackend)?;
+    let share = || directors::share(cx);
+    let asker = directors::asker(Step::BackendFetch, ex, &share, cx);
+    let number = directors.resolve(asked, &asker).ok_or_else(|| Nowhere::NoneHealthy(name(asked)))?;
+    ex.vcl.fetch.resolved = Some(number);
+    if !directors.is_healthy(number) {
+        return Err(Nowhere::Sick(name(number)));
+    }
+    let number = number as usize;
     let fetch = &mut ex.vcl.fetch;
     match policy.vcl.policy.backends.get(number) {
-        Some(backend) if backend.endpoint.is_none() => return false,
         Some(backend) if !fetch.bereq.fields.contains_known(Known::Host) => {
             fetch.bereq.fields.push(b"Host", backend.host_header.as_bytes());
         }
         Some(_) => {}
         // What the location serves without the VCL has no number there.
-        None if number > policy.vcl.policy.backends.len() => return false,
         None => {}
     }
     fetch.stage = Stage::Asking;
     ex.vcl.origin = number;
-    true
+    Ok(())
+}
+
+/// Why a request goes to no backend.
+#[derive(Debug, thiserror::Error)]
+enum Nowhere {
+    /// None was given.
+    #[error("no backend")]
+    NoBackend,
+    /// A director has chosen none.
+    #[error("no healthy backend: the director \"{0}\" returned none")]
+    NoneHealthy(String),
+    /// The backend is sick.
+    #[error("no healthy backend: \"{0}\" is sick")]
+    Sick(String),
 }
 
 /// Makes the request for the backend of that of the client.
@@ -161,11 +190,11 @@ pub fn begin_pipe(policy: &VclPolicy, ex: &mut Exchange, _: &Cx) {
 }
 
 /// Sends the request of [`begin_pipe`] as `vcl_pipe` has left it.
-pub fn pipe(policy: &VclPolicy, ex: &mut Exchange) {
+pub fn pipe(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     ex.vcl.fetch.is_uncacheable = true;
     ex.vcl.fetch.has_body = !matches!(ex.request.body, RequestBody::None);
     ex.vcl.fetch.is_pipe = true;
     ex.vcl.fetch.answer = AnswerTask { do_stream: true, is_uncacheable: true, ..AnswerTask::default() };
     // Without a place the fetch begins as any other, and finds out.
-    address(policy, ex);
+    let _ = address(policy, ex, cx);
 }

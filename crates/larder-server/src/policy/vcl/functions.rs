@@ -4,13 +4,18 @@ use larder_vcl::modules::pure;
 use larder_vcl::program::Callee;
 use larder_vcl::run::{Failure, Texts, Value};
 
+use super::directors;
 use super::task::Run;
 
 mod std;
 
 /// Calls a function or a method.
 pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
-    let Callee::Function(function) = callee else { return Err(unbuilt("an object of a module")) };
+    let function = match callee {
+        Callee::Function(function) => function,
+        Callee::Method(object, method) => return directors::call(run, object, method, args, texts),
+        Callee::New(_) => return Err(unbuilt("a new object beside vcl_init")),
+    };
     if let Some(pure) = pure(function) {
         return pure(args, texts);
     }

@@ -5,8 +5,10 @@ use larder_vcl::program::{Callee, Named};
 use larder_vcl::run::{Failure, Host, Text, Texts, Value};
 use larder_vcl::vars::Variable;
 
+use crate::objects::{name_of, texts};
+
 use super::task::Run;
-use super::{functions, headers, texts, variables};
+use super::{directors, functions, headers, variables};
 
 impl Host for Run<'_> {
     fn get(&mut self, place: Place, texts: &mut Texts<'_>) -> Result<Value, Failure> {
@@ -35,7 +37,7 @@ impl Host for Run<'_> {
     }
 
     fn matches(&mut self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
-        texts::matches(self.policy, regex, subject)
+        texts::matches(&self.policy.vcl.regexes, regex, subject)
     }
 
     fn substitute(
@@ -46,28 +48,18 @@ impl Host for Run<'_> {
         with: Option<Text>,
         texts: &mut Texts<'_>,
     ) -> Result<Option<Text>, Failure> {
-        texts::substitute(self.policy, regex, all, [subject, with], texts)
+        texts::substitute(&self.policy.vcl.regexes, regex, all, [subject, with], texts)
     }
 
     fn name(&mut self, kind: Named, number: u32, texts: &mut Texts<'_>) -> Result<Option<Text>, Failure> {
-        let policy = &self.policy.vcl.policy;
-        let at = number as usize;
-        let name = match kind {
-            Named::Acl => policy.acls.get(at).map(|acl| acl.name.as_str()),
-            Named::Backend => policy.backends.get(at).map(|backend| backend.name.as_str()),
-            Named::Probe => policy.probes.get(at).and_then(|probe| probe.name.as_deref()),
-            Named::Storage => {
-                let Some(name) = policy.storages.get(at) else { return Ok(None) };
-                return Ok(Some(texts.keep(format!("storage.{name}").as_bytes())?));
-            }
-        };
-        Ok(name.map(|name| texts.keep(name.as_bytes())).transpose()?)
+        name_of(&self.policy.vcl.policy, &self.policy.vcl.objects, kind, number, texts)
     }
 
     fn property(&mut self, property: Property, of: Value, _: &mut Texts<'_>) -> Result<Value, Failure> {
         match (property, of) {
-            // Every backend of its own is its own answer.
-            (Property::Resolve, backend @ Value::Id(_)) => Ok(backend),
+            (Property::Resolve, Value::Id(backend)) => {
+                Ok(Value::Id(backend.and_then(|backend| directors::resolve(self, backend))))
+            }
             (Property::Happy, _) => Ok(Value::Bool(true)),
             (Property::FreeSpace | Property::UsedSpace, _) => Ok(Value::Bytes(0)),
             (Property::Resolve | Property::Upper | Property::Lower, _) => {
@@ -83,8 +75,7 @@ impl Host for Run<'_> {
     fn hash_data(&mut self, text: &[u8]) -> Result<(), Failure> {
         let key = &mut self.ex.upstream.cache_key;
         key.extend_from_slice(text);
-        // So that a text and the next one are not one.
-        key.push(b'#');
+        key.push(BEHIND_EACH);
         Ok(())
     }
 
@@ -102,3 +93,7 @@ impl Host for Run<'_> {
         Err(Failure::Host("ban() is not built yet".to_owned()))
     }
 }
+
+/// What stands behind each text of a key, so that a text and the next one are not one. Varnish hashes the same, so that
+/// its shard directors and ours choose the same backends.
+const BEHIND_EACH: u8 = 0;

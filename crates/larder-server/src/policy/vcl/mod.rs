@@ -5,6 +5,7 @@
 mod answer;
 mod client;
 mod conditions;
+mod directors;
 mod fetch;
 mod functions;
 mod headers;
@@ -14,7 +15,6 @@ mod recode;
 mod retry;
 mod run;
 mod task;
-mod texts;
 mod turns;
 mod variables;
 mod xids;

@@ -8,8 +8,8 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::site::VclPolicy;
 
-use super::seconds;
 use super::task::Run;
+use super::{directors, seconds};
 
 /// What a sub has returned.
 #[derive(Debug, PartialEq)]
@@ -51,6 +51,7 @@ pub fn run(policy: &VclPolicy, step: Step, ex: &mut Exchange, cx: &Cx) -> Ended 
         Err(failure) => Ended { reason: Some(failure.to_string().into_bytes()), ..Ended::plain(Action::Fail) },
     };
     ex.vcl.machine = machine;
+    directors::settle(policy, ex, cx);
     if ended.action == Action::Fail {
         let reason = ended.reason.as_deref().unwrap_or(b"return (fail)");
         let reason = String::from_utf8_lossy(reason);

@@ -3,13 +3,14 @@
 pub mod client;
 mod fetch;
 pub mod page;
-mod parameter;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
+
+use crate::objects::parameter;
 
 use super::task::Run;
 
@@ -28,7 +29,7 @@ pub fn get(run: &mut Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Resu
     if let Some(value) = page::get(run, variable, texts)? {
         return Ok(value);
     }
-    parameter::get(run.policy, variable).ok_or_else(|| unbuilt(variable))
+    parameter::get(&run.policy.parameters, variable).ok_or_else(|| unbuilt(variable))
 }
 
 /// Sets a variable.

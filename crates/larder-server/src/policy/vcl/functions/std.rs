@@ -5,6 +5,7 @@ use larder_vcl::lifetime::{Defaults, lifetime};
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
 
+use crate::directors::Judge;
 use crate::exchange::RequestBody;
 use crate::policy::vcl::headers::{fields, fields_mut, name_of, roll_back};
 use crate::policy::vcl::task::Run;
@@ -33,7 +34,9 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
             collect(run, *header, texts.bytes(*separator))?;
             Ok(Value::Nothing)
         }
-        ("healthy", [Value::Id(backend)]) => Ok(Value::Bool(is_healthy(run, *backend))),
+        ("healthy", [Value::Id(backend)]) => {
+            Ok(Value::Bool(backend.is_some_and(|backend| run.policy.vcl.objects.directors.is_healthy(backend))))
+        }
         ("rollback", [Value::Message(message)]) => {
             rollback(run, *message);
             Ok(Value::Nothing)
@@ -65,11 +68,6 @@ fn collect(run: &mut Run<'_>, header: larder_vcl::policy::Header, separator: &[u
         fields.set(&name.name, &joined);
     }
     Ok(())
-}
-
-fn is_healthy(run: &Run<'_>, backend: Option<u32>) -> bool {
-    let at = backend.map(|number| number as usize);
-    at.and_then(|at| run.policy.vcl.policy.backends.get(at)).is_some_and(|backend| backend.endpoint.is_some())
 }
 
 /// Makes the request what it was before the first sub.

@@ -9,6 +9,7 @@ use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
 
+use crate::directors::hash;
 use crate::exchange::Exchange;
 use crate::script;
 
@@ -44,7 +45,7 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
         V::ReqTransport => return text(if is_http2(ex) { b"H2" } else { b"HTTP/1" }, texts),
         V::ReqFilters | V::BereqFilters => return text(b"", texts),
         V::ReqStorage => Value::Id(None),
-        V::ReqHash | V::BereqHash => Value::Blob(texts.keep(&ex.upstream.cache_key)?),
+        V::ReqHash | V::BereqHash => Value::Blob(texts.keep(&hash::page_digest(&ex.upstream.cache_key))?),
         V::RespStatus => Value::Int(ex.reply.status.into()),
         V::RespReason => return text(reason(ex), texts),
         V::RespProto => return text(b"HTTP/1.1", texts),

@@ -34,15 +34,13 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
         V::BereqIsHitpass => Value::Bool(run.ex.vcl.client.is_hitpass),
         V::BereqTrace => Value::Bool(false),
         V::BereqRetryConnect => Value::Bool(true),
-        V::BerespBackend => Value::Id(fetch.backend),
-        V::BerespBackendName => return text(backend_name(run).as_bytes(), texts),
+        V::BerespBackend => Value::Id(fetch.resolved),
+        V::BerespBackendName => {
+            let name = fetch.resolved.and_then(|backend| run.policy.vcl.objects.directors.name(backend));
+            Value::Text(name.map(|name| texts.keep(name.as_bytes())).transpose()?)
+        }
         _ => return answer(run, variable, texts),
     }))
-}
-
-fn backend_name<'a>(run: &'a Run<'_>) -> &'a str {
-    let at = run.ex.vcl.fetch.backend.map(|number| number as usize);
-    at.and_then(|at| run.policy.vcl.policy.backends.get(at)).map_or("", |backend| &backend.name)
 }
 
 fn answer(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Option<Value>, Failure> {

@@ -5,30 +5,29 @@ use larder_vcl::policy::RegexId;
 use larder_vcl::run::{Failure, Text, Texts};
 
 use crate::regex::{MatchError, Regex};
-use crate::site::VclPolicy;
 
 /// Whether a regular expression matches.
-pub fn matches(policy: &VclPolicy, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
-    regex_of(policy, regex)?.is_match(subject).map_err(failed)
+pub fn matches(regexes: &[Regex], regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
+    regex_of(regexes, regex)?.is_match(subject).map_err(failed)
 }
 
 /// `regsub()` and `regsuball()`: `texts` are the subject and what takes the place of a match.
 pub fn substitute(
-    policy: &VclPolicy,
+    regexes: &[Regex],
     regex: RegexId,
     all: bool,
     [subject, with]: [Option<Text>; 2],
     texts: &mut Texts<'_>,
 ) -> Result<Option<Text>, Failure> {
-    let regex = regex_of(policy, regex)?;
+    let regex = regex_of(regexes, regex)?;
     let mut made = Vec::new();
     let find = |text: &[u8], from| regex.find_at(text, from);
     let is_changed = replace::replace(texts.bytes(subject), texts.bytes(with), all, find, &mut made).map_err(failed)?;
     Ok(if is_changed { Some(texts.keep(&made)?) } else { None })
 }
 
-fn regex_of(policy: &VclPolicy, regex: RegexId) -> Result<&Regex, Failure> {
-    policy.vcl.regexes.get(regex.0).ok_or_else(|| Failure::Host("a regular expression that is not there".to_owned()))
+fn regex_of(regexes: &[Regex], regex: RegexId) -> Result<&Regex, Failure> {
+    regexes.get(regex.0).ok_or_else(|| Failure::Host("a regular expression that is not there".to_owned()))
 }
 
 fn failed(error: MatchError) -> Failure {

@@ -1,13 +1,11 @@
 //! The parameters, as variables.
 
+use larder_vcl::parameters::Parameters;
 use larder_vcl::run::Value;
 use larder_vcl::vars::Variable;
 
-use crate::site::VclPolicy;
-
 /// The value of a parameter. Those that mean nothing here have Varnish's defaults.
-pub fn get(policy: &VclPolicy, variable: Variable) -> Option<Value> {
-    let set = &policy.parameters;
+pub fn get(set: &Parameters, variable: Variable) -> Option<Value> {
     Some(match variable {
         Variable::ParamBackendIdleTimeout => Value::Real(60.0),
         Variable::ParamBackendWaitLimit => Value::Int(0),
