@@ -12,6 +12,7 @@ mod tls;
 mod vcl;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use larder_conf::model::{self, Config, Matcher, Pattern, Rewrite, Settings, Template, TemplatePart};
@@ -25,6 +26,7 @@ use crate::limit::{LimitConnZone, LimitReqZone};
 use crate::log::main::MainLog;
 use crate::map::{Map, MapError};
 use crate::material::Material;
+use crate::objects::Objects;
 use crate::realip::Trusted;
 use crate::regex::Regex;
 use crate::request::added_fields;
@@ -46,6 +48,8 @@ pub struct Keeping {
     limit_conns: HashMap<String, (usize, Arc<LimitConnZone>)>,
     /// The groups whose names are being resolved, for the addresses known so far.
     followed: HashMap<String, Arc<Followed>>,
+    /// What is known about the backends of VCLs, by the files of those.
+    vcls: HashMap<PathBuf, Arc<Objects>>,
     tls: tls::TlsKeeping,
 }
 
@@ -76,6 +80,7 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
     let followed =
         builder.site.origins.followed.iter().map(|followed| (followed.group_name().to_owned(), Arc::clone(followed)));
     keeping.followed = followed.collect();
+    keeping.vcls = vcl::take_over(&builder.site.origins.vcls, &keeping.vcls);
     Ok(builder.site)
 }
 

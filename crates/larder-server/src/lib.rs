@@ -39,6 +39,7 @@ mod pace;
 pub mod policy;
 pub mod prepared;
 mod pressure;
+pub mod probes;
 pub mod realip;
 pub mod regex;
 pub mod request;

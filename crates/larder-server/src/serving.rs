@@ -17,7 +17,7 @@ use crate::assemble::{self, Keeping};
 use crate::log::main::MainLog;
 use crate::logs::{LogFiles, Logs};
 use crate::material::Material;
-use crate::site::Site;
+use crate::site::{Site, Vcl};
 use crate::worker_thread::{self, Command, Shared};
 
 /// How long a process that ends keeps its disks while requests are still running, and how often it checks whether all
@@ -159,6 +159,13 @@ impl Serving {
             let _ = thread.join();
             drop(sender);
         }
+    }
+
+    /// The VCLs that are served, with the files that the configuration names. `vcl.objects.directors` lists backends,
+    /// and takes what an operator says about their health.
+    pub fn vcls(&self) -> Vec<(PathBuf, Arc<Vcl>)> {
+        let last = self.last.lock();
+        last.site.origins.vcls.iter().map(|used| (used.file.clone(), Arc::clone(&used.vcl))).collect()
     }
 
     /// Writes to the main error log.

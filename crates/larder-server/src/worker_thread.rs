@@ -20,6 +20,7 @@ use crate::listen::{self, ConnectionIds};
 use crate::local::{End, Local};
 use crate::logs::{LogFiles, Logs};
 use crate::pressure::Stage;
+use crate::probes;
 use crate::resolvers;
 use crate::site::Site;
 use crate::worker::{self, Worker};
@@ -92,7 +93,7 @@ struct Thread {
     worker: Rc<Worker>,
     shared: Shared,
     listening: HashMap<ListenAddress, Vec<AbortHandle>>,
-    /// The tasks that follow the names of groups; one worker does it for all.
+    /// The tasks that follow the names of groups, and probe backends; one worker does it for all.
     following: Vec<AbortHandle>,
     /// Replaced configurations that may still be in use on this worker.
     replaced: Vec<Weak<Local>>,
@@ -193,11 +194,12 @@ impl Thread {
         }
     }
 
-    /// Follows the names of the groups in `site`, and of no other configuration.
+    /// Follows the names of the groups in `site` and probes its backends, and those of no other configuration.
     fn follow(&mut self, site: &Site) {
         if self.number == 0 {
             self.following.drain(..).for_each(|task| task.abort());
             self.following = resolvers::follow(&site.origins.followed);
+            self.following.extend(site.origins.vcls.iter().flat_map(|used| probes::follow(&used.probed)));
         }
     }
 

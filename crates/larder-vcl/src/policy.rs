@@ -81,6 +81,11 @@ impl Policy {
     pub fn sub_of(&self, step: Step) -> &Sub {
         &self.subs[self.steps[step as usize].0]
     }
+
+    /// The probe of a backend: its own, or the one of the name `default`.
+    pub fn probe_of(&self, backend: &Backend) -> Option<&Probe> {
+        self.probes.get(backend.probe.or(self.default_probe)?.0)
+    }
 }
 
 /// Where requests are sent to.

@@ -1,5 +1,7 @@
 //! Puts a VCL in front of a location: its backends become origins.
 
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +11,8 @@ use larder_origin::{Address, Balance, Group, Keepalive, Server};
 use larder_vcl::parameters::Parameters;
 use larder_vcl::policy::{self, Endpoint};
 
+use crate::objects::Objects;
+use crate::probes::Probed;
 use crate::request::response_fields;
 use crate::site::*;
 use crate::target::addresses;
@@ -61,8 +65,36 @@ pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) 
         let backend = origin(builder, backend, &vcl, &parameters, file.span);
         origins.push(Origin { backend, policy: policy() });
     }
+    use_vcl(builder, &file.value, &vcl);
     origins.extend(own.map(|own| Origin { policy: policy(), ..own }));
     Handler::Vcl(origins.into())
+}
+
+/// Notes a VCL that is used, unless that has been done, with its backends that are probed.
+fn use_vcl(builder: &mut Builder, file: &Path, vcl: &Arc<Vcl>) {
+    if builder.site.origins.vcls.iter().any(|used| Arc::ptr_eq(&used.vcl, vcl)) {
+        return;
+    }
+    let log = &builder.site.logs.main;
+    let probed = vcl.policy.backends.iter().enumerate().filter_map(|(number, backend)| {
+        let address = address(backend.endpoint.as_ref()?)?;
+        let probe = vcl.policy.probe_of(backend)?;
+        Some(Probed::new(Arc::clone(&vcl.objects), (number, backend), probe, address, log.clone()))
+    });
+    let probed = probed.collect();
+    builder.site.origins.vcls.push(UsedVcl { file: file.to_owned(), vcl: Arc::clone(vcl), probed });
+}
+
+/// Goes on with what is known about the backends of `old`, and returns what is known from now on.
+pub fn take_over(used: &[UsedVcl], old: &HashMap<PathBuf, Arc<Objects>>) -> HashMap<PathBuf, Arc<Objects>> {
+    let mut known = HashMap::new();
+    for UsedVcl { file, vcl, .. } in used {
+        if let Some(old) = old.get(file).filter(|old| !Arc::ptr_eq(old, &vcl.objects)) {
+            vcl.objects.directors.take_over(&old.directors);
+        }
+        known.insert(file.clone(), Arc::clone(&vcl.objects));
+    }
+    known
 }
 
 fn parameters(builder: &mut Builder, settings: &model::VclSettings) -> Parameters {

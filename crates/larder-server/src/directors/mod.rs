@@ -111,7 +111,7 @@ impl Directors {
     /// Those of a VCL, before any object is made.
     pub fn new(policy: &Policy, now: f64) -> Self {
         let backends = policy.backends.iter().map(|backend| {
-            let probe = backend.probe.or(policy.default_probe).and_then(|probe| policy.probes.get(probe.0));
+            let probe = policy.probe_of(backend);
             let was = (probe.cloned(), backend.endpoint.clone());
             Backend { name: backend.name.clone(), health: Health::new(probe, now), was }
         });

@@ -16,7 +16,7 @@ use crate::directors::{Asker, Directors, Number, TaskSets, shown};
 pub use init::{Surroundings, initialize, name_of};
 
 /// All objects of a VCL. All workers share them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Objects {
     /// The backends, and the objects that choose among them.
     pub directors: Directors,

@@ -42,7 +42,7 @@ pub use parts::{
 pub use policy::{CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePolicy, StorePath, ZoneChoice};
 pub use script::{Condition, Op, RewriteOp, SetTarget};
 pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource, Variables};
-pub use vcl::{HeaderName, Vcl, VclPolicy};
+pub use vcl::{HeaderName, UsedVcl, Vcl, VclPolicy};
 
 /// All parts of one configuration.
 pub struct Site {
@@ -98,6 +98,8 @@ pub struct Origins {
     pub names: HashMap<String, usize>,
     /// Groups whose names are resolved again and again (`resolve`).
     pub followed: Vec<Arc<Followed>>,
+    /// The VCLs, each once.
+    pub vcls: Vec<UsedVcl>,
 }
 
 /// What a group of origins chooses by.

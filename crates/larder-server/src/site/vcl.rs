@@ -1,5 +1,6 @@
 //! A VCL that was compiled.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use larder_http::Known;
@@ -12,6 +13,7 @@ use std::net::IpAddr;
 use larder_conf::Diagnostic;
 
 use crate::objects::{Objects, Surroundings, initialize};
+use crate::probes::Probed;
 use crate::regex::Regex;
 
 /// A VCL, ready to be carried out.
@@ -25,7 +27,7 @@ pub struct Vcl {
     /// The names of headers, by their numbers.
     pub headers: Vec<HeaderName>,
     /// Its backends, and the objects that its `vcl_init` has made.
-    pub objects: Objects,
+    pub objects: Arc<Objects>,
 }
 
 /// The name of a header.
@@ -57,7 +59,7 @@ impl Vcl {
         let headers = headers.map(|name| HeaderName { known: Known::of(name.as_bytes()), name: name.as_str().into() });
         let headers = headers.collect();
         let (objects, notices) = initialize(&policy, &program, &regexes, surroundings)?;
-        Ok((Self { headers, policy, program, regexes, objects }, notices))
+        Ok((Self { headers, policy, program, regexes, objects: Arc::new(objects) }, notices))
     }
 }
 
@@ -66,6 +68,16 @@ impl Vcl {
     pub fn keeps_bodies(&self) -> bool {
         self.program.calls("std", "cache_req_body") || self.policy.modules.contains(&"bodyaccess")
     }
+}
+
+/// A VCL that a configuration uses.
+pub struct UsedVcl {
+    /// Its file, as the configuration names it.
+    pub file: PathBuf,
+    /// The VCL.
+    pub vcl: Arc<Vcl>,
+    /// Its backends with probes.
+    pub probed: Vec<Arc<Probed>>,
 }
 
 /// The VCL as the policy of one of its backends.

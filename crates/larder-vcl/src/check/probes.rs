@@ -46,8 +46,9 @@ pub fn probe(cx: &mut Cx, name: Option<&str>, span: Span, fields: &[Field]) -> P
                 };
             }
             "expected_response" => probe.expected_response = status(cx, field)?,
-            "timeout" => probe.timeout = fields::duration(cx, field)?,
-            "interval" => probe.interval = fields::duration(cx, field)?,
+            // Zero is what Varnish takes for "not given", here too.
+            "timeout" => set(&mut probe.timeout, fields::duration(cx, field)?),
+            "interval" => set(&mut probe.interval, fields::duration(cx, field)?),
             "window" => window = Some((fields::count(cx, field)?, field.span)),
             "threshold" => threshold = Some((fields::count(cx, field)?, field.span)),
             "initial" => initial = Some(fields::count(cx, field)?),
@@ -86,6 +87,12 @@ fn count_answers(cx: &mut Cx, probe: &mut Probe, window: Option<(u64, Span)>, th
     }
     if threshold > 0 {
         probe.threshold = small(threshold);
+    }
+}
+
+fn set(place: &mut Duration, given: Duration) {
+    if !given.is_zero() {
+        *place = given;
     }
 }
 

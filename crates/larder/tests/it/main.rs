@@ -2,6 +2,7 @@
 
 mod acme;
 mod ahead;
+mod backends;
 mod big_pages;
 mod body_files;
 mod cache;

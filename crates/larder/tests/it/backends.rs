@@ -1,0 +1,118 @@
+//! Backends of a VCL: directors choose among them, and probes say who is healthy.
+
+use larder_testkit::{Answer, Origin, Then};
+
+use crate::site::{Setup, Site, text};
+
+/// Two origins that answer with their names, and say to a probe that they are well.
+fn origins() -> [Origin; 2] {
+    ["a", "b"].map(|name| {
+        let origin = Origin::start().expect("a port is free");
+        origin.answer("*", Answer::ok(name));
+        origin.answer("/well", well());
+        origin
+    })
+}
+
+fn well() -> Answer {
+    Answer::status("200 OK").then(Then::Close)
+}
+
+fn ill() -> Answer {
+    Answer::status("500 Oh no").then(Then::Close)
+}
+
+/// A site with the backends a and b, a probe for them, and this VCL.
+fn setup([a, b]: &[Origin; 2], vcl: &str) -> Setup {
+    let backend = |name: &str, origin: &Origin| {
+        let port = origin.address().port();
+        format!("backend {name} {{ .host = \"127.0.0.1\"; .port = \"{port}\"; .probe = well; }}\n")
+    };
+    let probe = "probe well { .url = \"/well\"; .interval = 10ms; .window = 2; .threshold = 2; .initial = 0; }\n";
+    let text = format!("vcl 4.1;\nimport directors;\nimport std;\n{probe}{}{}{vcl}", backend("a", a), backend("b", b));
+    Setup::new().file("site.vcl", text)
+}
+
+const HTTP: &str = "server { listen {PORT}; location / { vcl {DIR}/site.vcl; } }";
+
+/// A director that takes turns, and what its fetches say.
+const TURNS: &str = "sub vcl_init { new turns = directors.round_robin(); turns.add_backend(a); turns.add_backend(b); }
+sub vcl_recv {
+    set req.backend_hint = turns.backend();
+    set req.http.Any = std.healthy(req.backend_hint);
+    return (pass);
+}
+sub vcl_backend_response { set beresp.http.From = bereq.backend + \"/\" + beresp.backend.name; }
+sub vcl_backend_error { set beresp.http.From = bereq.backend + \"/\" + beresp.backend.name; }
+sub vcl_deliver { set resp.http.Any = req.http.Any; }
+";
+
+fn wait_for(site: &Site, backend: &str, health: &str) {
+    site.wait_for_log(&format!("the backend \"{backend}\" went {health}"));
+}
+
+#[test]
+fn a_director_asks_the_backends_whose_probes_are_well() {
+    let origins = origins();
+    let [a, b] = &origins;
+    b.answer("/well", ill());
+    let site = setup(&origins, TURNS).start(HTTP);
+    wait_for(&site, "a", "healthy");
+    for _ in 0..3 {
+        let response = site.get("/");
+        assert_eq!((text(&response).as_str(), response.field("From")), ("a", Some("turns/a")));
+    }
+    b.answer("/well", well());
+    wait_for(&site, "b", "healthy");
+    let mut bodies = [(); 4].map(|()| text(&site.get("/")));
+    bodies.sort();
+    assert_eq!(bodies, ["a", "a", "b", "b"]);
+    a.answer("/well", ill());
+    b.answer("/well", ill());
+    wait_for(&site, "a", "sick");
+    wait_for(&site, "b", "sick");
+    let response = site.get("/");
+    assert_eq!((response.status, response.field("From"), response.field("Any")), (503, Some("turns/"), Some("false")));
+    site.wait_for_log("no healthy backend: the director \"turns\" returned none");
+}
+
+#[test]
+fn a_sick_backend_is_not_asked() {
+    let origins = origins();
+    origins[0].answer("/well", ill());
+    let vcl = "sub vcl_recv { set req.backend_hint = a; if (req.url == \"/b\") { set req.backend_hint = b; } \
+               return (pass); }";
+    let site = setup(&origins, vcl).start(HTTP);
+    wait_for(&site, "b", "healthy");
+    assert_eq!(text(&site.get("/b")), "b");
+    assert_eq!(site.get("/a").status, 503);
+    site.wait_for_log("no healthy backend: \"a\" is sick");
+    assert!(origins[0].requests().iter().all(|seen| seen.request_line == "GET /well HTTP/1.1"));
+}
+
+#[test]
+fn a_reload_keeps_what_probes_have_found() {
+    let origins = origins();
+    let site = setup(&origins, TURNS).start(HTTP);
+    wait_for(&site, "a", "healthy");
+    wait_for(&site, "b", "healthy");
+    // A probe that began now would have nothing but bad answers.
+    let holds = [origins[0].hold("/well"), origins[1].hold("/well")];
+    site.reload();
+    assert_eq!(site.get("/").status, 200);
+    drop(holds);
+}
+
+#[test]
+fn a_vcl_whose_vcl_init_fails_is_refused_with_the_place() {
+    let origins = origins();
+    let vcl = "unused a; unused b;\nsub vcl_init {\n  return (fail(\"no such day\"));\n}";
+    let setup = setup(&origins, vcl);
+    setup.configure(HTTP);
+    let output = setup.larder(&["-t"]);
+    let said = larder_testkit::text_of(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    for part in ["vcl_init failed: no such day", "site.vcl:9"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
