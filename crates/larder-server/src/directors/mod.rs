@@ -99,9 +99,6 @@ pub enum MemberError {
     /// There is no such director.
     #[error("this director was not made")]
     NoDirector,
-    /// It would be below itself.
-    #[error("\"{0}\" has this director among its own")]
-    Circle(String),
     /// There are too many.
     #[error("a director has {MEMBERS_MAX} backends at most")]
     TooMany,
@@ -207,8 +204,9 @@ impl Directors {
         task.map_or(for_all, |task| task.get(object).or(for_all))
     }
 
-    /// Adds a member to a director that is no shard.
-    pub fn add(&self, object: usize, backend: Number, weight: f64) -> Result<(), MemberError> {
+    /// Adds a member to a director that is no shard. One that has this director among its own would lead back here, and
+    /// is left out: false.
+    pub fn add(&self, object: usize, backend: Number, weight: f64) -> Result<bool, MemberError> {
         let _changing = self.changing.lock();
         let members = match self.director(object) {
             Some(Director::RoundRobin(director)) => &director.members,
@@ -217,9 +215,9 @@ impl Directors {
             Some(Director::Shard(_) | Director::ShardParam(_)) | None => return Err(MemberError::NoDirector),
         };
         if self.contains(backend, object) {
-            return Err(MemberError::Circle(self.name(backend).unwrap_or_default().to_owned()));
+            return Ok(false);
         }
-        if members.add(Member { backend, weight }) { Ok(()) } else { Err(MemberError::TooMany) }
+        if members.add(Member { backend, weight }) { Ok(true) } else { Err(MemberError::TooMany) }
     }
 
     /// Removes a member from a director that is no shard; one that is not there is no error.

@@ -36,12 +36,18 @@ pub fn call(
             Ok(Value::Id(director.choose(place_of(hash::hash(texts.bytes(*key))), directors)))
         }
         Director::RoundRobin(_) | Director::Fallback(_) | Director::Random(_) | Director::Hash(_) => {
-            call_plain(directors, object, name, args)
+            call_plain(directors, object, name, args, caller)
         }
     }
 }
 
-fn call_plain(directors: &Directors, object: usize, name: &str, args: &[Value]) -> Result<Value, Failure> {
+fn call_plain(
+    directors: &Directors,
+    object: usize,
+    name: &str,
+    args: &[Value],
+    caller: &mut Caller<'_>,
+) -> Result<Value, Failure> {
     let own_name = directors.name(directors.number(object)).unwrap_or_default();
     match (name, args) {
         ("add_backend", [added, rest @ ..]) => {
@@ -50,8 +56,11 @@ fn call_plain(directors: &Directors, object: usize, name: &str, args: &[Value]) 
                 [Value::Real(weight)] => *weight,
                 _ => 1.0,
             };
-            let added = directors.add(object, added, weight);
-            added.map_err(|why| Failure::Host(format!("{own_name}.add_backend(): {why}")))?;
+            let is_added = directors.add(object, added, weight);
+            if !is_added.map_err(|why| Failure::Host(format!("{own_name}.add_backend(): {why}")))? {
+                let added = directors.name(added).unwrap_or_default();
+                caller.notes.push(format!("{own_name}: {added} has this director among its own, and is left out"));
+            }
             Ok(Value::Nothing)
         }
         ("remove_backend", [removed]) => {

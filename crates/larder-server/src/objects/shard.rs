@@ -278,3 +278,37 @@ fn by_of(args: [Value; 3], texts: &Texts<'_>) -> Result<(Option<By>, Option<&'st
 fn failed(own_name: &str, why: &str) -> Failure {
     Failure::Host(format!("vmod_directors: shard {own_name}: {why}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use larder_vcl::program::Program;
+
+    use super::*;
+
+    #[test]
+    fn a_key_fits_what_it_is_looked_up_by() {
+        let (program, mut made) = (Program::default(), Vec::new());
+        let mut texts = Texts::new(&program, &mut made, 100);
+        let blob = Value::Blob(texts.keep(b"\x01\x02\x03\x04\x05").expect("there is room"));
+        let empty = Value::Blob(texts.keep(b"").expect("there is room"));
+        let [hash, url, key, by_blob] = [0, 1, 2, 3].map(Value::Word);
+        let none = Value::Nothing;
+        for (args, expected) in [
+            ([none, none, none], Ok((None, None))),
+            ([hash, none, none], Ok((Some(By::Hash), None))),
+            ([url, none, none], Ok((Some(By::Url), None))),
+            ([key, Value::Int(7), none], Ok((Some(By::Key(7)), None))),
+            ([key, Value::Int(4_294_967_295), none], Ok((Some(By::Key(u32::MAX)), None))),
+            ([key, Value::Int(4_294_967_296), none], Err("invalid key argument 4294967296 with by=KEY")),
+            ([key, Value::Int(-1), none], Err("invalid key argument -1 with by=KEY")),
+            ([key, none, none], Err("missing key argument with by=KEY")),
+            ([by_blob, none, blob], Ok((Some(By::Blob(0x0102_0304)), None))),
+            ([by_blob, none, empty], Ok((Some(By::Blob(0)), Some("by=BLOB but no or empty key_blob - using key 0")))),
+            ([by_blob, Value::Int(7), none], Err("missing key_blob argument with by=BLOB")),
+            ([none, Value::Int(7), none], Err("key and key_blob arguments are invalid with by=HASH")),
+            ([url, none, blob], Err("key and key_blob arguments are invalid with by=URL")),
+        ] {
+            assert_eq!(by_of(args, &texts), expected.map_err(str::to_owned), "{args:?}");
+        }
+    }
+}
