@@ -50,6 +50,7 @@ pub struct Keeping {
     followed: HashMap<String, Arc<Followed>>,
     /// What is known about the backends of VCLs, by the files of those.
     vcls: HashMap<PathBuf, Arc<Objects>>,
+    vcl_groups: vcl::KeptGroups,
     tls: tls::TlsKeeping,
 }
 
@@ -71,6 +72,7 @@ pub fn check(config: &Config, material: &Material) -> (Vec<Diagnostic>, Vec<Diag
 /// Builds the running parts; zones of the same name are taken from `keeping` with their contents.
 pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> Result<Site, Vec<Diagnostic>> {
     let mut builder = Builder::new(config, keeping.main_log.clone());
+    builder.vcl_groups.kept.clone_from(&keeping.vcl_groups);
     builder.build(config, material, keeping);
     let errors: Vec<_> =
         builder.diagnostics.into_iter().filter(|diagnostic| diagnostic.severity == Severity::Error).collect();
@@ -80,6 +82,7 @@ pub fn assemble(config: &Config, material: &Material, keeping: &mut Keeping) -> 
     let followed =
         builder.site.origins.followed.iter().map(|followed| (followed.group_name().to_owned(), Arc::clone(followed)));
     keeping.followed = followed.collect();
+    keeping.vcl_groups = builder.vcl_groups.used;
     keeping.vcls = vcl::take_over(&builder.site.origins.vcls, &keeping.vcls);
     Ok(builder.site)
 }
@@ -94,6 +97,7 @@ struct Builder {
     /// The names of the server that is being assembled.
     server_names: Vec<model::ServerName>,
     origins: origins::Making,
+    vcl_groups: vcl::Groups,
 }
 
 /// The compiled settings that an inner level inherits.
@@ -144,6 +148,7 @@ impl Builder {
             resolvers: Vec::new(),
             server_names: Vec::new(),
             origins: origins::Making::default(),
+            vcl_groups: vcl::Groups::default(),
         }
     }
 

@@ -129,8 +129,7 @@ fn origin(builder: &mut Builder, backend: &policy::Backend, vcl: &Vcl, parameter
         let max_conns = backend.max_connections.and_then(|most| u32::try_from(most).ok()).unwrap_or(0);
         servers.extend(address.map(|address| Server { max_conns, max_fails: 0, ..Server::new(address) }));
     }
-    let keepalive = Keepalive::of(KEPT_MAX);
-    builder.site.origins.groups.push(Group::new(backend.name.clone(), servers, Balance::RoundRobin, keepalive));
+    builder.site.origins.groups.push(group_of(&mut builder.vcl_groups, backend, servers));
     builder.site.origins.hash_by.push(HashBy::Nothing);
     let host: Box<[u8]> = backend.host_header.as_bytes().into();
     let mut made = Backend {
@@ -144,6 +143,29 @@ fn origin(builder: &mut Builder, backend: &policy::Backend, vcl: &Vcl, parameter
     made.prepared_by = response_fields::prepared_rules(&made, false);
     made
 }
+
+/// The group that a backend is. One of the same name and address is the same one, in another location, another VCL or
+/// the last configuration: its connections are counted together, and idle ones stay.
+fn group_of(groups: &mut Groups, backend: &policy::Backend, servers: Vec<Server>) -> Arc<Group> {
+    let addresses: Vec<String> = servers.iter().map(|server| server.address.to_string()).collect();
+    let key = (backend.name.clone(), addresses.concat(), backend.max_connections);
+    let new = || Group::new(backend.name.clone(), servers, Balance::RoundRobin, Keepalive::of(KEPT_MAX));
+    let group = groups.used.get(&key).or_else(|| groups.kept.get(&key)).cloned().unwrap_or_else(new);
+    groups.used.insert(key, Arc::clone(&group));
+    group
+}
+
+/// The groups that backends of VCLs are.
+#[derive(Default)]
+pub struct Groups {
+    /// Those of the last configuration.
+    pub kept: KeptGroups,
+    /// Those of this one.
+    pub used: KeptGroups,
+}
+
+/// Groups by name, address and number of connections.
+pub type KeptGroups = HashMap<(String, String, Option<u64>), Arc<Group>>;
 
 /// Where it listens. Of several addresses of a name the first counts, those of IPv4 before others, as in Varnish.
 fn address(endpoint: &Endpoint) -> Option<Address> {

@@ -104,6 +104,22 @@ fn a_reload_keeps_what_probes_have_found() {
 }
 
 #[test]
+fn a_reload_keeps_the_connections_to_a_backend() {
+    let origins = origins();
+    let site = setup(&origins, "unused b; sub vcl_recv { return (pass); }").start(HTTP);
+    wait_for(&site, "a", "healthy");
+    assert_eq!(text(&site.get("/before")), "a");
+    site.reload();
+    assert_eq!(text(&site.get("/after")), "a");
+    let connection = |path: &str| {
+        let requests = origins[0].requests();
+        let request = requests.iter().find(|seen| seen.request_line.contains(path));
+        request.expect("it was asked").connection
+    };
+    assert_eq!(connection("/before"), connection("/after"));
+}
+
+#[test]
 fn a_vcl_whose_vcl_init_fails_is_refused_with_the_place() {
     let origins = origins();
     let vcl = "unused a; unused b;\nsub vcl_init {\n  return (fail(\"no such day\"));\n}";
