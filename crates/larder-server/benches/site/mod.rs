@@ -6,6 +6,7 @@ use std::path::Path;
 
 use larder_conf::model::{Config, ListenAddress};
 use larder_conf::{MemoryLoader, Options};
+use larder_server::objects::Surroundings;
 use larder_server::site::Vcl;
 use larder_server::{Descriptors, Material, Serving, ServingOptions};
 use tempfile::TempDir;
@@ -100,7 +101,12 @@ fn material(blocks: Blocks<'_>) -> Material {
     let options = larder_vcl::Options { has_other_backends: true, ..larder_vcl::Options::default() };
     let loaded = larder_vcl::load(Path::new(VCL), &options, &mut loader, &|_| Ok(()));
     let loaded = loaded.unwrap_or_else(|failed| panic!("{}", larder_vcl::render(&failed.diagnostics, &failed.sources)));
-    let vcl = Vcl::new(loaded, &|_| Vec::new()).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let surroundings = Surroundings {
+        hostname: "localhost".to_owned(),
+        parameters: larder_vcl::parameters::Parameters::default(),
+        now: 0.0,
+    };
+    let (vcl, _) = Vcl::new(loaded, &|_| Vec::new(), &surroundings).unwrap_or_else(|errors| panic!("{errors:?}"));
     material.add_vcl(VCL.into(), vcl);
     material
 }
