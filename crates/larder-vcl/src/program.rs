@@ -190,6 +190,11 @@ impl Program {
         self.texts.get(start..start + text.len as usize).unwrap_or_default()
     }
 
+    /// All instructions.
+    pub fn code(&self) -> &[Op] {
+        &self.code
+    }
+
     /// Where the statement stands that an instruction belongs to.
     pub fn place_of(&self, at: At) -> Option<Span> {
         let behind = self.places.partition_point(|(start, _)| *start <= at);

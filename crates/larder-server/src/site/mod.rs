@@ -27,6 +27,7 @@ pub mod origin_tls;
 mod parts;
 mod policy;
 mod script;
+mod unbuilt;
 mod variables;
 mod vcl;
 

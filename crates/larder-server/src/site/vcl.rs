@@ -16,6 +16,8 @@ use crate::objects::{Objects, Surroundings, initialize};
 use crate::probes::Probed;
 use crate::regex::Regex;
 
+use super::unbuilt;
+
 /// A VCL, ready to be carried out.
 pub struct Vcl {
     /// What it means: names, backends, objects.
@@ -48,6 +50,10 @@ impl Vcl {
     ) -> Result<(Self, Vec<Diagnostic>), Vec<Diagnostic>> {
         let policy = loaded.policy;
         let program = compile(&policy, addresses_of)?;
+        let unbuilt = unbuilt::errors(&program);
+        if !unbuilt.is_empty() {
+            return Err(unbuilt);
+        }
         let mut regexes = Vec::with_capacity(policy.regexes.len());
         for regex in &policy.regexes {
             match Regex::new(&regex.pattern, false) {

@@ -1,0 +1,52 @@
+//! What a VCL may say that larder cannot do yet: it is refused when the VCL is loaded.
+
+use larder_conf::Diagnostic;
+use larder_vcl::policy::Place;
+use larder_vcl::program::{At, Callee, Op, Program};
+use larder_vcl::steps::Action;
+use larder_vcl::vars::Variable;
+
+/// Functions by module and name, and what to do without them.
+const FUNCTIONS: [(&str, &str, &str); 2] =
+    [("std", "ban", "use purge, or xkey"), ("std", "ban_error", "use purge, or xkey")];
+
+/// Variables that can be set there and do nothing here, though a site would miss it.
+const VARIABLES: [(Variable, &str); 4] = [
+    (Variable::ReqFilters, "filters are chosen by beresp.do_gzip and its kin"),
+    (Variable::BereqFilters, "bodies of requests are sent as they came"),
+    (Variable::BerespFilters, "filters are chosen by beresp.do_gzip and its kin"),
+    (Variable::RespFilters, "filters are chosen by larder"),
+];
+
+/// All that a program says and larder cannot do, each with its place and the mend.
+pub fn errors(program: &Program) -> Vec<Diagnostic> {
+    let code = program.code().iter().enumerate();
+    let found = code.filter_map(|(at, op)| Some((at as At, unbuilt(op)?)));
+    let errors = found.map(|(at, (what, mend))| {
+        let error = Diagnostic::error(format!("{what} is not built yet")).help(mend);
+        *match program.place_of(at) {
+            Some(place) => error.at(place),
+            None => error,
+        }
+    });
+    errors.collect()
+}
+
+fn unbuilt(op: &Op) -> Option<(String, &'static str)> {
+    match op {
+        Op::Ban => Some(("ban()".to_owned(), "use purge, or xkey")),
+        Op::Return(Action::Vcl, _) => {
+            Some(("return (vcl(LABEL))".to_owned(), "include the other VCL, and call its subs by req.http.host"))
+        }
+        Op::Call(Callee::Function(function), _) => {
+            let (module, name) = (function.module(), function.function().name);
+            let (.., mend) = FUNCTIONS.iter().find(|(own, function, _)| (*own, *function) == (module, name))?;
+            Some((format!("{module}.{name}()"), mend))
+        }
+        Op::Set(Place::Variable(variable)) => {
+            let (_, mend) = VARIABLES.iter().find(|(own, _)| own == variable)?;
+            Some((format!("set {}", variable.rule().name), mend))
+        }
+        _ => None,
+    }
+}
