@@ -18,6 +18,7 @@ use crate::pressure::{Gate, Pressure};
 use crate::seats::Seats;
 use crate::stats::{AllStats, Stats, Sums};
 use crate::turns::Turns;
+use crate::vmods::Vmods;
 
 /// How many exchanges are kept for reuse.
 const POOLED_MAX: usize = 256;
@@ -33,6 +34,8 @@ pub struct Shared {
     pub challenges: Arc<Responses>,
     /// The limits on memory.
     pub pressure: Arc<Pressure>,
+    /// What modules of VCL keep.
+    pub vmods: Arc<Vmods>,
 }
 
 /// A worker: it lives as long as its thread.

@@ -27,7 +27,7 @@ const LAYERS: &[(&str, Layers)] = &[
     (
         "crates/larder-server/src",
         &[
-            &["clock", "compressor", "lru", "pace", "prepared", "regex", "stats", "tempfile", "turns", "xid"],
+            &["clock", "compressor", "lru", "pace", "prepared", "regex", "stats", "tempfile", "turns", "vmods", "xid"],
             &[
                 "access",
                 "directors",

@@ -8,7 +8,7 @@ use larder_vcl::run::Machine;
 
 use crate::directors::TaskSets;
 
-use super::KEPT_BYTES_MAX;
+use super::{KEPT_BYTES_MAX, ModuleTask};
 
 /// The state of a request that a VCL decides about.
 #[derive(Default)]
@@ -64,6 +64,8 @@ pub struct ClientTask {
     pub status: u16,
     /// Its reason.
     pub reason: Vec<u8>,
+    /// What modules keep.
+    pub modules: ModuleTask,
 }
 
 /// What the backend's side knows: a fetch with its retries.
@@ -101,6 +103,8 @@ pub struct FetchTask {
     pub beresp: ResponseHead,
     /// What is done with it.
     pub answer: AnswerTask,
+    /// What modules keep.
+    pub modules: ModuleTask,
 }
 
 /// How far a fetch is.

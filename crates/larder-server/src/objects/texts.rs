@@ -4,11 +4,16 @@ use larder_vcl::functions::replace;
 use larder_vcl::policy::RegexId;
 use larder_vcl::run::{Failure, Text, Texts};
 
-use crate::regex::{MatchError, Regex};
+use crate::regex::{Groups, MatchError, Regex};
 
 /// Whether a regular expression matches.
 pub fn matches(regexes: &[Regex], regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
     regex_of(regexes, regex)?.is_match(subject).map_err(failed)
+}
+
+/// The first match of a regular expression at or behind a place.
+pub fn find_at(regexes: &[Regex], regex: RegexId, text: &[u8], from: usize) -> Result<Option<Groups>, Failure> {
+    regex_of(regexes, regex)?.find_at(text, from).map_err(failed)
 }
 
 /// `regsub()` and `regsuball()`: `texts` are the subject and what takes the place of a match.

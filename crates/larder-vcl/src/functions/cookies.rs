@@ -4,37 +4,52 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cookies(Vec<(Vec<u8>, Vec<u8>)>);
 
+/// The cookies need more room than there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the cookies of one request take more than {bytes_max} bytes")]
+pub struct NoRoom {
+    bytes_max: usize,
+}
+
+/// What a cookie takes beside its name and its value. It bounds their number, and with it the work for each.
+const COOKIE_BYTES: usize = 48;
+
 impl Cookies {
     /// `cookie.parse()`: forgets what was there, unless `field` is empty. A name without a value is left out, as is what
-    /// stands behind the last `=`-less piece.
-    pub fn parse(&mut self, field: &[u8]) {
+    /// stands behind the last `=`-less piece. All cookies together take `bytes_max` at most.
+    pub fn parse(&mut self, field: &[u8], bytes_max: usize) -> Result<(), NoRoom> {
         if field.is_empty() {
-            return;
+            return Ok(());
         }
         self.clean();
         let mut rest = field;
         loop {
             rest = rest.trim_ascii_start();
-            let Some(equals) = rest.iter().position(|byte| *byte == b'=') else { return };
+            let Some(equals) = rest.iter().position(|byte| *byte == b'=') else { return Ok(()) };
             let (name, behind) = (&rest[..equals], &rest[equals + 1..]);
             let end = behind.iter().position(|byte| *byte == b';');
-            self.set(name, &behind[..end.unwrap_or(behind.len())]);
+            self.set(name, &behind[..end.unwrap_or(behind.len())], bytes_max)?;
             match end {
                 Some(end) => rest = &behind[end + 1..],
-                None => return,
+                None => return Ok(()),
             }
         }
     }
 
     /// `cookie.set()`: in place of one of the same name, or at the end. Nothing is set without a name or a value.
-    pub fn set(&mut self, name: &[u8], value: &[u8]) {
+    pub fn set(&mut self, name: &[u8], value: &[u8], bytes_max: usize) -> Result<(), NoRoom> {
         if name.is_empty() || value.is_empty() {
-            return;
+            return Ok(());
+        }
+        let bytes: usize = self.0.iter().map(|(name, value)| name.len() + value.len() + COOKIE_BYTES).sum();
+        if bytes + name.len() + value.len() + COOKIE_BYTES > bytes_max {
+            return Err(NoRoom { bytes_max });
         }
         match self.0.iter_mut().find(|(there, _)| there == name) {
             Some((_, there)) => *there = value.to_vec(),
             None => self.0.push((name.to_vec(), value.to_vec())),
         }
+        Ok(())
     }
 
     /// `cookie.get()`
@@ -43,7 +58,7 @@ impl Cookies {
     }
 
     /// `cookie.get_re()`: the value of the first cookie whose name `matches`.
-    pub fn find(&self, matches: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
+    pub fn find(&self, mut matches: impl FnMut(&[u8]) -> bool) -> Option<&[u8]> {
         self.0.iter().find(|(name, _)| matches(name)).map(|(_, value)| &value[..])
     }
 
@@ -65,7 +80,7 @@ impl Cookies {
     }
 
     /// `cookie.keep_re()` and `cookie.filter_re()`: keeps those for whose name `stays` is true.
-    pub fn retain(&mut self, stays: impl Fn(&[u8]) -> bool) {
+    pub fn retain(&mut self, mut stays: impl FnMut(&[u8]) -> bool) {
         self.0.retain(|(name, _)| stays(name));
     }
 
@@ -90,7 +105,7 @@ mod tests {
 
     fn parsed(field: &str) -> Cookies {
         let mut cookies = Cookies::default();
-        cookies.parse(field.as_bytes());
+        cookies.parse(field.as_bytes(), 10_000).expect("there is room");
         cookies
     }
 
@@ -115,9 +130,9 @@ mod tests {
             assert_eq!(shown(&parsed(field)), expected, "{field:?}");
         }
         let mut cookies = parsed("a=1");
-        cookies.parse(b"");
+        cookies.parse(b"", 0).expect("nothing needs no room");
         assert_eq!(shown(&cookies), "a=1", "there was nothing to parse");
-        cookies.parse(b"b=2");
+        cookies.parse(b"b=2", 100).expect("there is room");
         assert_eq!(shown(&cookies), "b=2");
     }
 
@@ -146,12 +161,21 @@ mod tests {
     #[test]
     fn cookies_are_set_in_place() {
         let mut cookies = parsed("a=1; b=2");
-        cookies.set(b"a", b"3");
-        cookies.set(b"c", b"4");
-        cookies.set(b"b", b"");
-        cookies.set(b"", b"5");
+        for (name, value) in [("a", "3"), ("c", "4"), ("b", ""), ("", "5")] {
+            cookies.set(name.as_bytes(), value.as_bytes(), 1000).expect("there is room");
+        }
         cookies.delete(b"b");
         cookies.delete(b"");
         assert_eq!(shown(&cookies), "a=3; c=4");
+    }
+
+    #[test]
+    fn cookies_that_find_no_room_are_an_error() {
+        for (field, bytes_max, expected) in
+            [("a=1", 50, Ok(())), ("a=1", 49, Err(())), ("a=1; b=2", 99, Err(())), ("a=1; b=2", 100, Ok(()))]
+        {
+            let parsed = Cookies::default().parse(field.as_bytes(), bytes_max);
+            assert_eq!(parsed.map_err(drop), expected, "{field}, {bytes_max} bytes");
+        }
     }
 }

@@ -22,6 +22,19 @@ pub fn date(text: &[u8]) -> Option<i64> {
     (secs != 0 && names_its_day(text, secs)).then_some(secs)
 }
 
+/// A TIME in HTTP's form, as Varnish writes it; `None` behind the year 9999.
+pub fn http(seconds: f64) -> Option<String> {
+    // The last second of the year 9999: behind that, HTTP has no dates.
+    const LAST: f64 = 253_402_300_799.0;
+    match seconds.trunc() {
+        seconds if (0.0..=LAST).contains(&seconds) => {
+            Some(format_date(seconds as u64).iter().map(|byte| char::from(*byte)).collect())
+        }
+        seconds if seconds.abs() <= LAST => formatted(seconds as i64, "%a, %d %b %Y %H:%M:%S GMT"),
+        _ => None,
+    }
+}
+
 /// ISO 8601 without a zone.
 fn iso(text: &[u8]) -> Option<i64> {
     const FORM: &[u8] = b"0000-00-00T00:00:00";

@@ -1,6 +1,7 @@
 //! What the functions of the modules do, as far as they need nothing but their arguments.
 
 mod blob;
+mod cookie;
 mod std;
 
 use crate::run::{Failure, Texts, Value};
@@ -13,6 +14,7 @@ pub type Pure = fn(&[Value], &mut Texts<'_>) -> Result<Value, Failure>;
 pub fn pure(function: FunctionId) -> Option<Pure> {
     let functions = match function.module() {
         "blob" => &blob::FUNCTIONS[..],
+        "cookie" => &cookie::FUNCTIONS[..],
         "std" => &std::FUNCTIONS[..],
         _ => return None,
     };
@@ -65,7 +67,9 @@ mod tests {
 
     #[test]
     fn arguments_of_other_types_are_no_panic() {
-        for (module, functions) in [("blob", &blob::FUNCTIONS[..]), ("std", &std::FUNCTIONS[..])] {
+        for (module, functions) in
+            [("blob", &blob::FUNCTIONS[..]), ("cookie", &cookie::FUNCTIONS[..]), ("std", &std::FUNCTIONS[..])]
+        {
             for (name, function) in functions {
                 for args in [&[][..], &[Value::Nothing; 7], &[Value::Bool(true); 4], &[Value::Int(1); 2]] {
                     let (program, mut made) = (Program::default(), Vec::new());

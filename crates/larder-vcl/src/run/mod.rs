@@ -14,13 +14,12 @@ mod value;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use larder_http::format_date;
 
 use crate::functions::{dates, numbers};
 use crate::policy::{Arithmetic, Place, Property, RegexId};
 use crate::program::{At, Callee, Named, Op, Program, Relation};
 use crate::steps::Action;
-use crate::vars::Variable;
+use crate::vars::{Headers, Variable};
 
 pub use value::{Full, Text, Texts, Value};
 
@@ -54,6 +53,11 @@ pub trait Host {
 
     /// The name of what is known by its number.
     fn name(&mut self, kind: Named, number: u32, texts: &mut Texts<'_>) -> Result<Option<Text>, Failure>;
+
+    /// The text of a header whose name the VCL has made up.
+    fn named_header(&mut self, _: Headers, _: Option<Text>, _: &mut Texts<'_>) -> Result<Value, Failure> {
+        Err(Failure::Host("there are no headers by other names".to_owned()))
+    }
 
     /// What belongs to a value, but for texts.
     fn property(&mut self, property: Property, of: Value, texts: &mut Texts<'_>) -> Result<Value, Failure>;
@@ -336,6 +340,9 @@ impl<H: Host> Run<'_, H> {
         if let Value::Text(_) = value {
             return Ok(value);
         }
+        if let Value::NamedHeader(of, name) = value {
+            return self.host.named_header(of, name, &mut self.texts);
+        }
         let blob = match value {
             Value::Blob(blob) => BASE64_STANDARD.encode(self.texts.bytes(Some(blob))),
             _ => String::new(),
@@ -353,6 +360,7 @@ impl<H: Host> Run<'_, H> {
             | Value::Word(_)
             | Value::Regex(_)
             | Value::Header(_)
+            | Value::NamedHeader(..)
             | Value::Message(_)
             | Value::Nothing => written = Err(Failure::Broken(at)),
         });
@@ -362,17 +370,8 @@ impl<H: Host> Run<'_, H> {
 
     fn write_time(&mut self, at: usize) -> Result<Value, Failure> {
         let Value::Real(seconds) = self.pop(at)? else { return Err(Failure::Broken(at)) };
-        // The last second of the year 9999: behind that, HTTP has no dates.
-        const LAST: f64 = 253_402_300_799.0;
-        let text = match seconds.trunc() {
-            seconds if (0.0..=LAST).contains(&seconds) => self.texts.keep(&format_date(seconds as u64))?,
-            seconds if seconds.abs() <= LAST => {
-                let date = dates::formatted(seconds as i64, "%a, %d %b %Y %H:%M:%S GMT").ok_or(Failure::NoDate)?;
-                self.texts.keep(date.as_bytes())?
-            }
-            _ => return Err(Failure::NoDate),
-        };
-        Ok(Value::Text(Some(text)))
+        let text = dates::http(seconds).ok_or(Failure::NoDate)?;
+        Ok(Value::Text(Some(self.texts.keep(text.as_bytes())?)))
     }
 
     fn join(&mut self, count: u32, at: usize) -> Result<Value, Failure> {
@@ -479,7 +478,8 @@ fn is_there(value: Value) -> bool {
         Value::Bytes(number) => number != 0,
         Value::Bool(value) => value,
         Value::Id(number) => number.is_some(),
-        Value::Ip(_) | Value::Blob(_) | Value::Word(_) | Value::Regex(_) | Value::Header(_) | Value::Message(_) => true,
+        Value::Ip(_) | Value::Blob(_) | Value::Word(_) | Value::Regex(_) => true,
+        Value::Header(_) | Value::NamedHeader(..) | Value::Message(_) => true,
         Value::Nothing => false,
     }
 }

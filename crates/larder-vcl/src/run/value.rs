@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::policy::{Header, RegexId};
 use crate::program::{Program, TextAt};
-use crate::vars::Variable;
+use crate::vars::{Headers, Variable};
 
 /// A value of one of the language's types.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +31,8 @@ pub enum Value {
     Regex(RegexId),
     /// A header.
     Header(Header),
+    /// A header whose name the VCL has made up: of which message, and the name.
+    NamedHeader(Headers, Option<Text>),
     /// All headers of a message: the variable that is the message.
     Message(Variable),
     /// What has no value: the result of a function of type VOID, or an argument that was not given.

@@ -60,3 +60,4 @@ mod upgrade;
 mod varnishd;
 mod varnishd_cli;
 mod vcl;
+mod vcl_modules;

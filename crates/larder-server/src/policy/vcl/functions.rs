@@ -7,7 +7,10 @@ use larder_vcl::run::{Failure, Texts, Value};
 use super::directors;
 use super::task::Run;
 
+mod cookie;
+mod header;
 mod std;
+mod var;
 
 /// Calls a function or a method.
 pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
@@ -21,9 +24,17 @@ pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts
     }
     let name = function.function().name;
     match function.module() {
+        "cookie" => cookie::call(run, name, args, texts),
+        "header" => header::call(run, name, args, texts),
+        "var" => var::call(run, name, args, texts),
         "std" => std::call(run, name, args, texts),
         module => Err(unbuilt(&format!("{module}.{name}()"))),
     }
+}
+
+/// A text that may not be there.
+fn kept(text: Option<&[u8]>, texts: &mut Texts<'_>) -> Result<Value, Failure> {
+    Ok(Value::Text(text.map(|text| texts.keep(text)).transpose()?))
 }
 
 fn unbuilt(what: &str) -> Failure {

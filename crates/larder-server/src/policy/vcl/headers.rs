@@ -3,7 +3,7 @@
 use larder_http::{Fields, Known};
 use larder_vcl::policy::Header;
 use larder_vcl::run::{Failure, Texts, Value};
-use larder_vcl::vars::Headers;
+use larder_vcl::vars::{Headers, Variable};
 
 use crate::exchange::Exchange;
 use crate::site::{HeaderName, VclPolicy};
@@ -52,8 +52,51 @@ pub fn roll_back(ex: &mut Exchange) {
     }
 }
 
-/// The name of a header.
-pub fn name_of(policy: &VclPolicy, header: Header) -> Result<&HeaderName, Failure> {
+/// A header that a function is given.
+pub struct Field {
+    /// Of which message.
+    pub of: Headers,
+    /// Its name. Nothing has an empty one.
+    pub name: Box<str>,
+}
+
+impl Field {
+    /// The header that a value is. A failure if it has a name that no field can have (RFC 9110 §5.1).
+    pub fn of(value: Value, run: &Run<'_>, texts: &Texts<'_>) -> Result<Self, Failure> {
+        let (of, name) = match value {
+            Value::Header(header) => (header.of, name_of(run.policy, header)?.name.clone()),
+            Value::NamedHeader(of, name) => {
+                // What stands behind a colon is left out, as in Varnish.
+                let name = texts.bytes(name).split(|byte| *byte == b':').next().unwrap_or_default();
+                (of, String::from_utf8_lossy(name).into())
+            }
+            _ => return Err(Failure::Host("a header of another type".to_owned())),
+        };
+        match name.is_empty() || is_name(name.as_bytes()) {
+            true => Ok(Self { of, name }),
+            false => Err(Failure::Host(format!("\"{}\" is no name of a header", name.escape_debug()))),
+        }
+    }
+
+    /// The fields of its message, for a change that makes `value` its value.
+    ///
+    /// A failure for a message that cannot be changed, for what says where a body ends, and for a value that no field can
+    /// have.
+    pub fn changed<'a>(&self, run: &'a mut Run<'_>, value: &[u8]) -> Result<&'a mut Fields, Failure> {
+        check(&self.name, value)?;
+        if self.of.rule_of(&self.name).set.is_empty() {
+            return Err(Failure::Host(format!("the header {} of this message can be read only", self.name)));
+        }
+        fields_mut(self.of, run.ex).ok_or_else(|| Failure::Host("the headers of this message cannot be set".to_owned()))
+    }
+}
+
+/// The fields that a message has as a value.
+pub fn of_message(message: Variable) -> Option<Headers> {
+    Headers::named(message.rule().name, "http")
+}
+
+fn name_of(policy: &VclPolicy, header: Header) -> Result<&HeaderName, Failure> {
     policy.vcl.headers.get(header.name.0).ok_or_else(|| Failure::Host("a header that is not there".to_owned()))
 }
 
@@ -70,9 +113,7 @@ pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_
     let name = name_of(run.policy, header)?;
     let Value::Text(text) = value else { return Err(Failure::Host("a header that is no text".to_owned())) };
     let bytes = texts.bytes(text);
-    if let Some(byte) = bytes.iter().find(|byte| !is_of_a_value(**byte)) {
-        return Err(Failure::Host(format!("the header {} would have the byte 0x{byte:02x}", name.name)));
-    }
+    check(&name.name, bytes)?;
     if let Some(fields) = fields_mut(header.of, run.ex) {
         fields.set_as(name.known, &name.name, bytes.trim_ascii());
     }
@@ -87,6 +128,20 @@ pub fn unset(run: &mut Run<'_>, header: Header) -> Result<(), Failure> {
         fields.remove_as(name.known, &name.name);
     }
     Ok(())
+}
+
+/// Whether a field can have this name: a token (RFC 9110 §5.1).
+pub fn is_name(name: &[u8]) -> bool {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !name.is_empty() && name.iter().all(is_token)
+}
+
+/// A failure for a value that no field can have.
+fn check(name: &str, value: &[u8]) -> Result<(), Failure> {
+    match value.iter().find(|byte| !is_of_a_value(**byte)) {
+        Some(byte) => Err(Failure::Host(format!("the header {name} would have the byte 0x{byte:02x}"))),
+        None => Ok(()),
+    }
 }
 
 /// Whether a byte may stand in the value of a field (RFC 9110 §5.5).

@@ -3,7 +3,7 @@
 use larder_vcl::policy::{Place, Property, RegexId};
 use larder_vcl::program::{Callee, Named};
 use larder_vcl::run::{Failure, Host, Text, Texts, Value};
-use larder_vcl::vars::Variable;
+use larder_vcl::vars::{Headers, Variable};
 
 use crate::objects::{name_of, texts};
 
@@ -53,6 +53,12 @@ impl Host for Run<'_> {
 
     fn name(&mut self, kind: Named, number: u32, texts: &mut Texts<'_>) -> Result<Option<Text>, Failure> {
         name_of(&self.policy.vcl.policy, &self.policy.vcl.objects, kind, number, texts)
+    }
+
+    fn named_header(&mut self, of: Headers, name: Option<Text>, texts: &mut Texts<'_>) -> Result<Value, Failure> {
+        let field = headers::Field::of(Value::NamedHeader(of, name), self, texts)?;
+        let value = headers::fields(field.of, self.ex).and_then(|fields| fields.get(&field.name));
+        Ok(Value::Text(value.map(|value| texts.keep(value)).transpose()?))
     }
 
     fn property(&mut self, property: Property, of: Value, _: &mut Texts<'_>) -> Result<Value, Failure> {

@@ -1,9 +1,9 @@
 //! A sub that runs, and for whom.
 
-use larder_vcl::steps::Step;
+use larder_vcl::steps::{Step, Steps};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, ModuleTask};
 use crate::site::VclPolicy;
 
 /// The request for which a sub is run.
@@ -18,4 +18,16 @@ pub struct Run<'a> {
     pub cx: &'a Cx,
     /// `now`, in seconds since 1970.
     pub now: f64,
+}
+
+impl Run<'_> {
+    /// What modules keep for the side that runs, and how many bytes each may keep: as many as Varnish's workspace has.
+    pub fn modules(&mut self) -> (&mut ModuleTask, usize) {
+        let set = &self.policy.parameters;
+        let (task, most) = match Steps::BACKEND.contains(self.step) {
+            true => (&mut self.ex.vcl.fetch.modules, set.workspace_backend),
+            false => (&mut self.ex.vcl.client.modules, set.workspace_client),
+        };
+        (task, usize::try_from(most).unwrap_or(usize::MAX))
+    }
 }

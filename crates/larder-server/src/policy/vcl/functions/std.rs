@@ -6,8 +6,8 @@ use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
 
 use crate::directors::Judge;
-use crate::exchange::RequestBody;
-use crate::policy::vcl::headers::{fields, fields_mut, name_of, roll_back};
+use crate::exchange::{ModuleTask, RequestBody};
+use crate::policy::vcl::headers::{Field, fields, roll_back};
 use crate::policy::vcl::task::Run;
 
 use super::unbuilt;
@@ -30,8 +30,9 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
             let share = run.cx.worker.random() as f64 / u64::MAX as f64;
             Ok(Value::Real(low + (high - low) * share))
         }
-        ("collect", [Value::Header(header), Value::Text(separator)]) => {
-            collect(run, *header, texts.bytes(*separator))?;
+        ("collect", [header, Value::Text(separator)]) => {
+            let field = Field::of(*header, run, texts)?;
+            collect(run, &field, texts.bytes(*separator))?;
             Ok(Value::Nothing)
         }
         ("healthy", [Value::Id(backend)]) => {
@@ -56,17 +57,15 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
 }
 
 /// Makes one line of all lines of a header.
-fn collect(run: &mut Run<'_>, header: larder_vcl::policy::Header, separator: &[u8]) -> Result<(), Failure> {
-    let name = name_of(run.policy, header)?;
-    let Some(lines) = fields(header.of, run.ex) else { return Ok(()) };
-    let lines: Vec<&[u8]> = lines.get_all(&name.name).collect();
+fn collect(run: &mut Run<'_>, field: &Field, separator: &[u8]) -> Result<(), Failure> {
+    let Some(lines) = fields(field.of, run.ex) else { return Ok(()) };
+    let lines: Vec<&[u8]> = lines.get_all(&field.name).collect();
     if lines.len() < 2 {
         return Ok(());
     }
+    let separator = if separator.is_empty() { b", " } else { separator };
     let joined = lines.join(separator);
-    if let Some(fields) = fields_mut(header.of, run.ex) {
-        fields.set(&name.name, &joined);
-    }
+    field.changed(run, &joined)?.set(&field.name, &joined);
     Ok(())
 }
 
@@ -75,9 +74,11 @@ fn rollback(run: &mut Run<'_>, message: Variable) {
     match message {
         Variable::Req => {
             roll_back(run.ex);
+            run.ex.vcl.client.modules = ModuleTask::default();
         }
         Variable::Bereq => {
             let fetch = &mut run.ex.vcl.fetch;
+            fetch.modules = ModuleTask::default();
             let original = std::mem::take(&mut fetch.original);
             fetch.bereq.copy_from(&original);
             fetch.original = original;

@@ -1,0 +1,163 @@
+//! What the functions of VCL's modules do for requests.
+
+use larder_testkit::{Answer, Origin};
+
+use crate::site::{Setup, Site};
+
+/// A site whose only server carries out `vcl`, with `ORIGIN` as its backend.
+fn site(origin: &Origin, vcl: &str) -> Site {
+    let address = origin.address();
+    let backend = format!("backend default {{ .host = \"{}\"; .port = \"{}\"; }}", address.ip(), address.port());
+    Setup::new().file("site.vcl", format!("vcl 4.1;\n{backend}\n{vcl}")).start(
+        "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=0;
+         server { listen 127.0.0.1:{PORT}; vcl {DIR}/site.vcl; vcl_parameter workspace_client 32k;
+         proxy_cache pages; }",
+    )
+}
+
+/// What `set resp.http.R = EXPRESSION` after `statements` in `vcl_deliver` answers to a request with these fields;
+/// statuses that are not 200 stand for themselves.
+#[track_caller]
+fn delivers(imports: &str, cases: &[(&str, &str, &str, &str)]) {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page").field("Set-Cookie", "a=1").field("Set-Cookie", "b=2"));
+    let imports: String = imports.split(' ').map(|module| format!("import {module};\n")).collect();
+    let mut deliver = String::new();
+    for (at, (statements, _, expression, _)) in cases.iter().enumerate() {
+        deliver += &format!("if (req.url == \"/{at}\") {{ {statements} set resp.http.R = {expression}; }}\n");
+    }
+    let site = site(&origin, &format!("{imports}sub vcl_deliver {{\n{deliver}}}"));
+    for (at, (statements, fields, expression, expected)) in cases.iter().enumerate() {
+        let response = site.ask("GET", &format!("/{at}"), fields);
+        let found = match response.status {
+            200 => response.field("R").unwrap_or("-").to_owned(),
+            status => format!("{status}"),
+        };
+        assert_eq!(found, *expected, "{statements} {expression}\n{}", site.server().error_log());
+    }
+}
+
+#[test]
+fn cookies_are_those_of_the_task() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let vcl = r#"
+        import cookie; import std;
+        sub vcl_recv {
+            cookie.parse(req.http.Cookie);
+            if (req.url == "/rollback") { std.rollback(req); cookie.set("only", "this"); }
+            cookie.filter_re("^_ga");
+            set req.http.Cookie = cookie.get_string();
+            return (pass);
+        }
+        sub vcl_backend_fetch { set bereq.http.X-Theirs = cookie.get_string(); cookie.set("b", "2"); }
+        sub vcl_backend_response { set beresp.http.X-Theirs = bereq.http.X-Theirs + cookie.get("b"); }
+        sub vcl_deliver { set resp.http.X-Ours = cookie.get_string(); set resp.http.X-Re = cookie.get_re("^(b|c)$"); }
+        "#;
+    let site = site(&origin, vcl);
+    let response = site.ask("GET", "/", "Cookie: a=1; _ga=2; c=x=y; _gat=3\r\n");
+    assert_eq!(response.field("X-Ours"), Some("a=1; c=x=y"));
+    assert_eq!(response.field("X-Re"), Some("x=y"));
+    assert_eq!(response.field("X-Theirs"), Some("2"), "the fetch has none of the client's");
+    let response = site.ask("GET", "/rollback", "Cookie: a=1\r\n");
+    assert_eq!(response.field("X-Ours"), Some("only=this"));
+    let many: String = (0..900).map(|n| format!("c{n}=1;")).collect();
+    let response = site.ask("GET", "/", &format!("Cookie: {many}\r\n"));
+    assert_eq!(response.status, 503, "they take more than the workspace");
+    site.wait_for_log("the cookies of one request take more than");
+}
+
+#[test]
+fn headers_are_changed_by_their_lines() {
+    let set = r#"set resp.http.X = "x";"#;
+    delivers(
+        "header std",
+        &[
+            (
+                r#"header.append(resp.http.X, "1" + "2"); header.append(resp.http.X, " 3 "); std.collect(resp.http.X);"#,
+                "",
+                "resp.http.X",
+                "12, 3",
+            ),
+            ("std.collect(resp.http.Set-Cookie);", "", "resp.http.Set-Cookie", "a=1, b=2"),
+            (r#"std.collect(resp.http.Set-Cookie, "; ");"#, "", "resp.http.Set-Cookie", "a=1; b=2"),
+            (r#"header.remove(resp.http.Set-Cookie, "^a");"#, "", "resp.http.Set-Cookie", "b=2"),
+            (
+                r#"header.remove(resp.http.Set-Cookie, "=");"#,
+                "",
+                r#"header.get(resp.http.Set-Cookie, "=") + "gone""#,
+                "gone",
+            ),
+            ("", "", r#"header.get(resp.http.Set-Cookie, "^b=")"#, "b=2"),
+            ("", "A: \r\nA: 2\r\n", r#"header.get(req.http.A, ".?")"#, "2"),
+            (
+                "header.copy(req.http.A, resp.http.B); std.collect(resp.http.B);",
+                "A: 1\r\na: 2\r\n",
+                "resp.http.B",
+                "1, 2",
+            ),
+            (
+                "header.copy(resp.http.Set-Cookie, resp.http.Set-Cookie); std.collect(resp.http.Set-Cookie);",
+                "",
+                "resp.http.Set-Cookie",
+                "a=1, b=2, a=1, b=2",
+            ),
+            (
+                r#"header.append(header.dyn(resp, req.http.Name), "1");"#,
+                "Name: Made-Up: x\r\n",
+                "resp.http.made-up",
+                "1",
+            ),
+            (r#"set resp.http.Z = header.dyn(req, "na" + "me");"#, "Name: n\r\n", "resp.http.Z", "n"),
+            (r#"header.append(header.dyn(resp, ""), "1");"#, "", r#"header.dyn(resp, "")"#, ""),
+            (set, "Name: a b\r\n", r#"header.dyn(resp, req.http.Name)"#, "503"),
+            (
+                r#"header.append(resp.http.X, req.url + "%0a"); header.append(resp.http.X, "a" + {"
+"} + "b");"#,
+                "",
+                "resp.http.X",
+                "503",
+            ),
+            (r#"header.append(header.dyn(resp, "Content-Length"), "1");"#, "", "resp.http.X", "503"),
+            (
+                r#"header.regsub(resp, "^(?i)set-cookie: a=(.*)$", "X: \1!");"#,
+                "",
+                "resp.http.X + resp.http.Set-Cookie",
+                "1!b=2",
+            ),
+            (r#"header.regsub(req, "[12]", "0", true);"#, "A: 1-2\r\n", "req.http.A", "0-0"),
+            (r#"header.regsub(req, "[12]", "0");"#, "A: 1-2\r\n", "req.http.A", "0-2"),
+            (r#"header.regsub(req, "^(?i)a: ", "what is this");"#, "A: 1-2\r\n", "req.http.A", "503"),
+            (r#"header.regsub(resp, "^(?i)set-cookie", "Content-Length");"#, "", "resp.http.X", "503"),
+        ],
+    );
+}
+
+#[test]
+fn variables_last_as_long_as_their_task() {
+    delivers(
+        "var std",
+        &[
+            (
+                r#"var.set("a", req.http.A); var.set_string("b", var.get("a") + "!");"#,
+                "A: 1\r\n",
+                r#"var.get_string("b")"#,
+                "1!",
+            ),
+            (r#"set resp.http.R = var.get("a");"#, "", r#"var.get("a") + "none""#, "none"),
+            (r#"var.set_int("a", 41);"#, "", r#"var.get_int("a") + 1"#, "42"),
+            (r#"var.set_int("a", 41);"#, "", r#"var.get_int("A") + "" + var.get("a")"#, "0"),
+            (r#"var.set_real("a", 1.5);"#, "", r#"var.get_real("a")"#, "1.500"),
+            (r#"var.set_duration("a", 1m);"#, "", r#"var.get_duration("a")"#, "60.000"),
+            (r#"var.set_real("a", 1.5);"#, "", r#"var.get_duration("a")"#, "0.000"),
+            (r#"var.set_ip("a", client.ip);"#, "", r#"var.get_ip("a")"#, "127.0.0.1"),
+            ("", "", r#"var.get_ip("a")"#, "503"),
+            (r#"var.set_backend("a", req.backend_hint);"#, "", r#"var.get_backend("a")"#, "default"),
+            (r#"var.set("a", "1"); var.clear();"#, "", r#"var.get("a") + "gone""#, "gone"),
+            (r#"var.set(req.http.None, "1");"#, "", r#"var.get(req.http.None) + "no name""#, "no name"),
+            (r#"var.global_set("g", "kept");"#, "", r#"var.global_get("g")"#, "kept"),
+            ("", "", r#"var.global_get("g") + var.global_get("h")"#, "kept"),
+            (r#"var.global_set("g", req.http.None);"#, "", r#"var.global_get("g") + "none""#, "none"),
+        ],
+    );
+}
