@@ -390,6 +390,28 @@ impl Entry {
         drop((over, current));
     }
 
+    /// For one who is about to drop what is on disk: nobody reads it from now on. Returns whether all variants there are
+    /// in memory; `None` if a request is reading them now.
+    pub(crate) fn close_disk(&self) -> Option<bool> {
+        let mut state = self.state.lock();
+        match state.disk {
+            Disk::Known => Some(true),
+            Disk::Unasked => {
+                state.disk = Disk::Known;
+                Some(false)
+            }
+            Disk::Reading(_) => None,
+        }
+    }
+
+    /// Drops all variants, but not what is being fetched.
+    pub(crate) fn drop_all(&self) {
+        let state = self.state.lock();
+        let over = self.newest.swap(None);
+        drop(state);
+        drop(over);
+    }
+
     /// Drops a variant that can no longer be read, and asks the disks again. False if it is not a variant.
     pub(crate) fn drop_variant(&self, lost: &Arc<Object>) -> bool {
         let mut state = self.state.lock();

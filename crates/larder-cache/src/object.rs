@@ -93,6 +93,12 @@ impl Hold {
         Self { mark, ..Self::default() }
     }
 
+    /// That of an object that takes the place of another one with the same body: what it stands for, and its hits.
+    pub(crate) fn like(old: &Self) -> Self {
+        let hits = AtomicU32::new(old.hits.load(Ordering::Relaxed));
+        Self { mark: old.mark, hits, ..Self::default() }
+    }
+
     #[inline]
     pub(crate) fn forms(&self) -> Option<&Arc<Forms>> {
         self.forms.get()

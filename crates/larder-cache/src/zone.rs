@@ -234,6 +234,11 @@ impl Zone {
         counts
     }
 
+    /// The entry of `key`, if there is one.
+    pub(crate) fn entry_there(&self, key: &KeyRef<'_>) -> Option<Arc<Entry>> {
+        self.memory.shelf().get(shelf_hash(key, self.era()), key.bytes())
+    }
+
     /// The entry of `key`, made if there is none. `None` if there is no room for it.
     pub(crate) fn entry(&self, key: &KeyRef<'_>, now: Time) -> Option<Arc<Entry>> {
         let era = self.era();

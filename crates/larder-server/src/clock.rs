@@ -14,6 +14,12 @@ pub fn now() -> Time {
     Time(u64::try_from(tv_sec).unwrap_or(0) * 1000 + u64::try_from(tv_nsec).unwrap_or(0) / 1_000_000)
 }
 
+/// A time that nobody sets: the difference of two is how long something took.
+pub fn steady() -> Duration {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
+    Duration::new(u64::try_from(tv_sec).unwrap_or(0), u32::try_from(tv_nsec).unwrap_or(0))
+}
+
 /// The time of day in the standard library's type.
 pub fn system_time() -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(now().0)

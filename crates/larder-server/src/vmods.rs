@@ -1,10 +1,13 @@
-//! What modules of VCL keep for the whole process: all workers share it, and it outlives a configuration.
+//! What modules of VCL keep beyond a request.
 
 mod globals;
+mod read_files;
 
 use globals::Globals;
 
-/// What they keep.
+pub use read_files::ReadFiles;
+
+/// What they keep for the whole process: all workers share it, and it outlives a configuration.
 #[derive(Debug, Default)]
 pub struct Vmods {
     /// The global variables of the module `var`.

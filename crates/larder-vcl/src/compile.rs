@@ -7,7 +7,7 @@ use larder_source::{Diagnostic, Span};
 use crate::acl::{Acl, AclLine, first_contradiction, width_of};
 use crate::policy::{
     self, AclEntry, Argument, Arithmetic, Assign, Backend, BackendId, Compare, Endpoint, Expr, ExprKind, Hosts, Place,
-    Policy, Return, Statement, StatementKind,
+    Policy, Return, Statement, StatementKind, SubId,
 };
 use crate::program::{At, Callee, Named, Op, Program, Relation, TextAt};
 use crate::steps::Action;
@@ -130,6 +130,12 @@ impl Compiler<'_> {
         }
     }
 
+    fn call_sub(&mut self, sub: SubId) {
+        let here = self.here();
+        self.calls.push((here, sub.0));
+        self.emit(Op::Sub(0));
+    }
+
     /// Makes all calls lead to their subs, and notes where those of the steps begin.
     fn link(&mut self) {
         let Program { code, subs, steps, .. } = &mut self.program;
@@ -159,9 +165,7 @@ impl Compiler<'_> {
             StatementKind::Unset(place) => self.emit(Op::Unset(*place)),
             StatementKind::If { branches, otherwise } => self.branches(branches, otherwise),
             StatementKind::Call(sub) => {
-                let here = self.here();
-                self.calls.push((here, sub.0));
-                self.emit(Op::Sub(0));
+                self.call_sub(*sub);
             }
             StatementKind::Leave => self.emit(Op::Back),
             StatementKind::Return(how) => self.returns(how),
@@ -327,7 +331,12 @@ impl Compiler<'_> {
                 self.value(of);
                 self.emit(Op::Property(*property));
             }
-            ExprKind::Call { function, args } => self.call(Callee::Function(*function), args, false),
+            ExprKind::Call { function, args } => match args.first() {
+                Some(Argument::Value(Expr { kind: ExprKind::Sub(sub), .. })) => {
+                    self.timed_call(Callee::Function(*function), *sub);
+                }
+                Some(_) | None => self.call(Callee::Function(*function), args, false),
+            },
             ExprKind::Method { object, method, args } => self.call(Callee::Method(*object, *method), args, false),
         }
     }
@@ -423,6 +432,14 @@ impl Compiler<'_> {
             Compare::Greater => Relation::Greater,
             Compare::GreaterOrEqual => Relation::GreaterOrEqual,
         }));
+    }
+
+    /// `std.timed_call()`, the only function that takes a sub: it is called before the sub, and behind it with what it
+    /// returned.
+    fn timed_call(&mut self, callee: Callee, sub: SubId) {
+        self.emit(Op::Call(callee, 0));
+        self.call_sub(sub);
+        self.emit(Op::Call(callee, 1));
     }
 
     fn call(&mut self, callee: Callee, args: &[Argument], drops: bool) {

@@ -33,8 +33,11 @@ pub fn read(
     };
     let (files, mut said) = (std::mem::take(&mut loaded.sources), std::mem::take(&mut loaded.notices));
     match Vcl::new(loaded, &addresses_of, &surroundings(used)) {
-        Ok((vcl, notices)) => {
+        Ok((mut vcl, notices)) => {
             said.extend(notices);
+            if vcl.reads_environment() {
+                vcl.environment = std::env::vars_os().collect();
+            }
             Ok((vcl, renumbered(said, sources.absorb(files))))
         }
         Err(errors) => Err(rejected(errors, files)),

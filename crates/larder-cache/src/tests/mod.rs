@@ -13,6 +13,7 @@ use crate::*;
 mod disks;
 mod flights;
 mod forms;
+mod purges;
 mod races;
 mod room;
 

@@ -11,6 +11,8 @@ pub struct ModuleTask {
     pub cookies: Cookies,
     /// Those of the module `var`.
     pub vars: Vars,
+    /// How many bytes of the workspace the module `vtc` has taken.
+    pub taken_bytes: usize,
 }
 
 /// The variables of the module `var`.

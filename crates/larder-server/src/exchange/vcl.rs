@@ -149,8 +149,9 @@ pub struct AnswerTask {
 impl VclState {
     /// Forgets the request. Buffers keep their memory, unless they have grown large.
     pub(super) fn reset(&mut self) {
-        let Self { machine: _, original: _, is_changed, client, fetch, page, origin, body } = self;
+        let Self { machine, original: _, is_changed, client, fetch, page, origin, body } = self;
         *is_changed = false;
+        machine.shrink_to(KEPT_BYTES_MAX);
         if client.xid != 0 {
             *client = ClientTask::default();
         }

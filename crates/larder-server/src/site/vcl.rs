@@ -1,6 +1,8 @@
 //! A VCL that was compiled.
 
 use std::path::PathBuf;
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use larder_http::Known;
@@ -15,6 +17,7 @@ use larder_conf::Diagnostic;
 use crate::objects::{Objects, Surroundings, initialize};
 use crate::probes::Probed;
 use crate::regex::Regex;
+use crate::vmods::ReadFiles;
 
 use super::unbuilt;
 
@@ -30,6 +33,10 @@ pub struct Vcl {
     pub headers: Vec<HeaderName>,
     /// Its backends, and the objects that its `vcl_init` has made.
     pub objects: Arc<Objects>,
+    /// The files that it has read.
+    pub files: ReadFiles,
+    /// The environment, if it asks for that.
+    pub environment: HashMap<OsString, OsString>,
 }
 
 /// The name of a header.
@@ -65,11 +72,17 @@ impl Vcl {
         let headers = headers.map(|name| HeaderName { known: Known::of(name.as_bytes()), name: name.as_str().into() });
         let headers = headers.collect();
         let (objects, notices) = initialize(&policy, &program, &regexes, surroundings)?;
-        Ok((Self { headers, policy, program, regexes, objects: Arc::new(objects) }, notices))
+        let (files, environment) = (ReadFiles::default(), HashMap::new());
+        Ok((Self { headers, policy, program, regexes, objects: Arc::new(objects), files, environment }, notices))
     }
 }
 
 impl Vcl {
+    /// Whether it asks for the environment, which only the binary reads.
+    pub fn reads_environment(&self) -> bool {
+        self.program.calls("std", "getenv")
+    }
+
     /// Whether it reads bodies of requests, so that they are kept before its first sub.
     pub fn keeps_bodies(&self) -> bool {
         self.program.calls("std", "cache_req_body") || self.policy.modules.contains(&"bodyaccess")

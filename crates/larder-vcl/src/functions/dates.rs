@@ -1,5 +1,6 @@
 //! Dates in texts: what `std.time("...")` reads and `std.strftime()` writes.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use jiff::civil::DateTime;
@@ -17,9 +18,17 @@ pub fn time(text: &[u8]) -> Option<f64> {
 
 /// The same, but for numbers.
 pub fn date(text: &[u8]) -> Option<i64> {
-    let text = text.trim_ascii();
+    let text = without_leap_second(text.trim_ascii());
+    let text = &text[..];
     let secs = iso(text).or_else(|| parse_date(text).and_then(|secs| i64::try_from(secs).ok()))?;
     (secs != 0 && names_its_day(text, secs)).then_some(secs)
+}
+
+/// A date whose second 60 is the second 59, as in Varnish.
+fn without_leap_second(text: &[u8]) -> Cow<'_, [u8]> {
+    let is_leap = |time: &[u8]| time[0] == b':' && time[3] == b':' && &time[4..] == b"60";
+    let Some(at) = text.windows(6).position(is_leap) else { return Cow::Borrowed(text) };
+    Cow::Owned([&text[..at + 4], b"59", &text[at + 6..]].concat())
 }
 
 /// A TIME in HTTP's form, as Varnish writes it; `None` behind the year 9999.
@@ -49,9 +58,10 @@ fn iso(text: &[u8]) -> Option<i64> {
 /// Whether a date that begins with a day of the week begins with the right one, and in the usual form has the right
 /// letters.
 fn names_its_day(text: &[u8], secs: i64) -> bool {
+    let is_ended = !text.contains(&b',') || text.ends_with(b" GMT");
     // Only numbers name times before 1970.
     text.first().is_none_or(u8::is_ascii_digit)
-        || u64::try_from(secs).is_ok_and(|secs| {
+        || is_ended && u64::try_from(secs).is_ok_and(|secs| {
             let date = format_date(secs);
             // The usual form is that to the letter.
             if text.len() == date.len() { text == date } else { text.starts_with(&date[..3]) }
@@ -109,6 +119,10 @@ mod tests {
             ("Sunday, 06-Nov-94 08:49:37 GMT", Some(784_111_777.0)),
             ("Sun Nov  6 08:49:37 1994", Some(784_111_777.0)),
             ("Mon, 06 Nov 1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 08:49:60 GMT", Some(784_111_799.0)),
+            ("Sun, 06 Nov 1994 08:60:00 GMT", None),
+            ("Sun, 06 Nov 1994 08:49:37 GMT x", None),
+            ("Sunx 06 Nov 1994 08:49:37 GMT", None),
             ("1994-11-06T08:49:37", Some(784_111_777.0)),
             ("1960-01-01T00:00:00", Some(-315_619_200.0)),
             ("1970-01-01T00:00:00", None),

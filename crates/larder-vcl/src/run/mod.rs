@@ -150,6 +150,12 @@ impl Machine {
         At::try_from(self.ended_at).unwrap_or(At::MAX)
     }
 
+    /// Lets memory go beyond `bytes`.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        self.made.clear();
+        self.made.shrink_to(bytes);
+    }
+
     /// The values that belong to a verdict of the last run, such as status and reason.
     pub fn values(&self, verdict: Verdict) -> &[Value] {
         let start = self.stack.len().saturating_sub(usize::from(verdict.args));

@@ -74,9 +74,26 @@ impl<'a> Texts<'a> {
         bytes_of(text, self.program, self.made)
     }
 
+    /// How many more bytes may be made.
+    pub fn room(&self) -> usize {
+        self.bytes_max.saturating_sub(self.made.len())
+    }
+
+    /// Lets the run make so many bytes less.
+    pub fn take(&mut self, bytes: usize) {
+        self.bytes_max = self.bytes_max.saturating_sub(bytes);
+    }
+
     /// Makes a text of these bytes.
     pub fn keep(&mut self, bytes: &[u8]) -> Result<Text, Full> {
         self.make(|made| made.extend_from_slice(bytes))
+    }
+
+    /// Makes a text of bytes that are there without the run, such as those of a file: they leave it as much room as it
+    /// had.
+    pub fn keep_uncounted(&mut self, bytes: &[u8]) -> Result<Text, Full> {
+        self.bytes_max = self.bytes_max.saturating_add(bytes.len()).min(u32::MAX as usize);
+        self.keep(bytes)
     }
 
     /// Makes a text of what `write` appends.

@@ -4,11 +4,16 @@ use larder_testkit::{Answer, Origin};
 
 use crate::site::{Setup, Site};
 
-/// A site whose only server carries out `vcl`, with `ORIGIN` as its backend.
+/// A site whose only server carries out `vcl`, with this origin as its backend.
 fn site(origin: &Origin, vcl: &str) -> Site {
+    site_with(origin, vcl, |setup| setup)
+}
+
+/// The same, with more in its folder.
+fn site_with(origin: &Origin, vcl: &str, more: impl FnOnce(Setup) -> Setup) -> Site {
     let address = origin.address();
     let backend = format!("backend default {{ .host = \"{}\"; .port = \"{}\"; }}", address.ip(), address.port());
-    Setup::new().file("site.vcl", format!("vcl 4.1;\n{backend}\n{vcl}")).start(
+    more(Setup::new()).file("site.vcl", format!("vcl 4.1;\n{backend}\n{vcl}")).start(
         "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=0;
          server { listen 127.0.0.1:{PORT}; vcl {DIR}/site.vcl; vcl_parameter workspace_client 32k;
          proxy_cache pages; }",
@@ -160,4 +165,74 @@ fn variables_last_as_long_as_their_task() {
             (r#"var.global_set("g", req.http.None);"#, "", r#"var.global_get("g") + "none""#, "none"),
         ],
     );
+}
+
+#[test]
+fn files_and_the_environment_are_read() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let vcl = r#"
+        import std; import blob;
+        sub slow { set req.http.Slow = std.strstr(std.fileread(req.http.Dir + "/long"), "end"); }
+        sub vcl_recv { return (pass); }
+        sub vcl_deliver {
+            set resp.http.X-Text = std.fileread(req.http.Dir + "/site.txt") + "|" + std.fileread("/nowhere");
+            set resp.http.X-Blob = blob.encode(HEX, blob = std.blobread(req.http.Dir + "/site.txt"));
+            set resp.http.X-There = std.file_exists(req.http.Dir) + " " + std.file_exists("/nowhere");
+            set resp.http.X-Env = std.getenv("LARDER_UNSET") + "|" + std.getenv("LARDER_SET");
+            set resp.http.X-Took = std.timed_call(slow) < 10s;
+            set resp.http.X-Long = req.http.Slow;
+        }
+        "#;
+    let site = site_with(&origin, vcl, |setup| {
+        let setup = setup.main("daemon off; worker_processes 1; env LARDER_SET=yes;");
+        setup.file("site.txt", "text").file("long", "x".repeat(200_000) + "end")
+    });
+    let dir = site.setup().path("").display().to_string();
+    let response = site.ask("GET", "/", &format!("Dir: {dir}\r\n"));
+    assert_eq!(response.status, 200, "{}", site.server().error_log());
+    for (name, value) in [
+        ("X-Text", "text|"),
+        ("X-Blob", "74657874"),
+        ("X-There", "true false"),
+        ("X-Env", "|yes"),
+        ("X-Took", "true"),
+        ("X-Long", "end"),
+    ] {
+        assert_eq!(response.field(name), Some(value), "{name}");
+    }
+}
+
+#[test]
+fn what_a_page_is_purged_by_decides_what_stays() {
+    let origin = Origin::start().unwrap();
+    let vcl = r#"
+        import purge;
+        sub vcl_hit { call purges; }
+        sub vcl_miss { call purges; }
+        sub purges {
+            if (req.http.Purge == "hard") { set req.http.N = purge.hard(); return (synth(200)); }
+            if (req.http.Purge == "soft") { set req.http.N = purge.soft(); return (synth(200)); }
+            if (req.http.Purge == "now") { set req.http.N = purge.soft(0s, 0s, 0s); return (synth(200)); }
+            if (req.http.Purge == "revalidate") { set req.http.N = purge.soft(0s, 0s); return (synth(200)); }
+            if (req.http.Purge == "go on") { set req.http.N = purge.hard(); }
+        }
+        sub vcl_backend_response { set beresp.ttl = 1h; set beresp.grace = 1h; set beresp.keep = 1h; }
+        sub vcl_synth { set resp.http.X-N = req.http.N; return (deliver); }
+        sub vcl_deliver { set resp.http.X-Hits = obj.hits; set resp.http.X-Fresh = obj.ttl > 0s; }
+        "#;
+    let site = site(&origin, vcl);
+    let ask = |purge: &str| site.ask("GET", "/", &format!("Purge: {purge}\r\n"));
+    for (purge, number, hits) in
+        [("hard", "1", "0"), ("hard", "1", "0"), ("now", "1", "0"), ("soft", "1", "2"), ("revalidate", "1", "0")]
+    {
+        origin.answer("*", Answer::ok("page").field("ETag", "\"1\""));
+        assert_eq!(site.get("/").status, 200);
+        assert_eq!(ask(purge).field("X-N"), Some(number), "{purge}");
+        assert_eq!(site.get("/").field("X-Hits"), Some(hits), "{purge}\n{}", site.server().error_log());
+        ask("hard");
+    }
+    assert_eq!(ask("hard").field("X-N"), Some("0"));
+    assert_eq!(ask("go on").status, 200, "it was a miss");
+    assert_eq!(site.get("/").field("X-Hits"), Some("1"), "its answer was stored");
 }

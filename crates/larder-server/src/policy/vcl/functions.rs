@@ -9,8 +9,10 @@ use super::task::Run;
 
 mod cookie;
 mod header;
+mod purge;
 mod std;
 mod var;
+mod vtc;
 
 /// Calls a function or a method.
 pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
@@ -27,6 +29,8 @@ pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts
         "cookie" => cookie::call(run, name, args, texts),
         "header" => header::call(run, name, args, texts),
         "var" => var::call(run, name, args, texts),
+        "purge" => purge::call(run, name, args),
+        "vtc" => vtc::call(run, name, args, texts),
         "std" => std::call(run, name, args, texts),
         module => Err(unbuilt(&format!("{module}.{name}()"))),
     }

@@ -2,7 +2,7 @@
 
 use larder_conf::model::LogLevel;
 use larder_vcl::run::{Machine, Value, Verdict};
-use larder_vcl::steps::{Action, Step, Steps};
+use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -35,8 +35,6 @@ impl Ended {
 pub fn run(policy: &VclPolicy, step: Step, ex: &mut Exchange, cx: &Cx) -> Ended {
     let program = &policy.vcl.program;
     let Some(start) = program.of_step(step) else { return Ended::plain(Action::Fail) };
-    let set = &policy.parameters;
-    let bytes_max = if Steps::BACKEND.contains(step) { set.workspace_backend } else { set.workspace_client };
     let mut machine = std::mem::take(&mut ex.vcl.machine);
     // An answer is measured by the time at which its head was there.
     let now = match step {
@@ -44,7 +42,8 @@ pub fn run(policy: &VclPolicy, step: Step, ex: &mut Exchange, cx: &Cx) -> Ended 
         _ => seconds(cx.now()),
     };
     let mut host = Run { policy, step, ex, cx, now };
-    let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+    let (modules, bytes_max) = host.modules();
+    let bytes_max = bytes_max.saturating_sub(modules.taken_bytes);
     let result = machine.run(program, start, bytes_max, &mut host);
     let ended = match result {
         Ok(verdict) => ended(policy, &machine, verdict),

@@ -1,16 +1,21 @@
 //! The functions of `std` that need the request.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use larder_conf::model::LogLevel;
 use larder_vcl::lifetime::{Defaults, lifetime};
-use larder_vcl::run::{Failure, Texts, Value};
+use larder_vcl::run::{Failure, Text, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
 
 use crate::directors::Judge;
+use crate::clock;
 use crate::exchange::{ModuleTask, RequestBody};
 use crate::policy::vcl::headers::{Field, fields, roll_back};
 use crate::policy::vcl::task::Run;
 
-use super::unbuilt;
+use super::{kept, unbuilt};
 
 /// Calls one of them.
 pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
@@ -52,8 +57,30 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
             rfc_ttl(run);
             Ok(Value::Nothing)
         }
+        ("timed_call", []) => Ok(Value::Real(clock::steady().as_secs_f64())),
+        ("timed_call", [Value::Real(start)]) => Ok(Value::Real(clock::steady().as_secs_f64() - start)),
+        ("fileread", [Value::Text(path)]) => Ok(Value::Text(file(run, *path, texts)?)),
+        ("blobread", [Value::Text(path)]) => match file(run, *path, texts)? {
+            Some(bytes) => Ok(Value::Blob(bytes)),
+            None => Ok(Value::Blob(texts.keep(b"")?)),
+        },
+        ("file_exists", [Value::Text(path)]) => Ok(Value::Bool(path_of(texts.bytes(*path)).exists())),
+        ("getenv", [Value::Text(name)]) => {
+            let value = run.policy.vcl.environment.get(OsStr::from_bytes(texts.bytes(*name)));
+            kept(value.map(|value| value.as_bytes()), texts)
+        }
         _ => Err(unbuilt(&format!("std.{name}()"))),
     }
+}
+
+/// The bytes of a file, which do not count as texts of the run.
+fn file(run: &Run<'_>, path: Option<Text>, texts: &mut Texts<'_>) -> Result<Option<Text>, Failure> {
+    let bytes = path.and_then(|path| run.policy.vcl.files.get(path_of(texts.bytes(Some(path)))));
+    Ok(bytes.map(|bytes| texts.keep_uncounted(&bytes)).transpose()?)
+}
+
+fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
 }
 
 /// Makes one line of all lines of a header.

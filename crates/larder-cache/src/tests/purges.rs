@@ -1,0 +1,68 @@
+//! What a policy drops or shortens.
+
+use super::*;
+
+fn shorter(grace: Option<u64>, keep: Option<u64>) -> Shorter {
+    Shorter { ttl: Duration::ZERO, grace: grace.map(secs), keep: keep.map(secs) }
+}
+
+#[test]
+fn a_shortened_page_is_stale_at_once_and_loses_what_it_has_too_much() {
+    for (by, grace, keep) in [
+        (shorter(None, None), 5, 15),
+        (shorter(Some(2), None), 2, 15),
+        (shorter(Some(7), Some(3)), 5, 3),
+        (shorter(Some(0), Some(90)), 0, 15),
+    ] {
+        let zone = zone(1 << 20);
+        let mut worker = Worker::new(&zone);
+        worker.store(KEY, "one", 0);
+        assert_eq!(zone.shorten(&KeyRef::new(KEY), by, at(1)), 1);
+        let Verdict::Stale { object, .. } = worker.ask(KEY, &lock(), 1) else { panic!("it is stale") };
+        assert_eq!(text(&object), "one");
+        assert_eq!((object.stored_at, object.fresh_until), (at(0), at(1)));
+        assert_eq!((object.stale_while_revalidate, object.stale_if_error), (secs(grace), secs(grace + keep)), "{by:?}");
+    }
+}
+
+#[test]
+fn a_page_that_is_stale_already_does_not_live_longer() {
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    let page = worker.store(KEY, "one", 0);
+    page.count_hit();
+    for now in [1, 3] {
+        assert_eq!(zone.shorten(&KeyRef::new(KEY), shorter(None, None), at(now)), 1);
+        let Verdict::Stale { object, .. } = worker.ask(KEY, &lock(), now) else { panic!("it is stale") };
+        assert_eq!((object.fresh_until, object.hits()), (at(1), 1));
+    }
+    assert_eq!(zone.shorten(&KeyRef::new(b"other"), shorter(None, None), at(3)), 0);
+}
+
+#[test]
+fn only_the_page_itself_is_shortened_and_only_while_it_is_there() {
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    let old = worker.store(KEY, "one", 0);
+    assert!(zone.shorten_one(&old, shorter(None, None), at(1)));
+    assert!(!zone.shorten_one(&old, shorter(None, None), at(1)), "another is in its place");
+    assert_eq!(told(&worker.ask(KEY, &lock(), 1)), "stale one updating=false");
+}
+
+#[test]
+fn what_is_being_fetched_is_stored_after_a_purge_of_what_is_stored() {
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    worker.store(KEY, "one", 0);
+    let mut permit = worker.permit(KEY, &lock(), 20);
+    assert_eq!(zone.purge_stored(&KeyRef::new(KEY), at(20)), 1);
+    let (mut writer, body) = zone.body(KEY, None, None);
+    permit.begin(page(body, 20));
+    writer.append(Bytes::from_static(b"two")).expect("it is stored");
+    writer.finish();
+    permit.complete();
+    assert_eq!(told(&worker.ask(KEY, &lock(), 20)), "hit two");
+    assert_eq!(zone.purge_stored(&KeyRef::new(KEY), at(20)), 1);
+    assert_eq!(zone.purge_stored(&KeyRef::new(KEY), at(20)), 0);
+    assert_eq!(told(&worker.ask(KEY, &lock(), 20)), "miss");
+}
