@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder_conf::model::{ListenAddress, LogLevel};
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SocketFlags, acceptfrom_with, getsockname};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -53,6 +54,7 @@ struct Listener {
 struct Accepted {
     socket: Socket,
     peer: Option<SocketAddr>,
+    ids: Option<(u32, u32)>,
     local: Option<SocketAddr>,
 }
 
@@ -80,7 +82,9 @@ impl Listener {
             (true, None) => (peer, Some(getsockname(&fd)?.try_into()?)),
         };
         let peer = peer.map(SocketAddr::try_from).transpose()?;
-        Ok(Accepted { socket: Socket::new(fd, &self.haste), peer, local })
+        let ids = if self.is_tcp { None } else { socket_peercred(&fd).ok() };
+        let ids = ids.map(|ids| (ids.uid.as_raw(), ids.gid.as_raw()));
+        Ok(Accepted { socket: Socket::new(fd, &self.haste), peer, ids, local })
     }
 }
 
@@ -100,10 +104,11 @@ pub async fn accept(address: ListenAddress, fd: OwnedFd, worker: Rc<Worker>, ids
     loop {
         worker.gate.counts().accept().await;
         match listener.accept().await {
-            Ok(Accepted { socket, peer, local }) => {
+            Ok(Accepted { socket, peer, ids: client_ids, local }) => {
                 let client = Client {
                     id: ids.next(),
                     peer,
+                    ids: client_ids,
                     local,
                     bound: address.clone(),
                     began: clock::now(),

@@ -202,6 +202,7 @@ mod tests {
             began: Time(1000),
             proxy: None,
             xid: Cell::default(),
+            ids: None,
             secured: crate::exchange::Secured::Not,
         };
         assert_eq!(age(&client, Time(3500)).as_millis(), 2500);

@@ -18,6 +18,8 @@ pub struct Client {
     pub id: u64,
     /// The client's address; `None` for a unix socket.
     pub peer: Option<SocketAddr>,
+    /// The numbers of the user and the group of the client, at a unix socket.
+    pub ids: Option<(u32, u32)>,
     /// The address that the client connected to.
     pub local: Option<SocketAddr>,
     /// The address that we listen at; it may be a wildcard.
@@ -62,9 +64,9 @@ impl Secured {
 impl Client {
     /// A copy of the client with this state of encryption.
     pub fn with(&self, secured: Secured) -> Self {
-        let Self { id, peer, local, bound, began, proxy, secured: _, xid } = self;
+        let Self { id, peer, ids, local, bound, began, proxy, secured: _, xid } = self;
         let (bound, proxy, xid) = (bound.clone(), proxy.clone(), xid.clone());
-        Self { id: *id, peer: *peer, local: *local, bound, began: *began, proxy, secured, xid }
+        Self { id: *id, peer: *peer, ids: *ids, local: *local, bound, began: *began, proxy, secured, xid }
     }
 
     /// The listener that accepted the connection, in the current configuration; `None` if that no longer listens there.

@@ -227,6 +227,7 @@ mod tests {
             proxy: None,
             secured: Secured::Not,
             xid: Cell::default(),
+            ids: None,
         })
     }
 

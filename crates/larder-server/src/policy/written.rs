@@ -147,6 +147,7 @@ mod tests {
             proxy: None,
             secured: Secured::Not,
             xid: Cell::default(),
+            ids: None,
         });
         let mut ex = worker.exchange(&client);
         let text = format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n");

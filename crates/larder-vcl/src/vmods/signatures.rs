@@ -165,7 +165,7 @@ DURATION blocked(STRING key, INT limit, DURATION period, DURATION block)
 ";
 
 const BODYACCESS: &str = r#"
-INT rematch_req_body(STRING re)
+INT rematch_req_body(REGEX re)
 VOID hash_req_body()
 INT len_req_body()
 VOID log_req_body(STRING prefix="", INT length=200)

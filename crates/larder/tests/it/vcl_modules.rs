@@ -1,6 +1,9 @@
 //! What the functions of VCL's modules do for requests.
 
-use larder_testkit::{Answer, Origin};
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+
+use larder_testkit::{Answer, Client, Origin};
 
 use crate::site::{Setup, Site};
 
@@ -235,4 +238,122 @@ fn what_a_page_is_purged_by_decides_what_stays() {
     assert_eq!(ask("hard").field("X-N"), Some("0"));
     assert_eq!(ask("go on").status, 200, "it was a miss");
     assert_eq!(site.get("/").field("X-Hits"), Some("1"), "its answer was stored");
+}
+
+#[test]
+fn who_asks_too_often_is_denied() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let vcl = r#"
+        import vsthrottle;
+        sub vcl_recv {
+            set req.http.Left = vsthrottle.remaining(req.http.Who, 2, 1h);
+            if (req.http.Back) { vsthrottle.return_token(req.http.Who, 2, 1h); }
+            if (vsthrottle.is_denied(req.http.Who, 2, 1h)) { return (synth(429)); }
+        }
+        sub vcl_deliver { set resp.http.Left = req.http.Left; }
+        "#;
+    let site = site(&origin, vcl);
+    for (fields, status) in [
+        ("Who: a\r\n", 200),
+        ("Who: a\r\n", 200),
+        ("Who: a\r\n", 429),
+        ("Who: b\r\n", 200),
+        ("Who: a\r\nBack: 1\r\n", 200),
+        ("Who: a\r\n", 429),
+        ("", 429),
+    ] {
+        assert_eq!(site.ask("GET", "/", fields).status, status, "{fields}");
+    }
+}
+
+#[test]
+fn bodies_of_requests_are_looked_at() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let vcl = r#"
+        import bodyaccess; import std;
+        sub vcl_recv {
+            std.cache_req_body(1MB);
+            set req.http.Len = bodyaccess.len_req_body();
+            set req.http.Match = bodyaccess.rematch_req_body("wanted$");
+            bodyaccess.log_req_body("body:", 4);
+            return (hash);
+        }
+        sub vcl_hash { bodyaccess.hash_req_body(); }
+        sub vcl_deliver {
+            set resp.http.X-Len = req.http.Len; set resp.http.X-Match = req.http.Match; set resp.http.X-Hits = obj.hits;
+        }
+        "#;
+    let site = site(&origin, vcl);
+    let long = format!("{}wanted", "x".repeat(200_000));
+    for (body, len, is_match, hits) in [
+        ("is wanted", "9", "1", "0"),
+        ("is not", "6", "0", "0"),
+        ("is wanted", "9", "1", "1"),
+        (&long, "200006", "1", "0"),
+        (&long, "200006", "1", "1"),
+        ("", "-1", "-1", "0"),
+    ] {
+        let (fields, end) = match body {
+            "" => (String::new(), String::new()),
+            body => (format!("Content-Length: {}\r\n", body.len()), body.to_owned()),
+        };
+        let request = format!("POST / HTTP/1.1\r\nHost: site.test\r\n{fields}Connection: close\r\n\r\n{end}");
+        let response = site.exchange("POST", request);
+        let found = ["X-Len", "X-Match", "X-Hits"].map(|name| response.field(name).unwrap_or("-"));
+        assert_eq!(found, [len, is_match, hits], "{} bytes\n{}", body.len(), site.server().error_log());
+    }
+    site.wait_for_log("body:is w");
+    site.wait_for_log("body:ante");
+    site.wait_for_log("VCL_Error: Unbuffered req.body");
+}
+
+#[test]
+fn the_other_end_of_a_connection_is_known() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("page"));
+    let vcl = r#"
+        import unix; import proxy; import h2;
+        sub vcl_deliver {
+            set resp.http.X-Unix = unix.user() + " " + unix.group() + " " + unix.uid() + " " + unix.gid();
+            set resp.http.X-Proxy = proxy.is_ssl() + " " + proxy.client_has_cert_sess() + " " + proxy.client_has_cert_conn()
+                + " " + proxy.ssl_verify_result() + " " + proxy.alpn() + " " + proxy.authority() + " " + proxy.ssl_version()
+                + " " + proxy.ssl_cipher() + " " + proxy.client_cert_cn() + " " + proxy.cert_sign() + " " + proxy.cert_key();
+            set resp.http.X-H2 = h2.is() + " " + h2.rapid_reset_limit() + " " + h2.rapid_reset_budget();
+        }
+        "#;
+    let backend = origin.address();
+    let backend = format!("backend default {{ .host = \"{}\"; .port = \"{}\"; }}", backend.ip(), backend.port());
+    let site = Setup::new().file("site.vcl", format!("vcl 4.1;\n{backend}\n{vcl}")).start(
+        "server { listen 127.0.0.1:{PORT}; listen 127.0.0.1:{PORT2} proxy_protocol; listen unix:{DIR}/socket;
+                  vcl {DIR}/site.vcl; }",
+    );
+    let request = "GET / HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n";
+    let plain = site.get("/");
+    assert_eq!(plain.field("X-Unix"), Some("-1 -1"));
+    assert_eq!(plain.field("X-Proxy"), Some("false false false 0"));
+    assert_eq!(plain.field("X-H2"), Some("false -1 -1.000"));
+    let mut socket = std::os::unix::net::UnixStream::connect(site.setup().path("socket")).expect("larder listens");
+    socket.write_all(request.as_bytes()).expect("larder takes requests");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("larder answers");
+    let metadata = std::fs::metadata("/proc/self").expect("there is a process");
+    assert!(answer.contains(&format!(" {} {}\r\n", metadata.uid(), metadata.gid())), "{answer}");
+    let mut client = Client::connect(site.setup().other_address()).expect("larder listens");
+    client.send(&[&proxy_header()[..], request.as_bytes()].concat()).expect("larder takes requests");
+    let told = client.read_response("GET").expect("larder answers");
+    assert_eq!(told.field("X-Proxy"), Some("true false true 18 h2 site.test TLSv1.3 CIPHER name sign key"));
+}
+
+/// A header of the second version of the PROXY protocol, with all that a proxy may say of TLS.
+fn proxy_header() -> Vec<u8> {
+    let tlv = |kind: u8, value: &[u8]| [&[kind, 0, value.len() as u8], value].concat();
+    let mut ssl = vec![0b011, 0, 0, 0, 18];
+    for (kind, value) in [(0x21, "TLSv1.3"), (0x22, "name"), (0x23, "CIPHER"), (0x24, "sign"), (0x25, "key")] {
+        ssl.extend(tlv(kind, value.as_bytes()));
+    }
+    let addresses = [192, 0, 2, 1, 192, 0, 2, 2, 0, 80, 1, 187];
+    let body = [&addresses[..], &tlv(1, b"h2"), &tlv(2, b"site.test"), &tlv(0x20, &ssl)].concat();
+    [b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0", &[body.len() as u8][..], &body].concat()
 }

@@ -7,11 +7,16 @@ use larder_vcl::run::{Failure, Texts, Value};
 use super::directors;
 use super::task::Run;
 
+mod bodyaccess;
 mod cookie;
+mod h2;
 mod header;
+mod proxy;
 mod purge;
 mod std;
+mod unix;
 mod var;
+mod vsthrottle;
 mod vtc;
 
 /// Calls a function or a method.
@@ -30,6 +35,11 @@ pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts
         "header" => header::call(run, name, args, texts),
         "var" => var::call(run, name, args, texts),
         "purge" => purge::call(run, name, args),
+        "vsthrottle" => vsthrottle::call(run, name, args, texts),
+        "bodyaccess" => bodyaccess::call(run, name, args, texts),
+        "proxy" => proxy::call(run, name, texts),
+        "unix" => unix::call(run, name, texts),
+        "h2" => h2::call(run, name),
         "vtc" => vtc::call(run, name, args, texts),
         "std" => std::call(run, name, args, texts),
         module => Err(unbuilt(&format!("{module}.{name}()"))),
