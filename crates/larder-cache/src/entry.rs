@@ -404,12 +404,28 @@ impl Entry {
         }
     }
 
-    /// Drops all variants, but not what is being fetched.
-    pub(crate) fn drop_all(&self) {
+    /// Drops the variants for which `is_meant` is true, and such pages that are on their way. Returns the number of
+    /// these.
+    pub(crate) fn drop_meant(&self, is_meant: impl Fn(&Object) -> bool) -> usize {
+        let coming = self.drop_coming(&is_meant);
         let state = self.state.lock();
-        let over = self.newest.swap(None);
+        let current = self.newest.load_full();
+        let rest: Vec<Arc<Object>> = each(&current).filter(|object| !is_meant(object)).cloned().collect();
+        let over = (rest.len() < each(&current).count()).then(|| self.newest.swap(list_of(rest)));
         drop(state);
-        drop(over);
+        drop((over, current));
+        coming
+    }
+
+    /// Does not store the pages on their way for which `is_meant` is true, and returns their number. Who waits for them
+    /// gets them.
+    pub(crate) fn drop_coming(&self, is_meant: impl Fn(&Object) -> bool) -> usize {
+        let mut state = self.state.lock();
+        let (gone, stay): (Vec<_>, Vec<_>) =
+            mem::take(&mut state.filling).into_iter().partition(|filling| is_meant(&filling.object));
+        state.filling = stay;
+        drop(state);
+        gone.len()
     }
 
     /// Drops a variant that can no longer be read, and asks the disks again. False if it is not a variant.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use larder_http::Time;
 
-use crate::entry::each;
+use crate::entry::{Entry, each};
 use crate::key::KeyRef;
 use crate::object::{Hold, Object};
 use crate::zone::Zone;
@@ -23,35 +23,37 @@ pub struct Shorter {
 }
 
 impl Zone {
-    /// Drops every variant of a key from memory and disk, and returns their number. Unlike after a
-    /// [`purge`](Self::purge), what is being fetched now will be stored.
-    pub fn purge_stored(&self, key: &KeyRef<'_>, now: Time) -> usize {
-        let Some(entry) = self.entry_there(key) else { return self.purge(key, now) };
-        // Who is reading the disk would bring back what was there.
-        if entry.close_disk().is_none() {
-            return self.purge(key, now);
+    /// Drops the variants of a key for which `is_meant` is true from memory and disk, and returns their number. Unlike
+    /// after a [`purge`](Self::purge), a fetch whose answer is not there yet will be stored.
+    ///
+    /// Which variants there are on disk is known of those that were read: without that all are dropped there.
+    pub fn purge_variants(&self, key: &KeyRef<'_>, is_meant: impl Fn(&Object) -> bool, now: Time) -> usize {
+        let Some((entry, unread)) = self.closed(key, now) else { return self.purge(key, now) };
+        let meant: Vec<Arc<Object>> = each(&entry.variants()).filter(|object| is_meant(object)).cloned().collect();
+        for object in &meant {
+            self.shelves().remove_variant(key.bytes(), object, now);
         }
-        let in_memory = entry.variants_len();
-        let on_disk = self.shelves().remove(key.bytes(), now);
-        entry.drop_all();
+        let variants = (meant.len() + entry.drop_meant(&is_meant)).max(unread);
         self.reweigh(&entry);
-        let variants = in_memory.max(on_disk);
         self.counts.purged.fetch_add(variants as u64, Ordering::Relaxed);
         variants
     }
 
-    /// Shortens the times of every variant of a key, and returns their number.
+    /// Shortens the times of the variants of a key for which `is_meant` is true, and returns their number.
     ///
-    /// The times of pages that are on disk and were not read cannot be changed there: these are dropped.
-    pub fn shorten(self: &Arc<Self>, key: &KeyRef<'_>, shorter: Shorter, now: Time) -> usize {
-        let Some(entry) = self.entry_there(key) else { return self.purge(key, now) };
-        let on_disk = match entry.close_disk() {
-            Some(true) => 0,
-            Some(false) => self.shelves().remove(key.bytes(), now),
-            None => return self.purge(key, now),
-        };
-        let variants: Vec<Arc<Object>> = each(&entry.variants()).cloned().collect();
-        for old in &variants {
+    /// The times of pages that are on disk and were not read cannot be changed there, nor those of a page that is still
+    /// on its way: these are dropped.
+    pub fn shorten(
+        self: &Arc<Self>,
+        key: &KeyRef<'_>,
+        shorter: Shorter,
+        is_meant: impl Fn(&Object) -> bool,
+        now: Time,
+    ) -> usize {
+        let Some((entry, unread)) = self.closed(key, now) else { return self.purge(key, now) };
+        let coming = entry.drop_coming(&is_meant);
+        let meant: Vec<Arc<Object>> = each(&entry.variants()).filter(|object| is_meant(object)).cloned().collect();
+        for old in &meant {
             let object = shorter.of(old, now);
             object.take_forms_of(old);
             let object = self.charged(&entry, object);
@@ -62,25 +64,24 @@ impl Zone {
             }
         }
         self.reweigh(&entry);
-        variants.len().max(on_disk)
+        (meant.len() + coming).max(unread)
     }
 
-    /// Shortens the times of one page, wherever it is a variant. False if it is none any more.
-    pub fn shorten_one(self: &Arc<Self>, old: &Arc<Object>, shorter: Shorter, now: Time) -> bool {
-        let Some(entry) = old.hold.home().and_then(|home| home.entry.upgrade()) else { return false };
-        if !self.is_current(&entry, old) {
-            return false;
-        }
-        let object = shorter.of(old, now);
-        object.take_forms_of(old);
-        let object = self.charged(&entry, object);
-        let is_kept = object.is_charged() && entry.replace(old, &object);
-        match is_kept {
-            true => self.shelve(&entry, &object),
-            false => self.not_kept(&entry, &object, Some(old)),
-        }
-        self.reweigh(&entry);
-        true
+    /// Whether there is a page under `key`, or may be one on disk, or one is being fetched.
+    pub fn may_have(&self, key: &KeyRef<'_>) -> bool {
+        let is_here = |entry: &Arc<Entry>| entry.is_at_work() || entry.variants_len() > 0;
+        self.entry_there(key).is_some_and(|entry| is_here(&entry)) || self.shelves().may_have(key.bytes())
+    }
+
+    /// The entry of a key, of which all variants are in memory and none is read from a disk: those that were not are
+    /// dropped there, and counted. `None` if there is no such entry.
+    fn closed(&self, key: &KeyRef<'_>, now: Time) -> Option<(Arc<Entry>, usize)> {
+        let entry = self.entry_there(key)?;
+        let unread = match entry.close_disk()? {
+            true => 0,
+            false => self.shelves().remove(key.bytes(), now),
+        };
+        Some((entry, unread))
     }
 }
 

@@ -134,6 +134,11 @@ impl Shelves {
         (!on.is_empty()).then_some(FoundOn { on, body_bytes_max })
     }
 
+    /// Whether there may be something under `key`. Does not count as a use. No I/O.
+    pub(crate) fn may_have(&self, key: &[u8]) -> bool {
+        self.of(key).any(|shelf| shelf.may_have(key))
+    }
+
     /// Notes a use of the pages under `key`.
     pub(crate) fn touch(&self, key: &[u8], now: Time) {
         let _ = self.find(key, now, 0);

@@ -175,7 +175,7 @@ fn a_shortened_page_is_so_on_disk_too() {
         assert_eq!(find(&mut worker, &[], 1), "hit one");
         let other = on(&disk);
         let zone = if is_read { &worker.zone } else { &other.zone };
-        assert_eq!(zone.shorten(&KeyRef::new(KEY), shorter, at(1)), 1);
+        assert_eq!(zone.shorten(&KeyRef::new(KEY), shorter, |_| true, at(1)), 1);
         assert!(disk.shelf.flush_blocking());
         assert_eq!(find(&mut on(&disk), &[], 1), expected);
         disk.shelf.stop();
@@ -189,9 +189,13 @@ fn a_purge_of_what_is_stored_takes_what_is_on_disk() {
     let folder = folder();
     let (disk, mut worker) = with_one(folder.path());
     let mut other = on(&disk);
-    assert_eq!(other.zone.purge_stored(&KeyRef::new(KEY), at(1)), 1, "it is on disk, and not in this memory");
+    assert_eq!(
+        other.zone.purge_variants(&KeyRef::new(KEY), |_| true, at(1)),
+        1,
+        "it is on disk, and not in this memory"
+    );
     assert_eq!(find(&mut other, &[], 1), "miss");
-    assert_eq!(worker.zone.purge_stored(&KeyRef::new(KEY), at(1)), 1, "it is in this memory");
+    assert_eq!(worker.zone.purge_variants(&KeyRef::new(KEY), |_| true, at(1)), 1, "it is in this memory");
     assert_eq!(find(&mut worker, &[], 1), "miss");
 }
 

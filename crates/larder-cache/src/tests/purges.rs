@@ -17,7 +17,7 @@ fn a_shortened_page_is_stale_at_once_and_loses_what_it_has_too_much() {
         let zone = zone(1 << 20);
         let mut worker = Worker::new(&zone);
         worker.store(KEY, "one", 0);
-        assert_eq!(zone.shorten(&KeyRef::new(KEY), by, at(1)), 1);
+        assert_eq!(zone.shorten(&KeyRef::new(KEY), by, |_| true, at(1)), 1);
         let Verdict::Stale { object, .. } = worker.ask(KEY, &lock(), 1) else { panic!("it is stale") };
         assert_eq!(text(&object), "one");
         assert_eq!((object.stored_at, object.fresh_until), (at(0), at(1)));
@@ -32,21 +32,49 @@ fn a_page_that_is_stale_already_does_not_live_longer() {
     let page = worker.store(KEY, "one", 0);
     page.count_hit();
     for now in [1, 3] {
-        assert_eq!(zone.shorten(&KeyRef::new(KEY), shorter(None, None), at(now)), 1);
+        assert_eq!(zone.shorten(&KeyRef::new(KEY), shorter(None, None), |_| true, at(now)), 1);
         let Verdict::Stale { object, .. } = worker.ask(KEY, &lock(), now) else { panic!("it is stale") };
         assert_eq!((object.fresh_until, object.hits()), (at(1), 1));
     }
-    assert_eq!(zone.shorten(&KeyRef::new(b"other"), shorter(None, None), at(3)), 0);
+    assert_eq!(zone.shorten(&KeyRef::new(b"other"), shorter(None, None), |_| true, at(3)), 0);
 }
 
 #[test]
-fn only_the_page_itself_is_shortened_and_only_while_it_is_there() {
+fn only_the_variants_that_are_meant_are_dropped_or_shortened() {
     let zone = zone(1 << 20);
     let mut worker = Worker::new(&zone);
-    let old = worker.store(KEY, "one", 0);
-    assert!(zone.shorten_one(&old, shorter(None, None), at(1)));
-    assert!(!zone.shorten_one(&old, shorter(None, None), at(1)), "another is in its place");
-    assert_eq!(told(&worker.ask(KEY, &lock(), 1)), "stale one updating=false");
+    let lines = |language| [("Accept-Language", language)];
+    let is_german = |object: &Object| text(object) == "eins";
+    let told_of = |worker: &mut Worker, language| told(&worker.ask_with(KEY, &lines(language), &lock(), 1));
+    for (language, text) in [("de", "eins"), ("en", "one")] {
+        worker.store_with(KEY, &lines(language), "Accept-Language", text, 0);
+    }
+    assert_eq!(zone.shorten(&KeyRef::new(KEY), shorter(None, None), is_german, at(1)), 1);
+    assert_eq!(told_of(&mut worker, "de"), "stale eins updating=false");
+    assert_eq!(told_of(&mut worker, "en"), "hit one");
+    assert_eq!(zone.purge_variants(&KeyRef::new(KEY), is_german, at(1)), 1);
+    assert_eq!(told_of(&mut worker, "de"), "miss");
+    assert_eq!(told_of(&mut worker, "en"), "hit one");
+    assert!(zone.may_have(&KeyRef::new(KEY)));
+    assert_eq!(zone.purge_variants(&KeyRef::new(KEY), |_| true, at(1)), 1);
+    assert!(!zone.may_have(&KeyRef::new(KEY)));
+}
+
+#[test]
+fn a_page_that_is_on_its_way_is_not_stored_after_a_purge_of_it() {
+    for is_meant in [true, false] {
+        let zone = zone(1 << 20);
+        let mut worker = Worker::new(&zone);
+        let mut permit = worker.permit(KEY, &lock(), 0);
+        let (mut writer, body) = zone.body(KEY, None, None);
+        permit.begin(page(body, 0));
+        assert!(zone.may_have(&KeyRef::new(KEY)));
+        assert_eq!(zone.purge_variants(&KeyRef::new(KEY), |_| is_meant, at(0)), usize::from(is_meant));
+        writer.append(Bytes::from_static(b"one")).expect("it is stored");
+        writer.finish();
+        permit.complete();
+        assert_eq!(told(&worker.ask(KEY, &lock(), 0)), if is_meant { "miss" } else { "hit one" });
+    }
 }
 
 #[test]
@@ -55,14 +83,14 @@ fn what_is_being_fetched_is_stored_after_a_purge_of_what_is_stored() {
     let mut worker = Worker::new(&zone);
     worker.store(KEY, "one", 0);
     let mut permit = worker.permit(KEY, &lock(), 20);
-    assert_eq!(zone.purge_stored(&KeyRef::new(KEY), at(20)), 1);
+    assert_eq!(zone.purge_variants(&KeyRef::new(KEY), |_| true, at(20)), 1);
     let (mut writer, body) = zone.body(KEY, None, None);
     permit.begin(page(body, 20));
     writer.append(Bytes::from_static(b"two")).expect("it is stored");
     writer.finish();
     permit.complete();
     assert_eq!(told(&worker.ask(KEY, &lock(), 20)), "hit two");
-    assert_eq!(zone.purge_stored(&KeyRef::new(KEY), at(20)), 1);
-    assert_eq!(zone.purge_stored(&KeyRef::new(KEY), at(20)), 0);
+    assert_eq!(zone.purge_variants(&KeyRef::new(KEY), |_| true, at(20)), 1);
+    assert_eq!(zone.purge_variants(&KeyRef::new(KEY), |_| true, at(20)), 0);
     assert_eq!(told(&worker.ask(KEY, &lock(), 20)), "miss");
 }

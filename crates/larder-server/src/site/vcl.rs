@@ -83,6 +83,11 @@ impl Vcl {
         self.program.calls("std", "getenv")
     }
 
+    /// Whether it purges by tags, so that those of its pages are noted.
+    pub fn has_tags(&self) -> bool {
+        self.policy.modules.contains(&"xkey")
+    }
+
     /// Whether it reads bodies of requests, so that they are kept before its first sub.
     pub fn keeps_bodies(&self) -> bool {
         self.program.calls("std", "cache_req_body") || self.policy.modules.contains(&"bodyaccess")

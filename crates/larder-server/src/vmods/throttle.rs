@@ -2,16 +2,16 @@
 
 use std::array;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 
 use parking_lot::Mutex;
+
+use super::secrets::{Digest, Secrets};
 
 /// Buckets by their keys, in parts, so that workers rarely wait for each other.
 #[derive(Debug)]
 pub struct Throttle {
     parts: [Mutex<Part>; PARTS],
-    /// Two hashes with secrets of the process stand for a key, so that no client can choose keys that collide.
-    seeds: [RandomState; 2],
+    secrets: Secrets,
 }
 
 /// What names a bucket: who asks for other limits has another one, as in the module.
@@ -29,7 +29,7 @@ pub struct Limit<'a> {
 
 #[derive(Debug, Default)]
 struct Part {
-    buckets: HashMap<(u64, u64), Bucket>,
+    buckets: HashMap<Digest, Bucket>,
     calls: usize,
 }
 
@@ -86,17 +86,17 @@ impl Throttle {
 
     fn with<T>(&self, limit: &Limit<'_>, now: f64, work: impl FnOnce(&mut Bucket) -> T) -> T {
         let named = (limit.key, limit.number, limit.period.to_bits(), limit.block.to_bits());
-        let [first, second] = [&self.seeds[0], &self.seeds[1]].map(|seed| seed.hash_one(named));
-        let mut part = self.parts[first as usize % PARTS].lock();
+        let digest = self.secrets.digest(named);
+        let mut part = self.parts[digest.0 as usize % PARTS].lock();
         part.make_room(now);
-        let bucket = part.buckets.entry((first, second)).or_insert_with(|| Bucket::full(limit, now));
+        let bucket = part.buckets.entry(digest).or_insert_with(|| Bucket::full(limit, now));
         work(bucket)
     }
 }
 
 impl Default for Throttle {
     fn default() -> Self {
-        Self { parts: array::from_fn(|_| Mutex::default()), seeds: array::from_fn(|_| RandomState::new()) }
+        Self { parts: array::from_fn(|_| Mutex::default()), secrets: Secrets::default() }
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn the_number_of_buckets_is_bounded() {
         let throttle = Throttle::default();
-        for number in 0..PARTS * BUCKETS_MAX * 2 {
+        for number in 0..PARTS * BUCKETS_MAX * 5 / 4 {
             throttle.is_denied(&limit(&number.to_string(), 1, 0.0), number as f64 / 1e6);
         }
         let buckets: usize = throttle.parts.iter().map(|part| part.lock().buckets.len()).sum();

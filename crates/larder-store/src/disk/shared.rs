@@ -83,6 +83,20 @@ impl Shared {
         Found { hash, now, places }
     }
 
+    /// Whether there may be a page under `key`. Does not count as a use. While the disk cannot be read, there may be.
+    pub(super) fn may_have(&self, key: &[u8]) -> bool {
+        if !self.health.reads() || self.clears.load(Ordering::Acquire) > 0 {
+            return true;
+        }
+        let hidden = self.removals.hidden(key);
+        let mut has = false;
+        self.index.find(self.hash(key), 0, |slot| {
+            has |= !hidden.hides(slot.variant);
+            false
+        });
+        has
+    }
+
     /// Removes a record that cannot be read from the index. It stays on disk until its segment is deleted.
     pub(super) fn drop_place(&self, hash: u64, place: &Place) {
         if self.index.remove_at(hash, place.variant, place.segment.number(), place.offset).is_some() {

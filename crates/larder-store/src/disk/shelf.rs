@@ -135,6 +135,11 @@ impl DiskShelf {
         self.shared().find(key, now)
     }
 
+    /// Whether there may be a page under `key`. Does not count as a use. Reads memory only, never waits.
+    pub fn may_have(&self, key: &[u8]) -> bool {
+        self.shared().may_have(key)
+    }
+
     /// Reads what was found, with bodies of up to `body_max`. `None` if it would have to wait.
     pub fn read_now(&self, key: &[u8], found: &Found, body_max: usize) -> Option<Vec<Stored>> {
         read_all(self.shared(), key, found, body_max, Wait::Never)

@@ -241,6 +241,48 @@ fn what_a_page_is_purged_by_decides_what_stays() {
 }
 
 #[test]
+fn pages_are_purged_by_their_tags() {
+    let origin = Origin::start().unwrap();
+    let vcl = r#"
+        import xkey;
+        sub vcl_recv {
+            if (req.http.Purge) { set req.http.N = xkey.purge(req.http.Purge); return (synth(200)); }
+            if (req.http.Soft) { set req.http.N = xkey.softpurge(req.http.Soft); return (synth(200)); }
+        }
+        sub vcl_backend_response { set beresp.ttl = 1h; set beresp.grace = 1h; }
+        sub vcl_synth { set resp.http.X-N = req.http.N; return (deliver); }
+        sub vcl_deliver { set resp.http.X-Hits = obj.hits; set resp.http.X-Fresh = obj.ttl > 0s; }
+        "#;
+    for (path, tags) in [("/a", "one all"), ("/b", "two,all"), ("/c", "three, four all")] {
+        origin.answer(path, Answer::ok("page").field("xkey", tags).field("X-HashTwo", &format!("old{path}")));
+    }
+    let site = site(&origin, vcl);
+    let hits = |path: &str| site.get(path).field("X-Hits").map(str::to_owned);
+    for (fields, number, stay) in [
+        ("Purge: one\r\n", "1", "/b /c"),
+        ("Purge: none ,\r\n", "0", "/a /b /c"),
+        ("Purge: one,four\r\n", "2", "/b"),
+        ("Purge: old/b\r\n", "1", "/a /c"),
+        ("Purge: all\r\n", "3", ""),
+        ("Purge: all,one\r\n", "3", ""),
+        ("Purge: On\r\n", "0", "/a /b /c"),
+    ] {
+        for path in ["/a", "/b", "/c"] {
+            site.get(path);
+        }
+        assert_eq!(site.ask("GET", "/", fields).field("X-N"), Some(number), "{fields}");
+        for path in ["/a", "/b", "/c"] {
+            let is_there = hits(path).as_deref() != Some("0");
+            assert_eq!(is_there, stay.contains(path), "{path} after {fields}");
+        }
+    }
+    site.get("/a");
+    assert_eq!(site.ask("GET", "/", "Soft: one\r\n").field("X-N"), Some("1"));
+    assert_eq!(site.ask("GET", "/", "Soft: one\r\n").field("X-N"), Some("0"), "it is stale already");
+    assert_eq!(site.get("/a").field("X-Fresh"), Some("false"), "it is in its grace");
+}
+
+#[test]
 fn who_asks_too_often_is_denied() {
     let origin = Origin::start().unwrap();
     origin.answer("*", Answer::ok("page"));

@@ -220,7 +220,10 @@ pub fn keep(policy: &VclPolicy, head: &ResponseHead, ex: &Exchange, cx: &Cx) -> 
     };
     let kept = Kept { lifetime, fields, vary: vary.unwrap_or_else(VaryKey::none) };
     match mark {
-        Mark::Page => Keep::Until(kept),
+        Mark::Page => {
+            note_tags(policy, &kept.fields, ex, cx);
+            Keep::Until(kept)
+        }
         mark => Keep::Mark(mark, kept),
     }
 }
@@ -229,6 +232,13 @@ pub fn keep(policy: &VclPolicy, head: &ResponseHead, ex: &Exchange, cx: &Cx) -> 
 fn is_field_name(name: &[u8]) -> bool {
     let is_of_a_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     !name.is_empty() && name.len() <= 127 && name.iter().all(is_of_a_token)
+}
+
+/// Notes which tags the page of a request has, for the module `xkey`.
+pub fn note_tags(policy: &VclPolicy, fields: &Fields, ex: &Exchange, cx: &Cx) {
+    if let Some(zone) = policy.zone.filter(|_| policy.vcl.has_tags()) {
+        cx.worker.shared.vmods.tags.note(cx.zone(zone), &ex.upstream.cache_key, fields, cx.now());
+    }
 }
 
 /// Which requests the page answers. With gzip, that a page comes in codings is no difference: larder has both.

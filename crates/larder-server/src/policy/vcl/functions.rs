@@ -18,6 +18,7 @@ mod unix;
 mod var;
 mod vsthrottle;
 mod vtc;
+mod xkey;
 
 /// Calls a function or a method.
 pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
@@ -40,6 +41,7 @@ pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts
         "proxy" => proxy::call(run, name, texts),
         "unix" => unix::call(run, name, texts),
         "h2" => h2::call(run, name),
+        "xkey" => xkey::call(run, name, args, texts),
         "vtc" => vtc::call(run, name, args, texts),
         "std" => std::call(run, name, args, texts),
         module => Err(unbuilt(&format!("{module}.{name}()"))),

@@ -11,6 +11,7 @@ use crate::exchange::Exchange;
 use crate::policy::{Found, OnStale, Turn};
 use crate::site::VclPolicy;
 
+use super::answer::note_tags;
 use super::run::run;
 use super::turns::{passes, turned};
 use super::{seconds, variables};
@@ -63,7 +64,10 @@ fn missed(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Found {
 
 /// Runs `vcl_hit`; `None` if the page is delivered.
 fn delivers(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
-    object.count_hit();
+    if object.count_hit() == 1 {
+        // It may have come from a disk, where it was before this process began.
+        note_tags(policy, &object.fields, ex, cx);
+    }
     ex.vcl.page = Some(Arc::clone(object));
     let ended = run(policy, Step::Hit, ex, cx);
     match ended.action {

@@ -14,10 +14,10 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value]) -> Result<Value, Fail
     let (zone, now) = (run.cx.zone(zone), run.cx.now());
     let key = KeyRef::new(&run.ex.upstream.cache_key);
     let variants = match (name, args) {
-        ("hard", []) => zone.purge_stored(&key, now),
+        ("hard", []) => zone.purge_variants(&key, |_| true, now),
         ("soft", [Value::Real(ttl), Value::Real(grace), Value::Real(keep)]) => match shorter(*ttl, *grace, *keep) {
-            Some(shorter) => zone.shorten(&key, shorter, now),
-            None => zone.purge_stored(&key, now),
+            Some(shorter) => zone.shorten(&key, shorter, |_| true, now),
+            None => zone.purge_variants(&key, |_| true, now),
         },
         _ => return Err(unbuilt(&format!("purge.{name}()"))),
     };
