@@ -1,8 +1,8 @@
 //! A VCL that was compiled.
 
-use std::path::PathBuf;
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use larder_http::Known;

@@ -61,11 +61,12 @@ fn names_its_day(text: &[u8], secs: i64) -> bool {
     let is_ended = !text.contains(&b',') || text.ends_with(b" GMT");
     // Only numbers name times before 1970.
     text.first().is_none_or(u8::is_ascii_digit)
-        || is_ended && u64::try_from(secs).is_ok_and(|secs| {
-            let date = format_date(secs);
-            // The usual form is that to the letter.
-            if text.len() == date.len() { text == date } else { text.starts_with(&date[..3]) }
-        })
+        || is_ended
+            && u64::try_from(secs).is_ok_and(|secs| {
+                let date = format_date(secs);
+                // The usual form is that to the letter.
+                if text.len() == date.len() { text == date } else { text.starts_with(&date[..3]) }
+            })
 }
 
 /// A time in seconds since 1970, in UTC, in a format of jiff's `strtime`. `None` for a time or a format that cannot be.

@@ -9,8 +9,8 @@ use larder_vcl::steps::Step;
 use sha2::{Digest, Sha256};
 
 use crate::exchange::RequestBody;
+use crate::objects::texts::matches;
 use crate::policy::vcl::task::Run;
-use crate::policy::vcl::texts::matches;
 
 use super::unbuilt;
 
@@ -41,7 +41,7 @@ fn look(run: &mut Run<'_>, name: &str, args: &[Value], texts: &Texts<'_>) -> Res
     let body = bytes(&run.ex.request.body).map_err(|error| Failure::Host(format!("the body: {error}")))?;
     match (name, args) {
         ("rematch_req_body", [Value::Regex(regex)]) => {
-            return Ok(Value::Int(matches(run.policy, *regex, &body)?.into()));
+            return Ok(Value::Int(matches(&run.policy.vcl.regexes, *regex, &body)?.into()));
         }
         ("hash_req_body", []) => {
             let digest = Sha256::digest(&body);

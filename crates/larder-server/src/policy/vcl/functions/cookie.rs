@@ -4,8 +4,8 @@ use larder_vcl::functions::cookies::NoRoom;
 use larder_vcl::policy::RegexId;
 use larder_vcl::run::{Failure, Texts, Value};
 
-use crate::policy::vcl::task::Run;
 use crate::objects::texts::matches;
+use crate::policy::vcl::task::Run;
 use crate::site::VclPolicy;
 
 use super::{kept, unbuilt};
@@ -50,6 +50,7 @@ fn asked<T>(
     ask: impl FnOnce(&mut dyn FnMut(&[u8]) -> bool) -> T,
 ) -> Result<T, Failure> {
     let mut failed = None;
-    let found = ask(&mut |name| matches(&policy.vcl.regexes, regex, name).unwrap_or_else(|why| failed.replace(why).is_some()));
+    let found =
+        ask(&mut |name| matches(&policy.vcl.regexes, regex, name).unwrap_or_else(|why| failed.replace(why).is_some()));
     failed.map_or(Ok(found), Err)
 }

@@ -6,9 +6,9 @@ use larder_vcl::policy::RegexId;
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Headers;
 
+use crate::objects::texts::{find_at, matches};
 use crate::policy::vcl::headers::{Field, fields, fields_mut, is_name, of_message};
 use crate::policy::vcl::task::Run;
-use crate::objects::texts::{find_at, matches};
 
 use super::{kept, unbuilt};
 

@@ -9,8 +9,8 @@ use larder_vcl::lifetime::{Defaults, lifetime};
 use larder_vcl::run::{Failure, Text, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
 
-use crate::directors::Judge;
 use crate::clock;
+use crate::directors::Judge;
 use crate::exchange::{ModuleTask, RequestBody};
 use crate::policy::vcl::headers::{Field, fields, roll_back};
 use crate::policy::vcl::task::Run;
