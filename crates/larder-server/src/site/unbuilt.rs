@@ -1,7 +1,7 @@
 //! What a VCL may say that larder cannot do yet: it is refused when the VCL is loaded.
 
 use larder_conf::Diagnostic;
-use larder_vcl::policy::Place;
+use larder_vcl::policy::{Place, Policy};
 use larder_vcl::program::{At, Callee, Op, Program};
 use larder_vcl::steps::Action;
 use larder_vcl::vars::Variable;
@@ -18,8 +18,13 @@ const VARIABLES: [(Variable, &str); 4] = [
     (Variable::RespFilters, "filters are chosen by larder"),
 ];
 
-/// All that a program says and larder cannot do, each with its place and the mend.
-pub fn errors(program: &Program) -> Vec<Diagnostic> {
+/// All that a VCL says and larder cannot do, each with its place and the mend.
+pub fn errors(policy: &Policy, program: &Program) -> Vec<Diagnostic> {
+    let through = policy.backends.iter().filter(|backend| backend.via.is_some());
+    let through = through.map(|backend| {
+        let message = format!("the field .via of the backend \"{}\" is not built yet", backend.name);
+        *Diagnostic::error(message).at(backend.span).help("connect to the backend itself")
+    });
     let code = program.code().iter().enumerate();
     let found = code.filter_map(|(at, op)| Some((at as At, unbuilt(op)?)));
     let errors = found.map(|(at, (what, mend))| {
@@ -29,7 +34,7 @@ pub fn errors(program: &Program) -> Vec<Diagnostic> {
             None => error,
         }
     });
-    errors.collect()
+    through.chain(errors).collect()
 }
 
 fn unbuilt(op: &Op) -> Option<(String, &'static str)> {
