@@ -1,4 +1,4 @@
-//! Configurations, and pages with SSI.
+//! Configurations, and pages with SSI or ESI.
 
 use std::path::{Path, PathBuf};
 
@@ -46,5 +46,16 @@ pub fn ssi(data: &[u8]) {
     if !has_command {
         let text = format!("text {}", data.escape_ascii());
         assert_eq!(whole, if data.is_empty() { Vec::new() } else { vec![text] });
+    }
+}
+
+/// Pages with ESI: in pieces as at once, and a page without any goes out as it is.
+pub fn esi(data: &[u8]) {
+    let whole = larder_server::fuzzing::esi(&[data]);
+    assert_eq!(larder_server::fuzzing::esi(&pieces(data)), whole);
+    let has_esi = data.windows(4).any(|window| window == b"esi:") || data.windows(6).any(|window| window == b"!--esi");
+    if !has_esi && !data.is_empty() {
+        assert_eq!(whole[0], format!("text {}", data.escape_ascii()));
+        assert_eq!(whole.len(), 2);
     }
 }

@@ -18,7 +18,7 @@ mod vcl;
 
 pub use disk::disk_records;
 pub use fields::fields;
-pub use files::{nginx_conf, ssi};
+pub use files::{esi, nginx_conf, ssi};
 pub use h2::{h2_frames, hpack};
 pub use heads::{chunked, proxy_header, request_head, response_head};
 pub use mutate::Mutator;
@@ -30,7 +30,7 @@ pub use vcl::vcl;
 pub type Target = fn(&[u8]);
 
 /// All of them, by the names of their fuzz targets and of their folders in `fuzz/corpus/`.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: [(&str, Target); 15] = [
     ("request_head", request_head),
     ("chunked", chunked),
     ("response_head", response_head),
@@ -44,5 +44,6 @@ pub const TARGETS: [(&str, Target); 14] = [
     ("dns", dns),
     ("disk_records", disk_records),
     ("ssi", ssi),
+    ("esi", esi),
     ("vcl", vcl),
 ];
