@@ -10,6 +10,7 @@ mod acl;
 mod ast;
 mod check;
 mod compile;
+pub mod features;
 pub mod functions;
 mod lex;
 pub mod lifetime;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::features::Features;
 use crate::functions::numbers;
 use larder_source::nearest;
 
@@ -28,6 +29,10 @@ pub struct Parameters {
     pub http_gzip_support: bool,
     /// Whether ranges are answered.
     pub http_range_support: bool,
+    /// What `feature` turns on.
+    pub features: Features,
+    /// How deep ESI includes may lie in each other.
+    pub max_esi_depth: u32,
     /// How often a request may be restarted.
     pub max_restarts: u32,
     /// How often a fetch may be tried again.
@@ -56,6 +61,8 @@ impl Default for Parameters {
             http_max_hdr: 64,
             http_gzip_support: true,
             http_range_support: true,
+            features: Features::default(),
+            max_esi_depth: 5,
             max_restarts: 4,
             max_retries: 4,
             timeout_idle: 5.0,
@@ -82,6 +89,8 @@ impl Parameters {
             "http_max_hdr" => self.http_max_hdr = count(value)?,
             "http_gzip_support" => self.http_gzip_support = switch(value)?,
             "http_range_support" => self.http_range_support = switch(value)?,
+            "feature" => self.features.set(value)?,
+            "max_esi_depth" => self.max_esi_depth = count(value)?,
             "max_restarts" => self.max_restarts = count(value)?,
             "max_retries" => self.max_retries = count(value)?,
             "timeout_idle" => self.timeout_idle = seconds(value)?,
@@ -338,6 +347,8 @@ mod tests {
             ("max_retries", "0", Ok(true)),
             ("http_gzip_support", "off", Ok(true)),
             ("workspace_client", "9k", Ok(true)),
+            ("feature", "+esi_remove_bom", Ok(true)),
+            ("max_esi_depth", "2", Ok(true)),
             ("thread_pools", "2", Ok(false)),
             ("default_tll", "10", Err("varnishd has no parameter \"default_tll\"; did you mean \"default_ttl\"?")),
             ("default_ttl", "-1", Err("write a time such as 10 or 2m in place of \"-1\"")),
@@ -351,6 +362,8 @@ mod tests {
             default_ttl: 10.0,
             default_grace: 120.0,
             max_retries: 0,
+            max_esi_depth: 2,
+            features: Features { esi_remove_bom: true, ..Features::default() },
             http_gzip_support: false,
             workspace_client: 9 * 1024,
             ..Parameters::default()

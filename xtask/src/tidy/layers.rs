@@ -82,7 +82,7 @@ const LAYERS: &[(&str, Layers)] = &[
     (
         "crates/larder-vcl/src",
         &[
-            &["functions", "types"],
+            &["features", "functions", "types"],
             &["acl", "ast", "lex", "lifetime", "old", "steps"],
             &["parameters", "read", "vars", "vmods"],
             &["parse", "policy"],

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use larder_vcl::features;
 use larder_vcl::functions::numbers;
 use larder_vcl::parameters::{self, Parameters};
 
@@ -47,7 +48,12 @@ impl Settings {
         parameters::check_name(name)?;
         let mut changed = self.clone();
         changed.take(name, value)?;
-        changed.set.insert(name.to_owned(), value.to_owned());
+        // What a list of flags does not name stays.
+        let value = match self.set.get(name) {
+            Some(before) if name == "feature" => features::joined(before, value),
+            _ => value.to_owned(),
+        };
+        changed.set.insert(name.to_owned(), value);
         *self = changed;
         Ok(())
     }
@@ -72,7 +78,10 @@ impl Settings {
             }
             // The same in Varnish 7.
             "vcc_err_unref" => self.allows_unused = !parameters::switch(value)?,
-            "feature" => self.speaks_http2 = http2_of(value).unwrap_or(self.speaks_http2),
+            "feature" => {
+                self.vcl.set(name, value)?;
+                self.speaks_http2 = http2_of(value).unwrap_or(self.speaks_http2);
+            }
             "http_req_hdr_len" => own.line_bytes_max = within(bytes(value)?, 40, 1 << 20)?,
             "http_req_size" => own.head_bytes_max = within(bytes(value)?, 256, 16 << 20)?,
             "http_max_hdr" => own.lines_max = within(count(value)?, 32, 65535)?,
@@ -199,7 +208,8 @@ mod tests {
             assert_eq!(settings.set(name, value), expected.map_err(str::to_owned), "{name}={value}");
         }
         assert_eq!((settings.vcl().default_ttl, settings.own().line_bytes_max), (10.0, 4096));
-        assert!(settings.speaks_http2);
+        assert!(settings.speaks_http2 && settings.vcl().features.esi_disable_xml_check);
+        assert_eq!(settings.get("feature"), Some("+http2,+esi_disable_xml_check"));
         assert_eq!(settings.vcl_path(), ["/a", "/b"].map(PathBuf::from));
         assert_eq!(settings.without_effect(), ["thread_pools"]);
         let mut others = settings.clone();
