@@ -66,6 +66,8 @@ pub struct Hold {
     mark: Mark,
     /// How often it was delivered, where that is counted.
     hits: AtomicU32,
+    /// For a page with ESI: see [`Object::esi_base`].
+    esi_base: Option<Box<[u8]>>,
 }
 
 /// What an object stands for.
@@ -96,7 +98,12 @@ impl Hold {
     /// That of an object that takes the place of another one with the same body: what it stands for, and its hits.
     pub(crate) fn like(old: &Self) -> Self {
         let hits = AtomicU32::new(old.hits.load(Ordering::Relaxed));
-        Self { mark: old.mark, hits, ..Self::default() }
+        Self { mark: old.mark, hits, esi_base: old.esi_base.clone(), ..Self::default() }
+    }
+
+    /// That of a page, with ESI if there is a URL that its includes are relative to.
+    pub fn of_page(esi_base: Option<Box<[u8]>>) -> Self {
+        Self { esi_base, ..Self::default() }
     }
 
     #[inline]
@@ -149,6 +156,12 @@ impl Object {
     #[inline]
     pub fn mark(&self) -> Mark {
         self.hold.mark
+    }
+
+    /// The URL that the includes of a page with ESI are relative to; `None` for a page without ESI.
+    #[inline]
+    pub fn esi_base(&self) -> Option<&[u8]> {
+        self.hold.esi_base.as_deref()
     }
 
     /// Counts a delivery, and returns how many there were.
@@ -211,6 +224,7 @@ impl Object {
             + self.reason.len()
             + self.fields.heap_bytes()
             + self.etag.as_ref().map_or(0, |tag| tag.len())
+            + self.esi_base().map_or(0, <[u8]>::len)
             + self.vary.heap_bytes()
             // What is prepared later is about as long as the fields.
             + match self.prepared.get() {

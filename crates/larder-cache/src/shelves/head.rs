@@ -4,7 +4,7 @@
 //!
 //! | what                                   | as                                          |
 //! | -------------------------------------- | ------------------------------------------- |
-//! | version, 1                             | u8                                          |
+//! | version, 1; 2 for a page with ESI      | u8                                          |
 //! | status                                 | u16                                         |
 //! | stored at, fresh until                 | u64 each, ms since 1970                     |
 //! | stale while revalidate, stale if error | u64 each, ms                                |
@@ -14,19 +14,20 @@
 //! | entity tag                             | u8, 0 for none; u32, bytes                  |
 //! | what it varies by                      | u32; name, value, and 0 or 1 and as sent    |
 //! | fields                                 | u32; name and value each                    |
+//! | with ESI: what includes are relative to | u32, bytes                                 |
 
 use std::time::Duration;
 
 use larder_http::{Fields, Time};
 use larder_store::Body;
 
-use crate::object::Object;
+use crate::object::{Hold, Object};
 use crate::vary::VaryKey;
 
 /// The bytes of an object's head: everything but its body.
 pub(crate) fn encode(object: &Object) -> Vec<u8> {
     let mut out = Vec::with_capacity(256 + object.fields.heap_bytes());
-    out.push(VERSION);
+    out.push(if object.esi_base().is_some() { VERSION_ESI } else { VERSION });
     out.extend_from_slice(&object.status.to_le_bytes());
     for time in [object.stored_at, object.fresh_until] {
         out.extend_from_slice(&time.0.to_le_bytes());
@@ -50,15 +51,20 @@ pub(crate) fn encode(object: &Object) -> Vec<u8> {
         put(&mut out, name);
         put(&mut out, value);
     }
+    if let Some(base) = object.esi_base() {
+        put(&mut out, base);
+    }
     out
 }
 
 /// The object with this head and `body`. `None` if the bytes are of another version, or incomplete.
 pub(crate) fn decode(bytes: &[u8], body: Body) -> Option<Object> {
     let mut rest = Rest(bytes);
-    if rest.u8()? != VERSION {
-        return None;
-    }
+    let has_esi = match rest.u8()? {
+        VERSION => false,
+        VERSION_ESI => true,
+        _ => return None,
+    };
     let status = rest.u16()?;
     let (stored_at, fresh_until) = (Time(rest.u64()?), Time(rest.u64()?));
     let (revalidate, error) = (rest.u64()?, rest.u64()?);
@@ -76,6 +82,7 @@ pub(crate) fn decode(bytes: &[u8], body: Body) -> Option<Object> {
         let (name, value) = (rest.text()?, rest.text()?);
         fields.push(name, value);
     }
+    let esi_base = if has_esi { Some(rest.text()?.into()) } else { None };
     rest.0.is_empty().then(|| Object {
         status,
         reason,
@@ -90,7 +97,7 @@ pub(crate) fn decode(bytes: &[u8], body: Body) -> Option<Object> {
         vary: VaryKey::from_parts(parts),
         cost_micros,
         prepared: Default::default(),
-        hold: Default::default(),
+        hold: Hold::of_page(esi_base),
     })
 }
 
@@ -156,6 +163,7 @@ impl<'a> Rest<'a> {
 }
 
 const VERSION: u8 = 1;
+const VERSION_ESI: u8 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -206,8 +214,21 @@ mod tests {
     }
 
     #[test]
+    fn a_page_with_esi_comes_back_as_one() {
+        let plain = object();
+        let bytes = encode(&plain);
+        let object = Object { hold: Hold::of_page(Some((*b"/a/b?c").into())), ..object() };
+        let back = |object: &Object| decode(&encode(object), object.body.clone()).expect("it is whole");
+        assert_eq!(back(&object).esi_base(), Some(&b"/a/b?c"[..]));
+        assert_eq!(back(&plain).esi_base(), None);
+        assert_eq!(encode(&object)[1..bytes.len()], bytes[1..], "the rest is the same");
+        // Without ESI the layout is the one that it has always been.
+        assert_eq!(bytes[0], 1);
+    }
+
+    #[test]
     fn what_is_cut_or_damaged_is_no_head_and_never_panics() {
-        let object = object();
+        let object = Object { hold: Hold::of_page(Some((*b"/a").into())), ..object() };
         let bytes = encode(&object);
         for len in 0..bytes.len() {
             assert!(decode(&bytes[..len], object.body.clone()).is_none(), "{len}");
