@@ -416,7 +416,8 @@ impl Sender<'_> {
                 Piece::Pending => {
                     // Send what the origin has delivered so far before waiting for more.
                     self.flush_recoding(chunked).await?;
-                    let is_held = self.composed.is_some() && reader.at() == 0;
+                    let is_held =
+                        self.composed.as_ref().is_some_and(|composed| !composed.has_head_first) && reader.at() == 0;
                     if !self.head.is_empty() && !is_held {
                         self.memory(&[]).await?;
                     }
@@ -457,7 +458,8 @@ impl Sender<'_> {
                 Piece::Failed(why) => {
                     // Send what has arrived, so that the client gets as much as from nginx. Of a composed page that
                     // failed, not even the head is sent.
-                    if reader.at() > 0 || self.composed.as_ref().is_none_or(|composed| composed.is_cut_off.get()) {
+                    let is_sent = |composed: &Rc<Composed>| composed.has_head_first || composed.is_cut_off.get();
+                    if reader.at() > 0 || self.composed.as_ref().is_none_or(is_sent) {
                         self.flush_recoding(chunked).await?;
                         self.memory(&[]).await?;
                     }

@@ -36,6 +36,8 @@ pub struct Reply {
     pub has_packed: bool,
     /// The state of a page that is composed of several responses; `None` for others.
     pub composed: Option<Rc<Composed>>,
+    /// For a page whose ESI is done for this request: the URL that its includes are relative to.
+    pub esi_base: Option<Box<[u8]>>,
     /// The connection to an origin that has answered 101.
     pub upgraded: Option<larder_origin::Upgraded>,
     /// How the message is framed.
@@ -100,6 +102,10 @@ pub struct Composed {
     /// Whether the page is incomplete because its document is. Then what there is of the response is sent, even if that
     /// is only the head.
     pub is_cut_off: Cell<bool>,
+    /// Whether its head is sent before its body is there, as larder sends what there is of it in any case.
+    pub has_head_first: bool,
+    /// Whether it is sent in gzip whatever the location says.
+    pub is_packed: bool,
 }
 
 impl Reply {
@@ -119,6 +125,7 @@ impl Reply {
             choice,
             has_packed,
             composed,
+            esi_base,
             upgraded,
             framing,
         } = self;
@@ -135,6 +142,7 @@ impl Reply {
         *choice = Choice::default();
         *has_packed = false;
         *composed = None;
+        *esi_base = None;
         *upgraded = None;
         *framing = Framing::default();
     }

@@ -1,9 +1,10 @@
 //! What a VCL knows of a request, beyond the messages themselves.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use larder_cache::Object;
-use larder_http::{RequestHead, ResponseHead};
+use larder_http::{RequestHead, ResponseHead, Time};
 use larder_vcl::run::Machine;
 
 use crate::directors::TaskSets;
@@ -60,12 +61,26 @@ pub struct ClientTask {
     pub has_waited: bool,
     /// Whether a page in gzip is unpacked for this client.
     pub unpacks: bool,
+    /// `req.esi = false` and `resp.do_esi = false`.
+    pub skips_esi: bool,
+    /// `req.esi_level`
+    pub esi_level: u32,
+    /// `req_top`; `None` for a request that is the top itself.
+    pub top: Option<Rc<Top>>,
     /// The status of the response that is made up.
     pub status: u16,
     /// Its reason.
     pub reason: Vec<u8>,
     /// What modules keep.
     pub modules: ModuleTask,
+}
+
+/// The request at the top of ESI includes, when its page is delivered.
+pub struct Top {
+    /// Its head.
+    pub head: RequestHead,
+    /// When it began.
+    pub started: Time,
 }
 
 /// What the backend's side knows: a fetch with its retries.
@@ -140,6 +155,10 @@ pub struct AnswerTask {
     pub do_gunzip: bool,
     /// `beresp.do_stream`
     pub do_stream: bool,
+    /// `beresp.do_esi`
+    pub do_esi: bool,
+    /// The URL that its includes are relative to, once ESI was found in its body.
+    pub esi_base: Option<Box<[u8]>>,
     /// `beresp.was_304`
     pub was_304: bool,
     /// When its head was there, since 1970.

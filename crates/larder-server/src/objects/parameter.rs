@@ -17,7 +17,7 @@ pub fn get(set: &Parameters, variable: Variable) -> Option<Value> {
         Variable::ParamDefaultTtl => Value::Real(set.default_ttl),
         Variable::ParamFirstByteTimeout => Value::Real(set.first_byte_timeout),
         Variable::ParamIdleSendTimeout => Value::Real(60.0),
-        Variable::ParamMaxEsiDepth => Value::Int(5),
+        Variable::ParamMaxEsiDepth => Value::Int(set.max_esi_depth.into()),
         Variable::ParamMaxRestarts => Value::Int(set.max_restarts.into()),
         Variable::ParamMaxRetries => Value::Int(set.max_retries.into()),
         Variable::ParamPipeTaskDeadline => Value::Real(0.0),

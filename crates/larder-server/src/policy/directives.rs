@@ -274,7 +274,7 @@ fn kept(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) 
         true => VaryKey::none(),
         false => VaryKey::of(&fields, &selecting(&ex.asked.head.fields)).ok_or("Vary: *")?,
     };
-    Ok(Kept { lifetime, fields, vary })
+    Ok(Kept { lifetime, fields, vary, esi_base: None })
 }
 
 fn lifetime(policy: &Directives, answer: &ResponseHead, ex: &mut Exchange, cx: &Cx) -> Result<Lifetime, &'static str> {

@@ -37,7 +37,7 @@ use larder_origin::{FailKind, Limits};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RESTARTS_MAX};
-use crate::site::{Origin, Policy};
+use crate::site::{Origin, Policy, VclPolicy};
 
 /// What the cache is asked. The key is `ex.upstream.cache_key`.
 #[derive(Debug, PartialEq, Eq)]
@@ -192,6 +192,8 @@ pub struct Kept {
     pub fields: Fields,
     /// Which requests of its key it answers.
     pub vary: VaryKey,
+    /// For a page with ESI: the URL that its includes are relative to.
+    pub esi_base: Option<Box<[u8]>>,
 }
 
 /// What becomes of a response whose head has been changed.
@@ -347,12 +349,26 @@ pub fn gathers(origin: &Origin, ex: &Exchange) -> bool {
 }
 
 /// Changes the body of an answer that was gathered, and its head with it.
-pub fn recode(origin: &Origin, head: &mut ResponseHead, body: Bytes, ex: &Exchange) -> Result<Bytes, String> {
+pub fn recode(
+    origin: &Origin,
+    head: &mut ResponseHead,
+    body: Bytes,
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Result<Bytes, String> {
     match &origin.policy {
-        Policy::Vcl(policy) => vcl::recode(policy, head, body, ex),
+        Policy::Vcl(policy) => vcl::recode(policy, head, body, ex, cx),
         Policy::Directives(_) => Ok(body),
         #[cfg(test)]
         Policy::Written => Ok(body),
+    }
+}
+
+/// What decides about the includes of the response; `None` if it goes out as it is.
+pub fn esi<'a>(origin: &'a Origin, ex: &Exchange) -> Option<&'a VclPolicy> {
+    match &origin.policy {
+        Policy::Vcl(policy) if ex.reply.esi_base.is_some() => Some(policy),
+        _ => None,
     }
 }
 

@@ -59,7 +59,8 @@ pub fn intercepts() -> bool {
 pub fn keep(answer: &ResponseHead, now: Time) -> Keep {
     match answer.status {
         200 => {
-            Keep::Until(Kept { lifetime: confirmed(now), fields: Fields::clone(&answer.fields), vary: VaryKey::none() })
+            let fields = Fields::clone(&answer.fields);
+            Keep::Until(Kept { lifetime: confirmed(now), fields, vary: VaryKey::none(), esi_base: None })
         }
         _ => Keep::Not { why: "not 200", uncacheable_for: None },
     }

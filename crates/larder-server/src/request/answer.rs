@@ -126,7 +126,7 @@ pub async fn gather(gather: Gather, ex: &mut Exchange, cx: &Cx) -> Step {
     let mut head = std::mem::take(&mut answer.head);
     drop(answer);
     let made = match failure {
-        None => policy::recode(origin, &mut head, whole.freeze(), ex),
+        None => policy::recode(origin, &mut head, whole.freeze(), ex, cx),
         Some(why) => Err(why),
     };
     match made {

@@ -1,10 +1,10 @@
-//! A response that is put together of several: `ssi`, `add_before_body`, `add_after_body`.
+//! A response that is put together of several: `ssi`, `add_before_body`, `add_after_body`, and ESI.
 //!
 //! ```text
 //! document -> Page: commands -> parts, in order -> Joiner -> a body that is sent as any origin's is
 //!                   `- requests inside, at once -----^
 //! ```
-//! Larder reads the page ahead of what it has sent, as far as the queue of parts allows, so that its includes are
+//! Larder reads a page with SSI ahead of what it has sent, as far as the queue of parts allows, so that its includes are
 //! fetched at the same time. Their answers are buffered like any origin's until it is their turn. Later steps, such as
 //! compression, see one body.
 
@@ -26,7 +26,7 @@ use crate::site::{Around, Composing};
 use crate::tempfile;
 
 use super::pieces::{self, Pieces};
-use super::{Content, Ranges, Response, page, ssi};
+use super::{Content, Ranges, Response, esi, page, ssi};
 use parts::Page;
 
 /// How many parts may wait for their turn; the page is read no further then.
@@ -35,6 +35,9 @@ const PARTS_MAX: usize = 64;
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 /// Makes `response` the whole that its location asks for; another response goes on as it is.
 pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
+    if let Some(includes) = esi::of(&response.content, ex, cx) {
+        return compose_esi(response, includes, ex, cx);
+    }
     let loc = cx.loc(ex);
     let Some(composing) = &loc.subrequests.composing else { return response };
     let is_sub = ex.is_sub();
@@ -59,14 +62,42 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
         }
     }
     let source = pieces::body_of(response.content, ex, cx);
-    let composed = Rc::default();
-    ex.reply.composed = Some(Rc::clone(&composed));
-    let reader = if ex.is_head() {
-        larder_store::Body::of(Bytes::new(), None).reader()
-    } else {
-        start(source, parses, composing.filter(adds), composed, ex, cx)
+    let reading = if parses { Reading::Ssi } else { Reading::Copied };
+    let content = composed(source, reading, composing.filter(adds), Composed::default(), ex, cx);
+    Response { content, last_modified, ranges: Ranges::No, conditional: false }
+}
+
+/// Makes `response` the whole that its includes make of it. Where its origin sent gzip, and the client takes it, so is
+/// the whole.
+fn compose_esi(response: Response, includes: esi::Includes, ex: &mut Exchange, cx: &Cx) -> Response {
+    let last_modified = response.last_modified;
+    let state = Composed { has_head_first: true, is_packed: esi::packs(ex), ..Composed::default() };
+    ex.reply.fields.remove("Accept-Ranges");
+    weaken_etag(&mut ex.reply.fields);
+    let source = pieces::body_of(response.content, ex, cx);
+    let content = composed(source, Reading::Esi(includes), Around::default(), state, ex, cx);
+    Response { content, last_modified, ranges: Ranges::No, conditional: false }
+}
+
+/// The body of the whole; a HEAD has none.
+fn composed(source: Pieces, reading: Reading, around: Around, state: Composed, ex: &mut Exchange, cx: &Cx) -> Content {
+    let state = Rc::new(state);
+    ex.reply.composed = Some(Rc::clone(&state));
+    let reader = match ex.is_head() {
+        true => larder_store::Body::of(Bytes::new(), None).reader(),
+        false => start(source, reading, around, state, ex, cx),
     };
-    Response { content: Content::Stream(reader, None), last_modified, ranges: Ranges::No, conditional: false }
+    Content::Stream(reader, None)
+}
+
+/// How the document is read.
+enum Reading {
+    /// As it is.
+    Copied,
+    /// For commands of SSI.
+    Ssi,
+    /// For ESI.
+    Esi(esi::Includes),
 }
 
 /// What there is to do to a response.
@@ -113,13 +144,23 @@ impl Composing {
 }
 
 /// Starts the tasks that make the whole; returns where it can be read.
-fn start(document: Pieces, parses: bool, around: Around, composed: Rc<Composed>, ex: &Exchange, cx: &Cx) -> BodyReader {
+fn start(
+    document: Pieces,
+    reading: Reading,
+    around: Around,
+    composed: Rc<Composed>,
+    ex: &Exchange,
+    cx: &Cx,
+) -> BodyReader {
     let system_dir = Path::new(tempfile::SYSTEM_DIR);
     let spill = Spill { dir: system_dir.into(), system_dir, memory_bytes_max: AHEAD_BYTES_MAX, file_bytes_max: 0 };
     let (writer, body) = larder_store::body(None, Some(spill));
     let reader = body.reader();
     let mut copy = ex.for_page();
     copy.request.nested.ssi.get_or_insert_default();
+    if let Reading::Esi(_) = reading {
+        esi::prepare(&mut copy, ex);
+    }
     let cx = cx.clone();
     let running = cx.worker.seats.begin();
     tokio::task::spawn_local(async move {
@@ -129,7 +170,7 @@ fn start(document: Pieces, parses: bool, around: Around, composed: Rc<Composed>,
         let (_present, leave) = watch::channel(());
         let page = Page { ex: copy, cx: cx.clone(), composed, parts, leave };
         let making = async {
-            make(page, document, parses, around).await;
+            make(page, document, reading, around).await;
             std::future::pending::<()>().await;
         };
         tokio::select! {
@@ -142,15 +183,16 @@ fn start(document: Pieces, parses: bool, around: Around, composed: Rc<Composed>,
 }
 
 /// Makes the parts: what goes before the document, the document, and what goes behind it.
-async fn make(mut page: Page, document: Pieces, parses: bool, around: Around) {
+async fn make(mut page: Page, document: Pieces, reading: Reading, around: Around) {
     if let Some(uri) = &around.before
         && page.add(uri).await.is_err()
     {
         return;
     }
-    let made = match parses {
-        true => ssi::run(&mut page, document).await,
-        false => page.copy(document).await,
+    let made = match reading {
+        Reading::Copied => page.copy(document).await,
+        Reading::Ssi => ssi::run(&mut page, document).await,
+        Reading::Esi(includes) => esi::run(&mut page, document, &includes).await,
     };
     if let (Ok(()), Some(uri)) = (made, &around.after) {
         let _ = page.add(uri).await;

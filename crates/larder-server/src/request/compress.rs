@@ -47,6 +47,9 @@ pub fn choose(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
     if ex.vcl.client.unpacks && is_gzip(facts) {
         return Choice::Restore(Coding::Gzip);
     }
+    if ex.reply.composed.as_ref().is_some_and(|composed| composed.is_packed) {
+        return Choice::Compress(Coding::Gzip);
+    }
     if !loc.compression.compresses {
         return Choice::AsItIs;
     }
@@ -108,8 +111,11 @@ fn is_gzip(facts: &Facts<'_>) -> bool {
     coded.is_some_and(|coded| Coding::parse(coded) == Some(Coding::Gzip)) && facts.length != Some(0)
 }
 
-/// `gunzip` for a page with SSI, or one that is included: it is restored whatever the client accepts.
+/// `gunzip` for a page with SSI or ESI, or one that is included: it is restored whatever the client accepts.
 pub fn restored_for_parts(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
+    if is_gzip(facts) && (ex.vcl.client.unpacks || ex.reply.esi_base.is_some()) {
+        return Choice::Restore(Coding::Gzip);
+    }
     let config = &cx.loc(ex).settings.compression;
     let coded = facts.fields.get_known(Known::ContentEncoding).filter(|_| config.gunzip && facts.length != Some(0));
     coded.and_then(Coding::parse).map_or(Choice::AsItIs, Choice::Restore)

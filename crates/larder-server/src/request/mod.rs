@@ -19,6 +19,7 @@ pub mod compress;
 pub mod cookies;
 pub mod deliver;
 pub mod early_hints;
+pub mod esi;
 pub mod far_range;
 pub mod fetch;
 pub mod files;

@@ -14,7 +14,7 @@ use crate::site::Backend;
 
 /// The object to store for `answer`.
 pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &Exchange, cx: &Cx) -> Object {
-    let Kept { lifetime, fields, vary } = kept;
+    let Kept { lifetime, fields, vary, esi_base } = kept;
     let header = ex.tally.attempts.last().and_then(|attempt| attempt.header).unwrap_or_default();
     Object {
         status: answer.head.status,
@@ -33,7 +33,7 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
         fresh_until: lifetime.fresh_until,
         stale_while_revalidate: lifetime.stale_while_revalidate,
         stale_if_error: lifetime.stale_if_error,
-        hold: Default::default(),
+        hold: Hold::of_page(esi_base),
     }
 }
 
@@ -61,7 +61,7 @@ pub fn freshen(object: &Object, lifetime: Lifetime, fields: Option<Fields>, back
         vary: object.vary.clone(),
         cost_micros: object.cost_micros,
         prepared: prepared_of_confirmed(object, backend, cx),
-        hold: Default::default(),
+        hold: Hold::of_page(object.esi_base().map(Box::from)),
     }
 }
 

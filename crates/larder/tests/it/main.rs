@@ -11,6 +11,7 @@ mod certbot;
 mod compression;
 mod config;
 mod early_hints;
+mod esi;
 mod failures;
 mod files;
 mod films;

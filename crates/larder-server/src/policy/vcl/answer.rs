@@ -185,6 +185,7 @@ pub fn backend_error(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, e
     (answer.origin, answer.time, answer.fresh_until) = (now, now, now);
     (answer.grace, answer.keep) = (0.0, 0.0);
     answer.was_304 = false;
+    answer.esi_base = None;
     ex.vcl.body.clear();
     ex.vcl.page = None;
     let ended = run(policy, Step::BackendError, ex, cx);
@@ -218,7 +219,8 @@ pub fn keep(policy: &VclPolicy, head: &ResponseHead, ex: &Exchange, cx: &Cx) -> 
         (false, false) if vary.is_none() => Mark::HitMiss,
         (false, false) => Mark::Page,
     };
-    let kept = Kept { lifetime, fields, vary: vary.unwrap_or_else(VaryKey::none) };
+    let esi_base = answer.esi_base.clone();
+    let kept = Kept { lifetime, fields, vary: vary.unwrap_or_else(VaryKey::none), esi_base };
     match mark {
         Mark::Page => {
             note_tags(policy, &kept.fields, ex, cx);

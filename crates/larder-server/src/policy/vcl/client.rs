@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use larder_cache::KeyRef;
+use larder_conf::model::LogLevel;
 use larder_http::digits::{DIGITS_MAX, digits};
 use larder_http::{Known, Method, Version, list, status};
 use larder_store::Whole;
@@ -41,6 +42,10 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
     match recv.action {
         Action::Hash => look(policy, ex, cx),
         Action::Pass => Ask::Turn(passes(policy, ex, cx)),
+        Action::Pipe if ex.vcl.client.esi_level > 0 => {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("an include cannot be piped, and is passed"));
+            Ask::Turn(passes(policy, ex, cx))
+        }
         Action::Pipe => Ask::Turn(pipes(policy, ex, cx)),
         Action::Purge => Ask::Turn(purged(policy, ex, cx)),
         _ => Ask::Turn(turned(policy, recv, ex, cx)),
@@ -103,6 +108,10 @@ fn prepare_fields(policy: &VclPolicy, ex: &mut Exchange) {
     if let Some(host) = host {
         ex.asked.head.fields.set("Host", &host);
     }
+    if ex.vcl.client.esi_level > 0 {
+        // The page that includes it has them already.
+        return;
+    }
     let mut address = ex.eval.lend();
     match client_address(ex) {
         // Writing to memory does not fail.
@@ -159,8 +168,7 @@ fn purged(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
 pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
     add_fields(policy, ex, cx);
     let is_packed = policy.parameters.http_gzip_support
-        && ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"))
-        && !ex.vcl.fetch.is_uncacheable;
+        && ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
     ex.vcl.client.unpacks = is_packed && !takes_gzip(ex);
     if ex.vcl.client.unpacks {
         weaken_tag(&mut ex.reply.fields);
@@ -170,9 +178,23 @@ pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
         Action::Deliver => {
             let is_not_modified = conditions::is_not_modified(ex, cx);
             finish(ex);
-            if is_not_modified { Delivery::NotModified } else { Delivery::Go }
+            if is_not_modified {
+                return Delivery::NotModified;
+            }
+            if !ex.vcl.client.skips_esi {
+                ex.reply.esi_base = esi_base(ex).map(Box::from);
+            }
+            Delivery::Go
         }
         _ => Delivery::Turn(turned(policy, ended, ex, cx)),
+    }
+}
+
+/// The URL that includes are relative to, if the response is a page with ESI.
+fn esi_base(ex: &Exchange) -> Option<&[u8]> {
+    match &ex.vcl.page {
+        Some(page) => page.esi_base(),
+        None => ex.vcl.fetch.answer.esi_base.as_deref(),
     }
 }
 

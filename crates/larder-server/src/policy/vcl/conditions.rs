@@ -10,7 +10,8 @@ use super::variables::page;
 
 /// Whether the client has this response already: by its tag, and only if it names none by its date.
 pub fn is_not_modified(ex: &Exchange, cx: &Cx) -> bool {
-    if ex.reply.status != status::OK {
+    // What is included has to be there.
+    if ex.reply.status != status::OK || ex.vcl.client.esi_level > 0 {
         return false;
     }
     let (asked, response) = (&ex.asked.head.fields, &ex.reply.fields);

@@ -13,7 +13,8 @@ use super::task::Run;
 /// The fields of a message.
 pub fn fields(of: Headers, ex: &Exchange) -> Option<&Fields> {
     match of {
-        Headers::Req | Headers::ReqTop => Some(&ex.asked.head.fields),
+        Headers::Req => Some(&ex.asked.head.fields),
+        Headers::ReqTop => Some(ex.vcl.client.top.as_ref().map_or(&ex.asked.head.fields, |top| &top.head.fields)),
         Headers::Bereq => Some(&ex.vcl.fetch.bereq.fields),
         Headers::Beresp => Some(&ex.vcl.fetch.beresp.fields),
         Headers::Obj | Headers::ObjStale => ex.vcl.page.as_deref().map(|page| &page.fields),

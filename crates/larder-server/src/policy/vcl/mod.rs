@@ -25,8 +25,23 @@ pub use fetch::{limit, prepare, question};
 pub use lookup::{hit, miss, on_stale, rules};
 pub use recode::{gathers, recode};
 pub use turns::abandoned;
+pub use variables::client::takes_gzip;
 
 use larder_http::Time;
+
+use crate::filter::esi;
+use crate::site::VclPolicy;
+
+/// How pages with ESI are read.
+pub fn esi_rules(policy: &VclPolicy) -> esi::Rules {
+    let features = &policy.parameters.features;
+    esi::Rules {
+        reads_any: features.esi_disable_xml_check,
+        reads_tags: features.esi_ignore_other_elements,
+        takes_https: features.esi_ignore_https,
+        removes_bom: features.esi_remove_bom,
+    }
+}
 
 /// A time of day in seconds since 1970.
 pub fn seconds(time: Time) -> f64 {

@@ -75,7 +75,8 @@ fn synth(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exch
     ex.reply.fields.set("X-Varnish", digits(ex.vcl.client.xid, &mut [0; DIGITS_MAX]));
     let ended = run(policy, Step::Synth, ex, cx);
     match ended.action {
-        Action::Fail => Turn::Fail,
+        // An include has what was made so far.
+        Action::Fail if ex.vcl.client.esi_level == 0 => Turn::Fail,
         Action::Restart if u32::from(ex.request.way.restarts) <= policy.parameters.max_restarts => {
             turned(policy, ended, ex, cx)
         }

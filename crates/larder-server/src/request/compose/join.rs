@@ -1,13 +1,14 @@
 //! Puts the parts of a whole together, in order.
 
 use bytes::Bytes;
+use larder_http::status;
 use larder_store::BodyWriter;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::context::Cx;
 use crate::request::subrequest;
 
-use super::parts::{Answer, Part, Unwanted};
+use super::parts::{Answer, OnError, Part, Unwanted};
 
 /// Small parts are gathered up to this size, unless the next is not there yet.
 const GATHERED_BYTES: usize = 16 * 1024;
@@ -47,14 +48,17 @@ impl Joiner<'_> {
             };
             let joined = match part {
                 Part::Bytes(bytes) => self.append(bytes).await,
-                Part::Answer(answer, through) => match self.answer(answer).await {
+                Part::Answer(answer, through, on_error) => match self.answer(answer, on_error).await {
                     Ok(true) => {
                         if let Some(through) = through {
                             let _ = through.send(());
                         }
                         Ok(())
                     }
-                    Ok(false) => return self.writer.fail("a subrequest was closed".to_owned()),
+                    Ok(false) => {
+                        let _ = self.flush().await;
+                        return self.writer.fail("a subrequest was closed, or has failed".to_owned());
+                    }
                     Err(unwanted) => Err(unwanted),
                 },
                 Part::Failed(why) => {
@@ -69,7 +73,11 @@ impl Joiner<'_> {
     }
 
     /// Adds an answer once it is there; false when the whole has to end with it.
-    async fn answer(&mut self, mut answer: oneshot::Receiver<Option<Answer>>) -> Result<bool, Unwanted> {
+    async fn answer(
+        &mut self,
+        mut answer: oneshot::Receiver<Option<Answer>>,
+        on_error: OnError,
+    ) -> Result<bool, Unwanted> {
         let answer = match answer.try_recv() {
             Ok(answer) => answer,
             Err(_) => {
@@ -82,6 +90,11 @@ impl Joiner<'_> {
             }
         };
         let Some(Answer { mut ex, mut body, counted: _counted }) = answer else { return Ok(false) };
+        if on_error != OnError::Show && !matches!(ex.reply.status, status::OK | status::NO_CONTENT) {
+            subrequest::log(&mut ex, self.cx);
+            return Ok(on_error == OnError::Skip);
+        }
+        let mut is_whole = true;
         loop {
             if !body.is_ready() {
                 self.flush().await?;
@@ -97,12 +110,16 @@ impl Joiner<'_> {
                     ex.tally.sent.1 += bytes.len() as u64;
                     self.append(bytes).await?;
                 }
+                Ok(None) => break,
                 // One that breaks off is in the log; the page goes on behind it.
-                Ok(None) | Err(_) => break,
+                Err(_) => {
+                    is_whole = false;
+                    break;
+                }
             }
         }
         subrequest::log(&mut ex, self.cx);
-        Ok(true)
+        Ok(is_whole || on_error != OnError::End)
     }
 
     async fn append(&mut self, bytes: Bytes) -> Result<(), Unwanted> {

@@ -21,9 +21,20 @@ pub enum Part {
     /// Bytes of the document.
     Bytes(Bytes),
     /// The answer of a subrequest, and the channel that tells its page when it is through.
-    Answer(oneshot::Receiver<Option<Answer>>, Option<oneshot::Sender<()>>),
+    Answer(oneshot::Receiver<Option<Answer>>, Option<oneshot::Sender<()>>, OnError),
     /// The whole ends here, incomplete.
     Failed(String),
+}
+
+/// What becomes of an answer that is an error, or that breaks off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// What there is of it goes in.
+    Show,
+    /// It is left out: an error whole, and of an answer that breaks off what has not come.
+    Skip,
+    /// The whole ends with it.
+    End,
 }
 
 /// The answer to a request inside.
@@ -74,7 +85,7 @@ impl Page {
     /// Puts the answer to a request for `uri` here.
     pub async fn add(&mut self, uri: &[u8]) -> Result<(), Unwanted> {
         match subrequest::begin(&self.ex, uri, b"", &self.cx) {
-            Some(inner) => self.include(inner, None, false).await,
+            Some(inner) => self.include(inner, None, false, OnError::Show).await,
             None => Err(self.fail("a subrequest could not be made".to_owned()).await),
         }
     }
@@ -110,11 +121,18 @@ impl Page {
     /// Runs a request inside, and puts its answer here; with `wait` the page goes on when that is through.
     ///
     /// `stub` stands in for an answer that is an error or empty.
-    pub async fn include(&mut self, inner: Box<Exchange>, stub: Option<Bytes>, wait: bool) -> Result<(), Unwanted> {
+    pub async fn include(
+        &mut self,
+        inner: Box<Exchange>,
+        stub: Option<Bytes>,
+        wait: bool,
+        on_error: OnError,
+    ) -> Result<(), Unwanted> {
         let (answer, inside) = self.ask(inner, stub);
         let wait = wait || inside > INSIDE_MAX;
         let (through, is_through) = oneshot::channel();
-        self.parts.send(Part::Answer(answer, wait.then_some(through))).await.map_err(|_| Unwanted)?;
+        let part = Part::Answer(answer, wait.then_some(through), on_error);
+        self.parts.send(part).await.map_err(|_| Unwanted)?;
         if wait {
             is_through.await.map_err(|_| Unwanted)?;
         }

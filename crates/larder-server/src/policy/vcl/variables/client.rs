@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use larder_conf::model::ListenAddress;
 use larder_http::proxy_protocol::Addresses;
-use larder_http::{Known, Version};
+use larder_http::{Known, RequestHead, Version};
 use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
@@ -15,7 +15,7 @@ use crate::script;
 
 use super::super::headers::keep_original;
 use super::super::task::Run;
-use super::super::xids;
+use super::super::{seconds, xids};
 use super::{boolean, ip, misfit, real, status, text};
 
 /// The value of a variable of the client's side; `None` if it is not one.
@@ -23,9 +23,12 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
     use Variable as V;
     let (ex, client) = (&*run.ex, &run.ex.vcl.client);
     Ok(Some(match variable {
-        V::ReqMethod | V::ReqTopMethod => return text(ex.asked.head.method_name(), texts),
-        V::ReqUrl | V::ReqTopUrl => return text(ex.asked.head.target(), texts),
-        V::ReqProto | V::ReqTopProto => return text(proto(ex), texts),
+        V::ReqMethod => return text(ex.asked.head.method_name(), texts),
+        V::ReqTopMethod => return text(top(ex).method_name(), texts),
+        V::ReqUrl => return text(ex.asked.head.target(), texts),
+        V::ReqTopUrl => return text(top(ex).target(), texts),
+        V::ReqProto => return text(proto(ex.asked.head.version), texts),
+        V::ReqTopProto => return text(proto(top(ex).version), texts),
         V::ReqXid => Value::Int(client.xid as i64),
         V::SessXid => Value::Int(xids::of_connection(ex) as i64),
         V::ReqRestarts => Value::Int(ex.request.way.restarts.into()),
@@ -37,9 +40,10 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
         V::ReqIsHitpass => Value::Bool(client.is_hitpass),
         V::ReqGrace => Value::Real(client.grace.unwrap_or(-1.0)),
         V::ReqTtl | V::ReqMaxAge => Value::Real(client.max_age.unwrap_or(-1.0)),
-        V::ReqTime | V::ReqTopTime => Value::Real(ex.asked.started.0 as f64 / 1000.0),
-        V::ReqEsi | V::RespDoEsi => Value::Bool(false),
-        V::ReqEsiLevel => Value::Int(0),
+        V::ReqTime => Value::Real(seconds(ex.asked.started)),
+        V::ReqTopTime => Value::Real(seconds(client.top.as_ref().map_or(ex.asked.started, |top| top.started))),
+        V::ReqEsi | V::RespDoEsi => Value::Bool(!client.skips_esi),
+        V::ReqEsiLevel => Value::Int(client.esi_level.into()),
         V::ReqCanGzip => Value::Bool(takes_gzip(ex)),
         V::ReqTrace => Value::Bool(false),
         V::ReqTransport => return text(if is_http2(ex) { b"H2" } else { b"HTTP/1" }, texts),
@@ -111,8 +115,13 @@ fn is_http2(ex: &Exchange) -> bool {
     ex.asked.head.version == Version::Http2
 }
 
-fn proto(ex: &Exchange) -> &'static [u8] {
-    match ex.asked.head.version {
+/// The request at the top of the includes, which may be this one.
+fn top(ex: &Exchange) -> &RequestHead {
+    ex.vcl.client.top.as_ref().map_or(&ex.asked.head, |top| &top.head)
+}
+
+fn proto(version: Version) -> &'static [u8] {
+    match version {
         Version::Http10 => b"HTTP/1.0",
         Version::Http11 => b"HTTP/1.1",
         Version::Http2 => b"HTTP/2.0",
@@ -173,12 +182,13 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
             ex.vcl.body.clear();
             ex.vcl.body.extend_from_slice(bytes);
         }
-        V::ReqEsi
-        | V::ReqProto
+        // An include cannot turn it off in this way, as in Varnish.
+        V::ReqEsi if ex.vcl.client.esi_level > 0 => {}
+        V::ReqEsi | V::RespDoEsi => ex.vcl.client.skips_esi = !boolean(variable, value)?,
+        V::ReqProto
         | V::ReqTrace
         | V::ReqStorage
         | V::RespProto
-        | V::RespDoEsi
         | V::SessTimeoutIdle
         | V::SessTimeoutLinger
         | V::SessSendTimeout

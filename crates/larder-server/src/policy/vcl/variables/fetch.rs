@@ -60,7 +60,7 @@ fn answer(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Op
         V::BerespDoGzip => Value::Bool(answer.do_gzip),
         V::BerespDoGunzip => Value::Bool(answer.do_gunzip),
         V::BerespDoStream => Value::Bool(answer.do_stream),
-        V::BerespDoEsi => Value::Bool(false),
+        V::BerespDoEsi => Value::Bool(answer.do_esi),
         V::BerespWas304 => Value::Bool(answer.was_304),
         V::BerespStorage => Value::Id(Some(0)),
         V::BerespStorageHint => return text(b"s0", texts),
@@ -122,10 +122,8 @@ fn set_answer(ex: &mut Exchange, variable: Variable, value: Value, (step, now): 
         V::BerespDoGzip => answer.do_gzip = boolean(variable, value)?,
         V::BerespDoGunzip => answer.do_gunzip = boolean(variable, value)?,
         V::BerespDoStream => answer.do_stream = boolean(variable, value)?,
-        V::BerespDoEsi if boolean(variable, value)? => {
-            return Err(Failure::Host("ESI is not built yet: beresp.do_esi".to_owned()));
-        }
-        V::BerespDoEsi | V::BerespProto | V::BerespStorage | V::BerespStorageHint | V::BerespTransitBuffer => {}
+        V::BerespDoEsi => answer.do_esi = boolean(variable, value)?,
+        V::BerespProto | V::BerespStorage | V::BerespStorageHint | V::BerespTransitBuffer => {}
         _ => return Ok(false),
     }
     debug_assert!(Steps::BACKEND.contains(step), "{}", step.name());

@@ -6,6 +6,8 @@ use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
 
+use crate::exchange::AnswerTask;
+
 use super::super::task::Run;
 use super::{misfit, text};
 
@@ -16,7 +18,7 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
     if !is_of_a_page {
         return Ok(None);
     }
-    let Some(page) = run.ex.vcl.page.as_deref() else { return passed(variable) };
+    let Some(page) = run.ex.vcl.page.as_deref() else { return fetched(variable, &run.ex.vcl.fetch.answer) };
     Ok(Some(match variable {
         V::ObjAge | V::ObjStaleAge => Value::Real(age(page, run.now)),
         V::ObjTime | V::ObjStaleTime => Value::Real(run.now - age(page, run.now)),
@@ -28,21 +30,21 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
         V::ObjReason | V::ObjStaleReason => return text(reason(page), texts),
         V::ObjProto | V::ObjStaleProto => return text(b"HTTP/1.1", texts),
         V::ObjUncacheable | V::ObjStaleUncacheable => Value::Bool(page.mark() != Mark::Page),
-        V::ObjCanEsi | V::ObjStaleCanEsi => Value::Bool(false),
+        V::ObjCanEsi | V::ObjStaleCanEsi => Value::Bool(page.esi_base().is_some()),
         V::ObjStorage | V::ObjStaleStorage => Value::Id(Some(0)),
         V::ObjStaleIsValid => Value::Bool(true),
         _ => return Err(misfit(variable)),
     }))
 }
 
-/// What is said of the response to a request that was passed: it was not found.
-fn passed(variable: Variable) -> Result<Option<Value>, Failure> {
+/// What is said of a response that was not found, but fetched.
+fn fetched(variable: Variable, answer: &AnswerTask) -> Result<Option<Value>, Failure> {
     use Variable as V;
     Ok(Some(match variable {
         V::ObjHits => Value::Int(0),
         V::ObjAge | V::ObjTtl | V::ObjGrace | V::ObjKeep | V::ObjTime => Value::Real(0.0),
         V::ObjUncacheable => Value::Bool(true),
-        V::ObjCanEsi => Value::Bool(false),
+        V::ObjCanEsi => Value::Bool(answer.esi_base.is_some()),
         V::ObjStorage => Value::Id(Some(0)),
         _ => return Err(misfit(variable)),
     }))

@@ -1,0 +1,167 @@
+//! ESI: the includes of a page, one after the other, as Varnish makes them (`cache_esi_deliver.c`).
+//!
+//! Each is a request of its own, from the rewrites of the server on, so that a VCL sees it like any other; what it
+//! brings goes in the place of its element. Varnish waits for each before the next, and an origin may count on it.
+
+use std::rc::Rc;
+
+use larder_conf::model::LogLevel;
+use larder_http::{Coding, Known, Version};
+
+use crate::context::Cx;
+use crate::exchange::{Exchange, RequestBody, Top};
+use crate::filter::esi::{Event, Include, Parser, Rules};
+use crate::policy;
+
+use super::compose::parts::{OnError, Page, Unwanted};
+use super::pieces::Pieces;
+use super::{Content, subrequest};
+
+/// What is known of a page with ESI before it is read.
+pub struct Includes {
+    /// The URL that includes are relative to.
+    base: Box<[u8]>,
+    rules: Rules,
+    /// How deep they may lie in each other.
+    depth_max: u32,
+    /// Whether one that fails ends the page, if it has no `onerror="continue"`.
+    ends_at_errors: bool,
+}
+
+/// How many includes a request may lead to, on all levels: a page that includes itself ten times would have a hundred
+/// thousand on the fifth.
+const INCLUDES_MAX: usize = 10_000;
+/// How much of a page is read at once, so that what is found in it takes little memory.
+const READ_BYTES: usize = 16 * 1024;
+
+/// What a response includes; `None` if it goes out as it is.
+pub fn of(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Includes> {
+    let policy = policy::esi(cx.origin(ex)?, ex)?;
+    if matches!(content, Content::NoBody | Content::Empty) {
+        return None;
+    }
+    let parameters = &policy.parameters;
+    Some(Includes {
+        base: ex.reply.esi_base.clone()?,
+        rules: policy::vcl::esi_rules(policy),
+        depth_max: parameters.max_esi_depth,
+        ends_at_errors: parameters.features.esi_include_onerror,
+    })
+}
+
+/// Whether the whole is sent in gzip: its page is, and the client takes it.
+pub fn packs(ex: &Exchange) -> bool {
+    let coding = ex.reply.fields.get_known(Known::ContentEncoding);
+    let is_gzip = coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip));
+    is_gzip && !ex.is_sub() && policy::vcl::takes_gzip(ex)
+}
+
+/// Makes the copy of a request for its page: includes begin with what the client sent, whatever a VCL made of it.
+pub fn prepare(copy: &mut Exchange, ex: &Exchange) {
+    let top = || Rc::new(Top { head: ex.asked.head.clone(), started: ex.asked.started });
+    copy.vcl.client.top.get_or_insert_with(top);
+    if ex.vcl.is_changed {
+        copy.asked.head.copy_from(&ex.vcl.original);
+    }
+}
+
+/// Reads `source` to its end, and includes what it says.
+pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Result<(), Unwanted> {
+    let mut parser = Parser::new(includes.rules);
+    let mut events = Vec::new();
+    loop {
+        let mut piece = match source.next(&page.cx).await {
+            Ok(Some(piece)) => piece,
+            Ok(None) => break,
+            Err(why) => return Err(page.cut_off(why).await),
+        };
+        while !piece.is_empty() {
+            let part = piece.split_to(piece.len().min(READ_BYTES));
+            parser.feed(&part, &mut events);
+            done(&mut events, page, includes).await?;
+        }
+    }
+    // Its faults were logged when it was fetched.
+    parser.finish(&mut events);
+    done(&mut events, page, includes).await
+}
+
+/// Does what was read.
+async fn done(events: &mut Vec<Event>, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
+    for event in events.drain(..) {
+        match event {
+            Event::Text(bytes) => page.text(bytes).await?,
+            Event::Include(include) => one(&include, page, includes).await?,
+        }
+    }
+    Ok(())
+}
+
+/// Includes one page.
+async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
+    let on_error = match (includes.ends_at_errors, include.goes_on) {
+        (false, _) => OnError::Show,
+        (true, true) => OnError::Skip,
+        (true, false) => OnError::End,
+    };
+    let inner = match counted(page, includes) {
+        Ok(()) => request(include, &includes.base, page),
+        Err(why) => Err(why),
+    };
+    match inner {
+        Ok(inner) => page.include(inner, None, true, on_error).await,
+        Err(why) => {
+            page.cx.local.logs.error(&page.cx, &page.ex, LogLevel::Error, format_args!("ESI: {why}"));
+            match on_error {
+                OnError::Show | OnError::Skip => Ok(()),
+                OnError::End => Err(page.fail(why).await),
+            }
+        }
+    }
+}
+
+/// Counts an include. An error says that there are too many, in each other or at all.
+fn counted(page: &mut Page, includes: &Includes) -> Result<(), String> {
+    if page.ex.vcl.client.esi_level >= includes.depth_max {
+        return Err(format!("includes lie in each other more than {} deep (max_esi_depth)", includes.depth_max));
+    }
+    let shared = page.ex.request.nested.ssi.get_or_insert_default();
+    let all = shared.includes.get() + 1;
+    if all > INCLUDES_MAX {
+        return Err(format!("more than {INCLUDES_MAX} includes in one request"));
+    }
+    shared.includes.set(all);
+    Ok(())
+}
+
+/// The request that an include makes: a GET with what the client sent to the page, but for its body and conditions.
+fn request(include: &Include, base: &[u8], page: &Page) -> Result<Box<Exchange>, String> {
+    let target = include.target(base);
+    let shown = || String::from_utf8_lossy(&target).into_owned();
+    let Some(mut inner) = subrequest::begin(&page.ex, b"", b"", &page.cx) else {
+        return Err(format!("\"{}\" cannot be included here", shown()));
+    };
+    let outer = &page.ex.vcl.client;
+    inner.vcl.client.esi_level = outer.esi_level + 1;
+    inner.vcl.client.top.clone_from(&outer.top);
+    inner.request.body = RequestBody::None;
+    // It is asked for as it is written, and not as it is found.
+    inner.request.way.uri_changed = false;
+    let head = &mut inner.asked.head;
+    head.version = Version::Http11;
+    head.ask(b"GET", &target);
+    head.fields.retain(|known, _, _| !matches!(known, Known::ContentLength | Known::TransferEncoding | Known::Expect));
+    if let Some(host) = &include.host {
+        head.fields.set("Host", host);
+        inner.request.host.clear();
+        larder_http::normalise_host(host, &mut inner.request.host)
+            .map_err(|_| format!("\"{}\" is no host", String::from_utf8_lossy(host)))?;
+    }
+    let merge = page.cx.server(&inner).client.merge_slashes;
+    let parts = larder_http::normalise(inner.asked.head.target(), merge, &mut inner.request.uri)
+        .map_err(|_| format!("\"{}\" is no URL", shown()))?;
+    if let Some(args) = parts.args {
+        inner.request.args.extend_from_slice(&inner.asked.head.target()[args]);
+    }
+    Ok(inner)
+}

@@ -1,0 +1,212 @@
+//! ESI: pages whose VCL says `beresp.do_esi`, put together as they are delivered.
+
+use larder_testkit::{Answer, Http2Client, Origin, gzipped, unpacked};
+
+use crate::site::{Setup, Site, eventually, text};
+
+const SITE: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+    server {
+        listen 127.0.0.1:{PORT};
+        http2 on;
+        location / {
+            vcl {DIR}/esi.vcl;
+            {MORE}
+            proxy_pass http://{ORIGIN};
+            proxy_cache pages;
+        }
+    }";
+
+const VCL: &str = "vcl 4.1;
+    sub vcl_recv {
+        set req.http.X-Seen = req.esi_level + \" \" + req_top.method + \" \" + req_top.url + \" \" + req_top.http.X-Mine;
+        set req.http.X-Mine = \"changed\";
+        set req.http.X-Host = req.http.Host;
+        if (req.url == \"/synth\") { return (synth(299, \"Made\")); }
+        if (req.url == \"/fail\") { return (fail); }
+        if (req.url == \"/pipe\") { return (pipe); }
+        if (req.url ~ \"/pass\") { return (pass); }
+    }
+    sub vcl_synth {
+        if (resp.status == 299) { set resp.body = \"made\"; return (deliver); }
+    }
+    sub vcl_backend_response { set beresp.do_esi = true; }
+    sub vcl_deliver {
+        set resp.http.X-Can = obj.can_esi;
+        if (req.http.X-Raw) { set resp.do_esi = false; }
+    }
+    sub vcl_backend_error { set beresp.body = \"error \" + beresp.status; return (deliver); }";
+
+fn site(origin: &Origin, more: &str) -> Site {
+    Setup::new().one_worker().file("esi.vcl", VCL).name("MORE", more).name("ORIGIN", origin.address()).start(SITE)
+}
+
+/// An origin with these pages, each fresh for an hour.
+fn origin(pages: &[(&str, &str)]) -> Origin {
+    let origin = Origin::start().unwrap();
+    for (path, page) in pages {
+        origin.answer(*path, Answer::ok(*page).field("Cache-Control", "max-age=3600").field("ETag", "\"tag\""));
+    }
+    origin
+}
+
+#[test]
+fn a_page_goes_out_with_what_it_includes() {
+    let origin = origin(&[
+        ("/x/page?q", "<html>1<esi:include src=\"part?a=1&amp;b=2\"/>2<esi:remove>not</esi:remove><!--esi 3-->"),
+        ("/x/part?a=1&b=2", "<esi:include src='/inner' />!"),
+        ("/inner", "inner"),
+    ]);
+    let site = site(&origin, "");
+    let fields = "X-Mine: own\r\nIf-Modified-Since: Mon, 01 Jan 2024 00:00:00 GMT\r\nRange: bytes=0-1\r\n";
+    for is_hit in [false, true] {
+        let response = site.ask("GET", "/x/page?q", fields);
+        assert_eq!((response.status, &text(&response)[..]), (200, "<html>1inner!2 3"));
+        assert_eq!(response.field("Content-Length"), None);
+        assert_eq!(response.field("Accept-Ranges"), None);
+        assert_eq!(response.field("ETag"), Some("W/\"tag\""));
+        assert_eq!(response.field("X-Can"), Some("true"));
+        assert_eq!(origin.count(), 3, "hit: {is_hit}");
+    }
+    let seen = origin.requests();
+    let asked: Vec<_> = seen.iter().map(|seen| (&seen.request_line[..], seen.field("X-Seen").unwrap())).collect();
+    assert_eq!(
+        asked,
+        [
+            ("GET /x/page?q HTTP/1.1", "0 GET /x/page?q own"),
+            ("GET /x/part?a=1&b=2 HTTP/1.1", "1 GET /x/page?q changed"),
+            ("GET /inner HTTP/1.1", "2 GET /x/page?q changed"),
+        ]
+    );
+    for part in &seen[1..] {
+        assert_eq!(part.field("X-Mine"), Some("changed"), "each begins with what the client sent");
+        assert_eq!(part.field("X-Forwarded-For"), Some("127.0.0.1"), "who asks is said once");
+        assert_eq!((part.field("Range"), part.field("If-Modified-Since")), (None, None));
+    }
+    let inner = site.get("/inner");
+    assert_eq!((&text(&inner)[..], inner.field("Content-Length"), origin.count()), ("inner", Some("5"), 3));
+    assert_eq!((inner.field("ETag"), inner.field("X-Can")), (Some("\"tag\""), Some("false")));
+}
+
+#[test]
+fn a_page_goes_out_as_it_is_where_the_vcl_says_so() {
+    let page = "<a><esi:include src='/b'/>";
+    let origin = origin(&[("/a", page), ("/pass", page), ("/b", "b")]);
+    let site = site(&origin, "");
+    assert_eq!(text(&site.ask("GET", "/a", "X-Raw: 1\r\n")), page);
+    assert_eq!(text(&site.get("/a")), "<a>b");
+    assert_eq!(text(&site.ask("GET", "/a", "X-Raw: 1\r\n")), page);
+    assert_eq!(text(&site.get("/pass")), "<a>b", "a page that is not stored is put together too");
+    let head = site.ask("HEAD", "/a", "");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    let known = site.ask("GET", "/a", "If-None-Match: \"tag\"\r\n");
+    assert_eq!((known.status, known.body.len()), (304, 0));
+    let posted = site.ask("POST", "/pass", "Content-Length: 0\r\n");
+    assert_eq!(text(&posted), "<a>b");
+    assert_eq!(origin.requests().last().unwrap().request_line, "POST /pass HTTP/1.1");
+}
+
+#[test]
+fn includes_that_are_no_pages_have_their_place() {
+    let page = "<a>1<esi:include src='/synth'/>2<esi:include src='/gone'/>3<esi:include src='/fail'/>4\
+                <esi:include src='/pipe'/>5<esi:include src='/empty'/>6<esi:include src='//'/>7";
+    let origin = origin(&[("/a", page), ("/pipe", "piped"), ("/empty", ""), ("//", "root")]);
+    origin.answer("/gone", Answer::status("404 Not Found").body("gone"));
+    let site = site(&origin, "");
+    let whole = text(&site.get("/a"));
+    let (before, after) = whole.split_once("3").unwrap();
+    assert_eq!(before, "<a>1made2gone");
+    assert!(after.contains("VCL failed") && after.ends_with("4piped56root7"), "{after}");
+}
+
+#[test]
+fn includes_that_lie_in_each_other_end() {
+    let origin = origin(&[
+        ("/once", "<a><esi:include src='/once'/>b"),
+        ("/often", &format!("<{}>", "<esi:include src='/often'/>".repeat(10)).replace("<<", "<a><")),
+    ]);
+    let one = site(&origin, "");
+    assert_eq!(text(&one.get("/once")), format!("{}{}", "<a>".repeat(6), "b".repeat(6)));
+    let two = site(&origin, "vcl_parameter max_esi_depth 2;");
+    assert_eq!(text(&two.get("/once")), "<a><a><a>bbb");
+    one.wait_for_log("more than 5 deep (max_esi_depth)");
+    let often = text(&one.get("/often"));
+    assert_eq!(often.matches("<a>").count(), 10_001, "there is a limit for the whole request");
+    one.wait_for_log("more than 10000 includes in one request");
+}
+
+#[test]
+fn an_error_ends_its_page_where_that_is_asked_for() {
+    let origin = origin(&[
+        ("/end", "<a>1<esi:include src='/gone'/>2"),
+        ("/on", "<a>1<esi:include src='/gone' onerror='continue'/>2<esi:include src='/part'/>3"),
+        ("/part", "part"),
+    ]);
+    origin.answer("/gone", Answer::status("404 Not Found").body("gone"));
+    let strict = site(&origin, "vcl_parameter feature +esi_include_onerror;");
+    assert_eq!(text(&strict.get("/on")), "<a>12part3");
+    let mut client = strict.client();
+    client.send(b"GET /end HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let all = client.read_to_end().unwrap();
+    assert!(all.ends_with(b"\r\n\r\n4\r\n<a>1\r\n"), "{}", all.escape_ascii());
+    let lenient = site(&origin, "");
+    assert_eq!(text(&lenient.get("/end")), "<a>1gone2");
+}
+
+#[test]
+fn a_page_in_gzip_is_put_together_in_gzip_for_who_takes_it() {
+    let origin = Origin::start().unwrap();
+    let packed = |text: &str| {
+        Answer::ok(gzipped(text.as_bytes())).field("Content-Encoding", "gzip").field("Cache-Control", "max-age=60")
+    };
+    origin.answer("/a", packed("<a>1<esi:include src='/plain'/>2<esi:include src='/packed'/>3"));
+    origin.answer("/packed", packed("packed"));
+    origin.answer("/plain", Answer::ok("plain").field("Cache-Control", "max-age=60"));
+    let site = site(&origin, "");
+    for _ in 0..2 {
+        let plain = site.get("/a");
+        assert_eq!((&text(&plain)[..], plain.field("Content-Encoding")), ("<a>1plain2packed3", None));
+        let gzip = site.ask("GET", "/a", "Accept-Encoding: gzip\r\n");
+        assert_eq!((gzip.field("Content-Encoding"), gzip.field("Vary")), (Some("gzip"), Some("Accept-Encoding")));
+        assert_eq!(unpacked("gzip", &gzip.body), b"<a>1plain2packed3");
+    }
+    assert_eq!(origin.count(), 3);
+}
+
+#[test]
+fn features_say_what_is_read() {
+    let page = "text <i title='<esi:include src=\"https://h/b\"/>'>";
+    let origin = origin(&[("/a", page), ("/b", "part")]);
+    assert_eq!(text(&site(&origin, "").get("/a")), page);
+    let site = site(
+        &origin,
+        "vcl_parameter feature +esi_disable_xml_check,+esi_ignore_https;
+         vcl_parameter feature +esi_ignore_other_elements;",
+    );
+    assert_eq!(text(&site.get("/a")), "text <i title='part'>");
+    assert_eq!(origin.requests().last().unwrap().field("X-Host"), Some("h"));
+}
+
+#[test]
+fn a_page_that_comes_back_from_a_disk_is_still_put_together() {
+    let origin = origin(&[("/x/a?q", "<a>1<esi:include src='b'/>2"), ("/x/b", "b")]);
+    let mut site = site(&origin, "");
+    for runs in 1..=3 {
+        assert_eq!(text(&site.get("/x/a?q")), "<a>1b2");
+        assert_eq!(origin.count(), 2);
+        site = site.restart();
+        eventually("the shelf to be open", || site.count_in_log("2 pages") == runs);
+    }
+}
+
+#[test]
+fn old_and_new_protocols_get_the_whole_too() {
+    let origin = origin(&[("/a", "<a>1<esi:include src='/b'/>2"), ("/b", "b")]);
+    let site = site(&origin, "");
+    let mut client = site.client();
+    client.send(b"GET /a HTTP/1.0\r\nHost: a\r\n\r\n").unwrap();
+    let all = client.read_to_end().unwrap();
+    assert!(all.ends_with(b"\r\n\r\n<a>1b2"), "{}", all.escape_ascii());
+    let response = Http2Client::connect(site.setup().address()).unwrap().get("/a").unwrap();
+    assert_eq!(response.body, b"<a>1b2");
+}
