@@ -63,6 +63,8 @@ pub struct ClientTask {
     pub unpacks: bool,
     /// `req.esi = false` and `resp.do_esi = false`.
     pub skips_esi: bool,
+    /// `resp.filters`, once it was set.
+    pub filters: Option<Vec<u8>>,
     /// `req.esi_level`
     pub esi_level: u32,
     /// `req_top`; `None` for a request that is the top itself.

@@ -1,6 +1,6 @@
 //! ESI: pages whose VCL says `beresp.do_esi`, put together as they are delivered.
 
-use larder_testkit::{Answer, Http2Client, Origin, gzipped, unpacked};
+use larder_testkit::{Answer, HandOrigin, Http2Client, Origin, gzipped, unpacked};
 
 use crate::site::{Setup, Site, eventually, text};
 
@@ -30,10 +30,18 @@ const VCL: &str = "vcl 4.1;
     sub vcl_synth {
         if (resp.status == 299) { set resp.body = \"made\"; return (deliver); }
     }
-    sub vcl_backend_response { set beresp.do_esi = true; }
+    sub vcl_backend_response {
+        set beresp.do_esi = true;
+        if (bereq.url == \"/packed\") { set beresp.do_gzip = true; }
+        if (bereq.url == \"/unpacked\") { set beresp.do_gunzip = true; }
+        set beresp.http.X-Before = beresp.filters;
+    }
     sub vcl_deliver {
         set resp.http.X-Can = obj.can_esi;
         if (req.http.X-Raw) { set resp.do_esi = false; }
+        if (req.http.X-Filters) { set resp.filters = req.http.X-Filters; }
+        if (req.http.X-Both) { set resp.do_esi = true; }
+        set resp.http.X-Filters = resp.filters;
     }
     sub vcl_backend_error { set beresp.body = \"error \" + beresp.status; return (deliver); }";
 
@@ -171,6 +179,57 @@ fn a_page_in_gzip_is_put_together_in_gzip_for_who_takes_it() {
         assert_eq!(unpacked("gzip", &gzip.body), b"<a>1plain2packed3");
     }
     assert_eq!(origin.count(), 3);
+}
+
+#[test]
+fn includes_are_asked_for_one_by_one_and_for_nobody_no_more() {
+    let mut origin = HandOrigin::start().unwrap();
+    let site = Setup::new().one_worker().file("esi.vcl", VCL).name("MORE", "").name("ORIGIN", origin.address());
+    let site = site.start(SITE);
+    let mut client = site.client();
+    client.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut fetch = origin.accept().unwrap();
+    fetch.request().unwrap();
+    let page = "<a>1<esi:include src='/pass/1'/>2<esi:include src='/pass/2'/>3";
+    fetch.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len())).unwrap();
+    client.read_head().unwrap();
+    assert_eq!(client.read_bytes(9).unwrap(), b"4\r\n<a>1\r\n"[..], "what is before the first goes out");
+    let mut part = origin.accept().unwrap();
+    assert!(part.request().unwrap().unwrap().request_line.starts_with("GET /pass/1 "));
+    part.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nA").unwrap();
+    assert_eq!(client.read_bytes(12).unwrap(), b"1\r\nA\r\n1\r\n2\r\n"[..]);
+    let mut part = origin.accept().unwrap();
+    assert!(part.request().unwrap().unwrap().request_line.starts_with("GET /pass/2 "));
+    drop(client);
+    assert!(part.request().unwrap().is_none(), "its connection is closed");
+}
+
+#[test]
+fn filters_tell_and_say_what_a_body_goes_through() {
+    let page = "<a><esi:include src='/part'/>";
+    let origin = origin(&[("/a", page), ("/packed", page), ("/part", "part")]);
+    let gzip = Answer::ok(gzipped(page.as_bytes())).field("Content-Encoding", "gzip");
+    origin.answer("/gzip", gzip.clone().field("Cache-Control", "max-age=60"));
+    origin.answer("/unpacked", gzip.field("Cache-Control", "max-age=60"));
+    let site = site(&origin, "");
+    for (target, fields, before, filters, body) in [
+        ("/a", "", "esi", "esi", "<a>part"),
+        ("/a", "Range: bytes=0-1\r\n", "esi", "esi", "<a>part"),
+        ("/a", "X-Raw: 1\r\nRange: bytes=0-2\r\n", "esi", "range", "<a>"),
+        ("/a", "X-Filters: gunzip\r\n", "esi", "gunzip", page),
+        ("/a", "X-Raw: 1\r\nX-Filters: esi\r\n", "esi", "esi", "<a>part"),
+        ("/packed", "", "esi_gzip", "esi gunzip", "<a>part"),
+        ("/packed", "X-Raw: 1\r\n", "esi_gzip", "gunzip", page),
+        ("/gzip", "", "gunzip esi_gzip", "esi gunzip", "<a>part"),
+        ("/unpacked", "", "gunzip esi", "esi", "<a>part"),
+    ] {
+        let response = site.ask("GET", target, fields);
+        let told = [response.field("X-Before"), response.field("X-Filters")].map(Option::unwrap_or_default);
+        assert_eq!((told, &text(&response)[..]), ([before, filters], body), "{target} {fields}");
+    }
+    for fields in ["X-Filters: rot13\r\n", "X-Filters: esi\r\nX-Both: 1\r\n"] {
+        assert_eq!(site.ask("GET", "/a", fields).status, 503, "{fields}");
+    }
 }
 
 #[test]

@@ -14,10 +14,11 @@ use crate::exchange::Exchange;
 use crate::policy::{Ask, Delivery, Turn};
 use crate::site::VclPolicy;
 
-use super::headers::{append_member, collect, keep_original, weaken_tag};
+use super::filters::esi_base;
+use super::headers::{append_member, collect, keep_original, takes_gzip, weaken_tag};
 use super::run::run;
 use super::turns::{failed, finish, passes, turned};
-use super::variables::client::{client_address, set_url, takes_gzip};
+use super::variables::client::{client_address, set_url};
 use super::variables::page;
 use super::{conditions, seconds, xids};
 
@@ -85,6 +86,7 @@ fn prepare(policy: &VclPolicy, ex: &mut Exchange) {
     client.is_hitmiss = false;
     client.is_hitpass = false;
     client.has_waited = false;
+    client.filters = None;
     ex.vcl.fetch.reset();
     ex.vcl.page = None;
     ex.vcl.body.clear();
@@ -187,14 +189,6 @@ pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
             Delivery::Go
         }
         _ => Delivery::Turn(turned(policy, ended, ex, cx)),
-    }
-}
-
-/// The URL that includes are relative to, if the response is a page with ESI.
-fn esi_base(ex: &Exchange) -> Option<&[u8]> {
-    match &ex.vcl.page {
-        Some(page) => page.esi_base(),
-        None => ex.vcl.fetch.answer.esi_base.as_deref(),
     }
 }
 

@@ -187,6 +187,19 @@ pub fn weaken_tag(fields: &mut Fields) {
     fields.set("ETag", &weak);
 }
 
+/// Whether the client takes gzip: by name, with any weight above zero.
+pub fn takes_gzip(ex: &Exchange) -> bool {
+    let lines = ex.asked.head.fields.all_known(Known::AcceptEncoding);
+    lines.flat_map(larder_http::list::members).any(|member| {
+        let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let coding = parts.next().unwrap_or_default();
+        let is_gzip = coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip");
+        let weight = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
+        let weight = weight.map_or(Some(1.0), |weight| std::str::from_utf8(weight).ok()?.parse::<f64>().ok());
+        is_gzip && weight.is_some_and(|weight| weight > 0.0)
+    })
+}
+
 /// Where a message is passed on to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Onward {

@@ -7,6 +7,7 @@ mod client;
 mod conditions;
 mod directors;
 mod fetch;
+mod filters;
 mod functions;
 mod headers;
 mod host;
@@ -22,10 +23,10 @@ mod xids;
 pub use answer::{confirmed_fields, failure, judge, keep};
 pub use client::{ask, deliver};
 pub use fetch::{limit, prepare, question};
+pub use headers::takes_gzip;
 pub use lookup::{hit, miss, on_stale, rules};
 pub use recode::{gathers, recode};
 pub use turns::abandoned;
-pub use variables::client::takes_gzip;
 
 use larder_http::Time;
 

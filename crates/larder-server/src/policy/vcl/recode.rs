@@ -101,7 +101,8 @@ fn look_for_esi(
     Ok(())
 }
 
-fn is_gzip(head: &ResponseHead) -> bool {
+/// Whether a body is in gzip.
+pub fn is_gzip(head: &ResponseHead) -> bool {
     let coding = head.fields.get_known(Known::ContentEncoding);
     coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip))
 }

@@ -68,6 +68,7 @@ fn synth(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exch
     ex.begin_reply();
     ex.vcl.page = None;
     ex.vcl.body.clear();
+    ex.vcl.client.filters = None;
     ex.reply.status = status;
     ex.reply.reason = reason.unwrap_or_default();
     ex.reply.fields.set("Date", &larder_http::format_date(cx.now().secs()));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use larder_conf::model::ListenAddress;
 use larder_http::proxy_protocol::Addresses;
-use larder_http::{Known, RequestHead, Version};
+use larder_http::{RequestHead, Version};
 use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
@@ -13,9 +13,9 @@ use crate::directors::hash;
 use crate::exchange::Exchange;
 use crate::script;
 
-use super::super::headers::keep_original;
+use super::super::headers::{self, keep_original};
 use super::super::task::Run;
-use super::super::{seconds, xids};
+use super::super::{filters, seconds, xids};
 use super::{boolean, ip, misfit, real, status, text};
 
 /// The value of a variable of the client's side; `None` if it is not one.
@@ -44,10 +44,11 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
         V::ReqTopTime => Value::Real(seconds(client.top.as_ref().map_or(ex.asked.started, |top| top.started))),
         V::ReqEsi | V::RespDoEsi => Value::Bool(!client.skips_esi),
         V::ReqEsiLevel => Value::Int(client.esi_level.into()),
-        V::ReqCanGzip => Value::Bool(takes_gzip(ex)),
+        V::ReqCanGzip => Value::Bool(headers::takes_gzip(ex)),
         V::ReqTrace => Value::Bool(false),
         V::ReqTransport => return text(if is_http2(ex) { b"H2" } else { b"HTTP/1" }, texts),
         V::ReqFilters | V::BereqFilters => return text(b"", texts),
+        V::RespFilters => return text(filters::of_response(run.policy, ex).as_bytes(), texts),
         V::ReqStorage => Value::Id(None),
         V::ReqHash | V::BereqHash => Value::Blob(texts.keep(&hash::page_digest(&ex.upstream.cache_key))?),
         V::RespStatus => Value::Int(ex.reply.status.into()),
@@ -128,19 +129,6 @@ fn proto(version: Version) -> &'static [u8] {
     }
 }
 
-/// Whether the client takes gzip: by name, with any weight above zero.
-pub fn takes_gzip(ex: &Exchange) -> bool {
-    let lines = ex.asked.head.fields.all_known(Known::AcceptEncoding);
-    lines.flat_map(larder_http::list::members).any(|member| {
-        let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let coding = parts.next().unwrap_or_default();
-        let is_gzip = coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip");
-        let weight = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
-        let weight = weight.map_or(Some(1.0), |weight| std::str::from_utf8(weight).ok()?.parse::<f64>().ok());
-        is_gzip && weight.is_some_and(|weight| weight > 0.0)
-    })
-}
-
 fn reason(ex: &Exchange) -> &[u8] {
     match ex.reply.reason.is_empty() {
         true => reason_of(ex.reply.status).as_bytes(),
@@ -184,7 +172,12 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
         }
         // An include cannot turn it off in this way, as in Varnish.
         V::ReqEsi if ex.vcl.client.esi_level > 0 => {}
-        V::ReqEsi | V::RespDoEsi => ex.vcl.client.skips_esi = !boolean(variable, value)?,
+        V::ReqEsi => ex.vcl.client.skips_esi = !boolean(variable, value)?,
+        V::RespDoEsi => {
+            filters::check_free(ex)?;
+            ex.vcl.client.skips_esi = !boolean(variable, value)?;
+        }
+        V::RespFilters => filters::fix(bytes, ex)?,
         V::ReqProto
         | V::ReqTrace
         | V::ReqStorage

@@ -9,6 +9,7 @@ use larder_vcl::vars::Variable;
 
 use crate::exchange::{Exchange, Purpose};
 
+use super::super::filters;
 use super::super::task::Run;
 use super::{boolean, misfit, real, status, text};
 
@@ -60,6 +61,7 @@ fn answer(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Op
         V::BerespDoGzip => Value::Bool(answer.do_gzip),
         V::BerespDoGunzip => Value::Bool(answer.do_gunzip),
         V::BerespDoStream => Value::Bool(answer.do_stream),
+        V::BerespFilters => return text(filters::of_answer(run.policy, run.ex).as_bytes(), texts),
         V::BerespDoEsi => Value::Bool(answer.do_esi),
         V::BerespWas304 => Value::Bool(answer.was_304),
         V::BerespStorage => Value::Id(Some(0)),
