@@ -11,11 +11,10 @@ const FUNCTIONS: [(&str, &str, &str); 2] =
     [("std", "ban", "use purge, or xkey"), ("std", "ban_error", "use purge, or xkey")];
 
 /// Variables that can be set there and do nothing here, though a site would miss it.
-const VARIABLES: [(Variable, &str); 4] = [
+const VARIABLES: [(Variable, &str); 3] = [
     (Variable::ReqFilters, "filters are chosen by beresp.do_gzip and its kin"),
     (Variable::BereqFilters, "bodies of requests are sent as they came"),
     (Variable::BerespFilters, "filters are chosen by beresp.do_gzip and its kin"),
-    (Variable::RespFilters, "filters are chosen by larder"),
 ];
 
 /// All that a VCL says and larder cannot do, each with its place and the mend.
