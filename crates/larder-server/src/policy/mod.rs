@@ -9,25 +9,29 @@
 //! | -------------------- | ----------------------- | ----------------------------------------------------------------------- |
 //! | [`ask`]              | `lookup.rs`             | [`Ask`]: which zone is looked at, under which key; or why none is       |
 //! | [`rules`]            | `lookup.rs`             | `larder_cache::Rules`: who waits for whom, and for how long             |
+//! | [`hit`], [`arriving`], [`miss`] | `lookup.rs`  | what is done with a fresh page, or without one: [`Found`], [`Turn`]      |
 //! | [`stores`]           | `lookup.rs`             | whether the answer to a miss may be stored                              |
 //! | [`on_stale`]         | `lookup.rs`             | [`OnStale`]: what is done with a page past its time                     |
+//! | [`prepare`], [`limit`] | `fetch.rs`            | which origin is asked, and how long it may take; or a [`Detour`]         |
 //! | [`question`]         | `fetch.rs`              | [`Question`]: what the origin is asked about the page                   |
 //! | [`judge`]            | `answer.rs`             | [`Judgement`]: what its answer leads to                                 |
+//! | [`gathers`], [`recode`] | `answer.rs`          | whether its body is awaited, and what becomes of it                      |
+//! | [`failure`], [`abandoned`] | `answer.rs`       | what takes the place of an answer that did not come                      |
 //! | [`may_be_stale`]     | `answer.rs`             | whether a stale page is better than this failure                        |
 //! | [`intercepts`]       | `lookup.rs`, `page.rs`  | whether an `error_page` takes the place of a stored page of this status |
 //! | [`keep`]             | `fill.rs`               | [`Keep`]: what of the answer is stored, and until when                  |
 //! | [`confirmed`]        | `answer.rs`             | [`Lifetime`]: how long a page is of use that the origin has confirmed   |
 //! | [`shapes_responses`] | `mod.rs`                | whether `deliver` is asked at all                                       |
-//! | [`deliver`]          | `mod.rs`                | [`Delivery`]: after changes of the head; or begin anew                  |
+//! | [`deliver`], [`esi`] | `mod.rs`, `esi.rs`      | [`Delivery`]: after changes of the head; or elsewhere                   |
+//! | [`restarts_max`], [`writes_requests`] | `mod.rs`, `fetch.rs` | how often a request begins anew; who writes the head for the origin |
 
 pub mod directives;
 pub mod vcl;
 #[cfg(test)]
 mod written;
 
-use std::time::Duration;
-
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use larder_cache::{HitRef, Mark, Object, Rules, VaryKey};
