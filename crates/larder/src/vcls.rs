@@ -50,7 +50,9 @@ fn surroundings(used: &VclUse) -> Surroundings {
     for (name, value) in &used.parameters {
         let _ = parameters.set(&name.value, value);
     }
-    Surroundings { hostname: hostname(), parameters, now: clock::now().0 as f64 / 1000.0 }
+    let hostname = hostname();
+    let identity = used.identity.clone().unwrap_or_else(|| hostname.clone());
+    Surroundings { hostname, identity, parameters, now: clock::now().0 as f64 / 1000.0 }
 }
 
 fn renumbered(mut found: Vec<Diagnostic>, by: u32) -> Vec<Diagnostic> {

@@ -1,4 +1,4 @@
-//! `vcl` and `vcl_parameter`.
+//! `vcl`, `vcl_parameter` and their kin.
 
 use super::tls::file;
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, repeated};
@@ -11,6 +11,8 @@ use crate::tree::Directive;
 pub const TABLE: &[DirectiveInfo] = &[
     directive("vcl", HSL, ONE, Action::Level(vcl)),
     repeated("vcl_parameter", HSL, Args::Between(2, 2), Action::Level(parameter)),
+    directive("vcl_identity", HSL, ONE, Action::Level(identity)),
+    repeated("vcl_endpoint", HSL, Args::Between(2, 2), Action::Level(endpoint)),
 ];
 
 fn vcl(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
@@ -18,6 +20,16 @@ fn vcl(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
         "off" => None,
         _ => Some(file(cx, d)?),
     };
+    Ok(())
+}
+
+fn identity(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    level.modules().vcl.identity = Some(d.text(0).to_owned());
+    Ok(())
+}
+
+fn endpoint(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    level.modules().vcl.endpoints.push((d.text(0).to_owned(), d.text(1).to_owned()));
     Ok(())
 }
 

@@ -11,4 +11,8 @@ pub struct VclSettings {
     pub file: Option<At<PathBuf>>,
     /// `vcl_parameter`: names and values, in order.
     pub parameters: Vec<(At<String>, String)>,
+    /// `vcl_identity`: `server.identity`; the name of the machine if it is not given.
+    pub identity: Option<String>,
+    /// `vcl_endpoint`: names of addresses to listen at, for `local.socket`, each with its address.
+    pub endpoints: Vec<(String, String)>,
 }

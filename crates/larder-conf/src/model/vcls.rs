@@ -12,6 +12,8 @@ pub struct VclUse {
     pub file: At<PathBuf>,
     /// The parameters of the first location that uses it.
     pub parameters: Vec<(At<String>, String)>,
+    /// `server.identity`, if that location names it.
+    pub identity: Option<String>,
     /// Whether what a location serves without it answers where the VCL has no backend.
     pub has_handler: bool,
 }
@@ -38,7 +40,8 @@ impl Uses {
         let settings = &location.settings.modules.vcl;
         if let Some(file) = &settings.file {
             if self.known.insert(file.value.clone()) {
-                self.found.push(VclUse { file: file.clone(), parameters: settings.parameters.clone(), has_handler });
+                let (parameters, identity) = (settings.parameters.clone(), settings.identity.clone());
+                self.found.push(VclUse { file: file.clone(), parameters, identity, has_handler });
             } else if let Some(used) = self.found.iter_mut().find(|used| used.file.value == file.value) {
                 used.has_handler |= has_handler;
             }

@@ -103,6 +103,7 @@ fn material(blocks: Blocks<'_>) -> Material {
     let loaded = loaded.unwrap_or_else(|failed| panic!("{}", larder_vcl::render(&failed.diagnostics, &failed.sources)));
     let surroundings = Surroundings {
         hostname: "localhost".to_owned(),
+        identity: "localhost".to_owned(),
         parameters: larder_vcl::parameters::Parameters::default(),
         now: 0.0,
     };

@@ -54,11 +54,10 @@ pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) 
         // One that is declared to be `none` is no backend.
         None => vcl.policy.default_backend.map(|id| id.0).filter(|at| vcl.policy.backends[*at].endpoint.is_some()),
     };
-    let via: Box<[u8]> =
-        format!("1.1 {} (larder/{})", builder.site.hostname, env!("CARGO_PKG_VERSION")).into_bytes().into();
+    let names = Arc::new(names(settings, &builder.site.hostname));
     let policy = || {
-        let (vcl, parameters, via) = (Arc::clone(&vcl), Arc::clone(&parameters), via.clone());
-        Policy::Vcl(VclPolicy { vcl, parameters, via, zone, default_backend })
+        let (vcl, parameters, names) = (Arc::clone(&vcl), Arc::clone(&parameters), Arc::clone(&names));
+        Policy::Vcl(VclPolicy { vcl, parameters, names, zone, default_backend })
     };
     let mut origins: Vec<Origin> = Vec::with_capacity(backends + 1);
     for backend in &vcl.policy.backends {
@@ -95,6 +94,19 @@ pub fn take_over(used: &[UsedVcl], old: &HashMap<PathBuf, Arc<Objects>>) -> Hash
         known.insert(file.clone(), Arc::clone(&vcl.objects));
     }
     known
+}
+
+fn names(settings: &model::VclSettings, hostname: &str) -> VclNames {
+    let identity = settings.identity.as_deref().unwrap_or(hostname);
+    VclNames {
+        via: format!("1.1 {identity} (larder/{})", env!("CARGO_PKG_VERSION")).into_bytes().into(),
+        identity: identity.into(),
+        endpoints: settings
+            .endpoints
+            .iter()
+            .map(|(name, address)| (name.as_str().into(), address.as_str().into()))
+            .collect(),
+    }
 }
 
 fn parameters(builder: &mut Builder, settings: &model::VclSettings) -> Parameters {

@@ -17,8 +17,10 @@ use super::{Caller, Objects, parameter, texts as regex_texts};
 
 /// What `vcl_init` knows.
 pub struct Surroundings {
-    /// `server.hostname` and `server.identity`
+    /// `server.hostname`
     pub hostname: String,
+    /// `server.identity`
+    pub identity: String,
     /// The parameters, for `param`.
     pub parameters: Parameters,
     /// Now, in seconds since 1970.
@@ -105,9 +107,8 @@ impl Host for Init<'_> {
         let Place::Variable(variable) = place else { return Err(no_request()) };
         match variable {
             Variable::Now => Ok(Value::Real(self.surroundings.now)),
-            Variable::ServerHostname | Variable::ServerIdentity => {
-                Ok(Value::Text(Some(texts.keep(self.surroundings.hostname.as_bytes())?)))
-            }
+            Variable::ServerHostname => Ok(Value::Text(Some(texts.keep(self.surroundings.hostname.as_bytes())?))),
+            Variable::ServerIdentity => Ok(Value::Text(Some(texts.keep(self.surroundings.identity.as_bytes())?))),
             variable => parameter::get(&self.surroundings.parameters, variable).ok_or_else(no_request),
         }
     }
@@ -241,7 +242,12 @@ mod tests {
         let program = compile(&policy, &|_| Vec::new()).expect("it has no names");
         let regexes = policy.regexes.iter().map(|regex| Regex::new(&regex.pattern, false).expect("it was checked"));
         let regexes: Vec<Regex> = regexes.collect();
-        let surroundings = Surroundings { hostname: "here".to_owned(), parameters: Parameters::default(), now: 1000.0 };
+        let surroundings = Surroundings {
+            hostname: "here".to_owned(),
+            identity: "me".to_owned(),
+            parameters: Parameters::default(),
+            now: 1000.0,
+        };
         match initialize(&policy, &program, &regexes, &surroundings) {
             Ok((objects, notices)) => Ok((objects, notices.into_iter().map(|notice| notice.message).collect())),
             Err(errors) => {

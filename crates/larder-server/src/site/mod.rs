@@ -43,7 +43,7 @@ pub use parts::{
 pub use policy::{CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePolicy, StorePath, ZoneChoice};
 pub use script::{Condition, Op, RewriteOp, SetTarget};
 pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource, Variables};
-pub use vcl::{HeaderName, UsedVcl, Vcl, VclPolicy};
+pub use vcl::{HeaderName, UsedVcl, Vcl, VclNames, VclPolicy};
 
 /// All parts of one configuration.
 pub struct Site {

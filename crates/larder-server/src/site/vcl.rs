@@ -104,14 +104,24 @@ pub struct UsedVcl {
     pub probed: Vec<Arc<Probed>>,
 }
 
+/// What a server is called where it serves by a VCL.
+pub struct VclNames {
+    /// Our member of `Via`.
+    pub via: Box<[u8]>,
+    /// `server.identity`
+    pub identity: Box<str>,
+    /// `local.socket`: names, each with the address that is listened at.
+    pub endpoints: Vec<(Box<str>, Box<str>)>,
+}
+
 /// The VCL as the policy of one of its backends.
 pub struct VclPolicy {
     /// The VCL.
     pub vcl: Arc<Vcl>,
     /// Its parameters.
     pub parameters: Arc<Parameters>,
-    /// Our member of `Via`.
-    pub via: Box<[u8]>,
+    /// What this server is called.
+    pub names: Arc<VclNames>,
     /// Where pages are kept; `None` if the location has no cache.
     pub zone: Option<usize>,
     /// The place in [`Handler::Vcl`](super::Handler::Vcl) of the backend that is asked if the VCL names no other.

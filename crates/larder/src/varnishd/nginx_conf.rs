@@ -33,7 +33,7 @@ pub fn write(facts: &Facts<'_>) -> String {
     let mut line = |depth: usize, words: &str| {
         let _ = writeln!(text, "{:width$}{words}", "", width = 4 * depth);
     };
-    line(0, &format!("# Written by `larder varnishd`, which calls itself {}.", facts.identity));
+    line(0, "# Written by `larder varnishd`.");
     line(0, "daemon off;");
     line(0, "master_process off;");
     line(0, "worker_processes auto;");
@@ -56,9 +56,12 @@ pub fn write(facts: &Facts<'_>) -> String {
     for endpoint in facts.endpoints {
         let proxy = if endpoint.endpoint.has_proxy_header { " proxy_protocol" } else { "" };
         for listen in endpoint.listens() {
-            line(2, &format!("listen {}{proxy} backlog={backlog}; # {}", quoted(&listen), endpoint.endpoint.name));
+            let name = quoted(&endpoint.endpoint.name);
+            line(2, &format!("listen {}{proxy} backlog={backlog};", quoted(&listen)));
+            line(2, &format!("vcl_endpoint {name} {};", quoted(listen.strip_prefix("unix:").unwrap_or(&listen))));
         }
     }
+    line(2, &format!("vcl_identity {};", quoted(facts.identity)));
     match facts.vcl {
         Some(path) => {
             line(2, &format!("vcl {};", quoted(&path.display().to_string())));

@@ -67,3 +67,28 @@ fn words_of_varnishd_do_what_they_do_there() {
         assert!(success == is_right && said.contains(part), "{words:?}: {said}");
     }
 }
+
+#[test]
+fn a_vcl_knows_what_the_server_and_its_sockets_are_called() {
+    let setup = Setup::new().file(
+        "site.vcl",
+        "vcl 4.1;\nbackend default none;\nsub vcl_recv { return (synth(200)); }\n\
+         sub vcl_synth { set resp.body = server.identity + \" \" + local.socket + \" \" + resp.http.Server; return (deliver); }\n",
+    );
+    let folder = setup.path("work").display().to_string();
+    let vcl = setup.path("site.vcl").display().to_string();
+    let address = setup.address().to_string();
+    let words =
+        ["varnishd", "-F", "-f", &vcl, "-n", &folder, "-i", "front", "-T", "none", "-a", &format!("door={address}")];
+    let mut server = std::process::Command::new(crate::site::binary()).args(words).spawn().expect("larder starts");
+    let mut answer = String::new();
+    crate::site::eventually("it serves", || {
+        let Ok(mut client) = larder_testkit::Client::connect(setup.address()) else { return false };
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("it takes requests");
+        answer = client.read_response("GET").map(|response| text_of(&response.body)).unwrap_or_default();
+        !answer.is_empty()
+    });
+    server.kill().expect("it runs");
+    server.wait().expect("it has ended");
+    assert_eq!(answer, "front door larder");
+}

@@ -122,7 +122,7 @@ fn prepare_fields(policy: &VclPolicy, ex: &mut Exchange) {
     }
     let fields = &mut ex.asked.head.fields;
     append_member(fields, Known::XForwardedFor, &address);
-    append_member(fields, Known::Via, &policy.via);
+    append_member(fields, Known::Via, &policy.names.via);
     collect(fields, Known::CacheControl);
     ex.eval.take_back(address);
 }
@@ -225,7 +225,7 @@ fn add_fields(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     let fields = &mut ex.reply.fields;
     fields.set("X-Varnish", &number);
     fields.set("Age", digits(age.max(0.0) as u64, &mut room));
-    append_member(fields, Known::Via, &policy.via);
+    append_member(fields, Known::Via, &policy.names.via);
     ex.eval.take_back(number);
     if let Some(length) = length_of(ex) {
         ex.reply.fields.set("Content-Length", digits(length, &mut room));

@@ -75,15 +75,27 @@ fn peer(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Opti
         V::RemoteIp => ip(connection.peer),
         V::LocalIp => ip(connection.local),
         V::ServerIp => ip(told(ex).map(|(_, destination)| destination).or(connection.local)),
-        V::ServerHostname | V::ServerIdentity => text(run.cx.site().hostname.as_bytes(), texts)?,
+        V::ServerHostname => text(run.cx.site().hostname.as_bytes(), texts)?,
+        V::ServerIdentity => text(run.policy.names.identity.as_bytes(), texts)?,
         V::LocalEndpoint => text(endpoint(&connection.bound).as_bytes(), texts)?,
-        V::LocalSocket => text(b"a0", texts)?,
+        V::LocalSocket => text(socket_name(run).as_bytes(), texts)?,
         V::SessTimeoutIdle => Some(Value::Real(run.policy.parameters.timeout_idle)),
         V::SessTimeoutLinger => Some(Value::Real(0.05)),
         V::SessSendTimeout => Some(Value::Real(600.0)),
         V::SessIdleSendTimeout => Some(Value::Real(60.0)),
         _ => None,
     })
+}
+
+/// The name of the listener: as it was given, or else `a` and its number, as varnishd names them.
+fn socket_name(run: &Run<'_>) -> String {
+    let bound = &run.ex.asked.client.bound;
+    let address = endpoint(bound);
+    if let Some((name, _)) = run.policy.names.endpoints.iter().find(|(_, own)| **own == *address) {
+        return name.to_string();
+    }
+    let place = run.cx.site().listeners.iter().position(|listener| listener.address == *bound);
+    format!("a{}", place.unwrap_or(0))
 }
 
 fn endpoint(bound: &ListenAddress) -> String {
