@@ -23,6 +23,7 @@ mod files;
 mod http2;
 mod limits;
 mod location;
+mod locations;
 mod log;
 mod maps;
 mod modules;
@@ -61,6 +62,7 @@ pub use files::{Autoindex, AutoindexFormat, DisableSymlinks, Files, OpenFileCach
 pub use http2::Http2;
 pub use limits::{Limit, LimitConnZone, LimitReq, LimitReqZone, Limits};
 pub use location::{Handler, LimitExcept, Location, Matcher, Rewrite, TryFallback, TryFiles};
+pub use locations::each_location;
 pub use log::{
     AccessLog, AccessLogTarget, ErrorLog, LogEscape, LogFormat, LogLevel, LogTarget, Logs, Syslog, SyslogServer,
 };

@@ -4,9 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{
-    At, CertificatePair, Config, Location, OriginTls, PemSource, Rewrite, Settings, Tls, TlsFile, TlsFilePurpose,
-};
+use super::{At, CertificatePair, Config, OriginTls, PemSource, Settings, Tls, TlsFile, TlsFilePurpose, each_location};
 
 /// Every file of `ssl_*`, `proxy_ssl_*` and `larder_acme_account` whose name has no variables, in the order of the
 /// configuration; each once for a purpose, at the first place that names it.
@@ -23,8 +21,7 @@ pub fn tls_files(config: &Config) -> Vec<TlsFile> {
         if server.listens.iter().any(|listen| listen.ssl) {
             files.server(&server.tls);
         }
-        files.location(&server.root);
-        files.script(&server.script);
+        each_location(server, &mut |location| files.settings(&location.settings));
     }
     files.list
 }
@@ -81,26 +78,6 @@ impl Files {
     fn settings(&mut self, settings: &Settings) {
         if self.seen.insert(Arc::as_ptr(&settings.proxy)) {
             self.origin(&settings.proxy.tls);
-        }
-    }
-
-    fn location(&mut self, location: &Location) {
-        self.settings(&location.settings);
-        self.script(&location.script);
-        if let Some(limit) = &location.limit_except {
-            self.location(&limit.location);
-        }
-        location.locations.iter().for_each(|inside| self.location(inside));
-    }
-
-    fn script(&mut self, script: &[Rewrite]) {
-        for step in script {
-            if let Rewrite::If { location, script, .. } = step {
-                self.script(script);
-                if let Some(location) = location {
-                    self.location(location);
-                }
-            }
         }
     }
 }

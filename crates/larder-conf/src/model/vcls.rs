@@ -1,9 +1,8 @@
 //! The VCLs that a configuration uses.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 
-use super::{At, Config, Handler, Location, Rewrite};
+use super::{At, Config, Handler, Location, each_location};
 
 /// A VCL that is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,47 +19,22 @@ pub struct VclUse {
 
 /// The VCLs that a configuration uses, each once.
 pub fn vcls(config: &Config) -> Vec<VclUse> {
-    let mut uses = Uses::default();
+    let mut found: Vec<VclUse> = Vec::new();
     for server in &config.http.servers {
-        uses.location(&server.root);
-        uses.script(&server.script);
+        each_location(server, &mut |location| note(location, &mut found));
     }
-    uses.found
+    found
 }
 
-#[derive(Default)]
-struct Uses {
-    found: Vec<VclUse>,
-    known: HashSet<PathBuf>,
-}
-
-impl Uses {
-    fn location(&mut self, location: &Location) {
-        let has_handler = matches!(location.handler, Handler::Proxy(_) | Handler::FastCgi(_));
-        let settings = &location.settings.modules.vcl;
-        if let Some(file) = &settings.file {
-            if self.known.insert(file.value.clone()) {
-                let (parameters, identity) = (settings.parameters.clone(), settings.identity.clone());
-                self.found.push(VclUse { file: file.clone(), parameters, identity, has_handler });
-            } else if let Some(used) = self.found.iter_mut().find(|used| used.file.value == file.value) {
-                used.has_handler |= has_handler;
-            }
-        }
-        self.script(&location.script);
-        if let Some(limit) = &location.limit_except {
-            self.location(&limit.location);
-        }
-        location.locations.iter().for_each(|inside| self.location(inside));
-    }
-
-    fn script(&mut self, script: &[Rewrite]) {
-        for step in script {
-            if let Rewrite::If { location, script, .. } = step {
-                self.script(script);
-                if let Some(location) = location {
-                    self.location(location);
-                }
-            }
+fn note(location: &Location, found: &mut Vec<VclUse>) {
+    let has_handler = matches!(location.handler, Handler::Proxy(_) | Handler::FastCgi(_));
+    let settings = &location.settings.modules.vcl;
+    let Some(file) = &settings.file else { return };
+    match found.iter_mut().find(|used| used.file.value == file.value) {
+        Some(used) => used.has_handler |= has_handler,
+        None => {
+            let (parameters, identity) = (settings.parameters.clone(), settings.identity.clone());
+            found.push(VclUse { file: file.clone(), parameters, identity, has_handler });
         }
     }
 }

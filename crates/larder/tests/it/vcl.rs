@@ -304,3 +304,20 @@ fn what_larder_cannot_do_is_told_when_the_vcl_is_loaded() {
         assert!(!output.status.success() && said.contains(part) && said.contains("site.vcl:2"), "{part}: {said}");
     }
 }
+
+#[test]
+fn a_body_that_has_gone_to_an_origin_is_never_sent_as_none() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/form", Answer::ok("thanks"));
+    let again = "sub vcl_deliver { if (req.restarts == 0) { return (restart); } }";
+    let body = "x".repeat(300_000);
+    let request = format!("POST /form HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let lost = with(&origin, again, "proxy_request_buffering off;");
+    assert_eq!(lost.exchange("POST", &request).status, 503);
+    lost.wait_for_log("the body of the request has gone to a backend already");
+    assert_eq!(origin.count(), 1);
+    let kept = site(&origin, &format!("sub vcl_recv {{ std.cache_req_body(1MB); }} {again}"));
+    assert_eq!(text(&kept.exchange("POST", &request)), "thanks");
+    let asked = origin.requests();
+    assert_eq!((asked.len(), asked[1].body.len(), asked[2].body.len()), (3, body.len(), body.len()));
+}

@@ -1,13 +1,12 @@
 //! Another try of a fetch.
 
-use crate::exchange::{Exchange, RequestBody, Stage};
+use crate::exchange::{Exchange, Stage};
 use crate::site::VclPolicy;
 
-/// Notes that the fetch is to be tried again. False if that has been done too often, or its body is gone.
+/// Notes that the fetch is to be tried again. False if that has been done too often.
 pub fn again(policy: &VclPolicy, ex: &mut Exchange) -> bool {
-    let has_lost_body = ex.vcl.fetch.has_body && matches!(ex.request.body, RequestBody::Passing(_));
     let fetch = &mut ex.vcl.fetch;
-    if fetch.retries >= policy.parameters.max_retries || has_lost_body {
+    if fetch.retries >= policy.parameters.max_retries {
         return false;
     }
     fetch.retries += 1;
