@@ -321,3 +321,21 @@ fn a_body_that_has_gone_to_an_origin_is_never_sent_as_none() {
     let asked = origin.requests();
     assert_eq!((asked.len(), asked[1].body.len(), asked[2].body.len()), (3, body.len(), body.len()));
 }
+
+#[test]
+fn a_status_that_is_no_end_is_a_failure() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page"));
+    for subs in [
+        "sub vcl_deliver { set resp.status = 101; }",
+        "sub vcl_deliver { set resp.status = 1005; }",
+        "sub vcl_deliver { set resp.status = 70000; }",
+        "sub vcl_deliver { return (synth(std.integer(\"100\", 0))); }",
+        "sub vcl_deliver { return (synth(std.integer(\"-1\", 0))); }",
+    ] {
+        let site = site(&origin, subs);
+        assert_eq!(site.get("/").status_line, "HTTP/1.1 503 VCL failed", "{subs}");
+    }
+    let site = site(&origin, "sub vcl_deliver { set resp.status = 1404; }");
+    assert_eq!(site.get("/").status_line, "HTTP/1.1 404 Not Found");
+}

@@ -48,7 +48,9 @@ pub fn recode(
         fields.remove("Content-Encoding");
         return Ok(body);
     }
-    let made: Vec<u8> = match (answer.do_gunzip && is_gzip, answer.do_gzip && is_plain) {
+    // A part of a page is no stream of its own.
+    let is_part = head.status == status::PARTIAL_CONTENT;
+    let made: Vec<u8> = match (answer.do_gunzip && is_gzip && !is_part, answer.do_gzip && is_plain && !is_part) {
         (true, _) => {
             fields.remove("Content-Encoding");
             unpack(&body)?
@@ -59,7 +61,7 @@ pub fn recode(
             packed.map_err(|error| format!("the body cannot be packed: {error}"))?
         }
         (false, false) => {
-            if is_gzip && is_checked && !answer.do_esi {
+            if is_gzip && is_checked && !answer.do_esi && !is_part {
                 unpack(&body)?;
             }
             if answer.do_esi && is_gzip {

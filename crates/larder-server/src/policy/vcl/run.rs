@@ -9,6 +9,7 @@ use crate::exchange::Exchange;
 use crate::site::VclPolicy;
 
 use super::task::Run;
+use super::variables::as_status;
 use super::{directors, seconds};
 
 /// What a sub has returned.
@@ -64,9 +65,9 @@ fn ended(policy: &VclPolicy, machine: &Machine, verdict: Verdict) -> Ended {
     let mut ended = Ended::plain(verdict.action.unwrap_or(Action::Fail));
     for value in machine.values(verdict) {
         match *value {
-            Value::Int(status) => match u16::try_from(status) {
-                Ok(status) if status >= 100 => ended.status = status,
-                Ok(_) | Err(_) => {
+            Value::Int(status) => match as_status(status) {
+                Some(status) => ended.status = status,
+                None => {
                     let reason = format!("the status {status} of {}()", ended.action.name());
                     return Ended { reason: Some(reason.into_bytes()), ..Ended::plain(Action::Fail) };
                 }

@@ -90,10 +90,14 @@ fn boolean(variable: Variable, value: Value) -> Result<bool, Failure> {
     }
 }
 
-/// A status as Varnish takes it: three digits at least.
+/// The status of a final response; as in Varnish, only the last three digits of a greater number are told.
+pub fn as_status(number: i64) -> Option<u16> {
+    u16::try_from(number).ok().filter(|status| status % 1000 >= 200)
+}
+
 fn status(variable: Variable, value: Value) -> Result<u16, Failure> {
     match value {
-        Value::Int(number) if (100..=65535).contains(&number) => Ok(number as u16),
+        Value::Int(number) if let Some(status) = as_status(number) => Ok(status),
         Value::Int(number) => Err(Failure::Host(format!("{} cannot be {number}", variable.rule().name))),
         _ => Err(misfit(variable)),
     }
