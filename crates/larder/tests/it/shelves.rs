@@ -143,11 +143,17 @@ fn a_big_page_is_served_from_disk_in_full_and_in_parts() {
     let is_a_hit = |site: &Site| cached(&site.ask("HEAD", "/large", "")) == "HIT";
     eventually("the page to be kept", || is_a_hit(&site));
     for _ in 0..2 {
-        let part = site.ask("GET", "/large", "Range: bytes=10000000-10009999\r\n");
-        assert_eq!((part.status, cached(&part)), (206, "HIT"));
-        assert!(part.body == large[10_000_000..10_010_000]);
-        let whole = site.get("/large");
-        assert_eq!((cached(&whole), whole.body == large), ("HIT", true));
+        // What a busy disk does not give within a second is fetched, and is the same page.
+        eventually("the disk to give a part of it", || {
+            let part = site.ask("GET", "/large", "Range: bytes=10000000-10009999\r\n");
+            assert!(part.status == 206 && part.body == large[10_000_000..10_010_000]);
+            cached(&part) == "HIT"
+        });
+        eventually("the disk to give the whole of it", || {
+            let whole = site.get("/large");
+            assert!(whole.body == large);
+            cached(&whole) == "HIT"
+        });
         site = site.restart();
         eventually("the shelf to be open", || is_a_hit(&site));
     }
