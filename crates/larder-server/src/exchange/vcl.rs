@@ -69,10 +69,6 @@ pub struct ClientTask {
     pub esi_level: u32,
     /// `req_top`; `None` for a request that is the top itself.
     pub top: Option<Rc<Top>>,
-    /// The status of the response that is made up.
-    pub status: u16,
-    /// Its reason.
-    pub reason: Vec<u8>,
     /// What modules keep.
     pub modules: ModuleTask,
 }

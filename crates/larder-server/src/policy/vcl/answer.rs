@@ -11,11 +11,11 @@ use larder_vcl::lifetime::{Defaults, lifetime};
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, FetchTask};
 use crate::policy::{Detour, Judgement, Keep, Kept, Lifetime};
 use crate::site::VclPolicy;
 
-use super::headers::{Onward, collect, is_passed_on};
+use super::headers::{Onward, collect, is_name, is_passed_on};
 use super::retry::again;
 use super::run::{Ended, run};
 use super::{seconds, time, variables};
@@ -75,16 +75,21 @@ fn measure(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     }
     collect(fields, Known::CacheControl);
     collect(fields, Known::Vary);
+    fetch.answer.time = now;
+    fetch.answer.origin = set_times(policy, fetch, now);
+}
+
+/// Sets the times that the fields of the answer and the parameters say. Returns when the answer was made, in seconds
+/// since 1970.
+pub fn set_times(policy: &VclPolicy, fetch: &mut FetchTask, now: f64) -> f64 {
     let set = &policy.parameters;
     let defaults =
         Defaults { ttl: set.default_ttl, grace: set.default_grace, keep: set.default_keep, clock_skew: set.clock_skew };
     let times = lifetime(fetch.beresp.status, &fetch.beresp.fields, fetch.is_uncacheable, &defaults, now);
-    let answer = &mut fetch.answer;
-    answer.time = now;
-    answer.origin = times.origin;
-    answer.fresh_until = times.origin + times.ttl;
-    answer.grace = times.grace;
-    answer.keep = times.keep;
+    fetch.answer.fresh_until = times.origin + times.ttl;
+    fetch.answer.grace = times.grace;
+    fetch.answer.keep = times.keep;
+    times.origin
 }
 
 /// `vcl_backend_refresh`. `None` if `vcl_backend_response` comes next.
@@ -232,8 +237,7 @@ pub fn keep(policy: &VclPolicy, head: &ResponseHead, ex: &Exchange, cx: &Cx) -> 
 
 /// A name that Varnish keeps with a page: at most 127 characters.
 fn is_field_name(name: &[u8]) -> bool {
-    let is_of_a_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !name.is_empty() && name.len() <= 127 && name.iter().all(is_of_a_token)
+    name.len() <= 127 && is_name(name)
 }
 
 /// Notes which tags the page of a request has, for the module `xkey`.

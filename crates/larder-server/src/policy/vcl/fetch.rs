@@ -179,7 +179,7 @@ fn may_be_revalidated(stale: &Object, cx: &Cx) -> bool {
 }
 
 /// Makes the request that `vcl_pipe` sees.
-pub fn begin_pipe(policy: &VclPolicy, ex: &mut Exchange, _: &Cx) {
+pub fn begin_pipe(policy: &VclPolicy, ex: &mut Exchange) {
     copy_request(Onward::Pass, ex);
     let default = policy.default_backend.and_then(|at| u32::try_from(at).ok());
     let xid = ex.vcl.client.xid;

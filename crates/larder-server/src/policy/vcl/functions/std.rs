@@ -5,13 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use larder_conf::model::LogLevel;
-use larder_vcl::lifetime::{Defaults, lifetime};
 use larder_vcl::run::{Failure, Text, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
 
 use crate::clock;
 use crate::directors::Judge;
 use crate::exchange::{ModuleTask, RequestBody};
+use crate::policy::vcl::answer::set_times;
 use crate::policy::vcl::headers::{Field, fields, roll_back};
 use crate::policy::vcl::task::Run;
 
@@ -128,12 +128,5 @@ fn fits(body: &RequestBody, most: i64) -> bool {
 
 /// Sets the times of an answer as they are before the first sub sees it.
 fn rfc_ttl(run: &mut Run<'_>) {
-    let set = &run.policy.parameters;
-    let defaults =
-        Defaults { ttl: set.default_ttl, grace: set.default_grace, keep: set.default_keep, clock_skew: set.clock_skew };
-    let fetch = &mut run.ex.vcl.fetch;
-    let times = lifetime(fetch.beresp.status, &fetch.beresp.fields, fetch.is_uncacheable, &defaults, run.now);
-    fetch.answer.fresh_until = times.origin + times.ttl;
-    fetch.answer.grace = times.grace;
-    fetch.answer.keep = times.keep;
+    set_times(run.policy, &mut run.ex.vcl.fetch, run.now);
 }
