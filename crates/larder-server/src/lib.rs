@@ -69,6 +69,7 @@ pub use logs::LogFiles;
 pub use material::Material;
 pub use pressure::has_little_memory;
 pub use serving::{Descriptors, Serving, ServingOptions};
+pub use site::Vcl;
 
 /// The version of nginx whose configuration and behaviour larder follows, for `$nginx_version` and `-V`.
 pub const NGINX_VERSION: &str = "1.31.5";

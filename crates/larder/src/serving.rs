@@ -1,11 +1,12 @@
 //! The one place where this crate meets the server: the workers of this process.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::thread;
 
 use larder_conf::Diagnostic;
 use larder_conf::model::{Config, LogLevel};
-use larder_server::{LogFiles, Serving};
+use larder_server::{LogFiles, Serving, Vcl};
 use tokio::sync::oneshot;
 
 use crate::logs::OpenLog;
@@ -43,6 +44,14 @@ impl Server {
         match self {
             Server::Running(serving) => serving.reload(config, material, descriptors),
             Server::Leaving(..) | Server::Gone => Ok(()),
+        }
+    }
+
+    /// The VCLs that requests are answered by.
+    pub fn vcls(&self) -> Vec<Arc<Vcl>> {
+        match self {
+            Server::Running(serving) => serving.vcls().into_iter().map(|(_, vcl)| vcl).collect(),
+            Server::Leaving(..) | Server::Gone => Vec::new(),
         }
     }
 

@@ -39,6 +39,14 @@ pub struct ListedMember {
     pub is_healthy: bool,
 }
 
+impl Listed {
+    /// When its health changed, as a date of HTTP.
+    pub fn changed_date(&self) -> String {
+        let date = larder_http::format_date(self.changed.max(0.0) as u64);
+        String::from_utf8_lossy(&date).into_owned()
+    }
+}
+
 impl Directors {
     /// All backends, then all directors, in the order of the VCL.
     pub fn list(&self) -> Vec<Listed> {

@@ -3,6 +3,7 @@
 //! `options` reads the command line and `process` is what runs: it writes a configuration (`nginx_conf`) around the VCL
 //! that is active, serves it (`site`), and obeys the CLI (`cli`, `orders`).
 
+mod backends;
 mod check;
 mod cli;
 mod jail;

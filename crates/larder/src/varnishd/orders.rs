@@ -2,10 +2,10 @@
 
 use larder_server::xid;
 
+use super::backends;
 use super::cli::commands::Verb;
 use super::cli::protocol::{Answer, Status};
 use super::listen::Place;
-
 use super::settings::Settings;
 use super::state::State;
 use super::storages::Kind;
@@ -15,6 +15,8 @@ use super::vcls::{NameError, Source, Surroundings};
 pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answer {
     let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
     match verb {
+        Verb::BackendList => backends::list(state, words),
+        Verb::BackendSetHealth => backends::set_health(state, word(1), word(2)),
         Verb::Status => Answer::ok(standing(state)),
         Verb::Start => start(state).await,
         Verb::Stop => stop(state).await,

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_conf::model::LogLevel;
@@ -102,6 +103,11 @@ impl Site {
     /// Whether requests are answered.
     pub fn is_running(&self) -> bool {
         self.server.is_some()
+    }
+
+    /// The VCL that requests are answered by, as it runs.
+    pub fn vcl(&self) -> Option<Arc<larder_server::Vcl>> {
+        self.server.as_ref()?.vcls().into_iter().next()
     }
 
     /// The logs for messages of our own.

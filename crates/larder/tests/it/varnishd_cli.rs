@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-use larder_testkit::{Client, Folder, PATIENCE, Signal, free_port, signal_to};
+use larder_testkit::{Answer, Client, Folder, Origin, PATIENCE, Signal, free_port, signal_to};
 use sha2::{Digest, Sha256};
 
 use crate::site::{binary, eventually};
@@ -166,6 +166,46 @@ fn a_vcl_is_loaded_used_and_discarded_while_requests_are_answered() {
     cli.says("start", 200, "");
     assert!(varnishd.answers());
     assert_eq!(varnishd.end(Signal::Term), Some(0));
+}
+
+#[test]
+fn an_operator_says_how_a_backend_is_and_requests_follow() {
+    let origin = Origin::start().unwrap();
+    origin.answer("/1", Answer::ok("one"));
+    origin.answer("/2", Answer::ok("two"));
+    let varnishd = Varnishd::start(&["-f", "", "-S", "secret"]);
+    let mut cli = varnishd.cli(SECRET);
+    cli.says("backend.list", 300, "after \"start\"");
+    let backend =
+        |name: &str| format!("backend {name} {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}\n", origin.address().port());
+    let vcl =
+        ["vcl 4.1;\n", &backend("one"), &backend("two"), "sub vcl_recv { set req.backend_hint = two; return (pass); }"];
+    let vcl =
+        [&vcl.concat(), "\nsub vcl_backend_fetch { if (bereq.url == \"/1\") { set bereq.backend = one; } }\n"].concat();
+    cli.says(&format!("vcl.inline v << END\n{vcl}END"), 200, "VCL compiled.");
+    cli.says("vcl.use v", 200, "");
+    cli.says("start", 200, "");
+    let answers = |url: &str, status: u16| {
+        let mut client = Client::connect(varnishd.listen).unwrap();
+        client.send(format!("GET {url} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+        assert_eq!(client.read_response("GET").unwrap().status, status, "{url}");
+    };
+    for (line, status, part, one, two) in [
+        ("backend.list", 200, "v.one          probe   0/0     healthy   ", 200, 200),
+        ("backend.set_health one sick", 200, "", 503, 200),
+        ("backend.list", 200, "v.one          sick    0/0     healthy   ", 503, 200),
+        ("backend.set_health * sick", 200, "", 503, 503),
+        ("backend.set_health v.o* healthy", 200, "", 200, 503),
+        ("backend.list -j t*", 200, "\"admin_health\": \"sick\"", 200, 503),
+        ("backend.set_health three sick", 106, "No Backends matches", 200, 503),
+        ("backend.set_health two ill", 106, "Invalid state ill", 200, 503),
+        ("backend.list -x", 106, "Invalid flag x", 200, 503),
+        ("backend.set_health two auto", 200, "", 200, 200),
+    ] {
+        cli.says(line, status, part);
+        answers("/1", one);
+        answers("/2", two);
+    }
 }
 
 #[test]

@@ -7,6 +7,10 @@ use super::protocol::{Answer, Status};
 pub enum Verb {
     /// Show that it knows the secret.
     Auth,
+    /// The backends, and how they are.
+    BackendList,
+    /// Say how a backend is.
+    BackendSetHealth,
     /// Say hello again.
     Banner,
     /// Go on from this number of a request.
@@ -68,8 +72,10 @@ const fn row(name: &'static str, least: usize, most: usize, words: &'static str,
     Row { name, least, most, words, verb }
 }
 
-const TABLE: [Row; 24] = [
+const TABLE: [Row; 26] = [
     row("auth", 1, 1, "<response>", Verb::Auth),
+    row("backend.list", 0, 4, "[-j] [-p] [<backend_pattern>]", Verb::BackendList),
+    row("backend.set_health", 2, 2, "<backend_pattern> auto|healthy|sick", Verb::BackendSetHealth),
     row("banner", 0, 0, "", Verb::Banner),
     row("debug.listen_address", 0, 0, "", Verb::DebugListen),
     row("debug.xid", 0, 2, "[<xid>]", Verb::DebugXid),
@@ -96,9 +102,7 @@ const TABLE: [Row; 24] = [
 ];
 
 /// Commands of varnishd that larder does not have.
-const NOT_BUILT: [&str; 11] = [
-    "backend.list",
-    "backend.set_health",
+const NOT_BUILT: [&str; 9] = [
     "ban",
     "ban.list",
     "debug.fragfetch",

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use larder_server::clock;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 /// What became of a command, with Varnish's numbers.
@@ -95,6 +97,14 @@ pub fn banner(storage: &str) -> String {
         shown(system.machine()),
         env!("CARGO_PKG_VERSION"),
     )
+}
+
+/// An answer in JSON, in the shape that Varnish gives all of them: a version, the command, the time, and what it is about.
+pub fn json(version: u32, words: &[String], about: Value) -> String {
+    let now = clock::now().0 as f64 / 1000.0;
+    let mut text = format!("{:#}", json!([version, words, now, about]));
+    text.push('\n');
+    text
 }
 
 /// The longest answer: the length has eight digits, and nobody reads that much.
