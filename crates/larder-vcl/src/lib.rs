@@ -8,6 +8,7 @@
 
 mod acl;
 mod ast;
+pub mod bans;
 mod check;
 mod compile;
 pub mod features;

@@ -30,6 +30,7 @@ const LAYERS: &[(&str, Layers)] = &[
             &["clock", "compressor", "lru", "pace", "prepared", "regex", "stats", "tempfile", "turns", "vmods", "xid"],
             &[
                 "access",
+                "bans",
                 "directors",
                 "filter",
                 "geo",
@@ -83,7 +84,7 @@ const LAYERS: &[(&str, Layers)] = &[
         "crates/larder-vcl/src",
         &[
             &["features", "functions", "types"],
-            &["acl", "ast", "lex", "lifetime", "old", "steps"],
+            &["acl", "ast", "bans", "lex", "lifetime", "old", "steps"],
             &["parameters", "read", "vars", "vmods"],
             &["parse", "policy"],
             &["check", "program"],
