@@ -11,6 +11,7 @@
 //! because the shelf locks other entries to make room.
 #![forbid(unsafe_code)]
 
+mod bans;
 mod entry;
 mod flight;
 mod form;
@@ -35,6 +36,7 @@ mod tests;
 pub mod vary;
 mod zone;
 
+pub use bans::{Asking, Condition, Listed};
 pub use flight::{Waiter, Woken};
 pub use form::permit::{Finished, FormPermit, NewForm};
 pub use form::{Form, FormRef, FormState, FormWaiter, Made, Shape};

@@ -1,12 +1,13 @@
 //! A stored response.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use larder_http::{Fields, Time};
 use larder_store::{Body, Reservation};
 
+use crate::bans::Tested;
 use crate::entry::Entry;
 use crate::form::{FormState, Forms, Shape};
 use crate::prepared::Prepared;
@@ -66,6 +67,10 @@ pub struct Hold {
     mark: Mark,
     /// How often it was delivered, where that is counted.
     hits: AtomicU32,
+    /// When it was delivered last, where that is counted, in ms since 1970; 0 if it never was.
+    hit_at: AtomicU64,
+    /// By which bans it was tested.
+    pub(crate) tested: Tested,
     /// For a page with ESI: see [`Object::esi_base`].
     esi_base: Option<Box<[u8]>>,
 }
@@ -98,7 +103,9 @@ impl Hold {
     /// That of an object that takes the place of another one with the same body: what it stands for, and its hits.
     pub(crate) fn like(old: &Self) -> Self {
         let hits = AtomicU32::new(old.hits.load(Ordering::Relaxed));
-        Self { mark: old.mark, hits, esi_base: old.esi_base.clone(), ..Self::default() }
+        let hit_at = AtomicU64::new(old.hit_at.load(Ordering::Relaxed));
+        let tested = Tested::by(old.tested.number());
+        Self { mark: old.mark, hits, hit_at, tested, esi_base: old.esi_base.clone(), ..Self::default() }
     }
 
     /// That of a page, with ESI if there is a URL that its includes are relative to.
@@ -165,8 +172,14 @@ impl Object {
     }
 
     /// Counts a delivery, and returns how many there were.
-    pub fn count_hit(&self) -> u32 {
+    pub fn count_hit(&self, now: Time) -> u32 {
+        self.hold.hit_at.store(now.0, Ordering::Relaxed);
         self.hold.hits.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// When the last counted delivery was.
+    pub fn hit_at(&self) -> Option<Time> {
+        Some(Time(self.hold.hit_at.load(Ordering::Relaxed))).filter(|at| at.0 != 0)
     }
 
     /// How many deliveries were counted.

@@ -1,12 +1,14 @@
 //! The right to store one response under a key.
 
 use std::mem;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder_http::Time;
 
+use crate::bans::Tested;
 use crate::entry::Entry;
 use crate::flight::{Flight, Outcome};
 use crate::front::Front;
@@ -27,6 +29,8 @@ use crate::zone::Zone;
 pub struct Permit {
     zone: Arc<Zone>,
     entry: Arc<Entry>,
+    /// The number of the newest ban when the fetch began: what is stored is tested by all that came later.
+    since_ban: u64,
     role: Role,
 }
 
@@ -70,7 +74,21 @@ impl Permit {
 
     fn new(zone: &Arc<Zone>, entry: &Arc<Entry>, role: Role) -> Self {
         entry.add_permit();
-        Self { zone: Arc::clone(zone), entry: Arc::clone(entry), role }
+        Self { zone: Arc::clone(zone), entry: Arc::clone(entry), since_ban: zone.newest_ban(), role }
+    }
+
+    /// Has what is stored be tested by all bans behind this number, instead of those behind that of the lookup: the fetch
+    /// began earlier.
+    pub fn fetched_since(&mut self, ban: u64) {
+        self.since_ban = self.since_ban.min(ban);
+    }
+
+    /// Spares what is stored the test by these bans, which were made by who fetched it, unless there was another one
+    /// between.
+    pub fn spare(&mut self, bans: RangeInclusive<u64>) {
+        if self.since_ban + 1 >= *bans.start() {
+            self.since_ban = self.since_ban.max(*bans.end());
+        }
     }
 
     /// Publishes an object whose head is known and may be stored. Waiting requests stream from its body, and when the
@@ -78,7 +96,8 @@ impl Permit {
     ///
     /// If the zone has no room for the head, or the body is not stored, the object is only shared with the requests
     /// that wait now. The object that it would have replaced is dropped, because it is out of date.
-    pub fn begin(&mut self, object: Object) -> Arc<Object> {
+    pub fn begin(&mut self, mut object: Object) -> Arc<Object> {
+        object.hold.tested = Tested::by(self.since_ban);
         let object = self.zone.charged(&self.entry, object);
         let kept = object.is_charged() && object.body.is_stored();
         let (flight, refetch) = match mem::replace(&mut self.role, Role::Over) {
@@ -103,7 +122,8 @@ impl Permit {
 
     /// The origin confirmed `old` by a 304: `object`, with the same body and new times, replaces it and takes its
     /// forms.
-    pub fn freshen(mut self, old: &Arc<Object>, object: Object) -> Arc<Object> {
+    pub fn freshen(mut self, old: &Arc<Object>, mut object: Object) -> Arc<Object> {
+        object.hold.tested = Tested::by(self.since_ban);
         object.take_forms_of(old);
         let object = self.zone.charged(&self.entry, object);
         if object.is_charged() && self.entry.replace(old, &object) {
@@ -127,7 +147,8 @@ impl Permit {
 
     /// Remembers in place of a page what `object`, which has an empty body, stands for: all who wait fetch for
     /// themselves, and lookups find it until it is stale.
-    pub fn remember(mut self, object: Object) {
+    pub fn remember(mut self, mut object: Object) {
+        object.hold.tested = Tested::by(self.since_ban);
         let object = self.zone.charged(&self.entry, object);
         self.zone.counts.uncacheable.fetch_add(1, Ordering::Relaxed);
         if object.is_charged() {

@@ -1,5 +1,6 @@
 //! One cache, as a `*_cache_path` declares it.
 
+use std::collections::HashMap;
 use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,8 @@ use larder_http::Time;
 use larder_store::{BUFFERED_BYTES, Body, BodyWriter, Reservation, SLOT_BYTES, Spill, body, body_with_disks};
 use parking_lot::Mutex;
 
-use crate::entry::Entry;
+use crate::bans::{Asking, Bans, Condition, Listed};
+use crate::entry::{Entry, each};
 use crate::key::KeyRef;
 use crate::memory::Memory;
 use crate::object::{Home, Object};
@@ -39,6 +41,7 @@ pub struct Zone {
     /// The time of an entry's last use is noted again only after this many seconds, so that a hot entry is rarely
     /// written. It is at most a sixteenth of `inactive`.
     use_step_secs: AtomicU64,
+    bans: Bans<Object>,
     pub(crate) counts: SharedCounts,
     /// Its part of the memory.
     tally: Arc<Tally>,
@@ -69,6 +72,7 @@ impl Zone {
             shelves: ArcSwap::from_pointee(shelves),
             inactive_secs: AtomicU64::new(inactive.as_secs()),
             use_step_secs: AtomicU64::new(use_step_secs(inactive)),
+            bans: Bans::default(),
             counts: SharedCounts::default(),
             tally: Arc::default(),
             workers: Mutex::default(),
@@ -154,6 +158,41 @@ impl Zone {
         // As in `purge`: in between, a lookup may have read a page that was still on disk.
         self.forget_all(is_meant);
         self.counts.purged.fetch_add(in_memory as u64, Ordering::Relaxed);
+    }
+
+    /// Makes the pages unusable that have been fetched until now and for which a condition holds, and returns the number
+    /// of the ban. It costs nothing now: each page is tested when it is found.
+    pub fn ban(&self, condition: Arc<dyn Condition<Object>>, now: Time) -> u64 {
+        self.bans.add(condition, now)
+    }
+
+    /// The number of the newest ban.
+    pub fn newest_ban(&self) -> u64 {
+        self.bans.newest()
+    }
+
+    /// Whether a page that was found may not be used: a ban covers it. Then it is dropped.
+    #[inline]
+    pub fn is_banned(&self, object: &Object, request: &Asking<'_>) -> bool {
+        self.bans.cover(object, &object.hold.tested, object.stored_at, request)
+    }
+
+    /// Drops a page that a ban covers, from memory and disk. The next lookup finds another, or none.
+    pub fn drop_banned(&self, object: &Arc<Object>, now: Time) {
+        self.lost(object, now);
+        self.counts.purged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All bans, newest first. It visits every entry, as [`purge_prefix`](Self::purge_prefix) does.
+    pub fn bans(&self) -> Vec<Listed> {
+        let (era, mut pages) = (self.era(), HashMap::<u64, u64>::new());
+        self.memory.shelf().sweep_all(|entry| {
+            if entry.era() == era {
+                each(&entry.variants()).for_each(|object| *pages.entry(object.hold.tested.number()).or_default() += 1);
+            }
+            true
+        });
+        self.bans.listed(|number| pages.get(&number).copied().unwrap_or_default())
     }
 
     /// Drops the keys for which `is_meant` is true from memory, and returns their number. A running fetch will not be
@@ -279,7 +318,12 @@ impl Zone {
         let inactive = Duration::from_secs(self.inactive_secs.load(Ordering::Relaxed));
         let useful_for = inactive.max(object.stale_while_revalidate).max(object.stale_if_error);
         let useless_at = object.fresh_until.plus(useful_for);
-        self.shelves.load().store(entry, object, useless_at, object.stored_at);
+        let shelves = self.shelves.load();
+        // The disk would not know that it is to be tested: there only the time says which bans are later.
+        match object.hold.tested.number() == self.bans.newest() {
+            true => shelves.store(entry, object, useless_at, object.stored_at),
+            false => shelves.not_stored(entry.key_bytes(), &object.vary, object.stored_at),
+        }
     }
 
     /// The longest body that is read from disk into memory together with its head.

@@ -10,6 +10,7 @@ use larder_store::{BodyState, Kept};
 
 use crate::*;
 
+mod bans;
 mod disks;
 mod flights;
 mod forms;

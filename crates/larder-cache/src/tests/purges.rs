@@ -30,7 +30,7 @@ fn a_page_that_is_stale_already_does_not_live_longer() {
     let zone = zone(1 << 20);
     let mut worker = Worker::new(&zone);
     let page = worker.store(KEY, "one", 0);
-    page.count_hit();
+    page.count_hit(at(0));
     for now in [1, 3] {
         assert_eq!(zone.shorten(&KeyRef::new(KEY), shorter(None, None), |_| true, at(now)), 1);
         let Verdict::Stale { object, .. } = worker.ask(KEY, &lock(), now) else { panic!("it is stale") };

@@ -1,0 +1,174 @@
+//! Bans: conditions that make the pages unusable that were stored before them.
+//!
+//! Each ban has a number, and each page the number of the newest ban that it has been tested by; a page is new until
+//! the fetch for it begins. A hit compares the two numbers. Only if they differ, the page is tested by the bans between,
+//! with the request that came, as in Varnish.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use larder_http::{Fields, Time};
+use parking_lot::RwLock;
+
+/// What a ban says of a page `P`.
+pub trait Condition<P>: Send + Sync {
+    /// In words. Bans of the same words mean the same pages, but for the time.
+    fn text(&self) -> &str;
+
+    /// Whether it means the same pages whenever it is made, so that a later one of the same words takes its place.
+    fn is_timeless(&self) -> bool;
+
+    /// Whether it holds for a page, as it was when the ban was made. What cannot be evaluated holds.
+    fn holds(&self, page: &P, request: &Asking<'_>, made_at: Time) -> bool;
+}
+
+/// The request for which a page is tested.
+#[derive(Clone, Copy)]
+pub struct Asking<'a> {
+    /// Path and query, as they are asked for.
+    pub url: &'a [u8],
+    /// The fields.
+    pub fields: &'a Fields,
+}
+
+/// A ban, as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// When it was made.
+    pub made_at: Time,
+    /// How many pages in memory have been tested by it and by none that came later.
+    pub pages: u64,
+    /// Whether a later one has taken its place.
+    pub is_done: bool,
+    /// What it says.
+    pub text: String,
+}
+
+/// The bans of a zone.
+pub(crate) struct Bans<P> {
+    /// The number of the newest; [`NONE_YET`] before the first.
+    newest: AtomicU64,
+    list: RwLock<List<P>>,
+}
+
+struct Ban<P> {
+    number: u64,
+    made_at: Time,
+    condition: Arc<dyn Condition<P>>,
+    is_done: AtomicBool,
+}
+
+struct List<P> {
+    /// Oldest first.
+    bans: VecDeque<Ban<P>>,
+    /// How many bytes their words have.
+    text_bytes: usize,
+    /// The last of those that were cut off because there were too many. Who was not tested by it is out of date.
+    cut: Option<(u64, Time)>,
+}
+
+/// The number of the newest ban that an object was tested by; 0 for one that came from a disk.
+#[derive(Debug, Default)]
+pub(crate) struct Tested(AtomicU64);
+
+impl Tested {
+    /// That of an object whose fetch began when this was the newest ban.
+    pub(crate) fn by(number: u64) -> Self {
+        Self(AtomicU64::new(number))
+    }
+
+    /// The number.
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Notes that it was tested by all bans up to this number.
+    pub(crate) fn raise(&self, number: u64) {
+        self.0.fetch_max(number, Ordering::AcqRel);
+    }
+}
+
+/// The number of a page that came from a disk: the bans that were made before it was stored do not concern it.
+const BY_TIME: u64 = 0;
+/// The number of a page before there was any ban.
+const NONE_YET: u64 = 1;
+
+impl<P> Default for Bans<P> {
+    fn default() -> Self {
+        Self {
+            newest: AtomicU64::new(NONE_YET),
+            list: RwLock::new(List { bans: VecDeque::new(), text_bytes: 0, cut: None }),
+        }
+    }
+}
+
+impl<P> Bans<P> {
+    /// The number of the newest ban.
+    #[inline]
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Acquire)
+    }
+
+    /// Adds a ban, and returns its number. Earlier ones of the same words are done.
+    pub(crate) fn add(&self, condition: Arc<dyn Condition<P>>, now: Time) -> u64 {
+        let mut list = self.list.write();
+        let number = self.newest() + 1;
+        if condition.is_timeless() {
+            let is_same = |ban: &&Ban<P>| ban.condition.text() == condition.text();
+            list.bans.iter().filter(is_same).for_each(|ban| ban.is_done.store(true, Ordering::Relaxed));
+        }
+        list.text_bytes += condition.text().len();
+        list.bans.push_back(Ban { number, made_at: now, condition, is_done: AtomicBool::new(false) });
+        while list.bans.len() > BANS_MAX || list.text_bytes > TEXT_BYTES_MAX && list.bans.len() > 1 {
+            let Some(first) = list.bans.pop_front() else { break };
+            list.text_bytes -= first.condition.text().len();
+            if !first.is_done.into_inner() {
+                list.cut = Some((first.number, first.made_at));
+            }
+        }
+        self.newest.store(number, Ordering::Release);
+        number
+    }
+
+    /// Whether a page, stored at this time, may not be used any more. One that may is not tested by the same bans again.
+    #[inline]
+    pub(crate) fn cover(&self, page: &P, tested: &Tested, stored_at: Time, request: &Asking<'_>) -> bool {
+        tested.number() != self.newest() && self.test(page, tested, stored_at, request)
+    }
+
+    #[cold]
+    fn test(&self, page: &P, tested: &Tested, stored_at: Time, request: &Asking<'_>) -> bool {
+        let list = self.list.read();
+        let concerns = |number: u64, made_at: Time| match tested.number() {
+            BY_TIME => made_at >= stored_at,
+            tested => number > tested,
+        };
+        let covers =
+            |ban: &Ban<P>| !ban.is_done.load(Ordering::Relaxed) && ban.condition.holds(page, request, ban.made_at);
+        let mut concerning = list.bans.iter().rev().take_while(|ban| concerns(ban.number, ban.made_at));
+        let is_covered = concerning.any(covers) || list.cut.is_some_and(|(number, made_at)| concerns(number, made_at));
+        if !is_covered {
+            let newest = list.bans.back().map_or(NONE_YET, |ban| ban.number);
+            tested.raise(newest);
+        }
+        is_covered
+    }
+
+    /// All of them, newest first. `pages_of` counts the pages whose newest ban has this number.
+    pub(crate) fn listed(&self, pages_of: impl Fn(u64) -> u64) -> Vec<Listed> {
+        let listed = |ban: &Ban<P>| Listed {
+            made_at: ban.made_at,
+            pages: pages_of(ban.number),
+            is_done: ban.is_done.load(Ordering::Relaxed),
+            text: ban.condition.text().to_owned(),
+        };
+        self.list.read().bans.iter().rev().map(listed).collect()
+    }
+}
+
+/// How many bans there may be. Beyond that the oldest are forgotten, with all pages that they were not tried on.
+const BANS_MAX: usize = 100_000;
+/// How long the words of all bans may be.
+const TEXT_BYTES_MAX: usize = 64 << 20;

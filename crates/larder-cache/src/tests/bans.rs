@@ -1,0 +1,114 @@
+//! Pages under bans.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+/// Holds for pages of one text, and counts how often it was asked.
+struct OfText {
+    text: &'static str,
+    asked: AtomicU32,
+    is_timeless: bool,
+}
+
+impl Condition<Object> for OfText {
+    fn text(&self) -> &str {
+        self.text
+    }
+
+    fn is_timeless(&self) -> bool {
+        self.is_timeless
+    }
+
+    fn holds(&self, page: &Object, request: &Asking<'_>, _: Time) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        request.url == b"/" && text(page) == self.text
+    }
+}
+
+fn of_text(text: &'static str) -> Arc<OfText> {
+    Arc::new(OfText { text, asked: AtomicU32::new(0), is_timeless: true })
+}
+
+fn is_banned(zone: &Zone, page: &Object) -> bool {
+    zone.is_banned(page, &Asking { url: b"/", fields: &Fields::new() })
+}
+
+#[test]
+fn a_ban_covers_the_pages_before_it_for_which_it_holds() {
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    let (one, two) = (worker.store(b"a", "one", 0), worker.store(b"b", "two", 0));
+    let ban = of_text("one");
+    zone.ban(Arc::clone(&ban) as Arc<dyn Condition<Object>>, at(1));
+    let later = worker.store(b"c", "one", 1);
+    assert_eq!([&one, &two, &later].map(|page| is_banned(&zone, page)), [true, false, false]);
+    assert_eq!(ban.asked.load(Ordering::Relaxed), 2, "the page that came later is not asked");
+    assert!(!is_banned(&zone, &two));
+    assert_eq!(ban.asked.load(Ordering::Relaxed), 2, "a page is tested once");
+    zone.drop_banned(&one, at(2));
+    assert_eq!(
+        (told(&worker.ask(b"a", &lock(), 2)), told(&worker.ask(b"b", &lock(), 2))),
+        ("miss".into(), "hit two".into())
+    );
+    assert_eq!(zone.stats().purged, 1);
+}
+
+#[test]
+fn what_was_being_fetched_when_a_ban_was_made_is_tested_but_not_by_the_ban_of_who_fetched_it() {
+    for (spared, expected) in [(None, true), (Some((2, 2)), false), (Some((3, 3)), true)] {
+        let zone = zone(1 << 20);
+        let mut worker = Worker::new(&zone);
+        let mut permit = worker.permit(KEY, &Rules::default(), 0);
+        zone.ban(of_text("one"), at(1));
+        if let Some((first, last)) = spared {
+            permit.spare(first..=last);
+        }
+        let (mut writer, body) = zone.body(KEY, None, None);
+        let page = permit.begin(page(body, 2));
+        writer.append(Bytes::from_static(b"one")).expect("it is stored");
+        writer.finish();
+        permit.complete();
+        assert_eq!(is_banned(&zone, &page), expected, "{spared:?}");
+    }
+}
+
+#[test]
+fn a_later_ban_of_the_same_words_takes_the_place_of_an_earlier_one_unless_its_time_counts() {
+    for (is_timeless, done) in [(true, [false, true]), (false, [false, false])] {
+        let zone = zone(1 << 20);
+        let mut worker = Worker::new(&zone);
+        let page = worker.store(KEY, "one", 0);
+        let ban = || Arc::new(OfText { text: "two", asked: AtomicU32::new(0), is_timeless });
+        let first = ban();
+        zone.ban(Arc::clone(&first) as Arc<dyn Condition<Object>>, at(1));
+        let (before, second) = (zone.newest_ban(), zone.ban(ban(), at(2)));
+        assert_eq!(second, before + 1);
+        assert!(!is_banned(&zone, &page));
+        assert_eq!(first.asked.load(Ordering::Relaxed), u32::from(!is_timeless));
+        let listed = zone.bans();
+        let shown: Vec<_> = listed.iter().map(|ban| (ban.made_at, ban.pages, ban.is_done)).collect();
+        assert_eq!(shown, [(at(2), 1, done[0]), (at(1), 0, done[1])]);
+    }
+}
+
+#[test]
+fn pages_that_come_from_a_disk_are_tested_by_the_bans_since_they_were_stored() {
+    let zone = zone(1 << 20);
+    for (stored, made, expected) in [(5, 4, false), (5, 5, true), (5, 6, true)] {
+        let (mut writer, body) = zone.body(KEY, None, None);
+        writer.append(Bytes::from_static(b"one")).expect("it is stored");
+        writer.finish();
+        let read = page(body, stored);
+        let bans = crate::bans::Bans::default();
+        bans.add(of_text("one"), at(made));
+        let request = Asking { url: b"/", fields: &Fields::new() };
+        assert_eq!(
+            bans.cover(&read, &read.hold.tested, read.stored_at, &request),
+            expected,
+            "stored at {stored}, banned at {made}"
+        );
+        bans.add(of_text("two"), at(made + 1));
+        assert_eq!(bans.cover(&read, &read.hold.tested, read.stored_at, &request), expected);
+    }
+}
