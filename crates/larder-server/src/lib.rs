@@ -9,6 +9,7 @@ mod access_lines;
 pub mod acme;
 pub mod assemble;
 pub mod auth;
+pub mod bans;
 pub mod clock;
 pub mod compressor;
 pub mod conn;

@@ -14,6 +14,8 @@ use tokio::sync::mpsc;
 
 use crate::acme::Issuing;
 use crate::assemble::{self, Keeping};
+use crate::bans;
+use crate::clock;
 use crate::log::main::MainLog;
 use crate::logs::{LogFiles, Logs};
 use crate::material::Material;
@@ -166,6 +168,21 @@ impl Serving {
     pub fn vcls(&self) -> Vec<(PathBuf, Arc<Vcl>)> {
         let last = self.last.lock();
         last.site.origins.vcls.iter().map(|used| (used.file.clone(), Arc::clone(&used.vcl))).collect()
+    }
+
+    /// Bans in all zones what the words of the command `ban` say.
+    pub fn ban(&self, words: &[String]) -> Result<(), bans::Refused> {
+        let condition = bans::of_words(words)?;
+        for zone in &self.last.lock().site.caches.zones {
+            zone.ban(Arc::clone(&condition), clock::now());
+        }
+        Ok(())
+    }
+
+    /// The bans of all zones, zone by zone, newest first.
+    pub fn bans(&self) -> Vec<larder_cache::Listed> {
+        let zones = self.last.lock().site.caches.zones.clone();
+        zones.iter().flat_map(|zone| zone.bans()).collect()
     }
 
     /// Writes to the main error log.

@@ -6,6 +6,7 @@ use std::thread;
 
 use larder_conf::Diagnostic;
 use larder_conf::model::{Config, LogLevel};
+use larder_server::bans::{Listed, Refused};
 use larder_server::{LogFiles, Serving, Vcl};
 use tokio::sync::oneshot;
 
@@ -51,6 +52,22 @@ impl Server {
     pub fn vcls(&self) -> Vec<Arc<Vcl>> {
         match self {
             Server::Running(serving) => serving.vcls().into_iter().map(|(_, vcl)| vcl).collect(),
+            Server::Leaving(..) | Server::Gone => Vec::new(),
+        }
+    }
+
+    /// Bans what the words of the command `ban` say.
+    pub fn ban(&self, words: &[String]) -> Result<(), Refused> {
+        match self {
+            Server::Running(serving) => serving.ban(words),
+            Server::Leaving(..) | Server::Gone => Ok(()),
+        }
+    }
+
+    /// The bans, newest first.
+    pub fn bans(&self) -> Vec<Listed> {
+        match self {
+            Server::Running(serving) => serving.bans(),
             Server::Leaving(..) | Server::Gone => Vec::new(),
         }
     }

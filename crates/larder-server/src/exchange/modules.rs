@@ -11,6 +11,8 @@ pub struct ModuleTask {
     pub cookies: Cookies,
     /// Those of the module `var`.
     pub vars: Vars,
+    /// What was wrong with the last `std.ban()`.
+    pub ban_error: Option<String>,
     /// How many bytes of the workspace the module `vtc` has taken.
     pub taken_bytes: usize,
 }

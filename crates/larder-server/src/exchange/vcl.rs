@@ -116,6 +116,8 @@ pub struct FetchTask {
     pub beresp: ResponseHead,
     /// What is done with it.
     pub answer: AnswerTask,
+    /// The numbers of the bans that it has made, the first and the last: what it brings is newer.
+    pub bans: Option<(u64, u64)>,
     /// What modules keep.
     pub modules: ModuleTask,
 }

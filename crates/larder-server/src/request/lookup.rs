@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_cache::{HitRef, KeyRef, Loading, Object, Verdict, Waiter, Woken};
+use larder_cache::{Asking, HitRef, KeyRef, Loading, Object, Verdict, Waiter, Woken, Zone};
 use larder_http::status;
 use larder_store::BodyState;
 
@@ -46,7 +46,7 @@ pub fn lookup(ex: &mut Exchange, cx: &Cx) -> Step {
             ex.upstream.cache_status = Some(CacheStatus::Bypass);
             ex.upstream.cache_detail = "bypass";
             // `*_cache_bypass`: no lookup, but the answer may replace the stored page.
-            Plan { storing: Some(Storing::unasked(zone)), stale: None }.into()
+            Plan { storing: Some(Storing::unasked(zone, cx)), stale: None }.into()
         }
         Ask::Pass(why) => {
             ex.upstream.cache_detail = why;
@@ -83,6 +83,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
         zone.lookup(&mut cx.local.fronts[index].borrow_mut(), &key, &request, &rules, cx.now())
     };
     match verdict {
+        Verdict::Hit(object) if is_banned(zone, &object, ex) => banned(index, &object.to_arc(), ex, cx),
         Verdict::Hit(object) if object.body.whole().is_none() && !object.body.is_here() => {
             lost(index, &object.to_arc(), ex, cx)
         }
@@ -92,6 +93,10 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             Found::Turn(turn) => turned(turn, ex),
         },
         Verdict::Stale { object, permit, .. } => {
+            if is_banned(zone, &object, ex) {
+                drop(permit);
+                return banned(index, &object.to_arc(), ex, cx);
+            }
             if object.body.whole().is_none() && !object.body.is_here() {
                 drop(permit);
                 return lost(index, &object.to_arc(), ex, cx);
@@ -107,7 +112,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             let stores = policy::stores(origin, ex);
             ex.upstream.cache_detail = if stores { "not stored yet" } else { "the range begins too far in" };
             cx.stats().misses.add(1);
-            let storing = stores.then(|| Storing::new(permit, index));
+            let storing = stores.then(|| Storing::new(permit, index, cx));
             Plan { storing, stale: None }.into()
         }
         Verdict::Wait(waiter) => {
@@ -143,7 +148,7 @@ fn hit(object: HitRef, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
 fn missed_anew(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.upstream.cache_status = Some(CacheStatus::Miss);
     cx.stats().misses.add(1);
-    Plan { storing: Some(Storing::unasked(index)), stale: None }.into()
+    Plan { storing: Some(Storing::unasked(index, cx)), stale: None }.into()
 }
 
 /// Fetches a page that is not there; the origin's answer is not stored, for this reason.
@@ -171,7 +176,24 @@ fn lost(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step 
     Step::LookInZone(index)
 }
 
-/// How many pages of one key a disk may lose during a request before the request is passed.
+/// Whether a ban covers a page that was found.
+#[inline]
+fn is_banned(zone: &Zone, object: &Object, ex: &Exchange) -> bool {
+    let head = &ex.asked.head;
+    zone.is_banned(object, &Asking { url: head.target(), fields: &head.fields })
+}
+
+/// A page that a ban covers: it is dropped, and the zone is asked again without it.
+fn banned(index: usize, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Step {
+    cx.zone(index).drop_banned(object, cx.now());
+    ex.upstream.lost_pages += 1;
+    match cx.origin(ex) {
+        Some(origin) if ex.upstream.lost_pages > LOST_PAGES_MAX => missed("banned", origin, ex, cx),
+        Some(_) | None => Step::LookInZone(index),
+    }
+}
+
+/// How many pages of one key a disk may lose, or bans may cover, during a request before the request is passed.
 const LOST_PAGES_MAX: u8 = 8;
 
 /// A stale page: delivered while a refetch runs (`*_cache_background_update`), or fetched by this request.
@@ -188,7 +210,7 @@ fn stale(
         (OnStale::Wait, _) => return Slow::Hold(Box::new(Held { object, zone: index })).into(),
         (OnStale::Deliver, _) => (CacheStatus::Updating, Step::Page(Page::stored(object))),
         (OnStale::DeliverAndRefetch, Some(permit)) => {
-            let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
+            let plan = Plan { storing: Some(Storing::new(permit, index, cx)), stale: Some(Arc::clone(&object)) };
             refetch::spawn(plan, ex, cx);
             (CacheStatus::Stale, Step::Page(Page::stored(object)))
         }
@@ -197,8 +219,8 @@ fn stale(
             ex.upstream.cache_detail = "stale";
             cx.stats().misses.add(1);
             let storing = match permit {
-                Some(permit) => Storing::new(permit, index),
-                None => Storing::unasked(index),
+                Some(permit) => Storing::new(permit, index, cx),
+                None => Storing::unasked(index, cx),
             };
             return Plan { storing: Some(storing), stale: Some(object) }.into();
         }
@@ -234,6 +256,12 @@ pub async fn wait(waiting: Waiting, ex: &mut Exchange, cx: &Cx) -> Step {
         }
         Woken::Filling { object, .. } if far_range::is_passed(&Arriving::of(&object), &origin.backend, ex, cx) => {
             passed(far_range::DETAIL, ex, cx)
+        }
+        Woken::Filling { object, .. } if is_banned(cx.zone(waiting.zone), &object, ex) => {
+            match policy::miss(origin, ex, cx) {
+                None => missed_anew(waiting.zone, ex, cx),
+                Some(turn) => turned(turn, ex),
+            }
         }
         Woken::Filling { object, reader } => {
             match policy::arriving(origin, &object, ex, cx) {

@@ -35,6 +35,8 @@ impl From<Plan> for Step {
 pub struct Storing {
     zone: usize,
     right: Right,
+    /// The newest ban of the zone when the fetch began.
+    since_ban: u64,
 }
 
 enum Right {
@@ -45,13 +47,13 @@ enum Right {
 
 impl Storing {
     /// By a permit that lookup gave.
-    pub fn new(permit: Permit, zone: usize) -> Self {
-        Self { zone, right: Right::Permit(permit) }
+    pub fn new(permit: Permit, zone: usize, cx: &Cx) -> Self {
+        Self { zone, right: Right::Permit(permit), since_ban: cx.zone(zone).newest_ban() }
     }
 
     /// Without one: nobody waits for the answer.
-    pub fn unasked(zone: usize) -> Self {
-        Self { zone, right: Right::Unasked }
+    pub fn unasked(zone: usize, cx: &Cx) -> Self {
+        Self { zone, right: Right::Unasked, since_ban: cx.zone(zone).newest_ban() }
     }
 
     /// The zone.
@@ -61,13 +63,18 @@ impl Storing {
 
     /// The permit; asked for now where there is none yet. `None` when the zone gives none.
     pub fn permit(self, ex: &Exchange, cx: &Cx) -> Option<Permit> {
-        match self.right {
-            Right::Permit(permit) => Some(permit),
+        let mut permit = match self.right {
+            Right::Permit(permit) => permit,
             Right::Unasked => {
                 let key = larder_cache::KeyRef::new(&ex.upstream.cache_key);
-                cx.zone(self.zone).permit(&mut cx.local.fronts[self.zone].borrow_mut(), &key, cx.now())
+                cx.zone(self.zone).permit(&mut cx.local.fronts[self.zone].borrow_mut(), &key, cx.now())?
             }
+        };
+        permit.fetched_since(self.since_ban);
+        if let Some((first, last)) = ex.vcl.fetch.bans {
+            permit.spare(first..=last);
         }
+        Some(permit)
     }
 
     /// Wakes the waiters, as the answer is not shared; requests within `time` do not wait either.

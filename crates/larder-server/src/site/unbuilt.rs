@@ -2,13 +2,9 @@
 
 use larder_conf::Diagnostic;
 use larder_vcl::policy::{Place, Policy};
-use larder_vcl::program::{At, Callee, Op, Program};
+use larder_vcl::program::{At, Op, Program};
 use larder_vcl::steps::Action;
 use larder_vcl::vars::Variable;
-
-/// Functions by module and name, and what to do without them.
-const FUNCTIONS: [(&str, &str, &str); 2] =
-    [("std", "ban", "use purge, or xkey"), ("std", "ban_error", "use purge, or xkey")];
 
 /// Variables that can be set there and do nothing here, though a site would miss it.
 const VARIABLES: [(Variable, &str); 3] = [
@@ -38,14 +34,8 @@ pub fn errors(policy: &Policy, program: &Program) -> Vec<Diagnostic> {
 
 fn unbuilt(op: &Op) -> Option<(String, &'static str)> {
     match op {
-        Op::Ban => Some(("ban()".to_owned(), "use purge, or xkey")),
         Op::Return(Action::Vcl, _) => {
             Some(("return (vcl(LABEL))".to_owned(), "include the other VCL, and call its subs by req.http.host"))
-        }
-        Op::Call(Callee::Function(function), _) => {
-            let (module, name) = (function.module(), function.function().name);
-            let (.., mend) = FUNCTIONS.iter().find(|(own, function, _)| (*own, *function) == (module, name))?;
-            Some((format!("{module}.{name}()"), mend))
         }
         Op::Set(Place::Variable(variable)) => {
             let (_, mend) = VARIABLES.iter().find(|(own, _)| own == variable)?;

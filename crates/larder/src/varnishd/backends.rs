@@ -7,7 +7,7 @@ use larder_server::{Vcl, clock};
 use larder_vcl::functions::wildcard::{self, Rules};
 use serde_json::{Map, Value, json};
 
-use super::cli::protocol::{Answer, Status};
+use super::cli::protocol::{self, Answer, Status};
 use super::state::State;
 
 /// The backends and directors of the active VCL, as `backend.list [-j] [-p] [PATTERN]` shows them.
@@ -186,7 +186,7 @@ fn as_json(all: &[(String, Listed)], words: &[String], has_probes: bool) -> Stri
         (name.clone(), shown)
     };
     let backends: Map<String, Value> = all.iter().map(one).collect();
-    super::cli::protocol::json(3, words, backends.into())
+    protocol::json(3, words, vec![backends.into()])
 }
 
 fn json_details(listed: &Listed) -> Value {

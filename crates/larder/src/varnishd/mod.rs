@@ -4,6 +4,7 @@
 //! that is active, serves it (`site`), and obeys the CLI (`cli`, `orders`).
 
 mod backends;
+mod bans;
 mod check;
 mod cli;
 mod jail;

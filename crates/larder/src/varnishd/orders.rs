@@ -2,7 +2,6 @@
 
 use larder_server::xid;
 
-use super::backends;
 use super::cli::commands::Verb;
 use super::cli::protocol::{Answer, Status};
 use super::listen::Place;
@@ -10,11 +9,14 @@ use super::settings::Settings;
 use super::state::State;
 use super::storages::Kind;
 use super::vcls::{NameError, Source, Surroundings};
+use super::{backends, bans};
 
 /// Carries out a command.
 pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answer {
     let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
     match verb {
+        Verb::Ban => bans::ban(state, &words[1..]),
+        Verb::BanList => bans::list(state, words),
         Verb::BackendList => backends::list(state, words),
         Verb::BackendSetHealth => backends::set_health(state, word(1), word(2)),
         Verb::Status => Answer::ok(standing(state)),

@@ -110,6 +110,11 @@ impl Site {
         self.server.as_ref()?.vcls().into_iter().next()
     }
 
+    /// The workers, if requests are answered.
+    pub fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
+    }
+
     /// The logs for messages of our own.
     pub fn sinks(&self) -> Vec<Sink> {
         self.generation.sinks()

@@ -61,4 +61,5 @@ mod upgrade;
 mod varnishd;
 mod varnishd_cli;
 mod vcl;
+mod vcl_bans;
 mod vcl_modules;

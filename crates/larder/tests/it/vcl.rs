@@ -287,8 +287,6 @@ fn parameters_are_those_of_varnishd() {
 #[test]
 fn what_larder_cannot_do_is_told_when_the_vcl_is_loaded() {
     for (text, part) in [
-        ("sub vcl_recv { ban(\"req.url ~ /\"); }", "ban() is not built yet"),
-        ("import std; sub vcl_recv { std.ban(\"req.url ~ /\"); }", "std.ban() is not built yet"),
         ("sub vcl_backend_response { set beresp.filters = \"gzip\"; }", "set beresp.filters is not built yet"),
         (
             "backend proxy { .host = \"127.0.0.1\"; } backend other { .host = \"localhost\"; .via = proxy; }

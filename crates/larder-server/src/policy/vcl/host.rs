@@ -8,7 +8,7 @@ use larder_vcl::vars::{Headers, Variable};
 use crate::objects::{name_of, texts};
 
 use super::task::Run;
-use super::{directors, functions, headers, variables};
+use super::{bans, directors, functions, headers, variables};
 
 impl Host for Run<'_> {
     fn get(&mut self, place: Place, texts: &mut Texts<'_>) -> Result<Value, Failure> {
@@ -95,8 +95,9 @@ impl Host for Run<'_> {
         Ok(())
     }
 
-    fn ban(&mut self, _: &[u8]) -> Result<(), Failure> {
-        Err(Failure::Host("ban() is not built yet".to_owned()))
+    fn ban(&mut self, expression: &[u8]) -> Result<(), Failure> {
+        bans::ban(self, expression);
+        Ok(())
     }
 }
 

@@ -64,7 +64,7 @@ fn missed(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Found {
 
 /// Runs `vcl_hit`; `None` if the page is delivered.
 fn delivers(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
-    if object.count_hit() == 1 {
+    if object.count_hit(cx.now()) == 1 {
         // It may have come from a disk, where it was before this process began.
         note_tags(policy, &object.fields, ex, cx);
     }

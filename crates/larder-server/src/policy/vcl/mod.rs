@@ -3,6 +3,7 @@
 //! The order is that of Varnish's `cache_req_fsm.c` and `cache_fetch.c`.
 
 mod answer;
+mod bans;
 mod client;
 mod conditions;
 mod directors;

@@ -11,6 +11,10 @@ pub enum Verb {
     BackendList,
     /// Say how a backend is.
     BackendSetHealth,
+    /// Make pages unusable that are in the cache.
+    Ban,
+    /// What was made unusable.
+    BanList,
     /// Say hello again.
     Banner,
     /// Go on from this number of a request.
@@ -68,14 +72,19 @@ struct Row {
     verb: Verb,
 }
 
+/// How many words a command has that takes as many as one likes.
+const WORDS_MAX: usize = 4096;
+
 const fn row(name: &'static str, least: usize, most: usize, words: &'static str, verb: Verb) -> Row {
     Row { name, least, most, words, verb }
 }
 
-const TABLE: [Row; 26] = [
+const TABLE: [Row; 28] = [
     row("auth", 1, 1, "<response>", Verb::Auth),
     row("backend.list", 0, 4, "[-j] [-p] [<backend_pattern>]", Verb::BackendList),
     row("backend.set_health", 2, 2, "<backend_pattern> auto|healthy|sick", Verb::BackendSetHealth),
+    row("ban", 3, WORDS_MAX, "<field> <operator> <arg> [&& <field> <oper> <arg> ...]", Verb::Ban),
+    row("ban.list", 0, 1, "[-j]", Verb::BanList),
     row("banner", 0, 0, "", Verb::Banner),
     row("debug.listen_address", 0, 0, "", Verb::DebugListen),
     row("debug.xid", 0, 2, "[<xid>]", Verb::DebugXid),
@@ -102,17 +111,8 @@ const TABLE: [Row; 26] = [
 ];
 
 /// Commands of varnishd that larder does not have.
-const NOT_BUILT: [&str; 9] = [
-    "ban",
-    "ban.list",
-    "debug.fragfetch",
-    "debug.vmod",
-    "pid.file",
-    "tls.cert.list",
-    "vcl.deps",
-    "vcl.label",
-    "vcl.symtab",
-];
+const NOT_BUILT: [&str; 7] =
+    ["debug.fragfetch", "debug.vmod", "pid.file", "tls.cert.list", "vcl.deps", "vcl.label", "vcl.symtab"];
 
 /// What the words of a command ask for, or why nothing.
 pub fn verb(words: &[String]) -> Result<Verb, Answer> {
@@ -155,7 +155,9 @@ mod tests {
             ("vcl.load a", Err(Status::TooFew)),
             ("quit now", Err(Status::TooMany)),
             ("PING", Err(Status::Unknown)),
-            ("ban req.url ~ x", Err(Status::NotBuilt)),
+            ("ban req.url ~ x", Ok(Verb::Ban)),
+            ("ban req.url", Err(Status::TooFew)),
+            ("vcl.label a b", Err(Status::NotBuilt)),
             ("", Err(Status::Syntax)),
         ] {
             let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -12,6 +12,7 @@ use crate::clock;
 use crate::directors::Judge;
 use crate::exchange::{ModuleTask, RequestBody};
 use crate::policy::vcl::answer::set_times;
+use crate::policy::vcl::bans;
 use crate::policy::vcl::headers::{Field, fields, roll_back};
 use crate::policy::vcl::task::Run;
 
@@ -65,6 +66,14 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
             None => Ok(Value::Blob(texts.keep(b"")?)),
         },
         ("file_exists", [Value::Text(path)]) => Ok(Value::Bool(path_of(texts.bytes(*path)).exists())),
+        ("ban", [Value::Text(text)]) => {
+            let expression = texts.bytes(*text).to_vec();
+            let why = bans::ban(run, &expression);
+            let is_banned = why.is_none();
+            run.modules().0.ban_error = why;
+            Ok(Value::Bool(is_banned))
+        }
+        ("ban_error", []) => kept(Some(run.modules().0.ban_error.as_deref().unwrap_or_default().as_bytes()), texts),
         ("getenv", [Value::Text(name)]) => {
             let value = run.policy.vcl.environment.get(OsStr::from_bytes(texts.bytes(*name)));
             kept(value.map(|value| value.as_bytes()), texts)

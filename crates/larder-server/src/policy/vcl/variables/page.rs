@@ -1,11 +1,11 @@
 //! `obj` and `obj_stale`: a page that was found.
 
 use larder_cache::{Mark, Object};
-use larder_http::Known;
 use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
 
+use crate::bans::origin;
 use crate::exchange::AnswerTask;
 
 use super::super::task::Run;
@@ -56,8 +56,7 @@ fn reason(page: &Object) -> &[u8] {
 
 /// How old a page is at `now`, in seconds: with what its origin's `Age` said, which is kept with the page.
 pub fn age(page: &Object, now: f64) -> f64 {
-    let before = page.fields.get_known(Known::Age).and_then(|age| std::str::from_utf8(age).ok()?.parse::<f64>().ok());
-    now - seconds(page.stored_at.0) + before.filter(|age| *age >= 0.0).unwrap_or(0.0)
+    now - origin(page)
 }
 
 /// `obj.keep`: how long it stays behind its grace.

@@ -1,0 +1,230 @@
+//! What a ban says, as a condition that pages are tested by.
+
+use std::sync::Arc;
+
+use larder_cache::{Asking, Condition, Object};
+
+pub use larder_cache::Listed;
+use larder_http::{Fields, Known, Time};
+use larder_vcl::bans::{Ban, BanError, Field, Operand, Operator, Test};
+
+use crate::regex::Regex;
+
+/// Why a text is no ban.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// Its words are wrong.
+    #[error(transparent)]
+    Words(#[from] BanError),
+    /// A regular expression is wrong.
+    #[error("Regex compile error: {0}")]
+    Regex(String),
+}
+
+/// A ban with its regular expressions.
+struct Compiled {
+    text: String,
+    is_timeless: bool,
+    tests: Vec<(Test, Option<Regex>)>,
+}
+
+/// The condition that a text says, as `ban()` takes it.
+pub fn of_text(text: &str) -> Result<Arc<dyn Condition<Object>>, Refused> {
+    compile(Ban::parse(text)?)
+}
+
+/// The condition that the words of the command `ban` say.
+pub fn of_words(words: &[String]) -> Result<Arc<dyn Condition<Object>>, Refused> {
+    compile(Ban::of_words(words)?)
+}
+
+fn compile(ban: Ban) -> Result<Arc<dyn Condition<Object>>, Refused> {
+    let (text, is_timeless) = (ban.to_string(), !ban.counts_from_its_time());
+    let with_regex = |test: Test| {
+        let regex = match &test.operand {
+            Operand::Text(pattern) if test.operator.is_regex() => {
+                Some(Regex::new(pattern, false).map_err(Refused::Regex)?)
+            }
+            Operand::Text(_) | Operand::Seconds(_) => None,
+        };
+        Ok((test, regex))
+    };
+    let tests = ban.tests.into_iter().map(with_regex).collect::<Result<_, Refused>>()?;
+    Ok(Arc::new(Compiled { text, is_timeless, tests }))
+}
+
+impl Condition<Object> for Compiled {
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn is_timeless(&self) -> bool {
+        self.is_timeless
+    }
+
+    fn holds(&self, page: &Object, request: &Asking<'_>, made_at: Time) -> bool {
+        self.tests.iter().all(|(test, regex)| match (&test.operand, regex) {
+            (Operand::Seconds(limit), _) => compare_time(test, *limit, page, seconds(made_at)),
+            (Operand::Text(text), regex) => {
+                compare_text(test.operator, text, regex.as_ref(), subject(&test.field, page, request).as_deref())
+            }
+        })
+    }
+}
+
+/// The text that a test looks at; `None` if it is not there.
+fn subject<'a>(field: &Field, page: &'a Object, request: &Asking<'a>) -> Option<std::borrow::Cow<'a, [u8]>> {
+    Some(match field {
+        Field::ReqUrl => request.url.into(),
+        Field::ReqHttp(name) => request.fields.get(name)?.into(),
+        Field::ObjHttp(name) => page.fields.get(name)?.into(),
+        Field::ObjStatus => page.status.to_string().into_bytes().into(),
+        Field::ObjTtl | Field::ObjAge | Field::ObjGrace | Field::ObjKeep | Field::ObjLastHit => return None,
+    })
+}
+
+/// What is not there differs from everything, and matches nothing, nor does it match nothing. A regular expression that
+/// cannot be evaluated holds, so that no page stays that may be meant.
+fn compare_text(operator: Operator, operand: &str, regex: Option<&Regex>, subject: Option<&[u8]>) -> bool {
+    let Some(subject) = subject else { return operator == Operator::NotEqual };
+    let matches = || regex.map(|regex| regex.is_match(subject));
+    match operator {
+        Operator::Equal => subject == operand.as_bytes(),
+        Operator::NotEqual => subject != operand.as_bytes(),
+        Operator::Matches => matches().is_none_or(|found| found.unwrap_or(true)),
+        Operator::MatchesNot => matches().is_none_or(|found| !found.unwrap_or(false)),
+        Operator::Above | Operator::AtLeast | Operator::Below | Operator::AtMost => false,
+    }
+}
+
+/// Compares a time of a page with a limit in seconds. What changes as time passes is that of when the ban was made.
+fn compare_time(test: &Test, limit: f64, page: &Object, made_at: f64) -> bool {
+    let found = match &test.field {
+        Field::ObjTtl => seconds(page.fresh_until) - made_at,
+        Field::ObjAge => made_at - origin(page),
+        Field::ObjGrace => page.stale_while_revalidate.as_secs_f64(),
+        Field::ObjKeep => page.stale_if_error.saturating_sub(page.stale_while_revalidate).as_secs_f64(),
+        Field::ObjLastHit => match page.hit_at() {
+            Some(hit_at) => made_at - seconds(hit_at),
+            None => return false,
+        },
+        Field::ReqUrl | Field::ReqHttp(_) | Field::ObjStatus | Field::ObjHttp(_) => return false,
+    };
+    match test.operator {
+        Operator::Equal => found == limit,
+        Operator::NotEqual => found != limit,
+        Operator::Above => found > limit,
+        Operator::AtLeast => found >= limit,
+        Operator::Below => found < limit,
+        Operator::AtMost => found <= limit,
+        Operator::Matches | Operator::MatchesNot => false,
+    }
+}
+
+/// When the origin made a page, in seconds since 1970: with the `Age` that it came with.
+pub fn origin(page: &Object) -> f64 {
+    seconds(page.stored_at) - came_with_age(&page.fields)
+}
+
+fn came_with_age(fields: &Fields) -> f64 {
+    let age = fields.get_known(Known::Age).and_then(|age| std::str::from_utf8(age).ok()?.parse::<f64>().ok());
+    age.filter(|age| *age >= 0.0).unwrap_or(0.0)
+}
+
+fn seconds(time: Time) -> f64 {
+    time.0 as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use larder_cache::{Hold, VaryKey, Zone, ZoneLimits};
+
+    use super::*;
+
+    /// Stored at 1000, made 100 seconds before, fresh until 1500.
+    fn page() -> Object {
+        let zone = Zone::new("pages", ZoneLimits { bytes_max: 1 << 20, inactive: Duration::from_secs(9) });
+        let (writer, body) = zone.body(b"a", Some(0), None);
+        writer.finish();
+        let mut fields = Fields::new();
+        for (name, value) in [("Age", "100"), ("X-Tags", "a,b"), ("Empty", "")] {
+            fields.push(name.as_bytes(), value.as_bytes());
+        }
+        Object {
+            status: 404,
+            reason: Box::default(),
+            fields,
+            body,
+            stored_at: Time(1_000_000),
+            fresh_until: Time(1_500_000),
+            stale_while_revalidate: Duration::from_secs(10),
+            stale_if_error: Duration::from_secs(70),
+            last_modified: None,
+            etag: None,
+            vary: VaryKey::none(),
+            cost_micros: 0,
+            prepared: Default::default(),
+            hold: Hold::default(),
+        }
+    }
+
+    #[test]
+    fn a_page_is_banned_if_all_tests_hold() {
+        let (page, mut fields) = (page(), Fields::new());
+        fields.push(b"Host", b"a.example");
+        let request = Asking { url: b"/news?a=1", fields: &fields };
+        for (text, expected) in [
+            ("req.url ~ ^/news", true),
+            ("req.url == /news", false),
+            ("req.url !~ ^/old", true),
+            ("req.url !~ ^/news", false),
+            ("req.http.host == a.example", true),
+            ("req.http.HOST != a.example", false),
+            ("req.http.none ~ .", false),
+            ("req.http.none !~ .", false),
+            ("req.http.none == a", false),
+            ("req.http.none != a", true),
+            ("obj.http.empty != a", true),
+            ("obj.http.empty !~ .", true),
+            ("obj.http.x-tags ~ (^|,)b(,|$)", true),
+            ("obj.http.x-tags ~ (^|,)c(,|$)", false),
+            ("obj.status == 404", true),
+            ("obj.status ~ ^4", true),
+            ("obj.status != 404", false),
+            // It was made at 900, and the ban at 1200.
+            ("obj.age > 5m", false),
+            ("obj.age >= 5m", true),
+            ("obj.age < 301s", true),
+            ("obj.ttl == 300s", true),
+            ("obj.ttl <= 299s", false),
+            ("obj.grace == 10s", true),
+            ("obj.keep == 1m", true),
+            ("obj.keep != 1m", false),
+            ("obj.last_hit > 0s", false),
+            ("req.url ~ news && obj.status == 404", true),
+            ("req.url ~ news && obj.status == 200", false),
+        ] {
+            let ban = of_text(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(ban.holds(&page, &request, Time(1_200_000)), expected, "{text}");
+        }
+        page.count_hit(Time(1_100_000));
+        for (text, expected) in [("obj.last_hit > 99s", true), ("obj.last_hit > 100s", false)] {
+            let ban = of_text(text).expect("it is a ban");
+            assert_eq!(ban.holds(&page, &request, Time(1_200_000)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_evaluated_holds() {
+        let (page, fields) = (page(), Fields::new());
+        let url = [&b"/"[..], &[b'a'; 60_000], b"!"].concat();
+        let request = Asking { url: &url, fields: &fields };
+        for text in ["req.url ~ ^/(a+)+$", "req.url !~ ^/(a+)+$"] {
+            assert!(of_text(text).expect("it is a ban").holds(&page, &request, Time(1_200_000)), "{text}");
+        }
+        assert!(matches!(of_text("req.url ~ ("), Err(Refused::Regex(_))));
+        assert!(matches!(of_text("req.url"), Err(Refused::Words(_))));
+    }
+}

@@ -1,0 +1,48 @@
+//! `ban` and `ban.list`: pages that operators make unusable.
+
+use larder_server::bans::Listed;
+use serde_json::{Value, json};
+
+use super::cli::protocol::{self, Answer, Status};
+use super::state::State;
+
+/// `ban FIELD OPERATOR ARG [&& FIELD OPERATOR ARG ...]`
+pub fn ban(state: &State, words: &[String]) -> Answer {
+    let Some(server) = state.site.server() else { return not_running() };
+    match server.ban(words) {
+        Ok(()) => Answer::ok(""),
+        Err(refused) => Answer::new(Status::Parameter, format!("{refused}\n")),
+    }
+}
+
+/// `ban.list [-j]`
+pub fn list(state: &State, words: &[String]) -> Answer {
+    let Some(server) = state.site.server() else { return not_running() };
+    match words.get(1).map(String::as_str) {
+        None => Answer::ok(as_lines(&server.bans())),
+        Some("-j") => Answer::ok(protocol::json(2, words, as_json(&server.bans()))),
+        Some(other) => Answer::new(Status::Parameter, format!("Invalid flag {other}\n")),
+    }
+}
+
+fn not_running() -> Answer {
+    Answer::new(Status::Cannot, "Child in state stopped; there are no pages\n")
+}
+
+fn as_lines(bans: &[Listed]) -> String {
+    let line = |ban: &Listed| {
+        let mark = if ban.is_done { 'C' } else { '-' };
+        format!("{:10.6} {:5} {mark}  {}\n", seconds(ban), ban.pages, ban.text)
+    };
+    format!("Present bans:\n{}", bans.iter().map(line).collect::<String>())
+}
+
+fn as_json(bans: &[Listed]) -> Vec<Value> {
+    let shown =
+        |ban: &Listed| json!({ "time": seconds(ban), "refs": ban.pages, "completed": ban.is_done, "spec": ban.text });
+    bans.iter().map(shown).collect()
+}
+
+fn seconds(ban: &Listed) -> f64 {
+    ban.made_at.0 as f64 / 1000.0
+}
