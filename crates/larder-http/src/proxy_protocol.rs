@@ -1,7 +1,7 @@
 //! The PROXY protocol, versions 1 and 2: a load balancer tells the address of the client.
 //!
 //! It accepts what nginx accepts, with nginx's error messages. Unlike in nginx, a header may arrive in pieces, and
-//! invalid addresses are refused.
+//! invalid addresses and fields that do not end with the header are refused, the latter as by Varnish.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -66,6 +66,9 @@ pub enum ProxyProtocolError {
     /// nginx closes the connection without a message.
     #[error("broken header: {len} bytes are too few for its addresses while reading PROXY protocol")]
     TooShort { len: usize },
+    /// nginx reads the fields only when a variable asks for one.
+    #[error("broken header: its fields do not end where it ends while reading PROXY protocol")]
+    BrokenFields,
 }
 
 /// The longest line of version 1, CR and LF included.
@@ -141,6 +144,9 @@ fn parse_v2(buf: &[u8]) -> Result<Parsed, ProxyProtocolError> {
     const COMMAND_PROXY: u8 = 1;
     let family = if version_command & 0x0f == COMMAND_PROXY { family_transport } else { 0 };
     let (addresses, tlvs) = v2_addresses(family, content).ok_or(ProxyProtocolError::TooShort { len: content.len() })?;
+    if !are_whole(tlvs) {
+        return Err(ProxyProtocolError::BrokenFields);
+    }
     Ok(Parsed::Complete { consumed, header: Header { addresses, tlvs: tlvs.into() } })
 }
 
@@ -219,6 +225,15 @@ fn kind_of(name: &str, known: &[(&str, u8)]) -> Option<u8> {
         Some(_) => None,
         None => known.iter().find(|(called, _)| *called == name).map(|(_, kind)| *kind),
     }
+}
+
+fn are_whole(mut tlvs: &[u8]) -> bool {
+    while !tlvs.is_empty() {
+        let Some(([_, high, low], rest)) = tlvs.split_first_chunk::<3>() else { return false };
+        let Some(behind) = rest.get(usize::from(u16::from_be_bytes([*high, *low]))..) else { return false };
+        tlvs = behind;
+    }
+    true
 }
 
 fn find(mut tlvs: &[u8], wanted: u8) -> Option<&[u8]> {
@@ -395,7 +410,6 @@ mod tests {
             tlv(0x30, b"ns"),
             tlv(0x20, &ssl.concat()),
             tlv(0xea, b"vpce-1"),
-            b"\x33\x00\x09cut".to_vec(),
         ];
         let Ok(Parsed::Complete { header, .. }) = parse(&v2(0x21, 0x11, &content.concat())) else {
             panic!("the header is complete");
@@ -430,6 +444,14 @@ mod tests {
             panic!("the header is complete");
         };
         assert_eq!(header.tlv("ssl_verify"), None);
+    }
+
+    #[test]
+    fn fields_that_do_not_end_with_the_header_are_refused() {
+        for broken in [&b"\x33\x00\x09cut"[..], b"\x33\x00", b"\x01\x00\x02h2\x00"] {
+            let parsed = parse(&v2(0x21, 0x11, &[V4, broken].concat()));
+            assert_eq!(parsed, Err(ProxyProtocolError::BrokenFields), "{broken:?}");
+        }
     }
 
     #[test]

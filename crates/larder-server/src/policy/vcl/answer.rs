@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, FetchTask};
 use crate::policy::{Detour, Judgement, Keep, Kept, Lifetime};
 use crate::site::VclPolicy;
 
-use super::headers::{Onward, collect, is_name, is_passed_on};
+use super::headers::{Onward, collect, is_name, is_passed_on, weaken_tag};
 use super::retry::again;
 use super::run::{Ended, run};
 use super::{seconds, time, variables};
@@ -123,6 +123,10 @@ fn refresh(policy: &VclPolicy, stale: Option<&Arc<Object>>, ex: &mut Exchange, c
         }
         Action::ObjStale => *fields = stale.fields.clone(),
         _ => return Some(ended),
+    }
+    if stale.etag.as_deref().is_some_and(|tag| tag.starts_with(b"W/")) {
+        // The body may not be the one that a new strong tag stands for: it was packed or unpacked.
+        weaken_tag(fields);
     }
     fields.remove("X-Varnish");
     beresp.status = stale.status;
