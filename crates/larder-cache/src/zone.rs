@@ -308,6 +308,13 @@ impl Zone {
         }
     }
 
+    /// Whether a page that was found is still one of those of its key: it was neither purged nor replaced nor evicted.
+    pub fn keeps(&self, object: &Object) -> bool {
+        let Some(entry) = object.hold.home().and_then(|home| home.entry.upgrade()) else { return false };
+        let is_there = each(&entry.variants()).any(|variant| std::ptr::eq(&**variant, object));
+        is_there && entry.era() == self.era() && !entry.is_gone()
+    }
+
     /// Whether `object` is a variant of `entry`, and `entry` is still the entry of its key.
     pub(crate) fn is_current(&self, entry: &Entry, object: &Arc<Object>) -> bool {
         entry.era() == self.era() && !entry.is_gone() && entry.has(object)

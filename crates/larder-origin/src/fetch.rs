@@ -30,7 +30,7 @@ use crate::{
     error::{FailKind, FetchError},
     exchange::Exchange,
     fastcgi,
-    group::{Pick, Turn},
+    group::{Pick, Place, Turn},
     http,
     limits::Limits,
     looks,
@@ -62,6 +62,8 @@ pub struct Fetching {
     /// The last is the one that runs.
     attempts: Vec<Attempt>,
     running: Option<Running>,
+    /// While all origins have as many requests as they may.
+    place: Option<Place>,
 }
 
 /// An origin that is being asked.
@@ -147,7 +149,7 @@ impl Fetching {
         let call =
             Call { speaks, upgrade, catch_stderr, layers, limits, retry, keep, method_is_head, hints, started: None };
         let request = Request { opening, body: Some(body) };
-        Fetching { call, turn, request, attempts, running: None }
+        Fetching { call, turn, request, attempts, running: None, place: None }
     }
 
     /// Ready when the head of an answer is complete, or when no origin is left to ask. Not to be polled after that.
@@ -157,6 +159,10 @@ impl Fetching {
         loop {
             let Some(running) = &mut self.running else {
                 if self.begin(now) {
+                    self.place = None;
+                    continue;
+                }
+                if ready!(self.poll_place(cx, now)) {
                     continue;
                 }
                 let nobody = Attempt::of_nobody(self.turn.group().name(), self.attempts.is_empty(), now);
@@ -219,6 +225,19 @@ impl Fetching {
         };
         self.ask(pick, Step::Chosen { unseen: Unseen::Wait }, now);
         true
+    }
+
+    /// Waits for an origin, if all have as many requests as they may and nobody was asked yet. Ready with true when it
+    /// is worth while to choose again.
+    fn poll_place(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<bool> {
+        let limits = &self.call.limits;
+        if let Some(place) = &mut self.place {
+            return place.poll(cx);
+        }
+        if limits.queue_max > 0 && self.attempts.is_empty() && self.turn.is_full() {
+            self.place = Place::take(self.turn.group(), limits.queue_max, limits.queue, now);
+        }
+        Poll::Ready(self.place.is_some())
     }
 
     fn ask(&mut self, pick: Pick, step: Step, now: Instant) {

@@ -130,6 +130,8 @@ impl Default for Limits {
             read_body: minute,
             head_bytes_max: 4096,
             bind: None,
+            queue: Duration::ZERO,
+            queue_max: 0,
             tcp_keepalive: false,
         }
     }

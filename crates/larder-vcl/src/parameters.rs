@@ -9,6 +9,10 @@ use larder_source::nearest;
 /// What the parameters are set to, as far as they mean something here. Times are in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
+    /// How many requests may wait for a backend that has all its connections.
+    pub backend_wait_limit: u32,
+    /// How long each may.
+    pub backend_wait_timeout: f64,
     /// How far an origin's clock may be off.
     pub clock_skew: f64,
     /// How long connecting to a backend may take.
@@ -51,6 +55,8 @@ impl Default for Parameters {
     /// Varnish's defaults.
     fn default() -> Self {
         Self {
+            backend_wait_limit: 0,
+            backend_wait_timeout: 30.0,
             clock_skew: 10.0,
             connect_timeout: 3.5,
             default_grace: 10.0,
@@ -79,6 +85,8 @@ impl Parameters {
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
         check_name(name)?;
         match name {
+            "backend_wait_limit" => self.backend_wait_limit = count(value)?,
+            "backend_wait_timeout" => self.backend_wait_timeout = seconds(value)?,
             "clock_skew" => self.clock_skew = seconds(value)?,
             "connect_timeout" => self.connect_timeout = seconds(value)?,
             "default_grace" => self.default_grace = seconds(value)?,

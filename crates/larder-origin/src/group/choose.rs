@@ -73,13 +73,19 @@ impl Turn {
     }
 
     /// The group that it chooses from.
-    pub(crate) fn group(&self) -> &Group {
+    pub(crate) fn group(&self) -> &Arc<Group> {
         &self.group
     }
 
     /// How many more attempts are allowed.
     pub(crate) fn tries_left(&self) -> u32 {
         self.tries_left
+    }
+
+    /// Whether an origin has as many requests as it may.
+    pub(crate) fn is_full(&self) -> bool {
+        let mut all = self.members.servers.iter().zip(&self.members.running);
+        all.any(|(server, running)| server.max_conns > 0 && running.get() >= server.max_conns)
     }
 
     /// Allows an attempt in place of one that does not count.
@@ -409,6 +415,7 @@ impl Drop for Pick {
             self.ended(by, Instant::now());
         }
         self.members.running[self.server].one_less();
+        self.group.queue.one_is_free();
     }
 }
 

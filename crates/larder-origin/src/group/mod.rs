@@ -6,6 +6,7 @@
 
 mod choose;
 mod hash;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -28,6 +29,8 @@ use crate::{
 };
 pub(crate) use choose::{Pick, Turn};
 use hash::Ring;
+pub(crate) use queue::Place;
+use queue::Queue;
 use times::Times;
 pub use times::{LeastTime, Until};
 
@@ -106,6 +109,7 @@ pub struct Group {
     /// Replaced as a whole when names of its servers get other addresses. Not held across an await.
     members: RwLock<Arc<Members>>,
     pool: Arc<Pool>,
+    queue: Queue,
 }
 
 /// The servers of a group at a time. A fetch uses the ones that it began with.
@@ -178,7 +182,7 @@ impl Group {
     /// A group of servers. A group without servers answers every fetch with "no live upstreams".
     pub fn new(name: impl Into<String>, servers: Vec<Server>, balance: Balance, keepalive: Keepalive) -> Arc<Group> {
         let members = RwLock::new(Arc::new(Members::new(servers, balance, |_| None)));
-        Arc::new(Group { name: name.into(), balance, members, pool: Pool::new(keepalive) })
+        Arc::new(Group { name: name.into(), balance, members, pool: Pool::new(keepalive), queue: Queue::default() })
     }
 
     /// Replaces its servers. Servers that stay keep their state and their connections.

@@ -8,8 +8,8 @@ use larder_vcl::vars::Variable;
 pub fn get(set: &Parameters, variable: Variable) -> Option<Value> {
     Some(match variable {
         Variable::ParamBackendIdleTimeout => Value::Real(60.0),
-        Variable::ParamBackendWaitLimit => Value::Int(0),
-        Variable::ParamBackendWaitTimeout => Value::Real(30.0),
+        Variable::ParamBackendWaitLimit => Value::Int(set.backend_wait_limit.into()),
+        Variable::ParamBackendWaitTimeout => Value::Real(set.backend_wait_timeout),
         Variable::ParamBetweenBytesTimeout => Value::Real(set.between_bytes_timeout),
         Variable::ParamConnectTimeout => Value::Real(set.connect_timeout),
         Variable::ParamDefaultGrace => Value::Real(set.default_grace),

@@ -8,6 +8,7 @@ pub mod place;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder_conf::model::LogLevel;
 use larder_http::Method;
@@ -108,6 +109,8 @@ fn limits(backend: &Backend, bind: Option<Bind>) -> Limits {
         read_body: model.connection.read_timeout,
         head_bytes_max: model.buffers.head_bytes,
         bind,
+        queue: Duration::ZERO,
+        queue_max: 0,
         tcp_keepalive: model.connection.socket_keepalive,
     }
 }

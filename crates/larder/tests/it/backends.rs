@@ -1,5 +1,8 @@
 //! Backends of a VCL: directors choose among them, and probes say who is healthy.
 
+use std::sync::mpsc;
+use std::thread;
+
 use larder_testkit::{Answer, Origin, Then};
 
 use crate::site::{Setup, Site, text};
@@ -130,5 +133,40 @@ fn a_vcl_whose_vcl_init_fails_is_refused_with_the_place() {
     assert!(!output.status.success(), "{said}");
     for part in ["vcl_init failed: no such day", "site.vcl:9"] {
         assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn requests_wait_for_a_backend_that_has_all_its_connections() {
+    // How many may wait and how long; what two further requests get while the first is at the backend, and after it.
+    for (waits, at_once, after) in [
+        (".wait_limit = 1; .wait_timeout = 1h;", &[503][..], &[200][..]),
+        (".wait_limit = 2; .wait_timeout = 1h;", &[], &[200, 200]),
+        (".wait_limit = 2; .wait_timeout = 10ms;", &[503, 503], &[]),
+        ("", &[503, 503], &[]),
+    ] {
+        let origin = Origin::start().expect("a port is free");
+        origin.answer("*", Answer::ok("page"));
+        let held = origin.hold("/first");
+        let port = origin.address().port();
+        let backend =
+            format!("backend a {{ .host = \"127.0.0.1\"; .port = \"{port}\"; .max_connections = 1; {waits} }}");
+        let vcl = format!("vcl 4.1;\n{backend}\nsub vcl_recv {{ return (pass); }}");
+        let site = Setup::new().one_worker().file("site.vcl", vcl).start(HTTP);
+        let (sender, answered) = mpsc::channel();
+        let ask = |path| site.ask("GET", path, "").status;
+        thread::scope(|scope| {
+            let first = scope.spawn(|| ask("/first"));
+            assert!(origin.wait_for(1), "the first request is at the backend");
+            for sender in [sender.clone(), sender] {
+                let ask = &ask;
+                scope.spawn(move || sender.send(ask("/more")).expect("somebody listens"));
+            }
+            let statuses = |count: usize| answered.iter().take(count).collect::<Vec<u16>>();
+            assert_eq!(statuses(at_once.len()), at_once, "{waits}");
+            drop(held);
+            assert_eq!(first.join().expect("it is answered"), 200, "{waits}");
+            assert_eq!(statuses(after.len()), after, "{waits}");
+        });
     }
 }

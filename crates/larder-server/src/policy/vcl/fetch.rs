@@ -71,6 +71,10 @@ pub fn limit(policy: &VclPolicy, limits: &mut Limits, ex: &Exchange) {
     let backend = fetch.resolved.and_then(|number| policy.vcl.policy.backends.get(number as usize));
     let between = backend.and_then(|backend| backend.between_bytes_timeout);
     limits.read_body = between.unwrap_or_else(|| span(policy.parameters.between_bytes_timeout));
+    let set = &policy.parameters;
+    let own_limit = backend.and_then(|backend| backend.wait_limit);
+    limits.queue_max = own_limit.map_or(set.backend_wait_limit, |most| u32::try_from(most).unwrap_or(u32::MAX));
+    limits.queue = backend.and_then(|backend| backend.wait_timeout).unwrap_or_else(|| span(set.backend_wait_timeout));
     for (said, limit) in [
         (fetch.connect_timeout, &mut limits.connect),
         (fetch.first_byte_timeout, &mut limits.read),
@@ -139,7 +143,7 @@ fn begin(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx: &Cx)
         if policy.parameters.http_gzip_support {
             fetch.bereq.fields.set("Accept-Encoding", b"gzip");
         }
-        if let Some(stale) = stale.filter(|stale| may_be_revalidated(stale, cx)) {
+        if let Some(stale) = stale.filter(|stale| may_be_revalidated(policy, stale, cx)) {
             if let Some(date) = strong_date(&stale.fields) {
                 fetch.bereq.fields.set("If-Modified-Since", date);
             }
@@ -173,9 +177,14 @@ fn copy_request(onward: Onward, ex: &mut Exchange) {
 }
 
 /// Whether a 304 would make a page fresh: it is one, and is still kept.
-fn may_be_revalidated(stale: &Object, cx: &Cx) -> bool {
+fn may_be_revalidated(policy: &VclPolicy, stale: &Object, cx: &Cx) -> bool {
     let is_kept = stale.staleness(cx.now()) < stale.stale_if_error.max(stale.stale_while_revalidate);
-    stale.mark() == Mark::Page && stale.status == status::OK && is_kept
+    stale.mark() == Mark::Page && stale.status == status::OK && is_kept && is_valid(policy, stale, cx)
+}
+
+/// Whether a page has not been purged since it was found: then no 304 makes it fresh.
+pub fn is_valid(policy: &VclPolicy, stale: &Object, cx: &Cx) -> bool {
+    policy.zone.is_some_and(|zone| cx.zone(zone).keeps(stale))
 }
 
 /// Makes the request that `vcl_pipe` sees.

@@ -8,6 +8,7 @@ use larder_vcl::vars::Variable;
 use crate::bans::origin;
 use crate::exchange::AnswerTask;
 
+use super::super::fetch::is_valid;
 use super::super::task::Run;
 use super::{misfit, text};
 
@@ -32,7 +33,7 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
         V::ObjUncacheable | V::ObjStaleUncacheable => Value::Bool(page.mark() != Mark::Page),
         V::ObjCanEsi | V::ObjStaleCanEsi => Value::Bool(page.esi_base().is_some()),
         V::ObjStorage | V::ObjStaleStorage => Value::Id(Some(0)),
-        V::ObjStaleIsValid => Value::Bool(true),
+        V::ObjStaleIsValid => Value::Bool(is_valid(run.policy, page, run.cx)),
         _ => return Err(misfit(variable)),
     }))
 }
