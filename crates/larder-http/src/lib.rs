@@ -34,6 +34,7 @@ pub use field::{Fields, Run, Written, list, range, vary};
 pub use h1::Version;
 pub use h1::chunked::{ChunkError, ChunkedDecoder, Decoded, LAST_CHUNK, chunk_head};
 pub use h1::error::{HeadError, HeadPlace};
+pub use h1::fold::unfold;
 pub use h1::framing::{Framing, body_framing, check_host, copy_target_host, keep_alive_wanted, take_host};
 pub use h1::request::{HeadLimits, HeadStatus, RequestHead, parse_request};
 pub use h1::response::{

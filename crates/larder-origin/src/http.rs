@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_http::{
     ChunkedDecoder, Fields, HeadStatus, Known, Method, ResponseFraming, ResponseHead, keep_alive_offered,
-    parse_response, response_framing,
+    parse_response, response_framing, unfold,
 };
 use tokio::sync::mpsc;
 
@@ -19,6 +19,7 @@ pub(crate) struct Response {
     head_bytes_max: usize,
     method_is_head: bool,
     upgrade: bool,
+    unfolds: bool,
     interim: u32,
     hints: Option<mpsc::UnboundedSender<Fields>>,
     /// The size of all early hints together.
@@ -51,6 +52,7 @@ impl Response {
             head_bytes_max,
             method_is_head,
             upgrade,
+            unfolds: false,
             interim: 0,
             hints: None,
             hint_bytes: 0,
@@ -65,12 +67,24 @@ impl Response {
         Response { hints, ..self }
     }
 
+    /// The parser, which lets lines of the head go on in the next one if told so.
+    pub(crate) fn unfolding(self, unfolds: bool) -> Response {
+        Response { unfolds, ..self }
+    }
+
     /// The final head, once it is complete. Interim ones are skipped. Reads `input` from `at`, which it moves.
     pub(crate) fn head(&mut self, input: &[u8], at: &mut usize) -> Result<Option<ResponseHead>, FetchError> {
         loop {
             let mut head = ResponseHead::new();
             let buffer = &input[*at..];
-            let consumed = match parse_response(buffer, &mut head, FIELDS_MAX)? {
+            let mut parsed = parse_response(buffer, &mut head, FIELDS_MAX);
+            if parsed.is_err()
+                && self.unfolds
+                && let Some(unfolded) = unfold(buffer)
+            {
+                parsed = parse_response(&unfolded, &mut head, FIELDS_MAX);
+            }
+            let consumed = match parsed? {
                 HeadStatus::Partial if buffer.len() > self.head_bytes_max => {
                     return Err(too_big(buffer, self.head_bytes_max));
                 }

@@ -15,6 +15,8 @@ pub struct Limits {
     pub read_body: Duration,
     /// `*_buffer_size`: the head of the response must fit, bytes.
     pub head_bytes_max: usize,
+    /// Whether lines of the head may go on in the next one.
+    pub unfolds: bool,
     /// `*_bind`: our address.
     pub bind: Option<Bind>,
     /// How long to wait for an origin while all have as many requests as they may.

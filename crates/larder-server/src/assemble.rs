@@ -471,6 +471,7 @@ impl Builder {
             root: 0,
             named: HashMap::new(),
             client: server.client.clone(),
+            unfolds: server.root.settings.modules.vcl.file.is_some(),
             http2: server.http2,
             verify: tls::verify_mode(server.tls.verify_client),
             judge: Arc::new(tls::client_judge(&server.tls)),

@@ -2,6 +2,7 @@
 
 pub mod chunked;
 pub mod error;
+pub mod fold;
 pub mod framing;
 mod line;
 pub mod request;

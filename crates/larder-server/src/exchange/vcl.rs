@@ -88,6 +88,8 @@ pub struct FetchTask {
     pub stage: Stage,
     /// The number of the fetch.
     pub xid: u64,
+    /// When it began, in seconds since 1970.
+    pub started: f64,
     /// The request for the backend.
     pub bereq: RequestHead,
     /// The same before the first sub.

@@ -109,6 +109,7 @@ fn limits(backend: &Backend, bind: Option<Bind>) -> Limits {
         read_body: model.connection.read_timeout,
         head_bytes_max: model.buffers.head_bytes,
         bind,
+        unfolds: false,
         queue: Duration::ZERO,
         queue_max: 0,
         tcp_keepalive: model.connection.socket_keepalive,

@@ -30,7 +30,14 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
     let limits = limits(&site.servers[listener.default].client);
     ex.asked.started = now;
     enter(listener.default, ex, cx);
-    match larder_http::parse_request(buf, &mut ex.asked.head, &limits) {
+    let mut parsed = larder_http::parse_request(buf, &mut ex.asked.head, &limits);
+    if parsed.is_err()
+        && site.servers[listener.default].unfolds
+        && let Some(unfolded) = larder_http::unfold(buf)
+    {
+        parsed = larder_http::parse_request(&unfolded, &mut ex.asked.head, &limits);
+    }
+    match parsed {
         Ok(HeadStatus::Partial) => Received::Partial,
         Ok(HeadStatus::Complete { consumed }) => {
             for (name, _) in ex.asked.head.ignored().iter() {

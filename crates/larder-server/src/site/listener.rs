@@ -80,6 +80,8 @@ pub struct VirtualServer {
     pub named: HashMap<Box<[u8]>, usize>,
     /// The limits on request heads.
     pub client: model::ClientLimits,
+    /// Whether lines of heads may go on in the next one: where a VCL is in front of the whole server, as in Varnish.
+    pub unfolds: bool,
     /// `http2` and `http2_*`.
     pub http2: model::Http2,
     /// `ssl_verify_client`. It holds also when another server's certificate was shown.

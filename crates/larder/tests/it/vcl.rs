@@ -337,3 +337,21 @@ fn a_status_that_is_no_end_is_a_failure() {
     let site = site(&origin, "sub vcl_deliver { set resp.status = 1404; }");
     assert_eq!(site.get("/").status_line, "HTTP/1.1 404 Not Found");
 }
+
+#[test]
+fn lines_of_a_head_may_go_on_in_the_next_one_unless_they_frame_the_message() {
+    let origin = Origin::start().expect("a port is free");
+    let folded = "HTTP/1.1 200 OK\r\nX: a,\r\n  b\r\nContent-Length: 4\r\n\r\npage";
+    origin.answer("/", Answer::raw(folded).then(larder_testkit::Then::Close));
+    let site = site(&origin, "sub vcl_deliver { set resp.http.X = resp.http.X + \" \" + req.http.Y; }");
+    for (line, status, expected) in [
+        ("Y: 1\r\n 2", 200, Some("a,    b 1   2")),
+        ("Y:\n\t1\n\t2", 200, Some("a,    b 1  2")),
+        ("Host: a\r\n b", 400, None),
+        ("Transfer-Encoding:\r\n chunked", 400, None),
+    ] {
+        let host = if line.starts_with("Host") { "" } else { "Host: a\r\n" };
+        let response = site.exchange("GET", format!("GET / HTTP/1.1\r\n{host}{line}\r\nConnection: close\r\n\r\n"));
+        assert_eq!((response.status, response.field("X")), (status, expected), "{line:?}");
+    }
+}

@@ -145,7 +145,7 @@ fn wash_accept_encoding(ex: &mut Exchange) {
 
 /// `vcl_pipe`: the request is passed, and the connection ends behind its response.
 fn pipes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
-    super::fetch::begin_pipe(policy, ex);
+    super::fetch::begin_pipe(policy, ex, cx);
     let ended = run(policy, Step::Pipe, ex, cx);
     match ended.action {
         Action::Pipe => {

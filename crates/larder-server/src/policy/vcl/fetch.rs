@@ -16,8 +16,9 @@ use super::answer::backend_error;
 use super::directors;
 use super::headers::{Onward, is_passed_on};
 use super::run::run;
+use super::variables::page::is_valid;
 use super::variables::span;
-use super::xids;
+use super::{seconds, xids};
 
 /// What the backend is asked; the rest is in the request that was prepared.
 pub fn question(stores: bool) -> Question {
@@ -71,6 +72,7 @@ pub fn limit(policy: &VclPolicy, limits: &mut Limits, ex: &Exchange) {
     let backend = fetch.resolved.and_then(|number| policy.vcl.policy.backends.get(number as usize));
     let between = backend.and_then(|backend| backend.between_bytes_timeout);
     limits.read_body = between.unwrap_or_else(|| span(policy.parameters.between_bytes_timeout));
+    limits.unfolds = true;
     let set = &policy.parameters;
     let own_limit = backend.and_then(|backend| backend.wait_limit);
     limits.queue_max = own_limit.map_or(set.backend_wait_limit, |most| u32::try_from(most).unwrap_or(u32::MAX));
@@ -135,6 +137,7 @@ fn begin(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx: &Cx)
     let has_body = !matches!(ex.request.body, RequestBody::None);
     let default = policy.default_backend.and_then(|at| u32::try_from(at).ok());
     let fetch = &mut ex.vcl.fetch;
+    fetch.started = seconds(cx.now());
     fetch.backend = hint.unwrap_or(default);
     fetch.has_body = has_body;
     if !is_passed {
@@ -182,19 +185,15 @@ fn may_be_revalidated(policy: &VclPolicy, stale: &Object, cx: &Cx) -> bool {
     stale.mark() == Mark::Page && stale.status == status::OK && is_kept && is_valid(policy, stale, cx)
 }
 
-/// Whether a page has not been purged since it was found: then no 304 makes it fresh.
-pub fn is_valid(policy: &VclPolicy, stale: &Object, cx: &Cx) -> bool {
-    policy.zone.is_some_and(|zone| cx.zone(zone).keeps(stale))
-}
-
 /// Makes the request that `vcl_pipe` sees.
-pub fn begin_pipe(policy: &VclPolicy, ex: &mut Exchange) {
+pub fn begin_pipe(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     copy_request(Onward::Pass, ex);
     let default = policy.default_backend.and_then(|at| u32::try_from(at).ok());
     let xid = ex.vcl.client.xid;
     let upgrade = ex.asked.head.fields.get_known(Known::Upgrade).map(<[u8]>::to_vec);
     let fetch = &mut ex.vcl.fetch;
     fetch.xid = xid;
+    fetch.started = seconds(cx.now());
     fetch.backend = ex.vcl.client.hint.unwrap_or(default);
     fetch.bereq.fields.push(b"X-Varnish", xid.to_string().as_bytes());
     match upgrade {

@@ -24,7 +24,7 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
         V::BereqProto => return text(b"HTTP/1.1", texts),
         V::BereqXid => Value::Int(fetch.xid as i64),
         V::BereqRetries => Value::Int(fetch.retries.into()),
-        V::BereqTime => Value::Real(run.now),
+        V::BereqTime => Value::Real(fetch.started),
         V::BereqBackend => Value::Id(fetch.backend),
         V::BereqConnectTimeout => Value::Real(fetch.connect_timeout.unwrap_or(set.connect_timeout)),
         V::BereqFirstByteTimeout => Value::Real(fetch.first_byte_timeout.unwrap_or(set.first_byte_timeout)),

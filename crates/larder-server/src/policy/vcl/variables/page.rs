@@ -6,9 +6,10 @@ use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
 
 use crate::bans::origin;
+use crate::context::Cx;
 use crate::exchange::AnswerTask;
+use crate::site::VclPolicy;
 
-use super::super::fetch::is_valid;
 use super::super::task::Run;
 use super::{misfit, text};
 
@@ -58,6 +59,11 @@ fn reason(page: &Object) -> &[u8] {
 /// How old a page is at `now`, in seconds: with what its origin's `Age` said, which is kept with the page.
 pub fn age(page: &Object, now: f64) -> f64 {
     now - origin(page)
+}
+
+/// Whether a page has not been purged since it was found: then no 304 makes it fresh.
+pub fn is_valid(policy: &VclPolicy, stale: &Object, cx: &Cx) -> bool {
+    policy.zone.is_some_and(|zone| cx.zone(zone).keeps(stale))
 }
 
 /// `obj.keep`: how long it stays behind its grace.
