@@ -1,7 +1,8 @@
-//! A server started as a process of its own: nginx, larder, or anything with nginx's command line.
+//! A server started as a process of its own: nginx, larder, or anything with the command line of nginx or varnishd.
 
 use std::fs;
 use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -16,12 +17,22 @@ const POLL: Duration = Duration::from_millis(2);
 
 /// A running server. Dropping it stops it.
 ///
-/// Its folder holds `nginx.conf`, which says `daemon off;` and `pid nginx.pid;`. Standard output and error go to the
-/// files `stdout` and `stderr` there.
+/// With nginx's command line, its folder holds `nginx.conf`, which says `daemon off;` and `pid nginx.pid;`. Standard
+/// output and error go to the files `stdout` and `stderr` there.
 #[derive(Debug)]
 pub struct ServerUnderTest {
     child: Child,
     folder: PathBuf,
+    ready: Ready,
+}
+
+/// By what a server shows that it is ready.
+#[derive(Clone, Copy, Debug)]
+enum Ready {
+    /// Its pid file, as nginx, which ends by QUIT.
+    PidFile,
+    /// It takes connections here, as varnishd, which ends by TERM.
+    Listening(SocketAddr),
 }
 
 /// A signal that a server understands.
@@ -68,8 +79,8 @@ pub enum StartError {
         /// Its standard error and its error log.
         output: String,
     },
-    /// Its pid file did not come.
-    #[error("no pid file after {PATIENCE:?}:\n{output}")]
+    /// Its pid file did not come, or nobody listens.
+    #[error("not ready after {PATIENCE:?}:\n{output}")]
     NotReady {
         /// Its standard error and its error log.
         output: String,
@@ -84,19 +95,31 @@ impl ServerUnderTest {
 
     /// The same, with more arguments.
     pub fn start_with(binary: &Path, folder: &Path, arguments: &[&str]) -> Result<ServerUnderTest, StartError> {
-        let run = |source| StartError::Run { binary: binary.to_owned(), source };
         drop(fs::remove_file(folder.join("nginx.pid")));
-        let child = Command::new(binary)
-            .arg("-p")
-            .arg(format!("{}/", folder.display()))
-            .args(["-c", "nginx.conf", "-e", "error.log"])
-            .args(arguments)
+        let mut command = Command::new(binary);
+        command.arg("-p").arg(format!("{}/", folder.display())).args(["-c", "nginx.conf", "-e", "error.log"]);
+        ServerUnderTest::spawn(command.args(arguments), folder, Ready::PidFile)
+    }
+
+    /// Runs a varnishd, or what takes its place, and waits until it takes connections at this address.
+    pub fn start_varnishd(
+        command: &mut Command,
+        folder: &Path,
+        address: SocketAddr,
+    ) -> Result<ServerUnderTest, StartError> {
+        ServerUnderTest::spawn(command, folder, Ready::Listening(address))
+    }
+
+    fn spawn(command: &mut Command, folder: &Path, ready: Ready) -> Result<ServerUnderTest, StartError> {
+        let binary = PathBuf::from(command.get_program());
+        let run = |source| StartError::Run { binary: binary.clone(), source };
+        let child = command
             .stdin(Stdio::null())
             .stdout(fs::File::create(folder.join("stdout")).map_err(run)?)
             .stderr(fs::File::create(folder.join("stderr")).map_err(run)?)
             .spawn()
             .map_err(run)?;
-        let mut server = ServerUnderTest { child, folder: folder.to_owned() };
+        let mut server = ServerUnderTest { child, folder: folder.to_owned(), ready };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -104,7 +127,7 @@ impl ServerUnderTest {
     fn wait_until_ready(&mut self) -> Result<(), StartError> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            if fs::read_to_string(self.folder.join("nginx.pid")).is_ok_and(|pid| pid.ends_with('\n')) {
+            if self.is_ready() {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -115,9 +138,21 @@ impl ServerUnderTest {
         Err(StartError::NotReady { output: self.complaints() })
     }
 
+    fn is_ready(&self) -> bool {
+        match self.ready {
+            Ready::PidFile => fs::read_to_string(self.folder.join("nginx.pid")).is_ok_and(|pid| pid.ends_with('\n')),
+            Ready::Listening(address) => TcpStream::connect(address).is_ok(),
+        }
+    }
+
     /// The process that was started; with nginx, the master.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it said before it ended by itself, if it has.
+    pub fn last_words(&mut self) -> Option<String> {
+        matches!(self.child.try_wait(), Ok(Some(_))).then(|| self.complaints())
     }
 
     /// Its children: with nginx, the workers and cache processes.
@@ -150,7 +185,7 @@ impl ServerUnderTest {
         self.text("stderr") + &self.error_log()
     }
 
-    /// Stops it by QUIT, by TERM when it has not ended after five seconds, and by KILL after ten.
+    /// Stops it by QUIT if it is an nginx, by TERM when it has not ended after five seconds, and by KILL after ten.
     pub fn stop(mut self) -> Option<ExitStatus> {
         self.end()
     }
@@ -178,8 +213,12 @@ impl ServerUnderTest {
             return Some(status);
         }
         let children = self.children();
-        for signal in [Signal::Quit, Signal::Term] {
-            drop(self.signal(signal));
+        let signals: &[Signal] = match self.ready {
+            Ready::PidFile => &[Signal::Quit, Signal::Term],
+            Ready::Listening(_) => &[Signal::Term],
+        };
+        for signal in signals {
+            drop(self.signal(*signal));
             if let Some(status) = self.wait_for(Duration::from_secs(5)) {
                 return Some(status);
             }

@@ -5,6 +5,12 @@
 //! --- config                  text inside http {}; `root` and the temporary folders are given by the frame
 //! server { listen {PORT}; location / { proxy_pass http://{ORIGIN}; } }
 //! --- main                    more lines for the main context
+//! --- vcl                     in the place of config, for varnishd; the frame has what is not there of
+//! sub vcl_recv { }            `vcl 4.1;`, `import std;` and the backend `default`, which is {ORIGIN}
+//! --- options                 more words for the command line of varnishd
+//! --- published               files of the folder that ORACLE_VCLS names, put into {DIR}; the first one is the VCL
+//! > main.vcl from=folder/default.vcl
+//! .host = "web"; => .host = "127.0.0.1"; .port = "{ORIGIN_PORT}";     what is replaced in it
 //! --- files                   under the document root {ROOT}; `/name` is beside nginx.conf, in {DIR}
 //! > index.html mode=0644 mtime=1577836800
 //! the content
@@ -16,6 +22,7 @@
 //! > /path on=2 when=If-None-Match close
 //! HTTP/1.1 200 OK
 //! Content-Length: *
+//! Date: {DATE-60}             a minute ago; {DATE} is when the case began
 //!
 //! the body
 //! --- fastcgi                 what the FastCGI origins {FCGI} and unix:{FCGI_SOCK} answer, by SCRIPT_NAME or `*`
@@ -34,7 +41,7 @@
 //! > read                      reads one response before the rest is sent
 //! --- compare                 see `Rules`
 //! log access.log
-//! --- nginx says              the statuses, written by ORACLE_UPDATE=1
+//! --- nginx says              or varnishd: the statuses, written by ORACLE_UPDATE=1
 //! 200
 //! ```
 
@@ -45,10 +52,14 @@ use std::time::Duration;
 pub struct Case {
     /// The sentence on top.
     pub about: String,
-    /// Lines of the main context.
+    /// Lines of the main context, or words of the command line.
     pub main: String,
-    /// Lines of the http context.
+    /// Whether it is for varnishd.
+    pub is_vcl: bool,
+    /// Lines of the http context, or the VCL.
     pub config: String,
+    /// Files that were published elsewhere, and what is replaced in them.
+    pub published: Vec<Entry>,
     /// Files to make.
     pub files: Vec<Entry>,
     /// HTTP answers.
@@ -59,8 +70,8 @@ pub struct Case {
     pub steps: Vec<Step>,
     /// What is compared.
     pub rules: Rules,
-    /// nginx's answers in short.
-    pub nginx_says: String,
+    /// The answers of nginx or varnishd in short.
+    pub says: String,
 }
 
 /// A line `> name options` and the text below it.
@@ -149,6 +160,8 @@ pub enum Part {
 /// What is compared beyond, or less than, the usual.
 #[derive(Debug, Default)]
 pub struct Rules {
+    /// Whether it is varnishd that answers.
+    pub is_vcl: bool,
     /// `log NAME`: files of the server's folder that must be equal.
     pub logs: Vec<String>,
     /// `ignore field NAME`, in responses.
@@ -168,8 +181,13 @@ pub struct Rules {
 impl Case {
     /// Whether the text is in the configuration, in the main context's lines or in a file.
     pub fn mentions(&self, text: &str) -> bool {
-        let files = self.files.iter().map(|file| &file.text);
+        let files = self.files.iter().chain(&self.published).map(|file| &file.text);
         [&self.config, &self.main].into_iter().chain(files).any(|part| part.contains(text))
+    }
+
+    /// Whether HTTP origins are asked.
+    pub fn needs_origins(&self) -> bool {
+        self.is_vcl || self.mentions("{ORIGIN")
     }
 
     /// Reads a case.
@@ -184,31 +202,35 @@ impl Case {
             let (title, rest) = title.trim().split_once(' ').unwrap_or((title.trim(), ""));
             match title {
                 "config" => case.config.clone_from(body),
-                "main" => case.main.clone_from(body),
+                "vcl" => (case.config, case.is_vcl) = (body.clone(), true),
+                "main" | "options" => case.main.clone_from(body),
+                "published" => (case.published, case.is_vcl) = (entries(body)?, true),
                 "files" => case.files = entries(body)?,
                 "origin" => case.origin = entries(body)?,
                 "fastcgi" => case.fastcgi = entries(body)?,
                 "requests" => case.steps.extend(requests(body)?),
                 "connection" => case.steps.push(connection(rest, body)?),
                 "compare" => case.rules = Rules::parse(body)?,
-                "nginx" => case.nginx_says = with_newline(body.trim()),
+                "nginx" | "varnishd" => case.says = with_newline(body.trim()),
                 _ => return Err(format!("no section is called {title:?}")),
             }
         }
-        if case.about.is_empty() || case.config.is_empty() {
-            return Err("a case needs a sentence on top and a config".to_owned());
+        if case.about.is_empty() || (case.config.is_empty() && case.published.is_empty()) {
+            return Err("a case needs a sentence on top and a config or a vcl".to_owned());
         }
+        case.rules.is_vcl = case.is_vcl;
         Ok(case)
     }
 }
 
-/// The text of a case with nginx's answers in their section.
-pub fn with_nginx_says(text: &str, says: &str) -> String {
-    let kept = match text.split_once("\n--- nginx says") {
+/// The text of a case with the answers of `who` in their section.
+pub fn with_answers(text: &str, who: &str, says: &str) -> String {
+    let title = format!("\n--- {who} says\n");
+    let kept = match text.split_once(&title) {
         Some((kept, _)) => kept,
         None => text.strip_suffix('\n').unwrap_or(text),
     };
-    format!("{kept}\n--- nginx says\n{says}")
+    format!("{kept}{title}{says}")
 }
 
 fn with_newline(text: &str) -> String {
@@ -438,8 +460,8 @@ mod tests {
         assert_eq!(case.about, "It holds.");
         assert_eq!((case.files[0].option("mode"), case.files[0].text.as_str()), (Some("0600"), "x\n\ny"));
         assert_eq!(case.steps.len(), 2);
-        assert_eq!(case.nginx_says, "200\n");
-        assert_eq!(with_nginx_says(text, "404\n"), text.replace("200", "404"));
+        assert_eq!(case.says, "200\n");
+        assert_eq!(with_answers(text, "nginx", "404\n"), text.replace("200", "404"));
         assert!(Case::parse("x\n--- config\n;\n--- nonsense\n").is_err());
         assert!(unescape("\\q").is_err());
         assert_eq!(unescape("\\x41\\(b3)\\\\").unwrap(), b"Abbb\\");

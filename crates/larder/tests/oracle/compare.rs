@@ -1,11 +1,11 @@
-//! What is compared, and what is not.
+//! What is compared, and what is not. For a varnishd, [`vcl_compare`] says what is made equal.
 //!
 //! Compared are: the status line; the fields of a response, names with their case, values, and the order of fields of
 //! one name (that of different names does not matter); the body after its transfer coding; how the body's end was
 //! told; `Connection`, and whether a connection closes that was said to close; what each origin saw, in the same manner (for
 //! FastCGI the params sorted by name); and the log files that the case names.
 //!
-//! Made equal beforehand are:
+//! Made equal beforehand for nginx are:
 //! - `Date`: only its presence counts, and that it is a date.
 //! - A date in another field within four hundred days of `Date`: only its distance from `Date` counts.
 //! - `Server`, and the server's signature in its own pages: the product and its version are the server's own. A
@@ -20,11 +20,12 @@
 
 use std::fmt::Write;
 
-use larder_testkit::{Response, text_of, unpacked};
+use larder_testkit::{OriginSeen, Response, text_of, unpacked};
 
 use crate::case::Rules;
 use crate::date;
 use crate::transcript::{Exchange, Transcript};
+use crate::vcl_compare;
 
 /// A date this near to `Date` was made for this answer.
 const NEAR_SECS: i64 = 400 * 86_400;
@@ -47,19 +48,24 @@ pub fn show(transcript: &Transcript, rules: &Rules) -> String {
 }
 
 /// What differs, for people to read; `None` when nothing does.
-pub fn differences(nginx: &Transcript, ours: &Transcript, rules: &Rules) -> Option<String> {
-    match (&nginx.refusal, &ours.refusal) {
+pub fn differences(theirs: &Transcript, ours: &Transcript, rules: &Rules) -> Option<String> {
+    match (&theirs.refusal, &ours.refusal) {
         (None, Some(reason)) => return Some(format!("ours refused to start:\n{reason}\n")),
-        (Some(reason), None) => return Some(format!("only nginx refused to start:\n{reason}\n")),
+        (Some(reason), None) => return Some(format!("only theirs refused to start:\n{reason}\n")),
         (Some(_), Some(_)) | (None, None) => {}
     }
-    let (theirs, our) = (scenes(nginx, rules), scenes(ours, rules));
+    let (theirs, mut our) = (scenes(theirs, rules), scenes(ours, rules));
+    if rules.is_vcl {
+        for (left, right) in theirs.iter().zip(&mut our) {
+            vcl_compare::level_ages(&left.lines, &mut right.lines);
+        }
+    }
     let empty = Scene { title: String::new(), lines: Vec::new() };
     let mut text = String::new();
     for index in 0..theirs.len().max(our.len()) {
         let left = theirs.get(index).unwrap_or(&empty);
         let right = our.get(index).unwrap_or(&empty);
-        if left.lines != right.lines && !is_only_measured(left, right) {
+        if left.lines != right.lines && (rules.is_vcl || !is_only_measured(left, right)) {
             let title = if left.title.is_empty() { &right.title } else { &left.title };
             // Writing to a String cannot fail.
             let _ = write!(text, "-- {title}\n{}", line_difference(&left.lines, &right.lines));
@@ -101,6 +107,9 @@ fn scenes(transcript: &Transcript, rules: &Rules) -> Vec<Scene> {
         let mut lines: Vec<Vec<String>> = requests
             .iter()
             .map(|seen| {
+                if rules.is_vcl {
+                    return seen_behind_vcl(seen, rules);
+                }
                 let line = seen.request_line.replace(" HTTP/1.0", " HTTP/1.x").replace(" HTTP/1.1", " HTTP/1.x");
                 let is_told = |field: &&(String, String)| **field != ("Connection".to_owned(), "close".to_owned());
                 let fields: Vec<_> = seen.fields.iter().filter(is_told).cloned().collect();
@@ -141,6 +150,12 @@ fn scenes(transcript: &Transcript, rules: &Rules) -> Vec<Scene> {
     scenes
 }
 
+fn seen_behind_vcl(seen: &OriginSeen, rules: &Rules) -> Vec<String> {
+    let fields = seen.fields.iter();
+    let fields = fields.filter_map(|(name, value)| Some((name.clone(), vcl_compare::request_field(name, value)?)));
+    message(&seen.request_line, &fields.collect::<Vec<_>>(), &seen.body, &rules.ignored_at_origin, rules)
+}
+
 fn exchange_scene(exchange: &Exchange, rules: &Rules) -> Scene {
     let mut lines = match &exchange.outcome {
         Ok(response) => response_lines(response, rules),
@@ -166,7 +181,8 @@ fn response_lines(response: &Response, rules: &Rules) -> Vec<String> {
     };
     let is_packed = plain.is_some();
     let plain = plain.unwrap_or_else(|| response.body.clone());
-    let body = unsigned(unbound(text_of(&plain)));
+    let body = unbound(text_of(&plain));
+    let body = if rules.is_vcl { vcl_compare::page(&body) } else { unsigned(body) };
     let body_length = response.body.len().to_string();
     let is_signed = is_packed || body.len() != text_of(&response.body).len();
     let fields: Vec<(String, String)> = response
@@ -174,6 +190,8 @@ fn response_lines(response: &Response, rules: &Rules) -> Vec<String> {
         .iter()
         .map(|(name, value)| {
             let value = match name.to_ascii_lowercase().as_str() {
+                "content-length" if is_signed && *value == body_length => "the body's".to_owned(),
+                _ if rules.is_vcl => vcl_compare::response_field(name, &unbound(value.clone())),
                 "date" => {
                     if date.is_some() {
                         "a date".to_owned()
@@ -184,7 +202,6 @@ fn response_lines(response: &Response, rules: &Rules) -> Vec<String> {
                 "server" => {
                     unsigned(format!("<center>{value}</center>")).replace("<center>", "").replace("</center>", "")
                 }
-                "content-length" if is_signed && *value == body_length => "the body's".to_owned(),
                 _ => relative(&unbound(value.clone()), date),
             };
             (name.clone(), value)

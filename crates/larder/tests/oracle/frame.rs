@@ -96,7 +96,8 @@ fn place(name: &str) -> String {
     }
 }
 
-fn make(entry: &Entry, folder: &Folder, fill: &dyn Fn(&str) -> String) -> io::Result<()> {
+/// Makes one file, folder or link that a case asks for.
+pub fn make(entry: &Entry, folder: &Folder, fill: &dyn Fn(&str) -> String) -> io::Result<()> {
     let place = place(&entry.name);
     if place.ends_with('/') {
         return fs::create_dir_all(folder.join(&place));

@@ -2,18 +2,19 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use larder_testkit::{
     Certificate, Certificates, Client, ClientError, FastCgiOrigin, Folder, Hold, Origin, PATIENCE, Response,
-    ServerUnderTest, Signal, StartError, Tls, free_port,
+    ServerUnderTest, Signal, StartError, Tls, free_port, text_of,
 };
 
 use crate::case::{Case, Part, Request, Step};
+use crate::date;
+use crate::program::Program;
+use crate::script;
 use crate::transcript::{Exchange, Transcript};
-use crate::{frame, script};
 
 /// Origins of each kind that a case may use.
 const ORIGINS: usize = 3;
@@ -39,13 +40,15 @@ pub struct Stage {
     dead_port: u16,
     /// The certificate of {CERT}, where the case has TLS.
     identity: Option<(Certificates, Certificate)>,
+    /// Seconds since 1970 when the stage was set: {DATE} is the same for both.
+    now: i64,
 }
 
 impl Stage {
     /// Starts the origins that the case names, with their scripts.
     pub fn set(case: &Case) -> io::Result<Stage> {
         let sockets = Folder::new()?;
-        let count = if case.mentions("{ORIGIN") { ORIGINS } else { 0 };
+        let count = if case.needs_origins() { ORIGINS } else { 0 };
         let origins = (0..count).map(|_| Origin::start()).collect::<io::Result<Vec<_>>>()?;
         let mut fastcgi = Vec::new();
         if case.mentions("{FCGI") {
@@ -59,7 +62,8 @@ impl Stage {
             (authority, certificate)
         });
         let dead_port = free_port();
-        let stage = Stage { folder: Folder::new()?, sockets, ports, dead_port, origins, fastcgi, identity };
+        let now = date::now();
+        let stage = Stage { folder: Folder::new()?, sockets, ports, dead_port, origins, fastcgi, identity, now };
         let fill = |text: &str| stage.fill(text);
         for (number, origin) in stage.origins.iter().enumerate() {
             for entry in case.origin.iter().filter(|entry| script::is_for(entry, number + 1)) {
@@ -81,19 +85,21 @@ impl Stage {
             .replace("{PORT2}", &format!("127.0.0.1:{}", self.ports[1]))
             .replace("{NUMBER}", &self.ports[0].to_string())
             .replace("{NUMBER2}", &self.ports[1].to_string())
+            .replace("{DEAD_PORT}", &self.dead_port.to_string())
             .replace("{DEAD}", &format!("127.0.0.1:{}", self.dead_port))
             .replace("{CERT}", &self.folder.join(CERT_FILE).display().to_string())
             .replace("{KEY}", &self.folder.join(KEY_FILE).display().to_string())
             .replace("{ROOT}", &self.folder.join("www").display().to_string())
             .replace("{DIR}", &self.folder.path().display().to_string())
             .replace("{FCGI_SOCK}", &self.sockets.join("f").display().to_string());
-        for (name, origin) in ["{ORIGIN}", "{ORIGIN2}", "{ORIGIN3}"].iter().zip(&self.origins) {
-            text = text.replace(name, &origin.address().to_string());
+        for (name, origin) in ["ORIGIN", "ORIGIN2", "ORIGIN3"].iter().zip(&self.origins) {
+            text = text.replace(&format!("{{{name}}}"), &origin.address().to_string());
+            text = text.replace(&format!("{{{name}_PORT}}"), &origin.address().port().to_string());
         }
         if let Some(origin) = self.fastcgi.first() {
             text = text.replace("{FCGI}", &origin.address());
         }
-        text
+        date::fill(&text, self.now)
     }
 
     fn address(&self, port: usize) -> SocketAddr {
@@ -101,16 +107,16 @@ impl Stage {
     }
 
     /// Starts this server on a fresh folder, plays the steps, stops it, and reads what it left.
-    pub fn play(&self, case: &Case, binary: &Path) -> io::Result<Transcript> {
+    pub fn play(&self, case: &Case, program: &Program) -> io::Result<Transcript> {
         self.folder.clear()?;
-        frame::build(case, &self.folder, &|text| self.fill(text))?;
+        program.build(case, &self.folder, &|text| self.fill(text))?;
         if let Some((_, certificate)) = &self.identity {
             self.folder.write(CERT_FILE, &certificate.pem)?;
             self.folder.write(KEY_FILE, &certificate.key_pem)?;
         }
         self.origins.iter().for_each(Origin::rewind);
         self.fastcgi.iter().for_each(FastCgiOrigin::rewind);
-        let server = match ServerUnderTest::start(binary, self.folder.path()) {
+        let mut server = match program.start(self.folder.path(), self.address(1), &self.fill(&case.main)) {
             Ok(server) => server,
             Err(StartError::Ended { output, .. }) => {
                 return Ok(Transcript { refusal: Some(output), ..Transcript::default() });
@@ -124,11 +130,15 @@ impl Stage {
             exchanges.extend(run.step(step)?);
         }
         drop(run);
+        // A varnishd may listen before it has looked at its VCL.
+        if let Some(refusal) = server.last_words() {
+            return Ok(Transcript { refusal: Some(refusal), ..Transcript::default() });
+        }
         let origins = self.origins.iter().map(Origin::requests).collect();
         let fastcgi = self.fastcgi.iter().map(FastCgiOrigin::requests).collect();
         let folder = self.folder.path();
         server.stop();
-        let read = |name: &str| std::fs::read(folder.join(name)).map(|bytes| larder_testkit::text_of(&bytes));
+        let read = |name: &str| std::fs::read(folder.join(name)).map(|bytes| text_of(&bytes));
         let logs = case.rules.logs.iter().map(|name| (name.clone(), read(name).unwrap_or_default())).collect();
         let error_log = read("error.log").unwrap_or_default();
         Ok(Transcript { refusal: None, exchanges, origins, fastcgi, logs, error_log })
@@ -208,7 +218,7 @@ impl Run<'_> {
     fn ask_by_tls(&self, request: &Request) -> Result<Response, ClientError> {
         let (authority, _) =
             self.stage.identity.as_ref().ok_or_else(|| io::Error::other("TLS needs a config with {CERT}"))?;
-        let head = larder_testkit::text_of(&request.bytes);
+        let head = text_of(&request.bytes);
         let host = head.lines().find_map(|line| line.strip_prefix("Host: ")).unwrap_or("localhost");
         let tls = Tls::new(host.split(':').next().unwrap_or(host), authority).unchecked();
         let mut client = Client::connect_tls(self.stage.address(request.port), &tls)?;

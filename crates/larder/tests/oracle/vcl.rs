@@ -2,24 +2,19 @@
 //!
 //! A case is a VCL in `conformance/varnish/cases/`, whose first line says what it is about. Both check it with `-C`.
 //! `conformance/varnish/differences.list` names the cases that are known to differ, each with its reason; one that no
-//! longer differs must leave the list. `ORACLE_VARNISHD=/path` names the varnishd, `/usr/sbin/varnishd` unless told.
+//! longer differs must leave the list.
 
-use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use crate::judge::{on_threads, sorted_entries};
 use crate::list::Differences;
-use crate::{on_threads, sorted_entries};
+use crate::vcl_played::varnishd;
 
 #[test]
 fn larder_accepts_the_vcl_that_varnishd_accepts() {
-    let varnishd = PathBuf::from(env::var("ORACLE_VARNISHD").unwrap_or_else(|_| "/usr/sbin/varnishd".to_owned()));
-    if !varnishd.exists() {
-        assert!(env::var("ORACLE_VARNISHD").is_err(), "{} does not exist", varnishd.display());
-        println!("there is no varnishd here, so there is nothing to compare with");
-        return;
-    }
+    let Some(varnishd) = varnishd() else { return };
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/varnish");
     let differences = Differences::read(&corpus.join("differences.list")).expect("differences.list can be read");
     let cases = sorted_entries(&corpus.join("cases")).expect("the corpus is there");

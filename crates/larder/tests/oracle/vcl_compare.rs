@@ -1,0 +1,106 @@
+//! What is made equal in the answers of a varnishd before they are compared, and nothing else:
+//!
+//! - `Date`, if it was made for this answer. One that the origin sent is compared as it is, and so are all other dates.
+//! - `Age`: three seconds more or less are the same, because one of the two plays after the other.
+//! - `X-Varnish`: only how many numbers there are counts.
+//! - The server's own member of `Via`: who it is and its version. In what origins see it is left out, because Varnish
+//!   adds it to requests only since 7.5 or so; a case about `Via` copies it into another field.
+//! - `Server` of pages that are not an origin's.
+//! - In those pages, the number of the request, the name of the server, and the headline above them.
+
+use crate::date;
+
+/// A `Date` this near to now was made for this answer.
+const NOW_SECS: i64 = 30;
+/// How far two ages may be apart.
+const AGE_SECS: u64 = 3;
+
+/// The value of a response's field.
+pub fn response_field(name: &str, value: &str) -> String {
+    match name.to_ascii_lowercase().as_str() {
+        "date" if date::parse(value).is_some_and(|then| (then - date::now()).abs() < NOW_SECS) => "now".to_owned(),
+        "x-varnish" => numbers(value),
+        "via" => members(value).join(", "),
+        "server" if value == "Varnish" || value == "larder" => "a server".to_owned(),
+        _ => value.to_owned(),
+    }
+}
+
+/// A field that an origin saw; `None` leaves it out.
+pub fn request_field(name: &str, value: &str) -> Option<String> {
+    match name.to_ascii_lowercase().as_str() {
+        "x-varnish" => Some(numbers(value)),
+        "via" => {
+            let foreign: Vec<String> = members(value).into_iter().filter(|member| member != "ours").collect();
+            (!foreign.is_empty()).then(|| foreign.join(", "))
+        }
+        _ => Some(value.to_owned()),
+    }
+}
+
+/// The page of the builtin VCL without what each server has of its own.
+pub fn page(body: &str) -> String {
+    if !body.contains("<p>XID: ") {
+        return body.to_owned();
+    }
+    let lines = body.split('\n').filter(|line| line.trim() != "<h3>Guru Meditation:</h3>");
+    let lines = lines.map(|line| match line.trim() {
+        own if own.starts_with("<p>XID: ") => "    <p>XID</p>",
+        "<p>Varnish cache server</p>" | "<p>larder</p>" => "    <p>a server</p>",
+        _ => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Makes our age theirs if the two are as good as the same.
+pub fn level_ages(theirs: &[String], ours: &mut [String]) {
+    let age = |line: &String| line.strip_prefix("Age: ").and_then(|age| age.parse::<u64>().ok());
+    let Some(their_age) = theirs.iter().find_map(age) else { return };
+    for line in ours {
+        if age(line).is_some_and(|our_age| our_age.abs_diff(their_age) <= AGE_SECS) {
+            *line = format!("Age: {their_age}");
+        }
+    }
+}
+
+fn numbers(value: &str) -> String {
+    let words = value.split(' ').map(|word| if word.parse::<u64>().is_ok() { "N" } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The members of a `Via`, the server's own as `ours`.
+fn members(value: &str) -> Vec<String> {
+    let is_own = |member: &str| member.contains("(Varnish/") || member.contains("(larder/");
+    value.split(", ").map(|member| if is_own(member) { "ours".to_owned() } else { member.to_owned() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_servers_have_of_their_own_is_made_equal() {
+        for (name, value, want) in [
+            ("X-Varnish", "32770 5", "N N"),
+            ("Via", "1.0 fred, 1.1 varnish (Varnish/7.1)", "1.0 fred, ours"),
+            ("Date", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 GMT"),
+            ("Server", "Apache", "Apache"),
+        ] {
+            assert_eq!(response_field(name, value), want);
+        }
+        assert_eq!(request_field("via", "1.1 oracle (larder/0.1.0)"), None);
+        assert_eq!(request_field("via", "1.0 fred, 1.1 a (Varnish/7.1)").as_deref(), Some("1.0 fred"));
+        assert_eq!(page("<p>other</p>"), "<p>other</p>");
+        let theirs = page("<h3>Guru Meditation:</h3>\n<p>XID: 3</p>\n<p>Varnish cache server</p>");
+        assert_eq!(theirs, page("<p>XID: 1001</p>\n<p>larder</p>"));
+    }
+
+    #[test]
+    fn ages_may_be_a_little_apart() {
+        let mut ours = ["Age: 61".to_owned(), "ETag: 1".to_owned()];
+        level_ages(&["Age: 60".to_owned()], &mut ours);
+        assert_eq!(ours, ["Age: 60", "ETag: 1"]);
+        level_ages(&["Age: 0".to_owned()], &mut ours);
+        assert_eq!(ours[0], "Age: 60");
+    }
+}
