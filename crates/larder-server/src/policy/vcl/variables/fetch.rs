@@ -52,7 +52,7 @@ fn answer(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Op
         V::BerespStatus => Value::Int(fetch.beresp.status.into()),
         V::BerespReason => return text(&reason(run.ex), texts),
         V::BerespProto => return text(b"HTTP/1.1", texts),
-        V::BerespTtl => Value::Real(answer.fresh_until - run.now),
+        V::BerespTtl => Value::Real(answer.fresh_until.max(answer.origin) - run.now),
         V::BerespGrace => Value::Real(answer.grace),
         V::BerespKeep => Value::Real(answer.keep),
         V::BerespAge => Value::Real(run.now - answer.origin),

@@ -7,7 +7,6 @@ use larder_vcl::vars::Variable;
 
 use crate::bans::origin;
 use crate::context::Cx;
-use crate::exchange::AnswerTask;
 use crate::site::VclPolicy;
 
 use super::super::task::Run;
@@ -20,7 +19,7 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
     if !is_of_a_page {
         return Ok(None);
     }
-    let Some(page) = run.ex.vcl.page.as_deref() else { return fetched(variable, &run.ex.vcl.fetch.answer) };
+    let Some(page) = run.ex.vcl.page.as_deref() else { return fetched(variable, run) };
     Ok(Some(match variable {
         V::ObjAge | V::ObjStaleAge => Value::Real(age(page, run.now)),
         V::ObjTime | V::ObjStaleTime => Value::Real(run.now - age(page, run.now)),
@@ -39,13 +38,18 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
     }))
 }
 
-/// What is said of a response that was not found, but fetched.
-fn fetched(variable: Variable, answer: &AnswerTask) -> Result<Option<Value>, Failure> {
+/// What is said of a response that was not found, but fetched: it has the times that `vcl_backend_response` left it.
+fn fetched(variable: Variable, run: &Run<'_>) -> Result<Option<Value>, Failure> {
     use Variable as V;
+    let answer = &run.ex.vcl.fetch.answer;
     Ok(Some(match variable {
         V::ObjHits => Value::Int(0),
-        V::ObjAge | V::ObjTtl | V::ObjGrace | V::ObjKeep | V::ObjTime => Value::Real(0.0),
-        V::ObjUncacheable => Value::Bool(true),
+        V::ObjAge => Value::Real(run.now - answer.origin),
+        V::ObjTime => Value::Real(answer.origin),
+        V::ObjTtl => Value::Real(answer.fresh_until.max(answer.origin) - run.now),
+        V::ObjGrace => Value::Real(answer.grace),
+        V::ObjKeep => Value::Real(answer.keep),
+        V::ObjUncacheable => Value::Bool(answer.is_uncacheable),
         V::ObjCanEsi => Value::Bool(answer.esi_base.is_some()),
         V::ObjStorage => Value::Id(Some(0)),
         _ => return Err(misfit(variable)),
