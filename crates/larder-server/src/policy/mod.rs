@@ -205,6 +205,11 @@ pub struct Kept {
 pub enum Delivery {
     /// It is delivered.
     Go,
+    /// It is delivered with this head, and parts of it if `has_ranges`. Its conditions have been looked at.
+    Shaped {
+        /// Whether ranges of it may be asked for.
+        has_ranges: bool,
+    },
     /// The client has its body already: 304.
     NotModified,
     /// It is dropped, and the policy leads elsewhere.

@@ -212,6 +212,8 @@ pub enum Ranges {
     Announced,
     /// Any, unannounced: a cached object whose origin did not say.
     Quiet,
+    /// Any, and the head stays as a VCL has left it, on a 206 and on a 416.
+    Shaped,
 }
 
 /// The body of a response.
@@ -343,8 +345,11 @@ fn shaped(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, St
     };
     let response = page::laid_out(response, ex, cx);
     match policy::deliver(origin, ex, cx) {
-        // Whose conditions the policy has looked at.
-        Delivery::Go => Ok(Response { conditional: !policy::writes_requests(origin), ..response }),
+        Delivery::Go => Ok(response),
+        Delivery::Shaped { has_ranges } => {
+            let ranges = if has_ranges { Ranges::Shaped } else { Ranges::No };
+            Ok(Response { conditional: false, ranges, ..response })
+        }
         Delivery::NotModified => {
             ex.reply.status = status::NOT_MODIFIED;
             ex.reply.reason.clear();

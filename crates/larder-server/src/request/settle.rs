@@ -231,11 +231,11 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
     if !loc.fields.edits.response.is_empty() {
         more_headers::response(loc, ex, cx);
     }
-    let (content, recoding) = recode(content, charset, ex, cx);
+    let (mut content, recoding) = recode(content, charset, ex, cx);
     let keeps_length = recoding.keeps_length();
     let which = if ex.reply.choice.shape().is_some() || !keeps_length { Ranges::No } else { which };
     let total = if keeps_length { content.length() } else { None };
-    let total = match &content {
+    let mut total = match &content {
         Content::Object(object) if total == Some(0) && ex.is_head() => object.fields.content_length().or(total),
         _ => total,
     };
@@ -243,6 +243,12 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
     let mut parts = None;
     if ex.reply.status == status::OK && which != Ranges::No {
         match chosen_range(&content, total, last_modified, which, ex, cx) {
+            RangePlan::Unsatisfiable { content_range } if which == Ranges::Shaped => {
+                ex.reply.status = status::RANGE_NOT_SATISFIABLE;
+                ex.reply.reason.clear();
+                ex.reply.fields.set("Content-Range", content_range.as_bytes());
+                (content, total, part) = (Content::Empty, Some(0), 0..0);
+            }
             RangePlan::Unsatisfiable { content_range } if !is_error_page => {
                 ex.reply.fields.clear();
                 ex.reply.bare_type.clear();
@@ -251,12 +257,12 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
             }
             RangePlan::Whole | RangePlan::Unsatisfiable { .. } => {}
             RangePlan::Single { slice, content_range } => {
-                become_partial(ex);
+                become_partial(which, ex);
                 ex.reply.fields.set("Content-Range", content_range.as_bytes());
                 part = slice;
             }
             RangePlan::Multipart(multipart) => {
-                become_partial(ex);
+                become_partial(which, ex);
                 ex.reply.fields.remove("Content-Range");
                 ex.reply.fields.set("Content-Type", multipart.content_type.as_bytes());
                 part = 0..multipart.len;
@@ -327,10 +333,12 @@ fn chosen_range(
     ranges::plan(&asked, total, content_type, cx.worker.random())
 }
 
-fn become_partial(ex: &mut Exchange) {
+fn become_partial(which: Ranges, ex: &mut Exchange) {
     ex.reply.status = status::PARTIAL_CONTENT;
     ex.reply.reason.clear();
-    ex.reply.fields.remove("Accept-Ranges");
+    if which != Ranges::Shaped {
+        ex.reply.fields.remove("Accept-Ranges");
+    }
 }
 
 /// Decides how the message ends, what length its head announces, and whether the connection is kept after it.

@@ -14,7 +14,7 @@ use crate::exchange::Exchange;
 use crate::policy::{Ask, Delivery, Turn};
 use crate::site::VclPolicy;
 
-use super::filters::esi_base;
+use super::filters::{esi_base, has_ranges};
 use super::headers::{append_member, collect, keep_original, takes_gzip, weaken_tag};
 use super::run::run;
 use super::turns::{failed, finish, passes, turned};
@@ -186,7 +186,7 @@ pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
             if !ex.vcl.client.skips_esi {
                 ex.reply.esi_base = esi_base(ex).map(Box::from);
             }
-            Delivery::Go
+            Delivery::Shaped { has_ranges: has_ranges(policy, ex) }
         }
         _ => Delivery::Turn(turned(policy, ended, ex, cx)),
     }
@@ -230,8 +230,8 @@ fn add_fields(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     if let Some(length) = length_of(ex) {
         ex.reply.fields.set("Content-Length", digits(length, &mut room));
     }
-    let is_shared = !ex.vcl.fetch.is_uncacheable && !ex.vcl.fetch.answer.is_uncacheable;
-    if policy.parameters.http_range_support && ex.reply.status == status::OK && is_shared {
+    // What is passed has the ranges of its origin, if any; what is fetched for the cache has ours, kept or not.
+    if policy.parameters.http_range_support && ex.reply.status == status::OK && !ex.vcl.fetch.is_uncacheable {
         ex.reply.fields.set("Accept-Ranges", b"bytes");
     }
 }

@@ -38,22 +38,31 @@ pub fn of_response(policy: &VclPolicy, ex: &Exchange) -> String {
     let is_asked_in_part = ex.asked.head.fields.contains_known(Known::Range);
     let is_packed = ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| coding == b"gzip");
     let does_esi = !ex.vcl.client.skips_esi && esi_base(ex).is_some();
-    // Of a page that is put together nobody knows the length, so there are no ranges of it.
-    let has_ranges = parameters.http_range_support && ex.reply.status == status::OK && !does_esi;
     listed(&[
         ("esi", does_esi),
         ("gunzip", parameters.http_gzip_support && is_packed && !takes_gzip(ex)),
-        ("range", has_ranges && is_asked_in_part),
+        ("range", is_asked_in_part && has_ranges(policy, ex)),
     ])
+}
+
+/// Whether ranges of the response are sent to who asks for them.
+pub fn has_ranges(policy: &VclPolicy, ex: &Exchange) -> bool {
+    match &ex.vcl.client.filters {
+        Some(fixed) => words(fixed).any(|name| name == b"range"),
+        // Of a page that is put together nobody knows the length.
+        None => {
+            let does_esi = !ex.vcl.client.skips_esi && esi_base(ex).is_some();
+            policy.parameters.http_range_support && ex.reply.status == status::OK && !does_esi
+        }
+    }
 }
 
 /// Sets `resp.filters`: whether ESI is done and gzip unpacked is what it says from then on.
 pub fn fix(list: &[u8], ex: &mut Exchange) -> Result<(), Failure> {
-    let names = || list.split(u8::is_ascii_whitespace).filter(|name| !name.is_empty());
-    if let Some(unknown) = names().find(|name| ![&b"esi"[..], b"gunzip", b"range"].contains(name)) {
+    if let Some(unknown) = words(list).find(|name| ![&b"esi"[..], b"gunzip", b"range"].contains(name)) {
         return Err(Failure::Host(format!("there is no filter \"{}\"", String::from_utf8_lossy(unknown))));
     }
-    ex.vcl.client.skips_esi = !names().any(|name| name == b"esi");
+    ex.vcl.client.skips_esi = !words(list).any(|name| name == b"esi");
     ex.vcl.client.filters = Some(list.to_vec());
     Ok(())
 }
@@ -72,6 +81,10 @@ pub fn esi_base(ex: &Exchange) -> Option<&[u8]> {
         Some(page) => page.esi_base(),
         None => ex.vcl.fetch.answer.esi_base.as_deref(),
     }
+}
+
+fn words(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
 fn listed(filters: &[(&str, bool)]) -> String {
