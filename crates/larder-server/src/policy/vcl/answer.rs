@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use larder_cache::{Mark, Object, VaryKey, selecting};
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Known, ResponseHead, list, status};
+use larder_http::{Fields, Known, Method, ResponseHead, list, status};
 use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::lifetime::{Defaults, lifetime};
 use larder_vcl::steps::{Action, Step};
@@ -16,6 +16,7 @@ use crate::policy::{Detour, Judgement, Keep, Kept, Lifetime};
 use crate::site::VclPolicy;
 
 use super::headers::{Onward, collect, is_name, is_passed_on, weaken_tag};
+use super::recode::{is_gzip, vary_by_coding};
 use super::retry::again;
 use super::run::{Ended, run};
 use super::{seconds, time, variables};
@@ -62,7 +63,16 @@ pub fn judge(
     }
     let was_304 = ex.vcl.fetch.answer.was_304;
     *head = finished(ex);
+    if policy.parameters.http_gzip_support && !was_304 && stays_gzip(head, ex) {
+        vary_by_coding(Arc::make_mut(&mut head.fields));
+    }
     if was_304 { Judgement::Confirmed } else { Judgement::Response }
+}
+
+/// Whether a body comes in gzip and is not unpacked for the cache: it is unpacked for who does not take it.
+fn stays_gzip(head: &ResponseHead, ex: &Exchange) -> bool {
+    let has_body = ex.vcl.fetch.bereq.method != Method::Head && head.fields.content_length() != Some(0);
+    has_body && is_gzip(head) && head.status != status::PARTIAL_CONTENT && !ex.vcl.fetch.answer.do_gunzip
 }
 
 /// What Varnish finds out about an answer before any sub sees it.

@@ -181,6 +181,9 @@ pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
             let is_not_modified = conditions::is_not_modified(ex, cx);
             finish(ex);
             if is_not_modified {
+                if ex.vcl.client.unpacks {
+                    ex.reply.fields.remove("Content-Encoding");
+                }
                 return Delivery::NotModified;
             }
             if !ex.vcl.client.skips_esi {

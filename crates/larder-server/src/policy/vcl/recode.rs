@@ -67,14 +67,15 @@ pub fn recode(
             if answer.do_esi && is_gzip {
                 // It is put together of other bytes at each delivery.
                 weaken_tag(fields);
-                vary_by_coding(fields);
             }
             announce(fields, body.len());
             return Ok(body);
         }
     };
     weaken_tag(fields);
-    vary_by_coding(fields);
+    if answer.do_gzip {
+        vary_by_coding(fields);
+    }
     announce(fields, made.len());
     Ok(made.into())
 }
@@ -120,8 +121,8 @@ fn announce(fields: &mut Fields, bytes: usize) {
     }
 }
 
-/// Adds `Accept-Encoding` to `Vary`.
-fn vary_by_coding(fields: &mut Fields) {
+/// Adds `Accept-Encoding` to `Vary`: there is another form of the page.
+pub fn vary_by_coding(fields: &mut Fields) {
     let names = fields.get_known(Known::Vary).unwrap_or_default();
     if larder_http::list::members(names).any(|name| name.eq_ignore_ascii_case(b"accept-encoding")) {
         return;
