@@ -211,7 +211,10 @@ pub fn backend_error(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, e
     match ended.action {
         Action::Deliver => {
             let body = Bytes::from(std::mem::take(&mut ex.vcl.body));
-            Detour::Made(Box::new(finished(ex)), body)
+            let mut head = finished(ex);
+            // A HEAD is told how long it would be.
+            Arc::make_mut(&mut head.fields).set("Content-Length", body.len().to_string().as_bytes());
+            Detour::Made(Box::new(head), body)
         }
         Action::Retry if again(policy, ex) => Detour::Again,
         _ => Detour::Fail,

@@ -101,7 +101,11 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
         V::BereqConnectTimeout => fetch.connect_timeout = Some(real(variable, value)?),
         V::BereqFirstByteTimeout => fetch.first_byte_timeout = Some(real(variable, value)?),
         V::BereqBetweenBytesTimeout => fetch.between_bytes_timeout = Some(real(variable, value)?),
-        V::BerespStatus => fetch.beresp.status = status(variable, value)?,
+        V::BerespStatus => {
+            fetch.beresp.status = status(variable, value)?;
+            // The reason of the status.
+            fetch.beresp.reason = Default::default();
+        }
         V::BerespReason => fetch.beresp.reason = bytes(variable, value, texts)?.to_vec().into(),
         V::BerespBody => {
             run.ex.vcl.body.clear();
