@@ -220,6 +220,8 @@ pub fn is_passed_on(known: Known, onward: Onward) -> bool {
     match known {
         Known::Connection
         | Known::KeepAlive
+        // We have said to go on, or the body is here.
+        | Known::Expect
         | Known::Te
         | Known::Trailer
         | Known::TransferEncoding

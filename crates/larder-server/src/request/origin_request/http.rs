@@ -1,7 +1,7 @@
 //! A request as a head of HTTP/1: the fields of `proxy_set_header`, and the client's.
 
 use bytes::Bytes;
-use larder_http::{Escape, Fields, Known, KnownSet, escape_uri};
+use larder_http::{Escape, Fields, Known, KnownSet, Method, escape_uri};
 use larder_origin::Protocol as Wire;
 
 use crate::context::Cx;
@@ -61,7 +61,13 @@ pub fn http_request(
 /// The request of `ex` with the head that a policy has written: all but the framing of its body is in it.
 fn written_request(uri: &[u8], ex: &mut Exchange, cx: &Cx) -> (Wire, larder_origin::RequestBody) {
     let has_body = ex.vcl.fetch.has_body;
-    let length = if has_body { length(None, true, ex) } else { Length::Silent };
+    let length = match ex.asked.head.method {
+        _ if has_body => length(None, true, ex),
+        Method::Get | Method::Head | Method::Delete | Method::Options | Method::Trace => Length::Silent,
+        _ if ex.vcl.fetch.is_pipe => Length::Silent,
+        // Others are expected to have a body, if only an empty one (RFC 9110 §8.6).
+        _ => Length::Bytes(0),
+    };
     let mut head = ex.eval.lend();
     append_one_line(ex.asked.head.method_name(), &mut head);
     head.push(b' ');
