@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
 use larder_http::digits::{DIGITS_MAX, digits};
-use larder_http::{Known, status};
+use larder_http::{Fields, Known, status};
 use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::steps::{Action, Step};
 
@@ -75,6 +75,10 @@ fn synth(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exch
     ex.reply.fields.set("Server", b"larder");
     ex.reply.fields.set("X-Varnish", digits(ex.vcl.client.xid, &mut [0; DIGITS_MAX]));
     let ended = run(policy, Step::Synth, ex, cx);
+    if says_close(&ex.asked.head.fields) {
+        // The client has said so, or the VCL for it.
+        ex.reply.framing.keep_alive = false;
+    }
     match ended.action {
         // An include has what was made so far.
         Action::Fail if ex.vcl.client.esi_level == 0 => Turn::Fail,
@@ -88,10 +92,13 @@ fn synth(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exch
     }
 }
 
+fn says_close(fields: &Fields) -> bool {
+    fields.get_known(Known::Connection).is_some_and(|told| told.eq_ignore_ascii_case(b"close"))
+}
+
 /// Makes what a VCL has written a response of HTTP.
 pub fn finish(ex: &mut Exchange) {
-    let told = ex.reply.fields.get_known(Known::Connection);
-    if told.is_some_and(|told| told.eq_ignore_ascii_case(b"close")) {
+    if says_close(&ex.reply.fields) {
         ex.reply.framing.keep_alive = false;
     }
     ex.reply.fields.remove("Connection");
