@@ -168,6 +168,11 @@ fn purged(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
 
 /// `vcl_deliver`, for the response that is laid out in the exchange.
 pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
+    if ex.vcl.fetch.is_pipe {
+        // What comes through a pipe is the backend's alone.
+        finish(ex);
+        return Delivery::Shaped { has_ranges: false };
+    }
     add_fields(policy, ex, cx);
     let is_packed = policy.parameters.http_gzip_support
         && ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
