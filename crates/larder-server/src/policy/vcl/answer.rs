@@ -163,7 +163,11 @@ fn finished(ex: &mut Exchange) -> ResponseHead {
     let mut head = std::mem::take(&mut fetch.beresp);
     let onward = if fetch.answer.is_uncacheable { Onward::Answer } else { Onward::Insert };
     let fields = Arc::make_mut(&mut head.fields);
-    fields.retain(|known, _, _| is_passed_on(known, onward));
+    let named: Vec<Vec<u8>> = fields.all_known(Known::Connection).flat_map(list::members).map(<[u8]>::to_vec).collect();
+    let is_named = |name: &[u8]| named.iter().any(|own| own.eq_ignore_ascii_case(name));
+    fields.retain(|known, name, _| {
+        is_passed_on(known, onward) && (known == Known::ContentLength || named.is_empty() || !is_named(name))
+    });
     if onward == Onward::Insert {
         fields.set("X-Varnish", fetch.xid.to_string().as_bytes());
         let age = fetch.answer.time - fetch.answer.origin;
