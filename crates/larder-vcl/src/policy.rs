@@ -64,7 +64,7 @@ pub struct Policy {
     pub steps: Vec<SubId>,
     /// All objects, in the order of their `new`.
     pub objects: Vec<Object>,
-    /// The names of headers, each once, as they were written first.
+    /// The names of headers, for each kind of message once, as they were written first there.
     pub headers: Vec<String>,
     /// All regular expressions. They were found to be valid.
     pub regexes: Vec<Regex>,

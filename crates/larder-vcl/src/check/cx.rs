@@ -8,6 +8,7 @@ use crate::ast::{Version, Word};
 use crate::policy::{AclId, BackendId, HeaderId, ObjectId, Policy, ProbeId, Regex, RegexId, SubId};
 use crate::steps::{Action, Steps};
 use crate::types::with_article;
+use crate::vars::Headers;
 use crate::{DIAGNOSTICS_MAX, Options, RegexCheck};
 
 /// What a name stands for.
@@ -115,7 +116,7 @@ pub struct Cx<'a> {
     sub_names: HashMap<String, Declared>,
     /// What would be declared if its declaration were not wrong, which is reported.
     spoiled: HashSet<String>,
-    header_names: HashMap<String, HeaderId>,
+    header_names: HashMap<(Headers, String), HeaderId>,
     errors: usize,
     warnings: usize,
     diagnostics: &'a mut Vec<Diagnostic>,
@@ -272,10 +273,10 @@ impl<'a> Cx<'a> {
         &mut self.deeds[self.sub.0]
     }
 
-    /// The place of the name of a header.
-    pub fn header(&mut self, name: &str) -> HeaderId {
+    /// The place of the name of a header of such a message.
+    pub fn header(&mut self, of: Headers, name: &str) -> HeaderId {
         let next = HeaderId(self.policy.headers.len());
-        let id = *self.header_names.entry(name.to_ascii_lowercase()).or_insert(next);
+        let id = *self.header_names.entry((of, name.to_ascii_lowercase())).or_insert(next);
         if id == next {
             self.policy.headers.push(name.to_owned());
         }

@@ -109,7 +109,7 @@ fn header(cx: &mut Cx, of: Headers, name: &Word) -> Option<Meaning> {
         return cx.fail(Diagnostic::error(message).at(name.span));
     }
     let rule = of.rule_of(&name.text);
-    Some(Meaning::Header(Header { of, name: cx.header(&name.text) }, rule))
+    Some(Meaning::Header(Header { of, name: cx.header(of, &name.text) }, rule))
 }
 
 fn storage(cx: &mut Cx, name: &Word) -> Option<Meaning> {
