@@ -50,8 +50,11 @@ pub fn judge(
         Action::Pass => {
             answer.is_hitpass = true;
             answer.is_uncacheable = true;
-            let duration = ended.duration.unwrap_or(policy.parameters.uncacheable_ttl);
-            answer.fresh_until = seconds(cx.now()) + duration;
+            // Without a duration it passes for as long as the answer would have been fresh.
+            if let Some(duration) = ended.duration {
+                answer.fresh_until = seconds(cx.now()) + duration;
+                (answer.grace, answer.keep) = (0.0, 0.0);
+            }
         }
         Action::Retry if again(policy, ex) => return Judgement::Instead(Detour::Again),
         Action::Retry => {
