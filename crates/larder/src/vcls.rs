@@ -70,13 +70,14 @@ fn options(used: &VclUse, config: &Config) -> Options {
     let vcl_path = last("vcl_path").unwrap_or(parameters::VCL_PATH);
     // What is wrong with a flag is said with the other parameters.
     let flag = last("vcc_feature").and_then(|list| parameters::flag(list, "err_unref").ok().flatten());
+    let is_off = last("vcc_err_unref").is_some_and(|value| parameters::switch(value) == Ok(false));
     let mut storages: Vec<String> = config.http.cache_paths.iter().map(|path| path.zone.value.clone()).collect();
     storages.push("Transient".to_owned());
     Options {
         vcl_path: parameters::folders(vcl_path).into_iter().collect::<Vec<PathBuf>>(),
         storages,
         has_other_backends: used.has_handler,
-        allows_unused: flag == Some(false),
+        allows_unused: is_off || flag == Some(false),
         ..Options::default()
     }
 }
