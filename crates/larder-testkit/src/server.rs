@@ -150,9 +150,9 @@ impl ServerUnderTest {
         self.child.id()
     }
 
-    /// What it said before it ended by itself, if it has.
-    pub fn last_words(&mut self) -> Option<String> {
-        matches!(self.child.try_wait(), Ok(Some(_))).then(|| self.complaints())
+    /// What it said before it ended by itself, if it does within this time.
+    pub fn last_words(&mut self, limit: Duration) -> Option<String> {
+        self.wait_for(limit).map(|_| self.complaints())
     }
 
     /// Its children: with nginx, the workers and cache processes.

@@ -168,10 +168,14 @@ pub struct Rules {
     pub ignored_fields: Vec<String>,
     /// `ignore origin NAME`: fields or params that origins see.
     pub ignored_at_origin: Vec<String>,
+    /// `ignore requests PATH`: what origins are asked for on their own account, such as probes.
+    pub ignored_requests: Vec<String>,
     /// `mask START ... END`: what stands between the two, anywhere.
     pub masks: Vec<(String, String)>,
     /// `error-log TEXT`: whether the error log has it.
     pub error_log: Vec<String>,
+    /// `measured`: that ours tells the length of a body which theirs sends in chunks does not count.
+    pub is_measured: bool,
     /// `unordered origin`: the order in which origins were asked does not count.
     pub is_origin_unordered: bool,
     /// `unordered log`: the order of lines does not count.
@@ -402,11 +406,15 @@ impl Rules {
                 rules.ignored_fields.push(name.to_ascii_lowercase());
             } else if let Some(name) = line.strip_prefix("ignore origin ") {
                 rules.ignored_at_origin.push(name.to_ascii_lowercase());
+            } else if let Some(path) = line.strip_prefix("ignore requests ") {
+                rules.ignored_requests.push(path.to_owned());
             } else if let Some(mask) = line.strip_prefix("mask ") {
                 let (start, end) = mask.split_once(" ... ").ok_or("it is `mask START ... END`")?;
                 rules.masks.push((start.to_owned(), end.to_owned()));
             } else if let Some(text) = line.strip_prefix("error-log ") {
                 rules.error_log.push(text.to_owned());
+            } else if line == "measured" {
+                rules.is_measured = true;
             } else if line == "unordered origin" {
                 rules.is_origin_unordered = true;
             } else if line == "unordered log" {

@@ -60,12 +60,13 @@ pub fn differences(theirs: &Transcript, ours: &Transcript, rules: &Rules) -> Opt
             vcl_compare::level_ages(&left.lines, &mut right.lines);
         }
     }
+    let counts_as_measured = !rules.is_vcl || rules.is_measured;
     let empty = Scene { title: String::new(), lines: Vec::new() };
     let mut text = String::new();
     for index in 0..theirs.len().max(our.len()) {
         let left = theirs.get(index).unwrap_or(&empty);
         let right = our.get(index).unwrap_or(&empty);
-        if left.lines != right.lines && (rules.is_vcl || !is_only_measured(left, right)) {
+        if left.lines != right.lines && !(counts_as_measured && is_only_measured(left, right)) {
             let title = if left.title.is_empty() { &right.title } else { &left.title };
             // Writing to a String cannot fail.
             let _ = write!(text, "-- {title}\n{}", line_difference(&left.lines, &right.lines));
@@ -104,8 +105,13 @@ fn scenes(transcript: &Transcript, rules: &Rules) -> Vec<Scene> {
     scenes.push(Scene { title: "start".into(), lines: vec![started.into()] });
     scenes.extend(transcript.exchanges.iter().map(|exchange| exchange_scene(exchange, rules)));
     for (number, requests) in transcript.origins.iter().enumerate() {
+        let is_ignored = |seen: &&OriginSeen| {
+            let path = seen.request_line.split(' ').nth(1);
+            rules.ignored_requests.iter().any(|ignored| Some(ignored.as_str()) == path)
+        };
         let mut lines: Vec<Vec<String>> = requests
             .iter()
+            .filter(|seen| !is_ignored(seen))
             .map(|seen| {
                 if rules.is_vcl {
                     return seen_behind_vcl(seen, rules);

@@ -131,7 +131,8 @@ impl Stage {
         }
         drop(run);
         // A varnishd may listen before it has looked at its VCL.
-        if let Some(refusal) = server.last_words() {
+        let is_silent = !exchanges.is_empty() && exchanges.iter().all(|exchange| exchange.outcome.is_err());
+        if let Some(refusal) = server.last_words(if is_silent { SILENCE_MAX } else { Duration::ZERO }) {
             return Ok(Transcript { refusal: Some(refusal), ..Transcript::default() });
         }
         let origins = self.origins.iter().map(Origin::requests).collect();
