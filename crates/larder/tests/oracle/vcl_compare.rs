@@ -4,7 +4,7 @@
 //! - `Age`: three seconds more or less are the same, because one of the two plays after the other.
 //! - `X-Varnish`: only how many numbers there are counts.
 //! - The server's own member of `Via`: who it is and its version. In what origins see it is left out, because Varnish
-//!   adds it to requests only since 7.5 or so; a case about `Via` copies it into another field.
+//!   adds it to requests only since 7.2; a case about `Via` copies it into another field.
 //! - `Server` of pages that are not an origin's.
 //! - In those pages, the number of the request, the name of the server, and the headline above them.
 
