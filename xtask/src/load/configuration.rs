@@ -6,6 +6,7 @@ use super::kind::{Kind, Programs};
 use super::origin::Page;
 use super::php;
 use super::scenario::Front;
+use super::shop::{self, Extra};
 use super::{LoadError, cannot};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub struct Setup<'a> {
     pub front: Front,
     /// Whether they compress.
     pub compresses: bool,
+    /// The VCL that is run, with its marks, if not Varnish's own.
+    pub vcl: Option<&'a str>,
     /// Further settings of the location, in nginx's words.
     pub location: &'a str,
     /// What they prove to be, where there is TLS.
@@ -60,7 +63,11 @@ impl Setup<'_> {
             Source::Cache | Source::Origin => !self.front.is_tls(),
             Source::Php { .. } | Source::Files(_) => false,
         };
-        kind != Kind::Varnish || varnish_can
+        match kind.vcl_extra() {
+            None => true,
+            Some(_) if kind == Kind::Varnish => varnish_can,
+            Some(_) => self.vcl.is_some(),
+        }
     }
 }
 
@@ -100,11 +107,16 @@ impl Site<'_> {
             Kind::NginxTuned | Kind::LarderTuned | Kind::LarderOldTuned => {
                 ("nginx.conf", self.nginx_conf(TUNED, TUNED_UPSTREAM)?)
             }
-            Kind::Varnish => ("default.vcl", self.vcl()),
+            Kind::Varnish | Kind::LarderVcl | Kind::LarderVclDirector | Kind::LarderVclAcl | Kind::LarderOldVcl => {
+                ("default.vcl", self.vcl(kind.vcl_extra().unwrap_or(Extra::Nothing)))
+            }
         };
         let file = self.folder.join(name);
         fs::write(&file, text).map_err(cannot("write a configuration"))?;
-        if kind == Kind::Varnish {
+        if kind.vcl_extra().is_some() {
+            if kind != Kind::Varnish {
+                command.arg("varnishd");
+            }
             command.arg("-n").arg(self.folder.join("work")).arg("-F").arg("-f").arg(&file);
             command.args(["-s", "malloc,256m", "-a", &format!("127.0.0.1:{}", self.port)]);
             if self.setup.front.is_h2() {
@@ -243,7 +255,11 @@ http {{
         format!("access_log {}/access.log;", self.folder.display())
     }
 
-    fn vcl(&self) -> String {
+    fn vcl(&self, extra: Extra) -> String {
+        let port = self.setup.origin_port;
+        if let Some(template) = self.setup.vcl {
+            return shop::vcl(template, port, extra);
+        }
         let mut subroutines = String::new();
         if self.setup.compresses {
             subroutines.push_str("sub vcl_backend_response { set beresp.do_gzip = true; }\n");
@@ -251,7 +267,6 @@ http {{
         if self.setup.source == Source::Origin {
             subroutines.push_str("sub vcl_recv { return (pass); }\n");
         }
-        let port = self.setup.origin_port;
         format!("vcl 4.1;\nbackend default {{ .host = \"127.0.0.1\"; .port = \"{port}\"; }}\n{subroutines}")
     }
 }

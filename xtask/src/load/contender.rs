@@ -4,7 +4,7 @@ use super::configuration::{self, Setup, Site, Source};
 use super::generator::tls::Client;
 use super::generator::{Expect, Generator, Plan, Start};
 use super::kind::{Kind, version_of};
-use super::origin::Page;
+use super::origin::{PROBED, Page};
 use super::php::Php;
 use super::process::{Process, end_of_logs, free_port};
 use super::scenario::Front;
@@ -95,7 +95,12 @@ impl Contender {
             folder,
             _undo: undo,
         };
-        contender.wait_until_it_accepts()?;
+        contender.wait_until(|at| TcpStream::connect(at).is_ok(), "accepts no connection")?;
+        if setup.vcl.is_some() {
+            // A backend is sick until it was probed, and then the answer has a length.
+            let is_sick = |at| fetch::get(at, PROBED).is_ok_and(|answer| answer.status == 503);
+            contender.wait_until(|at| !is_sick(at), "has no healthy backend")?;
+        }
         Ok(contender)
     }
 
@@ -173,14 +178,14 @@ impl Contender {
         LoadError::Server { server: self.kind.name(), fact, log: end_of_logs(self.folder.path()) }
     }
 
-    fn wait_until_it_accepts(&mut self) -> Result<(), LoadError> {
+    fn wait_until(&mut self, is_so: impl Fn(SocketAddr) -> bool, otherwise: &str) -> Result<(), LoadError> {
         let started = Instant::now();
-        while TcpStream::connect(self.address()).is_err() {
+        while !is_so(self.address()) {
             if self.process.has_ended() {
                 return Err(self.fault("ended at once".into()));
             }
             if started.elapsed() > START_LIMIT {
-                return Err(self.fault(format!("accepts no connection after {START_LIMIT:?}")));
+                return Err(self.fault(format!("{otherwise} after {START_LIMIT:?}")));
             }
             sleep(Duration::from_millis(20));
         }

@@ -1,6 +1,7 @@
 //! Which servers take part, and where their programs are.
 
 use super::LoadError;
+use super::shop::Extra;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -22,10 +23,18 @@ pub enum Kind {
     LarderOld,
     /// Another build of larder, with the very file of `NginxTuned`.
     LarderOldTuned,
+    /// `larder varnishd` with the VCL of `Varnish`.
+    LarderVcl,
+    /// The same with a director of many backends in the VCL.
+    LarderVclDirector,
+    /// The same with a large ACL in the VCL.
+    LarderVclAcl,
+    /// Another build of larder, with the VCL of `Varnish`.
+    LarderOldVcl,
 }
 
 impl Kind {
-    const ALL: [Kind; 7] = [
+    const ALL: [Kind; 11] = [
         Kind::Nginx,
         Kind::NginxTuned,
         Kind::Varnish,
@@ -33,6 +42,10 @@ impl Kind {
         Kind::LarderTuned,
         Kind::LarderOld,
         Kind::LarderOldTuned,
+        Kind::LarderVcl,
+        Kind::LarderVclDirector,
+        Kind::LarderVclAcl,
+        Kind::LarderOldVcl,
     ];
 
     /// As on the command line and in tables.
@@ -45,6 +58,10 @@ impl Kind {
             Kind::LarderTuned => "larder-tuned",
             Kind::LarderOld => "larder-old",
             Kind::LarderOldTuned => "larder-old-tuned",
+            Kind::LarderVcl => "larder-vcl",
+            Kind::LarderVclDirector => "larder-vcl-director",
+            Kind::LarderVclAcl => "larder-vcl-acl",
+            Kind::LarderOldVcl => "larder-old-vcl",
         }
     }
 
@@ -53,8 +70,10 @@ impl Kind {
         let (name, named) = match self {
             Kind::Varnish => return Ok("/usr/sbin/varnishd".into()),
             Kind::Nginx | Kind::NginxTuned => ("nginx", &programs.nginx),
-            Kind::Larder | Kind::LarderTuned => ("larder", &programs.larder),
-            Kind::LarderOld | Kind::LarderOldTuned => ("larder", &programs.old),
+            Kind::Larder | Kind::LarderTuned | Kind::LarderVcl | Kind::LarderVclDirector | Kind::LarderVclAcl => {
+                ("larder", &programs.larder)
+            }
+            Kind::LarderOld | Kind::LarderOldTuned | Kind::LarderOldVcl => ("larder", &programs.old),
         };
         let path = named.as_ref().ok_or_else(|| LoadError::Missing(name.into()))?;
         path.canonicalize().map_err(|_| LoadError::Usage(format!("there is no {name} at {}", path.display())))
@@ -67,12 +86,27 @@ impl Kind {
 
     /// Whether it is the larder that is built unless one is named.
     pub fn is_current(self) -> bool {
-        matches!(self, Kind::Larder | Kind::LarderTuned)
+        match self {
+            Kind::Larder | Kind::LarderTuned | Kind::LarderVcl | Kind::LarderVclDirector | Kind::LarderVclAcl => true,
+            Kind::Nginx | Kind::NginxTuned | Kind::Varnish => false,
+            Kind::LarderOld | Kind::LarderOldTuned | Kind::LarderOldVcl => false,
+        }
+    }
+
+    /// What its VCL has beside that of a shop, if it runs one in the scenario `vcl`.
+    pub fn vcl_extra(self) -> Option<Extra> {
+        match self {
+            Kind::Varnish | Kind::LarderVcl | Kind::LarderOldVcl => Some(Extra::Nothing),
+            Kind::LarderVclDirector => Some(Extra::Director),
+            Kind::LarderVclAcl => Some(Extra::Acl),
+            Kind::Nginx | Kind::NginxTuned | Kind::Larder | Kind::LarderTuned => None,
+            Kind::LarderOld | Kind::LarderOldTuned => None,
+        }
     }
 
     /// Whether it is the other build of larder.
     pub fn is_old(self) -> bool {
-        matches!(self, Kind::LarderOld | Kind::LarderOldTuned)
+        matches!(self, Kind::LarderOld | Kind::LarderOldTuned | Kind::LarderOldVcl)
     }
 }
 

@@ -18,6 +18,7 @@ pub mod process;
 pub mod ramp;
 pub mod report;
 mod scenario;
+mod shop;
 mod stall;
 mod syscalls;
 mod throughput;
@@ -127,6 +128,8 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
     } else {
         Origin::start(Work::NONE)?
     };
+    let is_shop = options.scenario == Scenario::Vcl;
+    let vcl = is_shop.then(|| shop::template(options.vcl.as_deref())).transpose()?;
     let certificate = Certificate::make()?;
     let setup = Setup {
         programs: options.programs.clone(),
@@ -135,7 +138,8 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
         connections: options.connections_at_a_time(),
         origin_port: origin.port(),
         front: options.front(),
-        compresses: options.scenario == Scenario::Gzip,
+        compresses: options.scenario.is_packed(),
+        vcl: vcl.as_deref(),
         location: "",
         certificate: &certificate,
         group: options.group,

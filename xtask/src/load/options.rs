@@ -33,6 +33,7 @@ per request, ratios, requests per second and the 99th percentile of the answer t
                           php        php-fpm answers every request, over kept connections
                           php-new    the same, a connection to php-fpm for every request
                           file       static files
+                          vcl        hits on HTML through the VCL of a shop, compressed
   --streams N           requests at a time on an HTTP/2 connection (default: 8)
   --group NAME          x25519 (default), or x25519mlkem768 where the server has it
   --syscalls            count system calls per request instead: plain, close, pass, php, php-new, file
@@ -42,7 +43,10 @@ per request, ratios, requests per second and the 99th percentile of the answer t
   --nginx PATH          the nginx to measure (default: /usr/sbin/nginx, Debian's)
   --larder PATH         the larder to measure (default: build it)
   --old PATH            another build of larder, as larder-old and larder-old-tuned
-  --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned, larder-old, larder-old-tuned;
+  --vcl FILE            the VCL of the scenario vcl, with Magento's marks, such as /* {{ port }} */, for what a site
+                        fills in (default: one of ours)
+  --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned, larder-old, larder-old-tuned, and for
+                        vcl larder-vcl, larder-vcl-director, larder-vcl-acl, larder-old-vcl;
                         ratios are to the first. Default: the first four, or without varnish the first five
                         in the scenarios from close on
   --sizes A,B,...       body sizes: bytes, or with k or m (default: by scenario)
@@ -86,6 +90,8 @@ pub struct Options {
     pub group: Group,
     /// Where the servers' programs are.
     pub programs: Programs,
+    /// The VCL of the scenario `vcl`, if not ours.
+    pub vcl: Option<PathBuf>,
     /// Who takes part, in the order of measurement.
     pub servers: Vec<Kind>,
     /// Body sizes in bytes.
@@ -114,6 +120,7 @@ impl Options {
             streams: 8,
             group: Group::X25519,
             programs: Programs::with_larder(None),
+            vcl: None,
             servers: Vec::new(),
             sizes: Vec::new(),
             rounds: 9,
@@ -137,6 +144,7 @@ impl Options {
                 Long("nginx") => options.programs.nginx = Some(PathBuf::from(parser.value().map_err(usage)?)),
                 Long("larder") => options.programs.larder = Some(PathBuf::from(parser.value().map_err(usage)?)),
                 Long("old") => options.programs.old = Some(PathBuf::from(parser.value().map_err(usage)?)),
+                Long("vcl") => options.vcl = Some(PathBuf::from(parser.value().map_err(usage)?)),
                 Long("servers") => options.servers = list(&mut parser, Kind::from_str)?,
                 Long("sizes") => options.sizes = list(&mut parser, size)?,
                 Long("rounds") => options.rounds = number(&mut parser, 1, 1000)?,
@@ -182,10 +190,13 @@ impl Options {
             Mode::Syscalls | Mode::Idle(_) | Mode::Busy(_) => {}
         }
         if self.servers.iter().any(|kind| kind.is_old()) && self.programs.old.is_none() {
-            return Some("larder-old and larder-old-tuned need --old PATH");
+            return Some("larder-old, larder-old-tuned and larder-old-vcl need --old PATH");
         }
         if self.scenario.is_by_php() && self.connections > CHILDREN {
             return Some("php-fpm has 8 children: use at most 8 connections, as more would wait for each other");
+        }
+        if self.vcl.is_some() && self.scenario != Scenario::Vcl {
+            return Some("--vcl goes with --scenario vcl");
         }
         if self.tls && !matches!(self.mode, Mode::Idle(_)) {
             return Some("--tls goes with --idle; hits over TLS are --scenario tls");
@@ -209,7 +220,8 @@ impl Options {
             | Scenario::H2Tls
             | Scenario::Gzip
             | Scenario::Stall
-            | Scenario::Close => Source::Cache,
+            | Scenario::Close
+            | Scenario::Vcl => Source::Cache,
             Scenario::Pass => Source::Origin,
             Scenario::Php => Source::Php { keeps: true },
             Scenario::PhpNew => Source::Php { keeps: false },
@@ -383,6 +395,7 @@ mod tests {
             "--servers larder,larder-old",
             "--old",
             "--nginx",
+            "--vcl shop.vcl",
         ] {
             assert!(matches!(parse(line), Err(LoadError::Usage(_))), "{line}");
         }

@@ -16,6 +16,9 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// An answer up to this goes out in one write.
 const SMALL_BYTES_MAX: usize = 16 * 1024;
 
+/// Where a backend is asked how it is. That is no request of a visitor, and is not counted.
+pub const PROBED: &str = "/health_check.php";
+
 /// What pages consist of.
 const SENTENCE: &[u8] = b"<p>The quick brown fox jumps over the lazy dog.</p>\n";
 
@@ -227,11 +230,16 @@ fn answer(mut stream: TcpStream, work: Work, counts: &Counts) -> io::Result<()> 
             let field = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
             stays &= !field.is_some_and(|(_, value)| value.trim().eq_ignore_ascii_case("close"));
         }
-        counts.requests.fetch_add(1, Ordering::Relaxed);
+        let path = first.split_whitespace().nth(1);
+        let is_probe = path == Some(PROBED);
+        if !is_probe {
+            counts.requests.fetch_add(1, Ordering::Relaxed);
+        }
         if !work.delay.is_zero() {
             thread::sleep(work.delay);
         }
-        let page = match first.split_whitespace().nth(1).and_then(Page::at) {
+        let page = match path.and_then(Page::at) {
+            _ if is_probe => Ok(Page::Plain(1)),
             _ if counts.is_closed.load(Ordering::Relaxed) => Err(("503 Service Unavailable", "closed\n")),
             Some(page) => Ok(page),
             None => Err(("404 Not Found", "no such page\n")),

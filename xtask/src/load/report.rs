@@ -55,7 +55,7 @@ pub fn table(rows: &[Row]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{:<16} {:>8} {:>12} {:>17} {:>7} {:>11} {:>9}",
+        "{:<20} {:>8} {:>12} {:>17} {:>7} {:>11} {:>9}",
         "server", "bytes", "CPU us/req", "least-most", "ratio", "req/s", "p99 ms"
     );
     for row in rows {
@@ -68,7 +68,7 @@ pub fn table(rows: &[Row]) -> String {
         let ratio = base_of(rows, row).map_or(f64::NAN, |base| row.ratio(base));
         let _ = writeln!(
             out,
-            "{:<16} {:>8} {:>12.2} {range:>17} {ratio:>7.3} {rate:>11.0} {p99:>9.2}{}{}",
+            "{:<20} {:>8} {:>12.2} {range:>17} {ratio:>7.3} {rate:>11.0} {p99:>9.2}{}{}",
             row.kind.name(),
             row.bytes,
             median(cpu),

@@ -35,6 +35,8 @@ pub enum Scenario {
     PhpNew,
     /// Files.
     File,
+    /// Hits through the VCL of a shop, for clients that accept gzip.
+    Vcl,
 }
 
 /// How visitors reach a server.
@@ -84,7 +86,7 @@ impl Front {
 
 impl Scenario {
     /// All there are.
-    pub const ALL: [Scenario; 13] = [
+    pub const ALL: [Scenario; 14] = [
         Scenario::Plain,
         Scenario::Tls,
         Scenario::Handshake,
@@ -98,6 +100,7 @@ impl Scenario {
         Scenario::Php,
         Scenario::PhpNew,
         Scenario::File,
+        Scenario::Vcl,
     ];
 
     /// As on the command line and in tables.
@@ -116,6 +119,7 @@ impl Scenario {
             Scenario::Php => "php",
             Scenario::PhpNew => "php-new",
             Scenario::File => "file",
+            Scenario::Vcl => "vcl",
         }
     }
 
@@ -135,6 +139,7 @@ impl Scenario {
             Scenario::Php => "requests answered by PHP, kept connections on both sides",
             Scenario::PhpNew => "requests answered by PHP, a new connection to php-fpm for each",
             Scenario::File => "files over kept connections",
+            Scenario::Vcl => "hits on HTML through the VCL of a shop for clients that accept gzip",
         }
     }
 
@@ -147,7 +152,8 @@ impl Scenario {
             | Scenario::Pass
             | Scenario::Php
             | Scenario::PhpNew
-            | Scenario::File => Front::Clear,
+            | Scenario::File
+            | Scenario::Vcl => Front::Clear,
             Scenario::H2 => Front::ClearH2,
             Scenario::Tls | Scenario::Handshake | Scenario::Resumed | Scenario::Stall => Front::Tls,
             Scenario::H2Tls => Front::TlsH2,
@@ -159,7 +165,7 @@ impl Scenario {
         match self {
             // From tens of kilobytes on, sending is all that counts.
             Scenario::Plain => &[1024, 10 * 1024, 100 * 1024, 1024 * 1024],
-            Scenario::H2 | Scenario::H2Tls => &[1024, 10 * 1024],
+            Scenario::H2 | Scenario::H2Tls | Scenario::Vcl => &[1024, 10 * 1024],
             Scenario::Tls | Scenario::Stall => &[10 * 1024],
             Scenario::Handshake | Scenario::Resumed | Scenario::Close => &[1024],
             Scenario::Pass => &[1024, 100 * 1024],
@@ -179,7 +185,8 @@ impl Scenario {
             | Scenario::H2
             | Scenario::H2Tls
             | Scenario::Gzip
-            | Scenario::Stall => 50,
+            | Scenario::Stall
+            | Scenario::Vcl => 50,
             Scenario::Close | Scenario::Pass | Scenario::File => 64,
             Scenario::Php | Scenario::PhpNew => 4,
         }
@@ -187,7 +194,9 @@ impl Scenario {
 
     /// Who takes part unless others are asked for: Varnish where a cache is measured.
     pub fn servers(self) -> &'static [Kind] {
-        if self.is_by_cache() && self != Scenario::Close {
+        if self == Scenario::Vcl {
+            &[Kind::Varnish, Kind::LarderTuned, Kind::LarderVcl, Kind::LarderVclDirector, Kind::LarderVclAcl]
+        } else if self.is_by_cache() && self != Scenario::Close {
             &[Kind::Nginx, Kind::NginxTuned, Kind::Varnish, Kind::Larder]
         } else {
             &[Kind::Nginx, Kind::NginxTuned, Kind::Larder, Kind::LarderTuned]
@@ -204,6 +213,11 @@ impl Scenario {
         matches!(self, Scenario::Php | Scenario::PhpNew)
     }
 
+    /// Whether clients accept gzip, and get it.
+    pub fn is_packed(self) -> bool {
+        matches!(self, Scenario::Gzip | Scenario::Vcl)
+    }
+
     /// Whether wrk asks; our own generator does what wrk cannot.
     pub fn is_by_wrk(self) -> bool {
         matches!(self, Scenario::Plain | Scenario::Pass | Scenario::Php | Scenario::PhpNew | Scenario::File)
@@ -217,7 +231,7 @@ impl Scenario {
     /// The page of `bytes` bytes.
     pub fn page(self, bytes: usize) -> Page {
         match self {
-            Scenario::Gzip => Page::Html(bytes),
+            Scenario::Gzip | Scenario::Vcl => Page::Html(bytes),
             Scenario::Php | Scenario::PhpNew => Page::Hello,
             Scenario::Plain
             | Scenario::Tls
@@ -234,7 +248,7 @@ impl Scenario {
 
     /// What an answer with that page has to be.
     pub fn expect(self, page: Page) -> Expect {
-        if self == Scenario::Gzip { Expect::Gzip(page.bytes()) } else { Expect::Bytes(page.bytes()) }
+        if self.is_packed() { Expect::Gzip(page.bytes()) } else { Expect::Bytes(page.bytes()) }
     }
 
     /// Requests on a connection before the generator opens another.

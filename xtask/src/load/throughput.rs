@@ -140,7 +140,7 @@ fn own_slice(options: &Options, contender: &Contender, page: Page) -> Result<(Ce
 
 /// What makes the numbers of one server comparable with another's.
 fn note(scenario: Scenario, tally: &Tally) -> String {
-    if scenario == Scenario::Gzip {
+    if scenario.is_packed() {
         return format!("{} bytes as sent", tally.body_bytes / tally.answers.max(1));
     }
     tally.agreement.as_ref().map_or_else(String::new, |agreed| format!("{}, {}", agreed.cipher, agreed.group))

@@ -56,6 +56,7 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
         origin_port: origin.port(),
         front: if options.is_h2 { Front::TlsH2 } else { Front::Tls },
         compresses: false,
+        vcl: None,
         location: LOCATION,
         certificate: &certificate,
         group: Group::X25519,
