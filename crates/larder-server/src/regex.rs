@@ -3,11 +3,15 @@
 //! A match that reaches a limit is an error: neither a match nor a mismatch. The caller must not go on as if the text
 //! did not match.
 
+mod sieve;
+
 use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pcre2::bytes::{CaptureLocations, RegexBuilder};
+
+use sieve::Sieve;
 
 /// The most steps of one match, as the default of PCRE2 and therefore of nginx: `^(a+)+$` gives up after a while.
 const MATCH_LIMIT: u32 = 10_000_000;
@@ -22,6 +26,8 @@ const LOCATIONS_MAX: u64 = 4096;
 #[derive(Debug)]
 pub struct Regex {
     inner: pcre2::bytes::Regex,
+    /// What can be said without it.
+    sieve: Option<Box<Sieve>>,
     written: Box<Written>,
     /// The number of the expression in this process, for the thread's memory for captures.
     id: u64,
@@ -117,7 +123,8 @@ impl Regex {
         let groups = inner.captures_len().saturating_sub(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let written = Box::new(Written { source: source.into(), caseless, patient: OnceLock::new() });
-        Ok(Self { inner, written, id, groups, names })
+        let sieve = if caseless { None } else { Sieve::of(source).map(Box::new) };
+        Ok(Self { inner, sieve, written, id, groups, names })
     }
 
     /// The named groups: number and name in lower case.
@@ -147,6 +154,9 @@ impl Regex {
 
     /// Whether `text` matches, without captures.
     pub fn is_match(&self, text: &[u8]) -> Result<bool, MatchError> {
+        if let Some(is_match) = self.sieve.as_ref().and_then(|sieve| sieve.decides(text)) {
+            return Ok(is_match);
+        }
         // Not by the pool of the library, which other threads take a lock of.
         with_locations(self, |locations| self.inner.captures_read(locations, text))
             .map(|found| found.is_some())
@@ -155,6 +165,9 @@ impl Regex {
 
     /// The first match at or behind `start`: the bytes of the whole and of the first nine groups.
     pub fn find_at(&self, text: &[u8], start: usize) -> Result<Option<Groups>, MatchError> {
+        if start == 0 && self.sieve.as_ref().and_then(|sieve| sieve.decides(text)) == Some(false) {
+            return Ok(None);
+        }
         let of = |locations: &CaptureLocations| std::array::from_fn(|group| locations.get(group));
         with_locations(self, |locations| match self.inner.captures_read_at(locations, text, start) {
             Ok(found) => Ok(found.map(|_| of(locations))),
