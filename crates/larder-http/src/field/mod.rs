@@ -42,7 +42,9 @@ pub enum Run<'a> {
     /// Whole lines as they were read from the wire: `Name: value` and CR LF each, without CR, LF or NUL in a name or a
     /// value.
     Lines(&'a [u8]),
-    /// Name and value of a field that did not come as such a line. The value may hold any byte.
+    /// Name and value of a field that did not come as such a line, and has no CR, LF or NUL either.
+    Sound(&'a [u8], &'a [u8]),
+    /// Name and value of any other field. The value may hold any byte.
     Field(&'a [u8], &'a [u8]),
 }
 
@@ -52,15 +54,25 @@ struct Field {
     name: Piece,
     value: Piece,
     known: Known,
-    /// Whether the buffer has it as a line that was read from the wire: `Name: value` and CR LF around the two pieces, and
-    /// no CR, LF or NUL in the value. Only what parses a head says so.
-    is_line: bool,
+    kept: Kept,
+}
+
+/// How the buffer has a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// As a line that was read from the wire: `Name: value` and CR LF around the two pieces, and no CR, LF or NUL in the
+    /// value. Only what parses a head says so.
+    Line,
+    /// Without the rest of its line. The value has no CR, LF or NUL.
+    Sound,
+    /// Without the rest of its line. Nobody has checked the value.
+    Unchecked,
 }
 
 impl Field {
-    /// A field that the buffer has without the rest of its line, or whose value nobody has checked.
+    /// A field whose value nobody has checked.
     fn bare(known: Known, name: Piece, value: Piece) -> Field {
-        Field { name, value, known, is_line: false }
+        Field { name, value, known, kept: Kept::Unchecked }
     }
 
     /// Where its line is in the buffer.
@@ -129,11 +141,15 @@ impl Fields {
 
     /// As [`Fields::push`], for a name whose known name the caller has.
     pub fn push_known(&mut self, known: Known, name: &[u8], value: &[u8]) {
+        self.push_kept(known, name, value, Kept::Unchecked);
+    }
+
+    fn push_kept(&mut self, known: Known, name: &[u8], value: &[u8], kept: Kept) {
         debug_assert_eq!(known, Known::of(name), "{}", name.escape_ascii());
         self.bytes.reserve(name.len() + value.len());
         let name = self.keep(name);
         let value = self.keep(value);
-        self.add(Field::bare(known, name, value));
+        self.add(Field { name, value, known, kept });
     }
 
     /// Adds the fields of another head, as `how` says of each. Those that came as lines stay lines
@@ -164,16 +180,17 @@ impl Fields {
             if !is_wanted(field.known, field.name.of(&self.bytes)) {
                 continue;
             }
-            if !lines.is_empty() && field.is_line && field.name.at as usize == lines.end {
+            if !lines.is_empty() && field.kept == Kept::Line && field.name.at as usize == lines.end {
                 lines.end = field.line().end;
                 continue;
             }
             if !lines.is_empty() {
                 each(Run::Lines(text(std::mem::take(&mut lines))));
             }
-            match field.is_line {
-                true => lines = field.line(),
-                false => each(Run::Field(field.name.of(&self.bytes), field.value.of(&self.bytes))),
+            match field.kept {
+                Kept::Line => lines = field.line(),
+                Kept::Sound => each(Run::Sound(field.name.of(&self.bytes), field.value.of(&self.bytes))),
+                Kept::Unchecked => each(Run::Field(field.name.of(&self.bytes), field.value.of(&self.bytes))),
             }
         }
         if !lines.is_empty() {
@@ -207,8 +224,16 @@ impl Fields {
 
     /// The values of all fields of this name, in order.
     pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + Clone {
-        let wanted = Wanted::of(name);
-        self.index.iter().filter(move |field| wanted.is(field, &self.bytes)).map(|field| field.value.of(&self.bytes))
+        self.all_as(Known::of(name.as_bytes()), name)
+    }
+
+    /// As [`Fields::get_all`], for a name whose known name the caller has.
+    pub fn all_as<'a>(&'a self, known: Known, name: &'a str) -> impl Iterator<Item = &'a [u8]> + Clone {
+        let wanted = Wanted { known, name };
+        self.among(known)
+            .iter()
+            .filter(move |field| wanted.is(field, &self.bytes))
+            .map(|field| field.value.of(&self.bytes))
     }
 
     /// The values of all fields of this known name, in order.
@@ -238,9 +263,10 @@ impl Fields {
         if self.among(wanted.known).is_empty() {
             return false;
         }
-        let before = self.index.len();
-        self.index.retain(|field| !wanted.is(field, &self.bytes));
-        self.index.len() < before
+        let Some(first) = self.index.iter().position(|field| wanted.is(field, &self.bytes)) else { return false };
+        self.index.remove(first);
+        self.remove_behind(first, wanted);
+        true
     }
 
     /// Keeps the fields for which `keep` is true.
@@ -256,18 +282,35 @@ impl Fields {
 
     /// As [`Fields::set`], for a name whose known name the caller has.
     pub fn set_as(&mut self, known: Known, name: &str, value: &[u8]) {
+        self.set_kept(known, name, value, Kept::Unchecked);
+    }
+
+    /// As [`Fields::set_as`], for a value that has no CR, LF or NUL: it is not looked through again when it is written.
+    pub fn set_sound(&mut self, known: Known, name: &str, value: &[u8]) {
+        debug_assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "{}", value.escape_ascii());
+        self.set_kept(known, name, value, Kept::Sound);
+    }
+
+    fn set_kept(&mut self, known: Known, name: &str, value: &[u8], kept: Kept) {
         let wanted = Wanted { known, name };
         let Some(first) = self.among(known).iter().position(|field| wanted.is(field, &self.bytes)) else {
-            return self.push_known(known, name.as_bytes(), value);
+            return self.push_kept(known, name.as_bytes(), value, kept);
         };
-        let name_piece = self.keep(name.as_bytes());
-        let value_piece = self.keep(value);
+        let (name, value) = (self.keep(name.as_bytes()), self.keep(value));
+        self.index[first] = Field { name, value, known, kept };
+        self.remove_behind(first + 1, wanted);
+    }
+
+    /// Removes the fields of this name from a place on. Most names come once.
+    fn remove_behind(&mut self, from: usize, wanted: Wanted<'_>) {
+        if !self.index.iter().skip(from).any(|field| wanted.is(field, &self.bytes)) {
+            return;
+        }
         let mut at = 0;
         self.index.retain(|field| {
             at += 1;
-            at <= first + 1 || !wanted.is(field, &self.bytes)
+            at <= from || !wanted.is(field, &self.bytes)
         });
-        self.index[first] = Field::bare(known, name_piece, value_piece);
     }
 
     /// Whether there is a field of this name.
@@ -315,7 +358,8 @@ impl Fields {
     pub(crate) fn note(&mut self, known: Known, name: Range<usize>, value: Range<usize>, is_line: bool) {
         // `fill` refuses a block in which these do not fit.
         let piece = |range: Range<usize>| Piece { at: range.start as u32, len: range.len() as u32 };
-        self.add(Field { name: piece(name), value: piece(value), known, is_line });
+        let kept = if is_line { Kept::Line } else { Kept::Unchecked };
+        self.add(Field { name: piece(name), value: piece(value), known, kept });
     }
 
     /// Makes room for the fields of a usual head, so that noting them allocates once.
@@ -376,7 +420,9 @@ impl Clone for Fields {
         for field in &self.index {
             let name = clone.keep(field.name.of(&self.bytes));
             let value = clone.keep(field.value.of(&self.bytes));
-            clone.add(Field::bare(field.known, name, value));
+            // The clone has no lines, but what is in them is as sound as before.
+            let kept = if field.kept == Kept::Unchecked { Kept::Unchecked } else { Kept::Sound };
+            clone.add(Field { name, value, known: field.known, kept });
         }
         clone
     }
@@ -416,11 +462,7 @@ struct Wanted<'a> {
     name: &'a str,
 }
 
-impl<'a> Wanted<'a> {
-    fn of(name: &'a str) -> Wanted<'a> {
-        Wanted { known: Known::of(name.as_bytes()), name }
-    }
-
+impl Wanted<'_> {
     fn is(self, field: &Field, bytes: &[u8]) -> bool {
         field.known == self.known
             && (self.known != Known::Other || field.name.of(bytes).eq_ignore_ascii_case(self.name.as_bytes()))
@@ -534,12 +576,13 @@ mod tests {
         }
     }
 
-    /// `<lines>` for each run of lines, `name=value` for each other field.
+    /// `<lines>` for each run of lines, `name:value` for each other field that is sound, `name=value` for the others.
     fn runs(fields: &Fields, is_wanted: impl FnMut(Known, &[u8]) -> bool) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", "/");
         let mut shown = Vec::new();
         fields.each_run(is_wanted, |run| match run {
             Run::Lines(lines) => shown.push(format!("<{}>", text(lines))),
+            Run::Sound(name, value) => shown.push(format!("{}:{}", text(name), text(value))),
             Run::Field(name, value) => shown.push(format!("{}={}", text(name), text(value))),
         });
         shown.join(" ")
@@ -559,6 +602,12 @@ mod tests {
             assert_eq!(runs(&read(lines), |_, name| name != b"X"), expected, "{lines:?}");
         }
         assert_eq!(runs(&some(), |known, _| known != Known::Cookie), "Host=a X-One=1 x-one=2");
+        let mut fields = read("A: 1\r\nB:2\r\n").clone();
+        fields.set_sound(Known::Other, "C", b"3");
+        fields.set_sound(Known::Other, "D", b"4");
+        fields.set("d", b"5");
+        let shown = "A:1 B=2 C:3 d=5";
+        assert_eq!((runs(&fields, |_, _| true), runs(&fields.clone(), |_, _| true)), (shown.into(), shown.into()));
     }
 
     #[test]
@@ -568,7 +617,7 @@ mod tests {
             ((|fields| fields.set("A", b"x\r\n")) as fn(&mut Fields), "A=x/ <Cookie: a/B: 2/Cookie: b/>"),
             (|fields| fields.join(Known::Cookie, b"\r\n"), "<A: 1/> Cookie=a/b <B: 2/>"),
             (|fields| fields.push(b"C", b"\r\n"), "<A: 1/Cookie: a/B: 2/Cookie: b/> C=/"),
-            (|fields| *fields = fields.clone(), "A=1 Cookie=a B=2 Cookie=b"),
+            (|fields| *fields = fields.clone(), "A:1 Cookie:a B:2 Cookie:b"),
             (|fields| assert!(fields.remove("b")), "<A: 1/Cookie: a/> <Cookie: b/>"),
         ] {
             let mut fields = read(lines);

@@ -101,9 +101,9 @@ pub fn finish(ex: &mut Exchange) {
     if says_close(&ex.reply.fields) {
         ex.reply.framing.keep_alive = false;
     }
-    ex.reply.fields.remove("Connection");
-    ex.reply.fields.remove("Content-Length");
-    ex.reply.fields.remove("Transfer-Encoding");
+    for known in [Known::Connection, Known::ContentLength, Known::TransferEncoding] {
+        ex.reply.fields.remove_as(known, known.name());
+    }
     ex.reply.silent.server = true;
     // Varnish's own statuses above 999 are told without their first digits.
     if ex.reply.status > 999 {
