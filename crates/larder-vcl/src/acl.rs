@@ -33,15 +33,16 @@ pub fn first_contradiction(lines: &[AclLine]) -> Option<usize> {
 /// An ACL. The line with the most bits decides, and of those the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {
-    v4: Stretches,
-    v6: Stretches,
+    // A large one is looked through for each request: the smaller it is, the more of it stays in the CPU's caches.
+    v4: Stretches<u32>,
+    v6: Stretches<u128>,
 }
 
 /// Where addresses change from one line to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Stretches {
+struct Stretches<A> {
     /// The first address of each stretch, in order.
-    starts: Vec<u128>,
+    starts: Vec<A>,
     /// What holds from there on.
     says: Vec<Said>,
 }
@@ -61,8 +62,9 @@ const NOT_LISTED: Said = Said { line: None, is_in: false };
 impl Acl {
     /// The ACL with these lines.
     pub fn new(lines: &[AclLine]) -> Acl {
+        let v4 = Stretches::new(lines.iter().enumerate().filter(|(_, line)| line.address.is_ipv4()), 32);
         Acl {
-            v4: Stretches::new(lines.iter().enumerate().filter(|(_, line)| line.address.is_ipv4()), 32),
+            v4: Stretches { starts: v4.starts.iter().map(|start| *start as u32).collect(), says: v4.says },
             v6: Stretches::new(lines.iter().enumerate().filter(|(_, line)| line.address.is_ipv6()), 128),
         }
     }
@@ -70,19 +72,19 @@ impl Acl {
     /// What it says of `address`.
     pub fn says_of(&self, address: IpAddr) -> Said {
         match address {
-            IpAddr::V4(_) => self.v4.says_of(bits_of(address)),
-            IpAddr::V6(_) => self.v6.says_of(bits_of(address)),
+            IpAddr::V4(address) => self.v4.says_of(address.to_bits()),
+            IpAddr::V6(address) => self.v6.says_of(address.to_bits()),
         }
     }
 }
 
-impl Stretches {
-    fn new<'a>(lines: impl Iterator<Item = (usize, &'a AclLine)>, width: u8) -> Stretches {
+impl Stretches<u128> {
+    fn new<'a>(lines: impl Iterator<Item = (usize, &'a AclLine)>, width: u8) -> Self {
         // Wider lines first, so that narrower ones lie on top of them, and of equal ones the first on top of the others.
         let mut lines: Vec<_> = lines.collect();
         lines.sort_by_key(|(at, line)| (line.bits, std::cmp::Reverse(*at)));
         lines.sort_by_key(|(_, line)| first_of(line));
-        let mut all = Stretches { starts: Vec::new(), says: Vec::new() };
+        let mut all = Self { starts: Vec::new(), says: Vec::new() };
         // Lines are nested or apart: those that are open lie within each other.
         let mut open: Vec<(u128, Said)> = Vec::new();
         for (at, line) in lines {
@@ -114,8 +116,10 @@ impl Stretches {
         self.starts.push(start);
         self.says.push(said);
     }
+}
 
-    fn says_of(&self, address: u128) -> Said {
+impl<A: Copy + Ord> Stretches<A> {
+    fn says_of(&self, address: A) -> Said {
         let behind = self.starts.partition_point(|start| *start <= address);
         behind.checked_sub(1).and_then(|at| self.says.get(at)).copied().unwrap_or(NOT_LISTED)
     }
