@@ -239,9 +239,12 @@ impl Directors {
 
     /// Makes the changes that wait in all shard directors, and returns what went wrong.
     pub fn settle(&self) -> Vec<String> {
-        let shards = self.objects.iter().enumerate();
-        let shards =
-            shards.filter(|(_, object)| matches!(&object.director, Some(Director::Shard(shard)) if shard.waits()));
+        let waits = |object: &Object| matches!(&object.director, Some(Director::Shard(shard)) if shard.waits());
+        // It is asked after each sub, and hardly ever is there one.
+        if !self.objects.iter().any(waits) {
+            return Vec::new();
+        }
+        let shards = self.objects.iter().enumerate().filter(|(_, object)| waits(object));
         shards.flat_map(|(at, object)| shown(&object.name, self.reconfigure(at, REPLICAS).1)).collect()
     }
 
@@ -267,6 +270,19 @@ impl Directors {
             Some((_, Director::ShardParam(_))) | None => return Vec::new(),
         };
         members.iter().map(|member| member.backend).collect()
+    }
+
+    /// Whether one of the members of a director is healthy. A request may ask, so it allocates nothing.
+    fn has_healthy_member(&self, backend: Number) -> bool {
+        let members = match self.director_of(backend) {
+            Some((_, Director::RoundRobin(director))) => director.members.now(),
+            Some((_, Director::Fallback(director))) => director.members.now(),
+            Some((_, Director::Random(director) | Director::Hash(director))) => director.members.now(),
+            Some((_, Director::Shard(_) | Director::ShardParam(_))) | None => {
+                return self.members(backend).into_iter().any(|member| self.is_healthy(member));
+            }
+        };
+        members.iter().any(|member| self.is_healthy(member.backend))
     }
 
     /// The health of a backend or a director.
@@ -348,7 +364,7 @@ impl Judge for Directors {
         said.unwrap_or_else(|| match self.director_of(backend) {
             // What the location serves without the VCL, a backend without a probe, and a hash, which has no opinion.
             None | Some((_, Director::Hash(_))) => true,
-            Some(_) => self.members(backend).into_iter().any(|member| self.is_healthy(member)),
+            Some(_) => self.has_healthy_member(backend),
         })
     }
 

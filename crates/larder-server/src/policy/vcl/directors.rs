@@ -42,11 +42,11 @@ pub fn call(
     args: &[Value],
     texts: &mut Texts<'_>,
 ) -> Result<Value, Failure> {
-    let (cx, ex, step) = (run.cx, &mut *run.ex, run.step);
+    let (cx, ex, step, now) = (run.cx, &mut *run.ex, run.step, run.now);
     let share = || share(cx);
     let mut caller = Caller {
         step,
-        now: seconds(cx.now()),
+        now,
         share: &share,
         page: is_fetch(step).then_some(&ex.upstream.cache_key),
         url: if Steps::BACKEND.contains(step) { ex.vcl.fetch.bereq.target() } else { ex.asked.head.target() },
