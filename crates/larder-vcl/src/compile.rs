@@ -125,7 +125,7 @@ impl Compiler<'_> {
         let here = self.here();
         let op = &mut self.program.code[hole.0 as usize];
         match op {
-            Op::Jump(at) | Op::JumpUnless(at) | Op::And(at) | Op::Or(at) => *at = here,
+            Op::Jump(at) | Op::JumpUnless(at) | Op::JumpIf(at) | Op::And(at) | Op::Or(at) => *at = here,
             _ => unreachable!("only jumps have holes"),
         }
     }
@@ -143,6 +143,7 @@ impl Compiler<'_> {
             code[at as usize] = Op::Sub(subs[sub]);
         }
         steps.extend(self.policy.steps.iter().map(|sub| subs[sub.0]));
+        shorten(code);
     }
 
     fn text(&mut self, bytes: &[u8]) -> TextAt {
@@ -193,6 +194,10 @@ impl Compiler<'_> {
     fn set(&mut self, place: Place, assign: Assign, value: &Expr) {
         let by = match assign {
             Assign::To => {
+                if let ExprKind::Text(bytes) = &value.kind {
+                    let text = self.text(bytes);
+                    return self.emit(Op::SetText(place, text));
+                }
                 self.value(value);
                 return self.emit(Op::Set(place));
             }
@@ -219,8 +224,16 @@ impl Compiler<'_> {
         let mut ends = Vec::new();
         for (condition, block) in branches {
             self.stands_at(condition.span);
-            self.value(condition);
-            let unless = self.jump(Op::JumpUnless);
+            let unless = match &condition.kind {
+                ExprKind::Not(of) => {
+                    self.value(of);
+                    self.jump(Op::JumpIf)
+                }
+                _ => {
+                    self.value(condition);
+                    self.jump(Op::JumpUnless)
+                }
+            };
             self.block(block);
             ends.push(self.jump(Op::Jump));
             self.land(unless);
@@ -312,6 +325,9 @@ impl Compiler<'_> {
             }
             ExprKind::Compare(compare, left, right) => self.compare(*compare, left, right),
             ExprKind::Match { text, regex } => {
+                if let (Some(place), ExprKind::Regex(regex)) = (place_of(text), &regex.kind) {
+                    return self.emit(Op::TextMatches(place, *regex));
+                }
                 self.value(text);
                 self.value(regex);
                 self.emit(Op::Matches);
@@ -394,6 +410,9 @@ impl Compiler<'_> {
             compiler.value(part);
             compiler.emit(Op::IsThere);
         };
+        if let Some(place) = place_of(of) {
+            return self.emit(Op::HasText(place));
+        }
         match &of.kind {
             ExprKind::Concat(parts) => self.short(Op::Or, parts, is_there),
             _ => is_there(self, of),
@@ -416,6 +435,10 @@ impl Compiler<'_> {
 
     /// A text that is not there differs from an empty one only where both sides are single texts, as in Varnish.
     fn compare(&mut self, compare: Compare, left: &Expr, right: &Expr) {
+        if let (Some(place), ExprKind::Text(bytes), Some(is_equal)) = (place_of(left), &right.kind, equality(compare)) {
+            let text = self.text(bytes);
+            return self.emit(Op::TextIs { place, text, is_equal });
+        }
         let is_joined = |side: &Expr| matches!(side.kind, ExprKind::Concat(_));
         let are_joined = is_joined(left) || is_joined(right);
         for side in [left, right] {
@@ -454,6 +477,56 @@ impl Compiler<'_> {
         if drops {
             self.emit(Op::Drop);
         }
+    }
+}
+
+/// The variable or header whose text an expression is, if it is nothing more.
+fn place_of(expr: &Expr) -> Option<Place> {
+    match &expr.kind {
+        ExprKind::Variable(variable) if variable.rule().ty == Type::String => Some(Place::Variable(*variable)),
+        ExprKind::ToText(of) => match &of.kind {
+            ExprKind::Header(header) => Some(Place::Header(*header)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether it asks for equality, or for the opposite; `None` if for anything else.
+fn equality(compare: Compare) -> Option<bool> {
+    match compare {
+        Compare::Equal => Some(true),
+        Compare::NotEqual => Some(false),
+        Compare::Matches
+        | Compare::MatchesNot
+        | Compare::Less
+        | Compare::LessOrEqual
+        | Compare::Greater
+        | Compare::GreaterOrEqual => None,
+    }
+}
+
+/// Has `&&` and `||` go where the instruction that they lead to would go.
+fn shorten(code: &mut [Op]) {
+    // From behind, so that what a jump leads to is short already.
+    for at in (0..code.len()).rev() {
+        let behind = |to: At| code.get(to as usize).copied();
+        let short = match code[at] {
+            Op::And(to) => match behind(to) {
+                Some(Op::And(further)) => Op::And(further),
+                Some(Op::JumpUnless(further)) => Op::JumpUnless(further),
+                Some(Op::Or(_) | Op::JumpIf(_)) => Op::JumpUnless(to + 1),
+                _ => continue,
+            },
+            Op::Or(to) => match behind(to) {
+                Some(Op::Or(further)) => Op::Or(further),
+                Some(Op::JumpIf(further)) => Op::JumpIf(further),
+                Some(Op::And(_) | Op::JumpUnless(_)) => Op::JumpIf(to + 1),
+                _ => continue,
+            },
+            _ => continue,
+        };
+        code[at] = short;
     }
 }
 

@@ -103,6 +103,8 @@ pub enum Op {
     Set(Place),
     /// Takes a text or a BLOB and adds it to the end of a body.
     Append(Variable),
+    /// Sets a variable or a header to a text of the program.
+    SetText(Place, TextAt),
     /// Unsets a variable or a header.
     Unset(Place),
     /// Writes the value on top as a text.
@@ -113,6 +115,19 @@ pub enum Op {
     NameOf(Named),
     /// Whether the value on top is there, or more than zero: what `if (req.http.cookie)` asks.
     IsThere,
+    /// Pushes whether the text of a variable or a header is there.
+    HasText(Place),
+    /// Pushes whether the text of a variable or a header is a text of the program, or is not.
+    TextIs {
+        /// The variable or header.
+        place: Place,
+        /// The text of the program.
+        text: TextAt,
+        /// `==`, and not `!=`.
+        is_equal: bool,
+    },
+    /// Pushes whether a regular expression matches the text of a variable or a header.
+    TextMatches(Place, RegexId),
     /// Makes one text of this many.
     Join(u32),
     /// Takes two INT and pushes one.
@@ -142,6 +157,8 @@ pub enum Op {
     Jump(At),
     /// Takes a BOOL, and goes to a place if it is false.
     JumpUnless(At),
+    /// Takes a BOOL, and goes to a place if it is true.
+    JumpIf(At),
     /// Goes to a place if the BOOL on top is false; else takes it: `&&`.
     And(At),
     /// Goes to a place if the BOOL on top is true; else takes it: `||`.

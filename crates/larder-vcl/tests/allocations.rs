@@ -47,7 +47,7 @@ impl Host for Request {
         Ok(())
     }
 
-    fn matches(&mut self, _: RegexId, subject: &[u8]) -> Result<bool, Failure> {
+    fn matches(&self, _: RegexId, subject: &[u8]) -> Result<bool, Failure> {
         Ok(subject.contains(&b'E'))
     }
 

@@ -10,7 +10,7 @@ use larder_vcl::functions::replace::{GROUPS_MAX, Match, replace};
 use larder_vcl::modules;
 use larder_vcl::policy::{Place, Policy, Property, RegexId};
 use larder_vcl::program::{Callee, Named};
-use larder_vcl::run::{Failure, Host, Machine, Text, Texts, Value};
+use larder_vcl::run::{Failure, Held, Host, Machine, Text, Texts, Value};
 use larder_vcl::steps::Step;
 use larder_vcl::types::Type;
 use larder_vcl::vars::Variable;
@@ -72,6 +72,13 @@ impl Host for Request {
         })
     }
 
+    fn held(&self, place: Place) -> Held<'_> {
+        match place {
+            Place::Header(_) => Held::Text(self.values.get(&self.key(place)).map(String::as_bytes)),
+            Place::Variable(_) => Held::Not,
+        }
+    }
+
     fn set(&mut self, place: Place, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
         let value = Self::shown(value, texts);
         self.values.insert(self.key(place), value);
@@ -88,7 +95,7 @@ impl Host for Request {
         Ok(())
     }
 
-    fn matches(&mut self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
+    fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
         self.regex(regex)?.is_match(subject).map_err(|error| Failure::Host(error.to_string()))
     }
 
@@ -315,6 +322,50 @@ fn conditions_hold_as_in_varnish() {
         let request = [("req.url", "/a"), ("req.http.host", "example.com"), ("client.ip", "10.1.2.3:1")];
         let expected = if holds { "synth 200 " } else { "synth 404 " };
         assert_eq!(outcome(&vcl, Step::Recv, &request), expected, "{condition}");
+    }
+}
+
+#[test]
+fn conditions_within_conditions_lead_where_they_say() {
+    // With which of a, b and c it holds: their bits are 1, 2 and 4.
+    let conditions = [
+        ("A && B && C", "7"),
+        ("A || B || C", "1234567"),
+        ("(A && B) || C", "34567"),
+        ("A && (B || C)", "357"),
+        ("(A || B) && C", "567"),
+        ("A || (B && C)", "13567"),
+        ("!(A && B) || C", "0124567"),
+        ("!(A || !B) && !C", "2"),
+        ("!((A && B) || (B && C))", "01245"),
+        ("A && (B || (C && A))", "357"),
+        ("(A || (B && !C)) && (C || !A)", "257"),
+    ];
+    for (condition, holds) in conditions {
+        for bits in 0..8u8 {
+            let is_there = ["a", "b", "c"].map(|name| (name, bits & (1 << (name.as_bytes()[0] - b'a')) != 0));
+            let request: Vec<(String, String)> = is_there
+                .iter()
+                .filter(|(_, is_there)| *is_there)
+                .map(|(name, _)| (format!("req.http.{name}"), "1".to_owned()))
+                .collect();
+            let request: Vec<(&str, &str)> = request.iter().map(|(name, value)| (&**name, &**value)).collect();
+            for each in ["req.http.NAME", "req.http.NAME == \"1\"", "req.http.NAME ~ \"1\"", "!(!req.http.NAME)"] {
+                let word = |name: &str| format!("({})", each.replace("NAME", name));
+                let written: String = condition
+                    .chars()
+                    .map(|char| match char {
+                        'A' | 'B' | 'C' => word(&char.to_ascii_lowercase().to_string()),
+                        char => char.to_string(),
+                    })
+                    .collect();
+                let vcl = format!(
+                    "vcl 4.1; backend default none; sub vcl_recv {{ if ({written}) {{ return (synth(200)); }} return (synth(404)); }}"
+                );
+                let expected = if holds.contains(&bits.to_string()) { "synth 200 " } else { "synth 404 " };
+                assert_eq!(outcome(&vcl, Step::Recv, &request), expected, "{written} with {request:?}");
+            }
+        }
     }
 }
 

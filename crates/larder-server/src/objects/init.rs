@@ -125,7 +125,7 @@ impl Host for Init<'_> {
         Err(no_request())
     }
 
-    fn matches(&mut self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
+    fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
         regex_texts::matches(self.regexes, regex, subject)
     }
 

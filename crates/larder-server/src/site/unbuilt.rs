@@ -37,7 +37,7 @@ fn unbuilt(op: &Op) -> Option<(String, &'static str)> {
         Op::Return(Action::Vcl, _) => {
             Some(("return (vcl(LABEL))".to_owned(), "include the other VCL, and call its subs by req.http.host"))
         }
-        Op::Set(Place::Variable(variable)) => {
+        Op::Set(Place::Variable(variable)) | Op::SetText(Place::Variable(variable), _) => {
             let (_, mend) = VARIABLES.iter().find(|(own, _)| own == variable)?;
             Some((format!("set {}", variable.rule().name), mend))
         }

@@ -4,14 +4,22 @@ mod blob;
 mod cookie;
 mod std;
 
+use ::std::sync::LazyLock;
+
 use crate::run::{Failure, Texts, Value};
-use crate::vmods::FunctionId;
+use crate::vmods::{self, FunctionId};
 
 /// A function that needs nothing but its arguments.
 pub type Pure = fn(&[Value], &mut Texts<'_>) -> Result<Value, Failure>;
 
 /// A function of a module, if it needs nothing but its arguments.
 pub fn pure(function: FunctionId) -> Option<Pure> {
+    static ALL: LazyLock<Vec<Vec<Option<Pure>>>> =
+        LazyLock::new(|| vmods::functions().map(|functions| functions.map(named).collect()).collect());
+    *ALL.get(function.module)?.get(function.function)?
+}
+
+fn named(function: FunctionId) -> Option<Pure> {
     let functions = match function.module() {
         "blob" => &blob::FUNCTIONS[..],
         "cookie" => &cookie::FUNCTIONS[..],
@@ -37,10 +45,8 @@ fn misfit(name: &str) -> Result<Value, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use crate::program::Program;
-    use crate::vmods;
-
     use super::*;
+    use crate::program::Program;
 
     /// What a function returns for these arguments; a text argument is given as `Err`.
     pub fn shown(function: &str, args: &[Result<Value, &str>]) -> String {

@@ -17,7 +17,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use crate::functions::{dates, numbers};
 use crate::policy::{Arithmetic, Place, Property, RegexId};
-use crate::program::{At, Callee, Named, Op, Program, Relation};
+use crate::program::{At, Callee, Named, Op, Program, Relation, TextAt};
 use crate::steps::Action;
 use crate::vars::{Headers, Variable};
 
@@ -27,6 +27,11 @@ pub use value::{Full, Text, Texts, Value};
 pub trait Host {
     /// The value of a variable, or the text of a header.
     fn get(&mut self, place: Place, texts: &mut Texts<'_>) -> Result<Value, Failure>;
+
+    /// The text of a variable or a header, if it lies somewhere and need not be made.
+    fn held(&self, _: Place) -> Held<'_> {
+        Held::Not
+    }
 
     /// Sets a variable or a header. A text that is not there sets a header that is empty.
     fn set(&mut self, place: Place, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure>;
@@ -38,7 +43,7 @@ pub trait Host {
     fn unset(&mut self, place: Place) -> Result<(), Failure>;
 
     /// Whether a regular expression matches.
-    fn matches(&mut self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure>;
+    fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure>;
 
     /// Replaces the first match of a regular expression in a text, or all, as [`replace`](crate::functions::replace)
     /// does. `None` if nothing matches.
@@ -73,6 +78,15 @@ pub trait Host {
 
     /// Bans what an expression says.
     fn ban(&mut self, expression: &[u8]) -> Result<(), Failure>;
+}
+
+/// What a host has of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held<'a> {
+    /// The text, or that it is not there.
+    Text(Option<&'a [u8]>),
+    /// Nothing: [`Host::get`] makes it.
+    Not,
 }
 
 /// Why a run has failed. The request ends with a 503, and the log has the reason.
@@ -178,59 +192,100 @@ struct Run<'a, H> {
     ended_at: &'a mut usize,
 }
 
-/// Where a run goes on.
-enum Next {
-    Here(usize),
-    Done(Verdict),
-}
-
 impl<H: Host> Run<'_, H> {
-    fn steps(&mut self, mut at: usize) -> Result<Verdict, Failure> {
+    /// Carries out instructions: those that decide where the run goes on here, the others by [`Run::simple`].
+    fn steps(&mut self, start: usize) -> Result<Verdict, Failure> {
+        let mut at = start;
         for _ in 0..STEPS_MAX {
-            let op = *self.program.code.get(at).ok_or(Failure::Broken(at))?;
-            match self.step(op, at) {
-                Ok(Next::Here(next)) => at = next,
-                Ok(Next::Done(verdict)) => {
-                    *self.ended_at = at;
-                    return Ok(verdict);
+            *self.ended_at = at;
+            let next = at + 1;
+            at = match *self.program.code.get(at).ok_or(Failure::Broken(at))? {
+                Op::Jump(to) => to as usize,
+                Op::JumpUnless(to) => match self.bool(at)? {
+                    true => next,
+                    false => to as usize,
+                },
+                Op::JumpIf(to) => match self.bool(at)? {
+                    true => to as usize,
+                    false => next,
+                },
+                Op::And(to) => self.short(false, to, at)?,
+                Op::Or(to) => self.short(true, to, at)?,
+                Op::Sub(to) => {
+                    if self.calls.len() == CALLS_MAX {
+                        return Err(Failure::TooDeep);
+                    }
+                    self.calls.push(u32::try_from(next).map_err(|_| Failure::Broken(at))?);
+                    to as usize
                 }
-                Err(failure) => {
-                    *self.ended_at = at;
-                    return Err(failure);
+                Op::Back => match self.calls.pop() {
+                    Some(to) => to as usize,
+                    None => return Ok(Verdict { action: None, args: 0 }),
+                },
+                Op::Return(action, args) => return Ok(Verdict { action: Some(action), args }),
+                Op::HasText(place) => {
+                    let is_there = match self.host.held(place) {
+                        Held::Text(text) => text.is_some(),
+                        Held::Not => is_there(self.host.get(place, &mut self.texts)?),
+                    };
+                    self.decided(is_there, next)
                 }
-            }
+                Op::TextIs { place, text, is_equal } => {
+                    let is_same = self.text_is(place, text, at)?;
+                    self.decided(is_same == is_equal, next)
+                }
+                Op::TextMatches(place, regex) => {
+                    let matches = self.text_matches(place, regex, at)?;
+                    self.decided(matches, next)
+                }
+                Op::IsThere => {
+                    let value = self.pop(at)?;
+                    self.decided(is_there(value), next)
+                }
+                Op::Compare(relation) => {
+                    let holds = self.compare(relation, at)?;
+                    self.decided(holds, next)
+                }
+                Op::Not => {
+                    let value = self.bool(at)?;
+                    self.decided(!value, next)
+                }
+                Op::Matches => {
+                    let matches = self.matches(at)?;
+                    self.decided(matches, next)
+                }
+                Op::IsInAcl => {
+                    let is_in = self.is_in_acl(at)?;
+                    self.decided(is_in, next)
+                }
+                ref simple => {
+                    self.simple(simple, at)?;
+                    next
+                }
+            };
         }
         Err(Failure::TooLong)
     }
 
-    /// Carries out one instruction: those that decide where the run goes on here, the others by [`Run::simple`].
-    fn step(&mut self, op: Op, at: usize) -> Result<Next, Failure> {
-        let next = at + 1;
-        Ok(Next::Here(match op {
-            Op::Jump(to) => to as usize,
-            Op::JumpUnless(to) => match self.bool(at)? {
-                true => next,
-                false => to as usize,
-            },
-            Op::And(to) => self.short(false, to, at)?,
-            Op::Or(to) => self.short(true, to, at)?,
-            Op::Sub(to) => {
-                if self.calls.len() == CALLS_MAX {
-                    return Err(Failure::TooDeep);
-                }
-                self.calls.push(u32::try_from(next).map_err(|_| Failure::Broken(at))?);
-                to as usize
+    /// Where the run goes on with a BOOL: most are taken by a jump, which is carried out at once. Else it is pushed.
+    fn decided(&mut self, value: bool, next: usize) -> usize {
+        let (goes, to, is_kept) = match self.program.code.get(next) {
+            Some(Op::JumpUnless(to)) => (!value, *to, false),
+            Some(Op::JumpIf(to)) => (value, *to, false),
+            Some(Op::And(to)) => (!value, *to, true),
+            Some(Op::Or(to)) => (value, *to, true),
+            _ => {
+                self.stack.push(Value::Bool(value));
+                return next;
             }
-            Op::Back => match self.calls.pop() {
-                Some(to) => to as usize,
-                None => return Ok(Next::Done(Verdict { action: None, args: 0 })),
-            },
-            Op::Return(action, args) => return Ok(Next::Done(Verdict { action: Some(action), args })),
-            simple => {
-                self.simple(simple, at)?;
-                next
-            }
-        }))
+        };
+        if !goes {
+            return next + 1;
+        }
+        if is_kept {
+            self.stack.push(Value::Bool(value));
+        }
+        to as usize
     }
 
     /// `&&` and `||`: with `decisive` on top, the rest is not evaluated.
@@ -243,8 +298,8 @@ impl<H: Host> Run<'_, H> {
         Ok(at + 1)
     }
 
-    fn simple(&mut self, op: Op, at: usize) -> Result<(), Failure> {
-        let value = match op {
+    fn simple(&mut self, op: &Op, at: usize) -> Result<(), Failure> {
+        let value = match *op {
             Op::Text(text) => Value::Text(Some(Text::Fixed(text))),
             Op::NoText => Value::Text(None),
             Op::NoArgument => Value::Nothing,
@@ -267,7 +322,6 @@ impl<H: Host> Run<'_, H> {
                 Value::Id(Some(number)) => Value::Text(self.host.name(kind, number, &mut self.texts)?),
                 _ => return Err(Failure::Broken(at)),
             },
-            Op::IsThere => Value::Bool(is_there(self.pop(at)?)),
             Op::Join(count) => self.join(count, at)?,
             Op::IntBy(by) => self.by(by, at, arithmetic::int)?,
             Op::RealBy(by) => self.by(by, at, arithmetic::real)?,
@@ -278,16 +332,15 @@ impl<H: Host> Run<'_, H> {
                 Value::Real(number) => Value::Real(-number),
                 _ => return Err(Failure::Broken(at)),
             },
-            Op::Compare(relation) => self.compare(relation, at)?,
-            Op::Not => Value::Bool(!self.bool(at)?),
-            Op::Matches => self.matches(at)?,
-            Op::IsInAcl => self.is_in_acl(at)?,
             Op::Substitute { all } => self.substitute(all, at)?,
             Op::Property(property) => self.property(property, at)?,
             Op::Call(callee, args) => self.call(callee, args, at)?,
             Op::Set(place) => {
                 let value = self.pop(at)?;
                 return self.host.set(place, value, &mut self.texts);
+            }
+            Op::SetText(place, text) => {
+                return self.host.set(place, Value::Text(Some(Text::Fixed(text))), &mut self.texts);
             }
             Op::Append(body) => {
                 let value = self.pop(at)?;
@@ -307,9 +360,22 @@ impl<H: Host> Run<'_, H> {
                 let text = self.text(at)?;
                 return self.host.ban(self.texts.bytes(text));
             }
-            Op::Jump(_) | Op::JumpUnless(_) | Op::And(_) | Op::Or(_) | Op::Sub(_) | Op::Back | Op::Return(..) => {
-                return Err(Failure::Broken(at));
-            }
+            Op::Jump(_)
+            | Op::JumpUnless(_)
+            | Op::JumpIf(_)
+            | Op::And(_)
+            | Op::Or(_)
+            | Op::Sub(_)
+            | Op::Back
+            | Op::Return(..)
+            | Op::HasText(_)
+            | Op::TextIs { .. }
+            | Op::TextMatches(..)
+            | Op::IsThere
+            | Op::Compare(_)
+            | Op::Not
+            | Op::Matches
+            | Op::IsInAcl => return Err(Failure::Broken(at)),
         };
         self.stack.push(value);
         Ok(())
@@ -406,14 +472,13 @@ impl<H: Host> Run<'_, H> {
         compute(by, left, right).ok_or(Failure::Broken(at))?
     }
 
-    fn compare(&mut self, relation: Relation, at: usize) -> Result<Value, Failure> {
+    fn compare(&mut self, relation: Relation, at: usize) -> Result<bool, Failure> {
         let right = self.pop(at)?;
         let left = self.pop(at)?;
-        let holds = match (left, right) {
+        Ok(match (left, right) {
             (Value::Text(left), Value::Text(right)) => self.compare_texts(relation, left, right),
             _ => arithmetic::compare(relation, left, right).ok_or(Failure::Broken(at))?,
-        };
-        Ok(Value::Bool(holds))
+        })
     }
 
     /// A text that is not there equals none, not even another such one, and counts as greater on either side, as in
@@ -427,17 +492,38 @@ impl<H: Host> Run<'_, H> {
         }
     }
 
-    fn matches(&mut self, at: usize) -> Result<Value, Failure> {
+    fn matches(&mut self, at: usize) -> Result<bool, Failure> {
         let regex = self.regex(at)?;
         let subject = self.text(at)?;
-        self.host.matches(regex, self.texts.bytes(subject)).map(Value::Bool)
+        self.host.matches(regex, self.texts.bytes(subject))
     }
 
-    fn is_in_acl(&mut self, at: usize) -> Result<Value, Failure> {
+    /// Whether the text of a place is this one. One that is not there is none.
+    fn text_is(&mut self, place: Place, text: TextAt, at: usize) -> Result<bool, Failure> {
+        if let Held::Text(held) = self.host.held(place) {
+            return Ok(held == Some(self.program.text(text)));
+        }
+        match self.host.get(place, &mut self.texts)? {
+            Value::Text(held) => Ok(held.is_some() && self.texts.bytes(held) == self.program.text(text)),
+            _ => Err(Failure::Broken(at)),
+        }
+    }
+
+    fn text_matches(&mut self, place: Place, regex: RegexId, at: usize) -> Result<bool, Failure> {
+        if let Held::Text(held) = self.host.held(place) {
+            return self.host.matches(regex, held.unwrap_or_default());
+        }
+        match self.host.get(place, &mut self.texts)? {
+            Value::Text(subject) => self.host.matches(regex, self.texts.bytes(subject)),
+            _ => Err(Failure::Broken(at)),
+        }
+    }
+
+    fn is_in_acl(&mut self, at: usize) -> Result<bool, Failure> {
         let (acl, address) = (self.pop(at)?, self.pop(at)?);
         let (Value::Id(Some(acl)), Value::Ip(address)) = (acl, address) else { return Err(Failure::Broken(at)) };
         let acl = self.program.acls.get(acl as usize).ok_or(Failure::Broken(at))?;
-        Ok(Value::Bool(acl.says_of(address.ip()).is_in))
+        Ok(acl.says_of(address.ip()).is_in)
     }
 
     fn substitute(&mut self, all: bool, at: usize) -> Result<Value, Failure> {

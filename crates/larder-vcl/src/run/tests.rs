@@ -54,7 +54,7 @@ impl Host for Request {
         Ok(())
     }
 
-    fn matches(&mut self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
+    fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
         match self.words.get(regex.0) {
             Some(&"") => Err(Failure::Host("the limit is reached".into())),
             Some(word) => Ok(subject.windows(word.len()).any(|window| window == word.as_bytes())),

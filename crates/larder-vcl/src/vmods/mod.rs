@@ -75,8 +75,8 @@ pub enum Default {
 /// A function of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FunctionId {
-    module: usize,
-    function: usize,
+    pub(crate) module: usize,
+    pub(crate) function: usize,
 }
 
 /// A type of objects of a module.
@@ -109,6 +109,12 @@ pub fn find(name: &str) -> Option<usize> {
 pub fn function(module: usize, name: &str) -> Option<FunctionId> {
     let function = modules().get(module)?.functions.iter().position(|function| is(function.name, name))?;
     Some(FunctionId { module, function })
+}
+
+/// The functions of each module.
+pub(crate) fn functions() -> impl Iterator<Item = impl Iterator<Item = FunctionId>> {
+    let places = modules().iter().map(|module| module.functions.len()).enumerate();
+    places.map(|(module, count)| (0..count).map(move |function| FunctionId { module, function }))
 }
 
 /// A type of objects of a module, which is given by its place.

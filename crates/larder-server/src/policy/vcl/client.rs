@@ -1,6 +1,7 @@
 //! The client's side: `vcl_recv` to `vcl_deliver`, and `vcl_synth`.
 
 use std::io::Write as _;
+use std::net::IpAddr;
 
 use larder_cache::KeyRef;
 use larder_conf::model::LogLevel;
@@ -16,7 +17,7 @@ use crate::site::VclPolicy;
 
 use super::filters::{esi_base, has_ranges};
 use super::headers::{append_member, collect, keep_original, takes_gzip, weaken_tag};
-use super::run::run;
+use super::run::{run, run_at};
 use super::turns::{failed, finish, passes, turned};
 use super::variables::client::{client_address, set_url};
 use super::variables::page;
@@ -29,7 +30,8 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
         return Ask::Turn(Turn::Bad);
     }
     prepare(policy, ex);
-    let recv = run(policy, Step::Recv, ex, cx);
+    let now = seconds(cx.now());
+    let recv = run_at(policy, Step::Recv, now, ex, cx);
     if recv.action == Action::Fail {
         return Ask::Turn(failed(policy, ex, cx));
     }
@@ -37,7 +39,7 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
         wash_accept_encoding(ex);
     }
     ex.upstream.cache_key.clear();
-    if run(policy, Step::Hash, ex, cx).action == Action::Fail {
+    if run_at(policy, Step::Hash, now, ex, cx).action == Action::Fail {
         return Ask::Turn(failed(policy, ex, cx));
     }
     match recv.action {
@@ -116,8 +118,7 @@ fn prepare_fields(policy: &VclPolicy, ex: &mut Exchange) {
     }
     let mut address = ex.eval.lend();
     match client_address(ex) {
-        // Writing to memory does not fail.
-        Some(client) => drop(write!(address, "{}", client.ip())),
+        Some(client) => append_ip(client.ip(), &mut address),
         None => address.extend_from_slice(b"0.0.0.0"),
     }
     let fields = &mut ex.asked.head.fields;
@@ -125,6 +126,20 @@ fn prepare_fields(policy: &VclPolicy, ex: &mut Exchange) {
     append_member(fields, Known::Via, &policy.names.via);
     collect(fields, Known::CacheControl);
     ex.eval.take_back(address);
+}
+
+/// Writes an address; one of IPv4 comes with nearly every request.
+fn append_ip(ip: IpAddr, out: &mut Vec<u8>) {
+    let IpAddr::V4(ip) = ip else {
+        // Writing to memory does not fail.
+        return drop(write!(out, "{ip}"));
+    };
+    for (at, part) in ip.octets().into_iter().enumerate() {
+        if at > 0 {
+            out.push(b'.');
+        }
+        out.extend_from_slice(digits(part.into(), &mut [0; DIGITS_MAX]));
+    }
 }
 
 /// There are two forms of a page, so there are two requests: for gzip, and for no coding.
@@ -173,14 +188,15 @@ pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
         finish(ex);
         return Delivery::Shaped { has_ranges: false };
     }
-    add_fields(policy, ex, cx);
+    let now = seconds(cx.now());
+    add_fields(policy, now, ex);
     let is_packed = policy.parameters.http_gzip_support
         && ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
     ex.vcl.client.unpacks = is_packed && !takes_gzip(ex);
     if ex.vcl.client.unpacks {
         weaken_tag(&mut ex.reply.fields);
     }
-    let ended = run(policy, Step::Deliver, ex, cx);
+    let ended = run_at(policy, Step::Deliver, now, ex, cx);
     match ended.action {
         Action::Deliver => {
             let is_not_modified = conditions::is_not_modified(ex, cx);
@@ -211,8 +227,7 @@ fn length_of(ex: &Exchange) -> Option<u64> {
 }
 
 /// What Varnish adds to each response.
-fn add_fields(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
-    let now = seconds(cx.now());
+fn add_fields(policy: &VclPolicy, now: f64, ex: &mut Exchange) {
     let mut room = [0; DIGITS_MAX];
     let mut number = ex.eval.lend();
     number.extend_from_slice(digits(ex.vcl.client.xid, &mut room));
@@ -232,14 +247,14 @@ fn add_fields(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     }
     let fields = &mut ex.reply.fields;
     fields.set("X-Varnish", &number);
-    fields.set("Age", digits(age.max(0.0) as u64, &mut room));
+    fields.set_as(Known::Age, "Age", digits(age.max(0.0) as u64, &mut room));
     append_member(fields, Known::Via, &policy.names.via);
     ex.eval.take_back(number);
     if let Some(length) = length_of(ex) {
-        ex.reply.fields.set("Content-Length", digits(length, &mut room));
+        ex.reply.fields.set_as(Known::ContentLength, "Content-Length", digits(length, &mut room));
     }
     // What is passed has the ranges of its origin, if any; what is fetched for the cache has ours, kept or not.
     if policy.parameters.http_range_support && ex.reply.status == status::OK && !ex.vcl.fetch.is_uncacheable {
-        ex.reply.fields.set("Accept-Ranges", b"bytes");
+        ex.reply.fields.set_as(Known::AcceptRanges, "Accept-Ranges", b"bytes");
     }
 }

@@ -2,7 +2,7 @@
 
 use larder_http::{Fields, Known};
 use larder_vcl::policy::Header;
-use larder_vcl::run::{Failure, Texts, Value};
+use larder_vcl::run::{Failure, Held, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
 
 use crate::exchange::Exchange;
@@ -109,6 +109,12 @@ pub fn get(run: &mut Run<'_>, header: Header, texts: &mut Texts<'_>) -> Result<V
     Ok(Value::Text(value.map(|value| texts.keep(value)).transpose()?))
 }
 
+/// The same where it lies.
+pub fn held<'a>(run: &'a Run<'_>, header: Header) -> Held<'a> {
+    let Ok(name) = name_of(run.policy, header) else { return Held::Not };
+    Held::Text(fields(header.of, run.ex).and_then(|fields| fields.get_as(name.known, &name.name)))
+}
+
 /// Sets a header in place of all its lines.
 pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
     let name = name_of(run.policy, header)?;
@@ -116,7 +122,7 @@ pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_
     let bytes = texts.bytes(text);
     check(&name.name, bytes)?;
     if let Some(fields) = fields_mut(header.of, run.ex) {
-        fields.set_as(name.known, &name.name, bytes.trim_ascii());
+        fields.set_sound(name.known, &name.name, bytes.trim_ascii());
     }
     Ok(())
 }
@@ -124,11 +130,20 @@ pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_
 /// Removes all lines of a header.
 pub fn unset(run: &mut Run<'_>, header: Header) -> Result<(), Failure> {
     let name = name_of(run.policy, header)?;
-    let is_there = fields(header.of, run.ex).is_some_and(|fields| fields.get_as(name.known, &name.name).is_some());
-    if is_there && let Some(fields) = fields_mut(header.of, run.ex) {
+    // A request is kept as it was before its first change.
+    let is_there = |ex| fields(header.of, ex).is_some_and(|fields| fields.get_as(name.known, &name.name).is_some());
+    if (header.of != Headers::Req || is_there(run.ex))
+        && let Some(fields) = fields_mut(header.of, run.ex)
+    {
         fields.remove_as(name.known, &name.name);
     }
     Ok(())
+}
+
+/// How many lines a header has; `None` if it is not known.
+pub fn lines(run: &Run<'_>, header: Header) -> Option<usize> {
+    let name = name_of(run.policy, header).ok()?;
+    Some(fields(header.of, run.ex)?.all_as(name.known, &name.name).count())
 }
 
 /// Whether a field can have this name: a token (RFC 9110 §5.1).
@@ -139,6 +154,10 @@ pub fn is_name(name: &[u8]) -> bool {
 
 /// A failure for a value that no field can have.
 fn check(name: &str, value: &[u8]) -> Result<(), Failure> {
+    // All of them are looked at, which is done for many at a time.
+    if value.iter().fold(true, |is_good, byte| is_good & is_of_a_value(*byte)) {
+        return Ok(());
+    }
     match value.iter().find(|byte| !is_of_a_value(**byte)) {
         Some(byte) => Err(Failure::Host(format!("the header {name} would have the byte 0x{byte:02x}"))),
         None => Ok(()),
@@ -190,6 +209,12 @@ pub fn weaken_tag(fields: &mut Fields) {
 /// Whether the client takes gzip: by name, with any weight above zero.
 pub fn takes_gzip(ex: &Exchange) -> bool {
     let lines = ex.asked.head.fields.all_known(Known::AcceptEncoding);
+    let mut first = lines.clone();
+    match (first.next(), first.next()) {
+        (None, _) => return false,
+        (Some(b"gzip"), None) => return true,
+        (Some(_), _) => {}
+    }
     lines.flat_map(larder_http::list::members).any(|member| {
         let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let coding = parts.next().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use larder_vcl::policy::{Place, Property, RegexId};
 use larder_vcl::program::{Callee, Named};
-use larder_vcl::run::{Failure, Host, Text, Texts, Value};
+use larder_vcl::run::{Failure, Held, Host, Text, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
 
 use crate::objects::{name_of, texts};
@@ -15,6 +15,18 @@ impl Host for Run<'_> {
         match place {
             Place::Variable(variable) => variables::get(self, variable, texts),
             Place::Header(header) => headers::get(self, header, texts),
+        }
+    }
+
+    fn held(&self, place: Place) -> Held<'_> {
+        let ex = &*self.ex;
+        match place {
+            Place::Header(header) => headers::held(self, header),
+            Place::Variable(Variable::ReqUrl) => Held::Text(Some(ex.asked.head.target())),
+            Place::Variable(Variable::ReqMethod) => Held::Text(Some(ex.asked.head.method_name())),
+            Place::Variable(Variable::BereqUrl) => Held::Text(Some(ex.vcl.fetch.bereq.target())),
+            Place::Variable(Variable::BereqMethod) => Held::Text(Some(ex.vcl.fetch.bereq.method_name())),
+            Place::Variable(_) => Held::Not,
         }
     }
 
@@ -36,7 +48,7 @@ impl Host for Run<'_> {
         }
     }
 
-    fn matches(&mut self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
+    fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
         texts::matches(&self.policy.vcl.regexes, regex, subject)
     }
 

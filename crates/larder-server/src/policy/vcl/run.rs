@@ -34,14 +34,19 @@ impl Ended {
 
 /// Runs the sub of a step. What cannot be evaluated is logged, and fails.
 pub fn run(policy: &VclPolicy, step: Step, ex: &mut Exchange, cx: &Cx) -> Ended {
-    let program = &policy.vcl.program;
-    let Some(start) = program.of_step(step) else { return Ended::plain(Action::Fail) };
-    let mut machine = std::mem::take(&mut ex.vcl.machine);
     // An answer is measured by the time at which its head was there.
     let now = match step {
         Step::BackendResponse | Step::BackendRefresh | Step::BackendError => ex.vcl.fetch.answer.time,
         _ => seconds(cx.now()),
     };
+    run_at(policy, step, now, ex, cx)
+}
+
+/// The same, where `now` is known.
+pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &Cx) -> Ended {
+    let program = &policy.vcl.program;
+    let Some(start) = program.of_step(step) else { return Ended::plain(Action::Fail) };
+    let mut machine = std::mem::take(&mut ex.vcl.machine);
     let mut host = Run { policy, step, ex, cx, now };
     let (modules, bytes_max) = host.modules();
     let bytes_max = bytes_max.saturating_sub(modules.taken_bytes);

@@ -13,7 +13,7 @@ use crate::directors::Judge;
 use crate::exchange::{ModuleTask, RequestBody};
 use crate::policy::vcl::answer::set_times;
 use crate::policy::vcl::bans;
-use crate::policy::vcl::headers::{Field, fields, roll_back};
+use crate::policy::vcl::headers::{Field, fields, lines, roll_back};
 use crate::policy::vcl::task::Run;
 
 use super::{kept, unbuilt};
@@ -36,6 +36,7 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
             let share = run.cx.worker.random() as f64 / u64::MAX as f64;
             Ok(Value::Real(low + (high - low) * share))
         }
+        ("collect", [header, Value::Text(_)]) if has_one_line(run, *header) => Ok(Value::Nothing),
         ("collect", [header, Value::Text(separator)]) => {
             let field = Field::of(*header, run, texts)?;
             collect(run, &field, texts.bytes(*separator))?;
@@ -90,6 +91,12 @@ fn file(run: &Run<'_>, path: Option<Text>, texts: &mut Texts<'_>) -> Result<Opti
 
 fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
+}
+
+/// Whether there is nothing to collect.
+fn has_one_line(run: &Run<'_>, header: Value) -> bool {
+    let Value::Header(header) = header else { return false };
+    lines(run, header).is_some_and(|count| count < 2)
 }
 
 /// Makes one line of all lines of a header.

@@ -212,6 +212,9 @@ fn set_method(method: &[u8], ex: &mut Exchange) {
 
 /// Sets `req.url`, and with it the path and the arguments that a location sees.
 pub fn set_url(url: &[u8], ex: &mut Exchange) {
+    if url == ex.asked.head.target() {
+        return;
+    }
     keep_original(ex);
     let method = ex.asked.head.method_name().to_vec();
     ex.asked.head.ask(&method, url);
