@@ -72,6 +72,30 @@ fn a_hit_through_a_vcl_allocates_nothing() {
              sub vcl_recv { unset req.http.Cookie; if (req.url ~ \"^/admin\") { return (pass); } }
              sub vcl_deliver { set resp.http.X-Cache = \"HIT\"; unset resp.http.Via; }",
         ),
+        (
+            "that of a shop",
+            "vcl 4.1;
+             import std;
+             acl known { \"127.0.0.2\"; \"10.0.0.0\"/8; }
+             sub vcl_recv {
+                 if (client.ip ~ known || req.method != \"GET\") { return (pass); }
+                 if (std.healthy(req.backend_hint)) { set req.grace = 1m; set req.http.grace = \"short\"; }
+                 set req.url = regsub(req.url, \"^http[s]?://\", \"\");
+                 std.collect(req.http.Cookie, \";\");
+                 if (req.url ~ \"(\\?|&)(gclid|utm_[a-z]+)=\") { set req.url = regsuball(req.url, \"gclid=[^&]+\", \"\"); }
+                 unset req.http.Cookie;
+                 return (hash);
+             }
+             sub vcl_hash { if (req.http.cookie ~ \"vary=\") { hash_data(req.http.cookie); } hash_data(req.http.X-Forwarded-Proto); }
+             sub vcl_hit { if (obj.ttl >= 0s) { return (deliver); } }
+             sub vcl_deliver {
+                 if (obj.hits) { set resp.http.X-Cache = \"HIT\"; set resp.http.Grace = req.http.grace; }
+                 if (resp.http.Cache-Control !~ \"private\") { set resp.http.Cache-Control = \"no-store, no-cache\"; }
+                 unset resp.http.Age;
+                 unset resp.http.X-Varnish;
+                 unset resp.http.Via;
+             }",
+        ),
     ] {
         let blocks = Blocks { http: "access_log off;", vcl, ..Blocks::default() };
         let site = Site::with(PAGE_BYTES, blocks);

@@ -194,7 +194,9 @@ impl Compiler<'_> {
     fn set(&mut self, place: Place, assign: Assign, value: &Expr) {
         let by = match assign {
             Assign::To => {
-                if let ExprKind::Text(bytes) = &value.kind {
+                if let ExprKind::Text(bytes) = &value.kind
+                    && is_sound(bytes)
+                {
                     let text = self.text(bytes);
                     return self.emit(Op::SetText(place, text));
                 }
@@ -490,6 +492,11 @@ fn place_of(expr: &Expr) -> Option<Place> {
         },
         _ => None,
     }
+}
+
+/// Whether a text has no control characters, and no spaces around it.
+fn is_sound(text: &[u8]) -> bool {
+    text.trim_ascii() == text && !text.iter().any(u8::is_ascii_control)
 }
 
 /// Whether it asks for equality, or for the opposite; `None` if for anything else.

@@ -103,7 +103,7 @@ pub enum Op {
     Set(Place),
     /// Takes a text or a BLOB and adds it to the end of a body.
     Append(Variable),
-    /// Sets a variable or a header to a text of the program.
+    /// Sets a variable or a header to a text of the program, which has no control characters and no spaces around it.
     SetText(Place, TextAt),
     /// Unsets a variable or a header.
     Unset(Place),

@@ -146,9 +146,11 @@ impl Fields {
 
     fn push_kept(&mut self, known: Known, name: &[u8], value: &[u8], kept: Kept) {
         debug_assert_eq!(known, Known::of(name), "{}", name.escape_ascii());
+        let at = self.bytes.len();
         self.bytes.reserve(name.len() + value.len());
-        let name = self.keep(name);
-        let value = self.keep(value);
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        let (name, value) = (Piece::new(at, name.len()), Piece::new(at + name.len(), value.len()));
         self.add(Field { name, value, known, kept });
     }
 

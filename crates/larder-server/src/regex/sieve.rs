@@ -33,6 +33,8 @@ pub enum End {
     Further,
 }
 
+/// The most bytes of a text that is looked through without a search.
+const SHORT_BYTES_MAX: usize = 48;
 /// The most words of a sieve.
 const WORDS_MAX: usize = 64;
 /// The most bytes of a word.
@@ -72,10 +74,10 @@ impl Sieve {
     pub fn decides(&self, text: &[u8]) -> Option<bool> {
         match self {
             Self::Start(words) => found(words, text),
-            Self::One(finder, end) => match (finder.find(text), end) {
-                (None, _) => Some(false),
-                (Some(_), End::Here) => Some(true),
-                (Some(_), End::Further) => None,
+            Self::One(finder, end) => match (has(finder, text), end) {
+                (false, _) => Some(false),
+                (true, End::Here) => Some(true),
+                (true, End::Further) => None,
             },
             Self::Many(words, firsts) => {
                 let at = |at: usize| found(words, &text[at..]);
@@ -88,6 +90,16 @@ impl Sieve {
             }
         }
     }
+}
+
+/// Whether a text has a word in it. A short one is looked through before a search would have begun.
+fn has(finder: &Finder<'_>, text: &[u8]) -> bool {
+    let word = finder.needle();
+    if text.len() > SHORT_BYTES_MAX {
+        return finder.find(text).is_some();
+    }
+    let [first, .., last] = word else { return text.contains(&word[0]) };
+    text.windows(word.len()).any(|window| window[0] == *first && window[word.len() - 1] == *last && window == word)
 }
 
 /// What the words say of a match that begins where `text` does.

@@ -36,6 +36,11 @@ pub trait Host {
     /// Sets a variable or a header. A text that is not there sets a header that is empty.
     fn set(&mut self, place: Place, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure>;
 
+    /// The same with a text that any header may have: it has no control characters, and no spaces around it.
+    fn set_sound(&mut self, place: Place, text: Text, texts: &mut Texts<'_>) -> Result<(), Failure> {
+        self.set(place, Value::Text(Some(text)), texts)
+    }
+
     /// Adds a text or a BLOB to the end of a body.
     fn append(&mut self, body: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure>;
 
@@ -268,6 +273,7 @@ impl<H: Host> Run<'_, H> {
     }
 
     /// Where the run goes on with a BOOL: most are taken by a jump, which is carried out at once. Else it is pushed.
+    #[inline]
     fn decided(&mut self, value: bool, next: usize) -> usize {
         let (goes, to, is_kept) = match self.program.code.get(next) {
             Some(Op::JumpUnless(to)) => (!value, *to, false),
@@ -340,7 +346,7 @@ impl<H: Host> Run<'_, H> {
                 return self.host.set(place, value, &mut self.texts);
             }
             Op::SetText(place, text) => {
-                return self.host.set(place, Value::Text(Some(Text::Fixed(text))), &mut self.texts);
+                return self.host.set_sound(place, Text::Fixed(text), &mut self.texts);
             }
             Op::Append(body) => {
                 let value = self.pop(at)?;

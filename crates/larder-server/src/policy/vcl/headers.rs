@@ -121,8 +121,14 @@ pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_
     let Value::Text(text) = value else { return Err(Failure::Host("a header that is no text".to_owned())) };
     let bytes = texts.bytes(text);
     check(&name.name, bytes)?;
+    set_sound(run, header, bytes.trim_ascii())
+}
+
+/// The same with a value that was checked, and has no spaces around it.
+pub fn set_sound(run: &mut Run<'_>, header: Header, value: &[u8]) -> Result<(), Failure> {
+    let name = name_of(run.policy, header)?;
     if let Some(fields) = fields_mut(header.of, run.ex) {
-        fields.set_sound(name.known, &name.name, bytes.trim_ascii());
+        fields.set_sound(name.known, &name.name, value);
     }
     Ok(())
 }

@@ -37,6 +37,13 @@ impl Host for Run<'_> {
         }
     }
 
+    fn set_sound(&mut self, place: Place, text: Text, texts: &mut Texts<'_>) -> Result<(), Failure> {
+        match place {
+            Place::Variable(variable) => variables::set(self, variable, Value::Text(Some(text)), texts),
+            Place::Header(header) => headers::set_sound(self, header, texts.bytes(Some(text))),
+        }
+    }
+
     fn append(&mut self, _: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
         self.synthetic(value, texts)
     }
