@@ -17,6 +17,11 @@ impl Time {
         self.0 / 1000
     }
 
+    /// Seconds since 1970, with their parts.
+    pub fn secs_f64(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+
     /// This time plus `by`, saturating.
     pub fn plus(self, by: Duration) -> Time {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
@@ -36,7 +41,7 @@ mod tests {
     #[test]
     fn arithmetic_stops_at_the_ends() {
         assert_eq!(Time::from_secs(2).plus(Duration::from_millis(1500)), Time(3500));
-        assert_eq!(Time(3500).secs(), 3);
+        assert_eq!((Time(3500).secs(), Time(3500).secs_f64()), (3, 3.5));
         assert_eq!(Time(5).since(Time(3)), Duration::from_millis(2));
         assert_eq!(Time(3).since(Time(5)), Duration::ZERO);
         assert_eq!(Time(u64::MAX).plus(Duration::MAX), Time(u64::MAX));

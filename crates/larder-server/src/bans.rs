@@ -64,7 +64,7 @@ impl Condition<Object> for Compiled {
 
     fn holds(&self, page: &Object, request: &Asking<'_>, made_at: Time) -> bool {
         self.tests.iter().all(|(test, regex)| match (&test.operand, regex) {
-            (Operand::Seconds(limit), _) => compare_time(test, *limit, page, seconds(made_at)),
+            (Operand::Seconds(limit), _) => compare_time(test, *limit, page, made_at.secs_f64()),
             (Operand::Text(text), regex) => {
                 compare_text(test.operator, text, regex.as_ref(), subject(&test.field, page, request).as_deref())
             }
@@ -100,12 +100,12 @@ fn compare_text(operator: Operator, operand: &str, regex: Option<&Regex>, subjec
 /// Compares a time of a page with a limit in seconds. What changes as time passes is that of when the ban was made.
 fn compare_time(test: &Test, limit: f64, page: &Object, made_at: f64) -> bool {
     let found = match &test.field {
-        Field::ObjTtl => seconds(page.fresh_until) - made_at,
+        Field::ObjTtl => page.fresh_until.secs_f64() - made_at,
         Field::ObjAge => made_at - origin(page),
         Field::ObjGrace => page.stale_while_revalidate.as_secs_f64(),
         Field::ObjKeep => page.stale_if_error.saturating_sub(page.stale_while_revalidate).as_secs_f64(),
         Field::ObjLastHit => match page.hit_at() {
-            Some(hit_at) => made_at - seconds(hit_at),
+            Some(hit_at) => made_at - hit_at.secs_f64(),
             None => return false,
         },
         Field::ReqUrl | Field::ReqHttp(_) | Field::ObjStatus | Field::ObjHttp(_) => return false,
@@ -123,16 +123,12 @@ fn compare_time(test: &Test, limit: f64, page: &Object, made_at: f64) -> bool {
 
 /// When the origin made a page, in seconds since 1970: with the `Age` that it came with.
 pub fn origin(page: &Object) -> f64 {
-    seconds(page.stored_at) - came_with_age(&page.fields)
+    page.stored_at.secs_f64() - came_with_age(&page.fields)
 }
 
 fn came_with_age(fields: &Fields) -> f64 {
     let age = fields.get_known(Known::Age).and_then(|age| std::str::from_utf8(age).ok()?.parse::<f64>().ok());
     age.filter(|age| *age >= 0.0).unwrap_or(0.0)
-}
-
-fn seconds(time: Time) -> f64 {
-    time.0 as f64 / 1000.0
 }
 
 #[cfg(test)]

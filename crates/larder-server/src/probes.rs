@@ -83,7 +83,7 @@ impl Probed {
     async fn run(&self) {
         loop {
             let answer = self.ask().await;
-            let now = clock::now().0 as f64 / 1000.0;
+            let now = clock::now().secs_f64();
             if let Some(window) = self.objects.directors.note(self.backend, answer, now) {
                 self.log.write(LogLevel::Notice, self.change(&window));
             }

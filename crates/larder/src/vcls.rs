@@ -52,7 +52,7 @@ fn surroundings(used: &VclUse) -> Surroundings {
     }
     let hostname = hostname();
     let identity = used.identity.clone().unwrap_or_else(|| hostname.clone());
-    Surroundings { hostname, identity, parameters, now: clock::now().0 as f64 / 1000.0 }
+    Surroundings { hostname, identity, parameters, now: clock::now().secs_f64() }
 }
 
 fn renumbered(mut found: Vec<Diagnostic>, by: u32) -> Vec<Diagnostic> {

@@ -53,7 +53,7 @@ pub fn set_health(state: &State, pattern: &str, admin: &str) -> Answer {
     };
     let Some((name, vcl)) = active(state) else { return not_running() };
     let directors = &vcl.objects.directors;
-    let now = clock::now().0 as f64 / 1000.0;
+    let now = clock::now().secs_f64();
     let mut meant = 0;
     for listed in directors.list() {
         if is_meant(pattern, name, &format!("{name}.{}", listed.name)) && directors.set_health(&listed.name, admin, now)

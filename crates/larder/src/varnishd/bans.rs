@@ -32,17 +32,12 @@ fn not_running() -> Answer {
 fn as_lines(bans: &[Listed]) -> String {
     let line = |ban: &Listed| {
         let mark = if ban.is_done { 'C' } else { '-' };
-        format!("{:10.6} {:5} {mark}  {}\n", seconds(ban), ban.pages, ban.text)
+        format!("{:10.6} {:5} {mark}  {}\n", ban.made_at.secs_f64(), ban.pages, ban.text)
     };
     format!("Present bans:\n{}", bans.iter().map(line).collect::<String>())
 }
 
 fn as_json(bans: &[Listed]) -> Vec<Value> {
-    let shown =
-        |ban: &Listed| json!({ "time": seconds(ban), "refs": ban.pages, "completed": ban.is_done, "spec": ban.text });
+    let shown = |ban: &Listed| json!({ "time": ban.made_at.secs_f64(), "refs": ban.pages, "completed": ban.is_done, "spec": ban.text });
     bans.iter().map(shown).collect()
-}
-
-fn seconds(ban: &Listed) -> f64 {
-    ban.made_at.0 as f64 / 1000.0
 }

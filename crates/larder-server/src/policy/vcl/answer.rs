@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, FetchTask};
 use crate::policy::{Detour, Judgement, Keep, Kept, Lifetime};
 use crate::site::VclPolicy;
 
-use super::headers::{Onward, collect, is_name, is_passed_on, weaken_tag};
+use super::headers::{Onward, collect, is_name, retain_passed_on, weaken_tag};
 use super::recode::{is_gzip, vary_by_coding};
 use super::retry::again;
 use super::run::{Ended, run};
@@ -166,11 +166,7 @@ fn finished(ex: &mut Exchange) -> ResponseHead {
     let mut head = std::mem::take(&mut fetch.beresp);
     let onward = if fetch.answer.is_uncacheable { Onward::Answer } else { Onward::Insert };
     let fields = Arc::make_mut(&mut head.fields);
-    let named: Vec<Vec<u8>> = fields.all_known(Known::Connection).flat_map(list::members).map(<[u8]>::to_vec).collect();
-    let is_named = |name: &[u8]| named.iter().any(|own| own.eq_ignore_ascii_case(name));
-    fields.retain(|known, name, _| {
-        is_passed_on(known, onward) && (known == Known::ContentLength || named.is_empty() || !is_named(name))
-    });
+    retain_passed_on(fields, onward);
     if onward == Onward::Insert {
         fields.set("X-Varnish", fetch.xid.to_string().as_bytes());
         let age = fetch.answer.time - fetch.answer.origin;

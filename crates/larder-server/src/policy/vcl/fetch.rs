@@ -2,7 +2,7 @@
 
 use larder_cache::{Mark, Object};
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Known, list, status};
+use larder_http::{Fields, Known, status};
 use larder_origin::Limits;
 use larder_vcl::steps::{Action, Step};
 
@@ -14,7 +14,7 @@ use crate::site::VclPolicy;
 
 use super::answer::backend_error;
 use super::directors;
-use super::headers::{Onward, is_passed_on};
+use super::headers::{Onward, retain_passed_on};
 use super::run::run;
 use super::variables::page::is_valid;
 use super::variables::span;
@@ -169,11 +169,7 @@ fn strong_date(fields: &Fields) -> Option<&[u8]> {
 fn copy_request(onward: Onward, ex: &mut Exchange) {
     let bereq = &mut ex.vcl.fetch.bereq;
     bereq.copy_from(&ex.asked.head);
-    let named: Vec<Vec<u8>> =
-        ex.asked.head.fields.all_known(Known::Connection).flat_map(list::members).map(<[u8]>::to_vec).collect();
-    bereq.fields.retain(|known, name, _| {
-        is_passed_on(known, onward) && !named.iter().any(|own| own.eq_ignore_ascii_case(name))
-    });
+    retain_passed_on(&mut bereq.fields, onward);
     // Where the request line of a client names a host, that of ours does not.
     let (method, target) = (bereq.method_name().to_vec(), bereq.target().to_vec());
     bereq.ask(&method, &target);

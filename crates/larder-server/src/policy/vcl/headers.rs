@@ -244,9 +244,20 @@ pub enum Onward {
     Answer,
 }
 
+/// Drops the fields that are not passed on, with those that `Connection` names. An answer keeps its length in any case.
+pub fn retain_passed_on(fields: &mut Fields, onward: Onward) {
+    let named: Vec<Vec<u8>> =
+        fields.all_known(Known::Connection).flat_map(larder_http::list::members).map(<[u8]>::to_vec).collect();
+    let is_answer = matches!(onward, Onward::Insert | Onward::Answer);
+    let is_named = |name: &[u8]| named.iter().any(|own| own.eq_ignore_ascii_case(name));
+    fields.retain(|known, name, _| {
+        is_passed_on(known, onward) && (is_answer && known == Known::ContentLength || !is_named(name))
+    });
+}
+
 /// Whether a field is passed on: as in Varnish (`http_headers.h`), neither what concerns a connection, nor, for a page
 /// that is to be shared, what concerns one client.
-pub fn is_passed_on(known: Known, onward: Onward) -> bool {
+fn is_passed_on(known: Known, onward: Onward) -> bool {
     use Onward::{Answer, Fetch, Insert, Pass};
     match known {
         Known::Connection

@@ -47,7 +47,7 @@ pub fn esi_rules(policy: &VclPolicy) -> esi::Rules {
 
 /// A time of day in seconds since 1970.
 pub fn seconds(time: Time) -> f64 {
-    time.0 as f64 / 1000.0
+    time.secs_f64()
 }
 
 /// Seconds since 1970 as a time of day.

@@ -101,7 +101,7 @@ pub fn banner(storage: &str) -> String {
 
 /// An answer in JSON, in the shape that Varnish gives all of them: a version, the command, the time, and what it is about.
 pub fn json(version: u32, words: &[String], about: Vec<Value>) -> String {
-    let now = clock::now().0 as f64 / 1000.0;
+    let now = clock::now().secs_f64();
     let all: Value = [json!(version), json!(words), json!(now)].into_iter().chain(about).collect();
     let mut text = format!("{all:#}");
     text.push('\n');

@@ -23,7 +23,7 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
     Ok(Some(match variable {
         V::ObjAge | V::ObjStaleAge => Value::Real(age(page, run.now)),
         V::ObjTime | V::ObjStaleTime => Value::Real(run.now - age(page, run.now)),
-        V::ObjTtl | V::ObjStaleTtl => Value::Real(seconds(page.fresh_until.0) - run.now),
+        V::ObjTtl | V::ObjStaleTtl => Value::Real(page.fresh_until.secs_f64() - run.now),
         V::ObjGrace | V::ObjStaleGrace => Value::Real(page.stale_while_revalidate.as_secs_f64()),
         V::ObjKeep | V::ObjStaleKeep => Value::Real(keep(page)),
         V::ObjHits | V::ObjStaleHits => Value::Int(page.hits().into()),
@@ -73,8 +73,4 @@ pub fn is_valid(policy: &VclPolicy, stale: &Object, cx: &Cx) -> bool {
 /// `obj.keep`: how long it stays behind its grace.
 pub fn keep(page: &Object) -> f64 {
     page.stale_if_error.saturating_sub(page.stale_while_revalidate).as_secs_f64()
-}
-
-fn seconds(millis: u64) -> f64 {
-    millis as f64 / 1000.0
 }
