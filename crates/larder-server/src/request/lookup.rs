@@ -112,7 +112,7 @@ pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
             let stores = policy::stores(origin, ex);
             ex.upstream.cache_detail = if stores { "not stored yet" } else { "the range begins too far in" };
             cx.stats().misses.add(1);
-            let storing = stores.then(|| Storing::new(permit, index, cx));
+            let storing = stores.then(|| Storing::new(permit, index));
             Plan { storing, stale: None }.into()
         }
         Verdict::Wait(waiter) => {
@@ -210,7 +210,7 @@ fn stale(
         (OnStale::Wait, _) => return Slow::Hold(Box::new(Held { object, zone: index })).into(),
         (OnStale::Deliver, _) => (CacheStatus::Updating, Step::Page(Page::stored(object))),
         (OnStale::DeliverAndRefetch, Some(permit)) => {
-            let plan = Plan { storing: Some(Storing::new(permit, index, cx)), stale: Some(Arc::clone(&object)) };
+            let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
             refetch::spawn(plan, ex, cx);
             (CacheStatus::Stale, Step::Page(Page::stored(object)))
         }
@@ -219,7 +219,7 @@ fn stale(
             ex.upstream.cache_detail = "stale";
             cx.stats().misses.add(1);
             let storing = match permit {
-                Some(permit) => Storing::new(permit, index, cx),
+                Some(permit) => Storing::new(permit, index),
                 None => Storing::unasked(index, cx),
             };
             return Plan { storing: Some(storing), stale: Some(object) }.into();

@@ -35,25 +35,26 @@ impl From<Plan> for Step {
 pub struct Storing {
     zone: usize,
     right: Right,
-    /// The newest ban of the zone when the fetch began.
-    since_ban: u64,
 }
 
 enum Right {
     Permit(Permit),
     /// A bypass has none: it is asked for when there is an answer to store, under the exchange's key.
-    Unasked,
+    Unasked {
+        /// The newest ban of the zone when the fetch began; a permit knows that itself.
+        since_ban: u64,
+    },
 }
 
 impl Storing {
     /// By a permit that lookup gave.
-    pub fn new(permit: Permit, zone: usize, cx: &Cx) -> Self {
-        Self { zone, right: Right::Permit(permit), since_ban: cx.zone(zone).newest_ban() }
+    pub fn new(permit: Permit, zone: usize) -> Self {
+        Self { zone, right: Right::Permit(permit) }
     }
 
     /// Without one: nobody waits for the answer.
     pub fn unasked(zone: usize, cx: &Cx) -> Self {
-        Self { zone, right: Right::Unasked, since_ban: cx.zone(zone).newest_ban() }
+        Self { zone, right: Right::Unasked { since_ban: cx.zone(zone).newest_ban() } }
     }
 
     /// The zone.
@@ -65,12 +66,14 @@ impl Storing {
     pub fn permit(self, ex: &Exchange, cx: &Cx) -> Option<Permit> {
         let mut permit = match self.right {
             Right::Permit(permit) => permit,
-            Right::Unasked => {
+            Right::Unasked { since_ban } => {
                 let key = larder_cache::KeyRef::new(&ex.upstream.cache_key);
-                cx.zone(self.zone).permit(&mut cx.local.fronts[self.zone].borrow_mut(), &key, cx.now())?
+                let mut front = cx.local.fronts[self.zone].borrow_mut();
+                let mut permit = cx.zone(self.zone).permit(&mut front, &key, cx.now())?;
+                permit.fetched_since(since_ban);
+                permit
             }
         };
-        permit.fetched_since(self.since_ban);
         if let Some((first, last)) = ex.vcl.fetch.bans {
             permit.spare(first..=last);
         }
@@ -81,7 +84,7 @@ impl Storing {
     pub fn uncacheable(self, time: Duration, cx: &Cx) {
         match self.right {
             Right::Permit(permit) => permit.uncacheable(time, cx.now()),
-            Right::Unasked => {}
+            Right::Unasked { .. } => {}
         }
     }
 }
