@@ -111,6 +111,7 @@ known! {
     XPoweredBy = "X-Powered-By",
     XRealIp = "X-Real-IP",
     XRequestedWith = "X-Requested-With",
+    XVarnish = "X-Varnish",
 }
 
 impl Known {

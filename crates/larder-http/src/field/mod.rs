@@ -16,13 +16,15 @@ use known::{Known, KnownSet};
 /// The header fields of a message, with their original order, case and duplicates.
 ///
 /// All bytes are in one buffer, so parsing a head into used `Fields` allocates nothing. The bytes of replaced and
-/// removed fields stay there until [`Fields::clear`]; a clone only has the bytes in use.
+/// removed fields stay there until [`Fields::clear`]; a clone only has the bytes in use, and those of lines.
 #[derive(Default)]
 pub struct Fields {
     bytes: Vec<u8>,
     index: Vec<Field>,
     /// The known names of all that were ever added: most questions are about fields that are not there.
     had: KnownSet,
+    /// Those of them that were added when they may have been there already: most names come once.
+    twice: KnownSet,
 }
 
 /// How a field of one head is added to another.
@@ -39,11 +41,8 @@ pub enum Written {
 /// A stretch of fields, as [`Fields::each_run`] has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run<'a> {
-    /// Whole lines as they were read from the wire: `Name: value` and CR LF each, without CR, LF or NUL in a name or a
-    /// value.
+    /// Whole lines: `Name: value` and CR LF each, without CR, LF or NUL in a name or a value.
     Lines(&'a [u8]),
-    /// Name and value of a field that did not come as such a line, and has no CR, LF or NUL either.
-    Sound(&'a [u8], &'a [u8]),
     /// Name and value of any other field. The value may hold any byte.
     Field(&'a [u8], &'a [u8]),
 }
@@ -60,11 +59,8 @@ struct Field {
 /// How the buffer has a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
-    /// As a line that was read from the wire: `Name: value` and CR LF around the two pieces, and no CR, LF or NUL in the
-    /// value. Only what parses a head says so.
+    /// As a line: `Name: value` and CR LF around the two pieces, and no CR, LF or NUL in the value.
     Line,
-    /// Without the rest of its line. The value has no CR, LF or NUL.
-    Sound,
     /// Without the rest of its line. Nobody has checked the value.
     Unchecked,
 }
@@ -77,12 +73,17 @@ impl Field {
 
     /// Where its line is in the buffer.
     fn line(&self) -> Range<usize> {
-        self.name.at as usize..self.value.at as usize + self.value.len as usize + LINE_END_BYTES
+        self.name.at as usize..self.value.at as usize + self.value.len as usize + LINE_END.len()
     }
 }
 
-/// The length of CR LF.
-const LINE_END_BYTES: usize = 2;
+/// What stands between name and value of a line.
+const LINE_MIDDLE: &[u8] = b": ";
+/// What ends a line.
+const LINE_END: &[u8] = b"\r\n";
+
+/// Why all positions fit.
+const FITS: &str = "heads are bounded by configuration, far below 4 GiB";
 
 /// How many fields most heads have at most.
 const USUAL_FIELDS: usize = 16;
@@ -97,7 +98,6 @@ struct Piece {
 impl Piece {
     /// The stretch of `len` bytes at `at`.
     fn new(at: usize, len: usize) -> Piece {
-        const FITS: &str = "heads are bounded by configuration, far below 4 GiB";
         Piece { at: u32::try_from(at).expect(FITS), len: u32::try_from(len).expect(FITS) }
     }
 
@@ -119,12 +119,15 @@ impl Fields {
         self.bytes.clear();
         self.index.clear();
         self.had = KnownSet::default();
+        self.twice = KnownSet::default();
     }
 
     /// Adds a field whose bytes are in the buffer, or will be.
     #[inline]
     fn add(&mut self, field: Field) {
-        self.had.insert(field.known);
+        if !self.had.insert(field.known) {
+            self.twice.insert(field.known);
+        }
         self.index.push(field);
     }
 
@@ -141,17 +144,45 @@ impl Fields {
 
     /// As [`Fields::push`], for a name whose known name the caller has.
     pub fn push_known(&mut self, known: Known, name: &[u8], value: &[u8]) {
-        self.push_kept(known, name, value, Kept::Unchecked);
+        debug_assert_eq!(known, Known::of(name), "{}", name.escape_ascii());
+        let field = self.keep_field(known, name, value, Kept::Unchecked);
+        self.add(field);
     }
 
-    fn push_kept(&mut self, known: Known, name: &[u8], value: &[u8], kept: Kept) {
+    /// As [`Fields::push_known`], for a value that has no CR, LF or NUL: it is not looked through again when it is
+    /// written.
+    pub fn push_sound(&mut self, known: Known, name: &[u8], value: &[u8]) {
         debug_assert_eq!(known, Known::of(name), "{}", name.escape_ascii());
-        let at = self.bytes.len();
-        self.bytes.reserve(name.len() + value.len());
+        let field = self.keep_field(known, name, value, Kept::Line);
+        self.add(field);
+    }
+
+    /// Copies a field to the end of the buffer.
+    #[inline]
+    fn keep_field(&mut self, known: Known, name: &[u8], value: &[u8], kept: Kept) -> Field {
+        match kept {
+            Kept::Line => self.keep_line(known, name, value),
+            Kept::Unchecked => {
+                let (name, value) = (self.keep(name), self.keep(value));
+                Field { name, value, known, kept }
+            }
+        }
+    }
+
+    /// Copies a field to the end of the buffer, as a line.
+    fn keep_line(&mut self, known: Known, name: &[u8], value: &[u8]) -> Field {
+        debug_assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "{}", value.escape_ascii());
+        self.bytes.reserve(name.len() + LINE_MIDDLE.len() + value.len() + LINE_END.len());
+        let name_at = self.bytes.len();
         self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(LINE_MIDDLE);
+        let value_at = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        let (name, value) = (Piece::new(at, name.len()), Piece::new(at + name.len(), value.len()));
-        self.add(Field { name, value, known, kept });
+        self.bytes.extend_from_slice(LINE_END);
+        assert!(u32::try_from(self.bytes.len()).is_ok(), "{FITS}");
+        let name = Piece { at: name_at as u32, len: name.len() as u32 };
+        let value = Piece { at: value_at as u32, len: value.len() as u32 };
+        Field { name, value, known, kept: Kept::Line }
     }
 
     /// Adds the fields of another head, as `how` says of each. Those that came as lines stay lines
@@ -191,7 +222,6 @@ impl Fields {
             }
             match field.kept {
                 Kept::Line => lines = field.line(),
-                Kept::Sound => each(Run::Sound(field.name.of(&self.bytes), field.value.of(&self.bytes))),
                 Kept::Unchecked => each(Run::Field(field.name.of(&self.bytes), field.value.of(&self.bytes))),
             }
         }
@@ -289,22 +319,31 @@ impl Fields {
 
     /// As [`Fields::set_as`], for a value that has no CR, LF or NUL: it is not looked through again when it is written.
     pub fn set_sound(&mut self, known: Known, name: &str, value: &[u8]) {
-        debug_assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "{}", value.escape_ascii());
-        self.set_kept(known, name, value, Kept::Sound);
+        self.set_kept(known, name, value, Kept::Line);
     }
 
     fn set_kept(&mut self, known: Known, name: &str, value: &[u8], kept: Kept) {
         let wanted = Wanted { known, name };
-        let Some(first) = self.among(known).iter().position(|field| wanted.is(field, &self.bytes)) else {
-            return self.push_kept(known, name.as_bytes(), value, kept);
-        };
-        let (name, value) = (self.keep(name.as_bytes()), self.keep(value));
-        self.index[first] = Field { name, value, known, kept };
-        self.remove_behind(first + 1, wanted);
+        let first = self.among(known).iter().position(|field| wanted.is(field, &self.bytes));
+        let field = self.keep_field(known, name.as_bytes(), value, kept);
+        match first {
+            Some(first) => {
+                self.index[first] = field;
+                self.remove_behind(first + 1, wanted);
+            }
+            None => self.add(field),
+        }
     }
 
-    /// Removes the fields of this name from a place on. Most names come once.
+    /// Removes the fields of this name from a place on.
+    #[inline]
     fn remove_behind(&mut self, from: usize, wanted: Wanted<'_>) {
+        if self.twice.contains(wanted.known) {
+            self.remove_all_behind(from, wanted);
+        }
+    }
+
+    fn remove_all_behind(&mut self, from: usize, wanted: Wanted<'_>) {
         if !self.index.iter().skip(from).any(|field| wanted.is(field, &self.bytes)) {
             return;
         }
@@ -377,7 +416,7 @@ impl Fields {
 
     /// Returns the buffer. Positions that were noted in between count from its start.
     pub(crate) fn return_text(&mut self, text: Vec<u8>) {
-        assert!(u32::try_from(text.len()).is_ok(), "heads are bounded by configuration, far below 4 GiB");
+        assert!(u32::try_from(text.len()).is_ok(), "{FITS}");
         self.bytes = text;
     }
 
@@ -413,18 +452,19 @@ impl Fields {
 
 impl Clone for Fields {
     fn clone(&self) -> Fields {
-        let used = |field: &Field| field.name.len as usize + field.value.len as usize;
+        let used = |field: &Field| match field.kept {
+            Kept::Line => field.line().len(),
+            Kept::Unchecked => field.name.len as usize + field.value.len as usize,
+        };
         let mut clone = Fields {
             bytes: Vec::with_capacity(self.index.iter().map(used).sum()),
             index: Vec::with_capacity(self.index.len()),
-            had: KnownSet::default(),
+            ..Fields::default()
         };
         for field in &self.index {
-            let name = clone.keep(field.name.of(&self.bytes));
-            let value = clone.keep(field.value.of(&self.bytes));
-            // The clone has no lines, but what is in them is as sound as before.
-            let kept = if field.kept == Kept::Unchecked { Kept::Unchecked } else { Kept::Sound };
-            clone.add(Field { name, value, known: field.known, kept });
+            let (name, value) = (field.name.of(&self.bytes), field.value.of(&self.bytes));
+            let field = clone.keep_field(field.known, name, value, field.kept);
+            clone.add(field);
         }
         clone
     }
@@ -466,8 +506,11 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn is(self, field: &Field, bytes: &[u8]) -> bool {
+        // Most other names differ in their lengths already.
         field.known == self.known
-            && (self.known != Known::Other || field.name.of(bytes).eq_ignore_ascii_case(self.name.as_bytes()))
+            && (self.known != Known::Other
+                || field.name.len as usize == self.name.len()
+                    && field.name.of(bytes).eq_ignore_ascii_case(self.name.as_bytes()))
     }
 }
 
@@ -574,17 +617,16 @@ mod tests {
     impl Fields {
         /// A copy that knows which fields are lines.
         fn clone_as_read(&self) -> Fields {
-            Fields { bytes: self.bytes.clone(), index: self.index.clone(), had: self.had }
+            Fields { bytes: self.bytes.clone(), index: self.index.clone(), had: self.had, twice: self.twice }
         }
     }
 
-    /// `<lines>` for each run of lines, `name:value` for each other field that is sound, `name=value` for the others.
+    /// `<lines>` for each run of lines, `name=value` for each other field.
     fn runs(fields: &Fields, is_wanted: impl FnMut(Known, &[u8]) -> bool) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", "/");
         let mut shown = Vec::new();
         fields.each_run(is_wanted, |run| match run {
             Run::Lines(lines) => shown.push(format!("<{}>", text(lines))),
-            Run::Sound(name, value) => shown.push(format!("{}:{}", text(name), text(value))),
             Run::Field(name, value) => shown.push(format!("{}={}", text(name), text(value))),
         });
         shown.join(" ")
@@ -608,7 +650,7 @@ mod tests {
         fields.set_sound(Known::Other, "C", b"3");
         fields.set_sound(Known::Other, "D", b"4");
         fields.set("d", b"5");
-        let shown = "A:1 B=2 C:3 d=5";
+        let shown = "<A: 1/> B=2 <C: 3/> d=5";
         assert_eq!((runs(&fields, |_, _| true), runs(&fields.clone(), |_, _| true)), (shown.into(), shown.into()));
     }
 
@@ -619,7 +661,10 @@ mod tests {
             ((|fields| fields.set("A", b"x\r\n")) as fn(&mut Fields), "A=x/ <Cookie: a/B: 2/Cookie: b/>"),
             (|fields| fields.join(Known::Cookie, b"\r\n"), "<A: 1/> Cookie=a/b <B: 2/>"),
             (|fields| fields.push(b"C", b"\r\n"), "<A: 1/Cookie: a/B: 2/Cookie: b/> C=/"),
-            (|fields| *fields = fields.clone(), "A:1 Cookie:a B:2 Cookie:b"),
+            (|fields| *fields = fields.clone(), "<A: 1/Cookie: a/B: 2/Cookie: b/>"),
+            (|fields| fields.set_sound(Known::Other, "C", b"c"), "<A: 1/Cookie: a/B: 2/Cookie: b/C: c/>"),
+            (|fields| fields.push_sound(Known::Other, b"C", b""), "<A: 1/Cookie: a/B: 2/Cookie: b/C: />"),
+            (|fields| fields.set_sound(Known::Other, "a", b"c"), "<a: c/> <Cookie: a/B: 2/Cookie: b/>"),
             (|fields| assert!(fields.remove("b")), "<A: 1/Cookie: a/> <Cookie: b/>"),
         ] {
             let mut fields = read(lines);

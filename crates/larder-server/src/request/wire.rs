@@ -162,17 +162,10 @@ fn digits_of_status(status: u16) -> [u8; 3] {
     [b'0' + (status / 100 % 10) as u8, b'0' + (status / 10 % 10) as u8, b'0' + (status % 10) as u8]
 }
 
-/// The fields for which `is_wanted` is true, as HTTP/1 writes them. What was read from the wire as lines is copied.
+/// The fields for which `is_wanted` is true, as HTTP/1 writes them. What is kept as lines is copied.
 pub fn append_lines(fields: &Fields, is_wanted: impl FnMut(Known, &[u8]) -> bool, out: &mut Vec<u8>) {
     fields.each_run(is_wanted, |run| match run {
         Run::Lines(lines) => out.extend_from_slice(lines),
-        Run::Sound(name, value) => {
-            out.reserve(name.len() + value.len() + 4);
-            out.extend_from_slice(name);
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(value);
-            out.extend_from_slice(b"\r\n");
-        }
         Run::Field(name, value) => append_line(name, value, out),
     });
 }

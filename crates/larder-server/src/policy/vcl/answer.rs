@@ -168,10 +168,10 @@ fn finished(ex: &mut Exchange) -> ResponseHead {
     let fields = Arc::make_mut(&mut head.fields);
     retain_passed_on(fields, onward);
     if onward == Onward::Insert {
-        fields.set("X-Varnish", fetch.xid.to_string().as_bytes());
+        fields.set_sound(Known::XVarnish, "X-Varnish", fetch.xid.to_string().as_bytes());
         let age = fetch.answer.time - fetch.answer.origin;
         if age >= 1.0 {
-            fields.set("Age", (age as u64).to_string().as_bytes());
+            fields.set_sound(Known::Age, "Age", (age as u64).to_string().as_bytes());
         }
     }
     head

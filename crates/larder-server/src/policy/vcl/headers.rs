@@ -175,10 +175,10 @@ fn is_of_a_value(byte: u8) -> bool {
     byte == b'\t' || byte >= b' ' && byte != 0x7f
 }
 
-/// Adds to the end of a list.
+/// Adds to the end of a list a member that has no CR, LF or NUL.
 pub fn append_member(fields: &mut Fields, known: Known, member: &[u8]) {
     if !fields.contains_known(known) {
-        return fields.push_known(known, known.name().as_bytes(), member);
+        return fields.push_sound(known, known.name().as_bytes(), member);
     }
     let mut list = joined(fields, known);
     list.extend_from_slice(b", ");

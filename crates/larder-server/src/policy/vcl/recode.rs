@@ -56,7 +56,7 @@ pub fn recode(
             unpack(&body)?
         }
         (false, true) => {
-            fields.set("Content-Encoding", b"gzip");
+            fields.set_sound(Known::ContentEncoding, "Content-Encoding", b"gzip");
             let packed = larder_compress::compress(iter::once(&body[..]), Coding::Gzip, Effort::Quick(GZIP_LEVEL));
             packed.map_err(|error| format!("the body cannot be packed: {error}"))?
         }
@@ -117,7 +117,7 @@ fn unpack(body: &[u8]) -> Result<Vec<u8>, String> {
 
 fn announce(fields: &mut Fields, bytes: usize) {
     if fields.contains_known(Known::ContentLength) {
-        fields.set("Content-Length", bytes.to_string().as_bytes());
+        fields.set_sound(Known::ContentLength, "Content-Length", bytes.to_string().as_bytes());
     }
 }
 
@@ -127,6 +127,9 @@ pub fn vary_by_coding(fields: &mut Fields) {
     if larder_http::list::members(names).any(|name| name.eq_ignore_ascii_case(b"accept-encoding")) {
         return;
     }
-    let all = if names.is_empty() { b"Accept-Encoding".to_vec() } else { [names, b", Accept-Encoding"].concat() };
+    if names.is_empty() {
+        return fields.set_sound(Known::Vary, "Vary", b"Accept-Encoding");
+    }
+    let all = [names, b", Accept-Encoding"].concat();
     fields.set("Vary", &all);
 }
