@@ -12,6 +12,7 @@ use crate::policy::{
 use crate::program::{At, Callee, Named, Op, Program, Relation, TextAt};
 use crate::steps::Action;
 use crate::types::Type;
+use crate::vars::Variable;
 
 /// Compiles a policy. `addresses_of` looks up the names in its ACLs and of its backends, as Varnish does when it loads a
 /// VCL; a name that has no address is an error, unless its entry in an ACL is optional.
@@ -174,10 +175,13 @@ impl Compiler<'_> {
                 self.value(expression);
                 self.emit(Op::Ban);
             }
-            StatementKind::HashData(text) => {
-                self.value(text);
-                self.emit(Op::HashData);
-            }
+            StatementKind::HashData(text) => match place_of(text) {
+                Some(place) => self.emit(Op::HashPlace(place)),
+                None => {
+                    self.value(text);
+                    self.emit(Op::HashData);
+                }
+            },
             StatementKind::Synthetic(body) => {
                 self.value(body);
                 self.emit(Op::Synthetic);
@@ -200,8 +204,13 @@ impl Compiler<'_> {
                     let text = self.text(bytes);
                     return self.emit(Op::SetText(place, text));
                 }
+                let unchanged = self.unchanged(place, value);
                 self.value(value);
-                return self.emit(Op::Set(place));
+                self.emit(Op::Set(place));
+                if let Some(unchanged) = unchanged {
+                    self.land(unchanged);
+                }
+                return;
             }
             Assign::Add => Arithmetic::Add,
             Assign::Subtract => Arithmetic::Subtract,
@@ -222,9 +231,22 @@ impl Compiler<'_> {
         self.emit(Op::Set(place));
     }
 
+    /// Leads past `set req.url = regsub(req.url, ...)` where nothing matches. A header would become one line, and one that
+    /// is not there an empty one.
+    fn unchanged(&mut self, place: Place, value: &Expr) -> Option<Hole> {
+        let ExprKind::Regsub { text, regex, .. } = &value.kind else { return None };
+        let ExprKind::Regex(regex) = regex.kind else { return None };
+        let is_url = matches!(place, Place::Variable(Variable::ReqUrl | Variable::BereqUrl));
+        if !is_url || place_of(text) != Some(place) {
+            return None;
+        }
+        self.emit(Op::TextMatches(place, regex));
+        Some(self.jump(Op::JumpUnless))
+    }
+
     fn branches(&mut self, branches: &[(Expr, Vec<Statement>)], otherwise: &[Statement]) {
         let mut ends = Vec::new();
-        for (condition, block) in branches {
+        for (at, (condition, block)) in branches.iter().enumerate() {
             self.stands_at(condition.span);
             let unless = match &condition.kind {
                 ExprKind::Not(of) => {
@@ -237,7 +259,9 @@ impl Compiler<'_> {
                 }
             };
             self.block(block);
-            ends.push(self.jump(Op::Jump));
+            if at + 1 < branches.len() || !otherwise.is_empty() {
+                ends.push(self.jump(Op::Jump));
+            }
             self.land(unless);
         }
         self.block(otherwise);
@@ -513,7 +537,7 @@ fn equality(compare: Compare) -> Option<bool> {
     }
 }
 
-/// Has `&&` and `||` go where the instruction that they lead to would go.
+/// Has jumps go where the instruction that they lead to would go.
 fn shorten(code: &mut [Op]) {
     // From behind, so that what a jump leads to is short already.
     for at in (0..code.len()).rev() {
@@ -529,6 +553,18 @@ fn shorten(code: &mut [Op]) {
                 Some(Op::Or(further)) => Op::Or(further),
                 Some(Op::JumpIf(further)) => Op::JumpIf(further),
                 Some(Op::And(_) | Op::JumpUnless(_)) => Op::JumpIf(to + 1),
+                _ => continue,
+            },
+            Op::Jump(to) => match behind(to) {
+                Some(goes @ (Op::Jump(_) | Op::Back | Op::Return(..))) => goes,
+                _ => continue,
+            },
+            Op::JumpUnless(to) => match behind(to) {
+                Some(Op::Jump(further)) => Op::JumpUnless(further),
+                _ => continue,
+            },
+            Op::JumpIf(to) => match behind(to) {
+                Some(Op::Jump(further)) => Op::JumpIf(further),
                 _ => continue,
             },
             _ => continue,

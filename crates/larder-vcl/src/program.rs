@@ -175,6 +175,8 @@ pub enum Op {
     Drop,
     /// Takes a text and adds it to the key: `hash_data()`.
     HashData,
+    /// Adds the text of a variable or a header to the key.
+    HashPlace(Place),
     /// Takes a text or a BLOB and adds it to the body of the response: `synthetic()`.
     Synthetic,
     /// Takes a text and bans what it says: `ban()`.

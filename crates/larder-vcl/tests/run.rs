@@ -260,6 +260,8 @@ fn statements_do_what_they_say() {
         ("set req.url = regsub(req.url, \"\\?.*\", \"\"); return (hash);", "hash; req.url=/a"),
         ("set req.url = regsuball(\"/aXbXc\", \"X(.)\", \"<\\1\\1>\"); return (hash);", "hash; req.url=/a<bb><cc>"),
         ("set req.url = regsub(req.http.none, \"x\", \"y\"); return (hash);", "hash; req.url="),
+        ("set req.url = regsub(req.url, \"x\", \"y\"); return (hash);", "hash"),
+        ("set req.http.x = regsub(req.http.x, \"x\", \"y\"); return (hash);", "hash; req.http.x="),
         (
             "set req.http.x = std.tolower(\"AbC\") + std.querysort(\"/?b&a\"); return (hash);",
             "hash; req.http.x=abc/?a&b",
@@ -309,6 +311,8 @@ fn conditions_hold_as_in_varnish() {
         ("false || req.http.none || req.url", true),
         ("req.url && (false || req.http.none)", false),
         ("!(req.url && req.http.none)", true),
+        ("!(req.url && req.http.host ~ \"^x\")", true),
+        ("req.http.host !~ \"^x\" && req.url !~ \"x\"", true),
         ("1s + 1m > 60s", true),
         ("std.duration(\"1h\", 1s) == 60m", true),
         ("std.fnmatch(\"/[a-c]*\", req.url)", true),

@@ -14,8 +14,8 @@ use super::{KEPT_BYTES_MAX, ModuleTask};
 /// The state of a request that a VCL decides about.
 #[derive(Default)]
 pub struct VclState {
-    /// What runs the subs.
-    pub machine: Machine,
+    /// What runs the subs: not there before the first, and while one runs.
+    pub machine: Option<Box<Machine>>,
     /// The request as it was before the first sub.
     pub original: RequestHead,
     /// Whether something has changed it since.
@@ -172,7 +172,9 @@ impl VclState {
     pub(super) fn reset(&mut self) {
         let Self { machine, original: _, is_changed, client, fetch, page, origin, body } = self;
         *is_changed = false;
-        machine.shrink_to(KEPT_BYTES_MAX);
+        if let Some(machine) = machine {
+            machine.shrink_to(KEPT_BYTES_MAX);
+        }
         if client.xid != 0 {
             *client = ClientTask::default();
         }

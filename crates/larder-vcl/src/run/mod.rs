@@ -78,6 +78,11 @@ pub trait Host {
     /// Adds a text to the key.
     fn hash_data(&mut self, text: &[u8]) -> Result<(), Failure>;
 
+    /// Adds to the key the text of a variable or a header, if it lies somewhere; false if it does not.
+    fn hash_held(&mut self, _: Place) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
     /// Adds a text or a BLOB to the body of the response.
     fn synthetic(&mut self, body: Value, texts: &mut Texts<'_>) -> Result<(), Failure>;
 
@@ -200,11 +205,13 @@ struct Run<'a, H> {
 impl<H: Host> Run<'_, H> {
     /// Carries out instructions: those that decide where the run goes on here, the others by [`Run::simple`].
     fn steps(&mut self, start: usize) -> Result<Verdict, Failure> {
+        let code = self.program.code();
         let mut at = start;
         for _ in 0..STEPS_MAX {
             *self.ended_at = at;
+            let Some(op) = code.get(at) else { return Err(Failure::Broken(at)) };
             let next = at + 1;
-            at = match *self.program.code.get(at).ok_or(Failure::Broken(at))? {
+            at = match *op {
                 Op::Jump(to) => to as usize,
                 Op::JumpUnless(to) => match self.bool(at)? {
                     true => next,
@@ -263,8 +270,16 @@ impl<H: Host> Run<'_, H> {
                     let is_in = self.is_in_acl(at)?;
                     self.decided(is_in, next)
                 }
-                ref simple => {
-                    self.simple(simple, at)?;
+                Op::SetText(place, text) => {
+                    self.host.set_sound(place, Text::Fixed(text), &mut self.texts)?;
+                    next
+                }
+                Op::Unset(place) => {
+                    self.host.unset(place)?;
+                    next
+                }
+                _ => {
+                    self.simple(op, at)?;
                     next
                 }
             };
@@ -272,9 +287,14 @@ impl<H: Host> Run<'_, H> {
         Err(Failure::TooLong)
     }
 
-    /// Where the run goes on with a BOOL: most are taken by a jump, which is carried out at once. Else it is pushed.
+    /// Where the run goes on with a BOOL: most are taken by a jump, which is carried out at once, as is a `!` in front of
+    /// one. Else it is pushed.
     #[inline]
     fn decided(&mut self, value: bool, next: usize) -> usize {
+        let (value, next) = match self.program.code.get(next) {
+            Some(Op::Not) => (!value, next + 1),
+            _ => (value, next),
+        };
         let (goes, to, is_kept) = match self.program.code.get(next) {
             Some(Op::JumpUnless(to)) => (!value, *to, false),
             Some(Op::JumpIf(to)) => (value, *to, false),
@@ -304,6 +324,7 @@ impl<H: Host> Run<'_, H> {
         Ok(at + 1)
     }
 
+    /// An instruction that the next one follows.
     fn simple(&mut self, op: &Op, at: usize) -> Result<(), Failure> {
         let value = match *op {
             Op::Text(text) => Value::Text(Some(Text::Fixed(text))),
@@ -345,17 +366,20 @@ impl<H: Host> Run<'_, H> {
                 let value = self.pop(at)?;
                 return self.host.set(place, value, &mut self.texts);
             }
-            Op::SetText(place, text) => {
-                return self.host.set_sound(place, Text::Fixed(text), &mut self.texts);
-            }
             Op::Append(body) => {
                 let value = self.pop(at)?;
                 return self.host.append(body, value, &mut self.texts);
             }
-            Op::Unset(place) => return self.host.unset(place),
             Op::Drop => return self.pop(at).map(drop),
             Op::HashData => {
                 let text = self.text(at)?;
+                return self.host.hash_data(self.texts.bytes(text));
+            }
+            Op::HashPlace(place) => {
+                if self.host.hash_held(place)? {
+                    return Ok(());
+                }
+                let Value::Text(text) = self.host.get(place, &mut self.texts)? else { return Err(Failure::Broken(at)) };
                 return self.host.hash_data(self.texts.bytes(text));
             }
             Op::Synthetic => {
@@ -377,6 +401,8 @@ impl<H: Host> Run<'_, H> {
             | Op::HasText(_)
             | Op::TextIs { .. }
             | Op::TextMatches(..)
+            | Op::SetText(..)
+            | Op::Unset(_)
             | Op::IsThere
             | Op::Compare(_)
             | Op::Not

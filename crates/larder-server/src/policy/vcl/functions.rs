@@ -32,6 +32,7 @@ pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts
     }
     let name = function.function().name;
     match function.module() {
+        "std" => std::call(run, name, args, texts),
         "cookie" => cookie::call(run, name, args, texts),
         "header" => header::call(run, name, args, texts),
         "var" => var::call(run, name, args, texts),
@@ -43,7 +44,6 @@ pub fn call(run: &mut Run<'_>, callee: Callee, args: &[Value], texts: &mut Texts
         "h2" => h2::call(run, name),
         "xkey" => xkey::call(run, name, args, texts),
         "vtc" => vtc::call(run, name, args, texts),
-        "std" => std::call(run, name, args, texts),
         module => Err(unbuilt(&format!("{module}.{name}()"))),
     }
 }

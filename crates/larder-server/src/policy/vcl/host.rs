@@ -104,6 +104,20 @@ impl Host for Run<'_> {
         Ok(())
     }
 
+    fn hash_held(&mut self, place: Place) -> Result<bool, Failure> {
+        let mut key = std::mem::take(&mut self.ex.upstream.cache_key);
+        let is_held = match self.held(place) {
+            Held::Text(text) => {
+                key.extend_from_slice(text.unwrap_or_default());
+                key.push(BEHIND_EACH);
+                true
+            }
+            Held::Not => false,
+        };
+        self.ex.upstream.cache_key = key;
+        Ok(is_held)
+    }
+
     fn synthetic(&mut self, body: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
         let text = match body {
             Value::Text(text) => text,

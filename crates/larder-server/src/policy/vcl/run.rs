@@ -46,7 +46,7 @@ pub fn run(policy: &VclPolicy, step: Step, ex: &mut Exchange, cx: &Cx) -> Ended 
 pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &Cx) -> Ended {
     let program = &policy.vcl.program;
     let Some(start) = program.of_step(step) else { return Ended::plain(Action::Fail) };
-    let mut machine = std::mem::take(&mut ex.vcl.machine);
+    let mut machine = ex.vcl.machine.take().unwrap_or_default();
     let mut host = Run { policy, step, ex, cx, now };
     let (modules, bytes_max) = host.modules();
     let bytes_max = bytes_max.saturating_sub(modules.taken_bytes);
@@ -55,7 +55,7 @@ pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &
         Ok(verdict) => ended(policy, &machine, verdict),
         Err(failure) => Ended { reason: Some(failure.to_string().into_bytes()), ..Ended::plain(Action::Fail) },
     };
-    ex.vcl.machine = machine;
+    ex.vcl.machine = Some(machine);
     directors::settle(policy, ex, cx);
     if ended.action == Action::Fail {
         let reason = ended.reason.as_deref().unwrap_or(b"return (fail)");
