@@ -21,6 +21,7 @@ pub mod parameters;
 mod parse;
 pub mod policy;
 pub mod program;
+mod reach;
 mod read;
 pub mod run;
 pub mod steps;
@@ -35,6 +36,7 @@ use larder_source::{Diagnostic, Loader, Severity, Sources, diagnostic};
 pub use acl::{Acl, AclLine, Said};
 pub use compile::compile;
 pub use policy::Policy;
+pub use reach::Fate;
 
 /// The VCL that is added to every other, and answers what that one does not.
 pub const BUILTIN: &str = include_str!("../builtin.vcl");

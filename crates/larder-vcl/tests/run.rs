@@ -9,12 +9,12 @@ use larder_source::MemoryLoader;
 use larder_vcl::functions::replace::{GROUPS_MAX, Match, replace};
 use larder_vcl::modules;
 use larder_vcl::policy::{Place, Policy, Property, RegexId};
-use larder_vcl::program::{Callee, Named};
+use larder_vcl::program::{Callee, Named, Program};
 use larder_vcl::run::{Failure, Held, Host, Machine, Text, Texts, Value};
 use larder_vcl::steps::Step;
 use larder_vcl::types::Type;
-use larder_vcl::vars::Variable;
-use larder_vcl::{Options, compile, load};
+use larder_vcl::vars::{Headers, Variable};
+use larder_vcl::{Fate, Options, compile, load};
 
 /// A request: its variables and headers by name, and all that was said.
 struct Request {
@@ -165,8 +165,8 @@ impl Host for Request {
     }
 }
 
-/// What a VCL makes of a request at a step: its verdict, then what it said, then the values that changed.
-fn outcome(vcl: &str, step: Step, request: &[(&str, &str)]) -> String {
+/// A VCL, compiled.
+fn compiled(vcl: &str) -> (Policy, Program) {
     let mut loader = MemoryLoader::new();
     loader.add("main.vcl", vcl);
     let is_regex = |pattern: &str| pcre2::bytes::Regex::new(pattern).map(drop).map_err(|error| error.to_string());
@@ -176,9 +176,15 @@ fn outcome(vcl: &str, step: Step, request: &[(&str, &str)]) -> String {
     };
     let named = |name: &str| if name == "localhost" { vec![IpAddr::from([127, 0, 0, 1])] } else { Vec::new() };
     let program = compile(&loaded.policy, &named).expect("its names have addresses");
+    (loaded.policy, program)
+}
+
+/// What a VCL makes of a request at a step: its verdict, then what it said, then the values that changed.
+fn outcome(vcl: &str, step: Step, request: &[(&str, &str)]) -> String {
+    let (policy, program) = compiled(vcl);
     let before: BTreeMap<String, String> =
         request.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let mut host = Request { policy: loaded.policy, values: before.clone(), said: Vec::new() };
+    let mut host = Request { policy, values: before.clone(), said: Vec::new() };
     let mut machine = Machine::default();
     let start = program.of_step(step).expect("each step has a sub");
     let mut shown = match machine.run(&program, start, 10_000, &mut host) {
@@ -278,6 +284,49 @@ fn statements_do_what_they_say() {
         ("if (std.integer(\"x\") > 1) { return (pass); }", "fails: std.integer(): conversion failed"),
     ] {
         assert_eq!(recv(body, &[]), expected, "{body}");
+    }
+}
+
+#[test]
+fn a_header_matters_if_some_way_reads_it_or_leaves_it() {
+    let (read, stays) = (Fate { is_read: true, stays: false }, Fate { is_read: false, stays: true });
+    let (both, neither) = (Fate { is_read: true, stays: true }, Fate::default());
+    for (body, fate) in [
+        ("", stays),
+        ("unset resp.http.x-one;", neither),
+        ("unset resp.http.X-ONE;", neither),
+        ("set resp.http.x-one = \"1\";", neither),
+        ("set resp.http.x-one = \"1\" + resp.status; if (resp.http.x-one) { unset resp.http.a; }", neither),
+        ("set resp.http.x-one += \"1\";", read),
+        ("if (resp.http.x-one) { unset resp.http.x-one; }", both),
+        ("if (!resp.http.x-one || req.http.a) { set resp.http.a = \"1\"; } unset resp.http.x-one;", read),
+        ("if (resp.http.x-one ~ \"a\") { set resp.http.a = \"1\"; } unset resp.http.x-one;", read),
+        ("if (resp.http.x-one == \"a\") { set resp.http.a = \"1\"; } unset resp.http.x-one;", read),
+        ("set resp.http.a = resp.http.x-one; unset resp.http.x-one;", read),
+        ("if (req.http.x-one) { unset resp.http.x-one; }", stays),
+        ("if (req.http.a) { unset resp.http.x-one; } else { set resp.http.x-one = \"1\"; }", neither),
+        ("if (req.http.a) { return (deliver); } unset resp.http.x-one;", stays),
+        ("if (req.http.a) { return (restart); } unset resp.http.x-one;", neither),
+        ("if (req.http.a) { return (synth(404)); } unset resp.http.x-one;", neither),
+        ("call own; unset resp.http.x-one;", read),
+        ("unset resp.http.x-one; call own;", neither),
+        ("header.append(resp.http.x-one, \"1\"); unset resp.http.x-one;", read),
+        ("header.append(resp.http.a, \"1\"); unset resp.http.x-one;", neither),
+        ("std.rollback(resp); unset resp.http.x-one;", read),
+    ] {
+        let own = "sub own { if (resp.http.x-one) { unset resp.http.a; } else { return; } }";
+        let vcl = format!(
+            "vcl 4.1; import std; import header; backend default none; {own}
+             sub vcl_recv {{ header.append(req.http.a, std.tolower(\"A\")); }}
+             sub vcl_backend_fetch {{ if (bereq.http.a) {{ return (fetch); }} }}
+             sub vcl_miss {{ if (req.http.none) {{ call never; }} }} sub never {{ set req.http.a = \"1\"; }}
+             sub vcl_synth {{ if (req.http.none) {{ call own; }} }} sub vcl_deliver {{ {body} }}"
+        );
+        let (policy, program) = compiled(&vcl);
+        let is_it = |header: larder_vcl::policy::Header| {
+            header.of == Headers::Resp && policy.headers[header.name.0].eq_ignore_ascii_case("X-One")
+        };
+        assert_eq!(program.fate(Step::Deliver, is_it), fate, "{body}");
     }
 }
 

@@ -88,7 +88,7 @@ const LAYERS: &[(&str, Layers)] = &[
             &["parameters", "read", "vars", "vmods"],
             &["parse", "policy"],
             &["check", "program"],
-            &["compile", "run"],
+            &["compile", "reach", "run"],
             &["modules"],
         ],
     ),

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use larder_http::Known;
 use larder_vcl::parameters::Parameters;
+use larder_vcl::policy::Header;
 use larder_vcl::program::Program;
+use larder_vcl::steps::Step;
+use larder_vcl::vars::Headers;
 use larder_vcl::{Loaded, compile};
 
 use std::net::IpAddr;
@@ -33,10 +36,44 @@ pub struct Vcl {
     pub headers: Vec<HeaderName>,
     /// Its backends, and the objects that its `vcl_init` has made.
     pub objects: Arc<Objects>,
+    /// Which of our own headers its `vcl_deliver` has a use for.
+    pub adds: AddedHeaders,
     /// The files that it has read.
     pub files: ReadFiles,
     /// The environment, if it asks for that.
     pub environment: HashMap<OsString, OsString>,
+}
+
+/// Which headers are added to each response: those that `vcl_deliver` does not drop unread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddedHeaders {
+    /// `X-Varnish`
+    pub number: bool,
+    /// `Age`
+    pub age: bool,
+    /// `Via`
+    pub via: bool,
+    /// `Content-Length`, which the response has in any case; this one is for the VCL.
+    pub length: bool,
+    /// `Accept-Ranges`
+    pub ranges: bool,
+}
+
+impl AddedHeaders {
+    fn of(policy: &larder_vcl::Policy, program: &Program) -> Self {
+        let fate = |name: &str| {
+            let is_it =
+                |header: Header| header.of == Headers::Resp && policy.headers[header.name.0].eq_ignore_ascii_case(name);
+            program.fate(Step::Deliver, is_it)
+        };
+        Self {
+            number: fate("X-Varnish").matters(),
+            age: fate("Age").matters(),
+            via: fate("Via").matters(),
+            length: fate("Content-Length").is_read,
+            ranges: fate("Accept-Ranges").matters(),
+        }
+    }
 }
 
 /// The name of a header.
@@ -71,9 +108,10 @@ impl Vcl {
         let headers = policy.headers.iter();
         let headers = headers.map(|name| HeaderName { known: Known::of(name.as_bytes()), name: name.as_str().into() });
         let headers = headers.collect();
+        let adds = AddedHeaders::of(&policy, &program);
         let (objects, notices) = initialize(&policy, &program, &regexes, surroundings)?;
         let (files, environment) = (ReadFiles::default(), HashMap::new());
-        Ok((Self { headers, policy, program, regexes, objects: Arc::new(objects), files, environment }, notices))
+        Ok((Self { headers, policy, program, regexes, objects: Arc::new(objects), adds, files, environment }, notices))
     }
 }
 

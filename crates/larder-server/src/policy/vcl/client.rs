@@ -108,9 +108,9 @@ fn prepare_fields(policy: &VclPolicy, ex: &mut Exchange) {
         ex.vcl.is_changed = false;
         ex.request.way.uri_changed = false;
     }
-    let host = ex.asked.head.target_host().map(<[u8]>::to_vec);
-    if let Some(host) = host {
-        ex.asked.head.fields.set("Host", &host);
+    if let Some(host) = ex.asked.head.target_host() {
+        let host = host.to_vec();
+        ex.asked.head.fields.set_as(Known::Host, "Host", &host);
     }
     if ex.vcl.client.esi_level > 0 {
         // The page that includes it has them already.
@@ -226,17 +226,43 @@ fn length_of(ex: &Exchange) -> Option<u64> {
     })
 }
 
-/// What Varnish adds to each response.
+/// What Varnish adds to each response, but for what `vcl_deliver` drops unread.
 fn add_fields(policy: &VclPolicy, now: f64, ex: &mut Exchange) {
+    let adds = policy.vcl.adds;
+    let mut room = [0; DIGITS_MAX];
+    if adds.number {
+        add_number(ex);
+    }
+    if adds.age {
+        let page = ex.vcl.page.as_ref().filter(|_| ex.vcl.client.is_hit);
+        let age = page.map_or(now - ex.vcl.fetch.answer.origin, |page| page::age(page, now));
+        ex.reply.fields.set_sound(Known::Age, "Age", digits(age.max(0.0) as u64, &mut room));
+    }
+    if adds.via {
+        append_member(&mut ex.reply.fields, Known::Via, &policy.names.via);
+    }
+    if adds.length
+        && let Some(length) = length_of(ex)
+    {
+        ex.reply.fields.set_sound(Known::ContentLength, "Content-Length", digits(length, &mut room));
+    }
+    // What is passed has the ranges of its origin, if any; what is fetched for the cache has ours, kept or not.
+    let has_ranges = policy.parameters.http_range_support && ex.reply.status == status::OK;
+    if adds.ranges && has_ranges && !ex.vcl.fetch.is_uncacheable {
+        ex.reply.fields.set_sound(Known::AcceptRanges, "Accept-Ranges", b"bytes");
+    }
+}
+
+/// `X-Varnish`: the number of the request, and that of the one that has fetched the page.
+fn add_number(ex: &mut Exchange) {
     let mut room = [0; DIGITS_MAX];
     let mut number = ex.eval.lend();
     number.extend_from_slice(digits(ex.vcl.client.xid, &mut room));
-    let page = ex.vcl.page.as_ref().filter(|_| ex.vcl.client.is_hit);
-    let age = page.map_or(now - ex.vcl.fetch.answer.origin, |page| page::age(page, now));
-    match page {
+    match ex.vcl.page.as_ref().filter(|_| ex.vcl.client.is_hit) {
         Some(page) => {
+            let stored = page.fields.get_known(Known::XVarnish).unwrap_or_default();
             number.push(b' ');
-            number.extend_from_slice(page.fields.get("X-Varnish").unwrap_or_default());
+            number.extend(stored.iter().take_while(|byte| byte.is_ascii_digit()));
         }
         // A hit that was passed.
         None if ex.vcl.client.is_hit => {
@@ -245,16 +271,6 @@ fn add_fields(policy: &VclPolicy, now: f64, ex: &mut Exchange) {
         }
         None => {}
     }
-    let fields = &mut ex.reply.fields;
-    fields.set("X-Varnish", &number);
-    fields.set_as(Known::Age, "Age", digits(age.max(0.0) as u64, &mut room));
-    append_member(fields, Known::Via, &policy.names.via);
+    ex.reply.fields.set_sound(Known::XVarnish, "X-Varnish", &number);
     ex.eval.take_back(number);
-    if let Some(length) = length_of(ex) {
-        ex.reply.fields.set_as(Known::ContentLength, "Content-Length", digits(length, &mut room));
-    }
-    // What is passed has the ranges of its origin, if any; what is fetched for the cache has ours, kept or not.
-    if policy.parameters.http_range_support && ex.reply.status == status::OK && !ex.vcl.fetch.is_uncacheable {
-        ex.reply.fields.set_as(Known::AcceptRanges, "Accept-Ranges", b"bytes");
-    }
 }
