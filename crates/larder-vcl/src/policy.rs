@@ -13,34 +13,34 @@ use crate::types::Type;
 use crate::vars::{Headers, Variable};
 use crate::vmods;
 
-/// Makes the type of a place in a list of the policy.
+/// Makes the type of a place in a list of the policy. Those that instructions have are small.
 macro_rules! ids {
-    ($($(#[$about:meta])* $id:ident;)*) => {$(
+    ($($(#[$about:meta])* $id:ident($ty:ty);)*) => {$(
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub struct $id(pub usize);
+        pub struct $id(pub $ty);
     )*};
 }
 
 ids! {
     /// A place in [`Policy::backends`].
-    BackendId;
+    BackendId(usize);
     /// A place in [`Policy::probes`].
-    ProbeId;
+    ProbeId(usize);
     /// A place in [`Policy::acls`].
-    AclId;
+    AclId(usize);
     /// A place in [`Policy::subs`].
-    SubId;
+    SubId(usize);
     /// A place in [`Policy::objects`].
-    ObjectId;
+    ObjectId(u32);
     /// A place in [`Policy::headers`].
-    HeaderId;
+    HeaderId(u32);
     /// A place in [`Policy::regexes`].
-    RegexId;
+    RegexId(u32);
     /// A place in [`Policy::storages`].
-    StorageId;
+    StorageId(usize);
     /// A place in [`Policy::labels`].
-    LabelId;
+    LabelId(usize);
 }
 
 /// A VCL that can be carried out.

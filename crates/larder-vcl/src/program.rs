@@ -183,6 +183,9 @@ pub enum Op {
     Ban,
 }
 
+/// A run goes through some sixty of them for each request.
+const _: () = assert!(size_of::<Op>() <= 24);
+
 /// A compiled VCL.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {

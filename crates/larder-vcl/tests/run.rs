@@ -28,13 +28,17 @@ impl Request {
         match place {
             Place::Variable(variable) => variable.rule().name.to_owned(),
             Place::Header(header) => {
-                format!("{}.{}", header.of.rule().name, self.policy.headers[header.name.0].to_ascii_lowercase())
+                format!(
+                    "{}.{}",
+                    header.of.rule().name,
+                    self.policy.headers[header.name.0 as usize].to_ascii_lowercase()
+                )
             }
         }
     }
 
     fn regex(&self, regex: RegexId) -> Result<pcre2::bytes::Regex, Failure> {
-        let pattern = &self.policy.regexes[regex.0].pattern;
+        let pattern = &self.policy.regexes[regex.0 as usize].pattern;
         pcre2::bytes::Regex::new(pattern).map_err(|error| Failure::Host(error.to_string()))
     }
 
@@ -324,7 +328,7 @@ fn a_header_matters_if_some_way_reads_it_or_leaves_it() {
         );
         let (policy, program) = compiled(&vcl);
         let is_it = |header: larder_vcl::policy::Header| {
-            header.of == Headers::Resp && policy.headers[header.name.0].eq_ignore_ascii_case("X-One")
+            header.of == Headers::Resp && policy.headers[header.name.0 as usize].eq_ignore_ascii_case("X-One")
         };
         assert_eq!(program.fate(Step::Deliver, is_it), fate, "{body}");
     }

@@ -143,39 +143,48 @@ impl Known {
     }
 }
 
-/// A set of known names.
+/// A set of known names: a bit each, in two words, so that one is found by a short shift.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct KnownSet(u128);
+pub struct KnownSet([u64; 2]);
 
 impl KnownSet {
     /// The set of these names.
     pub const fn of(names: &[Known]) -> KnownSet {
-        assert!(NAMES.len() <= u128::BITS as usize, "a set has a bit for each name");
-        let (mut set, mut at) = (KnownSet(0), 0);
+        assert!(NAMES.len() <= 2 * u64::BITS as usize, "a set has a bit for each name");
+        let (mut set, mut at) = (KnownSet([0; 2]), 0);
         while at < names.len() {
-            set.0 |= 1 << names[at] as u8;
+            let (word, bit) = Self::place(names[at]);
+            set.0[word] |= bit;
             at += 1;
         }
         set
     }
 
+    /// The word of a name, and its bit there.
+    #[inline]
+    const fn place(known: Known) -> (usize, u64) {
+        (known as usize / u64::BITS as usize % 2, 1 << (known as u32 % u64::BITS))
+    }
+
     /// Whether the name is in the set.
     #[inline]
     pub const fn contains(self, known: Known) -> bool {
-        self.0 >> known as u8 & 1 == 1
+        let (word, bit) = Self::place(known);
+        self.0[word] & bit != 0
     }
 
     /// Adds the name. True if it was not there before.
     #[inline]
     pub fn insert(&mut self, known: Known) -> bool {
-        let is_new = !self.contains(known);
-        self.0 |= 1 << known as u8;
+        let (word, bit) = Self::place(known);
+        let is_new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
         is_new
     }
 
     /// The names of both sets.
     pub const fn and(self, other: KnownSet) -> KnownSet {
-        KnownSet(self.0 | other.0)
+        KnownSet([self.0[0] | other.0[0], self.0[1] | other.0[1]])
     }
 }
 

@@ -151,9 +151,9 @@ impl Host for Init<'_> {
     fn call(&mut self, callee: Callee, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
         match callee {
             Callee::New(object) => {
-                let ty = self.policy.objects.get(object.0).map(|object| object.ty);
+                let ty = self.policy.objects.get(object.0 as usize).map(|object| object.ty);
                 let ty = ty.ok_or_else(|| Failure::Host("an object that is not there".to_owned()))?;
-                self.objects.make(object.0, ty, args, texts)
+                self.objects.make(object.0 as usize, ty, args, texts)
             }
             Callee::Method(object, method) => {
                 let mut caller = Caller {

@@ -78,7 +78,7 @@ impl Objects {
         caller: &mut Caller<'_>,
         texts: &mut Texts<'_>,
     ) -> Result<Value, Failure> {
-        let (object, ty, name) = (object.0, method.object(), method.method().name);
+        let (object, ty, name) = (object.0 as usize, method.object(), method.method().name);
         match ty.module() {
             "directors" => directors::call(&self.directors, object, name, args, caller, texts),
             "blob" => {

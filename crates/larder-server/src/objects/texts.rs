@@ -32,7 +32,7 @@ pub fn substitute(
 }
 
 fn regex_of(regexes: &[Regex], regex: RegexId) -> Result<&Regex, Failure> {
-    regexes.get(regex.0).ok_or_else(|| Failure::Host("a regular expression that is not there".to_owned()))
+    regexes.get(regex.0 as usize).ok_or_else(|| Failure::Host("a regular expression that is not there".to_owned()))
 }
 
 fn failed(error: MatchError) -> Failure {

@@ -62,8 +62,9 @@ pub struct AddedHeaders {
 impl AddedHeaders {
     fn of(policy: &larder_vcl::Policy, program: &Program) -> Self {
         let fate = |name: &str| {
-            let is_it =
-                |header: Header| header.of == Headers::Resp && policy.headers[header.name.0].eq_ignore_ascii_case(name);
+            let is_it = |header: Header| {
+                header.of == Headers::Resp && policy.headers[header.name.0 as usize].eq_ignore_ascii_case(name)
+            };
             program.fate(Step::Deliver, is_it)
         };
         Self {

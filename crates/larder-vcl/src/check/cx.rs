@@ -275,7 +275,7 @@ impl<'a> Cx<'a> {
 
     /// The place of the name of a header of such a message.
     pub fn header(&mut self, of: Headers, name: &str) -> HeaderId {
-        let next = HeaderId(self.policy.headers.len());
+        let next = HeaderId(self.policy.headers.len() as u32);
         let id = *self.header_names.entry((of, name.to_ascii_lowercase())).or_insert(next);
         if id == next {
             self.policy.headers.push(name.to_owned());
@@ -291,8 +291,9 @@ impl<'a> Cx<'a> {
         if let Err(reason) = (self.regex)(pattern) {
             return self.fail(Diagnostic::error(format!("this is no regular expression: {reason}")).at(span));
         }
+        let id = RegexId(self.policy.regexes.len() as u32);
         self.policy.regexes.push(Regex { pattern: pattern.to_owned(), span });
-        Some(RegexId(self.policy.regexes.len() - 1))
+        Some(id)
     }
 }
 

@@ -451,7 +451,7 @@ fn method(
     args: Option<&[ast::Arg]>,
     span: Span,
 ) -> Option<Expr> {
-    let ty = cx.policy.objects[object.0].ty;
+    let ty = cx.policy.objects[object.0 as usize].ty;
     let Some(id) = vmods::method(ty, &name.text) else {
         let message = format!("a {}.{} has no method \"{}\"", ty.module(), ty.object().name, name.text);
         let diagnostic = Diagnostic::error(message).at(name.span);
@@ -462,7 +462,7 @@ fn method(
         });
     };
     let method = id.method();
-    let full = format!("{}.{}", cx.policy.objects[object.0].name, method.name);
+    let full = format!("{}.{}", cx.policy.objects[object.0 as usize].name, method.name);
     let args = called(cx, method, full, args, span)?;
     Some(make(ExprKind::Method { object, method: id, args }, method.returns, span))
 }

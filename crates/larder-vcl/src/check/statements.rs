@@ -264,7 +264,7 @@ fn new(cx: &mut Cx, name: &Word, path: &Path, args: &[ast::Arg], span: Span) -> 
         cx.spoil(&name.text);
         return None;
     };
-    let object = ObjectId(cx.policy.objects.len());
+    let object = ObjectId(cx.policy.objects.len() as u32);
     if !cx.declare(name, Symbol::Object(object), true) {
         return None;
     }

@@ -16,7 +16,8 @@ pub type Pure = fn(&[Value], &mut Texts<'_>) -> Result<Value, Failure>;
 pub fn pure(function: FunctionId) -> Option<Pure> {
     static ALL: LazyLock<Vec<Vec<Option<Pure>>>> =
         LazyLock::new(|| vmods::functions().map(|functions| functions.map(named).collect()).collect());
-    *ALL.get(function.module)?.get(function.function)?
+    let (module, function) = function.places();
+    *ALL.get(module)?.get(function)?
 }
 
 fn named(function: FunctionId) -> Option<Pure> {

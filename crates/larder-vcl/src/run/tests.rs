@@ -55,7 +55,7 @@ impl Host for Request {
     }
 
     fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
-        match self.words.get(regex.0) {
+        match self.words.get(regex.0 as usize) {
             Some(&"") => Err(Failure::Host("the limit is reached".into())),
             Some(word) => Ok(subject.windows(word.len()).any(|window| window == word.as_bytes())),
             None => Err(Failure::Host("no such expression".into())),
@@ -75,7 +75,7 @@ impl Host for Request {
             return Ok(None);
         }
         let (subject, with) = (String::from_utf8_lossy(&subject), String::from_utf8_lossy(&with));
-        let word = self.words[regex.0];
+        let word = self.words[regex.0 as usize];
         let replaced = if all { subject.replace(word, &with) } else { subject.replacen(word, &with, 1) };
         texts.keep(replaced.as_bytes()).map(Some).map_err(Failure::from)
     }

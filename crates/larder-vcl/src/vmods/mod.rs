@@ -75,22 +75,22 @@ pub enum Default {
 /// A function of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FunctionId {
-    pub(crate) module: usize,
-    pub(crate) function: usize,
+    module: u16,
+    function: u16,
 }
 
 /// A type of objects of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectId {
-    module: usize,
-    object: usize,
+    module: u16,
+    object: u16,
 }
 
 /// A method of a type of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MethodId {
     object: ObjectId,
-    method: usize,
+    method: u16,
 }
 
 /// All modules.
@@ -108,25 +108,27 @@ pub fn find(name: &str) -> Option<usize> {
 /// A function of a module, which is given by its place.
 pub fn function(module: usize, name: &str) -> Option<FunctionId> {
     let function = modules().get(module)?.functions.iter().position(|function| is(function.name, name))?;
-    Some(FunctionId { module, function })
+    Some(FunctionId { module: module as u16, function: function as u16 })
 }
 
 /// The functions of each module.
 pub(crate) fn functions() -> impl Iterator<Item = impl Iterator<Item = FunctionId>> {
     let places = modules().iter().map(|module| module.functions.len()).enumerate();
-    places.map(|(module, count)| (0..count).map(move |function| FunctionId { module, function }))
+    places.map(|(module, count)| {
+        (0..count).map(move |function| FunctionId { module: module as u16, function: function as u16 })
+    })
 }
 
 /// A type of objects of a module, which is given by its place.
 pub fn object(module: usize, name: &str) -> Option<ObjectId> {
     let object = modules().get(module)?.objects.iter().position(|object| is(object.name, name))?;
-    Some(ObjectId { module, object })
+    Some(ObjectId { module: module as u16, object: object as u16 })
 }
 
 /// A method of a type of objects.
 pub fn method(object: ObjectId, name: &str) -> Option<MethodId> {
     let method = object.object().methods.iter().position(|method| is(method.name, name))?;
-    Some(MethodId { object, method })
+    Some(MethodId { object, method: method as u16 })
 }
 
 /// Names of symbols are compared without case.
@@ -135,26 +137,31 @@ fn is(own: &str, name: &str) -> bool {
 }
 
 impl FunctionId {
+    /// The places of its module in [`modules`], and of itself there.
+    pub(crate) fn places(self) -> (usize, usize) {
+        (self.module.into(), self.function.into())
+    }
+
     /// The name of its module.
     pub fn module(self) -> &'static str {
-        modules()[self.module].name
+        modules()[usize::from(self.module)].name
     }
 
     /// Its signature.
     pub fn function(self) -> &'static Function {
-        &modules()[self.module].functions[self.function]
+        &modules()[usize::from(self.module)].functions[usize::from(self.function)]
     }
 }
 
 impl ObjectId {
     /// The name of its module.
     pub fn module(self) -> &'static str {
-        modules()[self.module].name
+        modules()[usize::from(self.module)].name
     }
 
     /// Its signature.
     pub fn object(self) -> &'static Object {
-        &modules()[self.module].objects[self.object]
+        &modules()[usize::from(self.module)].objects[usize::from(self.object)]
     }
 }
 
@@ -166,6 +173,6 @@ impl MethodId {
 
     /// Its signature.
     pub fn method(self) -> &'static Function {
-        &self.object.object().methods[self.method]
+        &self.object.object().methods[usize::from(self.method)]
     }
 }

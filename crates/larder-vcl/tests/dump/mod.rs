@@ -148,7 +148,7 @@ fn statement(policy: &Policy, statement: &Statement, depth: usize, out: &mut Str
         StatementKind::HashData(text) => format!("hash_data {}", value(text)),
         StatementKind::Synthetic(text) => format!("synthetic {}", value(text)),
         StatementKind::New { object, args } => {
-            let object = &policy.objects[object.0];
+            let object = &policy.objects[object.0 as usize];
             let ty = format!("{}.{}", object.ty.module(), object.ty.object().name);
             format!("new {} = {ty}{}", object.name, arguments(policy, args))
         }
@@ -180,7 +180,7 @@ fn place(policy: &Policy, place: &Place) -> String {
 }
 
 fn header(policy: &Policy, header: &Header) -> String {
-    format!("{}.{}", header.of.rule().name, policy.headers[header.name.0])
+    format!("{}.{}", header.of.rule().name, policy.headers[header.name.0 as usize])
 }
 
 fn arguments(policy: &Policy, args: &[Argument]) -> String {
@@ -207,7 +207,7 @@ fn expr(policy: &Policy, found: &Expr) -> String {
         ExprKind::Text(text) => format!("\"{}\"", text.escape_ascii()),
         ExprKind::Blob(bytes) => format!(":{}:", bytes.escape_ascii()),
         ExprKind::Ip(address) => address.to_string(),
-        ExprKind::Regex(regex) => format!("/{}/", policy.regexes[regex.0].pattern),
+        ExprKind::Regex(regex) => format!("/{}/", policy.regexes[regex.0 as usize].pattern),
         ExprKind::Backend(backend) => policy.backends[backend.0].name.clone(),
         ExprKind::DefaultBackend => "<default>".to_owned(),
         ExprKind::Probe(probe) => format!("probe {}", probe.0),
@@ -239,7 +239,7 @@ fn expr(policy: &Policy, found: &Expr) -> String {
             format!("{}.{}{}", function.module(), function.function().name, arguments(policy, args))
         }
         ExprKind::Method { object, method, args } => {
-            format!("{}.{}{}", policy.objects[object.0].name, method.method().name, arguments(policy, args))
+            format!("{}.{}{}", policy.objects[object.0 as usize].name, method.method().name, arguments(policy, args))
         }
     }
 }

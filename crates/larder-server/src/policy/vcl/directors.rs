@@ -62,6 +62,10 @@ pub fn call(
 
 /// Makes the changes of shard directors that a sub has left.
 pub fn settle(policy: &VclPolicy, ex: &Exchange, cx: &Cx) {
+    // Most VCLs have no objects.
+    if policy.vcl.policy.objects.is_empty() {
+        return;
+    }
     for note in policy.vcl.objects.directors.settle() {
         cx.local.logs.error(cx, ex, LogLevel::Notice, format_args!("{note}"));
     }

@@ -98,7 +98,7 @@ pub fn of_message(message: Variable) -> Option<Headers> {
 }
 
 fn name_of(policy: &VclPolicy, header: Header) -> Result<&HeaderName, Failure> {
-    policy.vcl.headers.get(header.name.0).ok_or_else(|| Failure::Host("a header that is not there".to_owned()))
+    policy.vcl.headers.get(header.name.0 as usize).ok_or_else(|| Failure::Host("a header that is not there".to_owned()))
 }
 
 /// The text of a header: that of its first line.
