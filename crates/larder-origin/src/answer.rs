@@ -2,11 +2,15 @@
 
 use std::{
     fmt,
+    fs::File,
     future::poll_fn,
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
+
+use std::os::unix::fs::FileExt as _;
 
 use bytes::{Buf, Bytes, BytesMut};
 use larder_http::{Fields, ResponseHead};
@@ -35,6 +39,13 @@ impl Answer {
     pub fn made(head: ResponseHead, body: Bytes) -> Answer {
         Answer { head, body: AnswerBody::of(body), upgraded: None, attempt_started: Instant::now() }
     }
+
+    /// An answer whose body is a file of this length.
+    pub fn of_file(head: ResponseHead, file: Arc<File>, len: u64) -> Answer {
+        let state = if len == 0 { State::Ended } else { State::File(FileBody { file, at: 0, len }) };
+        let body = AnswerBody { state, content_length: Some(len), ..AnswerBody::ended() };
+        Answer { head, body, upgraded: None, attempt_started: Instant::now() }
+    }
 }
 
 /// The body of an answer, pulled from its connection.
@@ -43,6 +54,7 @@ impl Answer {
 /// Open --end--> Ended      the connection is kept or closed
 ///  `---fail---> Failed     the connection is closed, as it is when this is dropped
 /// ```
+/// `File` goes the same ways, and has no connection.
 pub struct AnswerBody {
     state: State,
     /// Pieces that were read but not yet returned.
@@ -58,9 +70,42 @@ enum State {
         exchange: Box<Exchange>,
         pick: Pick,
     },
+    File(FileBody),
     Ended,
     /// The error, until it was returned.
     Failed(Option<Box<FetchError>>),
+}
+
+/// A file, of which the bytes before `at` were read.
+struct FileBody {
+    file: Arc<File>,
+    at: u64,
+    len: u64,
+}
+
+/// How much of a file is read at once.
+const FILE_PIECE_BYTES: usize = 64 * 1024;
+
+impl FileBody {
+    /// The next piece; `None` at the end.
+    fn read(&mut self) -> io::Result<Option<Bytes>> {
+        let left = usize::try_from(self.len - self.at).unwrap_or(usize::MAX);
+        let mut piece = vec![0; left.min(FILE_PIECE_BYTES)];
+        let read = loop {
+            match self.file.read_at(&mut piece, self.at) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        match read {
+            0 if left > 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            0 => return Ok(None),
+            _ => {}
+        }
+        piece.truncate(read);
+        self.at += read as u64;
+        Ok(Some(piece.into()))
+    }
 }
 
 /// What outlives the connection, if anything was told.
@@ -116,6 +161,15 @@ impl AnswerBody {
             }
             let exchange = match &mut self.state {
                 State::Open { exchange, .. } => exchange,
+                State::File(body) => {
+                    let read = body.read();
+                    self.state = match &read {
+                        Ok(Some(_)) => return Poll::Ready(read.map_err(FetchError::File)),
+                        Ok(None) => State::Ended,
+                        Err(_) => State::Failed(None),
+                    };
+                    return Poll::Ready(read.map_err(FetchError::File));
+                }
                 State::Ended => return Poll::Ready(Ok(None)),
                 State::Failed(error) => {
                     let error = error.take().map(|error| *error);
@@ -153,6 +207,17 @@ impl AnswerBody {
         let is_whole = self.is_complete() && self.ready.len() <= 1;
         let bytes = self.ready.iter().next().map_or(0, Bytes::len);
         (is_whole && bytes <= bytes_max).then(|| self.ready.pop().unwrap_or_default())
+    }
+
+    /// The file that the body is, with its length, if none of it was read; it is over then.
+    pub fn take_file(&mut self) -> Option<(Arc<File>, u64)> {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::File(FileBody { file, at: 0, len }) => Some((file, len)),
+            other => {
+                self.state = other;
+                None
+            }
+        }
     }
 
     /// How long the body is, if the head says so. Zero for a response that has no body by its method or status.
@@ -197,7 +262,7 @@ impl AnswerBody {
     pub fn bytes_received(&self) -> u64 {
         match &self.state {
             State::Open { exchange, .. } => exchange.received_bytes(),
-            State::Ended | State::Failed(_) => self.received_bytes,
+            State::File(_) | State::Ended | State::Failed(_) => self.received_bytes,
         }
     }
 
@@ -205,7 +270,7 @@ impl AnswerBody {
     pub fn bytes_sent(&self) -> u64 {
         match &self.state {
             State::Open { exchange, .. } => exchange.upload.sent_bytes(),
-            State::Ended | State::Failed(_) => self.sent_bytes,
+            State::File(_) | State::Ended | State::Failed(_) => self.sent_bytes,
         }
     }
 
@@ -240,6 +305,7 @@ impl fmt::Debug for AnswerBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
             State::Open { .. } => "open",
+            State::File(_) => "a file",
             State::Ended => "ended",
             State::Failed(_) => "failed",
         };
@@ -302,5 +368,57 @@ impl AsyncWrite for Upgraded {
 impl fmt::Debug for Upgraded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upgraded").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// A file of these bytes that has no name.
+    fn file(bytes: &[u8]) -> Arc<File> {
+        let path = std::env::temp_dir().join(format!("larder-answer-{}-{}", std::process::id(), bytes.len()));
+        let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).expect("made");
+        std::fs::remove_file(path).expect("it is there");
+        file.write_all(bytes).expect("there is room");
+        Arc::new(file)
+    }
+
+    async fn read(mut body: AnswerBody) -> (Vec<u8>, Option<String>) {
+        let mut whole = Vec::new();
+        loop {
+            match body.next().await {
+                Ok(Some(piece)) => whole.extend_from_slice(&piece),
+                Ok(None) => return (whole, None),
+                Err(error) => return (whole, Some(error.to_string())),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_to_its_length_or_fails() {
+        let bytes: Vec<u8> = (0..200_000_u32).map(|at| at as u8).collect();
+        for (there, announced, is_whole) in
+            [(0, 0, true), (1, 1, true), (200_000, 200_000, true), (100_000, 150_000, false)]
+        {
+            let answer = Answer::of_file(ResponseHead::default(), file(&bytes[..there]), announced);
+            assert_eq!(answer.body.content_length(), Some(announced));
+            let (read, error) = read(answer.body).await;
+            assert!(read == bytes[..there], "{there} of {announced}");
+            assert_eq!(error.is_none(), is_whole, "{there} of {announced}: {error:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_given_away_until_it_is_read() {
+        let mut body = Answer::of_file(ResponseHead::default(), file(b"abc"), 3).body;
+        assert_eq!(body.take_file().map(|(_, len)| len), Some(3));
+        assert_eq!(read(body).await, (Vec::new(), None));
+        let mut body = Answer::of_file(ResponseHead::default(), file(&[b'a'; 100_000]), 100_000).body;
+        assert!(body.next().await.is_ok_and(|piece| piece.is_some()));
+        assert!(body.take_file().is_none());
+        assert_eq!(read(body).await.0.len(), 100_000 - FILE_PIECE_BYTES);
     }
 }

@@ -106,6 +106,9 @@ pub enum FetchError {
     /// The body of the request could not be read from the client or its file. That is not the origin's failure.
     #[error("the request body could not be read ({})", nginx_error(.0))]
     Body(#[source] io::Error),
+    /// The file that is the body of the answer could not be read, or has become shorter.
+    #[error("the file could not be read ({})", nginx_error(.0))]
+    File(#[source] io::Error),
 }
 
 /// The kind of a failure, in the words of `*_next_upstream` and `*_cache_use_stale`.
@@ -154,14 +157,15 @@ impl FetchError {
             | FetchError::Protocol { before_head: false, .. }
             | FetchError::NoLiveOrigin
             | FetchError::Unresolved(_)
-            | FetchError::Body(_) => FailKind::Error,
+            | FetchError::Body(_)
+            | FetchError::File(_) => FailKind::Error,
         }
     }
 
     /// The status that nginx answers for it; `None` if it is not the origin's failure.
     pub(crate) fn status(&self) -> Option<u16> {
         match self {
-            FetchError::Body(_) => None,
+            FetchError::Body(_) | FetchError::File(_) => None,
             error if error.kind() == FailKind::Timeout => Some(504),
             _ => Some(502),
         }
@@ -174,7 +178,10 @@ impl FetchError {
 
     /// Whether it is the origin's failure, which counts for `max_fails`, and after which another server may be asked.
     pub(crate) fn is_origins(&self) -> bool {
-        !matches!(self, FetchError::Body(_) | FetchError::NoLiveOrigin | FetchError::Unresolved(_))
+        !matches!(
+            self,
+            FetchError::Body(_) | FetchError::File(_) | FetchError::NoLiveOrigin | FetchError::Unresolved(_)
+        )
     }
 }
 

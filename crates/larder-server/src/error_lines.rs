@@ -60,7 +60,7 @@ fn upstream_url<'a>(cx: &Cx, ex: &'a Exchange, origin: &'a str, sent: &'a mut Ve
             match &asked.backend.target {
                 Target::Group { uri, .. } => target::append_origin_uri(uri.as_deref(), ex, cx, sent),
                 // What the variables were then is not known.
-                Target::Variable(_) => sent.extend_from_slice(ex.asked.head.target()),
+                Target::Variable(_) | Target::Files => sent.extend_from_slice(ex.asked.head.target()),
             }
             [asked.backend.scheme().prefix(), origin.as_bytes(), separator, sent]
         }

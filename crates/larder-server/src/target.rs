@@ -21,6 +21,7 @@ pub fn note_proxy_host(backend: &Backend, ex: &mut Exchange, cx: &Cx) {
             let (place, _) = split_authority(Scheme::split(&url).1);
             host.extend_from_slice(place);
         }
+        Target::Files => {}
     }
     ex.visit.proxy_host = host;
 }
@@ -44,6 +45,7 @@ pub fn append_default_key(backend: &Backend, ex: &mut Exchange, cx: &Cx, out: &m
                 None => append_origin_uri(None, ex, cx, out),
             }
         }
+        Target::Files => append_origin_uri(None, ex, cx, out),
     }
 }
 

@@ -34,6 +34,13 @@ pub struct Location {
     pub locations: Vec<Location>,
 }
 
+impl Location {
+    /// Whether `root` or `alias` says where its files are, there or outside.
+    pub fn says_where_files_are(&self) -> bool {
+        self.alias.is_some() || self.settings.files.root.span != Span::NOWHERE
+    }
+}
+
 /// A directive of the rewrite module, in order of writing.
 #[derive(Clone, Debug)]
 pub enum Rewrite {

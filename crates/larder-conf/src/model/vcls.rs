@@ -27,7 +27,11 @@ pub fn vcls(config: &Config) -> Vec<VclUse> {
 }
 
 fn note(location: &Location, found: &mut Vec<VclUse>) {
-    let has_handler = matches!(location.handler, Handler::Proxy(_) | Handler::FastCgi(_));
+    let has_handler = match location.handler {
+        Handler::Proxy(_) | Handler::FastCgi(_) => true,
+        Handler::Static => location.says_where_files_are(),
+        _ => false,
+    };
     let settings = &location.settings.modules.vcl;
     let Some(file) = &settings.file else { return };
     match found.iter_mut().find(|used| used.file.value == file.value) {

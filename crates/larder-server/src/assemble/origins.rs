@@ -178,7 +178,7 @@ impl Builder {
         let set = heads::set_fields(set.collect());
         let host_line = match &target {
             Target::Group { host, .. } => Some(heads::host_line(host)),
-            Target::Variable(_) => None,
+            Target::Variable(_) | Target::Files => None,
         };
         let may_be_tls = scheme == Scheme::Https || matches!(target, Target::Variable(_));
         let protocol = Protocol::Http(HttpParts {

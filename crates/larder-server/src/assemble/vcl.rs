@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use larder_conf::Span;
 use larder_conf::model::{self, IgnoreHeaders, NextUpstream, NextUpstreamSettings, OriginSettings, ProxyProtocol};
 use larder_origin::{Address, Balance, Group, Keepalive, Server};
@@ -36,12 +37,14 @@ pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) 
     let parameters = Arc::new(parameters(builder, settings));
     let zone = zone(builder, location);
     let own = match own {
-        Handler::Origin(origin) => Some(*origin),
+        Handler::Origin(origin) => Some(origin.backend),
+        Handler::Static if location.says_where_files_are() => Some(files(&vcl)),
         Handler::Static if vcl.policy.default_backend.is_some() => None,
         // What no location of a server takes.
         Handler::Static if matches!(location.matcher, model::Matcher::Root) => return Handler::Static,
         Handler::Static => {
-            let message = "a VCL in front of files needs a backend of its own; \"vcl off;\" leaves the files to larder";
+            let message = "a VCL without a backend needs something behind it: give the location a \"root\" of files or a \
+                           \"proxy_pass\", or the VCL a backend; \"vcl off;\" takes the VCL away";
             builder.error(message, file.span);
             return Handler::Static;
         }
@@ -65,8 +68,24 @@ pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) 
         origins.push(Origin { backend, policy: policy() });
     }
     use_vcl(builder, &file.value, &vcl);
-    origins.extend(own.map(|own| Origin { policy: policy(), ..own }));
+    origins.extend(own.map(|backend| Origin { backend, policy: policy() }));
     Handler::Vcl(origins.into())
+}
+
+/// The files of a location, as an origin.
+fn files(vcl: &Vcl) -> Backend {
+    let mut model = OriginSettings::default();
+    model.request.buffering = vcl.keeps_bodies();
+    let mut made = Backend {
+        target: Target::Files,
+        protocol: Protocol::Http(http_parts(Bytes::new(), ProxyProtocol::Off)),
+        bind: None,
+        limit_rate: None,
+        settings: shared(model),
+        prepared_by: None,
+    };
+    made.prepared_by = response_fields::prepared_rules(&made, false);
+    made
 }
 
 /// Notes a VCL that is used, unless that has been done, with its backends that are probed.
@@ -146,7 +165,10 @@ fn origin(builder: &mut Builder, backend: &policy::Backend, vcl: &Vcl, parameter
     let host: Box<[u8]> = backend.host_header.as_bytes().into();
     let mut made = Backend {
         target: Target::Group { group, host, uri: None },
-        protocol: Protocol::Http(http_parts(backend)),
+        protocol: Protocol::Http(http_parts(
+            backend.preamble.clone().unwrap_or_default().into(),
+            proxy_protocol(backend),
+        )),
         bind: None,
         limit_rate: None,
         settings: settings(backend, vcl, parameters),
@@ -192,10 +214,18 @@ fn address(endpoint: &Endpoint) -> Option<Address> {
     }
 }
 
-fn http_parts(backend: &policy::Backend) -> HttpParts {
+fn proxy_protocol(backend: &policy::Backend) -> ProxyProtocol {
+    match backend.proxy_header {
+        Some(1) => ProxyProtocol::V1,
+        Some(_) => ProxyProtocol::V2,
+        None => ProxyProtocol::Off,
+    }
+}
+
+fn http_parts(preamble: Bytes, proxy_protocol: ProxyProtocol) -> HttpParts {
     HttpParts {
         is_written: true,
-        preamble: backend.preamble.clone().unwrap_or_default().into(),
+        preamble,
         set: super::origins::no_set_fields(),
         host_line: None,
         body: None,
@@ -203,11 +233,7 @@ fn http_parts(backend: &policy::Backend) -> HttpParts {
         http_1_1: true,
         scheme: Scheme::Http,
         tls: None,
-        proxy_protocol: match backend.proxy_header {
-            Some(1) => ProxyProtocol::V1,
-            Some(_) => ProxyProtocol::V2,
-            None => ProxyProtocol::Off,
-        },
+        proxy_protocol,
         redirects: Vec::new(),
         cookie_domains: Vec::new(),
         cookie_paths: Vec::new(),
@@ -226,6 +252,11 @@ fn settings(backend: &policy::Backend, vcl: &Vcl, parameters: &Parameters) -> Ar
     // A kept connection that was closed meanwhile is replaced; there is no other backend to try.
     model.next_upstream =
         NextUpstreamSettings { on: NextUpstream { error: true, ..NextUpstream::default() }, tries: 0, timeout: None };
+    shared(model)
+}
+
+/// Settings with what is derived from them. No field of an answer is for larder.
+fn shared(mut model: OriginSettings) -> Arc<OriginShared> {
     model.ignore_headers = IgnoreHeaders::ALL;
     let retried = retry_rules(model.next_upstream.on);
     Arc::new(OriginShared { model, hidden: Vec::new(), hides: std::iter::empty::<&[u8]>().collect(), retried })

@@ -300,6 +300,10 @@ fn respond(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &m
             let content = Content::Passed(bytes, length);
             return Step::Deliver(Response { content, last_modified, ranges: ranges(false, origin), conditional });
         }
+        Passed::File(file, len) => {
+            let content = Content::File(file, len);
+            return Step::Deliver(Response { content, last_modified, ranges: ranges(false, origin), conditional });
+        }
         Passed::Coming { body, reader, stored } => (body, reader, stored),
     };
     if stored

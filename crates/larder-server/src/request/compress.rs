@@ -16,7 +16,7 @@ use larder_store::Place;
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Choice, Exchange};
 use crate::files::etag::weaken_etag;
-use crate::site::Loc;
+use crate::site::{Handler, Loc};
 
 use super::{Content, Response, Slow, Step, page};
 
@@ -101,8 +101,10 @@ fn accepted(ex: &Exchange) -> Option<Accepted> {
 /// Whether the client takes a file that was compressed beforehand.
 pub fn takes(coding: Coding, ex: &Exchange, cx: &Cx) -> bool {
     let loc = cx.loc(ex);
+    // The request that a VCL has written says in `Via` that it went through us.
+    let is_ruled = coding == Coding::Gzip && !matches!(loc.handler, Handler::Vcl(_));
     accepted(ex).is_some_and(|accepted| accepted.accepts(coding).is_some())
-        && (coding != Coding::Gzip || gzip_allowed(&ex.reply.fields, &loc.settings.compression, loc, ex))
+        && (!is_ruled || gzip_allowed(&ex.reply.fields, &loc.settings.compression, loc, ex))
 }
 
 /// Whether a body is in gzip, and there is one.

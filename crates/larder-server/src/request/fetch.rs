@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use larder_conf::model::LogLevel;
 use larder_http::{Fields, Method, status};
@@ -17,7 +18,7 @@ use crate::policy::{self, Question, Validators};
 use crate::site::{Origin, Target};
 
 use super::plan::Plan;
-use super::{Step, Synth, answer, early_hints, origin_request, resolve};
+use super::{Step, Synth, answer, early_hints, origin_request, own_files, resolve};
 
 /// A fetch that is under way.
 pub struct Underway {
@@ -44,6 +45,9 @@ pub fn begin(plan: Plan, ex: &mut Exchange, cx: &Cx) -> Begun {
         Ok(prepared) => prepared,
         Err(step) => return Begun::Over(step),
     };
+    if matches!(origin.backend.target, Target::Files) {
+        return Begun::Over(from_files(plan, origin, ex, cx));
+    }
     let is_alone = matches!(ex.request.body, RequestBody::None | RequestBody::Memory(_) | RequestBody::File(..))
         && !matches!(origin.backend.target, Target::Variable(_))
         && cx.loc(ex).modules.early_hints.is_empty()
@@ -86,6 +90,9 @@ pub async fn fetch(plan: Plan, ex: &mut Exchange, cx: &Cx, from: &Inbound<'_>) -
         Ok(prepared) => prepared,
         Err(step) => return step,
     };
+    if matches!(origin.backend.target, Target::Files) {
+        return from_files(plan, origin, ex, cx);
+    }
     let looking = resolve::look_up(&origin.backend, ex, cx);
     let resolved = match may_abort(&plan, origin) {
         false => looking.await,
@@ -138,6 +145,24 @@ fn prepared<'a>(plan: Plan, ex: &mut Exchange, cx: &'a Cx) -> Result<(Plan, &'a 
         Err(detour) => Err(answer::instead(detour, plan, origin, ex, cx)),
     }
 }
+
+/// Asks the files of the location, which answer at once.
+fn from_files(plan: Plan, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
+    match own_files::ask(plan.stale.is_some(), ex, cx) {
+        Ok(answer) => answer::answered(answer, plan, origin, &Validators::default(), ex, cx),
+        Err(to) => {
+            if let Some(storing) = plan.storing {
+                ex.upstream.cache_detail = "the index is elsewhere";
+                storing.uncacheable(ELSEWHERE_FOR, cx);
+            }
+            ex.vcl.origin = 0;
+            Step::Redirect(to)
+        }
+    }
+}
+
+/// How long nobody waits for a page that another location answers.
+const ELSEWHERE_FOR: Duration = Duration::from_secs(10);
 
 /// Makes the request to the origin, of which nothing has been sent yet.
 fn ask(

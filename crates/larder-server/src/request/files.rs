@@ -12,6 +12,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::files::{self, Facts, LinkPolicy, OpenError, Opened, Stamp};
 use crate::request::compress;
+use crate::site::Handler;
 use crate::variable::{FileVar, Var};
 
 use super::{Content, Internal, Ranges, Response, Step, Synth};
@@ -86,7 +87,12 @@ fn packed(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<(Body, Coding)> {
     if ex.request.method == Method::Post {
         return None;
     }
+    // A VCL keeps pages in gzip, and unpacks them.
+    let only_gzip = matches!(cx.loc(ex).handler, Handler::Vcl(_));
     for (coding, extension) in PACKED {
+        if only_gzip && coding != Coding::Gzip {
+            continue;
+        }
         let mode = match coding {
             Coding::Brotli => config.brotli.files,
             Coding::Zstd => config.zstd.files,

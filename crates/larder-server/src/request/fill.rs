@@ -3,8 +3,10 @@
 //! A task reads it from the origin as fast as it comes. So a slow client holds no PHP child, and a client that leaves
 //! ends no fetch that others wait for.
 
+use std::fs::File;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -28,6 +30,8 @@ use super::store;
 pub enum Passed {
     /// It came together with its head, and nothing else wants it.
     Whole(Bytes),
+    /// It is a file of this length, and nothing else wants it.
+    File(Arc<File>, u64),
     /// It is on its way.
     Coming {
         /// What has come of it so far.
@@ -71,14 +75,17 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
         }
         Some((Keep::Until(kept), storing)) => Some((kept, storing)),
     };
-    if kept.is_none()
-        && file.is_none()
-        && backend.limit_rate.is_none()
-        && ex.request.nested.purpose == Purpose::Answer
-        && let Some(bytes) = answer.body.take_whole(if length.is_some() { WHOLE_BYTES_MAX } else { CHUNK_BYTES_MAX })
+    if kept.is_none() && file.is_none() && backend.limit_rate.is_none() && ex.request.nested.purpose == Purpose::Answer
     {
-        account(&mut answer, bytes.len(), ex, cx);
-        return Passed::Whole(bytes);
+        if let Some((file, len)) = answer.body.take_file() {
+            account(&mut answer, len, ex, cx);
+            return Passed::File(file, len);
+        }
+        let bytes_max = if length.is_some() { WHOLE_BYTES_MAX } else { CHUNK_BYTES_MAX };
+        if let Some(bytes) = answer.body.take_whole(bytes_max) {
+            account(&mut answer, bytes.len() as u64, ex, cx);
+            return Passed::Whole(bytes);
+        }
     }
     let mut permit = None;
     let spill = Some(spill(backend, is_buffered));
@@ -106,9 +113,9 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
 }
 
 /// Notes for the logs what came of an answer that is over.
-fn account(answer: &mut Answer, body_bytes: usize, ex: &mut Exchange, cx: &Cx) {
+fn account(answer: &mut Answer, body_bytes: u64, ex: &mut Exchange, cx: &Cx) {
     let report = Report::default();
-    report.body_bytes.set(body_bytes as u64);
+    report.body_bytes.set(body_bytes);
     pump::note(&report, &answer.body, Duration::ZERO);
     ex.tally.report = Reported::Over(report);
     let complaints = pump::complaints(&mut answer.body);

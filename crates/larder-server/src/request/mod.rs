@@ -32,6 +32,7 @@ pub mod mirror;
 pub mod more_headers;
 pub mod old_browsers;
 pub mod origin_request;
+pub mod own_files;
 pub mod page;
 pub mod pieces;
 pub mod plan;

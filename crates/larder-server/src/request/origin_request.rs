@@ -89,7 +89,7 @@ fn hash_key(backend: &Backend, ex: &mut Exchange, cx: &Cx) -> Vec<u8> {
     let by = match backend.target {
         Target::Group { group, .. } => &cx.site().origins.hash_by[group],
         // Which group it is, variables tell.
-        Target::Variable(_) => &HashBy::Address,
+        Target::Variable(_) | Target::Files => &HashBy::Address,
     };
     match (by, ex.remote_ip()) {
         (HashBy::Nothing, _) | (HashBy::Address, None) => Vec::new(),

@@ -101,6 +101,15 @@ fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
+/// Whether a request for `path` stays in the location where `ex` is.
+pub fn stays(path: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
+    let root = cx.server(ex).root;
+    let uri = std::mem::replace(&mut ex.request.uri, path.to_vec());
+    let found = find(&cx.site().locations[root].matching.inside, root, ex, cx);
+    ex.request.uri = uri;
+    matches!(found, Found::At(location) if location == ex.request.location)
+}
+
 /// Counts one more change of the URI; false when that was one too many.
 pub fn may_change_uri(ex: &mut Exchange, cx: &Cx) -> bool {
     if ex.request.way.uri_changes >= URI_CHANGES_MAX {

@@ -56,6 +56,15 @@ pub fn synth(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Step {
     }
 }
 
+/// The response to `synth` that no `error_page` takes: the built-in page.
+pub fn built_in(synth: Synth, ex: &mut Exchange, cx: &Cx) -> Response {
+    let status = synth.status();
+    if let Synth::Redirect(_, url) = synth {
+        ex.reply.fields.set("Location", &url);
+    }
+    built_in_page(status, ex, cx)
+}
+
 /// Whether larder closes the connection without a word: the configuration says so, or the client was too slow or has left.
 fn gets_no_response(status: u16) -> bool {
     matches!(status, status::REQUEST_TIMEOUT | status::CLOSE | status::CLIENT_CLOSED_REQUEST)
@@ -127,6 +136,10 @@ fn forget_response(status: u16, ex: &mut Exchange) {
 
 /// The built-in page of a status, as nginx writes it.
 fn page(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
+    Step::Deliver(built_in_page(status, ex, cx))
+}
+
+fn built_in_page(status: u16, ex: &mut Exchange, cx: &Cx) -> Response {
     if CLOSING.contains(&status) || status == status::NOT_IMPLEMENTED {
         ex.reply.framing.keep_alive = false;
     }
@@ -136,11 +149,11 @@ fn page(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
     ex.request.way.error_status = None;
     let has_page = status >= 400 || (300..309).contains(&status) && status != status::NOT_MODIFIED;
     let Some(title) = error_title(status).filter(|_| has_page) else {
-        return Step::Deliver(Response::own(Content::Empty));
+        return Response::own(Content::Empty);
     };
     ex.reply.fields.set("Content-Type", b"text/html");
     let tokens = cx.loc(ex).settings.fields.server_tokens;
-    Step::Deliver(Response::own(Content::Bytes(Bytes::from(html(title, status, tokens)))))
+    Response::own(Content::Bytes(Bytes::from(html(title, status, tokens))))
 }
 
 fn html(title: &str, status: u16, tokens: ServerTokens) -> String {

@@ -35,7 +35,7 @@ impl Backend {
     /// The scheme of the target as far as it is written out; [`Http`](Scheme::Http) if a variable gives it.
     pub fn scheme(&self) -> Scheme {
         match (&self.protocol, &self.target) {
-            (Protocol::Http(parts), Target::Group { .. }) => parts.scheme,
+            (Protocol::Http(parts), Target::Group { .. } | Target::Files) => parts.scheme,
             (Protocol::Http(_), Target::Variable(text)) => match text.parts().first() {
                 Some(Part::Literal(start)) => Scheme::split(start).0,
                 Some(Part::Var(_) | Part::Capture(_)) | None => Scheme::Http,
@@ -70,6 +70,8 @@ pub enum Target {
     },
     /// A URL or address that variables give.
     Variable(Text),
+    /// The files of the location, which are asked without a connection.
+    Files,
 }
 
 /// The protocol of an origin, and what its requests are made of.

@@ -33,7 +33,7 @@ fn setup([a, b]: &[Origin; 2], vcl: &str) -> Setup {
     };
     let probe = "probe well { .url = \"/well\"; .interval = 10ms; .window = 2; .threshold = 2; .initial = 0; }\n";
     let text = format!("vcl 4.1;\nimport directors;\nimport std;\n{probe}{}{}{vcl}", backend("a", a), backend("b", b));
-    Setup::new().file("site.vcl", text)
+    Setup::new().without_root().file("site.vcl", text)
 }
 
 const HTTP: &str = "server { listen {PORT}; location / { vcl {DIR}/site.vcl; } }";
@@ -152,7 +152,7 @@ fn requests_wait_for_a_backend_that_has_all_its_connections() {
         let backend =
             format!("backend a {{ .host = \"127.0.0.1\"; .port = \"{port}\"; .max_connections = 1; {waits} }}");
         let vcl = format!("vcl 4.1;\n{backend}\nsub vcl_recv {{ return (pass); }}");
-        let site = Setup::new().one_worker().file("site.vcl", vcl).start(HTTP);
+        let site = Setup::new().without_root().one_worker().file("site.vcl", vcl).start(HTTP);
         let (sender, answered) = mpsc::channel();
         let ask = |path| site.ask("GET", path, "").status;
         thread::scope(|scope| {

@@ -62,4 +62,5 @@ mod varnishd;
 mod varnishd_cli;
 mod vcl;
 mod vcl_bans;
+mod vcl_files;
 mod vcl_modules;

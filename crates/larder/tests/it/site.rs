@@ -33,6 +33,7 @@ pub struct Setup {
     ports: [u16; 2],
     names: Vec<(String, String)>,
     main: String,
+    root: &'static str,
 }
 
 /// A running larder. It goes before its folder.
@@ -52,6 +53,7 @@ impl Setup {
             ports: [free_port(), free_port()],
             names,
             main: "daemon off; worker_processes 2;".to_owned(),
+            root: "root {DIR}/www;",
         };
         let [port, other] = setup.ports;
         setup.names.push(("PORT".to_owned(), port.to_string()));
@@ -68,6 +70,12 @@ impl Setup {
     /// Main-level directives in place of `daemon off; worker_processes 2;`.
     pub fn main(mut self, main: &str) -> Setup {
         self.main = main.to_owned();
+        self
+    }
+
+    /// No folder for files outside the servers, so that a VCL with a backend has no files behind it.
+    pub fn without_root(mut self) -> Setup {
+        self.root = "";
         self
     }
 
@@ -96,8 +104,9 @@ impl Setup {
         let text = format!(
             "{main}\npid nginx.pid;\nerror_log error.log info;\nevents {{}}\nhttp {{\n{access_log}\n\
              client_body_temp_path {{DIR}}/temp-body; proxy_temp_path {{DIR}}/temp-proxy;\n\
-             fastcgi_temp_path {{DIR}}/temp-fastcgi;\nroot {{DIR}}/www;\n{http}\n}}\n",
+             fastcgi_temp_path {{DIR}}/temp-fastcgi;\n{root}\n{http}\n}}\n",
             main = self.main,
+            root = self.root,
         );
         self.write_raw(&text);
     }

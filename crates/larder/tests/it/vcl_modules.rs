@@ -16,7 +16,7 @@ fn site(origin: &Origin, vcl: &str) -> Site {
 fn site_with(origin: &Origin, vcl: &str, more: impl FnOnce(Setup) -> Setup) -> Site {
     let address = origin.address();
     let backend = format!("backend default {{ .host = \"{}\"; .port = \"{}\"; }}", address.ip(), address.port());
-    more(Setup::new()).file("site.vcl", format!("vcl 4.1;\n{backend}\n{vcl}")).start(
+    more(Setup::new().without_root()).file("site.vcl", format!("vcl 4.1;\n{backend}\n{vcl}")).start(
         "proxy_cache_path {DIR}/pages keys_zone=pages:1m max_size=0;
          server { listen 127.0.0.1:{PORT}; vcl {DIR}/site.vcl; vcl_parameter workspace_client 32k;
          proxy_cache pages; }",
@@ -367,7 +367,7 @@ fn the_other_end_of_a_connection_is_known() {
         "#;
     let backend = origin.address();
     let backend = format!("backend default {{ .host = \"{}\"; .port = \"{}\"; }}", backend.ip(), backend.port());
-    let site = Setup::new().file("site.vcl", format!("vcl 4.1;\n{backend}\n{vcl}")).start(
+    let site = Setup::new().without_root().file("site.vcl", format!("vcl 4.1;\n{backend}\n{vcl}")).start(
         "server { listen 127.0.0.1:{PORT}; listen 127.0.0.1:{PORT2} proxy_protocol; listen unix:{DIR}/socket;
                   vcl {DIR}/site.vcl; }",
     );

@@ -38,6 +38,8 @@ pub fn place(backend: &Backend, resolved: Option<Arc<Group>>, ex: &mut Exchange,
             let value = text.value(ex, cx);
             variable_place(backend, &value, resolved, ex, cx)
         }
+        // They have been asked before anybody makes a request of this.
+        Target::Files => Err(Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR))),
     }
 }
 
