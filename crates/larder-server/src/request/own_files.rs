@@ -52,6 +52,11 @@ fn place(is_rewritten: bool, ex: &mut Exchange, cx: &Cx) -> Result<(), u16> {
         let parts = uri::normalise(target, true, &mut path).map_err(|_| status::BAD_REQUEST)?;
         let args = parts.args.map(|args| target[args].to_vec()).unwrap_or_default();
         (ex.request.uri, ex.request.args) = (path, args);
+        let uri = ex.request.uri.clone();
+        if !route::stays(&uri, ex, cx) {
+            // That one may deny it, or run it as a script.
+            return Err(refused("belongs to another location", ex, cx));
+        }
     }
     let loc = cx.loc(ex);
     // An alias stands for the prefix of the location where it was written, and for nothing else.
@@ -59,12 +64,16 @@ fn place(is_rewritten: bool, ex: &mut Exchange, cx: &Cx) -> Result<(), u16> {
     let is_outside = !ex.request.uri.starts_with(&loc.matching.prefix[..replaced]);
     let leaves = ex.request.uri.contains(&0) || ex.request.uri.split(|&byte| byte == b'/').any(|part| part == b"..");
     if is_outside || leaves {
-        let shown = String::from_utf8_lossy(&ex.request.uri).into_owned();
-        let message = format_args!("the VCL asks for \"{shown}\", which is not among the files of its location");
-        cx.local.logs.error(cx, ex, LogLevel::Error, message);
-        return Err(status::NOT_FOUND);
+        return Err(refused("is not among the files of its location", ex, cx));
     }
     Ok(())
+}
+
+/// Logs why a URL of the VCL is not served.
+fn refused(why: &str, ex: &Exchange, cx: &Cx) -> u16 {
+    let shown = String::from_utf8_lossy(&ex.request.uri);
+    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("the VCL asks for \"{shown}\", which {why}"));
+    status::NOT_FOUND
 }
 
 /// What the file handler answers. It goes on to an index that is here too.
