@@ -151,6 +151,12 @@ fn parse_v2(buf: &[u8]) -> Result<Parsed, ProxyProtocolError> {
 }
 
 const V2_TCP4: u8 = 0x11;
+/// The kind of the field that names a host.
+const AUTHORITY: u8 = 0x02;
+/// The kind and the length of a field.
+const FIELD_HEAD_BYTES: u16 = 3;
+/// The most of a name of a host that is written: DNS has no longer ones.
+const AUTHORITY_BYTES_MAX: usize = 255;
 const V2_TCP6: u8 = 0x21;
 const V2_UNIX_STREAM: u8 = 0x31;
 
@@ -196,7 +202,7 @@ fn broken(buf: &[u8]) -> ProxyProtocolError {
 const TEXT_BYTES_MAX: usize = 256;
 
 const TLVS: [(&str, u8); 5] =
-    [("alpn", 0x01), ("authority", 0x02), ("unique_id", 0x05), ("ssl", 0x20), ("netns", 0x30)];
+    [("alpn", 0x01), ("authority", AUTHORITY), ("unique_id", 0x05), ("ssl", 0x20), ("netns", 0x30)];
 const SSL_TLVS: [(&str, u8); 5] =
     [("version", 0x21), ("cn", 0x22), ("cipher", 0x23), ("sig_alg", 0x24), ("key_alg", 0x25)];
 
@@ -279,20 +285,35 @@ pub fn write_v1(addresses: &Addresses, out: &mut Vec<u8>) {
 pub fn write_v2(addresses: &Addresses, out: &mut Vec<u8>) {
     out.extend_from_slice(V2_START);
     match addresses {
-        Addresses::Inet { source, destination } => {
-            let (family, len) = if source.is_ipv4() { (V2_TCP4, 12) } else { (V2_TCP6, 36) };
-            out.extend_from_slice(&[0x21, family, 0, len]);
-            for address in [source, destination] {
-                match address.ip() {
-                    IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
-                    IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
-                }
-            }
-            out.extend_from_slice(&source.port().to_be_bytes());
-            out.extend_from_slice(&destination.port().to_be_bytes());
-        }
+        Addresses::Inet { source, destination } => write_v2_inet(*source, *destination, 0, out),
         Addresses::Unknown | Addresses::Unix { .. } => out.extend_from_slice(&[0x20, 0, 0, 0]),
     }
+}
+
+/// Appends a header of version 2 that names a host behind the addresses, for a proxy that speaks TLS with it.
+/// Of a name that is too long for a header, what there is room for.
+pub fn write_v2_for(source: SocketAddr, destination: SocketAddr, authority: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(V2_START);
+    let authority = &authority[..authority.len().min(AUTHORITY_BYTES_MAX)];
+    write_v2_inet(source, destination, FIELD_HEAD_BYTES + authority.len() as u16, out);
+    out.push(AUTHORITY);
+    out.extend_from_slice(&(authority.len() as u16).to_be_bytes());
+    out.extend_from_slice(authority);
+}
+
+/// Appends what stands behind the first bytes: addresses of one family, before this many bytes of fields.
+fn write_v2_inet(source: SocketAddr, destination: SocketAddr, fields_bytes: u16, out: &mut Vec<u8>) {
+    let (family, len) = if source.is_ipv4() { (V2_TCP4, 12) } else { (V2_TCP6, 36) };
+    out.extend_from_slice(&[0x21, family]);
+    out.extend_from_slice(&(len + fields_bytes).to_be_bytes());
+    for address in [source, destination] {
+        match address.ip() {
+            IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
+            IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
+        }
+    }
+    out.extend_from_slice(&source.port().to_be_bytes());
+    out.extend_from_slice(&destination.port().to_be_bytes());
 }
 
 #[cfg(test)]
@@ -480,6 +501,25 @@ mod tests {
         let six = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().unwrap();
         write_v1(&Addresses::inet(six, six), &mut longest);
         assert!(longest.len() <= V1_BYTES_MAX, "{}", longest.len());
+    }
+
+    #[test]
+    fn a_name_of_a_host_that_is_written_can_be_read() {
+        let long = "a".repeat(AUTHORITY_BYTES_MAX + 1);
+        for (source, destination, authority, bytes) in [
+            ("0.0.0.0:0", "192.0.2.2:443", "example.org", 28 + 3 + 11),
+            ("[::]:0", "[2001:db8::1]:443", "a", 52 + 3 + 1),
+            ("0.0.0.0:0", "192.0.2.2:443", &long, 28 + 3 + AUTHORITY_BYTES_MAX),
+        ] {
+            let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
+            let mut written = Vec::new();
+            write_v2_for(source, destination, authority.as_bytes(), &mut written);
+            let Ok(Parsed::Complete { consumed, header }) = parse(&written) else { panic!("{authority}") };
+            assert_eq!((consumed, written.len()), (bytes, bytes), "{authority}");
+            assert_eq!(header.addresses, Addresses::Inet { source, destination });
+            let told = header.tlv("authority").expect("it is there");
+            assert!(authority.as_bytes().starts_with(&told) && !told.is_empty(), "{authority}");
+        }
     }
 
     #[test]

@@ -60,6 +60,7 @@ pub mod turns;
 pub mod variable;
 pub mod vars;
 pub mod vmods;
+mod ways;
 mod worker;
 mod worker_thread;
 pub mod xid;

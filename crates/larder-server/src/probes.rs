@@ -20,6 +20,7 @@ use crate::clock;
 use crate::directors::{Answer, Event, Window};
 use crate::log::main::MainLog;
 use crate::objects::Objects;
+use crate::ways::Way;
 
 /// A backend with a probe.
 pub struct Probed {
@@ -29,7 +30,7 @@ pub struct Probed {
     backend: usize,
     /// Its name.
     name: String,
-    address: Address,
+    way: Way,
     request: Vec<u8>,
     /// The version of the PROXY header.
     proxy_header: Option<u8>,
@@ -52,12 +53,12 @@ pub fn follow(all: &[Arc<Probed>]) -> Vec<AbortHandle> {
 }
 
 impl Probed {
-    /// A backend that listens at this address.
+    /// A backend that is reached this way.
     pub fn new(
         objects: Arc<Objects>,
         (number, backend): (usize, &Backend),
         probe: &Probe,
-        address: Address,
+        way: Way,
         log: MainLog,
     ) -> Arc<Self> {
         let request = match &probe.request {
@@ -71,7 +72,7 @@ impl Probed {
             objects,
             backend: number,
             name: backend.name.clone(),
-            address,
+            way,
             request,
             proxy_header: backend.proxy_header,
             probe: probe.clone(),
@@ -108,7 +109,7 @@ impl Probed {
         let end = began + self.probe.timeout;
         let mut answer = Answer::default();
         let connecting = async {
-            match &self.address {
+            match &self.way.address {
                 Address::Tcp(address) => TcpStream::connect(address).await.map(|stream| {
                     let local = stream.local_addr().ok();
                     (Box::new(stream) as Box<dyn Stream>, local)
@@ -125,7 +126,7 @@ impl Probed {
                 return answer;
             }
         };
-        answer.events.push(match &self.address {
+        answer.events.push(match &self.way.address {
             Address::Tcp(SocketAddr::V4(_)) => Event::Ipv4,
             Address::Tcp(SocketAddr::V6(_)) => Event::Ipv6,
             Address::Unix(_) => Event::Unix,
@@ -142,9 +143,10 @@ impl Probed {
         answer
     }
 
-    /// The PROXY header. Both of its addresses are ours, as in Varnish: there is no client.
+    /// What a connection of the backend begins with, and the PROXY header. Both of its addresses are ours, as in
+    /// Varnish: there is no client.
     fn greeting(&self, local: Option<SocketAddr>) -> Vec<u8> {
-        let mut header = Vec::new();
+        let mut header = self.way.preamble.to_vec();
         match self.proxy_header {
             None => {}
             Some(1) => {
@@ -209,6 +211,7 @@ fn status(line: &[u8]) -> Option<u16> {
 mod tests {
     use std::time::Duration;
 
+    use bytes::Bytes;
     use larder_conf::Span;
     use tokio::net::TcpListener;
 
@@ -235,7 +238,7 @@ mod tests {
             objects: Arc::default(),
             backend: 0,
             name: "b".to_owned(),
-            address: Address::Tcp(address),
+            way: Way { address: Address::Tcp(address), preamble: Bytes::new() },
             request: b"PING\r\n\r\n".to_vec(),
             proxy_header,
             probe,

@@ -27,7 +27,20 @@ const LAYERS: &[(&str, Layers)] = &[
     (
         "crates/larder-server/src",
         &[
-            &["clock", "compressor", "lru", "pace", "prepared", "regex", "stats", "tempfile", "turns", "vmods", "xid"],
+            &[
+                "clock",
+                "compressor",
+                "lru",
+                "pace",
+                "prepared",
+                "regex",
+                "stats",
+                "tempfile",
+                "turns",
+                "vmods",
+                "ways",
+                "xid",
+            ],
             &[
                 "access",
                 "bans",

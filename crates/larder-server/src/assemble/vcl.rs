@@ -17,6 +17,7 @@ use crate::probes::Probed;
 use crate::request::response_fields;
 use crate::site::*;
 use crate::target::addresses;
+use crate::ways::Way;
 
 use super::Builder;
 use super::origins::retry_rules;
@@ -95,9 +96,9 @@ fn use_vcl(builder: &mut Builder, file: &Path, vcl: &Arc<Vcl>) {
     }
     let log = &builder.site.logs.main;
     let probed = vcl.policy.backends.iter().enumerate().filter_map(|(number, backend)| {
-        let address = address(backend.endpoint.as_ref()?)?;
+        let way = Way::to(backend, &vcl.policy, &address)?;
         let probe = vcl.policy.probe_of(backend)?;
-        Some(Probed::new(Arc::clone(&vcl.objects), (number, backend), probe, address, log.clone()))
+        Some(Probed::new(Arc::clone(&vcl.objects), (number, backend), probe, way, log.clone()))
     });
     let probed = probed.collect();
     builder.site.origins.vcls.push(UsedVcl { file: file.to_owned(), vcl: Arc::clone(vcl), probed });
@@ -151,24 +152,17 @@ fn zone(builder: &Builder, location: &model::Location) -> Option<usize> {
 /// A backend of a VCL, as an origin.
 fn origin(builder: &mut Builder, backend: &policy::Backend, vcl: &Vcl, parameters: &Parameters, span: Span) -> Backend {
     let group = builder.site.origins.groups.len();
-    let mut servers = Vec::new();
-    if let Some(endpoint) = &backend.endpoint {
-        let address = address(endpoint);
-        if address.is_none() {
-            builder.warn(format!("the backend \"{}\" has no address: it counts as down", backend.name), span);
-        }
-        let max_conns = backend.max_connections.and_then(|most| u32::try_from(most).ok()).unwrap_or(0);
-        servers.extend(address.map(|address| Server { max_conns, max_fails: 0, ..Server::new(address) }));
+    let way = Way::to(backend, &vcl.policy, &address);
+    if way.is_none() && backend.endpoint.is_some() {
+        builder.warn(format!("the backend \"{}\" has no address: it counts as down", backend.name), span);
     }
-    builder.site.origins.groups.push(group_of(&mut builder.vcl_groups, backend, servers));
+    let preamble = way.as_ref().map_or_else(Bytes::new, |way| way.preamble.clone());
+    builder.site.origins.groups.push(group_of(&mut builder.vcl_groups, backend, way));
     builder.site.origins.hash_by.push(HashBy::Nothing);
     let host: Box<[u8]> = backend.host_header.as_bytes().into();
     let mut made = Backend {
         target: Target::Group { group, host, uri: None },
-        protocol: Protocol::Http(http_parts(
-            backend.preamble.clone().unwrap_or_default().into(),
-            proxy_protocol(backend),
-        )),
+        protocol: Protocol::Http(http_parts(preamble, proxy_protocol(backend))),
         bind: None,
         limit_rate: None,
         settings: settings(backend, vcl, parameters),
@@ -178,12 +172,15 @@ fn origin(builder: &mut Builder, backend: &policy::Backend, vcl: &Vcl, parameter
     made
 }
 
-/// The group that a backend is. One of the same name and address is the same one, in another location, another VCL or
-/// the last configuration: its connections are counted together, and idle ones stay.
-fn group_of(groups: &mut Groups, backend: &policy::Backend, servers: Vec<Server>) -> Arc<Group> {
-    let addresses: Vec<String> = servers.iter().map(|server| server.address.to_string()).collect();
-    let key = (backend.name.clone(), addresses.concat(), backend.max_connections);
-    let new = || Group::new(backend.name.clone(), servers, Balance::RoundRobin, Keepalive::of(KEPT_MAX));
+/// The group that a backend is. One of the same name and way is the same one, in another location, another VCL or the
+/// last configuration: its connections are counted together, and idle ones stay.
+fn group_of(groups: &mut Groups, backend: &policy::Backend, way: Option<Way>) -> Arc<Group> {
+    let key = (backend.name.clone(), way.clone(), backend.max_connections);
+    let new = || {
+        let max_conns = backend.max_connections.and_then(|most| u32::try_from(most).ok()).unwrap_or(0);
+        let server = way.map(|way| Server { max_conns, max_fails: 0, ..Server::new(way.address) });
+        Group::new(backend.name.clone(), server.into_iter().collect(), Balance::RoundRobin, Keepalive::of(KEPT_MAX))
+    };
     let group = groups.used.get(&key).or_else(|| groups.kept.get(&key)).cloned().unwrap_or_else(new);
     groups.used.insert(key, Arc::clone(&group));
     group
@@ -198,8 +195,8 @@ pub struct Groups {
     pub used: KeptGroups,
 }
 
-/// Groups by name, address and number of connections.
-pub type KeptGroups = HashMap<(String, String, Option<u64>), Arc<Group>>;
+/// Groups by name, way and number of connections.
+pub type KeptGroups = HashMap<(String, Option<Way>, Option<u64>), Arc<Group>>;
 
 /// Where it listens. Of several addresses of a name the first counts, those of IPv4 before others, as in Varnish.
 fn address(endpoint: &Endpoint) -> Option<Address> {

@@ -1,7 +1,7 @@
 //! What a VCL may say that larder cannot do yet: it is refused when the VCL is loaded.
 
 use larder_conf::Diagnostic;
-use larder_vcl::policy::{Place, Policy};
+use larder_vcl::policy::Place;
 use larder_vcl::program::{At, Op, Program};
 use larder_vcl::steps::Action;
 use larder_vcl::vars::Variable;
@@ -14,22 +14,18 @@ const VARIABLES: [(Variable, &str); 3] = [
 ];
 
 /// All that a VCL says and larder cannot do, each with its place and the mend.
-pub fn errors(policy: &Policy, program: &Program) -> Vec<Diagnostic> {
-    let through = policy.backends.iter().filter(|backend| backend.via.is_some());
-    let through = through.map(|backend| {
-        let message = format!("the field .via of the backend \"{}\" is not built yet", backend.name);
-        *Diagnostic::error(message).at(backend.span).help("connect to the backend itself")
-    });
+pub fn errors(program: &Program) -> Vec<Diagnostic> {
     let code = program.code().iter().enumerate();
     let found = code.filter_map(|(at, op)| Some((at as At, unbuilt(op)?)));
-    let errors = found.map(|(at, (what, mend))| {
-        let error = Diagnostic::error(format!("{what} is not built yet")).help(mend);
-        *match program.place_of(at) {
-            Some(place) => error.at(place),
-            None => error,
-        }
-    });
-    through.chain(errors).collect()
+    found
+        .map(|(at, (what, mend))| {
+            let error = Diagnostic::error(format!("{what} is not built yet")).help(mend);
+            *match program.place_of(at) {
+                Some(place) => error.at(place),
+                None => error,
+            }
+        })
+        .collect()
 }
 
 fn unbuilt(op: &Op) -> Option<(String, &'static str)> {

@@ -95,7 +95,7 @@ impl Vcl {
     ) -> Result<(Self, Vec<Diagnostic>), Vec<Diagnostic>> {
         let policy = loaded.policy;
         let program = compile(&policy, addresses_of)?;
-        let unbuilt = unbuilt::errors(&policy, &program);
+        let unbuilt = unbuilt::errors(&program);
         if !unbuilt.is_empty() {
             return Err(unbuilt);
         }

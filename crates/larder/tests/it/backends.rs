@@ -170,3 +170,50 @@ fn requests_wait_for_a_backend_that_has_all_its_connections() {
         });
     }
 }
+
+#[test]
+fn a_proxy_is_told_where_a_backend_is_and_what_it_is_called() {
+    let proxy = "vcl 4.1;
+import proxy;
+import std;
+backend default none;
+sub vcl_recv {
+    return (synth(200, client.ip + \" \" + server.ip + \":\" + std.port(server.ip) + \" \" + proxy.authority()));
+}
+";
+    let own = "vcl 4.1;
+probe asks { .url = \"/probe\"; .interval = 10ms; .window = 2; .threshold = 2; .initial = 0; }
+backend proxy { .host = \"127.0.0.1\"; .port = \"{PORT2}\"; }
+backend one { .via = proxy; .host = \"192.0.2.1\"; .port = \"81\"; .host_header = \"one.example:81\"; .probe = asks; }
+backend two { .via = proxy; .host = \"192.0.2.2\"; .authority = \"two.example\"; }
+backend same { .via = proxy; .host = \"192.0.2.2\"; .authority = \"same.example\"; }
+backend six { .via = proxy; .host = \"2001:db8::1\"; .authority = \"\"; }
+sub vcl_recv {
+    if (req.url == \"/one\") { set req.backend_hint = one; }
+    if (req.url == \"/two\") { set req.backend_hint = two; }
+    if (req.url == \"/same\") { set req.backend_hint = same; }
+    if (req.url == \"/six\") { set req.backend_hint = six; }
+    return (pass);
+}
+sub vcl_backend_response { set beresp.http.Told = beresp.reason; }
+";
+    let setup = Setup::new();
+    let own = own.replace("{PORT2}", &setup.other_address().port().to_string());
+    let site = setup.file("proxy.vcl", proxy).file("site.vcl", own).start(
+        "server { listen {PORT}; location / { vcl {DIR}/site.vcl; } }
+         server { listen 127.0.0.1:{PORT2} proxy_protocol; location / { vcl {DIR}/proxy.vcl; } }",
+    );
+    // The probe goes through the proxy too.
+    wait_for(&site, "one", "healthy");
+    let cases = [
+        ("/one", "0.0.0.0 192.0.2.1:81 one.example"),
+        ("/two", "0.0.0.0 192.0.2.2:80 two.example"),
+        ("/same", "0.0.0.0 192.0.2.2:80 same.example"),
+        ("/six", ":: 2001:db8::1:80 "),
+    ];
+    // Twice, so that the second round has the choice of all connections that were kept.
+    for (url, expected) in cases.iter().chain(&cases) {
+        let response = site.ask("GET", url, "");
+        assert_eq!(response.field("Told").map(str::trim_end), Some(expected.trim_end()), "{url}");
+    }
+}
