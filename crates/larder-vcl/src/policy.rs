@@ -70,7 +70,7 @@ pub struct Policy {
     pub regexes: Vec<Regex>,
     /// The places where bodies are stored.
     pub storages: Vec<String>,
-    /// The other VCLs that a request may go to.
+    /// The labels of the other VCLs that a request may go to: those that are named, each once.
     pub labels: Vec<String>,
     /// The modules that are imported, each once.
     pub modules: Vec<&'static str>,

@@ -78,7 +78,7 @@ fn options(used: &VclUse, config: &Config) -> Options {
         storages,
         has_other_backends: used.has_handler,
         allows_unused: is_off || flag == Some(false),
-        ..Options::default()
+        labels: used.labels.clone(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::tls::file;
 use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, repeated};
 use crate::cx::Cx;
-use crate::diagnostic::Outcome;
+use crate::diagnostic::{Diagnostic, Outcome};
 use crate::level::Level;
 use crate::model::At;
 use crate::tree::Directive;
@@ -13,6 +13,7 @@ pub const TABLE: &[DirectiveInfo] = &[
     repeated("vcl_parameter", HSL, Args::Between(2, 2), Action::Level(parameter)),
     directive("vcl_identity", HSL, ONE, Action::Level(identity)),
     repeated("vcl_endpoint", HSL, Args::Between(2, 2), Action::Level(endpoint)),
+    repeated("vcl_label", HSL, Args::Between(2, 2), Action::Level(label)),
 ];
 
 fn vcl(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
@@ -30,6 +31,20 @@ fn identity(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
 
 fn endpoint(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
     level.modules().vcl.endpoints.push((d.text(0).to_owned(), d.text(1).to_owned()));
+    Ok(())
+}
+
+/// Adds to what outer levels have set, and takes the place of their line for the same name.
+fn label(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let name = d.text(0);
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if !is_name {
+        let message = format!("\"{name}\" cannot be a label: a letter, then letters, digits, _ and -");
+        return Err(Diagnostic::error(message).at(d.arg(0).span));
+    }
+    let file = At { value: cx.conf_path(d.text(1)), span: d.arg(1).span };
+    level.modules().vcl.labels.push((name.to_owned(), file));
     Ok(())
 }
 

@@ -15,4 +15,13 @@ pub struct VclSettings {
     pub identity: Option<String>,
     /// `vcl_endpoint`: names of addresses to listen at, for `local.socket`, each with its address.
     pub endpoints: Vec<(String, String)>,
+    /// `vcl_label`: names of other VCLs, each with its file, in order.
+    pub labels: Vec<(String, At<PathBuf>)>,
+}
+
+impl VclSettings {
+    /// The VCL that has a label: of several lines for it, the last one counts.
+    pub fn labelled(&self, label: &str) -> Option<&At<PathBuf>> {
+        self.labels.iter().rev().find(|(name, _)| name == label).map(|(_, file)| file)
+    }
 }

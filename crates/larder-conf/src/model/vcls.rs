@@ -15,6 +15,8 @@ pub struct VclUse {
     pub identity: Option<String>,
     /// Whether what a location serves without it answers where the VCL has no backend.
     pub has_handler: bool,
+    /// The labels that it may name: those of all locations that use it.
+    pub labels: Vec<String>,
 }
 
 /// The VCLs that a configuration uses, each once.
@@ -34,11 +36,24 @@ fn note(location: &Location, found: &mut Vec<VclUse>) {
     };
     let settings = &location.settings.modules.vcl;
     let Some(file) = &settings.file else { return };
-    match found.iter_mut().find(|used| used.file.value == file.value) {
-        Some(used) => used.has_handler |= has_handler,
-        None => {
-            let (parameters, identity) = (settings.parameters.clone(), settings.identity.clone());
-            found.push(VclUse { file: file.clone(), parameters, identity, has_handler });
+    let labelled = settings.labels.iter().filter_map(|(name, _)| settings.labelled(name));
+    for file in std::iter::once(file).chain(labelled) {
+        let at = found.iter().position(|used| used.file.value == file.value).unwrap_or_else(|| {
+            found.push(VclUse {
+                file: file.clone(),
+                parameters: settings.parameters.clone(),
+                identity: settings.identity.clone(),
+                has_handler: false,
+                labels: Vec::new(),
+            });
+            found.len() - 1
+        });
+        let used = &mut found[at];
+        used.has_handler |= has_handler;
+        for (name, _) in &settings.labels {
+            if !used.labels.contains(name) {
+                used.labels.push(name.clone());
+            }
         }
     }
 }

@@ -243,7 +243,7 @@ impl Builder {
             model::Store::Path(path) => Some(StorePath::Text(self.text(path))),
         };
         let policy = Policy::Directives(Directives { settings, cache, store });
-        Handler::Origin(Box::new(Origin { backend, policy }))
+        Handler::Origin(Box::new(Origin { backend: Arc::new(backend), policy }))
     }
 
     fn cache(&mut self, zone: &Template, model: &model::OriginSettings, _http: &model::Http) -> Option<CachePolicy> {

@@ -35,12 +35,13 @@ pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) 
         builder.error(format!("the VCL \"{}\" was not read", file.value.display()), file.span);
         return own;
     };
-    let parameters = Arc::new(parameters(builder, settings));
-    let zone = zone(builder, location);
+    let Some(labelled) = labelled(builder, settings, &vcl) else { return own };
+    let all = || std::iter::once(&vcl).chain(labelled.iter().map(|(_, vcl)| vcl));
+    let keeps_bodies = all().any(|vcl| vcl.keeps_bodies());
     let own = match own {
         Handler::Origin(origin) => Some(origin.backend),
-        Handler::Static if location.says_where_files_are() => Some(files(&vcl)),
-        Handler::Static if vcl.policy.default_backend.is_some() => None,
+        Handler::Static if location.says_where_files_are() => Some(Arc::new(files(keeps_bodies))),
+        Handler::Static if all().all(|vcl| vcl.policy.default_backend.is_some()) => None,
         // What no location of a server takes.
         Handler::Static if matches!(location.matcher, model::Matcher::Root) => return Handler::Static,
         Handler::Static => {
@@ -52,31 +53,35 @@ pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) 
         // What larder answers by itself has nothing to cache.
         other => return other,
     };
-    let backends = vcl.policy.backends.len();
-    let default_backend = match &own {
-        Some(_) => Some(backends),
-        // One that is declared to be `none` is no backend.
-        None => vcl.policy.default_backend.map(|id| id.0).filter(|at| vcl.policy.backends[*at].endpoint.is_some()),
+    let parts = Parts {
+        parameters: Arc::new(parameters(builder, settings)),
+        names: Arc::new(names(settings, &builder.site.hostname)),
+        zone: zone(builder, location),
+        keeps_bodies,
+        own,
+        span: file.span,
     };
-    let names = Arc::new(names(settings, &builder.site.hostname));
-    let policy = || {
-        let (vcl, parameters, names) = (Arc::clone(&vcl), Arc::clone(&parameters), Arc::clone(&names));
-        Policy::Vcl(VclPolicy { vcl, parameters, names, zone, default_backend })
-    };
-    let mut origins: Vec<Origin> = Vec::with_capacity(backends + 1);
-    for backend in &vcl.policy.backends {
-        let backend = origin(builder, backend, &vcl, &parameters, file.span);
-        origins.push(Origin { backend, policy: policy() });
+    let mut labels = Vec::with_capacity(labelled.len());
+    let mut next = parts.places(&vcl);
+    for (_, vcl) in &labelled {
+        labels.push(next);
+        next += parts.places(vcl);
     }
+    let mut origins: Vec<Origin> = Vec::with_capacity(next);
+    parts.add(builder, &vcl, labels.into(), &mut origins);
     use_vcl(builder, &file.value, &vcl);
-    origins.extend(own.map(|backend| Origin { backend, policy: policy() }));
+    for (file, vcl) in &labelled {
+        // Only the VCL of the location gives requests to others.
+        parts.add(builder, vcl, Arc::default(), &mut origins);
+        use_vcl(builder, file, vcl);
+    }
     Handler::Vcl(origins.into())
 }
 
 /// The files of a location, as an origin.
-fn files(vcl: &Vcl) -> Backend {
+fn files(keeps_bodies: bool) -> Backend {
     let mut model = OriginSettings::default();
-    model.request.buffering = vcl.keeps_bodies();
+    model.request.buffering = keeps_bodies;
     let mut made = Backend {
         target: Target::Files,
         protocol: Protocol::Http(http_parts(Bytes::new(), ProxyProtocol::Off)),
@@ -87,6 +92,72 @@ fn files(vcl: &Vcl) -> Backend {
     };
     made.prepared_by = response_fields::prepared_rules(&made, false);
     made
+}
+
+/// The VCLs of the labels that a VCL names, with their files; `None` after an error.
+fn labelled(builder: &mut Builder, settings: &model::VclSettings, vcl: &Vcl) -> Option<Vec<(PathBuf, Arc<Vcl>)>> {
+    let span = settings.file.as_ref()?.span;
+    let mut found = Vec::with_capacity(vcl.policy.labels.len());
+    for label in &vcl.policy.labels {
+        let Some(file) = settings.labelled(label) else {
+            let message = format!("the VCL names the label \"{label}\", which this location does not have");
+            let help = format!("write \"vcl_label {label} FILE;\" there or in a block around it");
+            builder.diagnostics.push(*larder_conf::Diagnostic::error(message).at(span).help(help));
+            return None;
+        };
+        let Some(vcl) = builder.origins.material.vcl(&file.value).cloned() else {
+            builder.error(format!("the VCL \"{}\" was not read", file.value.display()), file.span);
+            return None;
+        };
+        found.push((file.value.clone(), vcl));
+    }
+    Some(found)
+}
+
+/// What the VCLs of a location have in common.
+struct Parts {
+    parameters: Arc<Parameters>,
+    names: Arc<VclNames>,
+    zone: Option<usize>,
+    /// Whether one of them reads bodies of requests: which one answers is not known before the first sub.
+    keeps_bodies: bool,
+    /// What answers at the location without a VCL.
+    own: Option<Arc<Backend>>,
+    span: Span,
+}
+
+impl Parts {
+    /// How many origins a VCL has.
+    fn places(&self, vcl: &Vcl) -> usize {
+        vcl.policy.backends.len() + usize::from(self.own.is_some())
+    }
+
+    /// Adds the backends of a VCL to the origins of the location, and behind them what answers without it.
+    fn add(&self, builder: &mut Builder, vcl: &Arc<Vcl>, labels: Arc<[usize]>, origins: &mut Vec<Origin>) {
+        let backends = &vcl.policy.backends;
+        let default_backend = match &self.own {
+            Some(_) => Some(backends.len()),
+            // One that is declared to be `none` is no backend.
+            None => vcl.policy.default_backend.map(|id| id.0).filter(|at| backends[*at].endpoint.is_some()),
+        };
+        let first = origins.len();
+        let policy = || {
+            Policy::Vcl(VclPolicy {
+                vcl: Arc::clone(vcl),
+                parameters: Arc::clone(&self.parameters),
+                names: Arc::clone(&self.names),
+                zone: self.zone,
+                default_backend,
+                first,
+                labels: Arc::clone(&labels),
+            })
+        };
+        for backend in backends {
+            let backend = Arc::new(origin(builder, backend, vcl, self));
+            origins.push(Origin { backend, policy: policy() });
+        }
+        origins.extend(self.own.iter().map(|own| Origin { backend: Arc::clone(own), policy: policy() }));
+    }
 }
 
 /// Notes a VCL that is used, unless that has been done, with its backends that are probed.
@@ -150,11 +221,11 @@ fn zone(builder: &Builder, location: &model::Location) -> Option<usize> {
 }
 
 /// A backend of a VCL, as an origin.
-fn origin(builder: &mut Builder, backend: &policy::Backend, vcl: &Vcl, parameters: &Parameters, span: Span) -> Backend {
+fn origin(builder: &mut Builder, backend: &policy::Backend, vcl: &Vcl, parts: &Parts) -> Backend {
     let group = builder.site.origins.groups.len();
     let way = Way::to(backend, &vcl.policy, &address);
     if way.is_none() && backend.endpoint.is_some() {
-        builder.warn(format!("the backend \"{}\" has no address: it counts as down", backend.name), span);
+        builder.warn(format!("the backend \"{}\" has no address: it counts as down", backend.name), parts.span);
     }
     let preamble = way.as_ref().map_or_else(Bytes::new, |way| way.preamble.clone());
     builder.site.origins.groups.push(group_of(&mut builder.vcl_groups, backend, way));
@@ -165,7 +236,7 @@ fn origin(builder: &mut Builder, backend: &policy::Backend, vcl: &Vcl, parameter
         protocol: Protocol::Http(http_parts(preamble, proxy_protocol(backend))),
         bind: None,
         limit_rate: None,
-        settings: settings(backend, vcl, parameters),
+        settings: settings(backend, parts),
         prepared_by: None,
     };
     made.prepared_by = response_fields::prepared_rules(&made, false);
@@ -238,13 +309,14 @@ fn http_parts(preamble: Bytes, proxy_protocol: ProxyProtocol) -> HttpParts {
     }
 }
 
-fn settings(backend: &policy::Backend, vcl: &Vcl, parameters: &Parameters) -> Arc<OriginShared> {
+fn settings(backend: &policy::Backend, parts: &Parts) -> Arc<OriginShared> {
+    let parameters = &parts.parameters;
     let span = |told: Option<Duration>, parameter: f64| told.unwrap_or_else(|| Duration::from_secs_f64(parameter));
     let mut model = OriginSettings::default();
     model.connection.connect_timeout = span(backend.connect_timeout, parameters.connect_timeout);
     model.connection.read_timeout = span(backend.first_byte_timeout, parameters.first_byte_timeout);
     // What a VCL keeps of a body is kept before its first sub.
-    model.request.buffering = vcl.keeps_bodies();
+    model.request.buffering = parts.keeps_bodies;
     model.buffers.head_bytes = HEAD_BYTES;
     // A kept connection that was closed meanwhile is replaced; there is no other backend to try.
     model.next_upstream =

@@ -134,6 +134,7 @@ impl Exchange {
     pub fn leave(&mut self) {
         self.request.way.internal = true;
         self.visit.reset();
+        self.vcl.origin = 0;
     }
 
     /// Begins anew at the first question to the policy of this location, with what has been changed of the request.

@@ -26,7 +26,7 @@ pub struct VclState {
     pub fetch: FetchTask,
     /// The page that was found, while one is.
     pub page: Option<Arc<Object>>,
-    /// The place of the backend among the origins of the location.
+    /// The place of the backend among the origins of the location. It says also which VCL decides, as each has its own.
     pub origin: usize,
     /// The body that a VCL makes up.
     pub body: Vec<u8>,

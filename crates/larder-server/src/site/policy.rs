@@ -12,8 +12,8 @@ use super::vcl::VclPolicy;
 
 /// An origin that answers, and the policy for its answers.
 pub struct Origin {
-    /// Where the origin is, and how it is asked.
-    pub backend: Backend,
+    /// Where the origin is, and how it is asked. Several VCLs of a location may ask the same one.
+    pub backend: Arc<Backend>,
     /// What is looked up, what is stored, and what is delivered stale.
     pub policy: Policy,
 }

@@ -3,7 +3,6 @@
 use larder_conf::Diagnostic;
 use larder_vcl::policy::Place;
 use larder_vcl::program::{At, Op, Program};
-use larder_vcl::steps::Action;
 use larder_vcl::vars::Variable;
 
 /// Variables that can be set there and do nothing here, though a site would miss it.
@@ -30,9 +29,6 @@ pub fn errors(program: &Program) -> Vec<Diagnostic> {
 
 fn unbuilt(op: &Op) -> Option<(String, &'static str)> {
     match op {
-        Op::Return(Action::Vcl, _) => {
-            Some(("return (vcl(LABEL))".to_owned(), "include the other VCL, and call its subs by req.http.host"))
-        }
         Op::Set(Place::Variable(variable)) | Op::SetText(Place::Variable(variable), _) => {
             let (_, mend) = VARIABLES.iter().find(|(own, _)| own == variable)?;
             Some((format!("set {}", variable.rule().name), mend))

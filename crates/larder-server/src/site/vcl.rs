@@ -163,6 +163,12 @@ pub struct VclPolicy {
     pub names: Arc<VclNames>,
     /// Where pages are kept; `None` if the location has no cache.
     pub zone: Option<usize>,
-    /// The place in [`Handler::Vcl`](super::Handler::Vcl) of the backend that is asked if the VCL names no other.
+    /// The number of the backend that is asked if the VCL names no other. What the location serves without a VCL has
+    /// the one behind the last.
     pub default_backend: Option<usize>,
+    /// The place in [`Handler::Vcl`](super::Handler::Vcl) of its first backend.
+    pub first: usize,
+    /// The same of the VCLs to which it may give requests, by the numbers of their labels. A VCL that is reached by a
+    /// label has none.
+    pub labels: Arc<[usize]>,
 }

@@ -103,6 +103,8 @@ pub struct Cx<'a> {
     pub version: Version,
     /// What was made of it so far.
     pub policy: Policy,
+    /// The labels that there are.
+    pub labels: Vec<String>,
     /// How many of the probes with names are declared above what is checked.
     pub probes_above: usize,
     /// The names of all objects, also of those whose `new` stands below what is checked.
@@ -143,13 +145,14 @@ impl<'a> Cx<'a> {
             headers: Vec::new(),
             regexes: Vec::new(),
             storages: options.storages.clone(),
-            labels: options.labels.clone(),
+            labels: Vec::new(),
             modules: Vec::new(),
         };
         Self {
             regex,
             version,
             policy,
+            labels: options.labels.clone(),
             probes_above: 0,
             objects_to_come: HashSet::new(),
             deeds: Vec::new(),

@@ -240,10 +240,29 @@ fn label(cx: &mut Cx, expr: &ast::Expr) -> Option<LabelId> {
         return cx.fail(Diagnostic::error("expected the label of a VCL").at(expr.span));
     };
     let name = path.text();
-    match cx.policy.labels.iter().position(|label| *label == name) {
-        Some(at) => Some(LabelId(at)),
-        None => cx.fail(Diagnostic::error(format!("no VCL has the label \"{name}\"")).at(expr.span)),
+    if !cx.labels.contains(&name) {
+        let help = how_to_label(&name, &cx.labels);
+        return cx.fail(Diagnostic::error(format!("no VCL has the label \"{name}\"")).at(expr.span).help(help));
     }
+    let used = &mut cx.policy.labels;
+    let at = used.iter().position(|label| *label == name).unwrap_or_else(|| {
+        used.push(name);
+        used.len() - 1
+    });
+    Some(LabelId(at))
+}
+
+/// Which labels there are, and how one is made.
+fn how_to_label(name: &str, labels: &[String]) -> String {
+    let known = match labels {
+        [] => "there are no labels".to_owned(),
+        [only] => format!("there is only \"{only}\""),
+        all => format!("there are \"{}\"", all.join("\", \"")),
+    };
+    format!(
+        "{known}; \"vcl_label {name} FILE;\" makes one beside \"vcl\" in nginx.conf, and \"vcl.label {name} VCL\" \
+         in the CLI of larder varnishd, before the VCL that names it is loaded"
+    )
 }
 
 fn builtin(cx: &mut Cx, name: &Word, value: &ast::Expr) -> Option<StatementKind> {

@@ -63,4 +63,5 @@ mod varnishd_cli;
 mod vcl;
 mod vcl_bans;
 mod vcl_files;
+mod vcl_labels;
 mod vcl_modules;

@@ -286,9 +286,10 @@ fn parameters_are_those_of_varnishd() {
 
 #[test]
 fn what_larder_cannot_do_is_told_when_the_vcl_is_loaded() {
-    for (text, part) in
-        [("sub vcl_backend_response { set beresp.filters = \"gzip\"; }", "set beresp.filters is not built yet")]
-    {
+    for (text, part) in [
+        ("sub vcl_backend_response { set beresp.filters = \"gzip\"; }", "set beresp.filters is not built yet"),
+        ("sub vcl_backend_fetch { set bereq.filters = \"gzip\"; }", "set bereq.filters is not built yet"),
+    ] {
         let setup =
             Setup::new().name("ORIGIN", "127.0.0.1:1").name("MORE", "").file("site.vcl", format!("vcl 4.1;\n{text}\n"));
         setup.configure(SITE);

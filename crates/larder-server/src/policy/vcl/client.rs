@@ -21,7 +21,7 @@ use super::run::{run, run_at};
 use super::turns::{failed, finish, passes, turned};
 use super::variables::client::{client_address, set_url};
 use super::variables::page;
-use super::{conditions, seconds, xids};
+use super::{conditions, labels, seconds, xids};
 
 /// `vcl_recv` and `vcl_hash`.
 pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
@@ -31,7 +31,15 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
     }
     prepare(policy, ex);
     let now = seconds(cx.now());
-    let recv = run_at(policy, Step::Recv, now, ex, cx);
+    let mut recv = run_at(policy, Step::Recv, now, ex, cx);
+    let mut policy = policy;
+    if recv.action == Action::Vcl
+        && let Some(labelled) = labels::switch(policy, recv.label, ex, cx)
+    {
+        policy = labelled;
+        prepare(policy, ex);
+        recv = run_at(policy, Step::Recv, now, ex, cx);
+    }
     if recv.action == Action::Fail {
         return Ask::Turn(failed(policy, ex, cx));
     }

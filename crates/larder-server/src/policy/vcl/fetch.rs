@@ -111,7 +111,7 @@ fn address(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Result<(), Nowhere
         None => {}
     }
     fetch.stage = Stage::Asking;
-    ex.vcl.origin = number;
+    ex.vcl.origin = policy.first + number;
     Ok(())
 }
 

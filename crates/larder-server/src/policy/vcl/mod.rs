@@ -12,6 +12,7 @@ mod filters;
 mod functions;
 mod headers;
 mod host;
+mod labels;
 mod lookup;
 mod recode;
 mod retry;

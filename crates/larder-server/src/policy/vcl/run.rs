@@ -23,12 +23,14 @@ pub struct Ended {
     pub reason: Option<Vec<u8>>,
     /// How long `pass(DURATION)` is remembered.
     pub duration: Option<f64>,
+    /// The label of `vcl`, by its number.
+    pub label: Option<u32>,
 }
 
 impl Ended {
     /// One without values.
     pub fn plain(action: Action) -> Self {
-        Self { action, status: 0, reason: None, duration: None }
+        Self { action, status: 0, reason: None, duration: None, label: None }
     }
 }
 
@@ -79,6 +81,7 @@ fn ended(policy: &VclPolicy, machine: &Machine, verdict: Verdict) -> Ended {
             },
             Value::Text(Some(text)) => ended.reason = Some(machine.bytes(&policy.vcl.program, Some(text)).to_vec()),
             Value::Real(duration) => ended.duration = Some(duration),
+            Value::Id(label) => ended.label = label,
             _ => {}
         }
     }

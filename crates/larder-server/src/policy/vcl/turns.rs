@@ -13,6 +13,7 @@ use crate::policy::Turn;
 use crate::site::VclPolicy;
 
 use super::headers::roll_back;
+use super::labels;
 use super::run::{Ended, run};
 
 /// `vcl_pass`
@@ -40,7 +41,7 @@ pub fn turned(policy: &VclPolicy, ended: Ended, ex: &mut Exchange, cx: &Cx) -> T
         }
         Action::Restart => Turn::Restart,
         Action::Vcl => {
-            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("return (vcl()) is not built yet"));
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{}", labels::refusal(ex)));
             synth(policy, status::SERVICE_UNAVAILABLE, None, ex, cx)
         }
         _ => failed(policy, ex, cx),
