@@ -105,13 +105,22 @@ impl Configuration {
     }
 
     fn from_disk(surroundings: Surroundings, mut loader: DiskLoader) -> Result<Configuration, Rejected> {
-        let configuration = Configuration::load(surroundings, &mut loader)?;
+        let configuration = Configuration::load(surroundings, &mut loader, &mut OwnFiles::new())?;
         Ok(Configuration { stamps: loader.stamps, ..configuration })
     }
 
     /// Reads and checks a configuration out of memory.
     pub fn from_memory(surroundings: Surroundings, mut files: MemoryLoader) -> Result<Configuration, Rejected> {
-        Configuration::load(surroundings, &mut files)
+        Configuration::load(surroundings, &mut files, &mut OwnFiles::new())
+    }
+
+    /// The same where VCLs have files of their own.
+    pub fn with_vcls(
+        surroundings: Surroundings,
+        mut files: MemoryLoader,
+        mut own: OwnFiles,
+    ) -> Result<Configuration, Rejected> {
+        Configuration::load(surroundings, &mut files, &mut own)
     }
 
     /// Reads a configuration for `-s`, which needs only to know where the pid file is.
@@ -153,7 +162,11 @@ impl Configuration {
         text
     }
 
-    fn load(surroundings: Surroundings, loader: &mut dyn Loader) -> Result<Configuration, Rejected> {
+    fn load(
+        surroundings: Surroundings,
+        loader: &mut dyn Loader,
+        own: &mut OwnFiles,
+    ) -> Result<Configuration, Rejected> {
         let loaded = parse(&surroundings, loader)?;
         let (mut config, mut sources, mut notices) = (loaded.config, loaded.sources, loaded.notices);
         let mut material = Material::new();
@@ -165,6 +178,10 @@ impl Configuration {
             }
         }
         for used in larder_conf::model::vcls(&config) {
+            let loader = match own.get_mut(&used.file.value) {
+                Some(own) => own,
+                None => &mut *loader,
+            };
             let (vcl, said) =
                 vcls::read(&used, &config, loader, &mut sources).map_err(|rendered| Rejected { rendered })?;
             material.add_vcl(used.file.value, vcl);
@@ -180,6 +197,10 @@ impl Configuration {
         Ok(Configuration { config, sources, surroundings, material, notices, stamps: HashMap::new() })
     }
 }
+
+/// What VCLs are read from, by the paths that the configuration has for them. One that has nothing here is read as the
+/// configuration is.
+pub type OwnFiles = HashMap<PathBuf, MemoryLoader>;
 
 fn parse(surroundings: &Surroundings, loader: &mut dyn Loader) -> Result<larder_conf::Loaded, Rejected> {
     let options = larder_conf::Options {

@@ -1,6 +1,7 @@
 //! The one place where this crate meets the server: the workers of this process.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
@@ -48,10 +49,10 @@ impl Server {
         }
     }
 
-    /// The VCLs that requests are answered by.
-    pub fn vcls(&self) -> Vec<Arc<Vcl>> {
+    /// The VCLs that requests are answered by, with their paths in the configuration.
+    pub fn vcls(&self) -> Vec<(PathBuf, Arc<Vcl>)> {
         match self {
-            Server::Running(serving) => serving.vcls().into_iter().map(|(_, vcl)| vcl).collect(),
+            Server::Running(serving) => serving.vcls(),
             Server::Leaving(..) | Server::Gone => Vec::new(),
         }
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::cli::protocol::{self, Answer, Status};
 use super::state::State;
 
-/// The backends and directors of the active VCL, as `backend.list [-j] [-p] [PATTERN]` shows them.
+/// The backends and directors of the active VCL and of those to which it gives requests, as `backend.list [-j] [-p] [PATTERN]` shows them.
 pub fn list(state: &State, words: &[String]) -> Answer {
     let mut shape = Shape::default();
     let mut rest = words.get(1..).unwrap_or_default();
@@ -31,15 +31,14 @@ pub fn list(state: &State, words: &[String]) -> Answer {
         [pattern] => pattern,
         _ => return Answer::new(Status::Parameter, "Too many arguments\n"),
     };
-    let Some((name, vcl)) = active(state) else { return not_running() };
-    let listed: Vec<(String, Listed)> = vcl
-        .objects
-        .directors
-        .list()
-        .into_iter()
-        .map(|listed| (format!("{name}.{}", listed.name), listed))
-        .filter(|(full, _)| is_meant(pattern, name, full))
-        .collect();
+    let vcls = state.site.vcls();
+    let Some((active, _)) = vcls.first() else { return not_running() };
+    let of = |(name, vcl): &(&str, Arc<Vcl>)| {
+        let found = vcl.objects.directors.list().into_iter();
+        found.map(|listed| (format!("{name}.{}", listed.name), listed)).collect::<Vec<_>>()
+    };
+    let all = vcls.iter().flat_map(of);
+    let listed: Vec<(String, Listed)> = all.filter(|(full, _)| is_meant(pattern, active, full)).collect();
     Answer::ok(match shape.is_json {
         true => as_json(&listed, words, shape.has_probes),
         false => as_table(&listed, shape.has_probes),
@@ -51,14 +50,15 @@ pub fn set_health(state: &State, pattern: &str, admin: &str) -> Answer {
     let Ok(admin) = admin.parse::<Admin>() else {
         return Answer::new(Status::Parameter, format!("Invalid state {admin}\n"));
     };
-    let Some((name, vcl)) = active(state) else { return not_running() };
-    let directors = &vcl.objects.directors;
+    let vcls = state.site.vcls();
+    let Some((active, _)) = vcls.first() else { return not_running() };
     let now = clock::now().secs_f64();
     let mut meant = 0;
-    for listed in directors.list() {
-        if is_meant(pattern, name, &format!("{name}.{}", listed.name)) && directors.set_health(&listed.name, admin, now)
-        {
-            meant += 1;
+    for (name, vcl) in &vcls {
+        let directors = &vcl.objects.directors;
+        for listed in directors.list() {
+            let is_meant = is_meant(pattern, active, &format!("{name}.{}", listed.name));
+            meant += usize::from(is_meant && directors.set_health(&listed.name, admin, now));
         }
     }
     match meant {
@@ -74,11 +74,6 @@ struct Shape {
     has_probes: bool,
 }
 
-/// The VCL that requests are answered by, with its name.
-fn active(state: &State) -> Option<(&str, Arc<Vcl>)> {
-    Some((&state.vcls.active()?.name, state.site.vcl()?))
-}
-
 fn not_running() -> Answer {
     Answer::new(Status::Cannot, "Child in state stopped; backends are there after \"start\"\n")
 }
@@ -87,7 +82,7 @@ fn not_running() -> Answer {
 fn is_meant(pattern: &str, vcl: &str, full: &str) -> bool {
     let rules = Rules { pathname: false, noescape: false, period: false };
     let pattern = match pattern {
-        "" | "*" => return true,
+        "" | "*" => format!("{vcl}.*"),
         short if !short.contains('.') => format!("{vcl}.{short}"),
         full => full.to_owned(),
     };

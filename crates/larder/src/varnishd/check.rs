@@ -22,7 +22,7 @@ pub fn sources(asked: &Asked, vcl_path: &[std::path::PathBuf]) -> Vec<Source> {
 }
 
 fn is_right(source: &Source, check: &Check) -> bool {
-    let surroundings = Surroundings { settings: &check.settings, storages: &check.storages };
+    let surroundings = Surroundings { settings: &check.settings, storages: &check.storages, labels: &[] };
     let path = source.path.display();
     match source.compile("boot", surroundings) {
         Ok((_, notices)) => {

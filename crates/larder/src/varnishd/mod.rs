@@ -9,6 +9,7 @@ mod check;
 mod cli;
 mod jail;
 mod listen;
+mod loaded;
 mod nginx_conf;
 pub mod options;
 mod orders;
@@ -17,6 +18,7 @@ mod settings;
 mod site;
 mod state;
 mod storages;
+mod vcl_lists;
 mod vcls;
 mod workdir;
 

@@ -25,6 +25,8 @@ pub struct Facts<'a> {
     pub log: &'a str,
     /// The path of the VCL.
     pub vcl: Option<&'a Path>,
+    /// Labels, and the paths of their VCLs.
+    pub labels: &'a [(&'a str, &'a Path)],
 }
 
 /// The text of the configuration.
@@ -65,6 +67,9 @@ pub fn write(facts: &Facts<'_>) -> String {
     match facts.vcl {
         Some(path) => {
             line(2, &format!("vcl {};", quoted(&path.display().to_string())));
+            for (label, path) in facts.labels {
+                line(2, &format!("vcl_label {label} {};", quoted(&path.display().to_string())));
+            }
             write_parameters(facts.settings, &mut line);
             line(2, "location / {}");
         }

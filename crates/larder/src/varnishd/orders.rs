@@ -5,11 +5,12 @@ use larder_server::xid;
 use super::cli::commands::Verb;
 use super::cli::protocol::{Answer, Status};
 use super::listen::Place;
+use super::loaded::{Entry, NameError};
 use super::settings::Settings;
 use super::state::State;
 use super::storages::Kind;
-use super::vcls::{NameError, Source, Surroundings};
-use super::{backends, bans};
+use super::vcls::{Source, Surroundings};
+use super::{backends, bans, vcl_lists};
 
 /// Carries out a command.
 pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answer {
@@ -28,10 +29,18 @@ pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answe
         }
         Verb::VclInline => load(state, word(1), &Source::inline(word(1), word(2).to_owned())),
         Verb::VclUse => use_vcl(state, word(1)).await,
-        Verb::VclList => vcl_list(state),
+        Verb::VclLabel => label(state, word(1), word(2)).await,
+        Verb::VclList => match word(1) {
+            "-j" => Answer::ok(vcl_lists::list_json(&state.vcls, state.site.is_running(), words)),
+            _ => Answer::ok(vcl_lists::list(&state.vcls, state.site.is_running())),
+        },
+        Verb::VclDeps => match word(1) {
+            "-j" => Answer::ok(vcl_lists::deps_json(&state.vcls, words)),
+            _ => Answer::ok(vcl_lists::deps(&state.vcls)),
+        },
         Verb::VclDiscard => discard(state, &words[1..]),
         Verb::VclShow => show(state, &words[1..]),
-        Verb::VclState => named(state.vcls.get(word(1)).map(|_| String::new())),
+        Verb::VclState => vcl_state(state, word(1), word(2)),
         Verb::ParamSet => set(state, word(1), |settings| settings.set(word(1), word(2))).await,
         Verb::ParamReset => set(state, word(1), |settings| settings.reset(word(1))).await,
         Verb::ParamShow => param_show(&state.settings, words.get(1).map(String::as_str)),
@@ -54,8 +63,23 @@ fn standing(state: &State) -> String {
 fn named(found: Result<String, NameError>) -> Answer {
     match found {
         Ok(text) => Answer::ok(text),
-        Err(error @ NameError::Active) => Answer::new(Status::Cannot, format!("{error}\n")),
-        Err(error) => Answer::new(Status::Parameter, format!("{error}\n")),
+        Err(error) => {
+            let status = match error {
+                NameError::Active(_)
+                | NameError::Labelled(..)
+                | NameError::LabelNeeded(..)
+                | NameError::LabelOfLabel => Status::Cannot,
+                NameError::Unknown(_)
+                | NameError::Taken(_)
+                | NameError::Invalid(_)
+                | NameError::InvalidLabel(_)
+                | NameError::NoMatch(_)
+                | NameError::NotLabel(_)
+                | NameError::Loop(..)
+                | NameError::TooMany => Status::Parameter,
+            };
+            Answer::new(status, format!("{error}\n"))
+        }
     }
 }
 
@@ -67,7 +91,7 @@ pub async fn start(state: &mut State) -> Answer {
     let Some(vcl) = state.vcls.active() else {
         return Answer::new(Status::Cannot, "No VCL available\n");
     };
-    match state.site.serve(&state.settings, vcl, &state.log).await {
+    match state.site.serve(&state.settings, &state.vcls.served(vcl), &state.log).await {
         Ok(()) => Answer::ok(""),
         Err(failure) => Answer::new(Status::Cannot, failure.rendered()),
     }
@@ -86,9 +110,11 @@ pub fn load(state: &mut State, name: &str, source: &Source) -> Answer {
     if let Err(error) = state.vcls.is_free(name) {
         return named(Err(error));
     }
-    let surroundings = Surroundings { settings: &state.settings, storages: &state.site.fixed().storages };
+    let labels = state.vcls.labels();
+    let surroundings =
+        Surroundings { settings: &state.settings, storages: &state.site.fixed().storages, labels: &labels };
     let tried = source.compile(name, surroundings).and_then(|(vcl, notices)| {
-        state.site.try_out(&state.settings, &vcl).map_err(|failure| failure.rendered())?;
+        state.site.try_out(&state.settings, &state.vcls.served(&vcl)).map_err(|failure| failure.rendered())?;
         Ok((vcl, notices))
     });
     match tried {
@@ -110,7 +136,7 @@ async fn use_vcl(state: &mut State, name: &str) -> Answer {
         Err(error) => return named(Err(error)),
     };
     if state.site.is_running()
-        && let Err(failure) = state.site.serve(&state.settings, vcl, &state.log).await
+        && let Err(failure) = state.site.serve(&state.settings, &state.vcls.served(vcl), &state.log).await
     {
         return Answer::new(Status::Parameter, failure.rendered());
     }
@@ -118,25 +144,38 @@ async fn use_vcl(state: &mut State, name: &str) -> Answer {
     Answer::ok(format!("VCL '{name}' now active"))
 }
 
-fn vcl_list(state: &State) -> Answer {
-    let line = |(vcl, is_active): (&super::vcls::Vcl, bool)| {
-        let (standing, temperature) = match (is_active, state.site.is_running()) {
-            (true, true) => ("active", "warm"),
-            (true, false) => ("active", "cold"),
-            (false, _) => ("available", "cold"),
-        };
-        format!("{standing:<11} auto    {temperature:<4}         0    {}\n", vcl.name)
+/// Makes or moves a label. New requests follow it at once.
+async fn label(state: &mut State, label: &str, vcl: &str) -> Answer {
+    let before = match state.vcls.label(label, vcl) {
+        Ok(before) => before,
+        Err(error) => return named(Err(error)),
     };
-    Answer::ok(state.vcls.list().map(line).collect::<String>())
-}
-
-fn discard(state: &mut State, names: &[String]) -> Answer {
-    for name in names {
-        if let Err(error) = state.vcls.discard(name) {
-            return named(Err(error));
-        }
+    if let (true, Some(active)) = (state.site.is_running() && state.vcls.serves_by(label), state.vcls.active())
+        && let Err(failure) = state.site.serve(&state.settings, &state.vcls.served(active), &state.log).await
+    {
+        state.vcls.restore_label(label, before);
+        return Answer::new(Status::Parameter, failure.rendered());
     }
     Answer::ok("")
+}
+
+/// A VCL that may rest does so, whatever is said; what cannot rest is told.
+fn vcl_state(state: &State, name: &str, wanted: &str) -> Answer {
+    let is_active = state.vcls.list().any(|(entry, is_active)| is_active && entry.name() == name);
+    match (state.vcls.entry(name), wanted) {
+        (None, _) => named(Err(NameError::Unknown(name.to_owned()))),
+        (Some(Entry::Label { .. }), _) => Answer::new(Status::Parameter, "Labels are always warm"),
+        (Some(Entry::Vcl(_)), "cold") if !state.vcls.users_of(name).is_empty() => {
+            Answer::new(Status::Cannot, "A labeled VCL cannot be set cold")
+        }
+        (Some(Entry::Vcl(_)), "cold") if is_active => Answer::new(Status::Cannot, "Cannot set the active VCL cold."),
+        (Some(Entry::Vcl(_)), "auto" | "cold" | "warm") => Answer::ok(""),
+        (Some(Entry::Vcl(_)), _) => Answer::new(Status::Parameter, "State must be one of auto, cold or warm."),
+    }
+}
+
+fn discard(state: &mut State, patterns: &[String]) -> Answer {
+    named(state.vcls.discard(patterns).map(|()| String::new()))
 }
 
 fn show(state: &State, words: &[String]) -> Answer {
@@ -167,7 +206,7 @@ async fn set(state: &mut State, name: &str, change: impl FnOnce(&mut Settings) -
     }
     let is_served = state.site.is_running() && settings.differ_from(&state.settings);
     if let (true, Some(vcl)) = (is_served, state.vcls.active())
-        && let Err(failure) = state.site.serve(&settings, vcl, &state.log).await
+        && let Err(failure) = state.site.serve(&settings, &state.vcls.served(vcl), &state.log).await
     {
         return Answer::new(Status::Parameter, failure.rendered());
     }

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_conf::MemoryLoader;
 use larder_conf::model::LogLevel;
 use tokio::time::timeout;
 
 use super::listen::Found;
+use super::loaded::Served;
 use super::nginx_conf;
 use super::settings::Settings;
 use super::storages::Storage;
@@ -49,6 +51,8 @@ pub struct Site {
     /// The sockets that are held, and what was served by them at last.
     generation: Generation,
     server: Option<Server>,
+    /// The names of the VCLs that are served, with their paths in the configuration, the active one first.
+    names: Vec<(PathBuf, String)>,
 }
 
 impl Fixed {
@@ -56,9 +60,16 @@ impl Fixed {
     pub fn configuration(
         &self,
         settings: &Settings,
-        vcl: Option<&Vcl>,
+        served: Option<&Served<'_>>,
         user: Option<&str>,
     ) -> Result<Configuration, configuration::Rejected> {
+        let vcls = served.map(Served::vcls).unwrap_or_default();
+        let path_of = |wanted: &Vcl| {
+            let found = vcls.iter().find(|(vcl, _)| vcl.name == wanted.name);
+            found.map(|(_, path)| &**path)
+        };
+        let labels: Vec<_> = served.iter().flat_map(|served| &served.labels).collect();
+        let labels: Vec<_> = labels.into_iter().filter_map(|(label, vcl)| Some((*label, path_of(vcl)?))).collect();
         let text = nginx_conf::write(&nginx_conf::Facts {
             endpoints: &self.endpoints,
             settings,
@@ -67,7 +78,8 @@ impl Fixed {
             identity: &self.identity,
             user,
             log: &self.log,
-            vcl: vcl.map(|vcl| &*vcl.path),
+            vcl: served.and_then(|served| path_of(served.vcl)),
+            labels: &labels,
         });
         let surroundings = configuration::Surroundings {
             conf_file: CONF_FILE.into(),
@@ -78,9 +90,10 @@ impl Fixed {
             hostname: hostname(),
             error_log: DefaultLog::Stderr,
         };
-        let mut files = vcl.map(Vcl::loader).unwrap_or_default();
+        let mut files = MemoryLoader::new();
         files.add(CONF_FILE, text);
-        Configuration::from_memory(surroundings, files)
+        let own = vcls.iter().map(|(vcl, path)| (path.clone(), vcl.loader(path))).collect();
+        Configuration::with_vcls(surroundings, files, own)
     }
 }
 
@@ -97,7 +110,7 @@ impl Site {
             }
             account.become_it()?;
         }
-        Ok(Site { fixed, workers, generation, server: None })
+        Ok(Site { fixed, workers, generation, server: None, names: Vec::new() })
     }
 
     /// Whether requests are answered.
@@ -105,9 +118,15 @@ impl Site {
         self.server.is_some()
     }
 
-    /// The VCL that requests are answered by, as it runs.
-    pub fn vcl(&self) -> Option<Arc<larder_server::Vcl>> {
-        self.server.as_ref()?.vcls().into_iter().next()
+    /// The VCLs that requests are answered by, as they run, with their names: the active one, and those to which it may
+    /// give requests.
+    pub fn vcls(&self) -> Vec<(&str, Arc<larder_server::Vcl>)> {
+        let running = self.server.as_ref().map(Server::vcls).unwrap_or_default();
+        let found = self.names.iter().filter_map(|(path, name)| {
+            let (_, vcl) = running.iter().find(|(known, _)| known == path)?;
+            Some((name.as_str(), Arc::clone(vcl)))
+        });
+        found.collect()
     }
 
     /// The workers, if requests are answered.
@@ -126,14 +145,14 @@ impl Site {
     }
 
     /// Whether a VCL can be served, and if not, why.
-    pub fn try_out(&self, settings: &Settings, vcl: &Vcl) -> Result<(), StartError> {
-        self.fixed.configuration(settings, Some(vcl), None)?;
+    pub fn try_out(&self, settings: &Settings, served: &Served<'_>) -> Result<(), StartError> {
+        self.fixed.configuration(settings, Some(served), None)?;
         Ok(())
     }
 
     /// Starts the workers, or if they run, has them serve this from now on. After an error everything is as it was.
-    pub async fn serve(&mut self, settings: &Settings, vcl: &Vcl, log: &Log) -> Result<(), StartError> {
-        let configuration = self.fixed.configuration(settings, Some(vcl), None)?;
+    pub async fn serve(&mut self, settings: &Settings, served: &Served<'_>, log: &Log) -> Result<(), StartError> {
+        let configuration = self.fixed.configuration(settings, Some(served), None)?;
         let generation = Generation::open(configuration, self.workers, &self.generation.listeners, log).await?;
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
         let configuration = &generation.configuration;
@@ -154,6 +173,7 @@ impl Site {
             }
         }
         self.generation = generation;
+        self.names = served.vcls().into_iter().map(|(vcl, path)| (path, vcl.name.clone())).collect();
         Ok(())
     }
 
@@ -216,8 +236,9 @@ mod tests {
                 path: "<a>".into(),
                 files: vec![("<a>".into(), b"vcl 4.1; backend default none;".to_vec())],
                 globs: Vec::new(),
+                labels: Vec::new(),
             };
-            let configuration = fixed.configuration(&settings, Some(&vcl), None);
+            let configuration = fixed.configuration(&settings, Some(&Served::alone(&vcl)), None);
             assert!(configuration.is_ok(), "{}", configuration.unwrap_err());
         }
     }

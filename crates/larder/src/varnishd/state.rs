@@ -1,8 +1,8 @@
 //! What the commands of the CLI look at and change.
 
+use super::loaded::Vcls;
 use super::settings::Settings;
 use super::site::Site;
-use super::vcls::Vcls;
 use crate::log::Log;
 
 /// The state of the process.

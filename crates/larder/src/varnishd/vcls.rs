@@ -1,4 +1,4 @@
-//! The VCLs that have been loaded, by their names.
+//! A VCL that is loaded: its text, and what it was read from.
 
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -33,6 +33,8 @@ pub struct Vcl {
     pub files: Vec<(PathBuf, Vec<u8>)>,
     /// Patterns of includes, and what they matched.
     pub globs: Vec<(String, Vec<PathBuf>)>,
+    /// The labels that it names.
+    pub labels: Vec<String>,
 }
 
 /// What a VCL is compiled with.
@@ -42,6 +44,8 @@ pub struct Surroundings<'a> {
     pub settings: &'a Settings,
     /// The storages, which it may name.
     pub storages: &'a [Storage],
+    /// The labels, which it may name.
+    pub labels: &'a [String],
 }
 
 impl Source {
@@ -71,7 +75,8 @@ impl Source {
             vcl_path: surroundings.settings.vcl_path(),
             storages: surroundings.storages.iter().map(|storage| storage.name.clone()).collect(),
             allows_unused: surroundings.settings.allows_unused,
-            ..Options::default()
+            labels: surroundings.labels.to_vec(),
+            has_other_backends: false,
         };
         let text = self.text.as_deref().map(|text| (&*self.path, text));
         let mut loader = TextOrDisk { text, disk: DiskLoader::default() };
@@ -86,6 +91,7 @@ impl Source {
             path: self.path.clone(),
             files: loaded.sources.files().map(|(path, bytes)| (path.to_owned(), bytes.to_vec())).collect(),
             globs: loaded.sources.globs().map(|(pattern, found)| (pattern.to_owned(), found.to_vec())).collect(),
+            labels: loaded.policy.labels.clone(),
         };
         Ok((vcl, notices))
     }
@@ -124,9 +130,13 @@ impl Loader for TextOrDisk<'_> {
 }
 
 impl Vcl {
-    /// Its files, for whoever carries it out. Changes on the disk do not matter to a VCL that is loaded.
-    pub fn loader(&self) -> MemoryLoader {
+    /// Its files, for whoever carries it out under the name `own`. Changes on the disk do not matter to a VCL that is
+    /// loaded.
+    pub fn loader(&self, own: &Path) -> MemoryLoader {
         let mut loader = MemoryLoader::new();
+        if let Some((_, bytes)) = self.files.iter().find(|(path, _)| *path == self.path) {
+            loader.add(own, bytes.clone());
+        }
         for (path, bytes) in &self.files {
             loader.add(path, bytes.clone());
         }
@@ -143,122 +153,9 @@ impl Vcl {
     }
 }
 
-/// All VCLs that are loaded, the oldest first.
-#[derive(Debug, Default)]
-pub struct Vcls {
-    all: Vec<Vcl>,
-    active: Option<String>,
-}
-
-/// Why a VCL cannot be named, used or discarded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
-    /// No VCL has this name.
-    #[error("No VCL named {0} known.")]
-    Unknown(String),
-    /// Another VCL has it.
-    #[error("Already a VCL named {0}")]
-    Taken(String),
-    /// It cannot be a name.
-    #[error("Illegal VCL name (\"{0}\"): a letter, then letters, digits, _, - and .")]
-    Invalid(String),
-    /// Requests are answered by it.
-    #[error("Cannot discard active VCL program")]
-    Active,
-    /// There are many.
-    #[error("There are {VCLS_MAX} VCLs already: discard some")]
-    TooMany,
-}
-
-/// How many VCLs are kept.
-const VCLS_MAX: usize = 1000;
-
-impl Vcls {
-    /// Whether a new VCL may have this name.
-    pub fn is_free(&self, name: &str) -> Result<(), NameError> {
-        let fits = name.starts_with(|c: char| c.is_ascii_alphabetic())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-        match () {
-            () if !fits => Err(NameError::Invalid(name.to_owned())),
-            () if self.all.iter().any(|vcl| vcl.name == name) => Err(NameError::Taken(name.to_owned())),
-            () if self.all.len() >= VCLS_MAX => Err(NameError::TooMany),
-            () => Ok(()),
-        }
-    }
-
-    /// Adds one whose name is free.
-    pub fn add(&mut self, vcl: Vcl) {
-        self.all.push(vcl);
-    }
-
-    /// The VCL of this name.
-    pub fn get(&self, name: &str) -> Result<&Vcl, NameError> {
-        self.all.iter().find(|vcl| vcl.name == name).ok_or_else(|| NameError::Unknown(name.to_owned()))
-    }
-
-    /// The VCL that answers requests.
-    pub fn active(&self) -> Option<&Vcl> {
-        self.active.as_deref().and_then(|name| self.get(name).ok())
-    }
-
-    /// Answers requests by this VCL from now on.
-    pub fn activate(&mut self, name: &str) {
-        self.active = Some(name.to_owned());
-    }
-
-    /// Forgets a VCL.
-    pub fn discard(&mut self, name: &str) -> Result<(), NameError> {
-        self.get(name)?;
-        if self.active.as_deref() == Some(name) {
-            return Err(NameError::Active);
-        }
-        self.all.retain(|vcl| vcl.name != name);
-        Ok(())
-    }
-
-    /// All of them, and whether they are active.
-    pub fn list(&self) -> impl Iterator<Item = (&Vcl, bool)> {
-        self.all.iter().map(|vcl| (vcl, self.active.as_deref() == Some(vcl.name.as_str())))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn vcls(names: &[&str]) -> Vcls {
-        let mut vcls = Vcls::default();
-        for name in names {
-            vcls.add(Vcl { name: (*name).to_owned(), path: "<a>".into(), files: Vec::new(), globs: Vec::new() });
-        }
-        vcls
-    }
-
-    #[test]
-    fn a_name_is_given_once_and_the_active_vcl_stays() {
-        let mut vcls = vcls(&["boot", "b"]);
-        vcls.activate("boot");
-        for (name, expected) in [
-            ("c-1.x_", Ok(())),
-            ("b", Err("Already a VCL named b")),
-            ("1", Err("Illegal VCL name (\"1\"): a letter, then letters, digits, _, - and .")),
-            ("", Err("Illegal VCL name (\"\"): a letter, then letters, digits, _, - and .")),
-            ("a/b", Err("Illegal VCL name (\"a/b\"): a letter, then letters, digits, _, - and .")),
-        ] {
-            assert_eq!(
-                vcls.is_free(name).map_err(|error| error.to_string()),
-                expected.map_err(str::to_owned),
-                "{name}"
-            );
-        }
-        assert_eq!(vcls.discard("boot"), Err(NameError::Active));
-        assert_eq!(vcls.discard("c"), Err(NameError::Unknown("c".to_owned())));
-        assert_eq!(vcls.discard("b"), Ok(()));
-        assert_eq!(
-            vcls.list().map(|(vcl, is_active)| (vcl.name.as_str(), is_active)).collect::<Vec<_>>(),
-            [("boot", true)]
-        );
-    }
 
     #[test]
     fn a_vcl_keeps_what_it_was_read_from() {
@@ -266,13 +163,13 @@ mod tests {
         std::fs::write(folder.path().join("part.vcl"), "sub vcl_recv { return (pass); }").unwrap();
         let mut settings = Settings::default();
         settings.set("vcl_path", &folder.path().display().to_string()).unwrap();
-        let surroundings = Surroundings { settings: &settings, storages: &[] };
+        let surroundings = Surroundings { settings: &settings, storages: &[], labels: &[] };
         let text = "vcl 4.1; include \"part.vcl\"; backend default none;";
         let (vcl, notices) = Source::inline("a", text.to_owned()).compile("a", surroundings).unwrap();
         assert_eq!((vcl.text().as_str(), notices.as_str()), (text, ""));
         folder.close().unwrap();
         let options = Options { vcl_path: settings.vcl_path(), ..Options::default() };
-        assert!(larder_vcl::load(&vcl.path, &options, &mut vcl.loader(), &|_| Ok(())).is_ok());
+        assert!(larder_vcl::load(&vcl.path, &options, &mut vcl.loader(&vcl.path), &|_| Ok(())).is_ok());
         let errors = Source::inline("b", "vcl 4.1; backend default none; sub vcl_recv { oops; }".to_owned());
         assert!(errors.compile("b", surroundings).is_err_and(|errors| errors.contains("<b>:1")));
     }

@@ -168,6 +168,92 @@ fn a_vcl_is_loaded_used_and_discarded_while_requests_are_answered() {
     assert_eq!(varnishd.end(Signal::Term), Some(0));
 }
 
+/// What a request is answered by: the reason of a response that a VCL makes.
+fn reason(varnishd: &Varnishd, path: &str) -> String {
+    let mut client = Client::connect(varnishd.listen).unwrap();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+    client.read_response("GET").unwrap().status_line.splitn(3, ' ').last().unwrap().to_owned()
+}
+
+/// The order that loads a VCL which answers with its name, unless these statements lead elsewhere.
+fn named(name: &str, statements: &str) -> String {
+    format!(
+        "vcl.inline {name} << END\nvcl 4.1;\nbackend default none;\n\
+         sub vcl_recv {{ {statements} return (synth(200, \"{name}\")); }}\nEND"
+    )
+}
+
+#[test]
+fn a_label_gives_requests_to_another_vcl_and_is_moved_while_they_are_answered() {
+    let varnishd = Varnishd::start(&["-f", "", "-S", "secret"]);
+    let mut cli = varnishd.cli(SECRET);
+    cli.says(&named("one", ""), 200, "");
+    cli.says(&named("two", ""), 200, "");
+    let main = named("main", "if (req.url == \"/label\") { return (vcl(l1)); }");
+    cli.says(&main, 106, "no VCL has the label \"l1\"");
+    cli.says("vcl.label l1 none", 106, "No VCL named none known");
+    cli.says("vcl.label l.1 one", 106, "Illegal label name");
+    cli.says("vcl.label two one", 106, "two is not a label");
+    cli.says("vcl.label l1 one", 200, "");
+    cli.says("vcl.label l2 l1", 300, "VCL labels cannot point to labels");
+    cli.says(&main, 200, "");
+    cli.says("vcl.use main", 200, "VCL 'main' now active");
+    cli.says("start", 200, "");
+    assert_eq!((reason(&varnishd, "/"), reason(&varnishd, "/label")), ("main".to_owned(), "one".to_owned()));
+    cli.says("vcl.label l1 two", 200, "");
+    assert_eq!(reason(&varnishd, "/label"), "two");
+    cli.says("vcl.label l1 main", 106, "would create a loop");
+    cli.says("vcl.list", 200, "available   label    warm         0    l1      ->    two (1 return(vcl))\n");
+    cli.says("vcl.list", 200, "available   auto     warm         0    two     <-    (1 label)\n");
+    cli.says("vcl.list -j", 200, "\"refs\": 1");
+    cli.says("vcl.deps", 200, "one\ntwo\nl1     two\nmain   l1\n");
+    cli.says("vcl.deps -j", 200, "\"deps\"");
+    cli.says("vcl.state l1 cold", 106, "Labels are always warm");
+    cli.says("vcl.state two cold", 300, "A labeled VCL cannot be set cold");
+    cli.says("vcl.discard two", 300, "Cannot discard labeled VCL program two:\n\tl1");
+    cli.says("vcl.discard l1", 300, "Cannot discard VCL label l1, other VCLs depend on it:\n\tmain");
+    cli.says("vcl.show l1", 200, "\"two\"");
+    cli.says("vcl.use l1", 200, "VCL 'l1' now active");
+    assert_eq!(reason(&varnishd, "/"), "two");
+    cli.says("vcl.label l1 one", 200, "");
+    assert_eq!(reason(&varnishd, "/"), "one");
+    cli.says("vcl.discard l1", 300, "Cannot discard active VCL program l1");
+    cli.says("vcl.use two", 200, "");
+    cli.says("vcl.discard l* main one", 200, "");
+    cli.says("vcl.list", 200, "active      auto    warm         0    two\n");
+    assert_eq!(varnishd.end(Signal::Term), Some(0));
+}
+
+#[test]
+fn a_vcl_of_a_label_keeps_the_text_it_was_loaded_with_and_has_its_own_backends() {
+    let varnishd = Varnishd::start(&["-f", "", "-S", "secret"]);
+    let mut cli = varnishd.cli(SECRET);
+    let text = |say: &str, more: &str| {
+        format!(
+            "vcl 4.1;\nbackend {say} {{ .host = \"127.0.0.1\"; .port = \"1\"; }}\n\
+             sub vcl_recv {{ {more} return (synth(200, \"{say}\")); }}\n"
+        )
+    };
+    // One file, loaded twice.
+    varnishd.folder.write("site.vcl", text("old", "")).unwrap();
+    cli.says("vcl.load a site.vcl", 200, "");
+    cli.says("vcl.label l a", 200, "");
+    let more = "if (req.url == \"/label\") { return (vcl(l)); }";
+    varnishd.folder.write("site.vcl", text("later", more)).unwrap();
+    cli.says("vcl.load b site.vcl", 200, "");
+    cli.says("vcl.use b", 200, "");
+    cli.says("start", 200, "");
+    assert_eq!((reason(&varnishd, "/"), reason(&varnishd, "/label")), ("later".to_owned(), "old".to_owned()));
+    for (pattern, shown) in [("", &["b.later"][..]), ("a.*", &["a.old"]), ("*.*", &["b.later", "a.old"])] {
+        let (status, text) = cli.ask(format!("backend.list {pattern}").trim_end());
+        let names: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!((status, names.as_slice()), (200, shown), "{pattern}");
+    }
+    cli.says("backend.set_health a.old sick", 200, "");
+    cli.says("backend.list a.*", 200, "sick");
+    assert_eq!(varnishd.end(Signal::Term), Some(0));
+}
+
 #[test]
 fn an_operator_says_how_a_backend_is_and_requests_follow() {
     let origin = Origin::start().unwrap();
@@ -233,7 +319,7 @@ fn parameters_are_set_while_requests_are_answered() {
         ("ban req.url ~", 104, "Too few"),
         ("ban req.method == GET", 106, "Unknown or unsupported field \"req.method\""),
         ("ban req.url ~ (", 106, "Regex compile error"),
-        ("vcl.label a b", 102, "not built yet"),
+        ("vcl.symtab", 102, "not built yet"),
         ("nonsense", 101, "Unknown request"),
         ("a \"b", 100, "Missing"),
         ("quit", 500, "Closing"),

@@ -47,10 +47,14 @@ pub enum Verb {
     Stop,
     /// The storages.
     StorageList,
+    /// What VCLs and labels need.
+    VclDeps,
     /// Forget a VCL.
     VclDiscard,
     /// Load a VCL that is part of the command.
     VclInline,
+    /// Give a VCL a label.
+    VclLabel,
     /// The VCLs.
     VclList,
     /// Load a VCL from a file.
@@ -79,7 +83,7 @@ const fn row(name: &'static str, least: usize, most: usize, words: &'static str,
     Row { name, least, most, words, verb }
 }
 
-const TABLE: [Row; 28] = [
+const TABLE: [Row; 30] = [
     row("auth", 1, 1, "<response>", Verb::Auth),
     row("backend.list", 0, 4, "[-j] [-p] [<backend_pattern>]", Verb::BackendList),
     row("backend.set_health", 2, 2, "<backend_pattern> auto|healthy|sick", Verb::BackendSetHealth),
@@ -101,9 +105,11 @@ const TABLE: [Row; 28] = [
     row("status", 0, 1, "", Verb::Status),
     row("stop", 0, 0, "", Verb::Stop),
     row("storage.list", 0, 1, "", Verb::StorageList),
-    row("vcl.discard", 1, 64, "<name>...", Verb::VclDiscard),
+    row("vcl.deps", 0, 1, "[-j]", Verb::VclDeps),
+    row("vcl.discard", 1, 64, "<name_pattern>...", Verb::VclDiscard),
     row("vcl.inline", 2, 3, "<name> <quoted text> [auto|cold|warm]", Verb::VclInline),
-    row("vcl.list", 0, 1, "", Verb::VclList),
+    row("vcl.label", 2, 2, "<label> <configname>", Verb::VclLabel),
+    row("vcl.list", 0, 1, "[-j]", Verb::VclList),
     row("vcl.load", 2, 3, "<name> <file> [auto|cold|warm]", Verb::VclLoad),
     row("vcl.show", 0, 2, "[-v] [<name>]", Verb::VclShow),
     row("vcl.state", 2, 2, "<name> auto|cold|warm", Verb::VclState),
@@ -111,8 +117,7 @@ const TABLE: [Row; 28] = [
 ];
 
 /// Commands of varnishd that larder does not have.
-const NOT_BUILT: [&str; 7] =
-    ["debug.fragfetch", "debug.vmod", "pid.file", "tls.cert.list", "vcl.deps", "vcl.label", "vcl.symtab"];
+const NOT_BUILT: [&str; 5] = ["debug.fragfetch", "debug.vmod", "pid.file", "tls.cert.list", "vcl.symtab"];
 
 /// What the words of a command ask for, or why nothing.
 pub fn verb(words: &[String]) -> Result<Verb, Answer> {
@@ -157,7 +162,8 @@ mod tests {
             ("PING", Err(Status::Unknown)),
             ("ban req.url ~ x", Ok(Verb::Ban)),
             ("ban req.url", Err(Status::TooFew)),
-            ("vcl.label a b", Err(Status::NotBuilt)),
+            ("vcl.symtab", Err(Status::NotBuilt)),
+            ("vcl.label a b", Ok(Verb::VclLabel)),
             ("", Err(Status::Syntax)),
         ] {
             let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -1,0 +1,141 @@
+//! What `vcl.list` and `vcl.deps` show, in varnishd's form.
+
+use serde_json::{Value, json};
+
+use super::cli::protocol;
+use super::loaded::{Entry, Vcls};
+
+/// The VCLs and labels of `vcl.list`.
+pub fn list(vcls: &Vcls, is_running: bool) -> String {
+    let widest = |of: fn(&Entry) -> &str| vcls.list().map(|(entry, _)| of(entry).len()).max().unwrap_or(0) + GAP;
+    let (state_width, name_width) = (widest(state_of), widest(Entry::name));
+    let line = |(entry, is_active): (&Entry, bool)| {
+        let (status, warmth) = (status(is_active), warmth(vcls, entry, is_active && is_running));
+        let (state, busy) = (state_of(entry), if is_running { '0' } else { '-' });
+        let users = vcls.users_of(entry.name()).len();
+        let name = entry.name();
+        let rest = match entry {
+            Entry::Label { vcl, .. } => match users {
+                0 => format!("{name:<name_width$}->    {vcl}"),
+                1 => format!("{name:<name_width$}->    {vcl} (1 return(vcl))"),
+                many => format!("{name:<name_width$}->    {vcl} ({many} return(vcl)'s)"),
+            },
+            Entry::Vcl(_) => match users {
+                0 => name.to_owned(),
+                1 => format!("{name:<name_width$}<-    (1 label)"),
+                many => format!("{name:<name_width$}<-    ({many} labels)"),
+            },
+        };
+        format!("{status:<11} {state:<state_width$}{warmth:<4}         {busy}    {rest}\n")
+    };
+    vcls.list().map(line).collect()
+}
+
+/// The same as JSON.
+pub fn list_json(vcls: &Vcls, is_running: bool, words: &[String]) -> String {
+    let one = |(entry, is_active): (&Entry, bool)| {
+        let mut shown = json!({
+            "status": status(is_active),
+            "state": state_of(entry),
+            "temperature": warmth(vcls, entry, is_active && is_running),
+            "name": entry.name(),
+        });
+        if is_running {
+            shown["busy"] = 0.into();
+        }
+        let users = vcls.users_of(entry.name()).len();
+        match entry {
+            Entry::Label { vcl, .. } => {
+                shown["label"] = json!({ "name": vcl });
+                if users > 0 {
+                    shown["label"]["refs"] = users.into();
+                }
+            }
+            Entry::Vcl(_) if users > 0 => shown["labels"] = users.into(),
+            Entry::Vcl(_) => {}
+        }
+        shown
+    };
+    protocol::json(2, words, vcls.list().map(one).collect())
+}
+
+/// What each needs: `vcl.deps`.
+pub fn deps(vcls: &Vcls) -> String {
+    let width = vcls.list().map(|(entry, _)| entry.name().len()).max().unwrap_or(0) + DEPS_GAP;
+    let lines = vcls.list().flat_map(|(entry, _)| match entry.needs() {
+        [] => vec![format!("{}\n", entry.name())],
+        needs => needs.iter().map(|need| format!("{:<width$}{need}\n", entry.name())).collect(),
+    });
+    lines.collect()
+}
+
+/// The same as JSON.
+pub fn deps_json(vcls: &Vcls, words: &[String]) -> String {
+    let one = |(entry, _): (&Entry, bool)| -> Value { json!({ "name": entry.name(), "deps": entry.needs() }) };
+    protocol::json(1, words, vcls.list().map(one).collect())
+}
+
+fn status(is_active: bool) -> &'static str {
+    if is_active { "active" } else { "available" }
+}
+
+fn state_of(entry: &Entry) -> &str {
+    match entry {
+        Entry::Vcl(_) => "auto",
+        Entry::Label { .. } => "label",
+    }
+}
+
+/// What has a label, or is one, is kept warm.
+fn warmth(vcls: &Vcls, entry: &Entry, is_serving: bool) -> &'static str {
+    let is_kept = match entry {
+        Entry::Label { .. } => true,
+        Entry::Vcl(_) => !vcls.users_of(entry.name()).is_empty(),
+    };
+    if is_kept || is_serving { "warm" } else { "cold" }
+}
+
+/// The spaces between two columns of `vcl.list`, and of `vcl.deps`.
+const GAP: usize = 4;
+const DEPS_GAP: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::super::loaded::vcls;
+    use super::*;
+
+    fn some() -> Vcls {
+        let mut vcls = vcls(&[("boot", &[]), ("v1", &[]), ("v2", &["l1"])]);
+        for label in ["l1", "l2"] {
+            vcls.label(label, "v1").unwrap();
+        }
+        vcls.activate("boot");
+        vcls
+    }
+
+    #[test]
+    fn lists_have_the_form_of_varnishd() {
+        assert_eq!(
+            list(&some(), true),
+            "active      auto     warm         0    boot\n\
+             available   auto     warm         0    v1      <-    (2 labels)\n\
+             available   auto     cold         0    v2\n\
+             available   label    warm         0    l1      ->    v1 (1 return(vcl))\n\
+             available   label    warm         0    l2      ->    v1\n"
+        );
+        assert_eq!(list(&vcls(&[("a", &[])]), false), "available   auto    cold         -    a\n");
+        assert_eq!(deps(&some()), "boot\nv1\nv2     l1\nl1     v1\nl2     v1\n");
+    }
+
+    #[test]
+    fn json_says_what_a_label_stands_for_and_who_names_it() {
+        let read = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+        let list = read(list_json(&some(), true, &["vcl.list".to_owned(), "-j".to_owned()]));
+        assert_eq!(
+            (&list[0], &list[4]["labels"], &list[6]["label"]),
+            (&json!(2), &json!(2), &json!({ "name": "v1", "refs": 1 }))
+        );
+        let deps = read(deps_json(&some(), &["vcl.deps".to_owned(), "-j".to_owned()]));
+        assert_eq!((&deps[0], &deps[5]), (&json!(1), &json!({ "name": "v2", "deps": ["l1"] })));
+    }
+}
