@@ -90,8 +90,11 @@ pub const CONTENT_TYPE: &str = "Content-Type";
 
 /// Fields that the delivery writes itself, or that concern only the connection to the origin.
 pub fn is_own(known: Known) -> bool {
-    matches!(known, Known::Connection | Known::KeepAlive | Known::TransferEncoding | Known::ContentLength)
+    OWN.contains(&known)
 }
+
+/// Their names.
+pub const OWN: [Known; 4] = [Known::Connection, Known::KeepAlive, Known::TransferEncoding, Known::ContentLength];
 
 #[cfg(test)]
 mod tests {

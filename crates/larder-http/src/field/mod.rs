@@ -172,17 +172,30 @@ impl Fields {
     /// Copies a field to the end of the buffer, as a line.
     fn keep_line(&mut self, known: Known, name: &[u8], value: &[u8]) -> Field {
         debug_assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "{}", value.escape_ascii());
-        self.bytes.reserve(name.len() + LINE_MIDDLE.len() + value.len() + LINE_END.len());
         let name_at = self.bytes.len();
-        self.bytes.extend_from_slice(name);
-        self.bytes.extend_from_slice(LINE_MIDDLE);
-        let value_at = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        self.bytes.extend_from_slice(LINE_END);
+        let value_at = name_at + name.len() + LINE_MIDDLE.len();
+        // Room is made once, not for each of the four.
+        self.bytes.resize(value_at + value.len() + LINE_END.len(), 0);
+        let (to_name, rest) = self.bytes[name_at..].split_at_mut(name.len());
+        let (to_middle, rest) = rest.split_at_mut(LINE_MIDDLE.len());
+        let (to_value, to_end) = rest.split_at_mut(value.len());
+        to_name.copy_from_slice(name);
+        to_middle.copy_from_slice(LINE_MIDDLE);
+        to_value.copy_from_slice(value);
+        to_end.copy_from_slice(LINE_END);
         assert!(u32::try_from(self.bytes.len()).is_ok(), "{FITS}");
         let name = Piece { at: name_at as u32, len: name.len() as u32 };
         let value = Piece { at: value_at as u32, len: value.len() as u32 };
         Field { name, value, known, kept: Kept::Line }
+    }
+
+    /// Becomes a copy of another head, with its lines.
+    pub fn copy_from(&mut self, other: &Fields) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.index.clear();
+        self.index.extend_from_slice(&other.index);
+        (self.had, self.twice) = (other.had, other.twice);
     }
 
     /// Adds the fields of another head, as `how` says of each. Those that came as lines stay lines
@@ -688,6 +701,17 @@ mod tests {
         let mut twice = read("A: 1\r\n");
         twice.extend_from(&read("B: 2\r\n"), |_, _| Written::AsItIs);
         assert_eq!(runs(&twice, |_, _| true), "<A: 1/B: 2/>");
+    }
+
+    #[test]
+    fn a_copy_is_the_head_and_nothing_else() {
+        let mut fields = some();
+        let other = read("A: 1\r\nVia: a\r\nB:2\r\nVia: b\r\n");
+        fields.copy_from(&other);
+        assert_eq!(runs(&fields, |_, _| true), runs(&other, |_, _| true));
+        assert!(!fields.contains_known(Known::Cookie) && fields.contains_known(Known::Via));
+        fields.set("Via", b"c");
+        assert_eq!(shown(&fields), "A: 1, Via: c, B: 2");
     }
 
     #[test]

@@ -25,6 +25,11 @@ impl Names {
         self.known.contains(known)
     }
 
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.known == KnownSet::default() && self.others.is_empty()
+    }
+
     /// Adds a name.
     pub fn insert(&mut self, name: &[u8]) {
         match Known::of(name) {
@@ -65,6 +70,8 @@ mod tests {
             assert_eq!(names.contains(Known::of(name), name), is_there, "{}", name.escape_ascii());
         }
         assert!(names.contains_known(Known::Host) && !names.contains_known(Known::Other));
+        let sets = [&[][..], &["Host"], &["X-Pad"]].map(|names| names.iter().collect::<Names>().is_empty());
+        assert_eq!(sets, [true, false, false]);
         assert_eq!(names.others.len(), 2);
     }
 }

@@ -1,7 +1,7 @@
 //! The head of a request.
 
+use crate::field::Fields;
 use crate::field::known::Known;
-use crate::field::{Fields, Written};
 use crate::method::Method;
 use crate::scan;
 
@@ -140,11 +140,11 @@ impl RequestHead {
         self.clear();
         self.method = other.method;
         self.version = other.version;
-        self.fields.extend_from(&other.fields, |_, _| Written::AsItIs);
+        self.fields.copy_from(&other.fields);
         self.line.extend_from_slice(&other.line);
         self.parts = other.parts;
         self.bytes = other.bytes;
-        self.ignored.extend_from(&other.ignored, |_, _| Written::AsItIs);
+        self.ignored.copy_from(&other.ignored);
     }
 
     /// Asks for something else: another method, another target. What the old target said beside its path, host and

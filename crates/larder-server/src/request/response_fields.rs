@@ -4,7 +4,7 @@ use larder_http::{Fields, Known, Version, Written};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Silent};
-use crate::prepared::{CONTENT_TYPE, PreparedRules, is_own, written_name};
+use crate::prepared::{CONTENT_TYPE, OWN, PreparedRules, is_own, written_name};
 use crate::site::{Backend, Find, Protocol, Redirect, Target};
 
 use super::cookies;
@@ -16,6 +16,13 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     ex.reply.silent = silence(backend);
     push_accel_fields(fields, ex);
     let version = ex.asked.head.version;
+    if ex.reply.fields.is_empty() && goes_as_it_is(fields, backend) {
+        ex.reply.fields.copy_from(fields);
+        for known in OWN {
+            ex.reply.fields.remove_as(known, known.name());
+        }
+        return apply_x_accel_settings(fields, backend, ex, cx);
+    }
     let is_passed = |known, name: &[u8]| {
         // HTTP/2 has no upgrades (RFC 9113 §8.2.2).
         let is_upgrade = known == Known::Upgrade && version == Version::Http2;
@@ -40,6 +47,15 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
         });
     }
     apply_x_accel_settings(fields, backend, ex, cx);
+}
+
+/// Whether a client gets all fields of an answer, but for [`OWN`] ones: nothing is hidden, rewritten or respelled.
+fn goes_as_it_is(fields: &Fields, backend: &Backend) -> bool {
+    let is_changed = |known: &Known| fields.contains_known(*known);
+    backend.settings.hides.is_empty()
+        && !fields.contains_known(Known::Upgrade)
+        && !MAY_BE_REWRITTEN.iter().any(is_changed)
+        && fields.iter_known().all(|(known, name, _)| known != Known::ContentType || name == CONTENT_TYPE.as_bytes())
 }
 
 /// The fields that [`rewritten`] may change.

@@ -19,14 +19,14 @@ pub fn get(run: &mut Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Resu
     if variable == Variable::Now {
         return Ok(Value::Real(run.now));
     }
+    if page::is_of_a_page(variable) {
+        return page::get(run, variable, texts);
+    }
     // Those of requests come first, as they are asked for most.
     if let Some(value) = client::get(run, variable, texts)? {
         return Ok(value);
     }
     if let Some(value) = fetch::get(run, variable, texts)? {
-        return Ok(value);
-    }
-    if let Some(value) = page::get(run, variable, texts)? {
         return Ok(value);
     }
     parameter::get(&run.policy.parameters, variable).ok_or_else(|| unbuilt(variable))

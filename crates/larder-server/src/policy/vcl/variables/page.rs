@@ -10,17 +10,18 @@ use crate::context::Cx;
 use crate::site::VclPolicy;
 
 use super::super::task::Run;
-use super::{misfit, text};
+use super::misfit;
 
-/// The value of a variable of a page; `None` if it is not one.
-pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Option<Value>, Failure> {
+/// Whether it is a variable of a page.
+pub fn is_of_a_page(variable: Variable) -> bool {
+    variable.rule().name.starts_with("obj")
+}
+
+/// The value of a variable of a page.
+pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Value, Failure> {
     use Variable as V;
-    let is_of_a_page = variable.rule().name.starts_with("obj");
-    if !is_of_a_page {
-        return Ok(None);
-    }
     let Some(page) = run.ex.vcl.page.as_deref() else { return fetched(variable, run) };
-    Ok(Some(match variable {
+    Ok(match variable {
         V::ObjAge | V::ObjStaleAge => Value::Real(age(page, run.now)),
         V::ObjTime | V::ObjStaleTime => Value::Real(run.now - age(page, run.now)),
         V::ObjTtl | V::ObjStaleTtl => Value::Real(page.fresh_until.secs_f64() - run.now),
@@ -28,21 +29,21 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
         V::ObjKeep | V::ObjStaleKeep => Value::Real(keep(page)),
         V::ObjHits | V::ObjStaleHits => Value::Int(page.hits().into()),
         V::ObjStatus | V::ObjStaleStatus => Value::Int(page.status.into()),
-        V::ObjReason | V::ObjStaleReason => return text(reason(page), texts),
-        V::ObjProto | V::ObjStaleProto => return text(b"HTTP/1.1", texts),
+        V::ObjReason | V::ObjStaleReason => Value::Text(Some(texts.keep(reason(page))?)),
+        V::ObjProto | V::ObjStaleProto => Value::Text(Some(texts.keep(b"HTTP/1.1")?)),
         V::ObjUncacheable | V::ObjStaleUncacheable => Value::Bool(page.mark() != Mark::Page),
         V::ObjCanEsi | V::ObjStaleCanEsi => Value::Bool(page.esi_base().is_some()),
         V::ObjStorage | V::ObjStaleStorage => Value::Id(Some(0)),
         V::ObjStaleIsValid => Value::Bool(is_valid(run.policy, page, run.cx)),
         _ => return Err(misfit(variable)),
-    }))
+    })
 }
 
 /// What is said of a response that was not found, but fetched: it has the times that `vcl_backend_response` left it.
-fn fetched(variable: Variable, run: &Run<'_>) -> Result<Option<Value>, Failure> {
+fn fetched(variable: Variable, run: &Run<'_>) -> Result<Value, Failure> {
     use Variable as V;
     let answer = &run.ex.vcl.fetch.answer;
-    Ok(Some(match variable {
+    Ok(match variable {
         V::ObjHits => Value::Int(0),
         V::ObjAge => Value::Real(run.now - answer.origin),
         V::ObjTime => Value::Real(answer.origin),
@@ -53,7 +54,7 @@ fn fetched(variable: Variable, run: &Run<'_>) -> Result<Option<Value>, Failure> 
         V::ObjCanEsi => Value::Bool(answer.esi_base.is_some()),
         V::ObjStorage => Value::Id(Some(0)),
         _ => return Err(misfit(variable)),
-    }))
+    })
 }
 
 fn reason(page: &Object) -> &[u8] {
