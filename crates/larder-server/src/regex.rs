@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pcre2::bytes::{CaptureLocations, RegexBuilder};
 
+pub use sieve::BytesSeen;
 use sieve::Sieve;
 
 /// The most steps of one match, as the default of PCRE2 and therefore of nginx: `^(a+)+$` gives up after a while.
@@ -26,6 +27,8 @@ const LOCATIONS_MAX: u64 = 4096;
 #[derive(Debug)]
 pub struct Regex {
     inner: pcre2::bytes::Regex,
+    /// The bytes that every text with a match has.
+    needs: BytesSeen,
     /// What can be said without it.
     sieve: Option<Box<Sieve>>,
     written: Box<Written>,
@@ -124,7 +127,8 @@ impl Regex {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let written = Box::new(Written { source: source.into(), caseless, patient: OnceLock::new() });
         let sieve = if caseless { None } else { Sieve::of(source).map(Box::new) };
-        Ok(Self { inner, sieve, written, id, groups, names })
+        let needs = sieve.as_deref().map(Sieve::needs).unwrap_or_default();
+        Ok(Self { inner, needs, sieve, written, id, groups, names })
     }
 
     /// The named groups: number and name in lower case.
@@ -150,6 +154,12 @@ impl Regex {
             Ok(found) => Ok(out.take(found.is_some(), text, self.groups, locations)),
             Err(error) => self.match_patiently(error, text, out),
         })
+    }
+
+    /// Whether a text with these bytes may match. Where that is false, it does not.
+    #[inline]
+    pub fn may_match(&self, seen: BytesSeen) -> bool {
+        seen.has(self.needs)
     }
 
     /// Whether `text` matches, without captures.

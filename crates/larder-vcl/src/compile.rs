@@ -6,10 +6,10 @@ use larder_source::{Diagnostic, Span};
 
 use crate::acl::{Acl, AclLine, first_contradiction, width_of};
 use crate::policy::{
-    self, AclEntry, Argument, Arithmetic, Assign, Backend, BackendId, Compare, Endpoint, Expr, ExprKind, Hosts, Place,
-    Policy, Return, Statement, StatementKind, SubId,
+    self, AclEntry, Argument, Arithmetic, Assign, Backend, BackendId, Compare, Endpoint, Expr, ExprKind, Header, Hosts,
+    Place, Policy, Return, Statement, StatementKind, SubId,
 };
-use crate::program::{At, Callee, Named, Op, Program, Relation, TextAt};
+use crate::program::{At, Callee, Named, Op, Program, Relation, TextAt, branches_of};
 use crate::steps::Action;
 use crate::types::Type;
 use crate::vars::Variable;
@@ -139,12 +139,13 @@ impl Compiler<'_> {
 
     /// Makes all calls lead to their subs, and notes where those of the steps begin.
     fn link(&mut self) {
-        let Program { code, subs, steps, .. } = &mut self.program;
+        let Program { code, branches, subs, steps, .. } = &mut self.program;
         for (at, sub) in self.calls.drain(..) {
             code[at as usize] = Op::Sub(subs[sub]);
         }
         steps.extend(self.policy.steps.iter().map(|sub| subs[sub.0]));
         shorten(code);
+        *branches = branches_of(code);
     }
 
     fn text(&mut self, bytes: &[u8]) -> TextAt {
@@ -154,10 +155,25 @@ impl Compiler<'_> {
         text
     }
 
+    /// The line of a header with this value.
+    fn line(&mut self, header: Header, value: &[u8]) -> TextAt {
+        let name = self.policy.headers[header.name.0 as usize].as_bytes();
+        self.text(&[name, b": ", value, b"\r\n"].concat())
+    }
+
     fn block(&mut self, statements: &[Statement]) {
-        for statement in statements {
+        let mut rest = statements;
+        while let Some(statement) = rest.first() {
             self.stands_at(statement.span);
-            self.statement(&statement.kind);
+            let unset = unset_together(rest);
+            if unset.len() > 1 {
+                rest = &rest[unset.len()..];
+                self.emit(Op::UnsetAll(self.program.header_lists.len() as u32));
+                self.program.header_lists.push(unset);
+            } else {
+                rest = &rest[1..];
+                self.statement(&statement.kind);
+            }
         }
     }
 
@@ -198,11 +214,11 @@ impl Compiler<'_> {
     fn set(&mut self, place: Place, assign: Assign, value: &Expr) {
         let by = match assign {
             Assign::To => {
-                if let ExprKind::Text(bytes) = &value.kind
+                if let (Place::Header(header), ExprKind::Text(bytes)) = (place, &value.kind)
                     && is_sound(bytes)
                 {
-                    let text = self.text(bytes);
-                    return self.emit(Op::SetText(place, text));
+                    let line = self.line(header, bytes);
+                    return self.emit(Op::SetLine(header, line));
                 }
                 let unchanged = self.unchanged(place, value);
                 self.value(value);
@@ -518,6 +534,16 @@ fn place_of(expr: &Expr) -> Option<Place> {
     }
 }
 
+/// The headers of one message that the first statements unset.
+fn unset_together(statements: &[Statement]) -> Vec<Header> {
+    let unset = statements.iter().map_while(|statement| match statement.kind {
+        StatementKind::Unset(Place::Header(header)) => Some(header),
+        _ => None,
+    });
+    let mut of = None;
+    unset.take_while(|header| *of.get_or_insert(header.of) == header.of).collect()
+}
+
 /// Whether a text has no control characters, and no spaces around it.
 fn is_sound(text: &[u8]) -> bool {
     text.trim_ascii() == text && !text.iter().any(u8::is_ascii_control)
@@ -558,6 +584,11 @@ fn shorten(code: &mut [Op]) {
             Op::Jump(to) => match behind(to) {
                 Some(goes @ (Op::Jump(_) | Op::Back | Op::Return(..))) => goes,
                 _ => continue,
+            },
+            // Most subs of the builtin VCL are empty, and called at the end of another one.
+            Op::Sub(to) if behind(to) == Some(Op::Back) => match code.get(at + 1) {
+                Some(goes @ (Op::Jump(_) | Op::Back | Op::Return(..))) => *goes,
+                _ => Op::Jump(at as At + 1),
             },
             Op::JumpUnless(to) => match behind(to) {
                 Some(Op::Jump(further)) => Op::JumpUnless(further),

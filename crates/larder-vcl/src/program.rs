@@ -103,10 +103,13 @@ pub enum Op {
     Set(Place),
     /// Takes a text or a BLOB and adds it to the end of a body.
     Append(Variable),
-    /// Sets a variable or a header to a text of the program, which has no control characters and no spaces around it.
-    SetText(Place, TextAt),
+    /// Sets a header to a line of the program: `Name: value` and CR LF, where the value has no control characters and no
+    /// spaces around it.
+    SetLine(Header, TextAt),
     /// Unsets a variable or a header.
     Unset(Place),
+    /// Unsets several headers of one message, by their place in [`Program::header_lists`].
+    UnsetAll(u32),
     /// Writes the value on top as a text.
     ToText,
     /// Writes the TIME on top as a text, in HTTP's form.
@@ -183,6 +186,36 @@ pub enum Op {
     Ban,
 }
 
+/// Where an instruction leads with a BOOL that it has made, if that is false and if it is true. `None` if the BOOL is
+/// pushed.
+pub(crate) type Branch = [Option<NonZeroAt>; 2];
+
+/// A place in the code that is not its first.
+pub(crate) type NonZeroAt = std::num::NonZeroU32;
+
+/// The branch of each instruction. Most BOOL are taken by a jump right behind, which is carried out at once, as is a `!`
+/// in front of one.
+pub(crate) fn branches_of(code: &[Op]) -> Vec<Branch> {
+    let branch = |at: usize| {
+        let (jump_at, is_negated) = match code.get(at + 1) {
+            Some(Op::Not) => (at + 2, true),
+            _ => (at + 1, false),
+        };
+        let to = |at: At| NonZeroAt::new(at);
+        let next = At::try_from(jump_at + 1).ok().and_then(to);
+        let [if_false, if_true] = match code.get(jump_at) {
+            Some(Op::JumpUnless(at)) => [to(*at), next],
+            Some(Op::JumpIf(at)) => [next, to(*at)],
+            // Of these, the one that keeps the BOOL needs it pushed.
+            Some(Op::And(_)) => [None, next],
+            Some(Op::Or(_)) => [next, None],
+            _ => [None, None],
+        };
+        if is_negated { [if_true, if_false] } else { [if_false, if_true] }
+    };
+    (0..code.len()).map(branch).collect()
+}
+
 /// A run goes through some sixty of them for each request.
 const _: () = assert!(size_of::<Op>() <= 24);
 
@@ -191,6 +224,8 @@ const _: () = assert!(size_of::<Op>() <= 24);
 pub struct Program {
     /// The instructions of all subs.
     pub(crate) code: Vec<Op>,
+    /// Where each instruction leads that makes a BOOL, by [`branches_of`].
+    pub(crate) branches: Vec<Branch>,
     /// Where each sub begins.
     pub(crate) subs: Vec<At>,
     /// Where the sub of each step begins, in the order of [`STEPS`](crate::steps::STEPS).
@@ -201,6 +236,8 @@ pub struct Program {
     pub(crate) addresses: Vec<SocketAddr>,
     /// The ACLs of the policy.
     pub(crate) acls: Vec<Acl>,
+    /// The headers of one message that are unset together.
+    pub(crate) header_lists: Vec<Vec<Header>>,
     /// Where statements and conditions begin in the code, in its order, and where they stand in the files.
     pub(crate) places: Vec<(At, Span)>,
 }
@@ -215,6 +252,11 @@ impl Program {
     /// All instructions.
     pub fn code(&self) -> &[Op] {
         &self.code
+    }
+
+    /// The headers that are unset together: one message each time, and at least one header.
+    pub fn header_lists(&self) -> &[Vec<Header>] {
+        &self.header_lists
     }
 
     /// Where the statement stands that an instruction belongs to.

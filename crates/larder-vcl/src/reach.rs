@@ -26,7 +26,7 @@ impl Program {
     /// The fate of a header of a response, which `is_it` recognises, in a step.
     pub fn fate(&self, step: Step, is_it: impl Fn(Header) -> bool) -> Fate {
         let Some(start) = self.of_step(step) else { return Fate { is_read: true, stays: true } };
-        let mut ways = Ways { code: self.code(), is_it, fate: Fate::default(), subs: HashMap::new() };
+        let mut ways = Ways { program: self, is_it, fate: Fate::default(), subs: HashMap::new() };
         ways.follow(start);
         ways.fate
     }
@@ -34,7 +34,7 @@ impl Program {
 
 /// The ways on which the header is still as it was.
 struct Ways<'a, F> {
-    code: &'a [Op],
+    program: &'a Program,
     is_it: F,
     fate: Fate,
     /// The subs that were followed, and whether the header may be as it was where they lead back.
@@ -51,8 +51,8 @@ impl<F: Fn(Header) -> bool> Ways<'_, F> {
         let mut seen = HashSet::new();
         let mut open = vec![start];
         while let Some(at) = open.pop() {
-            let Some(op) = self.code.get(at as usize).filter(|_| seen.insert(at)) else { continue };
-            match fate_at(op, &self.is_it) {
+            let Some(op) = self.program.code.get(at as usize).filter(|_| seen.insert(at)) else { continue };
+            match fate_at(op, self.program, &self.is_it) {
                 Here::Read => self.fate.is_read = true,
                 Here::Replaced => continue,
                 Here::Nothing => {}
@@ -79,7 +79,7 @@ enum Here {
     Nothing,
 }
 
-fn fate_at(op: &Op, is_it: &impl Fn(Header) -> bool) -> Here {
+fn fate_at(op: &Op, program: &Program, is_it: &impl Fn(Header) -> bool) -> Here {
     let is_place = |place: Place| matches!(place, Place::Header(header) if is_it(header));
     match *op {
         Op::Get(place) | Op::HasText(place) | Op::TextMatches(place, _) | Op::HashPlace(place) if is_place(place) => {
@@ -89,7 +89,13 @@ fn fate_at(op: &Op, is_it: &impl Fn(Header) -> bool) -> Here {
         Op::Header(header) if is_it(header) => Here::Read,
         // A function may look for any.
         Op::Message(_) => Here::Read,
-        Op::Set(place) | Op::SetText(place, _) | Op::Unset(place) if is_place(place) => Here::Replaced,
+        Op::Set(place) | Op::Unset(place) if is_place(place) => Here::Replaced,
+        Op::UnsetAll(number)
+            if program.header_lists.get(number as usize).into_iter().flatten().any(|header| is_it(*header)) =>
+        {
+            Here::Replaced
+        }
+        Op::SetLine(header, _) if is_it(header) => Here::Replaced,
         _ => Here::Nothing,
     }
 }

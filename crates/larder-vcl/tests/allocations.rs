@@ -6,7 +6,7 @@ use std::alloc::System;
 use std::path::Path;
 
 use larder_source::MemoryLoader;
-use larder_vcl::policy::{Place, Property, RegexId};
+use larder_vcl::policy::{Header, Place, Property, RegexId};
 use larder_vcl::program::{Callee, Named};
 use larder_vcl::run::{Failure, Host, Machine, Text, Texts, Value};
 use larder_vcl::steps::{Action, Step};
@@ -36,6 +36,10 @@ impl Host for Request {
     }
 
     fn set(&mut self, _: Place, _: Value, _: &mut Texts<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn set_line(&mut self, _: Header, _: &[u8]) -> Result<(), Failure> {
         Ok(())
     }
 

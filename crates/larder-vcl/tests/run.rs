@@ -8,7 +8,7 @@ use std::path::Path;
 use larder_source::MemoryLoader;
 use larder_vcl::functions::replace::{GROUPS_MAX, Match, replace};
 use larder_vcl::modules;
-use larder_vcl::policy::{Place, Policy, Property, RegexId};
+use larder_vcl::policy::{Header, Place, Policy, Property, RegexId};
 use larder_vcl::program::{Callee, Named, Program};
 use larder_vcl::run::{Failure, Held, Host, Machine, Text, Texts, Value};
 use larder_vcl::steps::Step;
@@ -39,7 +39,7 @@ impl Request {
 
     fn regex(&self, regex: RegexId) -> Result<pcre2::bytes::Regex, Failure> {
         let pattern = &self.policy.regexes[regex.0 as usize].pattern;
-        pcre2::bytes::Regex::new(pattern).map_err(|error| Failure::Host(error.to_string()))
+        pcre2::bytes::Regex::new(pattern).map_err(|error| Failure::host(error.to_string()))
     }
 
     fn shown(value: Value, texts: &Texts<'_>) -> String {
@@ -67,7 +67,7 @@ impl Host for Request {
             Type::Bool => Value::Bool(value.as_deref() == Some("true")),
             Type::Ip => {
                 let address = value.as_deref().unwrap_or("0.0.0.0:0").parse();
-                Value::Ip(address.map_err(|_| Failure::Host("no address".into()))?)
+                Value::Ip(address.map_err(|_| Failure::host("no address"))?)
             }
             _ => match value {
                 None => Value::Text(None),
@@ -89,6 +89,14 @@ impl Host for Request {
         Ok(())
     }
 
+    fn set_line(&mut self, header: Header, line: &[u8]) -> Result<(), Failure> {
+        let line = String::from_utf8_lossy(line);
+        let value = line.strip_suffix("\r\n").and_then(|line| line.split_once(": ")).map(|(_, value)| value);
+        let value = value.ok_or_else(|| Failure::host("no line"))?;
+        self.values.insert(self.key(Place::Header(header)), value.to_owned());
+        Ok(())
+    }
+
     fn append(&mut self, body: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
         self.said.push(format!("{} += {}", body.rule().name, Self::shown(value, texts)));
         Ok(())
@@ -100,7 +108,7 @@ impl Host for Request {
     }
 
     fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
-        self.regex(regex)?.is_match(subject).map_err(|error| Failure::Host(error.to_string()))
+        self.regex(regex)?.is_match(subject).map_err(|error| Failure::host(error.to_string()))
     }
 
     fn substitute(
@@ -123,7 +131,7 @@ impl Host for Request {
         };
         let mut out = Vec::new();
         let is_found = replace(texts.bytes(subject), texts.bytes(with), all, find, &mut out)
-            .map_err(|error| Failure::Host(error.to_string()))?;
+            .map_err(|error| Failure::host(error.to_string()))?;
         Ok(if is_found { Some(texts.keep(&out)?) } else { None })
     }
 
@@ -137,11 +145,11 @@ impl Host for Request {
     }
 
     fn property(&mut self, property: Property, of: Value, _texts: &mut Texts<'_>) -> Result<Value, Failure> {
-        Err(Failure::Host(format!("{property:?} of {of:?}")))
+        Err(Failure::host(format!("{property:?} of {of:?}")))
     }
 
     fn call(&mut self, callee: Callee, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
-        let Callee::Function(id) = callee else { return Err(Failure::Host("no objects here".into())) };
+        let Callee::Function(id) = callee else { return Err(Failure::host("no objects here")) };
         match modules::pure(id) {
             Some(function) => function(args, texts),
             None => {
@@ -266,6 +274,13 @@ fn statements_do_what_they_say() {
         ("set req.http.x = req.http.none; return (hash);", "hash; req.http.x="),
         ("set req.http.x = \"a\"; set req.http.x += \"b\" + \"c\"; return (hash);", "hash; req.http.x=abc"),
         ("unset req.http.host; return (hash);", "hash; no req.http.host"),
+        ("unset req.http.host; unset req.http.none; return (hash);", "hash; no req.http.host"),
+        (
+            "set req.http.x = \"1\"; unset req.http.x; unset req.http.host; set req.http.y = \"2\"; return (hash);",
+            "hash; req.http.y=2; no req.http.host",
+        ),
+        ("unset req.grace; unset req.http.host; unset req.http.x; return (hash);", "hash; no req.http.host"),
+        ("if (!req.http.x) { unset req.http.x; unset req.http.host; } return (hash);", "hash; no req.http.host"),
         ("set req.grace = 10s; set req.grace += 1m; set req.grace *= 2; return (hash);", "hash; req.grace=140"),
         ("set req.url = regsub(req.url, \"\\?.*\", \"\"); return (hash);", "hash; req.url=/a"),
         ("set req.url = regsuball(\"/aXbXc\", \"X(.)\", \"<\\1\\1>\"); return (hash);", "hash; req.url=/a<bb><cc>"),
@@ -299,6 +314,8 @@ fn a_header_matters_if_some_way_reads_it_or_leaves_it() {
         ("", stays),
         ("unset resp.http.x-one;", neither),
         ("unset resp.http.X-ONE;", neither),
+        ("unset resp.http.a; unset resp.http.x-one; unset resp.http.b;", neither),
+        ("unset resp.http.a; unset resp.http.b;", stays),
         ("set resp.http.x-one = \"1\";", neither),
         ("set resp.http.x-one = \"1\" + resp.status; if (resp.http.x-one) { unset resp.http.a; }", neither),
         ("set resp.http.x-one += \"1\";", read),

@@ -182,6 +182,12 @@ impl KnownSet {
         is_new
     }
 
+    /// Whether a name is in both sets.
+    #[inline]
+    pub const fn meets(self, other: KnownSet) -> bool {
+        self.0[0] & other.0[0] | self.0[1] & other.0[1] != 0
+    }
+
     /// The names of both sets.
     pub const fn and(self, other: KnownSet) -> KnownSet {
         KnownSet([self.0[0] | other.0[0], self.0[1] | other.0[1]])

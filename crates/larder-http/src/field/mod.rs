@@ -12,6 +12,7 @@ use std::fmt;
 use std::ops::Range;
 
 use known::{Known, KnownSet};
+use names::Names;
 
 /// The header fields of a message, with their original order, case and duplicates.
 ///
@@ -314,6 +315,19 @@ impl Fields {
         true
     }
 
+    /// Removes all fields whose names are in a set.
+    pub fn remove_all(&mut self, names: &Names) {
+        if names.meet(self.had) {
+            let bytes = &self.bytes;
+            self.index.retain(|field| !names.contains(field.known, field.name.of(bytes)));
+        }
+    }
+
+    /// Whether there is a field whose name is in a set.
+    pub fn contains_any(&self, names: &Names) -> bool {
+        names.meet(self.had) && self.index.iter().any(|field| names.contains(field.known, field.name.of(&self.bytes)))
+    }
+
     /// Keeps the fields for which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(Known, &[u8], &[u8]) -> bool) {
         let bytes = &self.bytes;
@@ -335,10 +349,25 @@ impl Fields {
         self.set_kept(known, name, value, Kept::Line);
     }
 
+    /// As [`Fields::set_sound`], for a whole line: `Name: value` and CR LF.
+    pub fn set_line(&mut self, known: Known, name: &str, line: &[u8]) {
+        let value = line.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(LINE_MIDDLE));
+        debug_assert!(value.is_some_and(|value| value.ends_with(LINE_END)), "{name}: {}", line.escape_ascii());
+        let Piece { at, len } = self.keep(line);
+        let (start, end) = ((name.len() + LINE_MIDDLE.len()) as u32, LINE_END.len() as u32);
+        let value = Piece { at: at + start, len: len.saturating_sub(start + end) };
+        let field = Field { name: Piece { at, len: name.len() as u32 }, value, known, kept: Kept::Line };
+        self.place(Wanted { known, name }, field);
+    }
+
     fn set_kept(&mut self, known: Known, name: &str, value: &[u8], kept: Kept) {
-        let wanted = Wanted { known, name };
-        let first = self.among(known).iter().position(|field| wanted.is(field, &self.bytes));
         let field = self.keep_field(known, name.as_bytes(), value, kept);
+        self.place(Wanted { known, name }, field);
+    }
+
+    /// Puts a field in the place of all of its name.
+    fn place(&mut self, wanted: Wanted<'_>, field: Field) {
+        let first = self.among(wanted.known).iter().position(|field| wanted.is(field, &self.bytes));
         match first {
             Some(first) => {
                 self.index[first] = field;
@@ -598,6 +627,23 @@ mod tests {
     }
 
     #[test]
+    fn a_set_of_names_is_removed_at_once() {
+        for (names, is_one_there, expected) in [
+            (&["X-ONE", "Host"][..], true, "cookie: a=1, COOKIE: b=2"),
+            (&["Cookie"], true, "Host: a, X-One: 1, x-one: 2"),
+            (&["Via", "x-none"], false, "Host: a, X-One: 1, cookie: a=1, x-one: 2, COOKIE: b=2"),
+            (&[], false, "Host: a, X-One: 1, cookie: a=1, x-one: 2, COOKIE: b=2"),
+        ] {
+            let (names, mut fields): (Names, _) = (names.iter().collect(), some());
+            assert_eq!(fields.contains_any(&names), is_one_there, "{names:?}");
+            fields.remove_all(&names);
+            assert_eq!(shown(&fields), expected);
+            assert!(!fields.contains_any(&names), "{names:?}");
+        }
+        assert!(!Fields::new().contains_any(&["Host", "X-One"].iter().collect()));
+    }
+
+    #[test]
     fn joined_values_stand_where_the_first_stood() {
         let mut fields = some();
         fields.join(Known::Cookie, b"; ");
@@ -678,6 +724,8 @@ mod tests {
             (|fields| fields.set_sound(Known::Other, "C", b"c"), "<A: 1/Cookie: a/B: 2/Cookie: b/C: c/>"),
             (|fields| fields.push_sound(Known::Other, b"C", b""), "<A: 1/Cookie: a/B: 2/Cookie: b/C: />"),
             (|fields| fields.set_sound(Known::Other, "a", b"c"), "<a: c/> <Cookie: a/B: 2/Cookie: b/>"),
+            (|fields| fields.set_line(Known::Other, "a", b"a: c\r\n"), "<a: c/> <Cookie: a/B: 2/Cookie: b/>"),
+            (|fields| fields.set_line(Known::Cookie, "Cookie", b"Cookie: \r\n"), "<A: 1/> <Cookie: /> <B: 2/>"),
             (|fields| assert!(fields.remove("b")), "<A: 1/Cookie: a/> <Cookie: b/>"),
         ] {
             let mut fields = read(lines);

@@ -25,6 +25,11 @@ impl Names {
         self.known.contains(known)
     }
 
+    /// Whether a field may be in it whose known name is in that set.
+    pub(super) fn meet(&self, known: KnownSet) -> bool {
+        self.known.meets(known) || !self.others.is_empty() && known.contains(Known::Other)
+    }
+
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.known == KnownSet::default() && self.others.is_empty()

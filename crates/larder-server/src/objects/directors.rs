@@ -57,7 +57,7 @@ fn call_plain(
                 _ => 1.0,
             };
             let is_added = directors.add(object, added, weight);
-            if !is_added.map_err(|why| Failure::Host(format!("{own_name}.add_backend(): {why}")))? {
+            if !is_added.map_err(|why| Failure::host(format!("{own_name}.add_backend(): {why}")))? {
                 let added = directors.name(added).unwrap_or_default();
                 caller.notes.push(format!("{own_name}: {added} has this director among its own, and is left out"));
             }

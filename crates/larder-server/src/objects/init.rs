@@ -4,7 +4,7 @@ use larder_conf::{Diagnostic, Span};
 use larder_vcl::Policy;
 use larder_vcl::modules::pure;
 use larder_vcl::parameters::Parameters;
-use larder_vcl::policy::{Place, Property, RegexId};
+use larder_vcl::policy::{Header, Place, Property, RegexId};
 use larder_vcl::program::{Callee, Named, Program};
 use larder_vcl::run::{Failure, Host, Machine, Text, Texts, Value, Verdict};
 use larder_vcl::steps::{Action, Step};
@@ -97,7 +97,7 @@ impl Init<'_> {
                 let name = String::from_utf8_lossy(texts.bytes(*name));
                 Ok(Value::Id(self.objects.directors.find(&name)))
             }
-            _ => Err(Failure::Host(format!("{module}.{name}() does not work in vcl_init yet"))),
+            _ => Err(Failure::host(format!("{module}.{name}() does not work in vcl_init yet"))),
         }
     }
 }
@@ -114,6 +114,10 @@ impl Host for Init<'_> {
     }
 
     fn set(&mut self, _: Place, _: Value, _: &mut Texts<'_>) -> Result<(), Failure> {
+        Err(no_request())
+    }
+
+    fn set_line(&mut self, _: Header, _: &[u8]) -> Result<(), Failure> {
         Err(no_request())
     }
 
@@ -152,7 +156,7 @@ impl Host for Init<'_> {
         match callee {
             Callee::New(object) => {
                 let ty = self.policy.objects.get(object.0 as usize).map(|object| object.ty);
-                let ty = ty.ok_or_else(|| Failure::Host("an object that is not there".to_owned()))?;
+                let ty = ty.ok_or_else(|| Failure::host("an object that is not there"))?;
                 self.objects.make(object.0 as usize, ty, args, texts)
             }
             Callee::Method(object, method) => {
@@ -190,7 +194,7 @@ impl Host for Init<'_> {
 }
 
 fn no_request() -> Failure {
-    Failure::Host("vcl_init belongs to no request".to_owned())
+    Failure::host("vcl_init belongs to no request")
 }
 
 /// The name of what is known by its number.

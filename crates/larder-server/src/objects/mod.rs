@@ -65,7 +65,7 @@ impl Objects {
                     *place = Some(made);
                 }
             }
-            (module, _) => return Err(Failure::Host(format!("{module}.{name}() is not built yet"))),
+            (module, _) => return Err(Failure::host(format!("{module}.{name}() is not built yet"))),
         }
         Ok(Value::Nothing)
     }
@@ -85,7 +85,7 @@ impl Objects {
                 let bytes = self.blobs.get(object).and_then(Option::as_deref);
                 blob::call(bytes.ok_or_else(not_made)?, name, args, texts)
             }
-            module => Err(Failure::Host(format!("{module}.{}.{name}() is not built yet", ty.object().name))),
+            module => Err(Failure::host(format!("{module}.{}.{name}() is not built yet", ty.object().name))),
         }
     }
 }
@@ -111,15 +111,15 @@ impl Caller<'_> {
 fn backend(value: Value, director: &str, verb: &str) -> Result<Number, Failure> {
     match value {
         Value::Id(Some(backend)) => Ok(backend),
-        _ => Err(Failure::Host(format!("{director}: None backend cannot be {verb}"))),
+        _ => Err(Failure::host(format!("{director}: None backend cannot be {verb}"))),
     }
 }
 
 fn not_made() -> Failure {
-    Failure::Host("the object was not made in vcl_init".to_owned())
+    Failure::host("the object was not made in vcl_init")
 }
 
 /// The checks rule this out.
 fn misfit(name: &str) -> Failure {
-    Failure::Host(format!("{name}(): arguments of other types than its own"))
+    Failure::host(format!("{name}(): arguments of other types than its own"))
 }

@@ -276,7 +276,7 @@ fn by_of(args: [Value; 3], texts: &Texts<'_>) -> Result<(Option<By>, Option<&'st
 }
 
 fn failed(own_name: &str, why: &str) -> Failure {
-    Failure::Host(format!("vmod_directors: shard {own_name}: {why}"))
+    Failure::host(format!("vmod_directors: shard {own_name}: {why}"))
 }
 
 #[cfg(test)]

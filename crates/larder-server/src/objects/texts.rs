@@ -31,10 +31,12 @@ pub fn substitute(
     Ok(if is_changed { Some(texts.keep(&made)?) } else { None })
 }
 
-fn regex_of(regexes: &[Regex], regex: RegexId) -> Result<&Regex, Failure> {
-    regexes.get(regex.0 as usize).ok_or_else(|| Failure::Host("a regular expression that is not there".to_owned()))
+/// A regular expression by its number.
+pub fn regex_of(regexes: &[Regex], regex: RegexId) -> Result<&Regex, Failure> {
+    regexes.get(regex.0 as usize).ok_or_else(|| Failure::host("a regular expression that is not there"))
 }
 
-fn failed(error: MatchError) -> Failure {
-    Failure::Host(error.to_string())
+/// The failure of a run in which matching had no result.
+pub fn failed(error: MatchError) -> Failure {
+    Failure::host(error.to_string())
 }

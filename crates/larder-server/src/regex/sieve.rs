@@ -35,6 +35,8 @@ pub enum End {
 
 /// The most bytes of a text that is looked through without a search.
 const SHORT_BYTES_MAX: usize = 48;
+/// The most bytes of a text that are looked at one by one.
+const SEEN_BYTES_MAX: usize = 256;
 /// The most words of a sieve.
 const WORDS_MAX: usize = 64;
 /// The most bytes of a word.
@@ -70,6 +72,18 @@ impl Sieve {
         (firsts.len() <= 3).then_some(Self::Many(words, firsts))
     }
 
+    /// The bytes that every text with a match has.
+    pub fn needs(&self) -> BytesSeen {
+        let of_words = |words: &[Word]| {
+            let needed = words.iter().map(|word| BytesSeen::of(&word.bytes));
+            needed.reduce(BytesSeen::in_both).unwrap_or_default()
+        };
+        match self {
+            Self::Start(words) | Self::Many(words, _) => of_words(words),
+            Self::One(finder, _) => BytesSeen::of(finder.needle()),
+        }
+    }
+
     /// Whether the expression matches, if that can be said.
     pub fn decides(&self, text: &[u8]) -> Option<bool> {
         match self {
@@ -89,6 +103,29 @@ impl Sieve {
                 }
             }
         }
+    }
+}
+
+/// Which bytes a text has: a bit stands for four of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BytesSeen(u64);
+
+impl BytesSeen {
+    /// The bytes of a text. A long one is taken to have all of them: a search is faster then.
+    pub fn of(text: &[u8]) -> Self {
+        if text.len() > SEEN_BYTES_MAX {
+            return Self(u64::MAX);
+        }
+        Self(text.iter().fold(0, |seen, byte| seen | 1 << (byte % 64)))
+    }
+
+    /// Whether all of `needed` may be there.
+    pub fn has(self, needed: Self) -> bool {
+        needed.0 & !self.0 == 0
+    }
+
+    fn in_both(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 }
 
@@ -415,7 +452,32 @@ mod tests {
                 }
                 let whole = Regex::new(source, false).expect("the pattern is sound");
                 assert_eq!(whole.is_match(text.as_bytes()).ok(), Some(expected), "{source} on {text:?}");
+                let may_match = whole.may_match(BytesSeen::of(text.as_bytes()));
+                assert!(may_match || !expected, "{source} on {text:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_text_without_a_byte_of_every_match_has_none() {
+        let long = "/".repeat(SEEN_BYTES_MAX + 1);
+        for (source, text, may_match) in [
+            ("/customer", "/customer", true),
+            ("/customer", "remotsuc/", true),
+            ("/customer", "/custome", false),
+            ("/customer", &*long, true),
+            ("^/(pub/)?(media|static)/", "/ai", true),
+            ("^/(pub/)?(media|static)/", "/ax", false),
+            ("ab*c", "xa", true),
+            ("ab*c", "bc", false),
+            ("a|b", "x", true),
+            ("^a|b", "", true),
+            ("a", "", false),
+        ] {
+            let regex = Regex::new(source, false).expect("the pattern is sound");
+            assert_eq!(regex.may_match(BytesSeen::of(text.as_bytes())), may_match, "{source} on {text:.20?}");
+        }
+        let caseless = Regex::new("a", true).expect("the pattern is sound");
+        assert!(caseless.may_match(BytesSeen::of(b"A")));
     }
 }

@@ -29,7 +29,7 @@ pub fn errors(program: &Program) -> Vec<Diagnostic> {
 
 fn unbuilt(op: &Op) -> Option<(String, &'static str)> {
     match op {
-        Op::Set(Place::Variable(variable)) | Op::SetText(Place::Variable(variable), _) => {
+        Op::Set(Place::Variable(variable)) => {
             let (_, mend) = VARIABLES.iter().find(|(own, _)| own == variable)?;
             Some((format!("set {}", variable.rule().name), mend))
         }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use larder_http::Known;
+use larder_http::{Known, Names};
 use larder_vcl::parameters::Parameters;
 use larder_vcl::policy::Header;
 use larder_vcl::program::Program;
@@ -34,6 +34,8 @@ pub struct Vcl {
     pub regexes: Vec<Regex>,
     /// The names of headers, by their numbers.
     pub headers: Vec<HeaderName>,
+    /// Headers that are unset together, by the numbers of their lists.
+    pub header_lists: Vec<HeaderList>,
     /// Its backends, and the objects that its `vcl_init` has made.
     pub objects: Arc<Objects>,
     /// Which of our own headers its `vcl_deliver` has a use for.
@@ -85,6 +87,21 @@ pub struct HeaderName {
     pub name: Box<str>,
 }
 
+/// Headers of one message.
+pub struct HeaderList {
+    /// The message.
+    pub of: Headers,
+    /// Their names.
+    pub names: Names,
+}
+
+impl HeaderList {
+    fn of(list: &[Header], policy: &larder_vcl::Policy) -> Option<Self> {
+        let names = list.iter().map(|header| &policy.headers[header.name.0 as usize]).collect();
+        Some(Self { of: list.first()?.of, names })
+    }
+}
+
 impl Vcl {
     /// Compiles a VCL and runs its `vcl_init`. `addresses_of` looks up names. Returns it with notices, or all that is
     /// wrong with it.
@@ -109,10 +126,12 @@ impl Vcl {
         let headers = policy.headers.iter();
         let headers = headers.map(|name| HeaderName { known: Known::of(name.as_bytes()), name: name.as_str().into() });
         let headers = headers.collect();
+        let header_lists = program.header_lists().iter().filter_map(|list| HeaderList::of(list, &policy)).collect();
         let adds = AddedHeaders::of(&policy, &program);
         let (objects, notices) = initialize(&policy, &program, &regexes, surroundings)?;
         let (files, environment) = (ReadFiles::default(), HashMap::new());
-        Ok((Self { headers, policy, program, regexes, objects: Arc::new(objects), adds, files, environment }, notices))
+        let objects = Arc::new(objects);
+        Ok((Self { policy, program, regexes, headers, header_lists, objects, adds, files, environment }, notices))
     }
 }
 

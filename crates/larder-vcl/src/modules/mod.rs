@@ -36,7 +36,7 @@ fn kept(bytes: &[u8], texts: &mut Texts<'_>) -> Result<Value, Failure> {
 }
 
 fn failed(name: &str, why: &str) -> Failure {
-    Failure::Host(format!("{name}(): {why}"))
+    Failure::host(format!("{name}(): {why}"))
 }
 
 /// The checks rule this out.

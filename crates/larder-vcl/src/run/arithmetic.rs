@@ -2,6 +2,7 @@
 
 use crate::policy::Arithmetic;
 use crate::program::Relation;
+use crate::types::Type;
 
 use super::{Failure, Value};
 
@@ -16,7 +17,7 @@ pub fn int(by: Arithmetic, left: Value, right: Value) -> Option<Result<Value, Fa
         Arithmetic::Divide => left.checked_div(right),
         Arithmetic::Remainder => left.checked_rem(right),
     };
-    Some(number.map(Value::Int).ok_or(Failure::Overflow("INT")))
+    Some(number.map(Value::Int).ok_or(Failure::Overflow(Type::Int)))
 }
 
 /// REAL, DURATION or TIME by another, or by an INT.
@@ -30,7 +31,7 @@ pub fn real(by: Arithmetic, left: Value, right: Value) -> Option<Result<Value, F
         Arithmetic::Divide => left / right,
         Arithmetic::Remainder => return None,
     };
-    Some(if number.is_finite() { Ok(Value::Real(number)) } else { Err(Failure::Overflow("REAL")) })
+    Some(if number.is_finite() { Ok(Value::Real(number)) } else { Err(Failure::Overflow(Type::Real)) })
 }
 
 /// BYTES by BYTES, or by a factor.
@@ -46,7 +47,7 @@ pub fn bytes(by: Arithmetic, left: Value, right: Value) -> Option<Result<Value, 
         },
         (Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Remainder, _) => return None,
     };
-    Some(number.map(Value::Bytes).ok_or(Failure::Overflow("BYTES")))
+    Some(number.map(Value::Bytes).ok_or(Failure::Overflow(Type::Bytes)))
 }
 
 /// Compares values of one type, but for texts.

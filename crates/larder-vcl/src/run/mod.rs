@@ -16,9 +16,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 use crate::functions::{dates, numbers};
-use crate::policy::{Arithmetic, Place, Property, RegexId};
+use crate::policy::{Arithmetic, Header, Place, Property, RegexId};
 use crate::program::{At, Callee, Named, Op, Program, Relation, TextAt};
 use crate::steps::Action;
+use crate::types::Type;
 use crate::vars::{Headers, Variable};
 
 pub use value::{Full, Text, Texts, Value};
@@ -36,10 +37,8 @@ pub trait Host {
     /// Sets a variable or a header. A text that is not there sets a header that is empty.
     fn set(&mut self, place: Place, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure>;
 
-    /// The same with a text that any header may have: it has no control characters, and no spaces around it.
-    fn set_sound(&mut self, place: Place, text: Text, texts: &mut Texts<'_>) -> Result<(), Failure> {
-        self.set(place, Value::Text(Some(text)), texts)
-    }
+    /// Sets a header to a line: its name, `: `, a value that any header may have, and CR LF.
+    fn set_line(&mut self, header: Header, line: &[u8]) -> Result<(), Failure>;
 
     /// Adds a text or a BLOB to the end of a body.
     fn append(&mut self, body: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure>;
@@ -47,8 +46,21 @@ pub trait Host {
     /// Unsets a variable or a header.
     fn unset(&mut self, place: Place) -> Result<(), Failure>;
 
+    /// Unsets headers of one message, which stand at that place in [`Program::header_lists`].
+    fn unset_all(&mut self, _: u32, headers: &[Header]) -> Result<(), Failure> {
+        headers.iter().try_for_each(|header| self.unset(Place::Header(*header)))
+    }
+
     /// Whether a regular expression matches.
     fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure>;
+
+    /// Whether a regular expression matches the text of a variable or a header, if that lies somewhere.
+    fn held_matches(&self, place: Place, regex: RegexId) -> Result<Option<bool>, Failure> {
+        match self.held(place) {
+            Held::Text(text) => self.matches(regex, text.unwrap_or_default()).map(Some),
+            Held::Not => Ok(None),
+        }
+    }
 
     /// Replaces the first match of a regular expression in a text, or all, as [`replace`](crate::functions::replace)
     /// does. `None` if nothing matches.
@@ -66,7 +78,7 @@ pub trait Host {
 
     /// The text of a header whose name the VCL has made up.
     fn named_header(&mut self, _: Headers, _: Option<Text>, _: &mut Texts<'_>) -> Result<Value, Failure> {
-        Err(Failure::Host("there are no headers by other names".to_owned()))
+        Err(Failure::host("there are no headers by other names"))
     }
 
     /// What belongs to a value, but for texts.
@@ -106,8 +118,11 @@ pub enum Failure {
     #[error("division by zero")]
     DivisionByZero,
     /// A number became too large.
-    #[error("{0} overflow")]
-    Overflow(&'static str),
+    #[error("{} overflow", .0.name())]
+    Overflow(Type),
+    /// A number is too large to be written.
+    #[error("number overflow")]
+    NoDigits,
     /// The texts of one run became too long.
     #[error(transparent)]
     Full(#[from] Full),
@@ -122,11 +137,22 @@ pub enum Failure {
     NoDate,
     /// Something that only the host knows about.
     #[error("{0}")]
-    Host(String),
+    Host(Box<String>),
     /// The program is not what the checks promise. That is our mistake.
     #[error("instruction {0} does not fit its values")]
     Broken(usize),
 }
+
+impl Failure {
+    /// One that only the host knows about.
+    #[cold]
+    pub fn host(why: impl Into<String>) -> Self {
+        Failure::Host(Box::new(why.into()))
+    }
+}
+
+/// A result comes back in two registers.
+const _: () = assert!(size_of::<Result<bool, Failure>>() <= 16);
 
 /// What a sub says is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,42 +266,47 @@ impl<H: Host> Run<'_, H> {
                         Held::Text(text) => text.is_some(),
                         Held::Not => is_there(self.host.get(place, &mut self.texts)?),
                     };
-                    self.decided(is_there, next)
+                    self.decided(is_there, at)
                 }
                 Op::TextIs { place, text, is_equal } => {
                     let is_same = self.text_is(place, text, at)?;
-                    self.decided(is_same == is_equal, next)
+                    self.decided(is_same == is_equal, at)
                 }
                 Op::TextMatches(place, regex) => {
                     let matches = self.text_matches(place, regex, at)?;
-                    self.decided(matches, next)
+                    self.decided(matches, at)
                 }
                 Op::IsThere => {
                     let value = self.pop(at)?;
-                    self.decided(is_there(value), next)
+                    self.decided(is_there(value), at)
                 }
                 Op::Compare(relation) => {
                     let holds = self.compare(relation, at)?;
-                    self.decided(holds, next)
+                    self.decided(holds, at)
                 }
                 Op::Not => {
                     let value = self.bool(at)?;
-                    self.decided(!value, next)
+                    self.decided(!value, at)
                 }
                 Op::Matches => {
                     let matches = self.matches(at)?;
-                    self.decided(matches, next)
+                    self.decided(matches, at)
                 }
                 Op::IsInAcl => {
                     let is_in = self.is_in_acl(at)?;
-                    self.decided(is_in, next)
+                    self.decided(is_in, at)
                 }
-                Op::SetText(place, text) => {
-                    self.host.set_sound(place, Text::Fixed(text), &mut self.texts)?;
+                Op::SetLine(header, line) => {
+                    self.host.set_line(header, self.program.text(line))?;
                     next
                 }
                 Op::Unset(place) => {
                     self.host.unset(place)?;
+                    next
+                }
+                Op::UnsetAll(number) => {
+                    let headers = self.program.header_lists.get(number as usize).ok_or(Failure::Broken(at))?;
+                    self.host.unset_all(number, headers)?;
                     next
                 }
                 _ => {
@@ -287,31 +318,16 @@ impl<H: Host> Run<'_, H> {
         Err(Failure::TooLong)
     }
 
-    /// Where the run goes on with a BOOL: most are taken by a jump, which is carried out at once, as is a `!` in front of
-    /// one. Else it is pushed.
+    /// Where the run goes on with the BOOL that an instruction has made.
     #[inline]
-    fn decided(&mut self, value: bool, next: usize) -> usize {
-        let (value, next) = match self.program.code.get(next) {
-            Some(Op::Not) => (!value, next + 1),
-            _ => (value, next),
-        };
-        let (goes, to, is_kept) = match self.program.code.get(next) {
-            Some(Op::JumpUnless(to)) => (!value, *to, false),
-            Some(Op::JumpIf(to)) => (value, *to, false),
-            Some(Op::And(to)) => (!value, *to, true),
-            Some(Op::Or(to)) => (value, *to, true),
-            _ => {
-                self.stack.push(Value::Bool(value));
-                return next;
-            }
-        };
-        if !goes {
-            return next + 1;
+    fn decided(&mut self, value: bool, at: usize) -> usize {
+        if let Some(branch) = self.program.branches.get(at)
+            && let Some(to) = branch[usize::from(value)]
+        {
+            return to.get() as usize;
         }
-        if is_kept {
-            self.stack.push(Value::Bool(value));
-        }
-        to as usize
+        self.stack.push(Value::Bool(value));
+        at + 1
     }
 
     /// `&&` and `||`: with `decisive` on top, the rest is not evaluated.
@@ -354,8 +370,8 @@ impl<H: Host> Run<'_, H> {
             Op::RealBy(by) => self.by(by, at, arithmetic::real)?,
             Op::BytesBy(by) => self.by(by, at, arithmetic::bytes)?,
             Op::Negate => match self.pop(at)? {
-                Value::Int(number) => Value::Int(number.checked_neg().ok_or(Failure::Overflow("INT"))?),
-                Value::Bytes(number) => Value::Bytes(number.checked_neg().ok_or(Failure::Overflow("BYTES"))?),
+                Value::Int(number) => Value::Int(number.checked_neg().ok_or(Failure::Overflow(Type::Int))?),
+                Value::Bytes(number) => Value::Bytes(number.checked_neg().ok_or(Failure::Overflow(Type::Bytes))?),
                 Value::Real(number) => Value::Real(-number),
                 _ => return Err(Failure::Broken(at)),
             },
@@ -401,8 +417,9 @@ impl<H: Host> Run<'_, H> {
             | Op::HasText(_)
             | Op::TextIs { .. }
             | Op::TextMatches(..)
-            | Op::SetText(..)
+            | Op::SetLine(..)
             | Op::Unset(_)
+            | Op::UnsetAll(_)
             | Op::IsThere
             | Op::Compare(_)
             | Op::Not
@@ -542,8 +559,8 @@ impl<H: Host> Run<'_, H> {
     }
 
     fn text_matches(&mut self, place: Place, regex: RegexId, at: usize) -> Result<bool, Failure> {
-        if let Held::Text(held) = self.host.held(place) {
-            return self.host.matches(regex, held.unwrap_or_default());
+        if let Some(matches) = self.host.held_matches(place, regex)? {
+            return Ok(matches);
         }
         match self.host.get(place, &mut self.texts)? {
             Value::Text(subject) => self.host.matches(regex, self.texts.bytes(subject)),
@@ -609,5 +626,5 @@ fn is_there(value: Value) -> bool {
 }
 
 fn in_range(is_in_range: bool) -> Result<(), Failure> {
-    if is_in_range { Ok(()) } else { Err(Failure::Overflow("number")) }
+    if is_in_range { Ok(()) } else { Err(Failure::NoDigits) }
 }

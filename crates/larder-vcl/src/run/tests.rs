@@ -49,6 +49,11 @@ impl Host for Request {
         Ok(())
     }
 
+    fn set_line(&mut self, header: Header, line: &[u8]) -> Result<(), Failure> {
+        self.said.push(format!("{:?} {}", header.of, String::from_utf8_lossy(line).escape_debug()));
+        Ok(())
+    }
+
     fn unset(&mut self, place: Place) -> Result<(), Failure> {
         self.variables.remove(&format!("{place:?}"));
         Ok(())
@@ -56,9 +61,9 @@ impl Host for Request {
 
     fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
         match self.words.get(regex.0 as usize) {
-            Some(&"") => Err(Failure::Host("the limit is reached".into())),
+            Some(&"") => Err(Failure::host("the limit is reached")),
             Some(word) => Ok(subject.windows(word.len()).any(|window| window == word.as_bytes())),
-            None => Err(Failure::Host("no such expression".into())),
+            None => Err(Failure::host("no such expression")),
         }
     }
 
@@ -85,7 +90,7 @@ impl Host for Request {
     }
 
     fn append(&mut self, body: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
-        let Value::Text(value) = value else { return Err(Failure::Host("no text".into())) };
+        let Value::Text(value) = value else { return Err(Failure::host("no text")) };
         self.said.push(format!("{body:?} += {}", String::from_utf8_lossy(texts.bytes(value))));
         Ok(())
     }
@@ -96,7 +101,7 @@ impl Host for Request {
     }
 
     fn call(&mut self, callee: Callee, args: &[Value], _texts: &mut Texts<'_>) -> Result<Value, Failure> {
-        let Callee::New(ObjectId(number)) = callee else { return Err(Failure::Host("no object".into())) };
+        let Callee::New(ObjectId(number)) = callee else { return Err(Failure::host("no object")) };
         self.said.push(format!("{number}{args:?}"));
         Ok(Value::Int(1))
     }
@@ -107,7 +112,7 @@ impl Host for Request {
     }
 
     fn synthetic(&mut self, body: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
-        let Value::Text(body) = body else { return Err(Failure::Host("no text".into())) };
+        let Value::Text(body) = body else { return Err(Failure::host("no text")) };
         self.said.push(format!("body {}", String::from_utf8_lossy(texts.bytes(body))));
         Ok(())
     }

@@ -60,7 +60,7 @@ pub fn has_ranges(policy: &VclPolicy, ex: &Exchange) -> bool {
 /// Sets `resp.filters`: whether ESI is done and gzip unpacked is what it says from then on.
 pub fn fix(list: &[u8], ex: &mut Exchange) -> Result<(), Failure> {
     if let Some(unknown) = words(list).find(|name| ![&b"esi"[..], b"gunzip", b"range"].contains(name)) {
-        return Err(Failure::Host(format!("there is no filter \"{}\"", String::from_utf8_lossy(unknown))));
+        return Err(Failure::host(format!("there is no filter \"{}\"", String::from_utf8_lossy(unknown))));
     }
     ex.vcl.client.skips_esi = !words(list).any(|name| name == b"esi");
     ex.vcl.client.filters = Some(list.to_vec());
@@ -71,7 +71,7 @@ pub fn fix(list: &[u8], ex: &mut Exchange) -> Result<(), Failure> {
 pub fn check_free(ex: &Exchange) -> Result<(), Failure> {
     match ex.vcl.client.filters {
         None => Ok(()),
-        Some(_) => Err(Failure::Host("resp.filters are fixed: resp.do_esi".to_owned())),
+        Some(_) => Err(Failure::host("resp.filters are fixed: resp.do_esi")),
     }
 }
 

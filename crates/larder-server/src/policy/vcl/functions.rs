@@ -54,5 +54,5 @@ fn kept(text: Option<&[u8]>, texts: &mut Texts<'_>) -> Result<Value, Failure> {
 }
 
 fn unbuilt(what: &str) -> Failure {
-    Failure::Host(format!("{what} is not built yet"))
+    Failure::host(format!("{what} is not built yet"))
 }

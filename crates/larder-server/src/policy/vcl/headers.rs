@@ -71,11 +71,11 @@ impl Field {
                 let name = texts.bytes(name).split(|byte| *byte == b':').next().unwrap_or_default();
                 (of, String::from_utf8_lossy(name).into())
             }
-            _ => return Err(Failure::Host("a header of another type".to_owned())),
+            _ => return Err(Failure::host("a header of another type")),
         };
         match name.is_empty() || is_name(name.as_bytes()) {
             true => Ok(Self { of, name }),
-            false => Err(Failure::Host(format!("\"{}\" is no name of a header", name.escape_debug()))),
+            false => Err(Failure::host(format!("\"{}\" is no name of a header", name.escape_debug()))),
         }
     }
 
@@ -86,9 +86,9 @@ impl Field {
     pub fn changed<'a>(&self, run: &'a mut Run<'_>, value: &[u8]) -> Result<&'a mut Fields, Failure> {
         check(&self.name, value)?;
         if self.of.rule_of(&self.name).set.is_empty() {
-            return Err(Failure::Host(format!("the header {} of this message can be read only", self.name)));
+            return Err(Failure::host(format!("the header {} of this message can be read only", self.name)));
         }
-        fields_mut(self.of, run.ex).ok_or_else(|| Failure::Host("the headers of this message cannot be set".to_owned()))
+        fields_mut(self.of, run.ex).ok_or_else(|| Failure::host("the headers of this message cannot be set"))
     }
 }
 
@@ -98,7 +98,7 @@ pub fn of_message(message: Variable) -> Option<Headers> {
 }
 
 fn name_of(policy: &VclPolicy, header: Header) -> Result<&HeaderName, Failure> {
-    policy.vcl.headers.get(header.name.0 as usize).ok_or_else(|| Failure::Host("a header that is not there".to_owned()))
+    policy.vcl.headers.get(header.name.0 as usize).ok_or_else(|| Failure::host("a header that is not there"))
 }
 
 /// The text of a header: that of its first line.
@@ -118,17 +118,20 @@ pub fn held<'a>(run: &'a Run<'_>, header: Header) -> Held<'a> {
 /// Sets a header in place of all its lines.
 pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
     let name = name_of(run.policy, header)?;
-    let Value::Text(text) = value else { return Err(Failure::Host("a header that is no text".to_owned())) };
+    let Value::Text(text) = value else { return Err(Failure::host("a header that is no text")) };
     let bytes = texts.bytes(text);
     check(&name.name, bytes)?;
-    set_sound(run, header, bytes.trim_ascii())
+    if let Some(fields) = fields_mut(header.of, run.ex) {
+        fields.set_sound(name.known, &name.name, bytes.trim_ascii());
+    }
+    Ok(())
 }
 
-/// The same with a value that was checked, and has no spaces around it.
-pub fn set_sound(run: &mut Run<'_>, header: Header, value: &[u8]) -> Result<(), Failure> {
+/// The same with a whole line, whose value was checked and has no spaces around it.
+pub fn set_line(run: &mut Run<'_>, header: Header, line: &[u8]) -> Result<(), Failure> {
     let name = name_of(run.policy, header)?;
     if let Some(fields) = fields_mut(header.of, run.ex) {
-        fields.set_sound(name.known, &name.name, value);
+        fields.set_line(name.known, &name.name, line);
     }
     Ok(())
 }
@@ -142,6 +145,20 @@ pub fn unset(run: &mut Run<'_>, header: Header) -> Result<(), Failure> {
         && let Some(fields) = fields_mut(header.of, run.ex)
     {
         fields.remove_as(name.known, &name.name);
+    }
+    Ok(())
+}
+
+/// Removes all lines of several headers.
+pub fn unset_all(run: &mut Run<'_>, number: u32) -> Result<(), Failure> {
+    let list = run.policy.vcl.header_lists.get(number as usize);
+    let list = list.ok_or_else(|| Failure::host("headers that are not there"))?;
+    // A request is kept as it was before its first change.
+    let is_one_there = |ex| fields(list.of, ex).is_some_and(|fields| fields.contains_any(&list.names));
+    if (list.of != Headers::Req || is_one_there(run.ex))
+        && let Some(fields) = fields_mut(list.of, run.ex)
+    {
+        fields.remove_all(&list.names);
     }
     Ok(())
 }
@@ -165,7 +182,7 @@ fn check(name: &str, value: &[u8]) -> Result<(), Failure> {
         return Ok(());
     }
     match value.iter().find(|byte| !is_of_a_value(**byte)) {
-        Some(byte) => Err(Failure::Host(format!("the header {name} would have the byte 0x{byte:02x}"))),
+        Some(byte) => Err(Failure::host(format!("the header {name} would have the byte 0x{byte:02x}"))),
         None => Ok(()),
     }
 }

@@ -1,11 +1,12 @@
 //! What a run of a sub needs of its request.
 
-use larder_vcl::policy::{Place, Property, RegexId};
+use larder_vcl::policy::{Header, Place, Property, RegexId};
 use larder_vcl::program::{Callee, Named};
 use larder_vcl::run::{Failure, Held, Host, Text, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
 
 use crate::objects::{name_of, texts};
+use crate::regex::BytesSeen;
 
 use super::task::Run;
 use super::{bans, directors, functions, headers, variables};
@@ -32,16 +33,18 @@ impl Host for Run<'_> {
 
     fn set(&mut self, place: Place, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
         match place {
-            Place::Variable(variable) => variables::set(self, variable, value, texts),
+            Place::Variable(variable) => {
+                if variable == Variable::ReqUrl {
+                    self.url.set(None);
+                }
+                variables::set(self, variable, value, texts)
+            }
             Place::Header(header) => headers::set(self, header, value, texts),
         }
     }
 
-    fn set_sound(&mut self, place: Place, text: Text, texts: &mut Texts<'_>) -> Result<(), Failure> {
-        match place {
-            Place::Variable(variable) => variables::set(self, variable, Value::Text(Some(text)), texts),
-            Place::Header(header) => headers::set_sound(self, header, texts.bytes(Some(text))),
-        }
+    fn set_line(&mut self, header: Header, line: &[u8]) -> Result<(), Failure> {
+        headers::set_line(self, header, line)
     }
 
     fn append(&mut self, _: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
@@ -55,8 +58,33 @@ impl Host for Run<'_> {
         }
     }
 
+    fn unset_all(&mut self, number: u32, _: &[Header]) -> Result<(), Failure> {
+        headers::unset_all(self, number)
+    }
+
     fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure> {
         texts::matches(&self.policy.vcl.regexes, regex, subject)
+    }
+
+    fn held_matches(&self, place: Place, regex: RegexId) -> Result<Option<bool>, Failure> {
+        let regex = texts::regex_of(&self.policy.vcl.regexes, regex)?;
+        let text = match place {
+            Place::Variable(Variable::ReqUrl) => {
+                let url = self.ex.asked.head.target();
+                let seen = self.url.get().unwrap_or_else(|| BytesSeen::of(url));
+                debug_assert_eq!(seen, BytesSeen::of(url), "what changes the URL forgets its bytes");
+                self.url.set(Some(seen));
+                if !regex.may_match(seen) {
+                    return Ok(Some(false));
+                }
+                url
+            }
+            place => match self.held(place) {
+                Held::Text(text) => text.unwrap_or_default(),
+                Held::Not => return Ok(None),
+            },
+        };
+        regex.is_match(text).map(Some).map_err(texts::failed)
     }
 
     fn substitute(
@@ -88,7 +116,7 @@ impl Host for Run<'_> {
             (Property::Happy, _) => Ok(Value::Bool(true)),
             (Property::FreeSpace | Property::UsedSpace, _) => Ok(Value::Bytes(0)),
             (Property::Resolve | Property::Upper | Property::Lower, _) => {
-                Err(Failure::Host("a property of another type".to_owned()))
+                Err(Failure::host("a property of another type"))
             }
         }
     }
@@ -122,7 +150,7 @@ impl Host for Run<'_> {
         let text = match body {
             Value::Text(text) => text,
             Value::Blob(blob) => Some(blob),
-            _ => return Err(Failure::Host("a body of another type".to_owned())),
+            _ => return Err(Failure::host("a body of another type")),
         };
         self.ex.vcl.body.extend_from_slice(texts.bytes(text));
         Ok(())

@@ -1,5 +1,7 @@
 //! Runs the sub of a step for a request.
 
+use std::cell::Cell;
+
 use larder_conf::model::LogLevel;
 use larder_vcl::run::{Machine, Value, Verdict};
 use larder_vcl::steps::{Action, Step};
@@ -49,7 +51,7 @@ pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &
     let program = &policy.vcl.program;
     let Some(start) = program.of_step(step) else { return Ended::plain(Action::Fail) };
     let mut machine = ex.vcl.machine.take().unwrap_or_default();
-    let mut host = Run { policy, step, ex, cx, now };
+    let mut host = Run { policy, step, ex, cx, url: Cell::new(None), now };
     let (modules, bytes_max) = host.modules();
     let bytes_max = bytes_max.saturating_sub(modules.taken_bytes);
     let result = machine.run(program, start, bytes_max, &mut host);

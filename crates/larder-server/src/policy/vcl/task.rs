@@ -1,9 +1,12 @@
 //! A sub that runs, and for whom.
 
+use std::cell::Cell;
+
 use larder_vcl::steps::{Step, Steps};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, ModuleTask};
+use crate::regex::BytesSeen;
 use crate::site::VclPolicy;
 
 /// The request for which a sub is run.
@@ -16,6 +19,8 @@ pub struct Run<'a> {
     pub ex: &'a mut Exchange,
     /// Where it is.
     pub cx: &'a Cx,
+    /// The bytes of `req.url`, once they were looked at: most VCLs ask many expressions about it.
+    pub url: Cell<Option<BytesSeen>>,
     /// `now`, in seconds since 1970.
     pub now: f64,
 }

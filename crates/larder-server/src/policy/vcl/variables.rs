@@ -65,11 +65,11 @@ pub fn unset(run: &mut Run<'_>, variable: Variable) -> Result<(), Failure> {
 }
 
 fn unbuilt(variable: Variable) -> Failure {
-    Failure::Host(format!("{} is not built yet", variable.rule().name))
+    Failure::host(format!("{} is not built yet", variable.rule().name))
 }
 
 fn misfit(variable: Variable) -> Failure {
-    Failure::Host(format!("{} cannot be this", variable.rule().name))
+    Failure::host(format!("{} cannot be this", variable.rule().name))
 }
 
 fn text(bytes: &[u8], texts: &mut Texts<'_>) -> Result<Option<Value>, Failure> {
@@ -98,7 +98,7 @@ pub fn as_status(number: i64) -> Option<u16> {
 fn status(variable: Variable, value: Value) -> Result<u16, Failure> {
     match value {
         Value::Int(number) if let Some(status) = as_status(number) => Ok(status),
-        Value::Int(number) => Err(Failure::Host(format!("{} cannot be {number}", variable.rule().name))),
+        Value::Int(number) => Err(Failure::host(format!("{} cannot be {number}", variable.rule().name))),
         _ => Err(misfit(variable)),
     }
 }

@@ -30,7 +30,7 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &Texts<'_>) ->
         (None, _) => "Unbuffered req.body".to_owned(),
         (Some(_), Some(step)) if step != run.step => format!("{name} can only be used in {}", step.name()),
         (Some(len), _) if name == "len_req_body" => return Ok(Value::Int(i64::try_from(len).unwrap_or(i64::MAX))),
-        (Some(len), _) if len > BODY_BYTES_MAX => return Err(Failure::Host(format!("{name}: the body is too long"))),
+        (Some(len), _) if len > BODY_BYTES_MAX => return Err(Failure::host(format!("{name}: the body is too long"))),
         (Some(_), _) => return look(run, name, args, texts),
     };
     run.cx.local.logs.error(run.cx, run.ex, LogLevel::Error, format_args!("VCL_Error: {why}"));
@@ -38,7 +38,7 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &Texts<'_>) ->
 }
 
 fn look(run: &mut Run<'_>, name: &str, args: &[Value], texts: &Texts<'_>) -> Result<Value, Failure> {
-    let body = bytes(&run.ex.request.body).map_err(|error| Failure::Host(format!("the body: {error}")))?;
+    let body = bytes(&run.ex.request.body).map_err(|error| Failure::host(format!("the body: {error}")))?;
     match (name, args) {
         ("rematch_req_body", [Value::Regex(regex)]) => {
             return Ok(Value::Int(matches(&run.policy.vcl.regexes, *regex, &body)?.into()));

@@ -40,7 +40,7 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
 }
 
 fn no_room(why: NoRoom) -> Failure {
-    Failure::Host(why.to_string())
+    Failure::host(why.to_string())
 }
 
 /// What `ask` finds out with a regular expression. A failure if one match of it failed.

@@ -51,7 +51,7 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
 }
 
 fn no_message() -> Failure {
-    Failure::Host("this is no message".to_owned())
+    Failure::host("this is no message")
 }
 
 fn append(run: &mut Run<'_>, field: &Field, value: &[u8]) -> Result<(), Failure> {
@@ -122,5 +122,5 @@ fn split(line: &[u8]) -> Result<(&[u8], &[u8]), Failure> {
     let parts = colon.map(|at| (&line[..at], line[at + 1..].trim_ascii()));
     parts
         .filter(|(name, _)| is_name(name))
-        .ok_or_else(|| Failure::Host(format!("header.regsub() makes no header: \"{}\"", line.escape_ascii())))
+        .ok_or_else(|| Failure::host(format!("header.regsub() makes no header: \"{}\"", line.escape_ascii())))
 }

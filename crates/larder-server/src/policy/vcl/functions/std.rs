@@ -117,6 +117,7 @@ fn rollback(run: &mut Run<'_>, message: Variable) {
     match message {
         Variable::Req => {
             roll_back(run.ex);
+            run.url.set(None);
             run.ex.vcl.client.modules = ModuleTask::default();
         }
         Variable::Bereq => {

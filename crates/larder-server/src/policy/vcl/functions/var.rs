@@ -20,13 +20,13 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
         ("global_set", [Value::Text(key), Value::Text(value)]) => {
             let value = value.map(|value| texts.bytes(Some(value)));
             let set = run.cx.worker.shared.vmods.globals.set(texts.bytes(*key), value);
-            set.map_err(|why| Failure::Host(why.to_string()))?;
+            set.map_err(|why| Failure::host(why.to_string()))?;
         }
         (_, [Value::Text(key), value]) => {
             let value = to_keep(name, *value, texts)?;
             let (modules, bytes_max) = run.modules();
             let set = modules.vars.set(texts.bytes(*key), value, bytes_max);
-            set.map_err(|why| Failure::Host(why.to_string()))?;
+            set.map_err(|why| Failure::host(why.to_string()))?;
         }
         _ => return Err(unbuilt(&format!("var.{name}()"))),
     }
@@ -60,7 +60,7 @@ fn get(run: &mut Run<'_>, name: &str, key: Option<Text>, texts: &mut Texts<'_>) 
         ("get_backend", Some(Var::Backend(backend))) => Value::Id(*backend),
         ("get_backend", _) => Value::Id(None),
         ("get_ip", Some(Var::Ip(address))) => Value::Ip(*address),
-        ("get_ip", _) => return Err(Failure::Host("var.get_ip(): it was not set".to_owned())),
+        ("get_ip", _) => return Err(Failure::host("var.get_ip(): it was not set")),
         _ => return Err(unbuilt(&format!("var.{name}()"))),
     })
 }

@@ -22,7 +22,7 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
     match (name, args) {
         ("barrier_sync", [Value::Text(address), Value::Real(timeout)]) => {
             let address = String::from_utf8_lossy(texts.bytes(*address)).into_owned();
-            barrier(&address, *timeout).map_err(|why| Failure::Host(format!("Barrier {address}: {why}")))?;
+            barrier(&address, *timeout).map_err(|why| Failure::host(format!("Barrier {address}: {why}")))?;
             Ok(Value::Nothing)
         }
         ("sleep", [Value::Real(seconds)]) => {
@@ -32,7 +32,7 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
         ("no_backend" | "no_stevedore", []) => Ok(Value::Id(None)),
         ("panic", [Value::Text(text)]) => {
             // A request ends nothing but itself.
-            Err(Failure::Host(format!("PANIC:{}", String::from_utf8_lossy(texts.bytes(*text)))))
+            Err(Failure::host(format!("PANIC:{}", String::from_utf8_lossy(texts.bytes(*text)))))
         }
         ("typesize", [Value::Text(text)]) => Ok(Value::Int(typesize(texts.bytes(*text)).unwrap_or(-1))),
         ("workspace_free", [Value::Word(which)]) => Ok(Value::Int(int(room(*which, texts)))),
@@ -43,7 +43,7 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
         ("workspace_alloc", [Value::Word(which), Value::Int(bytes)]) => {
             let wanted = asked(*which, *bytes, texts)?;
             if wanted > room(*which, texts) {
-                return Err(Failure::Host("vtc.workspace_alloc".to_owned()));
+                return Err(Failure::host("vtc.workspace_alloc"));
             }
             if is_of_texts(*which) {
                 texts.take(wanted);
@@ -88,7 +88,7 @@ fn asked(which: u32, bytes: i64, texts: &Texts<'_>) -> Result<usize, Failure> {
     let wanted = if bytes < 0 { bytes.saturating_add(int(room(which, texts))) } else { bytes };
     match usize::try_from(wanted) {
         Ok(wanted) if wanted > 0 => Ok(wanted),
-        Ok(_) | Err(_) => Err(Failure::Host("Attempted negative WS allocation".to_owned())),
+        Ok(_) | Err(_) => Err(Failure::host("Attempted negative WS allocation")),
     }
 }
 
