@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use larder_testkit::{Answer, Client, Origin};
 
-use crate::site::{Setup, Site};
+use crate::site::{Setup, Site, eventually};
 
 /// A site whose only server carries out `vcl`, with this origin as its backend.
 fn site(origin: &Origin, vcl: &str) -> Site {
@@ -233,6 +233,8 @@ fn what_a_page_is_purged_by_decides_what_stays() {
         assert_eq!(site.get("/").status, 200);
         assert_eq!(ask(purge).field("X-N"), Some(number), "{purge}");
         assert_eq!(site.get("/").field("X-Hits"), Some(hits), "{purge}\n{}", site.server().error_log());
+        // A page in grace is fetched again behind its client's back, and must not come in between what follows.
+        eventually("a fresh page", || site.get("/").field("X-Fresh") == Some("true"));
         ask("hard");
     }
     assert_eq!(ask("hard").field("X-N"), Some("0"));
