@@ -18,6 +18,7 @@ use crate::exchange::{Choice, Exchange};
 use crate::files::conditional::{self, Condition};
 use crate::files::ranges::{self, Multipart, Plan as RangePlan};
 use crate::filter::charset::Table;
+use crate::policy;
 use crate::site::Loc;
 
 use super::compress::{self, Facts};
@@ -270,7 +271,8 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
             }
         }
     }
-    if ex.reply.status == status::NO_CONTENT {
+    let is_shaped = cx.origin(ex).is_some_and(policy::shapes_responses);
+    if ex.reply.status == status::NO_CONTENT && !is_shaped {
         ex.reply.fields.remove("Content-Type");
     }
     if loc.modules.changes_responses {
