@@ -16,6 +16,7 @@ pub fn vcl(data: &[u8]) {
         vcl_path: vec!["/etc/varnish".into()],
         storages: vec!["malloc".to_owned()],
         labels: vec!["other".to_owned()],
+        upstreams: vec!["other".to_owned()],
         has_other_backends: true,
         allows_unused: true,
     };

@@ -496,7 +496,7 @@ impl Builder {
         let name = around.unwrap_or(location);
         let script = self.script(&location.script, Some(name), http, named);
         let handler = self.handler(location, http);
-        let handler = vcl::handler(self, location, handler);
+        let handler = vcl::handler(self, location, http, handler);
         let level = self.level(&location.settings, http);
         let try_files = location.try_files.as_ref().map(|tries| self.try_files(tries));
         let alias = self.maybe(location.alias.as_ref());

@@ -56,6 +56,8 @@ pub struct Options {
     pub storages: Vec<String>,
     /// The labels of other VCLs, to which requests may be given.
     pub labels: Vec<String>,
+    /// The groups of servers beside the VCL, which the module `larder` names.
+    pub upstreams: Vec<String>,
     /// Whether requests have somewhere to go without a backend of the VCL.
     pub has_other_backends: bool,
     /// Whether what nothing refers to is a warning only, as with Varnish's `vcc_feature=-err_unref`.

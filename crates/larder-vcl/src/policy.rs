@@ -84,7 +84,9 @@ impl Policy {
 
     /// The probe of a backend: its own, or the one of the name `default`.
     pub fn probe_of(&self, backend: &Backend) -> Option<&Probe> {
-        self.probes.get(backend.probe.or(self.default_probe)?.0)
+        // The servers of a group are judged by their answers.
+        let is_group = matches!(backend.endpoint, Some(Endpoint::Upstream(_)));
+        self.probes.get(backend.probe.or(self.default_probe).filter(|_| !is_group)?.0)
     }
 }
 
@@ -137,6 +139,8 @@ pub enum Endpoint {
     },
     /// The path of a Unix socket, or its abstract name with `@` before it.
     Unix(String),
+    /// A group of servers beside the VCL, by its name.
+    Upstream(String),
 }
 
 /// How a backend is found to be healthy. What the VCL does not say has Varnish's default.

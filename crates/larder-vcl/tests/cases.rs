@@ -1,8 +1,8 @@
 //! Golden cases: each file of `cases/` is a VCL, a line `----`, and what comes of it.
 //!
 //! What comes of it is what is rendered, or a dump of the policy without the builtin VCL. `==> PATH` begins another
-//! file, and the lines `# glob: PATTERN = PATHS`, `# storages: NAMES`, `# labels: NAMES` and `# unused is allowed` say
-//! what is outside. `UPDATE_CASES=1` rewrites the expectations.
+//! file, and the lines `# glob: PATTERN = PATHS`, `# storages: NAMES`, `# labels: NAMES`, `# upstreams: NAMES` and
+//! `# unused is allowed` say what is outside. `UPDATE_CASES=1` rewrites the expectations.
 
 mod dump;
 
@@ -82,6 +82,8 @@ fn run(input: &str) -> String {
             loader.add_glob(pattern, matches.split(' ').map(PathBuf::from).collect());
         } else if let Some(names) = line.strip_prefix("# storages: ") {
             options.storages = names.split(' ').map(str::to_owned).collect();
+        } else if let Some(names) = line.strip_prefix("# upstreams: ") {
+            options.upstreams = names.split(' ').map(str::to_owned).collect();
         } else if let Some(names) = line.strip_prefix("# labels: ") {
             options.labels = names.split(' ').map(str::to_owned).collect();
         } else if line == "# unused is allowed" {

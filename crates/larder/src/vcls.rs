@@ -79,6 +79,7 @@ fn options(used: &VclUse, config: &Config) -> Options {
         has_other_backends: used.has_handler,
         allows_unused: is_off || flag == Some(false),
         labels: used.labels.clone(),
+        upstreams: config.http.upstreams.iter().map(|upstream| upstream.name.value.clone()).collect(),
     }
 }
 

@@ -155,8 +155,7 @@ impl Choice<'_> {
     /// The only server of its group, if there is only one: its failures do not count.
     fn only(&self) -> Option<usize> {
         let at = *self.tier.members.first()?;
-        let server = &self.group.servers[at];
-        (!server.down && !self.is_full(at)).then_some(at)
+        self.group.is_free(self.state, at, self.now).then_some(at)
     }
 
     /// Smooth weighted round robin, as in nginx.
@@ -302,16 +301,7 @@ impl Choice<'_> {
     }
 
     fn may_ask(&self, at: usize) -> bool {
-        let (server, peer) = (&self.group.servers[at], &self.state.peers[at]);
-        let resting = server.max_fails > 0
-            && peer.fails >= server.max_fails
-            && peer.checked_at.is_some_and(|checked| self.now.duration_since(checked) <= server.fail_timeout);
-        !server.down && !resting && !self.is_full(at) && !self.tried.has(at)
-    }
-
-    fn is_full(&self, at: usize) -> bool {
-        let limit = self.group.servers[at].max_conns;
-        limit > 0 && self.state.peers[at].running.get() >= limit
+        self.group.is_free(self.state, at, self.now) && !self.tried.has(at)
     }
 }
 

@@ -208,6 +208,15 @@ impl Group {
         &self.name
     }
 
+    /// Whether one of its servers may be asked now: none of them is `down`, or rests after failures, or has as many
+    /// requests as it may.
+    pub fn is_up(&self, now: Instant) -> bool {
+        let members = self.members.read();
+        let state = members.state.lock();
+        let may_be_asked = |at: usize| members.is_free(&state, at, now);
+        (0..members.servers.len()).any(may_be_asked)
+    }
+
     /// How many fetches each of its servers is busy with.
     pub fn running(&self) -> Vec<u32> {
         self.members().state.lock().peers.iter().map(|peer| peer.running.get()).collect()
@@ -241,6 +250,17 @@ impl Members {
 
     fn is_single(&self) -> bool {
         self.servers.len() == 1
+    }
+
+    /// Whether a server may be asked now. The failures of the only one do not count.
+    fn is_free(&self, state: &State, at: usize, now: Instant) -> bool {
+        let (server, peer) = (&self.servers[at], &state.peers[at]);
+        let resting = !self.is_single()
+            && server.max_fails > 0
+            && peer.fails >= server.max_fails
+            && peer.checked_at.is_some_and(|checked| now.duration_since(checked) <= server.fail_timeout);
+        let is_full = server.max_conns > 0 && peer.running.get() >= server.max_conns;
+        !server.down && !resting && !is_full
     }
 }
 

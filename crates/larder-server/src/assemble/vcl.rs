@@ -28,7 +28,7 @@ const KEPT_MAX: usize = 64;
 const HEAD_BYTES: usize = 32 * 1024;
 
 /// What answers at a location with a VCL. `own` is what answers without it.
-pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) -> Handler {
+pub fn handler(builder: &mut Builder, location: &model::Location, http: &model::Http, own: Handler) -> Handler {
     let settings = &location.settings.modules.vcl;
     let Some(file) = &settings.file else { return own };
     let Some(vcl) = builder.origins.material.vcl(&file.value).cloned() else {
@@ -59,6 +59,8 @@ pub fn handler(builder: &mut Builder, location: &model::Location, own: Handler) 
         zone: zone(builder, location),
         keeps_bodies,
         own,
+        location,
+        http,
         span: file.span,
     };
     let mut labels = Vec::with_capacity(labelled.len());
@@ -115,7 +117,7 @@ fn labelled(builder: &mut Builder, settings: &model::VclSettings, vcl: &Vcl) -> 
 }
 
 /// What the VCLs of a location have in common.
-struct Parts {
+struct Parts<'a> {
     parameters: Arc<Parameters>,
     names: Arc<VclNames>,
     zone: Option<usize>,
@@ -123,10 +125,13 @@ struct Parts {
     keeps_bodies: bool,
     /// What answers at the location without a VCL.
     own: Option<Arc<Backend>>,
+    /// What asks groups of servers as it asks its own.
+    location: &'a model::Location,
+    http: &'a model::Http,
     span: Span,
 }
 
-impl Parts {
+impl Parts<'_> {
     /// How many origins a VCL has.
     fn places(&self, vcl: &Vcl) -> usize {
         vcl.policy.backends.len() + usize::from(self.own.is_some())
@@ -152,11 +157,41 @@ impl Parts {
                 labels: Arc::clone(&labels),
             })
         };
-        for backend in backends {
-            let backend = Arc::new(origin(builder, backend, vcl, self));
+        for (number, backend) in backends.iter().enumerate() {
+            let backend = match &backend.endpoint {
+                Some(Endpoint::Upstream(name)) => self.upstream(builder, name, number, vcl),
+                Some(Endpoint::Tcp { .. } | Endpoint::Unix(_)) | None => Arc::new(origin(builder, backend, vcl, self)),
+            };
             origins.push(Origin { backend, policy: policy() });
         }
         origins.extend(self.own.iter().map(|own| Origin { backend: Arc::clone(own), policy: policy() }));
+    }
+}
+
+impl Parts<'_> {
+    /// A group of servers, which is asked as the location's own `fastcgi_pass` or `proxy_pass` would be; without either,
+    /// by HTTP.
+    fn upstream(&self, builder: &mut Builder, name: &str, number: usize, vcl: &Vcl) -> Arc<Backend> {
+        let pass = |url: &str| larder_conf::literal(url, self.span);
+        let group = builder.site.origins.names.get(name).copied();
+        if let Some(group) = group.and_then(|group| builder.site.origins.groups.get(group)) {
+            vcl.objects.directors.is_group(number, group);
+        }
+        let handler = match (&self.location.handler, &self.own) {
+            (model::Handler::FastCgi(_), _) => builder.fastcgi(&pass(name), &self.location.settings, self.http),
+            (model::Handler::Proxy(_), Some(own)) => {
+                let scheme = match own.scheme() {
+                    Scheme::Http => "http",
+                    Scheme::Https => "https",
+                };
+                builder.proxy(&pass(&format!("{scheme}://{name}")), self.location, self.http)
+            }
+            _ => builder.proxy(&pass(&format!("http://{name}")), self.location, self.http),
+        };
+        match handler {
+            Handler::Origin(origin) => origin.backend,
+            _ => unreachable!("a pass without variables is an origin"),
+        }
     }
 }
 
@@ -272,6 +307,8 @@ pub type KeptGroups = HashMap<(String, Option<Way>, Option<u64>), Arc<Group>>;
 /// Where it listens. Of several addresses of a name the first counts, those of IPv4 before others, as in Varnish.
 fn address(endpoint: &Endpoint) -> Option<Address> {
     match endpoint {
+        // It has several, and is no way by itself.
+        Endpoint::Upstream(_) => None,
         Endpoint::Unix(path) => Some(Address::Unix(path.into())),
         Endpoint::Tcp { host, port } => {
             let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };

@@ -22,9 +22,14 @@ mod weighted;
 mod window;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
+use larder_origin::Group;
 use larder_vcl::Policy;
+use larder_vcl::policy::Endpoint;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use members::{MEMBERS_MAX, Member};
 
@@ -50,6 +55,8 @@ pub struct Directors {
 struct Backend {
     name: String,
     health: Health,
+    /// The servers that it stands for, if they are a group beside the VCL.
+    group: ArcSwapOption<Group>,
     /// The probe and the place where it listens, to know it again in the next VCL.
     was: (Option<larder_vcl::policy::Probe>, Option<larder_vcl::policy::Endpoint>),
 }
@@ -110,7 +117,7 @@ impl Directors {
         let backends = policy.backends.iter().map(|backend| {
             let probe = policy.probe_of(backend);
             let was = (probe.cloned(), backend.endpoint.clone());
-            Backend { name: backend.name.clone(), health: Health::new(probe, now), was }
+            Backend { name: backend.name.clone(), health: Health::new(probe, now), group: ArcSwapOption::empty(), was }
         });
         let objects = policy.objects.iter().map(|object| Object {
             name: object.name.clone(),
@@ -124,6 +131,14 @@ impl Directors {
     pub fn make(&mut self, object: usize, director: Director) {
         if let Some(made) = self.objects.get_mut(object) {
             made.director = Some(director);
+        }
+    }
+
+    /// Notes for which servers a backend stands that is a group.
+    pub fn is_group(&self, backend: usize, group: &Arc<Group>) {
+        if let Some(backend) = self.backends.get(backend) {
+            // In all locations it is the same one; a site that is assembled again has a new one.
+            backend.group.store(Some(Arc::clone(group)));
         }
     }
 
@@ -285,6 +300,16 @@ impl Directors {
         members.iter().any(|member| self.is_healthy(member.backend))
     }
 
+    /// Whether one of the servers that a backend stands for may be asked now; `None` if it is no group.
+    fn group_is_up(&self, backend: Number) -> Option<bool> {
+        let backend = self.backends.get(backend as usize)?;
+        if !matches!(backend.was.1, Some(Endpoint::Upstream(_))) {
+            return None;
+        }
+        let group = backend.group.load();
+        group.as_ref().map(|group| group.is_up(Instant::now()))
+    }
+
     /// The health of a backend or a director.
     fn health(&self, backend: Number) -> Option<&Health> {
         match self.backends.get(backend as usize) {
@@ -362,6 +387,7 @@ impl Judge for Directors {
         }
         let said = self.health(backend).and_then(Health::said);
         said.unwrap_or_else(|| match self.director_of(backend) {
+            None if let Some(is_up) = self.group_is_up(backend) => is_up,
             // What the location serves without the VCL, a backend without a probe, and a hash, which has no opinion.
             None | Some((_, Director::Hash(_))) => true,
             Some(_) => self.has_healthy_member(backend),

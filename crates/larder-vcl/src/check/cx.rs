@@ -105,6 +105,8 @@ pub struct Cx<'a> {
     pub policy: Policy,
     /// The labels that there are.
     pub labels: Vec<String>,
+    /// The groups of servers that there are beside the VCL.
+    pub upstreams: Vec<String>,
     /// How many of the probes with names are declared above what is checked.
     pub probes_above: usize,
     /// The names of all objects, also of those whose `new` stands below what is checked.
@@ -153,6 +155,7 @@ impl<'a> Cx<'a> {
             version,
             policy,
             labels: options.labels.clone(),
+            upstreams: options.upstreams.clone(),
             probes_above: 0,
             objects_to_come: HashSet::new(),
             deeds: Vec::new(),

@@ -9,6 +9,7 @@ use super::calls::{Bound, bind};
 use super::cx::{Cx, Deed, Symbol, Use};
 use super::operators::{begins_sum, is_comparable, may_be_negative, sum_of};
 use super::resolve::{Builtin, Meaning, no_property, resolve, span_to};
+use super::upstreams;
 use super::values::{self, BYTES_HELP, DURATION_HELP};
 use crate::ast::{self, Arithmetic, Compare, Comparison, Digits, ExprKind as Ast, Path, Term, Word};
 use crate::functions::addresses::address;
@@ -342,6 +343,8 @@ fn named(cx: &mut Cx, path: &Path, args: Option<&[ast::Arg]>, hint: Type, span: 
     // The arguments belong to the last part of the name.
     let (own_args, own_span) = if rest.is_empty() { (args, span) } else { (None, here) };
     let mut rest = rest;
+    // What some calls stand for is known here.
+    let is_function = matches!(meaning, Meaning::Function(_));
     let mut found = match meaning {
         Meaning::Variable(variable) => {
             read(cx, variable.rule(), variable.rule().name, here);
@@ -365,7 +368,7 @@ fn named(cx: &mut Cx, path: &Path, args: Option<&[ast::Arg]>, hint: Type, span: 
         }
         Meaning::Symbol(symbol) => symbol_value(cx, symbol, hint, here)?,
     };
-    let is_called = matches!(found.kind, ExprKind::Call { .. } | ExprKind::Method { .. } | ExprKind::Regsub { .. });
+    let is_called = is_function || matches!(found.kind, ExprKind::Method { .. } | ExprKind::Regsub { .. });
     if rest.is_empty() && args.is_some() && !is_called {
         let message = format!("\"{}\" is no function", path.text());
         return cx.fail(Diagnostic::error(message).at(here));
@@ -441,6 +444,9 @@ fn call(cx: &mut Cx, id: vmods::FunctionId, args: Option<&[ast::Arg]>, span: Spa
     let function = id.function();
     let name = format!("{}.{}", id.module(), function.name);
     let args = called(cx, function, name, args, span)?;
+    if (id.module(), function.name) == (upstreams::MODULE, upstreams::FUNCTION) {
+        return upstreams::upstream(cx, &args, span);
+    }
     Some(make(ExprKind::Call { function: id, args }, function.returns, span))
 }
 

@@ -14,6 +14,7 @@ mod probes;
 mod reach;
 mod resolve;
 mod statements;
+mod upstreams;
 mod values;
 
 use std::collections::HashSet;

@@ -20,6 +20,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("proxy", PROXY),
     ("h2", H2),
     ("vtc", VTC),
+    ("larder", LARDER),
 ];
 
 const STD: &str = r#"
@@ -238,3 +239,7 @@ BLOB proxy_header(ENUM {v1, v2} version, IP client, IP server, STRING authority=
 VOID vsl(INT vxid, STRING tag, ENUM {c, b} side, STRANDS s)
 VOID vsl_replay(STRANDS s)
 ";
+
+const LARDER: &str = r#"
+BACKEND upstream(STRING name)
+"#;

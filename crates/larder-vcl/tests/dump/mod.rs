@@ -45,6 +45,9 @@ fn backend(policy: &Policy, backend: &Backend, out: &mut String) {
         Some(Endpoint::Tcp { host, port }) => {
             let _ = write!(out, " tcp {host} {port}");
         }
+        Some(Endpoint::Upstream(name)) => {
+            let _ = write!(out, " upstream {name}");
+        }
         Some(Endpoint::Unix(path)) => {
             let _ = write!(out, " unix {path}");
         }

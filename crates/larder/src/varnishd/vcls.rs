@@ -76,6 +76,7 @@ impl Source {
             storages: surroundings.storages.iter().map(|storage| storage.name.clone()).collect(),
             allows_unused: surroundings.settings.allows_unused,
             labels: surroundings.labels.to_vec(),
+            upstreams: Vec::new(),
             has_other_backends: false,
         };
         let text = self.text.as_deref().map(|text| (&*self.path, text));

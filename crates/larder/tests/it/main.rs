@@ -65,3 +65,4 @@ mod vcl_bans;
 mod vcl_files;
 mod vcl_labels;
 mod vcl_modules;
+mod vcl_upstreams;
