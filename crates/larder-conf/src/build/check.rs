@@ -180,7 +180,8 @@ pub fn level(level: &Level, cx: &mut Cx<'_>) {
     origin_tls(level, cx);
     charsets(level, cx);
     referers(level, cx);
-    let needs_key = matches!(level.handler, Handler::FastCgi(_));
+    // A VCL makes its own keys.
+    let needs_key = matches!(level.handler, Handler::FastCgi(_)) && level.settings.modules.vcl.file.is_none();
     let fastcgi = &level.settings.fastcgi.origin;
     if let (true, Some(cache), None) = (needs_key, &fastcgi.cache.zone, &fastcgi.cache.key) {
         let span = cache.span;

@@ -130,6 +130,14 @@ impl Exchange {
         self.request.method = self.asked.head.method;
     }
 
+    /// The target of the request before a policy has changed it.
+    pub fn client_target(&self) -> &[u8] {
+        match self.vcl.is_changed {
+            true => self.vcl.original.target(),
+            false => self.asked.head.target(),
+        }
+    }
+
     /// Leaves the location by an internal redirect.
     pub fn leave(&mut self) {
         self.request.way.internal = true;

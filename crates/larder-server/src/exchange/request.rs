@@ -114,6 +114,8 @@ pub struct Sub {
     pub in_memory: bool,
     /// Whether only the head of the answer is wanted.
     pub head_only: bool,
+    /// The URL that it asks for; `None` if its head says it.
+    pub target: Option<Box<[u8]>>,
 }
 
 /// `userid`: the visitor's number, as received and as set.
@@ -189,6 +191,7 @@ impl Request {
             has_stub: false,
             in_memory: false,
             head_only: false,
+            target: Some(target(&uri, &args)),
         };
         Self {
             server: self.server,
@@ -259,4 +262,15 @@ impl RequestBody {
             }
         }
     }
+}
+
+/// A path and arguments as a URL.
+fn target(uri: &[u8], args: &[u8]) -> Box<[u8]> {
+    let mut target = Vec::with_capacity(uri.len() + args.len() + 1);
+    larder_http::escape_uri(uri, larder_http::Escape::Uri, &mut target);
+    if !args.is_empty() {
+        target.push(b'?');
+        target.extend_from_slice(args);
+    }
+    target.into()
 }

@@ -187,7 +187,13 @@ impl VclState {
 
     /// A copy for a fetch that runs beside the request.
     pub(super) fn again(&self) -> Self {
-        Self { client: self.client.clone(), origin: self.origin, ..Self::default() }
+        Self {
+            original: if self.is_changed { self.original.clone() } else { RequestHead::default() },
+            is_changed: self.is_changed,
+            client: self.client.clone(),
+            origin: self.origin,
+            ..Self::default()
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::policy::{self, Question, Validators};
 use crate::site::{Origin, Target};
 
 use super::plan::Plan;
+use super::written_url::{self, By};
 use super::{Step, Synth, answer, early_hints, origin_request, own_files, resolve};
 
 /// A fetch that is under way.
@@ -185,12 +186,14 @@ fn ask(
         ex.request.method = Method::Get;
     }
     let is_written = policy::writes_requests(origin);
+    let mut before = None;
     if is_written {
-        ex.wear_bereq();
+        let refused = |status| Step::Synth(Synth::Final(status));
+        before = Some(written_url::wear(By::of(&origin.backend), ex).map_err(refused)?);
     }
     let request = origin_request::build(&origin.backend, resolved, fetches_whole && !is_written, &validators, ex, cx);
-    if is_written {
-        ex.take_bereq_off();
+    if let Some(before) = before {
+        written_url::take_off(before, ex);
     }
     ex.request.method = asked;
     let is_abortable = may_abort(&plan, origin);

@@ -53,6 +53,7 @@ pub mod store;
 pub mod subrequest;
 pub mod synth;
 pub mod wire;
+pub mod written_url;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -5,53 +5,45 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Method, ResponseHead, status, uri};
+use larder_http::{Fields, Method, ResponseHead, status};
 use larder_origin::Answer;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::files::conditional::{self, Condition};
 
+use super::written_url::{self, By};
 use super::{Content, Internal, Ranges, Response, Step, Synth, files, route, synth};
 
 /// Asks the files for what the policy has prepared. `revalidates` says that a stored page may be confirmed. An index
 /// that another location serves is an error: the request goes there.
 pub fn ask(revalidates: bool, ex: &mut Exchange, cx: &Cx) -> Result<Answer, Internal> {
-    let is_rewritten = ex.vcl.fetch.bereq.target() != first_target(ex);
     // What the response has so far is not the answer's.
     let fields = std::mem::take(&mut ex.reply.fields);
     let has_packed = std::mem::take(&mut ex.reply.has_packed);
-    let (uri, args) = (ex.request.uri.clone(), ex.request.args.clone());
-    ex.wear_bereq();
-    let served = match place(is_rewritten, ex, cx) {
-        Ok(()) => serve(ex, cx),
-        Err(status) => Ok(synth::built_in(Synth::Status(status), ex, cx)),
+    let refused = |status, ex: &mut Exchange| synth::built_in(Synth::Status(status), ex, cx);
+    let answered = match written_url::wear(By::Path, ex) {
+        Err(status) => Ok(answer(refused(status, ex), revalidates, ex, cx)),
+        Ok(before) => {
+            let (uri, args) = (ex.request.uri.clone(), ex.request.args.clone());
+            let served = match place(before.is_changed, ex, cx) {
+                Ok(()) => serve(ex, cx),
+                Err(status) => Ok(refused(status, ex)),
+            };
+            let answered = served.map(|response| answer(response, revalidates, ex, cx));
+            (ex.request.uri, ex.request.args) = (uri, args);
+            written_url::take_off(before, ex);
+            answered
+        }
     };
-    let answer = served.map(|response| answer(response, revalidates, ex, cx));
-    ex.take_bereq_off();
-    (ex.request.uri, ex.request.args) = (uri, args);
     ex.reply.fields = fields;
     ex.reply.has_packed = has_packed;
-    answer
+    answered
 }
 
-/// The target of the request before the VCL has changed anything.
-fn first_target(ex: &Exchange) -> &[u8] {
-    match ex.vcl.is_changed {
-        true => ex.vcl.original.target(),
-        false => ex.asked.head.target(),
-    }
-}
-
-/// Makes the URL that the VCL asks for the URI, or says with which status it is refused. If that is the client's own,
-/// the URI is what rewrites and `try_files` have made of it.
+/// Says with which status a URL is refused that the VCL has made.
 fn place(is_rewritten: bool, ex: &mut Exchange, cx: &Cx) -> Result<(), u16> {
     if is_rewritten {
-        let target = ex.asked.head.target();
-        let mut path = Vec::new();
-        let parts = uri::normalise(target, true, &mut path).map_err(|_| status::BAD_REQUEST)?;
-        let args = parts.args.map(|args| target[args].to_vec()).unwrap_or_default();
-        (ex.request.uri, ex.request.args) = (path, args);
         let uri = ex.request.uri.clone();
         if !route::stays(&uri, ex, cx) {
             // That one may deny it, or run it as a script.

@@ -66,3 +66,4 @@ mod vcl_files;
 mod vcl_labels;
 mod vcl_modules;
 mod vcl_upstreams;
+mod vcl_urls;

@@ -19,7 +19,7 @@ use super::filters::{esi_base, has_ranges};
 use super::headers::{append_member, collect, keep_original, takes_gzip, weaken_tag};
 use super::run::{run, run_at};
 use super::turns::{failed, finish, passes, turned};
-use super::variables::client::{client_address, set_url};
+use super::variables::client::client_address;
 use super::variables::page;
 use super::{conditions, labels, seconds, xids};
 
@@ -104,17 +104,10 @@ fn prepare(policy: &VclPolicy, ex: &mut Exchange) {
 
 /// What Varnish writes into each request.
 fn prepare_fields(policy: &VclPolicy, ex: &mut Exchange) {
-    if ex.request.way.uri_changed {
-        // A rewrite of the location comes first.
-        let mut url = Vec::new();
-        larder_http::escape_uri(&ex.request.uri, larder_http::Escape::Uri, &mut url);
-        if !ex.request.args.is_empty() {
-            url.push(b'?');
-            url.extend_from_slice(&ex.request.args);
-        }
-        set_url(&url, ex);
-        ex.vcl.is_changed = false;
-        ex.request.way.uri_changed = false;
+    if let Some(target) = ex.request.nested.sub.as_ref().and_then(|sub| sub.target.clone()) {
+        // Its head is that of the page around it.
+        let method = ex.asked.head.method_name().to_vec();
+        ex.asked.head.ask(&method, &target);
     }
     if let Some(host) = ex.asked.head.target_host() {
         let host = host.to_vec();

@@ -11,7 +11,6 @@ use larder_vcl::vars::Variable;
 
 use crate::directors::hash;
 use crate::exchange::Exchange;
-use crate::script;
 
 use super::super::headers::{self, keep_original};
 use super::super::task::Run;
@@ -210,13 +209,12 @@ fn set_method(method: &[u8], ex: &mut Exchange) {
     ex.request.method = ex.asked.head.method;
 }
 
-/// Sets `req.url`, and with it the path and the arguments that a location sees.
-pub fn set_url(url: &[u8], ex: &mut Exchange) {
+/// Sets `req.url`.
+fn set_url(url: &[u8], ex: &mut Exchange) {
     if url == ex.asked.head.target() {
         return;
     }
     keep_original(ex);
     let method = ex.asked.head.method_name().to_vec();
     ex.asked.head.ask(&method, url);
-    (ex.request.uri, ex.request.args) = script::split_uri(url);
 }

@@ -1,0 +1,157 @@
+//! What a VCL sees as the URL, and what answers at its location makes of that, where rewrites or `try_files` come first.
+
+use larder_testkit::{Answer, FastCgiOrigin, FastCgiReply, Origin};
+
+use crate::site::{Setup, Site, eventually, text};
+
+/// A site whose pages all come from one script, as that of a blog.
+fn blog(script: &FastCgiOrigin, subs: &str) -> Site {
+    script.answer("*", FastCgiReply::html("page"));
+    Setup::new()
+        .name("SCRIPT", script.address())
+        .file("site.vcl", format!("vcl 4.1;\nimport std;\n{subs}"))
+        .file("www/index.php", "")
+        .file("www/a.txt", "a file")
+        .start(
+            "fastcgi_cache_path {DIR}/pages keys_zone=pages:1m;
+             server {
+                 listen 127.0.0.1:{PORT};
+                 root {DIR}/www;
+                 index index.php;
+                 location / { try_files $uri $uri/ /index.php?$args; }
+                 location /old/ { rewrite ^/old/(.*) /index.php?q=$1 last; }
+                 location ~ \\.php$ {
+                     vcl {DIR}/site.vcl;
+                     fastcgi_pass {SCRIPT};
+                     fastcgi_param SCRIPT_NAME $fastcgi_script_name;
+                     fastcgi_param REQUEST_URI $request_uri;
+                     fastcgi_param QUERY_STRING $query_string;
+                     fastcgi_cache pages;
+                 }
+             }",
+        )
+}
+
+/// Which script was asked last, for which URL and with which arguments.
+fn last(script: &FastCgiOrigin) -> String {
+    let requests = script.requests();
+    let request = requests.last().expect("there was a request");
+    let [name, url, args] =
+        ["SCRIPT_NAME", "REQUEST_URI", "QUERY_STRING"].map(|name| request.param(name).unwrap_or("-"));
+    format!("{name} {url} {args}")
+}
+
+#[test]
+fn a_page_of_a_script_is_kept_under_the_url_that_was_asked_for() {
+    let script = FastCgiOrigin::start_tcp().unwrap();
+    let site = blog(&script, "sub vcl_deliver { set resp.http.X-Url = req.url; set resp.http.X-Hits = obj.hits; }");
+    for (url, seen) in [
+        ("/", "/index.php / "),
+        ("/one", "/index.php /one "),
+        ("/two", "/index.php /two "),
+        ("/two?b=2", "/index.php /two?b=2 b=2"),
+        ("/index.php?c", "/index.php /index.php?c c"),
+        ("/old/x?d=4", "/index.php /old/x?d=4 q=x&d=4"),
+    ] {
+        let before = script.count();
+        let page = site.get(url);
+        assert_eq!((page.field("X-Url"), page.field("X-Hits")), (Some(url), Some("0")), "{url}");
+        assert_eq!(last(&script), seen, "{url}");
+        assert_eq!(site.get(url).field("X-Hits"), Some("1"), "{url}");
+        assert_eq!(script.count(), before + 1, "{url}");
+    }
+    assert_eq!(text(&site.get("/a.txt")), "a file");
+}
+
+#[test]
+fn a_url_that_the_vcl_changes_is_another_page_of_the_same_script() {
+    let script = FastCgiOrigin::start_tcp().unwrap();
+    let site = blog(
+        &script,
+        "sub vcl_recv {
+             if (req.url ~ \"utm\") { set req.url = regsub(req.url, \"[?&]utm=.*\", \"\"); }
+             if (req.url ~ \"^/moved/\") { set req.url = regsub(req.url, \"^/moved\", \"\"); }
+             if (req.url ~ \"^/back\") { set req.url = \"/elsewhere\"; std.rollback(req); }
+             if (req.http.Pass) { return (pass); }
+         }
+         sub vcl_backend_fetch {
+             if (bereq.url ~ \"late=\") { set bereq.url = regsub(bereq.url, \"[?&]late=.*\", \"\"); }
+         }",
+    );
+    for (url, seen) in [
+        ("/one?utm=1", "/index.php /one "),
+        ("/one?a=1&utm=1", "/index.php /one?a=1 a=1"),
+        ("/old/x?utm=1", "/index.php /old/x q=x"),
+        ("/moved/two?a=1", "/index.php /two?a=1 a=1"),
+        ("/back?a=1", "/index.php /back?a=1 a=1"),
+        ("/index.php?a=1&utm=1", "/index.php /index.php?a=1 a=1"),
+        ("/moved/index.php?a=1", "/index.php /index.php?a=1 a=1"),
+        ("/one?late=1", "/index.php /one "),
+    ] {
+        site.ask("GET", url, "Pass: 1\r\n");
+        assert_eq!(last(&script), seen, "{url}");
+    }
+    // A page that is fetched again behind its client is the same one.
+    site.get("/again?utm=1");
+    assert_eq!(last(&script), "/index.php /again ");
+}
+
+#[test]
+fn a_fetch_in_the_background_asks_for_the_same_page() {
+    let script = FastCgiOrigin::start_tcp().unwrap();
+    let site = blog(
+        &script,
+        "sub vcl_recv { set req.url = regsub(req.url, \"[?&]utm=.*\", \"\"); }
+         sub vcl_backend_response { set beresp.ttl = 1ms; set beresp.grace = 1h; }",
+    );
+    site.get("/one?a=1&utm=1");
+    eventually("a fetch behind the client", || {
+        site.get("/one?a=1&utm=2");
+        script.count() > 1
+    });
+    assert_eq!(last(&script), "/index.php /one?a=1 a=1");
+}
+
+#[test]
+fn an_origin_gets_what_a_rewrite_has_made_unless_the_vcl_has_changed_the_path() {
+    let (own, other) = (Origin::start().unwrap(), Origin::start().unwrap());
+    for origin in [&own, &other] {
+        origin.answer("*", Answer::ok("page"));
+    }
+    let address = other.address();
+    let vcl = format!(
+        "vcl 4.1;
+         backend other {{ .host = \"{}\"; .port = \"{}\"; }}
+         sub vcl_recv {{
+             if (req.http.Other) {{ set req.backend_hint = other; }}
+             if (req.url ~ \"utm\") {{ set req.url = regsub(req.url, \"[?&]utm=.*\", \"\"); }}
+             if (req.url ~ \"^/moved\") {{ set req.url = regsub(req.url, \"^/moved\", \"/to\"); }}
+             return (pass);
+         }}",
+        address.ip(),
+        address.port()
+    );
+    let site = Setup::new().file("site.vcl", vcl).name("OWN", own.address()).start(
+        "server {
+             listen 127.0.0.1:{PORT};
+             vcl {DIR}/site.vcl;
+             location / { rewrite ^/short/(.*) /a/long/$1 break; proxy_pass http://{OWN}; }
+             location /prefix/ { proxy_pass http://{OWN}/inner/; }
+             location /moved/ { rewrite ^/moved/(.*) /rewritten/$1 break; proxy_pass http://{OWN}; }
+         }",
+    );
+    let path = |origin: &Origin| origin.requests().last().map(|request| request.request_line.clone()).unwrap();
+    for (url, at_own, at_other) in [
+        ("/plain?a=1", "/plain?a=1", "/plain?a=1"),
+        ("/short/x?a=1", "/a/long/x?a=1", "/short/x?a=1"),
+        ("/short/x?a=1&utm=1", "/a/long/x?a=1", "/short/x?a=1"),
+        ("/prefix/x?utm=1", "/inner/x", "/prefix/x"),
+        ("/moved/x?a=1", "/to/x?a=1", "/to/x?a=1"),
+        ("/%7Euser?utm=1", "/%7Euser", "/%7Euser"),
+    ] {
+        site.get(url);
+        assert_eq!(path(&own), format!("GET {at_own} HTTP/1.1"), "{url}");
+        site.ask("GET", url, "Other: 1\r\n");
+        assert_eq!(path(&other), format!("GET {at_other} HTTP/1.1"), "{url}");
+    }
+}
