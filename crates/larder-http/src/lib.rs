@@ -47,7 +47,7 @@ pub use time::Time;
 pub use uri::{Escape, UriError, UriParts, escape_html, escape_uri, normalise, unescape};
 
 /// Parses a number of decimal digits, at most 2^63 - 1, as nginx reads sizes. `None` for everything else.
-pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
+pub fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }

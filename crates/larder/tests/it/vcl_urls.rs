@@ -155,3 +155,38 @@ fn an_origin_gets_what_a_rewrite_has_made_unless_the_vcl_has_changed_the_path() 
         assert_eq!(path(&other), format!("GET {at_other} HTTP/1.1"), "{url}");
     }
 }
+
+#[test]
+fn an_include_of_ssi_has_a_url_of_its_own() {
+    let origin = Origin::start().unwrap();
+    let page = r#"<!--#include virtual="/part/one" --> <!--#include virtual="/part/two?a=1" -->"#;
+    origin.answer("/page", Answer::ok(page).field("Content-Type", "text/html"));
+    origin.answer("*", Answer::ok("part").field("Cache-Control", "max-age=60"));
+    let site = Setup::new()
+        .file("site.vcl", "vcl 4.1;\nsub vcl_recv { set req.http.X-Url = req.url; }")
+        .name("ORIGIN", origin.address())
+        .start(
+            "proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+             server {
+                 listen 127.0.0.1:{PORT};
+                 vcl {DIR}/site.vcl;
+                 ssi on;
+                 location / { proxy_pass http://{ORIGIN}; proxy_cache pages; }
+                 location /part/ { rewrite ^ /every/part break; proxy_pass http://{ORIGIN}; proxy_cache pages; }
+             }",
+        );
+    for _ in 0..2 {
+        assert_eq!(text(&site.get("/page")), "part part");
+    }
+    let requests = origin.requests();
+    let shown = requests.iter().map(|seen| format!("{} for {}", seen.request_line, seen.field("X-Url").unwrap_or("-")));
+    let mut asked: Vec<String> = shown.collect();
+    let mut expected = [
+        "GET /page HTTP/1.1 for /page",
+        "GET /every/part HTTP/1.1 for /part/one",
+        "GET /every/part?a=1 HTTP/1.1 for /part/two?a=1",
+    ];
+    asked.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(asked, expected);
+}

@@ -19,7 +19,7 @@ use super::headers::{Onward, collect, is_name, retain_passed_on, weaken_tag};
 use super::recode::{is_gzip, vary_by_coding};
 use super::retry::again;
 use super::run::{Ended, run};
-use super::{seconds, time, variables};
+use super::{parts, seconds, time, variables};
 
 /// What an answer leads to. Its head becomes what the VCL makes of it.
 pub fn judge(
@@ -65,6 +65,13 @@ pub fn judge(
         _ => return Judgement::Instead(Detour::Fail),
     }
     let was_304 = ex.vcl.fetch.answer.was_304;
+    if policy.parameters.http_range_support && !was_304 {
+        let FetchTask { bereq, beresp, .. } = &ex.vcl.fetch;
+        if let Some(fault) = parts::fault(&bereq.fields, beresp.status, &beresp.fields) {
+            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{fault}"));
+            return Judgement::Instead(backend_error(policy, 0, None, ex, cx));
+        }
+    }
     *head = finished(ex);
     if policy.parameters.http_gzip_support && !was_304 && stays_gzip(head, ex) {
         vary_by_coding(Arc::make_mut(&mut head.fields));

@@ -14,6 +14,7 @@ mod headers;
 mod host;
 mod labels;
 mod lookup;
+mod parts;
 mod recode;
 mod retry;
 mod run;
