@@ -375,6 +375,11 @@ impl Compiler<'_> {
                 self.emit(Op::Matches);
             }
             ExprKind::InAcl { ip, acl } => {
+                if let (ExprKind::Variable(variable), ExprKind::Acl(acl)) = (&ip.kind, &acl.kind)
+                    && let Ok(acl) = u32::try_from(acl.0)
+                {
+                    return self.emit(Op::AddressInAcl(*variable, acl));
+                }
                 self.value(ip);
                 self.value(acl);
                 self.emit(Op::IsInAcl);

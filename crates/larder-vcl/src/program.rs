@@ -149,6 +149,8 @@ pub enum Op {
     Matches,
     /// Takes an ACL and an address, and pushes whether that is in it.
     IsInAcl,
+    /// Pushes whether the address that a variable is, is in an ACL, by its number.
+    AddressInAcl(Variable, u32),
     /// Takes a replacement, a regular expression and a text, and pushes the text with the first match replaced, or all.
     Substitute {
         /// `regsuball`

@@ -12,6 +12,8 @@ mod arithmetic;
 mod tests;
 mod value;
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
@@ -28,6 +30,11 @@ pub use value::{Full, Text, Texts, Value};
 pub trait Host {
     /// The value of a variable, or the text of a header.
     fn get(&mut self, place: Place, texts: &mut Texts<'_>) -> Result<Value, Failure>;
+
+    /// The address that a variable is, if it lies somewhere.
+    fn held_address(&self, _: Variable) -> Option<IpAddr> {
+        None
+    }
 
     /// The text of a variable or a header, if it lies somewhere and need not be made.
     fn held(&self, _: Place) -> Held<'_> {
@@ -296,6 +303,17 @@ impl<H: Host> Run<'_, H> {
                     let is_in = self.is_in_acl(at)?;
                     self.decided(is_in, at)
                 }
+                Op::AddressInAcl(variable, acl) => {
+                    let acl = self.program.acls.get(acl as usize).ok_or(Failure::Broken(at))?;
+                    let address = match self.host.held_address(variable) {
+                        Some(address) => address,
+                        None => match self.host.get(Place::Variable(variable), &mut self.texts)? {
+                            Value::Ip(address) => address.ip(),
+                            _ => return Err(Failure::Broken(at)),
+                        },
+                    };
+                    self.decided(acl.says_of(address).is_in, at)
+                }
                 Op::SetLine(header, line) => {
                     self.host.set_line(header, self.program.text(line))?;
                     next
@@ -424,7 +442,8 @@ impl<H: Host> Run<'_, H> {
             | Op::Compare(_)
             | Op::Not
             | Op::Matches
-            | Op::IsInAcl => return Err(Failure::Broken(at)),
+            | Op::IsInAcl
+            | Op::AddressInAcl(..) => return Err(Failure::Broken(at)),
         };
         self.stack.push(value);
         Ok(())

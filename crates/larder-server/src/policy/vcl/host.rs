@@ -1,5 +1,7 @@
 //! What a run of a sub needs of its request.
 
+use std::net::IpAddr;
+
 use larder_vcl::policy::{Header, Place, Property, RegexId};
 use larder_vcl::program::{Callee, Named};
 use larder_vcl::run::{Failure, Held, Host, Text, Texts, Value};
@@ -9,6 +11,7 @@ use crate::objects::{name_of, texts};
 use crate::regex::BytesSeen;
 
 use super::task::Run;
+use super::variables::client::client_address;
 use super::{bans, directors, functions, headers, variables};
 
 impl Host for Run<'_> {
@@ -16,6 +19,13 @@ impl Host for Run<'_> {
         match place {
             Place::Variable(variable) => variables::get(self, variable, texts),
             Place::Header(header) => headers::get(self, header, texts),
+        }
+    }
+
+    fn held_address(&self, variable: Variable) -> Option<IpAddr> {
+        match variable {
+            Variable::ClientIp => client_address(self.ex).map(|address| address.ip()),
+            _ => None,
         }
     }
 
