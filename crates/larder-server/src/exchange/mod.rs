@@ -38,7 +38,7 @@ pub use client::{Client, Secured, Tls};
 pub use eval::{Eval, Evaluation, Refusal, Slot, Values};
 pub use modules::{ModuleTask, Var, Vars};
 pub use reply::{Choice, Composed, Framing, Reply, Silent};
-pub use request::{Limits, Nested, Purpose, Request, RequestBody, Sub, Uid, Way};
+pub use request::{Limits, Nested, Purpose, Request, RequestBody, Sub, Uid, Way, url};
 pub use slicing::{Place, Slice, SliceError, Slicing};
 pub use ssi::SsiShared;
 pub use tally::{Report, Reported, Tally};

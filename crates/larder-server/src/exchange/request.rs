@@ -49,6 +49,9 @@ pub struct Way {
     pub uri_changes: u8,
     /// Whether the path or the query differs from what the client sent, so that it is encoded anew for origins.
     pub uri_changed: bool,
+    /// What it asks for, where that is not what the client has: of a subrequest, and of a redirect by an origin or to an
+    /// error page. A VCL takes it.
+    pub url: Option<Box<[u8]>>,
     /// Whether an internal redirect led here.
     pub internal: bool,
     /// Whether the URI is still the one that matched the location, so that `proxy_pass` may replace its beginning.
@@ -114,8 +117,6 @@ pub struct Sub {
     pub in_memory: bool,
     /// Whether only the head of the answer is wanted.
     pub head_only: bool,
-    /// The URL that it asks for; `None` if its head says it.
-    pub target: Option<Box<[u8]>>,
 }
 
 /// `userid`: the visitor's number, as received and as set.
@@ -191,16 +192,15 @@ impl Request {
             has_stub: false,
             in_memory: false,
             head_only: false,
-            target: Some(target(&uri, &args)),
         };
         Self {
             server: self.server,
             location: self.location,
             method: Method::Get,
             host: self.host.clone(),
+            way: Way { uri_changed: true, internal: true, url: Some(url(&uri, &args)), ..Way::default() },
             uri,
             args,
-            way: Way { uri_changed: true, internal: true, ..Way::default() },
             body: match &self.body {
                 RequestBody::Unread(_) => RequestBody::None,
                 body => body.again(),
@@ -265,7 +265,7 @@ impl RequestBody {
 }
 
 /// A path and arguments as a URL.
-fn target(uri: &[u8], args: &[u8]) -> Box<[u8]> {
+pub fn url(uri: &[u8], args: &[u8]) -> Box<[u8]> {
     let mut target = Vec::with_capacity(uri.len() + args.len() + 1);
     larder_http::escape_uri(uri, larder_http::Escape::Uri, &mut target);
     if !args.is_empty() {

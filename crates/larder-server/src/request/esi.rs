@@ -147,9 +147,7 @@ fn request(include: &Include, base: &[u8], page: &Page) -> Result<Box<Exchange>,
     inner.request.body = RequestBody::None;
     // It is asked for as it is written, and not as it is found.
     inner.request.way.uri_changed = false;
-    if let Some(sub) = &mut inner.request.nested.sub {
-        sub.target = None;
-    }
+    inner.request.way.url = None;
     let head = &mut inner.asked.head;
     head.version = Version::Http11;
     head.ask(b"GET", &target);

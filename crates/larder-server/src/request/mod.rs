@@ -66,7 +66,7 @@ use larder_http::status;
 use larder_store::{BodyReader, Whole};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, Purpose, Refusal};
+use crate::exchange::{Exchange, Purpose, Refusal, url};
 use crate::net::Inbound;
 use crate::policy::{self, Delivery};
 use settle::Settled;
@@ -442,6 +442,7 @@ fn redirect(to: Internal, ex: &mut Exchange, cx: &Cx) -> Step {
         Internal::Named(name) => return Step::Route(Entrance::Named(name)),
         Internal::Uri(uri) => {
             let (path, args) = crate::script::split_uri(&uri);
+            ex.request.way.url = Some(url(&path, &args));
             ex.request.uri = path;
             ex.request.args = args;
         }

@@ -6,7 +6,7 @@ use larder_http::status::{error_note, error_title, sent_status};
 use larder_http::{Known, Method, status};
 
 use crate::context::Cx;
-use crate::exchange::{Exchange, Silent};
+use crate::exchange::{Exchange, Silent, url};
 
 use super::{Content, Internal, Response, Step, Synth};
 
@@ -102,6 +102,11 @@ fn special(status: u16, ex: &mut Exchange, cx: &Cx) -> Step {
             if ex.request.method != Method::Head {
                 ex.request.method = Method::Get;
             }
+            let (path, args) = match target.iter().position(|&byte| byte == b'?') {
+                Some(at) => (&target[..at], &target[at + 1..]),
+                None => (&target[..], &b""[..]),
+            };
+            ex.request.way.url = Some(url(path, args));
             Step::Redirect(Internal::Literal(target))
         }
         Some(b'@') => {

@@ -190,3 +190,33 @@ fn an_include_of_ssi_has_a_url_of_its_own() {
     expected.sort_unstable();
     assert_eq!(asked, expected);
 }
+
+#[test]
+fn what_an_origin_redirects_to_has_a_url_of_its_own() {
+    let origin = Origin::start().unwrap();
+    let sends = |to: &str| Answer::ok("").field("X-Accel-Redirect", to).field("Cache-Control", "no-store");
+    let site = Setup::new()
+        .file("site.vcl", "vcl 4.1;\nsub vcl_deliver { set resp.http.X-Url = req.url; }")
+        .file("kept/a.txt", "that of a")
+        .file("kept/b.txt", "that of b")
+        .name("ORIGIN", origin.address())
+        .start(
+            "proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+             server {
+                 listen 127.0.0.1:{PORT};
+                 vcl {DIR}/site.vcl;
+                 proxy_cache pages;
+                 location / { vcl off; proxy_cache off; proxy_pass http://{ORIGIN}; }
+                 location /kept/ { root {DIR}; }
+             }",
+        );
+    for (answer, body, url) in
+        [("/kept/a.txt?x=1", "that of a", "/kept/a.txt?x=1"), ("/kept/b.txt", "that of b", "/kept/b.txt")]
+    {
+        origin.answer("/download", sends(answer));
+        for _ in 0..2 {
+            let page = site.get("/download");
+            assert_eq!((text(&page).as_str(), page.field("X-Url")), (body, Some(url)));
+        }
+    }
+}

@@ -91,6 +91,15 @@ fn prepare(policy: &VclPolicy, ex: &mut Exchange) {
         xids::number_request(ex);
         prepare_fields(policy, ex);
     }
+    if let Some(url) = ex.request.way.url.take() {
+        // The client has not asked for it, or not for it alone.
+        let method = ex.asked.head.method_name().to_vec();
+        ex.asked.head.ask(&method, &url);
+        if ex.vcl.is_changed {
+            let method = ex.vcl.original.method_name().to_vec();
+            ex.vcl.original.ask(&method, &url);
+        }
+    }
     let client = &mut ex.vcl.client;
     client.is_hit = false;
     client.is_hitmiss = false;
@@ -104,11 +113,6 @@ fn prepare(policy: &VclPolicy, ex: &mut Exchange) {
 
 /// What Varnish writes into each request.
 fn prepare_fields(policy: &VclPolicy, ex: &mut Exchange) {
-    if let Some(target) = ex.request.nested.sub.as_ref().and_then(|sub| sub.target.clone()) {
-        // Its head is that of the page around it.
-        let method = ex.asked.head.method_name().to_vec();
-        ex.asked.head.ask(&method, &target);
-    }
     if let Some(host) = ex.asked.head.target_host() {
         let host = host.to_vec();
         ex.asked.head.fields.set_as(Known::Host, "Host", &host);
