@@ -159,6 +159,8 @@ pub struct AnswerTask {
     pub do_stream: bool,
     /// `beresp.do_esi`
     pub do_esi: bool,
+    /// `beresp.filters`, once it was set.
+    pub filters: Option<Vec<u8>>,
     /// The URL that its includes are relative to, once ESI was found in its body.
     pub esi_base: Option<Box<[u8]>>,
     /// `beresp.was_304`

@@ -6,10 +6,9 @@ use larder_vcl::program::{At, Op, Program};
 use larder_vcl::vars::Variable;
 
 /// Variables that can be set there and do nothing here, though a site would miss it.
-const VARIABLES: [(Variable, &str); 3] = [
-    (Variable::ReqFilters, "filters are chosen by beresp.do_gzip and its kin"),
+const VARIABLES: [(Variable, &str); 2] = [
+    (Variable::ReqFilters, "bodies of requests are kept and sent as they came"),
     (Variable::BereqFilters, "bodies of requests are sent as they came"),
-    (Variable::BerespFilters, "filters are chosen by beresp.do_gzip and its kin"),
 ];
 
 /// All that a VCL says and larder cannot do, each with its place and the mend.

@@ -34,6 +34,8 @@ const VCL: &str = "vcl 4.1;
         set beresp.do_esi = true;
         if (bereq.url == \"/packed\") { set beresp.do_gzip = true; }
         if (bereq.url == \"/unpacked\") { set beresp.do_gunzip = true; }
+        if (bereq.http.X-Fetch) { set beresp.filters = bereq.http.X-Fetch; }
+        if (bereq.http.X-Open) { set beresp.do_gzip = true; }
         set beresp.http.X-Before = beresp.filters;
     }
     sub vcl_deliver {
@@ -227,8 +229,28 @@ fn filters_tell_and_say_what_a_body_goes_through() {
         let told = [response.field("X-Before"), response.field("X-Filters")].map(Option::unwrap_or_default);
         assert_eq!((told, &text(&response)[..]), ([before, filters], body), "{target} {fields}");
     }
-    for fields in ["X-Filters: rot13\r\n", "X-Filters: esi\r\nX-Both: 1\r\n"] {
-        assert_eq!(site.ask("GET", "/a", fields).status, 503, "{fields}");
+    for (at, (filters, is_packed, body)) in [
+        ("gzip", true, page),
+        ("gzip gunzip gzip", true, page),
+        ("testgunzip gunzip", false, page),
+        ("esi gzip", true, "<a>part"),
+        ("gunzip esi_gzip", true, "<a>part"),
+        // Nobody sees ESI in what is packed.
+        ("gzip esi", true, page),
+        ("rot13", false, "error 503"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = format!("/pass/{at}");
+        origin.answer(&*path, Answer::ok(page));
+        assert_eq!(text(&site.ask("GET", &path, &format!("X-Fetch: {filters}\r\n"))), body, "{filters}");
+        let coded = site.ask("GET", &path, &format!("X-Fetch: {filters}\r\nAccept-Encoding: gzip\r\n"));
+        assert_eq!(coded.field("Content-Encoding").is_some(), is_packed, "{filters}");
+    }
+    for fields in ["X-Filters: rot13\r\n", "X-Fetch: gzip\r\nX-Open: 1\r\n", "X-Filters: esi\r\nX-Both: 1\r\n"] {
+        let path = if fields.contains("X-Open") { "/pass/0" } else { "/a" };
+        assert_eq!(site.ask("GET", path, fields).status, 503, "{fields}");
     }
 }
 

@@ -287,7 +287,7 @@ fn parameters_are_those_of_varnishd() {
 #[test]
 fn what_larder_cannot_do_is_told_when_the_vcl_is_loaded() {
     for (text, part) in [
-        ("sub vcl_backend_response { set beresp.filters = \"gzip\"; }", "set beresp.filters is not built yet"),
+        ("sub vcl_recv { set req.filters = \"gzip\"; }", "set req.filters is not built yet"),
         ("sub vcl_backend_fetch { set bereq.filters = \"gzip\"; }", "set bereq.filters is not built yet"),
     ] {
         let setup =

@@ -15,8 +15,8 @@ use crate::exchange::{Exchange, FetchTask};
 use crate::policy::{Detour, Judgement, Keep, Kept, Lifetime};
 use crate::site::VclPolicy;
 
-use super::headers::{Onward, collect, is_name, retain_passed_on, weaken_tag};
-use super::recode::{is_gzip, vary_by_coding};
+use super::headers::{Onward, collect, is_gzip, is_name, retain_passed_on, weaken_tag};
+use super::recode::vary_by_coding;
 use super::retry::again;
 use super::run::{Ended, run};
 use super::{parts, seconds, time, variables};

@@ -1,6 +1,6 @@
 //! The headers of messages.
 
-use larder_http::{Fields, Known};
+use larder_http::{Coding, Fields, Known, ResponseHead};
 use larder_vcl::policy::Header;
 use larder_vcl::run::{Failure, Held, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
@@ -227,6 +227,12 @@ pub fn weaken_tag(fields: &mut Fields) {
     let Some(tag) = fields.get_known(Known::Etag).filter(|tag| !tag.starts_with(b"W/")) else { return };
     let weak = [b"W/", tag].concat();
     fields.set("ETag", &weak);
+}
+
+/// Whether a body is in gzip.
+pub fn is_gzip(head: &ResponseHead) -> bool {
+    let coding = head.fields.get_known(Known::ContentEncoding);
+    coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip))
 }
 
 /// Whether the client takes gzip: by name, with any weight above zero.

@@ -1,7 +1,7 @@
 //! `beresp.do_stream`, `do_gzip`, `do_gunzip` and `do_esi`: answers that are whole before they go on.
 
-use std::iter;
 use std::sync::Arc;
+use std::{iter, mem};
 
 use bytes::Bytes;
 use larder_compress::Effort;
@@ -13,7 +13,8 @@ use crate::exchange::Exchange;
 use crate::filter::esi;
 use crate::site::VclPolicy;
 
-use super::headers::weaken_tag;
+use super::filters::{self, Filter};
+use super::headers::{is_gzip, weaken_tag};
 
 /// The longest body that comes out of gzip.
 const UNPACKED_BYTES_MAX: usize = 64 << 20;
@@ -24,60 +25,59 @@ const GZIP_LEVEL: u32 = 6;
 pub fn gathers(ex: &Exchange) -> bool {
     let fetch = &ex.vcl.fetch;
     let answer = &fetch.answer;
-    !fetch.is_pipe && (!answer.do_stream || answer.do_gzip || answer.do_gunzip || answer.do_esi)
+    let is_changed = match &answer.filters {
+        Some(list) => !list.trim_ascii().is_empty(),
+        None => answer.do_gzip || answer.do_gunzip || answer.do_esi,
+    };
+    !fetch.is_pipe && (!answer.do_stream || is_changed)
 }
 
 /// Packs or unpacks a body as the VCL says, and says so in its head. Finds out whether there is ESI in it.
 pub fn recode(
     policy: &VclPolicy,
     head: &mut ResponseHead,
-    body: Bytes,
+    mut body: Bytes,
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Result<Bytes, String> {
-    if ex.vcl.fetch.answer.do_esi && !body.is_empty() {
-        look_for_esi(policy, head, &body, ex, cx)?;
-    }
-    // Clients without gzip would find out too late.
-    let is_checked = policy.parameters.http_gzip_support;
-    let answer = &ex.vcl.fetch.answer;
-    let is_gzip = is_gzip(head);
-    let is_plain = !head.fields.contains_known(Known::ContentEncoding);
-    let fields = Arc::make_mut(&mut head.fields);
     if body.is_empty() {
-        fields.remove("Content-Encoding");
+        Arc::make_mut(&mut head.fields).remove("Content-Encoding");
         return Ok(body);
     }
-    // A part of a page is no stream of its own.
-    let is_part = head.status == status::PARTIAL_CONTENT;
-    let made: Vec<u8> = match (answer.do_gunzip && is_gzip && !is_part, answer.do_gzip && is_plain && !is_part) {
-        (true, _) => {
-            fields.remove("Content-Encoding");
-            unpack(&body)?
+    // The body in gzip that the one at hand was unpacked from.
+    let mut packed = None;
+    for filter in filters::through(policy, head, &ex.vcl.fetch.answer)? {
+        if filter == Filter::Esi || filter == Filter::EsiGzip {
+            look_for_esi(policy, head, &body, ex, cx)?;
         }
-        (false, true) => {
-            fields.set_sound(Known::ContentEncoding, "Content-Encoding", b"gzip");
-            let packed = larder_compress::compress(iter::once(&body[..]), Coding::Gzip, Effort::Quick(GZIP_LEVEL));
-            packed.map_err(|error| format!("the body cannot be packed: {error}"))?
+        // A part of a page is no stream of its own.
+        if head.status == status::PARTIAL_CONTENT {
+            continue;
         }
-        (false, false) => {
-            if is_gzip && is_checked && !answer.do_esi && !is_part {
+        let (is_gzip, is_plain) = (is_gzip(head), !head.fields.contains_known(Known::ContentEncoding));
+        let fields = Arc::make_mut(&mut head.fields);
+        match filter {
+            Filter::Gunzip if is_gzip => {
+                fields.remove("Content-Encoding");
+                let unpacked = unpack(&body)?.into();
+                packed = Some(mem::replace(&mut body, unpacked));
+            }
+            // Clients without gzip would find out too late.
+            Filter::TestGunzip if is_gzip => {
                 unpack(&body)?;
+                continue;
             }
-            if answer.do_esi && is_gzip {
-                // It is put together of other bytes at each delivery.
-                weaken_tag(fields);
+            Filter::Gzip | Filter::EsiGzip if is_plain => {
+                fields.set_sound(Known::ContentEncoding, "Content-Encoding", b"gzip");
+                body = packed.take().map_or_else(|| pack(&body), Ok)?;
+                vary_by_coding(fields);
             }
-            announce(fields, body.len());
-            return Ok(body);
+            _ => continue,
         }
-    };
-    weaken_tag(fields);
-    if answer.do_gzip {
-        vary_by_coding(fields);
+        weaken_tag(fields);
     }
-    announce(fields, made.len());
-    Ok(made.into())
+    announce(Arc::make_mut(&mut head.fields), body.len());
+    Ok(body)
 }
 
 /// Notes whether a body has ESI. What is broken in it is logged.
@@ -91,10 +91,7 @@ fn look_for_esi(
     if head.status == status::PARTIAL_CONTENT {
         return Err("a part of a page (206) cannot be read for ESI".to_owned());
     }
-    let found = match is_gzip(head) {
-        true => esi::look(&unpack(body)?.into(), super::esi_rules(policy)),
-        false => esi::look(body, super::esi_rules(policy)),
-    };
+    let found = esi::look(body, super::esi_rules(policy));
     if let Some(fault) = found.first_fault {
         let faults = found.faults;
         cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("ESI: {fault}; {faults} faults in the page"));
@@ -104,10 +101,9 @@ fn look_for_esi(
     Ok(())
 }
 
-/// Whether a body is in gzip.
-pub fn is_gzip(head: &ResponseHead) -> bool {
-    let coding = head.fields.get_known(Known::ContentEncoding);
-    coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip))
+fn pack(body: &[u8]) -> Result<Bytes, String> {
+    let packed = larder_compress::compress(iter::once(body), Coding::Gzip, Effort::Quick(GZIP_LEVEL));
+    packed.map(Bytes::from).map_err(|error| format!("the body cannot be packed: {error}"))
 }
 
 fn unpack(body: &[u8]) -> Result<Vec<u8>, String> {

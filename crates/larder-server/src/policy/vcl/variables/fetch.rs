@@ -48,6 +48,7 @@ fn answer(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Op
     use Variable as V;
     let fetch = &run.ex.vcl.fetch;
     let answer = &fetch.answer;
+    filters::check_open(answer, variable)?;
     Ok(Some(match variable {
         V::BerespStatus => Value::Int(fetch.beresp.status.into()),
         V::BerespReason => return text(&reason(run.ex), texts),
@@ -60,9 +61,9 @@ fn answer(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Op
         V::BerespUncacheable => Value::Bool(answer.is_uncacheable),
         V::BerespDoGzip => Value::Bool(answer.do_gzip),
         V::BerespDoGunzip => Value::Bool(answer.do_gunzip),
-        V::BerespDoStream => Value::Bool(answer.do_stream),
-        V::BerespFilters => return text(filters::of_answer(run.policy, run.ex).as_bytes(), texts),
         V::BerespDoEsi => Value::Bool(answer.do_esi),
+        V::BerespDoStream => Value::Bool(answer.do_stream),
+        V::BerespFilters => return text(&filters::of_answer(run.policy, run.ex), texts),
         V::BerespWas304 => Value::Bool(answer.was_304),
         V::BerespStorage => Value::Id(Some(0)),
         V::BerespStorageHint => return text(b"s0", texts),
@@ -111,6 +112,7 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
             run.ex.vcl.body.clear();
             run.ex.vcl.body.extend_from_slice(bytes(variable, value, texts)?);
         }
+        V::BerespFilters => fetch.answer.filters = Some(bytes(variable, value, texts)?.to_vec()),
         _ => return set_answer(run.ex, variable, value, (step, now)),
     }
     Ok(true)
@@ -119,6 +121,7 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
 fn set_answer(ex: &mut Exchange, variable: Variable, value: Value, (step, now): (Step, f64)) -> Result<bool, Failure> {
     use Variable as V;
     let answer = &mut ex.vcl.fetch.answer;
+    filters::check_open(answer, variable)?;
     match variable {
         V::BerespTtl => answer.fresh_until = now + real(variable, value)?.max(0.0),
         V::BerespGrace => answer.grace = real(variable, value)?.max(0.0),
