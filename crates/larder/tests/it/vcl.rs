@@ -285,6 +285,40 @@ fn parameters_are_those_of_varnishd() {
 }
 
 #[test]
+fn a_first_line_that_is_none_is_a_failure() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page"));
+    for set in [
+        "sub vcl_recv { set req.method = req.http.X-None; }",
+        "sub vcl_recv { set req.method = \"GET /admin\"; }",
+        "sub vcl_recv { set req.url = req.http.X-None; }",
+        "sub vcl_backend_fetch { set bereq.method = \"\"; }",
+        "sub vcl_backend_fetch { set bereq.url = \"\"; }",
+        "sub vcl_backend_response { set beresp.reason = {\"a\nb\"}; }",
+        "sub vcl_deliver { set resp.reason = \"\"; }",
+        "sub vcl_recv { return (synth(200, {\"a\nb\"})); }",
+    ] {
+        let site = with(&origin, set, "");
+        let response = site.get("/");
+        assert_eq!(response.status, 503, "{set}");
+    }
+}
+
+#[test]
+fn connection_of_an_answer_takes_nothing_away_that_tells_who_may_share_it() {
+    let origin = Origin::start().expect("a port is free");
+    let named = Answer::ok("page").field("Cache-Control", "max-age=60").field("Vary", "X-A").field("X-Hop", "here");
+    origin.answer("/", named.field("Connection", "vary, set-cookie, x-hop").field("Set-Cookie", "a=1"));
+    let site = with(&origin, "sub vcl_backend_response { if (bereq.http.X-A) { set beresp.ttl = 1m; } }", "");
+    for value in ["1", "2"] {
+        let response = site.ask("GET", "/", &format!("X-A: {value}\r\n"));
+        let kept = ["Vary", "Set-Cookie", "X-Hop"].map(|name| response.field(name).is_some());
+        assert_eq!(kept, [true, true, false], "{value}");
+    }
+    assert_eq!(origin.requests().len(), 2, "each has a page of its own");
+}
+
+#[test]
 fn what_larder_cannot_do_is_told_when_the_vcl_is_loaded() {
     for (text, part) in [
         ("sub vcl_recv { set req.filters = \"gzip\"; }", "set req.filters is not built yet"),

@@ -177,14 +177,19 @@ pub fn is_name(name: &[u8]) -> bool {
 
 /// A failure for a value that no field can have.
 fn check(name: &str, value: &[u8]) -> Result<(), Failure> {
-    // All of them are looked at, which is done for many at a time.
-    if value.iter().fold(true, |is_good, byte| is_good & is_of_a_value(*byte)) {
-        return Ok(());
-    }
-    match value.iter().find(|byte| !is_of_a_value(**byte)) {
+    match foreign_byte(value) {
         Some(byte) => Err(Failure::host(format!("the header {name} would have the byte 0x{byte:02x}"))),
         None => Ok(()),
     }
+}
+
+/// A byte that neither the value of a field nor a reason can have, if there is one.
+pub fn foreign_byte(value: &[u8]) -> Option<u8> {
+    // All of them are looked at, which is done for many at a time.
+    if value.iter().fold(true, |is_good, byte| is_good & is_of_a_value(*byte)) {
+        return None;
+    }
+    value.iter().copied().find(|byte| !is_of_a_value(*byte))
 }
 
 /// Whether a byte may stand in the value of a field (RFC 9110 §5.5).
@@ -267,14 +272,15 @@ pub enum Onward {
     Answer,
 }
 
-/// Drops the fields that are not passed on, with those that `Connection` names. An answer keeps its length in any case.
+/// Drops the fields that are not passed on, with those that `Connection` names. An answer keeps the fields whose meaning
+/// is known: whoever named `Vary` or `Cache-Control` there would have a page shared that must not be (RFC 9110 §7.6.1).
 pub fn retain_passed_on(fields: &mut Fields, onward: Onward) {
     let named: Vec<Vec<u8>> =
         fields.all_known(Known::Connection).flat_map(larder_http::list::members).map(<[u8]>::to_vec).collect();
     let is_answer = matches!(onward, Onward::Insert | Onward::Answer);
     let is_named = |name: &[u8]| named.iter().any(|own| own.eq_ignore_ascii_case(name));
     fields.retain(|known, name, _| {
-        is_passed_on(known, onward) && (is_answer && known == Known::ContentLength || !is_named(name))
+        is_passed_on(known, onward) && (is_answer && known != Known::Other || !is_named(name))
     });
 }
 

@@ -12,7 +12,7 @@ use crate::site::VclPolicy;
 
 use super::task::Run;
 use super::variables::as_status;
-use super::{directors, seconds};
+use super::{directors, headers, seconds};
 
 /// What a sub has returned.
 #[derive(Debug, PartialEq)]
@@ -81,7 +81,14 @@ fn ended(policy: &VclPolicy, machine: &Machine, verdict: Verdict) -> Ended {
                     return Ended { reason: Some(reason.into_bytes()), ..Ended::plain(Action::Fail) };
                 }
             },
-            Value::Text(Some(text)) => ended.reason = Some(machine.bytes(&policy.vcl.program, Some(text)).to_vec()),
+            Value::Text(Some(text)) => {
+                let reason = machine.bytes(&policy.vcl.program, Some(text));
+                if let Some(byte) = headers::foreign_byte(reason).filter(|_| ended.action != Action::Fail) {
+                    let fault = format!("the reason of {}() would have the byte 0x{byte:02x}", ended.action.name());
+                    return Ended { reason: Some(fault.into_bytes()), ..Ended::plain(Action::Fail) };
+                }
+                ended.reason = Some(reason.to_vec());
+            }
             Value::Real(duration) => ended.duration = Some(duration),
             Value::Id(label) => ended.label = label,
             _ => {}

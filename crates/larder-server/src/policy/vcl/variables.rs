@@ -12,6 +12,7 @@ use larder_vcl::vars::Variable;
 
 use crate::objects::parameter;
 
+use super::headers;
 use super::task::Run;
 
 /// The value of a variable.
@@ -38,6 +39,24 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
         return Ok(());
     }
     Err(unbuilt(variable))
+}
+
+/// The part of a first line that a text is to be; a failure if it is empty or would end the line, or for a method that is
+/// no token (RFC 9112 §3, RFC 9110 §9.1).
+fn of_first_line(variable: Variable, text: &[u8]) -> Result<&[u8], Failure> {
+    let name = variable.rule().name;
+    if text.is_empty() {
+        return Err(Failure::host(format!("{name} would be empty")));
+    }
+    if let (Variable::RespReason | Variable::BerespReason, Some(byte)) = (variable, headers::foreign_byte(text)) {
+        return Err(Failure::host(format!("{name} would have the byte 0x{byte:02x}")));
+    }
+    if let Variable::ReqMethod | Variable::BereqMethod = variable
+        && !headers::is_name(text)
+    {
+        return Err(Failure::host(format!("{name} would be no method: {}", text.escape_ascii())));
+    }
+    Ok(text)
 }
 
 /// Unsets a variable.

@@ -15,7 +15,7 @@ use crate::exchange::Exchange;
 use super::super::headers::{self, keep_original};
 use super::super::task::Run;
 use super::super::{filters, seconds, xids};
-use super::{boolean, ip, misfit, real, status, text};
+use super::{boolean, ip, misfit, of_first_line, real, status, text};
 
 /// The value of a variable of the client's side; `None` if it is not one.
 pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Option<Value>, Failure> {
@@ -157,8 +157,8 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
     };
     let ex = &mut *run.ex;
     match variable {
-        V::ReqMethod => set_method(bytes, ex),
-        V::ReqUrl => set_url(bytes, ex),
+        V::ReqMethod => set_method(of_first_line(variable, bytes)?, ex),
+        V::ReqUrl => set_url(of_first_line(variable, bytes)?, ex),
         V::ReqBackendHint => match value {
             Value::Id(backend) => ex.vcl.client.hint = Some(backend),
             _ => return Err(misfit(variable)),
@@ -174,8 +174,9 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
             ex.reply.reason.clear();
         }
         V::RespReason => {
+            let reason = of_first_line(variable, bytes)?;
             ex.reply.reason.clear();
-            ex.reply.reason.extend(bytes.iter().copied().filter(|byte| *byte >= b' ' && *byte != 0x7f));
+            ex.reply.reason.extend_from_slice(reason);
         }
         V::RespBody => {
             ex.vcl.body.clear();

@@ -11,7 +11,7 @@ use crate::exchange::{Exchange, Purpose};
 
 use super::super::filters;
 use super::super::task::Run;
-use super::{boolean, misfit, real, status, text};
+use super::{boolean, misfit, of_first_line, real, status, text};
 
 /// The value of a variable of a fetch; `None` if it is not one.
 pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Option<Value>, Failure> {
@@ -88,11 +88,11 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
     match variable {
         V::BereqMethod => {
             let target = fetch.bereq.target().to_vec();
-            fetch.bereq.ask(bytes(variable, value, texts)?, &target);
+            fetch.bereq.ask(of_first_line(variable, bytes(variable, value, texts)?)?, &target);
         }
         V::BereqUrl => {
             let method = fetch.bereq.method_name().to_vec();
-            fetch.bereq.ask(&method, bytes(variable, value, texts)?);
+            fetch.bereq.ask(&method, of_first_line(variable, bytes(variable, value, texts)?)?);
         }
         V::BereqProto | V::BereqTrace | V::BereqRetryConnect | V::BereqTaskDeadline => {}
         V::BereqBackend => match value {
@@ -107,7 +107,9 @@ pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Text
             // The reason of the status.
             fetch.beresp.reason = Default::default();
         }
-        V::BerespReason => fetch.beresp.reason = bytes(variable, value, texts)?.to_vec().into(),
+        V::BerespReason => {
+            fetch.beresp.reason = of_first_line(variable, bytes(variable, value, texts)?)?.to_vec().into();
+        }
         V::BerespBody => {
             run.ex.vcl.body.clear();
             run.ex.vcl.body.extend_from_slice(bytes(variable, value, texts)?);
