@@ -132,13 +132,16 @@ pub fn append_origin_uri(replacement: Option<&[u8]>, ex: &Exchange, cx: &Cx, out
         // After `rewrite ... break` the rewritten URI is sent.
         Some(_) if !ex.request.way.path_is_the_locations => append_path(&ex.request.uri, ex, out),
         Some(uri) => {
-            out.extend_from_slice(uri);
-            let matched = if loc.matching.by_regex || loc.matching.named {
-                0
-            } else {
-                loc.matching.prefix.len().min(ex.request.uri.len())
-            };
-            append_path(&ex.request.uri[matched..], ex, out);
+            let is_prefixed = !loc.matching.by_regex && !loc.matching.named;
+            let prefix: &[u8] = if is_prefixed { &loc.matching.prefix } else { b"" };
+            match ex.request.uri.strip_prefix(prefix) {
+                Some(rest) => {
+                    out.extend_from_slice(uri);
+                    append_path(rest, ex, out);
+                }
+                // A policy has made it.
+                None => append_path(&ex.request.uri, ex, out),
+            }
         }
         None if !ex.request.way.uri_changed => {
             out.extend_from_slice(ex.asked.head.target());

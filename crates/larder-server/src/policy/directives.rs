@@ -207,7 +207,7 @@ pub fn judge(
         stale: stale.map(|object| Says::of(object, cx.now())),
         is_here: stale.is_some_and(|object| object.body.is_here()),
         use_stale: policy.settings.model.cache.use_stale,
-        redirect: accel_redirect(&answer.fields, policy),
+        redirect: accel_redirect(&answer.fields, &policy.settings.model),
         has_error_page: intercepts(policy, answer.status, ex, cx),
     };
     facts.judge()
@@ -241,8 +241,14 @@ impl Facts<'_> {
     }
 }
 
-fn accel_redirect<'a>(fields: &'a Fields, policy: &Directives) -> Option<&'a [u8]> {
-    if policy.settings.model.ignore_headers.x_accel_redirect {
+/// Where an origin's answer leads that a VCL is in front of: as nginx, before anything is made of it.
+pub fn led_elsewhere(answer: &ResponseHead, backend: &Backend) -> Option<Judgement> {
+    let to = accel_redirect(&answer.fields, &backend.settings.model)?;
+    Some(Judgement::Redirect { to: to.to_vec(), uncacheable_for: UNCACHEABLE_FOR })
+}
+
+fn accel_redirect<'a>(fields: &'a Fields, model: &OriginSettings) -> Option<&'a [u8]> {
+    if model.ignore_headers.x_accel_redirect {
         return None;
     }
     fields.get_known(Known::XAccelRedirect).filter(|uri| !uri.is_empty())

@@ -341,7 +341,10 @@ pub fn judge(
         Policy::Directives(policy) => {
             directives::judge(policy, answer, stale.map(|stale| &**stale), validators, ex, cx)
         }
-        Policy::Vcl(policy) => vcl::judge(policy, answer, stale, ex, cx),
+        Policy::Vcl(policy) => match directives::led_elsewhere(answer, &origin.backend) {
+            Some(redirect) => redirect,
+            None => vcl::judge(policy, answer, stale, ex, cx),
+        },
         #[cfg(test)]
         Policy::Written => written::judge(),
     }

@@ -189,7 +189,17 @@ fn ask(
     let mut before = None;
     if is_written {
         let refused = |status| Step::Synth(Synth::Final(status));
-        before = Some(written_url::wear(By::of(&origin.backend), ex).map_err(refused)?);
+        let by = By::of(&origin.backend);
+        let worn = written_url::wear(by, ex).map_err(refused)?;
+        if by == By::Script
+            && worn.had_another_path(ex)
+            && let Err(status) = written_url::belongs(&worn, ex, cx)
+        {
+            written_url::take_off(worn, ex);
+            ex.request.method = asked;
+            return Err(refused(status));
+        }
+        before = Some(worn);
     }
     let request = origin_request::build(&origin.backend, resolved, fetches_whole && !is_written, &validators, ex, cx);
     if let Some(before) = before {

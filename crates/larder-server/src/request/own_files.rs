@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use larder_conf::model::LogLevel;
 use larder_http::{Fields, Method, ResponseHead, status};
 use larder_origin::Answer;
 
@@ -12,7 +11,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::files::conditional::{self, Condition};
 
-use super::written_url::{self, By};
+use super::written_url::{self, Before, By};
 use super::{Content, Internal, Ranges, Response, Step, Synth, files, route, synth};
 
 /// Asks the files for what the policy has prepared. `revalidates` says that a stored page may be confirmed. An index
@@ -26,7 +25,7 @@ pub fn ask(revalidates: bool, ex: &mut Exchange, cx: &Cx) -> Result<Answer, Inte
         Err(status) => Ok(answer(refused(status, ex), revalidates, ex, cx)),
         Ok(before) => {
             let (uri, args) = (ex.request.uri.clone(), ex.request.args.clone());
-            let served = match place(before.is_changed, ex, cx) {
+            let served = match place(&before, ex, cx) {
                 Ok(()) => serve(ex, cx),
                 Err(status) => Ok(refused(status, ex)),
             };
@@ -42,13 +41,9 @@ pub fn ask(revalidates: bool, ex: &mut Exchange, cx: &Cx) -> Result<Answer, Inte
 }
 
 /// Says with which status a URL is refused that the VCL has made.
-fn place(is_rewritten: bool, ex: &mut Exchange, cx: &Cx) -> Result<(), u16> {
-    if is_rewritten {
-        let uri = ex.request.uri.clone();
-        if !route::stays(&uri, ex, cx) {
-            // That one may deny it, or run it as a script.
-            return Err(refused("belongs to another location", ex, cx));
-        }
+fn place(before: &Before, ex: &mut Exchange, cx: &Cx) -> Result<(), u16> {
+    if before.is_changed {
+        written_url::belongs(before, ex, cx)?;
     }
     let loc = cx.loc(ex);
     // An alias stands for the prefix of the location where it was written, and for nothing else.
@@ -56,16 +51,9 @@ fn place(is_rewritten: bool, ex: &mut Exchange, cx: &Cx) -> Result<(), u16> {
     let is_outside = !ex.request.uri.starts_with(&loc.matching.prefix[..replaced]);
     let leaves = ex.request.uri.contains(&0) || ex.request.uri.split(|&byte| byte == b'/').any(|part| part == b"..");
     if is_outside || leaves {
-        return Err(refused("is not among the files of its location", ex, cx));
+        return Err(written_url::refused("is not among the files of its location", ex, cx));
     }
     Ok(())
-}
-
-/// Logs why a URL of the VCL is not served.
-fn refused(why: &str, ex: &Exchange, cx: &Cx) -> u16 {
-    let shown = String::from_utf8_lossy(&ex.request.uri);
-    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("the VCL asks for \"{shown}\", which {why}"));
-    status::NOT_FOUND
 }
 
 /// What the file handler answers. It goes on to an index that is here too.

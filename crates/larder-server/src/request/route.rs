@@ -103,11 +103,19 @@ fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// Whether a request for `path` stays in the location where `ex` is.
 pub fn stays(path: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
+    location_of(path, ex, cx) == Some(ex.request.location)
+}
+
+/// The location that a request for `path` comes to first.
+pub fn location_of(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<usize> {
     let root = cx.server(ex).root;
     let uri = std::mem::replace(&mut ex.request.uri, path.to_vec());
     let found = find(&cx.site().locations[root].matching.inside, root, ex, cx);
     ex.request.uri = uri;
-    matches!(found, Found::At(location) if location == ex.request.location)
+    match found {
+        Found::At(location) => Some(location),
+        _ => None,
+    }
 }
 
 /// Counts one more change of the URI; false when that was one too many.

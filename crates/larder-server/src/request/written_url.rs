@@ -4,10 +4,14 @@
 //! to another path, which is often that of a script for all pages. What the policy changes of the URL is changed of
 //! what came of it, too.
 
+use larder_conf::model::LogLevel;
 use larder_http::{status, uri};
 
+use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::site::{Backend, Protocol};
+
+use super::route;
 
 /// Who gets the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +39,23 @@ impl By {
 pub struct Before {
     /// Whether the origin gets others because the policy has changed the URL.
     pub is_changed: bool,
-    place: Option<(Vec<u8>, Vec<u8>)>,
+    place: Option<Place>,
     uri_changed: bool,
+}
+
+/// What a changed URL has taken the place of.
+struct Place {
+    path: Vec<u8>,
+    args: Vec<u8>,
+    /// The path of the client's URL.
+    of_client: Vec<u8>,
+}
+
+impl Before {
+    /// Whether the origin gets another path than the location had.
+    pub fn had_another_path(&self, ex: &Exchange) -> bool {
+        self.place.as_ref().is_some_and(|place| place.path != ex.request.uri)
+    }
 }
 
 /// Puts the policy's request on, with the path and the arguments as its URL says. The status with which a URL is
@@ -61,19 +80,43 @@ pub fn take_off(before: Before, ex: &mut Exchange) {
     ex.take_bereq_off();
     ex.request.way.uri_changed = before.uri_changed;
     if let Some(place) = before.place {
-        (ex.request.uri, ex.request.args) = place;
+        (ex.request.uri, ex.request.args) = (place.path, place.args);
     }
 }
 
+/// Refuses a path that the policy has made and another location answers for: that one may deny it, or run it as a
+/// script. A named location, and a block of an `if`, answer for what the URL of the client leads to.
+pub fn belongs(before: &Before, ex: &mut Exchange, cx: &Cx) -> Result<(), u16> {
+    let path = ex.request.uri.clone();
+    let there = route::location_of(&path, ex, cx);
+    if there == Some(ex.request.location) {
+        return Ok(());
+    }
+    let of_client = before.place.as_ref().and_then(|place| route::location_of(&place.of_client, ex, cx));
+    match there.is_some() && there == of_client {
+        true => Ok(()),
+        false => Err(refused("belongs to another location", ex, cx)),
+    }
+}
+
+/// Logs why a path of the policy is not served.
+pub fn refused(why: &str, ex: &Exchange, cx: &Cx) -> u16 {
+    let shown = String::from_utf8_lossy(&ex.request.uri);
+    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("the VCL asks for \"{shown}\", which {why}"));
+    status::NOT_FOUND
+}
+
 /// Changes the path and the arguments as the policy has changed the URL, and returns what they were.
-fn change(is_script: bool, ex: &mut Exchange) -> Result<(Vec<u8>, Vec<u8>), u16> {
+fn change(is_script: bool, ex: &mut Exchange) -> Result<Place, u16> {
     let (path, args) = parts(ex.vcl.fetch.bereq.target()).ok_or(status::BAD_REQUEST)?;
     let (client_path, client_args) = parts(ex.client_target()).unwrap_or_default();
     let stays = ex.request.way.uri_changed && (is_script || path == client_path);
     let args = if stays { exchanged(&ex.request.args, &client_args, args) } else { args };
     ex.request.way.uri_changed = stays;
     let path = if stays { ex.request.uri.clone() } else { path };
-    Ok((std::mem::replace(&mut ex.request.uri, path), std::mem::replace(&mut ex.request.args, args)))
+    let path = std::mem::replace(&mut ex.request.uri, path);
+    let args = std::mem::replace(&mut ex.request.args, args);
+    Ok(Place { path, args, of_client: client_path })
 }
 
 /// The path of a URL, decoded and without dots, and its arguments; `None` if it is none.

@@ -126,6 +126,7 @@ fn an_origin_gets_what_a_rewrite_has_made_unless_the_vcl_has_changed_the_path() 
              if (req.http.Other) {{ set req.backend_hint = other; }}
              if (req.url ~ \"utm\") {{ set req.url = regsub(req.url, \"[?&]utm=.*\", \"\"); }}
              if (req.url ~ \"^/moved\") {{ set req.url = regsub(req.url, \"^/moved\", \"/to\"); }}
+             if (req.url == \"/prefix/bare\") {{ set req.url = \"/b\"; }}
              return (pass);
          }}",
         address.ip(),
@@ -146,6 +147,7 @@ fn an_origin_gets_what_a_rewrite_has_made_unless_the_vcl_has_changed_the_path() 
         ("/short/x?a=1", "/a/long/x?a=1", "/short/x?a=1"),
         ("/short/x?a=1&utm=1", "/a/long/x?a=1", "/short/x?a=1"),
         ("/prefix/x?utm=1", "/inner/x", "/prefix/x"),
+        ("/prefix/bare", "/b", "/b"),
         ("/moved/x?a=1", "/to/x?a=1", "/to/x?a=1"),
         ("/%7Euser?utm=1", "/%7Euser", "/%7Euser"),
     ] {
@@ -217,6 +219,121 @@ fn what_an_origin_redirects_to_has_a_url_of_its_own() {
         for _ in 0..2 {
             let page = site.get("/download");
             assert_eq!((text(&page).as_str(), page.field("X-Url")), (body, Some(url)));
+        }
+    }
+}
+
+#[test]
+fn no_script_of_another_location_runs() {
+    let script = FastCgiOrigin::start_tcp().unwrap();
+    script.answer("*", FastCgiReply::html("ran"));
+    let vcl = "vcl 4.1;
+        sub vcl_recv {
+            set req.url = regsub(req.url, \"^/en/\", \"/\");
+            if (req.http.To) { set req.url = req.http.To; }
+            return (pass);
+        }
+        sub vcl_backend_fetch {
+            if (bereq.http.Late) { set bereq.url = bereq.http.Late; }
+        }";
+    let site = Setup::new().name("SCRIPT", script.address()).file("site.vcl", vcl).start(
+        "proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+         server {
+             listen 127.0.0.1:{PORT};
+             root {DIR};
+             vcl {DIR}/site.vcl;
+             fastcgi_cache pages;
+             fastcgi_param SCRIPT_NAME $fastcgi_script_name;
+             location / { return 200 plain; }
+             location ^~ /secret/ { deny all; location ~ \\.php$ { fastcgi_pass {SCRIPT}; } }
+             location ^~ /uploads/ { return 200 uploads; }
+             location ~ \\.php$ { if ($request_method = POST) { fastcgi_pass {SCRIPT}; } fastcgi_pass {SCRIPT}; }
+             location /front/ { try_files /none @front; }
+             location @front { fastcgi_pass {SCRIPT}; }
+         }",
+    );
+    for (method, url, to, expected) in [
+        ("GET", "/a.php", "", "200 /a.php"),
+        ("GET", "/en/a.php", "", "200 /a.php"),
+        ("POST", "/en/a.php", "", "200 /a.php"),
+        ("GET", "/secret/a.php", "", "403 -"),
+        ("GET", "/en/secret/a.php", "", "404 -"),
+        ("POST", "/en/secret/a.php", "", "404 -"),
+        ("GET", "/a.php", "/uploads/a.jpg", "404 -"),
+        ("GET", "/a.php", "/uploads/a.php", "404 -"),
+        ("GET", "/front/b", "/front/c", "200 /front/c"),
+        ("GET", "/front/b", "/secret/a.php", "404 -"),
+        ("GET", "/a.php", "/b.php\r\nLate: /c.php", "200 /c.php"),
+        ("GET", "/a.php", "/b.php\r\nLate: /secret/c.php", "404 -"),
+    ] {
+        let before = script.count();
+        let to = if to.is_empty() { String::new() } else { format!("To: {to}\r\n") };
+        let status = site.ask(method, url, &to).status;
+        let requests = script.requests();
+        let ran =
+            if script.count() > before { requests.last().and_then(|last| last.param("SCRIPT_NAME")) } else { None };
+        assert_eq!(format!("{status} {}", ran.unwrap_or("-")), expected, "{method} {url} {to}");
+    }
+}
+
+#[test]
+fn an_origin_behind_a_vcl_leads_elsewhere_as_without_it() {
+    let origin = Origin::start().unwrap();
+    let leads = |to: &str| {
+        Answer::ok("its own")
+            .field("X-Accel-Redirect", to)
+            .field("Cache-Control", "max-age=60")
+            .field("Set-Cookie", "a=b")
+    };
+    origin.answer("/file", leads("/kept/a.txt"));
+    origin.answer("/denied", leads("/denied/a.txt"));
+    origin.answer("/named", leads("@named"));
+    origin.answer("/ignored", leads("/kept/a.txt"));
+    let address = origin.address();
+    let vcl = format!(
+        "vcl 4.1;
+         backend other {{ .host = \"{}\"; .port = \"{}\"; }}
+         sub vcl_recv {{
+             if (req.http.Other) {{ set req.backend_hint = other; }}
+             if (req.http.Pass) {{ return (pass); }}
+         }}
+         sub vcl_deliver {{ set resp.http.X-Url = req.url; }}",
+        address.ip(),
+        address.port()
+    );
+    let site = Setup::new().file("site.vcl", vcl).file("kept/a.txt", "the file").name("OWN", address).start(
+        "proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+         server {
+             listen 127.0.0.1:{PORT};
+             vcl {DIR}/site.vcl;
+             proxy_cache pages;
+             root {DIR};
+             location / { proxy_pass http://{OWN}; }
+             location /ignored { proxy_pass http://{OWN}; proxy_ignore_headers X-Accel-Redirect; }
+             location /kept/ { internal; }
+             location /denied/ { internal; deny all; }
+             location @named { return 200 named; }
+         }",
+    );
+    for (url, fields, expected) in [
+        ("/file", "", "200 the file /kept/a.txt a=b"),
+        ("/file", "Pass: 1\r\n", "200 the file /kept/a.txt a=b"),
+        ("/denied", "", "403"),
+        ("/named", "", "200 named - a=b"),
+        ("/ignored", "Pass: 1\r\n", "200 its own /ignored a=b"),
+        // What a VCL declares knows nothing of this server's locations.
+        ("/file", "Other: 1\r\nPass: 1\r\n", "200 its own /file a=b"),
+    ] {
+        for turn in 0..2 {
+            let page = site.ask("GET", url, fields);
+            let seen = format!(
+                "{} {} {} {}",
+                page.status,
+                text(&page),
+                page.field("X-Url").unwrap_or("-"),
+                page.field("Set-Cookie").unwrap_or("-")
+            );
+            assert!(seen.starts_with(expected), "{url} {fields} {turn}: {seen}");
         }
     }
 }
