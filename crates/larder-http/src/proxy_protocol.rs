@@ -66,6 +66,12 @@ pub enum ProxyProtocolError {
     /// nginx closes the connection without a message.
     #[error("broken header: {len} bytes are too few for its addresses while reading PROXY protocol")]
     TooShort { len: usize },
+    /// nginx takes the connection as one of the proxy itself, which rules about addresses may trust.
+    #[error("unknown PROXY protocol command: {0} while reading PROXY protocol")]
+    UnknownCommand(u8),
+    /// nginx does not look at it.
+    #[error("broken header: its checksum is wrong while reading PROXY protocol")]
+    WrongChecksum,
     /// nginx reads the fields only when a variable asks for one.
     #[error("broken header: its fields do not end where it ends while reading PROXY protocol")]
     BrokenFields,
@@ -141,16 +147,40 @@ fn parse_v2(buf: &[u8]) -> Result<Parsed, ProxyProtocolError> {
     let Some(content) = buf.get(V2_FIXED_BYTES..consumed) else {
         return Ok(Parsed::Partial);
     };
-    const COMMAND_PROXY: u8 = 1;
-    let family = if version_command & 0x0f == COMMAND_PROXY { family_transport } else { 0 };
+    let family = match version_command & 0x0f {
+        COMMAND_LOCAL => 0,
+        COMMAND_PROXY => family_transport,
+        other => return Err(ProxyProtocolError::UnknownCommand(other)),
+    };
     let (addresses, tlvs) = v2_addresses(family, content).ok_or(ProxyProtocolError::TooShort { len: content.len() })?;
-    if !are_whole(tlvs) {
+    let is_sound = |ssl: &[u8]| ssl.get(SSL_FIXED_BYTES..).is_some_and(are_whole);
+    if !are_whole(tlvs) || !find(tlvs, SSL).is_none_or(is_sound) {
         return Err(ProxyProtocolError::BrokenFields);
+    }
+    if find(tlvs, CRC32C).is_some_and(|checksum| !is_checksum(checksum, &buf[..consumed])) {
+        return Err(ProxyProtocolError::WrongChecksum);
     }
     Ok(Parsed::Complete { consumed, header: Header { addresses, tlvs: tlvs.into() } })
 }
 
+/// Whether `checksum`, a part of `header`, is that of the header with zeros in its place (section 2.2.3).
+fn is_checksum(checksum: &[u8], header: &[u8]) -> bool {
+    let Ok(said) = <[u8; 4]>::try_from(checksum) else { return false };
+    let at = checksum.as_ptr() as usize - header.as_ptr() as usize;
+    let before = crc32c::crc32c(&header[..at]);
+    let with_zeros = crc32c::crc32c_append(before, &[0; 4]);
+    crc32c::crc32c_append(with_zeros, &header[at + said.len()..]) == u32::from_be_bytes(said)
+}
+
+const COMMAND_LOCAL: u8 = 0;
+const COMMAND_PROXY: u8 = 1;
 const V2_TCP4: u8 = 0x11;
+/// The kind of the field with the checksum of the header.
+const CRC32C: u8 = 0x03;
+/// The kind of the field with what is known of TLS.
+const SSL: u8 = 0x20;
+/// What stands in that before its own fields: a byte of flags, and the result of the verification.
+const SSL_FIXED_BYTES: usize = 5;
 /// The kind of the field that names a host.
 const AUTHORITY: u8 = 0x02;
 /// The kind and the length of a field.
@@ -202,7 +232,7 @@ fn broken(buf: &[u8]) -> ProxyProtocolError {
 const TEXT_BYTES_MAX: usize = 256;
 
 const TLVS: [(&str, u8); 5] =
-    [("alpn", 0x01), ("authority", AUTHORITY), ("unique_id", 0x05), ("ssl", 0x20), ("netns", 0x30)];
+    [("alpn", 0x01), ("authority", AUTHORITY), ("unique_id", 0x05), ("ssl", SSL), ("netns", 0x30)];
 const SSL_TLVS: [(&str, u8); 5] =
     [("version", 0x21), ("cn", 0x22), ("cipher", 0x23), ("sig_alg", 0x24), ("key_alg", 0x25)];
 
@@ -363,9 +393,8 @@ mod tests {
             (v2(0x20, 0x11, V4), &Addresses::Unknown),
             (v2(0x20, 0x00, b""), &Addresses::Unknown),
             (v2(0x21, 0x00, b"anything"), &Addresses::Unknown),
-            // Datagrams, a command and a family of which nobody knows.
+            // Datagrams, and a family of which nobody knows.
             (v2(0x21, 0x12, V4), &Addresses::Unknown),
-            (v2(0x2f, 0x11, V4), &Addresses::Unknown),
             (v2(0x21, 0x41, V4), &Addresses::Unknown),
         ] {
             let shown = header.escape_ascii();
@@ -403,6 +432,8 @@ mod tests {
             (b"PROXY UDP4 1.1.1.1 1.1.1.1 1 2\r\n".to_vec(), "broken header: \"PROXY UDP4 1.1.1.1 1.1.1.1 1 2\""),
             (long, &quoted),
             (v2(0x11, 0x11, V4), "unknown PROXY protocol version: 1"),
+            (v2(0x2f, 0x11, V4), "unknown PROXY protocol command: 15"),
+            (v2(0x22, 0x00, b""), "unknown PROXY protocol command: 2"),
             (too_large, "header is too large"),
             (v2(0x21, 0x11, &V4[1..]), "broken header: 11 bytes are too few for its addresses"),
             (v2(0x21, 0x21, V4), "broken header: 12 bytes are too few for its addresses"),
@@ -461,10 +492,6 @@ mod tests {
         ] {
             assert_eq!(header.tlv(name).as_deref(), value.map(str::as_bytes), "{name}");
         }
-        let Ok(Parsed::Complete { header, .. }) = parse(&v2(0x21, 0x11, &[V4, b"\x20\x00\x01\x01"].concat())) else {
-            panic!("the header is complete");
-        };
-        assert_eq!(header.tlv("ssl_verify"), None);
     }
 
     #[test]
@@ -472,6 +499,34 @@ mod tests {
         for broken in [&b"\x33\x00\x09cut"[..], b"\x33\x00", b"\x01\x00\x02h2\x00"] {
             let parsed = parse(&v2(0x21, 0x11, &[V4, broken].concat()));
             assert_eq!(parsed, Err(ProxyProtocolError::BrokenFields), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_whose_checksum_is_wrong_is_refused() {
+        let with = |checksum: &[u8]| {
+            let fields = [tlv(0x02, b"example.org"), tlv(CRC32C, checksum), tlv(0x05, b"id")].concat();
+            v2(0x21, 0x11, &[V4, &fields].concat())
+        };
+        let right = crc32c::crc32c(&with(&[0; 4])).to_be_bytes();
+        assert!(matches!(parse(&with(&right)), Ok(Parsed::Complete { .. })));
+        for wrong in [&[0; 4], &right[..3], &[right.as_slice(), b"x"].concat(), b""] {
+            assert_eq!(parse(&with(wrong)), Err(ProxyProtocolError::WrongChecksum), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn fields_of_tls_that_do_not_end_with_theirs_are_refused() {
+        let fixed = b"\x01\x00\x00\x00\x00";
+        for (ssl, is_taken) in [
+            (fixed.to_vec(), true),
+            ([fixed.as_slice(), &tlv(0x21, b"TLSv1.3")].concat(), true),
+            (fixed[..4].to_vec(), false),
+            (Vec::new(), false),
+            ([fixed.as_slice(), b"\x21\x00\x09short"].concat(), false),
+        ] {
+            let header = v2(0x21, 0x11, &[V4, &tlv(SSL, &ssl)].concat());
+            assert_eq!(parse(&header).is_ok(), is_taken, "{ssl:?}");
         }
     }
 
