@@ -7,6 +7,7 @@ use larder_cache::{Asking, Condition, Object};
 pub use larder_cache::Listed;
 use larder_http::{Fields, Known, Time};
 use larder_vcl::bans::{Ban, BanError, Field, Operand, Operator, Test};
+use larder_vcl::parameters::MATCH_LIMIT;
 
 use crate::regex::Regex;
 
@@ -43,7 +44,7 @@ fn compile(ban: Ban) -> Result<Arc<dyn Condition<Object>>, Refused> {
     let with_regex = |test: Test| {
         let regex = match &test.operand {
             Operand::Text(pattern) if test.operator.is_regex() => {
-                Some(Regex::new(pattern, false).map_err(Refused::Regex)?)
+                Some(Regex::limited(pattern, false, MATCH_LIMIT).map_err(Refused::Regex)?)
             }
             Operand::Text(_) | Operand::Seconds(_) => None,
         };

@@ -43,6 +43,8 @@ pub struct Regex {
 struct Written {
     source: Box<str>,
     caseless: bool,
+    /// The most steps of one match.
+    steps: u32,
     /// The expression without JIT, as nginx matches by default: it uses a heap instead of the small stack of compiled
     /// code.
     patient: OnceLock<Option<pcre2::bytes::Regex>>,
@@ -115,8 +117,13 @@ fn with_locations<R>(regex: &Regex, f: impl FnOnce(&mut CaptureLocations) -> R) 
 impl Regex {
     /// Compiles a pattern. An error has PCRE2's own words, and as in nginx the rest of the pattern.
     pub fn new(source: &str, caseless: bool) -> Result<Self, String> {
+        Self::limited(source, caseless, MATCH_LIMIT)
+    }
+
+    /// The same; a match fails that takes more than so many `steps`.
+    pub fn limited(source: &str, caseless: bool, steps: u32) -> Result<Self, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let inner = compile(source, caseless, true).map_err(|error| why_not(&error, source))?;
+        let inner = compile(source, caseless, steps, true).map_err(|error| why_not(&error, source, steps))?;
         let names: Vec<_> = inner
             .capture_names()
             .iter()
@@ -125,7 +132,7 @@ impl Regex {
             .collect();
         let groups = inner.captures_len().saturating_sub(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let written = Box::new(Written { source: source.into(), caseless, patient: OnceLock::new() });
+        let written = Box::new(Written { source: source.into(), caseless, steps, patient: OnceLock::new() });
         let sieve = if caseless { None } else { Sieve::of(source).map(Box::new) };
         let needs = sieve.as_deref().map(Sieve::needs).unwrap_or_default();
         Ok(Self { inner, needs, sieve, written, id, groups, names })
@@ -198,11 +205,11 @@ impl Regex {
 
     /// The expression without JIT, if the stack of that was too small.
     fn patient(&self, why: pcre2::Error) -> Result<(&pcre2::bytes::Regex, CaptureLocations), MatchError> {
-        let Written { source, caseless, patient } = &*self.written;
+        let Written { source, caseless, steps, patient } = &*self.written;
         if why.code() != JIT_STACK_LIMIT {
             return Err(self.failed(why));
         }
-        match patient.get_or_init(|| compile(source, *caseless, false).ok()) {
+        match patient.get_or_init(|| compile(source, *caseless, *steps, false).ok()) {
             Some(patient) => Ok((patient, patient.capture_locations())),
             None => Err(self.failed(why)),
         }
@@ -213,20 +220,20 @@ impl Regex {
     }
 }
 
-fn compile(source: &str, caseless: bool, jit: bool) -> Result<pcre2::bytes::Regex, pcre2::Error> {
-    RegexBuilder::new().caseless(caseless).jit_if_available(jit).build(&(limits() + source))
+fn compile(source: &str, caseless: bool, steps: u32, jit: bool) -> Result<pcre2::bytes::Regex, pcre2::Error> {
+    RegexBuilder::new().caseless(caseless).jit_if_available(jit).build(&(limits(steps) + source))
 }
 
 /// What stands before each pattern.
-fn limits() -> String {
-    format!("(*LIMIT_MATCH={MATCH_LIMIT})(*LIMIT_HEAP={HEAP_LIMIT_KIB})")
+fn limits(steps: u32) -> String {
+    format!("(*LIMIT_MATCH={steps})(*LIMIT_HEAP={HEAP_LIMIT_KIB})")
 }
 
-fn why_not(error: &pcre2::Error, source: &str) -> String {
+fn why_not(error: &pcre2::Error, source: &str, steps: u32) -> String {
     let text = error.to_string();
     let Some(offset) = error.offset() else { return text };
     let reason = text.split_once(&format!(" at offset {offset}: ")).map_or(&*text, |(_, reason)| reason);
-    match offset.checked_sub(limits().len()).and_then(|at| source.get(at..)).unwrap_or_default() {
+    match offset.checked_sub(limits(steps).len()).and_then(|at| source.get(at..)).unwrap_or_default() {
         "" => format!("{reason} at its end"),
         rest => format!("{reason} at \"{rest}\""),
     }
@@ -258,6 +265,24 @@ mod tests {
             "pcre2_match() failed: -47 (PCRE2: error matching: match limit exceeded) using \"^(a+)+$\""
         );
         assert!(regex.is_match(&text).is_err());
+    }
+
+    #[test]
+    fn a_match_takes_no_more_steps_than_it_may() {
+        let text = [vec![b'a'; 200], vec![b'!']].concat();
+        for (pattern, steps, is_found_out) in [
+            ("^(a+)+$", 10_000, false),
+            ("^[a-z]+$", 10_000, true),
+            ("^a*a*a*$", 10_000_000, true),
+            ("^a*a*a*$", 100, false),
+        ] {
+            let regex = Regex::limited(pattern, false, steps).expect("the pattern is sound");
+            assert_eq!(regex.is_match(&text).ok(), is_found_out.then_some(false), "{pattern} {steps}");
+        }
+        assert_eq!(
+            Regex::limited("(a", false, 100).err().unwrap_or_default(),
+            "missing closing parenthesis at its end"
+        );
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct Parameters {
     pub max_restarts: u32,
     /// How often a fetch may be tried again.
     pub max_retries: u32,
+    /// How many steps the match of an expression may take.
+    pub pcre2_match_limit: u32,
     /// How long a connection of a client may be idle.
     pub timeout_idle: f64,
     /// How long it is remembered that a page is not to be shared.
@@ -71,6 +73,7 @@ impl Default for Parameters {
             max_esi_depth: 5,
             max_restarts: 4,
             max_retries: 4,
+            pcre2_match_limit: MATCH_LIMIT,
             timeout_idle: 5.0,
             uncacheable_ttl: 120.0,
             workspace_client: 96 * 1024,
@@ -101,6 +104,8 @@ impl Parameters {
             "max_esi_depth" => self.max_esi_depth = count(value)?,
             "max_restarts" => self.max_restarts = count(value)?,
             "max_retries" => self.max_retries = count(value)?,
+            // As it was called before Varnish 7.
+            "pcre2_match_limit" | "pcre_match_limit" => self.pcre2_match_limit = count(value)?.max(1),
             "timeout_idle" => self.timeout_idle = seconds(value)?,
             "uncacheable_ttl" => self.uncacheable_ttl = seconds(value)?,
             "workspace_client" => self.workspace_client = bytes(value)?,
@@ -143,6 +148,9 @@ fn count(value: &str) -> Result<u32, String> {
 fn bytes(value: &str) -> Result<i64, String> {
     numbers::bytes(value.as_bytes()).ok_or_else(|| format!("write a size such as 64k in place of \"{value}\""))
 }
+
+/// How many steps the match of an expression may take, unless `pcre2_match_limit` is set.
+pub const MATCH_LIMIT: u32 = 10_000;
 
 /// All parameters that `-p` may set.
 pub const NAMES: [&str; 127] = [

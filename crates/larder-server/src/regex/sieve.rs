@@ -444,7 +444,8 @@ mod tests {
         ];
         for (source, _) in SEEN {
             let sieve = Sieve::of(source).expect("it is in the table");
-            let regex = super::super::compile(source, false, true).expect("the pattern is sound");
+            let regex =
+                super::super::compile(source, false, super::super::MATCH_LIMIT, true).expect("the pattern is sound");
             for text in texts {
                 let expected = regex.is_match(text.as_bytes()).expect("it is a short text");
                 if let Some(said) = sieve.decides(text.as_bytes()) {

@@ -118,7 +118,7 @@ impl Vcl {
         }
         let mut regexes = Vec::with_capacity(policy.regexes.len());
         for regex in &policy.regexes {
-            match Regex::new(&regex.pattern, false) {
+            match Regex::limited(&regex.pattern, false, surroundings.parameters.pcre2_match_limit) {
                 Ok(compiled) => regexes.push(compiled),
                 Err(why) => return Err(vec![*Diagnostic::error(why).at(regex.span)]),
             }

@@ -493,7 +493,7 @@ impl<H: Host> Run<'_, H> {
             Value::Real(number) => written = in_range(numbers::append_real(number, out)),
             Value::Bytes(number) => written = in_range(numbers::append_int(number, out)),
             Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
-            Value::Ip(address) => numbers::append(out, format_args!("{}", address.ip())),
+            Value::Ip(address) => numbers::append(out, format_args!("{}", address.ip().to_canonical())),
             Value::Blob(_) => out.extend_from_slice(format!(":{blob}:").as_bytes()),
             Value::Text(_)
             | Value::Id(_)

@@ -123,7 +123,7 @@ fn prepare_fields(policy: &VclPolicy, ex: &mut Exchange) {
     }
     let mut address = ex.eval.lend();
     match client_address(ex) {
-        Some(client) => append_ip(client.ip(), &mut address),
+        Some(client) => append_ip(client.ip().to_canonical(), &mut address),
         None => address.extend_from_slice(b"0.0.0.0"),
     }
     let fields = &mut ex.asked.head.fields;
