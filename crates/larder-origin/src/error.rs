@@ -176,6 +176,19 @@ impl FetchError {
         matches!(self, FetchError::Send { .. } | FetchError::Receive { .. } | FetchError::Closed { .. })
     }
 
+    /// Whether it came before any byte of the request had gone out.
+    pub fn is_before_request(&self) -> bool {
+        matches!(
+            self,
+            FetchError::Connect { .. }
+                | FetchError::ConnectTimeout
+                | FetchError::TlsTimeout
+                | FetchError::Tls(_)
+                | FetchError::NoLiveOrigin
+                | FetchError::Unresolved(_)
+        )
+    }
+
     /// Whether it is the origin's failure, which counts for `max_fails`, and after which another server may be asked.
     pub(crate) fn is_origins(&self) -> bool {
         !matches!(

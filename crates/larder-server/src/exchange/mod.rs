@@ -43,7 +43,7 @@ pub use slicing::{Place, Slice, SliceError, Slicing};
 pub use ssi::SsiShared;
 pub use tally::{Report, Reported, Tally};
 pub use upstream::{CacheStatus, Upstream};
-pub use vcl::{AnswerTask, ClientTask, FetchTask, Stage, Top, VclState};
+pub use vcl::{AnswerTask, BodyUse, ClientTask, FetchTask, Stage, Top, VclState};
 pub use visit::Visit;
 
 /// How many times a URI may change in one exchange, as in nginx.

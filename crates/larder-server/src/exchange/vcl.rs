@@ -49,6 +49,8 @@ pub struct ClientTask {
     pub grace: Option<f64>,
     /// `req.ttl`, `req.max_age`
     pub max_age: Option<f64>,
+    /// Where the body of the request may go.
+    pub body: BodyUse,
     /// `client.identity`
     pub identity: Option<Vec<u8>>,
     /// `req.is_hitmiss`
@@ -71,6 +73,18 @@ pub struct ClientTask {
     pub top: Option<Rc<Top>>,
     /// What modules keep.
     pub modules: ModuleTask,
+}
+
+/// Where the body of a request may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BodyUse {
+    /// To one backend.
+    #[default]
+    Once,
+    /// To none: a backend has got it.
+    Gone,
+    /// To any number of them: `std.cache_req_body()` has kept it.
+    Kept,
 }
 
 /// The request at the top of ESI includes, when its page is delivered.

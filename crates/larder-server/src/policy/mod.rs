@@ -391,11 +391,12 @@ pub fn limit(origin: &Origin, limits: &mut Limits, ex: &Exchange) {
     }
 }
 
-/// What takes the place of an answer that did not come; `None` for a status of our own.
-pub fn failure(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Option<Detour> {
+/// What takes the place of an answer that did not come; `None` for a status of our own. `was_sent` says that the origin
+/// may have got the request.
+pub fn failure(origin: &Origin, was_sent: bool, ex: &mut Exchange, cx: &Cx) -> Option<Detour> {
     match &origin.policy {
         Policy::Directives(_) => None,
-        Policy::Vcl(policy) => Some(vcl::failure(policy, ex, cx)),
+        Policy::Vcl(policy) => Some(vcl::failure(policy, was_sent, ex, cx)),
         #[cfg(test)]
         Policy::Written => None,
     }

@@ -25,7 +25,7 @@ use super::{Content, Internal, Ranges, Response, Slow, Step, Synth, lookup, resp
 
 /// The origin gave no answer: the stale page, if the policy allows it, else 502 or 504.
 pub fn failed(error: &FetchError, plan: Plan, origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Step {
-    if let Some(detour) = policy::failure(origin, ex, cx) {
+    if let Some(detour) = policy::failure(origin, !error.is_before_request(), ex, cx) {
         return instead(detour, plan, origin, ex, cx);
     }
     let kind = error.kind();
@@ -133,7 +133,7 @@ pub async fn gather(gather: Gather, ex: &mut Exchange, cx: &Cx) -> Step {
         Ok(body) => respond(Answer::made(head, body), plan.storing, origin, ex, cx),
         Err(why) => {
             cx.local.logs.origin_error(cx, ex, LogLevel::Error, address_of_last(ex), format_args!("{why}"));
-            let detour = policy::failure(origin, ex, cx).unwrap_or(Detour::Fail);
+            let detour = policy::failure(origin, true, ex, cx).unwrap_or(Detour::Fail);
             instead(detour, plan, origin, ex, cx)
         }
     }

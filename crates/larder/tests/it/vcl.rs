@@ -351,6 +351,29 @@ fn a_body_that_has_gone_to_an_origin_is_never_sent_as_none() {
 }
 
 #[test]
+fn a_body_that_was_read_whole_goes_to_one_origin_only_too() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/form", Answer::raw("").then(larder_testkit::Then::Close));
+    origin.answer("/odd", Answer::ok("odd"));
+    let again = "sub vcl_backend_error { if (bereq.retries == 0) { return (retry); } }
+        sub vcl_backend_response { if (bereq.retries == 0) { return (retry); } }";
+    let post = |path: &str| format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=b");
+    let lost = site(&origin, again);
+    for path in ["/form", "/odd"] {
+        let before = origin.count();
+        assert_eq!(lost.exchange("POST", post(path)).status, 503, "{path}");
+        assert_eq!(origin.count(), before + 1, "{path}");
+    }
+    lost.wait_for_log("the body of the request has gone to a backend already");
+    let kept = site(&origin, &format!("sub vcl_recv {{ std.cache_req_body(1KB); }} {again}"));
+    let before = origin.count();
+    assert_eq!(text(&kept.exchange("POST", post("/odd"))), "odd");
+    let asked = origin.requests();
+    assert_eq!(asked.len(), before + 2);
+    assert!(asked[before..].iter().all(|request| request.body == b"a=b"));
+}
+
+#[test]
 fn a_status_that_is_no_end_is_a_failure() {
     let origin = Origin::start().expect("a port is free");
     origin.answer("/", Answer::ok("page"));

@@ -17,7 +17,7 @@ use crate::site::VclPolicy;
 
 use super::headers::{Onward, collect, is_gzip, is_name, retain_passed_on, weaken_tag};
 use super::recode::vary_by_coding;
-use super::retry::again;
+use super::retry::{Retry, again, note_sent};
 use super::run::{Ended, run};
 use super::{parts, seconds, time, variables};
 
@@ -32,6 +32,7 @@ pub fn judge(
     if ex.vcl.fetch.is_pipe {
         return Judgement::Response;
     }
+    note_sent(ex);
     ex.vcl.fetch.beresp = std::mem::take(head);
     if ex.vcl.fetch.beresp.fields.len() > policy.parameters.fields_max() {
         cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("the answer has too many headers (http_max_hdr)"));
@@ -56,10 +57,15 @@ pub fn judge(
                 (answer.grace, answer.keep) = (0.0, 0.0);
             }
         }
-        Action::Retry if again(policy, ex) => return Judgement::Instead(Detour::Again),
         Action::Retry => {
-            cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("Too many retries, delivering 503"));
-            return Judgement::Instead(backend_error(policy, 0, None, ex, cx));
+            return Judgement::Instead(match again(policy, ex, cx) {
+                Retry::Again => Detour::Again,
+                Retry::BodyGone => Detour::Fail,
+                Retry::TooOften => {
+                    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("Too many retries, delivering 503"));
+                    backend_error(policy, 0, None, ex, cx)
+                }
+            });
         }
         Action::Error => return Judgement::Instead(backend_error(policy, ended.status, ended.reason, ex, cx)),
         _ => return Judgement::Instead(Detour::Fail),
@@ -190,9 +196,12 @@ pub fn confirmed_fields(head: &ResponseHead) -> Option<Fields> {
 }
 
 /// No backend has answered.
-pub fn failure(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Detour {
+pub fn failure(policy: &VclPolicy, was_sent: bool, ex: &mut Exchange, cx: &Cx) -> Detour {
     if ex.vcl.fetch.is_pipe {
         return Detour::Fail;
+    }
+    if was_sent {
+        note_sent(ex);
     }
     backend_error(policy, 0, None, ex, cx)
 }
@@ -226,7 +235,7 @@ pub fn backend_error(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, e
             Arc::make_mut(&mut head.fields).set("Content-Length", body.len().to_string().as_bytes());
             Detour::Made(Box::new(head), body)
         }
-        Action::Retry if again(policy, ex) => Detour::Again,
+        Action::Retry if again(policy, ex, cx) == Retry::Again => Detour::Again,
         _ => Detour::Fail,
     }
 }

@@ -15,6 +15,7 @@ use crate::site::VclPolicy;
 use super::answer::backend_error;
 use super::directors;
 use super::headers::{Onward, retain_passed_on};
+use super::retry::{is_body_gone, log_body_gone};
 use super::run::run;
 use super::variables::page::is_valid;
 use super::variables::span;
@@ -48,9 +49,8 @@ pub fn prepare(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx
         Action::Error => return Err(backend_error(policy, ended.status, ended.reason, ex, cx)),
         _ => return Err(Detour::Fail),
     }
-    if ex.vcl.fetch.has_body && is_body_gone(ex) {
-        let why = "the body of the request has gone to a backend already; std.cache_req_body() keeps it";
-        cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("{why}"));
+    if is_body_gone(ex) {
+        log_body_gone(ex, cx);
         return Err(backend_error(policy, 0, None, ex, cx));
     }
     match address(policy, ex, cx) {
@@ -60,10 +60,6 @@ pub fn prepare(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx
             Err(backend_error(policy, 0, None, ex, cx))
         }
     }
-}
-
-fn is_body_gone(ex: &Exchange) -> bool {
-    matches!(&ex.request.body, RequestBody::Passing(feed) if !feed.is_fresh())
 }
 
 /// How long the fetch may take: what a sub says, or else what the backend has.

@@ -10,7 +10,7 @@ use larder_vcl::vars::{Headers, Variable};
 
 use crate::clock;
 use crate::directors::Judge;
-use crate::exchange::{ModuleTask, RequestBody};
+use crate::exchange::{BodyUse, ModuleTask, RequestBody};
 use crate::policy::vcl::answer::set_times;
 use crate::policy::vcl::bans;
 use crate::policy::vcl::headers::{Field, fields, lines, roll_back};
@@ -49,7 +49,13 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
             rollback(run, *message);
             Ok(Value::Nothing)
         }
-        ("cache_req_body", [Value::Bytes(most)]) => Ok(Value::Bool(fits(&run.ex.request.body, *most))),
+        ("cache_req_body", [Value::Bytes(most)]) => {
+            let is_kept = run.ex.vcl.client.body != BodyUse::Gone && fits(&run.ex.request.body, *most);
+            if is_kept {
+                run.ex.vcl.client.body = BodyUse::Kept;
+            }
+            Ok(Value::Bool(is_kept))
+        }
         ("late_100_continue" | "set_ip_tos", _) => Ok(Value::Nothing),
         ("syntax", [Value::Real(version)]) => {
             let is_41 = run.policy.vcl.policy.version == larder_vcl::policy::Version::V41;
