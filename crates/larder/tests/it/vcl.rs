@@ -374,6 +374,23 @@ fn a_body_that_was_read_whole_goes_to_one_origin_only_too() {
 }
 
 #[test]
+fn a_request_that_purges_and_begins_again_misses() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page"));
+    let site = site(
+        &origin,
+        "sub vcl_recv { if (req.method == \"PURGE\") { return (purge); } }
+        sub vcl_hash { if (req.method == \"PURGE\") { hash_data(\"another page\"); } }
+        sub vcl_purge { set req.method = \"GET\"; return (restart); }",
+    );
+    for (method, fetches) in [("GET", 1), ("GET", 1), ("PURGE", 2), ("GET", 2)] {
+        let request = format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(text(&site.exchange(method, &request)), "page");
+        assert_eq!(origin.count(), fetches, "{method}");
+    }
+}
+
+#[test]
 fn a_status_that_is_no_end_is_a_failure() {
     let origin = Origin::start().expect("a port is free");
     origin.answer("/", Answer::ok("page"));

@@ -177,8 +177,9 @@ fn pipes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
     }
 }
 
-/// Drops all variants of the page, and runs `vcl_purge`.
+/// Drops all variants of the page, and runs `vcl_purge`. A request that begins again from there misses, whatever its key.
 fn purged(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
+    ex.vcl.client.always_miss = true;
     if let Some(zone) = policy.zone {
         cx.zone(zone).purge(&KeyRef::new(&ex.upstream.cache_key), cx.now());
     }
