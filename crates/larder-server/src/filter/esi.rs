@@ -54,6 +54,9 @@ pub struct Parser {
     findings: Findings,
 }
 
+/// The fault of a page that is no markup, as most bodies are that are no pages.
+pub const NOT_MARKUP: &str = "the page does not begin with \"<\", and is not read (esi_disable_xml_check)";
+
 /// What there was in a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
@@ -165,7 +168,7 @@ impl Parser {
                     None => {}
                     Some(b'<') => self.state = State::Text(0),
                     Some(_) => {
-                        self.fault("the page does not begin with \"<\", and is not read (esi_disable_xml_check)");
+                        self.fault(NOT_MARKUP);
                         self.state = State::Plain;
                     }
                 }

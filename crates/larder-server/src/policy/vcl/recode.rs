@@ -93,8 +93,11 @@ fn look_for_esi(
     }
     let found = esi::look(body, super::esi_rules(policy));
     if let Some(fault) = found.first_fault {
-        let faults = found.faults;
-        cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("ESI: {fault}; {faults} faults in the page"));
+        let level = if fault == esi::NOT_MARKUP { LogLevel::Info } else { LogLevel::Warn };
+        match found.faults {
+            1 => cx.local.logs.error(cx, ex, level, format_args!("ESI: {fault}")),
+            faults => cx.local.logs.error(cx, ex, level, format_args!("ESI: {fault}; {faults} faults in the page")),
+        }
     }
     let fetch = &mut ex.vcl.fetch;
     fetch.answer.esi_base = found.has_esi.then(|| fetch.bereq.target().into());
