@@ -37,7 +37,7 @@ fn help() -> String {
          \x20      larder serve DIR [--listen ADDRESS] [--print-config]\n\
          \x20      larder check [options as above]\n\
          \x20      larder cache ls|stat|verify|clear ... [-p prefix] [-c filename]\n\
-         \x20      larder varnishd -C -f FILE [options of varnishd]\n\
+         \x20      larder varnishd [-C] -f FILE [options of varnishd]\n\
          \n\
          Options:\n\
          \x20 -?,-h         : this help\n\
@@ -59,7 +59,7 @@ fn help() -> String {
          \x20 check         : the same as -t\n\
          \x20 cache         : ls [ZONE|FOLDER], stat URL|KEY [ZONE|FOLDER], verify [ZONE|FOLDER], clear ZONE|FOLDER:\n\
          \x20                 what is on disk; a name with a slash is a folder\n\
-         \x20 varnishd      : varnishd's options; -C checks a VCL, \"larder varnishd -?\" shows more\n\
+         \x20 varnishd      : runs a VCL, by varnishd's options; -C checks it, \"larder varnishd -?\" shows more\n\
          \x20 help          : this help\n",
         paths::PREFIX,
         paths::ERROR_LOG,
