@@ -44,7 +44,7 @@ pub use host::{HostParts, host_port, normalise_host};
 pub use method::Method;
 pub use status::{error_note, error_title, reason, sent_status};
 pub use time::Time;
-pub use uri::{Escape, UriError, UriParts, escape_html, escape_uri, normalise, unescape};
+pub use uri::{Escape, UriError, UriParts, escape_html, escape_uri, normalise, take_path, unescape};
 
 /// Parses a number of decimal digits, at most 2^63 - 1, as nginx reads sizes. `None` for everything else.
 pub fn decimal(text: &[u8]) -> Option<u64> {

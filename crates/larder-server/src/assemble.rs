@@ -466,12 +466,14 @@ impl Builder {
         let index = self.site.servers.len();
         self.server_names = server.names.iter().map(|name| name.value.clone()).collect();
         let mut named = HashMap::new();
+        let vcl = &server.root.settings.modules.vcl;
         self.site.servers.push(VirtualServer {
             name: server.first_name.as_bytes().into(),
             root: 0,
             named: HashMap::new(),
             client: server.client.clone(),
-            unfolds: server.root.settings.modules.vcl.file.is_some(),
+            unfolds: vcl.file.is_some(),
+            takes_raw: vcl.file.is_some() && vcl.raw_requests,
             http2: server.http2,
             verify: tls::verify_mode(server.tls.verify_client),
             judge: Arc::new(tls::client_judge(&server.tls)),

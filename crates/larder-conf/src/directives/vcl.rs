@@ -1,7 +1,7 @@
 //! `vcl`, `vcl_parameter` and their kin.
 
 use super::tls::file;
-use super::{Action, Args, DirectiveInfo, HSL, ONE, directive, repeated};
+use super::{Action, Args, DirectiveInfo, HS, HSL, ONE, directive, repeated};
 use crate::cx::Cx;
 use crate::diagnostic::{Diagnostic, Outcome};
 use crate::level::Level;
@@ -14,6 +14,7 @@ pub const TABLE: &[DirectiveInfo] = &[
     directive("vcl_identity", HSL, ONE, Action::Level(identity)),
     repeated("vcl_endpoint", HSL, Args::Between(2, 2), Action::Level(endpoint)),
     repeated("vcl_label", HSL, Args::Between(2, 2), Action::Level(label)),
+    directive("vcl_raw_requests", HS, Args::Flag, Action::Level(raw_requests)),
 ];
 
 fn vcl(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
@@ -45,6 +46,11 @@ fn label(level: &mut Level, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
     }
     let file = At { value: cx.conf_path(d.text(1)), span: d.arg(1).span };
     level.modules().vcl.labels.push((name.to_owned(), file));
+    Ok(())
+}
+
+fn raw_requests(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    level.modules().vcl.raw_requests = d.flag()?;
     Ok(())
 }
 

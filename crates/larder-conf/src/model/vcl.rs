@@ -17,6 +17,8 @@ pub struct VclSettings {
     pub endpoints: Vec<(String, String)>,
     /// `vcl_label`: names of other VCLs, each with its file, in order.
     pub labels: Vec<(String, At<PathBuf>)>,
+    /// `vcl_raw_requests`, off: the VCL judges requests without a host, and paths that have no normal form.
+    pub raw_requests: bool,
 }
 
 impl VclSettings {

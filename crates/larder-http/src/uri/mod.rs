@@ -39,6 +39,21 @@ pub enum UriError {
     Control,
 }
 
+impl UriError {
+    /// Whether the path begins with `/`, and only has no normal form.
+    pub fn is_of_the_path(self) -> bool {
+        matches!(self, UriError::AboveRoot | UriError::BadEscape | UriError::Nul)
+    }
+}
+
+/// Writes the path of a target to `out`, which is cleared first, as it stands there: for who judges it himself.
+pub fn take_path(target: &[u8], out: &mut Vec<u8>) -> UriParts {
+    out.clear();
+    let (path_len, args) = split(target);
+    out.extend_from_slice(&target[..path_len]);
+    UriParts { args, extension: extension(out), plain: false }
+}
+
 /// Writes the decoded path of a target to `out`, which is cleared first, as nginx makes `$uri`.
 ///
 /// Escapes are decoded; `.` and `..` segments are resolved, also if they are escaped; with `merge_slashes`, several

@@ -227,7 +227,10 @@ fn choose_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), 
 
 fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
     ex.request.method = ex.asked.head.method;
-    larder_http::take_host(&mut ex.asked.head, &mut ex.request.host)?;
+    match larder_http::take_host(&mut ex.asked.head, &mut ex.request.host) {
+        Err(HeadError::MissingHost) if cx.server(ex).takes_raw => {}
+        host => host?,
+    }
     if listener.by_host {
         enter(server_for(listener, ex, cx), ex, cx);
     }
@@ -239,8 +242,11 @@ fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadErro
     };
     ex.reply.framing.keep_alive = larder_http::keep_alive_wanted(&ex.asked.head);
     let merge = cx.server(ex).client.merge_slashes;
-    let parts = larder_http::normalise(ex.asked.head.target(), merge, &mut ex.request.uri)
-        .map_err(|_| HeadError::InvalidRequest)?;
+    let target = ex.asked.head.target();
+    let parts = match larder_http::normalise(target, merge, &mut ex.request.uri) {
+        Err(error) if cx.server(ex).takes_raw && error.is_of_the_path() => larder_http::take_path(target, &mut ex.request.uri),
+        parts => parts.map_err(|_| HeadError::InvalidRequest)?,
+    };
     if let Some(args) = parts.args {
         ex.request.args.extend_from_slice(&ex.asked.head.target()[args]);
     }

@@ -82,6 +82,8 @@ pub struct VirtualServer {
     pub client: model::ClientLimits,
     /// Whether lines of heads may go on in the next one: where a VCL is in front of the whole server, as in Varnish.
     pub unfolds: bool,
+    /// `vcl_raw_requests`, where a VCL is in front of the whole server.
+    pub takes_raw: bool,
     /// `http2` and `http2_*`.
     pub http2: model::Http2,
     /// `ssl_verify_client`. It holds also when another server's certificate was shown.

@@ -81,7 +81,7 @@ pub fn write(facts: &Facts<'_>) -> String {
 }
 
 /// What nginx does to requests and answers and varnishd does not.
-const LIKE_VARNISHD: [&str; 10] = [
+const LIKE_VARNISHD: [&str; 11] = [
     "access_log off",
     "server_tokens off",
     "etag off",
@@ -92,6 +92,7 @@ const LIKE_VARNISHD: [&str; 10] = [
     "keepalive_requests 1000000000",
     "default_type application/octet-stream",
     "absolute_redirect off",
+    "vcl_raw_requests on",
 ];
 
 /// The limits of what clients may send and how long they may take.

@@ -395,3 +395,36 @@ fn a_daemon_serves_when_its_command_returns() {
     assert!(answered);
     eventually("the pid file is gone", || !folder.join("pid").exists());
 }
+
+#[test]
+fn a_vcl_judges_requests_that_have_no_host_or_no_path_in_normal_form() {
+    let origin = Origin::start().unwrap();
+    let backend = format!("backend default {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}", origin.address().port());
+    let own = Folder::new().unwrap();
+    own.write(
+        "own.vcl",
+        format!(
+            "vcl 4.1; {backend} sub vcl_recv {{ if (req.url ~ \"%zz\") {{ return (synth(410)); }} return (pass); }}"
+        ),
+    )
+    .unwrap();
+    own.write("builtin.vcl", format!("vcl 4.1; {backend}")).unwrap();
+    for (vcl, request, status, asked) in [
+        ("own.vcl", "GET /%zz HTTP/1.1\r\nHost: a\r\n", 410, None),
+        ("own.vcl", "GET /../b?c=%zz&d HTTP/1.1\r\nHost: a\r\n", 410, None),
+        ("own.vcl", "GET /../b%0?c=1 HTTP/1.1\r\nHost: a\r\n", 404, Some("GET /../b%0?c=1 HTTP/1.1")),
+        ("own.vcl", "GET /a HTTP/1.1\r\n", 404, Some("GET /a HTTP/1.1")),
+        ("own.vcl", "GET /a b HTTP/1.1\r\nHost: a\r\n", 400, None),
+        ("builtin.vcl", "GET /a%00 HTTP/1.1\r\nHost: a\r\n", 404, Some("GET /a%00 HTTP/1.1")),
+        ("builtin.vcl", "GET /a HTTP/1.1\r\n", 400, None),
+    ] {
+        let varnishd = Varnishd::start(&["-f", &own.join(vcl).display().to_string()]);
+        eventually("it serves", || TcpStream::connect(varnishd.listen).is_ok());
+        let mut client = Client::connect(varnishd.listen).unwrap();
+        client.send(format!("{request}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        assert_eq!(client.read_response("GET").unwrap().status, status, "{request}");
+        let last = origin.requests().pop().map(|request| request.request_line);
+        origin.rewind();
+        assert_eq!(last.as_deref(), asked, "{request}");
+    }
+}
