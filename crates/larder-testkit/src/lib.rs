@@ -45,7 +45,7 @@ pub use origin::{Answer, Origin, OriginSeen, Then};
 pub use php::{PhpFpm, PhpFpmOptions};
 pub use ports::free_port;
 pub use script::{Hold, Route};
-pub use server::{ServerUnderTest, Signal, StartError, children_of, is_running, signal_to};
+pub use server::{ServerUnderTest, Signal, StartError, children_of, end_of, is_running, signal_to};
 pub use tls::{Tls, TlsFacts};
 pub use wire::text_of;
 

@@ -196,16 +196,7 @@ impl ServerUnderTest {
     }
 
     fn wait_for(&mut self, limit: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + limit;
-        loop {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Some(status);
-            }
-            if Instant::now() >= deadline {
-                return None;
-            }
-            thread::sleep(POLL);
-        }
+        end_within(&mut self.child, limit)
     }
 
     fn end(&mut self) -> Option<ExitStatus> {
@@ -235,6 +226,24 @@ impl ServerUnderTest {
 impl Drop for ServerUnderTest {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// How a process has ended; `None` when patience ran out.
+pub fn end_of(child: &mut Child) -> Option<ExitStatus> {
+    end_within(child, PATIENCE)
+}
+
+fn end_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        thread::sleep(POLL);
     }
 }
 

@@ -244,7 +244,9 @@ fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadErro
     let merge = cx.server(ex).client.merge_slashes;
     let target = ex.asked.head.target();
     let parts = match larder_http::normalise(target, merge, &mut ex.request.uri) {
-        Err(error) if cx.server(ex).takes_raw && error.is_of_the_path() => larder_http::take_path(target, &mut ex.request.uri),
+        Err(error) if cx.server(ex).takes_raw && error.is_of_the_path() => {
+            larder_http::take_path(target, &mut ex.request.uri)
+        }
         parts => parts.map_err(|_| HeadError::InvalidRequest)?,
     };
     if let Some(args) = parts.args {

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-use larder_testkit::{Answer, Client, Folder, Origin, PATIENCE, Signal, free_port, signal_to};
+use larder_testkit::{Answer, Client, Folder, Origin, PATIENCE, Signal, end_of, free_port, signal_to};
 use sha2::{Digest, Sha256};
 
 use crate::site::{binary, eventually};
@@ -71,7 +71,7 @@ impl Varnishd {
 
     fn end(mut self, signal: Signal) -> Option<i32> {
         signal_to(self.child.id(), signal).unwrap();
-        self.child.wait().unwrap().code()
+        end_of(&mut self.child).expect("it ends").code()
     }
 }
 
@@ -354,7 +354,7 @@ fn files_of_the_command_line_are_loaded_and_those_of_the_process_go() {
     let folder = varnishd.folder.path().to_owned();
     let mut varnishd = varnishd;
     signal_to(varnishd.child.id(), Signal::Term).unwrap();
-    assert_eq!(varnishd.child.wait().unwrap().code(), Some(0));
+    assert!(end_of(&mut varnishd.child).is_some_and(|status| status.success()));
     assert!(!folder.join("pid").exists() && !sockets.join("v.sock").exists());
 }
 
