@@ -247,6 +247,16 @@ pub fn rules(origin: &Origin, ex: &Exchange, now: Time) -> Rules {
     }
 }
 
+/// The time by which a page is found fresh or stale.
+pub fn time_of_lookup(origin: &Origin, ex: &Exchange, cx: &Cx) -> Time {
+    match &origin.policy {
+        Policy::Directives(_) => cx.now(),
+        Policy::Vcl(_) => vcl::time_of_lookup(ex),
+        #[cfg(test)]
+        Policy::Written => cx.now(),
+    }
+}
+
 /// What is done with a fresh page, or with what stands in the place of one.
 pub fn hit(origin: &Origin, object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Found {
     match &origin.policy {

@@ -76,11 +76,12 @@ pub fn turned(turn: Turn, ex: &mut Exchange) -> Step {
 pub fn look_in_zone(index: usize, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let zone = cx.zone(index);
-    let rules = policy::rules(origin, ex, cx.now());
+    let now = policy::time_of_lookup(origin, ex, cx);
+    let rules = policy::rules(origin, ex, now);
     let key = KeyRef::new(&ex.upstream.cache_key);
     let verdict = {
         let request = larder_cache::selecting(&ex.asked.head.fields);
-        zone.lookup(&mut cx.local.fronts[index].borrow_mut(), &key, &request, &rules, cx.now())
+        zone.lookup(&mut cx.local.fronts[index].borrow_mut(), &key, &request, &rules, now)
     };
     match verdict {
         Verdict::Hit(object) if is_banned(zone, &object, ex) => banned(index, &object.to_arc(), ex, cx),

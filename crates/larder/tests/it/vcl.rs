@@ -374,6 +374,23 @@ fn a_body_that_was_read_whole_goes_to_one_origin_only_too() {
 }
 
 #[test]
+fn what_was_fresh_when_the_request_came_is_a_hit() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page"));
+    let site = site(
+        &origin,
+        "import vtc;
+        sub vcl_recv { if (req.http.Sleep) { vtc.sleep(3s); } }
+        sub vcl_backend_response { set beresp.ttl = 3s; set beresp.grace = 0s; }",
+    );
+    for more in ["", "Sleep: 1\r\n"] {
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{more}\r\n");
+        assert_eq!(text(&site.exchange("GET", request)), "page");
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
 fn a_request_that_purges_and_begins_again_misses() {
     let origin = Origin::start().expect("a port is free");
     origin.answer("/", Answer::ok("page"));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::{Mark, Object, Rules};
+use larder_http::Time;
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
@@ -27,6 +28,11 @@ pub fn rules(ex: &Exchange) -> Rules {
     }
 }
 
+/// When the request came: what was fresh then is, however long its subs and its waiting take.
+pub fn time_of_lookup(ex: &Exchange) -> Time {
+    ex.asked.started
+}
+
 /// As long as nobody lives.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -41,7 +47,7 @@ pub fn hit(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx)
         Mark::Page => {}
     }
     let max_age = ex.vcl.client.max_age.filter(|max_age| *max_age >= 0.0);
-    if max_age.is_some_and(|max_age| variables::page::age(object, seconds(cx.now())) >= max_age) {
+    if max_age.is_some_and(|max_age| variables::page::age(object, seconds(time_of_lookup(ex))) >= max_age) {
         return missed(policy, ex, cx);
     }
     match delivers(policy, object, ex, cx) {
@@ -98,8 +104,7 @@ pub fn miss(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
 pub fn on_stale(policy: &VclPolicy, object: &Arc<Object>, is_updating: bool, ex: &mut Exchange, cx: &Cx) -> OnStale {
     let found = match object.mark() {
         Mark::HitMiss | Mark::HitPass => hit_miss(policy, ex, cx),
-        Mark::Page if ex.vcl.client.has_waited || is_in_grace(object, ex, cx) => match delivers(policy, object, ex, cx)
-        {
+        Mark::Page if ex.vcl.client.has_waited || is_in_grace(object, ex) => match delivers(policy, object, ex, cx) {
             None => Found::Page,
             Some(turn) => Found::Turn(turn),
         },
@@ -114,15 +119,14 @@ pub fn on_stale(policy: &VclPolicy, object: &Arc<Object>, is_updating: bool, ex:
     }
 }
 
-fn is_in_grace(object: &Object, ex: &Exchange, cx: &Cx) -> bool {
+fn is_in_grace(object: &Object, ex: &Exchange) -> bool {
     let client = &ex.vcl.client;
     let mut grace = object.stale_while_revalidate;
     if let Some(asked) = client.grace.filter(|asked| *asked >= 0.0) {
         grace = grace.min(variables::span(asked));
     }
-    let is_too_old = client
-        .max_age
-        .filter(|max_age| *max_age >= 0.0)
-        .is_some_and(|max_age| variables::page::age(object, seconds(cx.now())) >= max_age + grace.as_secs_f64());
-    object.staleness(cx.now()) < grace && !is_too_old
+    let is_too_old = client.max_age.filter(|max_age| *max_age >= 0.0).is_some_and(|max_age| {
+        variables::page::age(object, seconds(time_of_lookup(ex))) >= max_age + grace.as_secs_f64()
+    });
+    object.staleness(time_of_lookup(ex)) < grace && !is_too_old
 }

@@ -27,7 +27,7 @@ pub use answer::{confirmed_fields, failure, judge, keep};
 pub use client::{ask, deliver};
 pub use fetch::{limit, prepare, question};
 pub use headers::takes_gzip;
-pub use lookup::{hit, miss, on_stale, rules};
+pub use lookup::{hit, miss, on_stale, rules, time_of_lookup};
 pub use recode::{gathers, recode};
 pub use turns::abandoned;
 

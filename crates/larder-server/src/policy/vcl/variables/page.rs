@@ -3,12 +3,14 @@
 use larder_cache::{Mark, Object};
 use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::run::{Failure, Texts, Value};
+use larder_vcl::steps::Step;
 use larder_vcl::vars::Variable;
 
 use crate::bans::origin;
 use crate::context::Cx;
 use crate::site::VclPolicy;
 
+use super::super::seconds;
 use super::super::task::Run;
 use super::misfit;
 
@@ -24,7 +26,7 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<V
     Ok(match variable {
         V::ObjAge | V::ObjStaleAge => Value::Real(age(page, run.now)),
         V::ObjTime | V::ObjStaleTime => Value::Real(run.now - age(page, run.now)),
-        V::ObjTtl | V::ObjStaleTtl => Value::Real(page.fresh_until.secs_f64() - run.now),
+        V::ObjTtl | V::ObjStaleTtl => Value::Real(page.fresh_until.secs_f64() - found_at(run)),
         V::ObjGrace | V::ObjStaleGrace => Value::Real(page.stale_while_revalidate.as_secs_f64()),
         V::ObjKeep | V::ObjStaleKeep => Value::Real(keep(page)),
         V::ObjHits | V::ObjStaleHits => Value::Int(page.hits().into()),
@@ -55,6 +57,14 @@ fn fetched(variable: Variable, run: &Run<'_>) -> Result<Value, Failure> {
         V::ObjStorage => Value::Id(Some(0)),
         _ => return Err(misfit(variable)),
     })
+}
+
+/// When the page was found, by which it is fresh or not; at its delivery, and for a fetch, that is now.
+fn found_at(run: &Run<'_>) -> f64 {
+    match run.step {
+        Step::Hit | Step::Miss | Step::Pass | Step::Purge | Step::Synth => seconds(run.ex.asked.started),
+        _ => run.now,
+    }
 }
 
 fn reason(page: &Object) -> &[u8] {
