@@ -465,7 +465,7 @@ impl Call {
             }
             Speaks::Http => {
                 let response = http::Response::new(head_bytes_max, self.method_is_head, self.upgrade);
-                Download::Http(response.hinting(self.hints.clone()).unfolding(self.limits.unfolds))
+                Download::Http(response.hinting(self.hints.clone()).within(&self.limits))
             }
         }
     }

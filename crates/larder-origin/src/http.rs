@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     error::FetchError,
+    limits::Limits,
     piece::{Piece, Reuse, check_head_size, too_big},
 };
 
@@ -19,6 +20,7 @@ pub(crate) struct Response {
     head_bytes_max: usize,
     method_is_head: bool,
     upgrade: bool,
+    line_bytes_max: Option<usize>,
     unfolds: bool,
     interim: u32,
     hints: Option<mpsc::UnboundedSender<Fields>>,
@@ -52,6 +54,7 @@ impl Response {
             head_bytes_max,
             method_is_head,
             upgrade,
+            line_bytes_max: None,
             unfolds: false,
             interim: 0,
             hints: None,
@@ -67,9 +70,9 @@ impl Response {
         Response { hints, ..self }
     }
 
-    /// The parser, which lets lines of the head go on in the next one if told so.
-    pub(crate) fn unfolding(self, unfolds: bool) -> Response {
-        Response { unfolds, ..self }
+    /// The parser, with what else is asked of heads.
+    pub(crate) fn within(self, limits: &Limits) -> Response {
+        Response { unfolds: limits.unfolds, line_bytes_max: limits.line_bytes_max, ..self }
     }
 
     /// The final head, once it is complete. Interim ones are skipped. Reads `input` from `at`, which it moves.
@@ -92,6 +95,9 @@ impl Response {
                 HeadStatus::Complete { consumed } => consumed,
             };
             check_head_size(buffer, consumed, self.head_bytes_max)?;
+            if let Some(limit) = self.line_bytes_max {
+                check_lines(&head, limit)?;
+            }
             *at += consumed;
             match head.status {
                 101 if self.upgrade => self.stage = Stage::Tunnel,
@@ -221,6 +227,15 @@ impl Response {
         let note = "upstream sent more data than specified in \"Content-Length\" header while reading upstream";
         self.notes.push(note.to_owned());
         Reuse::Close
+    }
+}
+
+/// Refuses a head with a field of more bytes, name and all.
+fn check_lines(head: &ResponseHead, limit: usize) -> Result<(), FetchError> {
+    let is_long = |&(name, value): &(&[u8], &[u8])| name.len() + ": ".len() + value.len() > limit;
+    match head.fields.iter().find(is_long) {
+        None => Ok(()),
+        Some((name, value)) => Err(too_big(&[name, b": ", value].concat(), limit)),
     }
 }
 

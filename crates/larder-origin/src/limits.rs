@@ -15,6 +15,8 @@ pub struct Limits {
     pub read_body: Duration,
     /// `*_buffer_size`: the head of the response must fit, bytes.
     pub head_bytes_max: usize,
+    /// The most bytes of a line of it, if there is a limit; of HTTP only.
+    pub line_bytes_max: Option<usize>,
     /// Whether lines of the head may go on in the next one.
     pub unfolds: bool,
     /// `*_bind`: our address.

@@ -130,6 +130,7 @@ impl Default for Limits {
             read_body: minute,
             head_bytes_max: 4096,
             bind: None,
+            line_bytes_max: None,
             unfolds: false,
             queue: Duration::ZERO,
             queue_max: 0,

@@ -37,6 +37,7 @@ pub mod net;
 pub mod objects;
 pub mod ocsp;
 mod pace;
+mod pipes;
 pub mod policy;
 pub mod prepared;
 mod pressure;

@@ -14,6 +14,7 @@ use crate::exchange::{Client, Exchange};
 use crate::files::kept::KeptFiles;
 use crate::local::Local;
 use crate::net::Buffers;
+use crate::pipes::Pipes;
 use crate::pressure::{Gate, Pressure};
 use crate::seats::Seats;
 use crate::stats::{AllStats, Stats, Sums};
@@ -36,6 +37,8 @@ pub struct Shared {
     pub pressure: Arc<Pressure>,
     /// What modules of VCL keep.
     pub vmods: Arc<Vmods>,
+    /// The pipes of VCLs.
+    pub pipes: Arc<Pipes>,
 }
 
 /// A worker: it lives as long as its thread.

@@ -29,6 +29,10 @@ pub struct Parameters {
     pub between_bytes_timeout: f64,
     /// How many lines the head of a message may have, with five for its first one.
     pub http_max_hdr: u32,
+    /// How many bytes the head of an answer may have.
+    pub http_resp_size: usize,
+    /// How many bytes a line of it may have.
+    pub http_resp_hdr_len: usize,
     /// Whether pages are asked for in gzip, and unpacked for clients without it.
     pub http_gzip_support: bool,
     /// Whether ranges are answered.
@@ -43,6 +47,8 @@ pub struct Parameters {
     pub max_retries: u32,
     /// How many steps the match of an expression may take.
     pub pcre2_match_limit: u32,
+    /// How many pipes there may be at once; 0 for any number.
+    pub pipe_sess_max: u32,
     /// How long a connection of a client may be idle.
     pub timeout_idle: f64,
     /// How long it is remembered that a page is not to be shared.
@@ -67,6 +73,8 @@ impl Default for Parameters {
             first_byte_timeout: 60.0,
             between_bytes_timeout: 60.0,
             http_max_hdr: 64,
+            http_resp_size: 32 * 1024,
+            http_resp_hdr_len: 8 * 1024,
             http_gzip_support: true,
             http_range_support: true,
             features: Features::default(),
@@ -74,6 +82,7 @@ impl Default for Parameters {
             max_restarts: 4,
             max_retries: 4,
             pcre2_match_limit: MATCH_LIMIT,
+            pipe_sess_max: 0,
             timeout_idle: 5.0,
             uncacheable_ttl: 120.0,
             workspace_client: 96 * 1024,
@@ -98,6 +107,8 @@ impl Parameters {
             "first_byte_timeout" => self.first_byte_timeout = seconds(value)?,
             "between_bytes_timeout" => self.between_bytes_timeout = seconds(value)?,
             "http_max_hdr" => self.http_max_hdr = count(value)?,
+            "http_resp_size" => self.http_resp_size = bytes_from(256, value)?,
+            "http_resp_hdr_len" => self.http_resp_hdr_len = bytes_from(40, value)?,
             "http_gzip_support" => self.http_gzip_support = switch(value)?,
             "http_range_support" => self.http_range_support = switch(value)?,
             "feature" => self.features.set(value)?,
@@ -106,6 +117,7 @@ impl Parameters {
             "max_retries" => self.max_retries = count(value)?,
             // As it was called before Varnish 7.
             "pcre2_match_limit" | "pcre_match_limit" => self.pcre2_match_limit = count(value)?.max(1),
+            "pipe_sess_max" => self.pipe_sess_max = count(value)?,
             "timeout_idle" => self.timeout_idle = seconds(value)?,
             "uncacheable_ttl" => self.uncacheable_ttl = seconds(value)?,
             "workspace_client" => self.workspace_client = bytes(value)?,
@@ -147,6 +159,12 @@ fn count(value: &str) -> Result<u32, String> {
 
 fn bytes(value: &str) -> Result<i64, String> {
     numbers::bytes(value.as_bytes()).ok_or_else(|| format!("write a size such as 64k in place of \"{value}\""))
+}
+
+/// Bytes, of which there must be some.
+fn bytes_from(least: usize, value: &str) -> Result<usize, String> {
+    let found = usize::try_from(bytes(value)?).ok().filter(|found| *found >= least);
+    found.ok_or_else(|| format!("write {least} bytes or more"))
 }
 
 /// How many steps the match of an expression may take, unless `pcre2_match_limit` is set.

@@ -32,6 +32,7 @@ const LAYERS: &[(&str, Layers)] = &[
                 "compressor",
                 "lru",
                 "pace",
+                "pipes",
                 "prepared",
                 "regex",
                 "stats",

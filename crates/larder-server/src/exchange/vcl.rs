@@ -8,6 +8,7 @@ use larder_http::{RequestHead, ResponseHead, Time};
 use larder_vcl::run::Machine;
 
 use crate::directors::TaskSets;
+use crate::pipes::Pipe;
 
 use super::{KEPT_BYTES_MAX, ModuleTask};
 
@@ -110,8 +111,8 @@ pub struct FetchTask {
     pub original: RequestHead,
     /// `bereq.uncacheable`: whether the request was passed.
     pub is_uncacheable: bool,
-    /// Whether it is that of a pipe.
-    pub is_pipe: bool,
+    /// The pipe, if it is that of one.
+    pub pipe: Option<Pipe>,
     /// Whether the body of the request goes with it.
     pub has_body: bool,
     /// `bereq.backend`: a backend, or a director.

@@ -108,6 +108,7 @@ fn limits(backend: &Backend, bind: Option<Bind>) -> Limits {
         read: model.connection.read_timeout,
         read_body: model.connection.read_timeout,
         head_bytes_max: model.buffers.head_bytes,
+        line_bytes_max: None,
         bind,
         unfolds: false,
         queue: Duration::ZERO,

@@ -374,6 +374,41 @@ fn a_body_that_was_read_whole_goes_to_one_origin_only_too() {
 }
 
 #[test]
+fn there_are_as_many_pipes_as_may_be() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page"));
+    let held = origin.hold("/");
+    let site = with(&origin, "sub vcl_recv { return (pipe); }", "vcl_parameter pipe_sess_max 1;");
+    let mut first = site.client();
+    first.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(origin.wait_for(1));
+    assert_eq!(site.exchange("GET", "GET / HTTP/1.1\r\nHost: a\r\n\r\n").status, 503);
+    site.wait_for_log("too many pipes (pipe_sess_max)");
+    held.release();
+    assert_eq!(first.read_response("GET").unwrap().status, 200);
+    eventually("the pipe is over", || site.exchange("GET", "GET / HTTP/1.1\r\nHost: a\r\n\r\n").status == 200);
+}
+
+#[test]
+fn an_answer_has_the_bytes_that_a_parameter_allows() {
+    let origin = Origin::start().expect("a port is free");
+    for (path, bytes) in [("/fits", 38), ("/long", 39)] {
+        origin.answer(path, Answer::ok("page").field("X", &"x".repeat(bytes - 1)));
+    }
+    let many: String = (0..12).map(|at| format!("X-{at}: {}\r\n", "x".repeat(20))).collect();
+    origin.answer("/large", Answer::raw(format!("HTTP/1.1 200 OK\r\n{many}Content-Length: 0\r\n\r\n")));
+    let backend = format!("backend own {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}", origin.address().port());
+    let site = with(
+        &origin,
+        &format!("{backend} sub vcl_recv {{ set req.backend_hint = own; }}"),
+        "vcl_parameter http_resp_size 256; vcl_parameter http_resp_hdr_len 40;",
+    );
+    for (path, status) in [("/fits", 200), ("/long", 503), ("/large", 503)] {
+        assert_eq!(site.get(path).status, status, "{path}");
+    }
+}
+
+#[test]
 fn what_was_fresh_when_the_request_came_is_a_hit() {
     let origin = Origin::start().expect("a port is free");
     origin.answer("/", Answer::ok("page"));

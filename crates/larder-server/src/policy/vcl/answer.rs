@@ -29,7 +29,7 @@ pub fn judge(
     ex: &mut Exchange,
     cx: &Cx,
 ) -> Judgement {
-    if ex.vcl.fetch.is_pipe {
+    if ex.vcl.fetch.pipe.is_some() {
         return Judgement::Response;
     }
     note_sent(ex);
@@ -197,7 +197,7 @@ pub fn confirmed_fields(head: &ResponseHead) -> Option<Fields> {
 
 /// No backend has answered.
 pub fn failure(policy: &VclPolicy, was_sent: bool, ex: &mut Exchange, cx: &Cx) -> Detour {
-    if ex.vcl.fetch.is_pipe {
+    if ex.vcl.fetch.pipe.is_some() {
         return Detour::Fail;
     }
     if was_sent {

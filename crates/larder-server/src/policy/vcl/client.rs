@@ -169,7 +169,11 @@ fn pipes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
     let ended = run(policy, Step::Pipe, ex, cx);
     match ended.action {
         Action::Pipe => {
-            super::fetch::pipe(policy, ex, cx);
+            let Some(pipe) = cx.worker.shared.pipes.enter(policy.parameters.pipe_sess_max) else {
+                cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("too many pipes (pipe_sess_max)"));
+                return failed(policy, ex, cx);
+            };
+            super::fetch::pipe(policy, pipe, ex, cx);
             ex.reply.framing.keep_alive = false;
             Turn::Pass("pipe")
         }
@@ -189,7 +193,7 @@ fn purged(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
 
 /// `vcl_deliver`, for the response that is laid out in the exchange.
 pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
-    if ex.vcl.fetch.is_pipe {
+    if ex.vcl.fetch.pipe.is_some() {
         // What comes through a pipe is the backend's alone.
         finish(ex);
         return Delivery::Shaped { has_ranges: false };

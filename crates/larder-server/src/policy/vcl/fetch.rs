@@ -9,6 +9,7 @@ use larder_vcl::steps::{Action, Step};
 use crate::context::Cx;
 use crate::directors::Judge;
 use crate::exchange::{AnswerTask, Exchange, RequestBody, Stage};
+use crate::pipes::Pipe;
 use crate::policy::{Detour, Question, Validators};
 use crate::site::VclPolicy;
 
@@ -68,8 +69,12 @@ pub fn limit(policy: &VclPolicy, limits: &mut Limits, ex: &Exchange) {
     let backend = fetch.resolved.and_then(|number| policy.vcl.policy.backends.get(number as usize));
     let between = backend.and_then(|backend| backend.between_bytes_timeout);
     limits.read_body = between.unwrap_or_else(|| span(policy.parameters.between_bytes_timeout));
-    limits.unfolds = true;
     let set = &policy.parameters;
+    limits.unfolds = true;
+    if backend.is_some() {
+        limits.head_bytes_max = set.http_resp_size;
+        limits.line_bytes_max = Some(set.http_resp_hdr_len);
+    }
     let own_limit = backend.and_then(|backend| backend.wait_limit);
     limits.queue_max = own_limit.map_or(set.backend_wait_limit, |most| u32::try_from(most).unwrap_or(u32::MAX));
     limits.queue = backend.and_then(|backend| backend.wait_timeout).unwrap_or_else(|| span(set.backend_wait_timeout));
@@ -199,10 +204,10 @@ pub fn begin_pipe(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
 }
 
 /// Sends the request of [`begin_pipe`] as `vcl_pipe` has left it.
-pub fn pipe(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
+pub fn pipe(policy: &VclPolicy, pipe: Pipe, ex: &mut Exchange, cx: &Cx) {
     ex.vcl.fetch.is_uncacheable = true;
     ex.vcl.fetch.has_body = !matches!(ex.request.body, RequestBody::None);
-    ex.vcl.fetch.is_pipe = true;
+    ex.vcl.fetch.pipe = Some(pipe);
     ex.vcl.fetch.answer = AnswerTask { do_stream: true, is_uncacheable: true, ..AnswerTask::default() };
     // Without a place the fetch begins as any other, and finds out.
     let _ = address(policy, ex, cx);

@@ -29,7 +29,7 @@ pub fn gathers(ex: &Exchange) -> bool {
         Some(list) => !list.trim_ascii().is_empty(),
         None => answer.do_gzip || answer.do_gunzip || answer.do_esi,
     };
-    !fetch.is_pipe && (!answer.do_stream || is_changed)
+    fetch.pipe.is_none() && (!answer.do_stream || is_changed)
 }
 
 /// Packs or unpacks a body as the VCL says, and says so in its head. Finds out whether there is ESI in it.

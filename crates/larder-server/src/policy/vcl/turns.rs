@@ -58,7 +58,7 @@ pub fn failed(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
 /// The fetch was given up without an answer.
 pub fn abandoned(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
     // Who is piped has no response of ours.
-    if ex.vcl.fetch.is_pipe {
+    if ex.vcl.fetch.pipe.is_some() {
         return Turn::Close;
     }
     synth(policy, status::SERVICE_UNAVAILABLE, None, ex, cx)

@@ -64,7 +64,7 @@ fn written_request(uri: &[u8], ex: &mut Exchange, cx: &Cx) -> (Wire, larder_orig
     let length = match ex.asked.head.method {
         _ if has_body => length(None, true, ex),
         Method::Get | Method::Head | Method::Delete | Method::Options | Method::Trace => Length::Silent,
-        _ if ex.vcl.fetch.is_pipe => Length::Silent,
+        _ if ex.vcl.fetch.pipe.is_some() => Length::Silent,
         // Others are expected to have a body, if only an empty one (RFC 9110 §8.6).
         _ => Length::Bytes(0),
     };
