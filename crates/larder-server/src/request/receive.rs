@@ -196,7 +196,15 @@ fn refuse(error: &HeadError, listener: &Listener, ex: &mut Exchange, cx: &Cx) ->
     ex.reply.framing.keep_alive = false;
     ex.asked.head_is_bad = true;
     ex.request.method = if ex.asked.head.method == Method::Head { Method::Head } else { Method::Get };
-    Step::Synth(Synth::Status(error.status()))
+    Step::Synth(Synth::Status(refusal(error.status(), ex, cx)))
+}
+
+/// The status of a request that cannot be read. Where a VCL takes requests as they come, it is what Varnish says.
+pub fn refusal(status: u16, ex: &Exchange, cx: &Cx) -> u16 {
+    match status {
+        status::REQUEST_TIMEOUT | status::NOT_IMPLEMENTED if cx.server(ex).takes_raw => status::BAD_REQUEST,
+        status => status,
+    }
 }
 
 /// Puts a request at the root of a server.

@@ -19,7 +19,7 @@ use crate::site::Protocol;
 use crate::tempfile::{self, Place, Stay, Temp};
 use crate::turns::Transfer;
 
-use super::{Step, Synth, route};
+use super::{Step, Synth, receive, route};
 
 /// Where a body goes: memory until it is too large, then a file.
 struct Sink {
@@ -125,7 +125,7 @@ impl Refused {
                 ex.reply.framing.keep_alive = false;
                 ex.request.body_refused = true;
                 ex.request.body = RequestBody::None;
-                Step::Synth(Synth::Status(status))
+                Step::Synth(Synth::Status(receive::refusal(status, ex, cx)))
             }
             Self::Gone => {
                 cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("client prematurely closed connection"));

@@ -104,6 +104,7 @@ fn limits(settings: &Settings) -> Vec<String> {
     vec![
         format!("keepalive_timeout {idle}ms"),
         format!("client_header_timeout {idle}ms"),
+        format!("client_body_timeout {idle}ms"),
         format!("send_timeout {}s", own.send_seconds.max(1)),
         format!("large_client_header_buffers {lines} {}", own.line_bytes_max),
         // The first line of a head takes five of the lines that Varnish counts.

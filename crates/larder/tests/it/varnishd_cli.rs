@@ -415,6 +415,7 @@ fn a_vcl_judges_requests_that_have_no_host_or_no_path_in_normal_form() {
         ("own.vcl", "GET /../b%0?c=1 HTTP/1.1\r\nHost: a\r\n", 404, Some("GET /../b%0?c=1 HTTP/1.1")),
         ("own.vcl", "GET /a HTTP/1.1\r\n", 404, Some("GET /a HTTP/1.1")),
         ("own.vcl", "GET /a b HTTP/1.1\r\nHost: a\r\n", 400, None),
+        ("own.vcl", "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: pigeon\r\n", 400, None),
         ("builtin.vcl", "GET /a%00 HTTP/1.1\r\nHost: a\r\n", 404, Some("GET /a%00 HTTP/1.1")),
         ("builtin.vcl", "GET /a HTTP/1.1\r\n", 400, None),
     ] {
