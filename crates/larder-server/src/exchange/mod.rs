@@ -120,14 +120,22 @@ impl Exchange {
 
     /// Puts the request for a backend in the place of the client's, so that it is what is sent.
     pub fn wear_bereq(&mut self) {
-        std::mem::swap(&mut self.asked.head, &mut self.vcl.fetch.bereq);
-        self.request.method = self.asked.head.method;
+        self.exchange_bereq();
     }
 
     /// Puts the client's request back.
     pub fn take_bereq_off(&mut self) {
-        std::mem::swap(&mut self.asked.head, &mut self.vcl.fetch.bereq);
+        self.exchange_bereq();
+    }
+
+    fn exchange_bereq(&mut self) {
+        let fetch = &mut self.vcl.fetch;
+        std::mem::swap(&mut self.asked.head, &mut fetch.bereq);
         self.request.method = self.asked.head.method;
+        if !fetch.has_body {
+            // What a VCL keeps from its backend is kept from that of the location, too.
+            std::mem::swap(&mut self.request.body, &mut fetch.unsent);
+        }
     }
 
     /// The target of the request before a policy has changed it.

@@ -10,7 +10,7 @@ use larder_vcl::run::Machine;
 use crate::directors::TaskSets;
 use crate::pipes::Pipe;
 
-use super::{KEPT_BYTES_MAX, ModuleTask};
+use super::{KEPT_BYTES_MAX, ModuleTask, RequestBody};
 
 /// The state of a request that a VCL decides about.
 #[derive(Default)]
@@ -84,6 +84,8 @@ pub enum BodyUse {
     Once,
     /// To none: a backend has got it.
     Gone,
+    /// To none: `unset bereq.body` has dropped it.
+    Dropped,
     /// To any number of them: `std.cache_req_body()` has kept it.
     Kept,
 }
@@ -115,6 +117,8 @@ pub struct FetchTask {
     pub pipe: Option<Pipe>,
     /// Whether the body of the request goes with it.
     pub has_body: bool,
+    /// The body that does not, while the request is that of the fetch.
+    pub unsent: RequestBody,
     /// `bereq.backend`: a backend, or a director.
     pub backend: Option<u32>,
     /// `beresp.backend`: the backend that is asked.

@@ -374,6 +374,29 @@ fn a_body_that_was_read_whole_goes_to_one_origin_only_too() {
 }
 
 #[test]
+fn a_body_that_the_vcl_has_dropped_is_not_there_after_a_restart() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page"));
+    let site = site(
+        &origin,
+        "sub vcl_recv { set req.http.Try = req.restarts; return (pass); }
+        sub vcl_backend_fetch {
+            set bereq.http.Length = bereq.http.Content-Length;
+            if (bereq.http.Try == \"0\") { unset bereq.body; }
+        }
+        sub vcl_deliver { if (req.restarts == 0) { return (restart); } }",
+    );
+    for (method, lengths) in [("GET", ["3", ""]), ("POST", ["3", "0"])] {
+        let before = origin.count();
+        let request = format!("{method} / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=b");
+        assert_eq!(text(&site.exchange(method, request)), "page");
+        let asked = &origin.requests()[before..];
+        assert!(asked.iter().all(|request| request.body.is_empty()), "{method}");
+        assert_eq!([0, 1].map(|at| asked[at].field("Length").unwrap_or_default()), lengths, "{method}");
+    }
+}
+
+#[test]
 fn there_are_as_many_pipes_as_may_be() {
     let origin = Origin::start().expect("a port is free");
     origin.answer("/", Answer::ok("page"));

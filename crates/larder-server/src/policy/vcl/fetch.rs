@@ -2,13 +2,13 @@
 
 use larder_cache::{Mark, Object};
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Known, status};
+use larder_http::{Fields, Known, Method, RequestHead, status};
 use larder_origin::Limits;
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
 use crate::directors::Judge;
-use crate::exchange::{AnswerTask, Exchange, RequestBody, Stage};
+use crate::exchange::{AnswerTask, BodyUse, Exchange, RequestBody, Stage};
 use crate::pipes::Pipe;
 use crate::policy::{Detour, Question, Validators};
 use crate::site::VclPolicy;
@@ -135,7 +135,7 @@ fn begin(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx: &Cx)
     let is_passed = ex.vcl.fetch.is_uncacheable;
     copy_request(if is_passed { Onward::Pass } else { Onward::Fetch }, ex);
     let hint = ex.vcl.client.hint;
-    let has_body = !matches!(ex.request.body, RequestBody::None);
+    let has_body = !matches!(ex.request.body, RequestBody::None) && ex.vcl.client.body != BodyUse::Dropped;
     let default = policy.default_backend.and_then(|at| u32::try_from(at).ok());
     let fetch = &mut ex.vcl.fetch;
     fetch.started = seconds(cx.now());
@@ -156,7 +156,20 @@ fn begin(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx: &Cx)
             }
         }
     }
+    if !has_body {
+        announce_no_body(&mut fetch.bereq);
+    }
     fetch.original.copy_from(&fetch.bereq);
+}
+
+/// Says that there is no body, which a method that is expected to have one says by its length (RFC 9110 §8.6).
+fn announce_no_body(bereq: &mut RequestHead) {
+    match bereq.method {
+        Method::Get | Method::Head | Method::Delete | Method::Options | Method::Trace => {
+            bereq.fields.remove("Content-Length");
+        }
+        _ => bereq.fields.set("Content-Length", b"0"),
+    }
 }
 
 /// `Last-Modified`, if the page could not have changed again within that second (RFC 9110 §8.8.2.2).

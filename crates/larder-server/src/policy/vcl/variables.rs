@@ -10,6 +10,7 @@ use std::time::Duration;
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
 
+use crate::exchange::BodyUse;
 use crate::objects::parameter;
 
 use super::headers;
@@ -69,6 +70,9 @@ pub fn unset(run: &mut Run<'_>, variable: Variable) -> Result<(), Failure> {
         Variable::BereqFirstByteTimeout => fetch.first_byte_timeout = None,
         Variable::BereqBetweenBytesTimeout => fetch.between_bytes_timeout = None,
         Variable::BereqBody => {
+            if fetch.has_body && client.body == BodyUse::Once {
+                client.body = BodyUse::Dropped;
+            }
             fetch.has_body = false;
             fetch.bereq.fields.remove("Content-Length");
             fetch.bereq.fields.remove("Transfer-Encoding");

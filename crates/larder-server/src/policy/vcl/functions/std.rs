@@ -50,7 +50,8 @@ pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>
             Ok(Value::Nothing)
         }
         ("cache_req_body", [Value::Bytes(most)]) => {
-            let is_kept = run.ex.vcl.client.body != BodyUse::Gone && fits(&run.ex.request.body, *most);
+            let may_go = matches!(run.ex.vcl.client.body, BodyUse::Once | BodyUse::Kept);
+            let is_kept = may_go && fits(&run.ex.request.body, *most);
             if is_kept {
                 run.ex.vcl.client.body = BodyUse::Kept;
             }
