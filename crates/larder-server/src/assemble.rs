@@ -869,7 +869,15 @@ fn matching(location: &model::Location, name: &model::Location, handler: &Handle
         Matcher::Root | Matcher::Regex(_) => ("", false, false),
     };
     let is_prefix = matches!(location.matcher, Matcher::Prefix { .. });
+    let words = match &name.matcher {
+        Matcher::Exact(path) => format!("= {path}"),
+        Matcher::Prefix { path, .. } => path.clone(),
+        Matcher::Regex(pattern) => format!("~ {}", pattern.source),
+        Matcher::Named(name) => name.clone(),
+        Matcher::Root => String::new(),
+    };
     Matching {
+        name: words.into_bytes().into(),
         prefix: prefix.as_bytes().into(),
         regex_stops,
         exact,

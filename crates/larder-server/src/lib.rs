@@ -26,6 +26,7 @@ mod handshake;
 pub mod limit;
 pub mod listen;
 pub mod local;
+mod locations;
 pub mod log;
 pub mod logs;
 mod lru;

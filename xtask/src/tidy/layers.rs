@@ -74,7 +74,7 @@ const LAYERS: &[(&str, Layers)] = &[
             &["site"],
             &["exchange", "logs", "material"],
             &["context", "local", "seats", "worker"],
-            &["access_lines", "error_lines", "handshake", "metrics", "policy", "script", "target", "vars"],
+            &["access_lines", "error_lines", "handshake", "locations", "metrics", "policy", "script", "target", "vars"],
             &["request"],
             &["conn", "fuzzing"],
             &["assemble", "listen", "serving", "worker_thread"],

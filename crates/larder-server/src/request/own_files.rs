@@ -10,6 +10,7 @@ use larder_origin::Answer;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::files::conditional::{self, Condition};
+use crate::locations;
 
 use super::written_url::{self, Before, By};
 use super::{Content, Internal, Ranges, Response, Step, Synth, files, route, synth};
@@ -62,7 +63,7 @@ fn serve(ex: &mut Exchange, cx: &Cx) -> Result<Response, Internal> {
         match files::serve(ex, cx) {
             Step::Deliver(response) => return Ok(response),
             Step::Synth(answer) => return Ok(synth::built_in(answer, ex, cx)),
-            Step::Redirect(Internal::Path(path)) if route::stays(&path, ex, cx) => {
+            Step::Redirect(Internal::Path(path)) if locations::stays(&path, ex, cx) => {
                 if !route::may_change_uri(ex, cx) {
                     return Ok(synth::built_in(Synth::Final(status::INTERNAL_SERVER_ERROR), ex, cx));
                 }

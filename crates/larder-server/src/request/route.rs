@@ -8,9 +8,9 @@ use larder_http::{Known, Method, status};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, URI_CHANGES_MAX};
+use crate::locations::{self, Found};
 use crate::script::{self, Answer, Ran};
-use crate::site::{Loc, Tree, TryFallback};
-use crate::vars::pattern;
+use crate::site::{Loc, TryFallback};
 
 use super::{Entrance, Step, Synth, access, more_headers};
 
@@ -49,7 +49,7 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
 pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
     let site = cx.site();
     let root = cx.server(ex).root;
-    match find(&site.locations[root].matching.inside, root, ex, cx) {
+    match locations::find(root, ex, cx) {
         Found::At(location) => ex.request.location = location,
         Found::Slash(location) => {
             ex.request.location = location;
@@ -98,23 +98,6 @@ fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
             }
             Step::Find
         }
-    }
-}
-
-/// Whether a request for `path` stays in the location where `ex` is.
-pub fn stays(path: &[u8], ex: &mut Exchange, cx: &Cx) -> bool {
-    location_of(path, ex, cx) == Some(ex.request.location)
-}
-
-/// The location that a request for `path` comes to first.
-pub fn location_of(path: &[u8], ex: &mut Exchange, cx: &Cx) -> Option<usize> {
-    let root = cx.server(ex).root;
-    let uri = std::mem::replace(&mut ex.request.uri, path.to_vec());
-    let found = find(&cx.site().locations[root].matching.inside, root, ex, cx);
-    ex.request.uri = uri;
-    match found {
-        Found::At(location) => Some(location),
-        _ => None,
     }
 }
 
@@ -217,77 +200,6 @@ fn take_found(loc: &Loc, found: &[u8], is_dir: bool, ex: &mut Exchange) {
             ex.request.uri = found.to_vec();
             ex.request.way.alias_takes_uri = true;
         }
-    }
-}
-
-enum Found {
-    At(usize),
-    /// The URI lacks the `/` at the end of this location's prefix.
-    Slash(usize),
-}
-
-/// ngx_http_core_find_location: an exact match decides; else the longest prefix, with what lies inside it; then the
-/// first regular expression, unless the prefix says `^~`; else the prefix.
-fn find(tree: &Tree, outside: usize, ex: &mut Exchange, cx: &Cx) -> Found {
-    let locations = &cx.site().locations;
-    if let Some(&exact) = tree.exact.get(&ex.request.uri[..]) {
-        return Found::At(exact);
-    }
-    let lacks_slash = |path: &[u8]| path.len() == ex.request.uri.len() + 1 && path.starts_with(&ex.request.uri);
-    let mut slash = tree.slashes.iter().find(|(path, _)| lacks_slash(path)).map(|(_, location)| *location);
-    let mut best = outside;
-    let mut regex_stops = false;
-    let mut inside = None;
-    for (prefix, location) in &tree.prefixes {
-        if ex.request.uri.starts_with(prefix) {
-            best = *location;
-            regex_stops = locations[best].matching.regex_stops;
-            inside = Some(&locations[best].matching.inside);
-            // A location of just this URI needs no redirect to the one with the slash.
-            slash = slash.filter(|_| prefix.len() != ex.request.uri.len());
-            break;
-        }
-        if locations[*location].matching.auto_redirect && lacks_slash(prefix) {
-            slash = slash.or(Some(*location));
-        }
-    }
-    if let Some(location) = slash {
-        return Found::Slash(location);
-    }
-    if let Some(inside) = inside.filter(|inside| !inside.is_empty()) {
-        match find(inside, best, ex, cx) {
-            Found::At(location) if location != best => {
-                // An exact or regular expression match inside is final; a longer prefix may still lose to an
-                // expression out here.
-                if locations[location].matching.exact || locations[location].matching.by_regex {
-                    return Found::At(location);
-                }
-                best = location;
-            }
-            Found::At(_) => {}
-            slash @ Found::Slash(_) => return slash,
-        }
-    }
-    if !regex_stops {
-        for (regex, location) in &tree.regexes {
-            let uri = std::mem::take(&mut ex.request.uri);
-            let matched = pattern::matches(regex, &uri, ex, cx);
-            ex.request.uri = uri;
-            if matched {
-                return match &locations[*location].matching.inside {
-                    inside if inside.is_empty() => Found::At(*location),
-                    inside => find(inside, *location, ex, cx),
-                };
-            }
-        }
-    }
-    Found::At(best)
-}
-
-impl Tree {
-    /// Whether there are no locations.
-    pub fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.prefixes.is_empty() && self.regexes.is_empty()
     }
 }
 

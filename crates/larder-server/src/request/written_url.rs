@@ -9,9 +9,8 @@ use larder_http::{status, uri};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
+use crate::locations;
 use crate::site::{Backend, Protocol};
-
-use super::route;
 
 /// Who gets the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,15 +84,11 @@ pub fn take_off(before: Before, ex: &mut Exchange) {
 }
 
 /// Refuses a path that the policy has made and another location answers for: that one may deny it, or run it as a
-/// script. A named location, and a block of an `if`, answer for what the URL of the client leads to.
+/// script.
 pub fn belongs(before: &Before, ex: &mut Exchange, cx: &Cx) -> Result<(), u16> {
     let path = ex.request.uri.clone();
-    let there = route::location_of(&path, ex, cx);
-    if there == Some(ex.request.location) {
-        return Ok(());
-    }
-    let of_client = before.place.as_ref().and_then(|place| route::location_of(&place.of_client, ex, cx));
-    match there.is_some() && there == of_client {
+    let of_client = before.place.as_ref().map(|place| &place.of_client[..]);
+    match locations::may_answer(&path, of_client, ex, cx) {
         true => Ok(()),
         false => Err(refused("belongs to another location", ex, cx)),
     }

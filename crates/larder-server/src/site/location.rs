@@ -50,6 +50,9 @@ pub struct Loc {
 
 /// Which requests a location matches.
 pub struct Matching {
+    /// What `location` says behind its name, as `~ \.php$`; empty for the level of a server. An `if` or `limit_except`
+    /// block has that of the location around it.
+    pub name: Box<[u8]>,
     /// The prefix, or empty. An `if` or `limit_except` block has that of the location around it.
     pub prefix: Box<[u8]>,
     /// `location ^~`.
@@ -79,6 +82,13 @@ pub struct Tree {
     pub slashes: Vec<(Box<[u8]>, usize)>,
     /// Regular expressions, in order of writing.
     pub regexes: Vec<(NamedRegex, usize)>,
+}
+
+impl Tree {
+    /// Whether there are no locations.
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.prefixes.is_empty() && self.regexes.is_empty()
+    }
 }
 
 /// What answers the requests of a location.

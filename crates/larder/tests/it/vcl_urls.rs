@@ -337,3 +337,50 @@ fn an_origin_behind_a_vcl_leads_elsewhere_as_without_it() {
         }
     }
 }
+
+#[test]
+fn a_page_of_another_location_is_neither_seen_nor_replaced_by_a_url_that_the_vcl_sets() {
+    let origin = Origin::start().unwrap();
+    origin.answer("*", Answer::ok("of the origin"));
+    let site = Setup::new()
+        .name("ORIGIN", origin.address())
+        .file(
+            "site.vcl",
+            "vcl 4.1; sub vcl_recv { set req.url = regsub(req.url, \"^/(old|way)/\", \"/\"); }
+            sub vcl_deliver { set resp.http.X-Hits = obj.hits; }",
+        )
+        .file("www/secret/a.txt", "a secret")
+        .file("www/secret/b.txt", "a secret")
+        .file("www/open/a.txt", "a file")
+        .start(
+            "proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+             server {
+                 listen 127.0.0.1:{PORT};
+                 set_real_ip_from 127.0.0.1; real_ip_header X-From;
+                 root {DIR}/www;
+                 proxy_cache pages;
+                 vcl {DIR}/site.vcl;
+                 location / { }
+                 location /old/ { }
+                 location /way/ { proxy_pass http://{ORIGIN}; }
+                 location /secret/ { allow 192.0.2.1; deny all; }
+             }",
+        );
+    let get = |path: &str, from: &str| {
+        let page = site.ask("GET", path, &format!("X-From: {from}\r\n"));
+        format!("{} {} {}", page.status, page.field("X-Hits").unwrap_or("-"), text(&page))
+    };
+    let (friend, foe) = ("192.0.2.1", "192.0.2.2");
+    // What is refused stays refused to those alone who ask so.
+    assert!(get("/old/secret/a.txt", foe).starts_with("404 0"));
+    assert_eq!(get("/secret/a.txt", friend), "200 0 a secret");
+    assert!(get("/secret/a.txt", foe).starts_with("403"));
+    // What is stored is for those alone whom its location lets in.
+    assert_eq!(get("/secret/b.txt", friend), "200 0 a secret");
+    assert!(get("/old/secret/b.txt", foe).starts_with("404 0"));
+    // Two origins have two pages, and each is kept.
+    assert_eq!(get("/way/open/a.txt", foe), "200 0 of the origin");
+    assert_eq!(get("/open/a.txt", foe), "200 0 a file");
+    assert_eq!(get("/way/open/a.txt", foe), "200 1 of the origin");
+    assert_eq!(get("/open/a.txt", foe), "200 1 a file");
+}
