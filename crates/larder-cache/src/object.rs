@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use larder_http::{Fields, Time};
 use larder_store::{Body, Reservation};
 
@@ -59,6 +60,8 @@ pub struct Hold {
     head: OnceLock<Reservation>,
     /// Set while a request refetches this object.
     updating: AtomicBool,
+    /// What the last refetch brought for those alone who waited for it.
+    shared: ArcSwapOption<Object>,
     /// The zone and entry that keep it; unset until it is kept.
     home: OnceLock<Home>,
     /// Its compressed forms; most objects have none.
@@ -200,6 +203,16 @@ impl Object {
 
     pub(crate) fn stop_updating(&self) {
         self.hold.updating.store(false, Ordering::Release);
+    }
+
+    /// Has those who wait for its refetch have `object`, which is not kept.
+    pub(crate) fn share(&self, object: Arc<Object>) {
+        self.hold.shared.store(Some(object));
+    }
+
+    /// What a refetch has brought since then for those alone who waited for it.
+    pub fn shared_since(&self, began: Time) -> Option<Arc<Object>> {
+        self.hold.shared.load_full().filter(|object| object.stored_at >= began)
     }
 
     /// Whether memory is reserved for its head, so that it may be kept.

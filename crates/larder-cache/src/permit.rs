@@ -21,6 +21,7 @@ use crate::zone::Zone;
 /// ```text
 /// out --begin--> begun --complete, or drop--> the object is a variant if its body is complete and stored
 ///  |--freshen---------------------------------> the new object is in the place of the old
+///  |--share-----------------------------------> those who wait have the object, and nobody else
 ///  |--uncacheable-----------------------------> all who wait fetch for themselves
 ///  `--failed, or drop-------------------------> the next of those who wait tries
 /// ```
@@ -143,6 +144,22 @@ impl Permit {
         let until = now.plus(time);
         self.entry.set_uncacheable_until(until);
         self.give_up(Outcome::Uncacheable);
+    }
+
+    /// Gives `object`, whose body is whole, to those who wait now, and keeps it for nobody else.
+    pub fn share(mut self, object: Object) {
+        let object = Arc::new(object);
+        match mem::replace(&mut self.role, Role::Over) {
+            Role::Lead(flight) => {
+                flight.fill(&object);
+                self.zone.settle(&self.entry);
+            }
+            Role::Refetch(stale) => {
+                stale.share(object);
+                stale.stop_updating();
+            }
+            role @ (Role::Plain | Role::Begun { .. } | Role::Over) => self.role = role,
+        }
     }
 
     /// Remembers in place of a page what `object`, which has an empty body, stands for: all who wait fetch for

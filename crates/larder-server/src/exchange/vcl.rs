@@ -60,8 +60,8 @@ pub struct ClientTask {
     pub is_hitpass: bool,
     /// Whether the response is a page that was found.
     pub is_hit: bool,
-    /// Whether it has waited for the fetch of its page, which is fresh to it however short its time is.
-    pub has_waited: bool,
+    /// The stale page whose refetch it has waited for: what came in its place is fresh, however short its time is.
+    pub waited_for: Option<Arc<Object>>,
     /// Whether a page in gzip is unpacked for this client.
     pub unpacks: bool,
     /// `req.esi = false` and `resp.do_esi = false`.
@@ -184,6 +184,8 @@ pub struct AnswerTask {
     pub esi_base: Option<Box<[u8]>>,
     /// `beresp.was_304`
     pub was_304: bool,
+    /// Whether it is that of `vcl_backend_error`.
+    pub is_made: bool,
     /// When its head was there, since 1970.
     pub time: f64,
 }

@@ -184,6 +184,8 @@ pub enum Keep {
         /// waiter tries.
         uncacheable_for: Option<Duration>,
     },
+    /// It is not, but those who wait for it now get it: it says that the fetch has failed.
+    Shared(Kept),
     /// It is not, and the cache remembers that under these times.
     Mark(Mark, Kept),
 }
@@ -478,7 +480,7 @@ pub fn confirmed(
             let lifetime = match vcl::keep(policy, confirmation, ex, cx) {
                 Keep::Until(kept) => kept.lifetime,
                 // Good for this response only.
-                Keep::Not { .. } | Keep::Mark(..) => Lifetime {
+                Keep::Not { .. } | Keep::Shared(_) | Keep::Mark(..) => Lifetime {
                     fresh_until: cx.now(),
                     stale_while_revalidate: Duration::ZERO,
                     stale_if_error: Duration::ZERO,

@@ -65,6 +65,15 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
             }
             None
         }
+        Some((Keep::Shared(kept), storing)) => {
+            ex.upstream.cache_detail = "only for who waits";
+            if let Some(bytes) = answer.body.take_whole(usize::MAX) {
+                store::share(storing, &answer, bytes.clone(), kept, backend, ex, cx);
+                account(&mut answer, bytes.len() as u64, ex, cx);
+                return Passed::Whole(bytes);
+            }
+            None
+        }
         Some((Keep::Mark(mark, kept), storing)) => {
             ex.upstream.cache_detail = "not shared";
             let zone = storing.zone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_cache::{Asking, HitRef, KeyRef, Loading, Object, Verdict, Waiter, Woken, Zone};
-use larder_http::status;
+use larder_http::{Time, status};
 use larder_store::BodyState;
 
 use crate::context::Cx;
@@ -27,6 +27,7 @@ pub struct Waiting {
 pub struct Held {
     object: Arc<Object>,
     zone: usize,
+    since: Time,
 }
 
 /// A request that waits for a disk.
@@ -208,7 +209,7 @@ fn stale(
 ) -> Step {
     let (status, step) = match (policy::on_stale(origin, &object, permit.is_none(), ex, cx), permit) {
         (OnStale::Turn(turn), _) => return turned(turn, ex),
-        (OnStale::Wait, _) => return Slow::Hold(Box::new(Held { object, zone: index })).into(),
+        (OnStale::Wait, _) => return Slow::Hold(Box::new(Held { object, zone: index, since: cx.now() })).into(),
         (OnStale::Deliver, _) => (CacheStatus::Updating, Step::Page(Page::stored(object))),
         (OnStale::DeliverAndRefetch, Some(permit)) => {
             let plan = Plan { storing: Some(Storing::new(permit, index)), stale: Some(Arc::clone(&object)) };
@@ -232,12 +233,28 @@ fn stale(
 }
 
 /// Waits until the fetch of a page is over, and asks again.
-pub async fn held(held: Held, ex: &mut Exchange) -> Step {
-    while held.object.is_updating() {
+pub async fn held(held: Held, ex: &mut Exchange, cx: &Cx) -> Step {
+    let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
+    let shared = loop {
+        let shared = held.object.shared_since(held.since);
+        if shared.is_some() || !held.object.is_updating() {
+            break shared;
+        }
         tokio::time::sleep(LOOK_EVERY).await;
+    };
+    let Some(object) = shared else {
+        ex.vcl.client.waited_for = Some(held.object);
+        return Step::LookInZone(held.zone);
+    };
+    match policy::arriving(origin, &object, ex, cx) {
+        Found::Page => {
+            ex.upstream.cache_status = Some(CacheStatus::Hit);
+            cx.stats().hits.add(1);
+            Step::Page(Page::stored(object))
+        }
+        Found::Miss => missed_anew(held.zone, ex, cx),
+        Found::Turn(turn) => turned(turn, ex),
     }
-    ex.vcl.client.has_waited = true;
-    Step::LookInZone(held.zone)
 }
 
 /// Waits for a disk, and asks again.

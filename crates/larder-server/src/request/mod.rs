@@ -422,7 +422,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
         Slow::Ask(ask) => auth_request::ask(*ask, ex, cx, from).await,
         Slow::ReadBody => request_body::read(ex, cx, from).await,
         Slow::Wait(waiting) => lookup::wait(*waiting, ex, cx).await,
-        Slow::Hold(held) => lookup::held(*held, ex).await,
+        Slow::Hold(held) => lookup::held(*held, ex, cx).await,
         Slow::Load(loading) => lookup::load(*loading).await,
         Slow::Purge(purge) => purge::purge(*purge, ex, cx).await,
         Slow::Film(film) => film::cut(*film, ex, cx).await,

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use bytes::Bytes;
 use larder_cache::{Hold, Mark, Object, Prepared};
 use larder_http::{Fields, Known};
 use larder_origin::Answer;
@@ -11,6 +12,8 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy::{Kept, Lifetime};
 use crate::site::Backend;
+
+use super::plan::Storing;
 
 /// The object to store for `answer`.
 pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &Exchange, cx: &Cx) -> Object {
@@ -34,6 +37,18 @@ pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &E
         stale_while_revalidate: lifetime.stale_while_revalidate,
         stale_if_error: lifetime.stale_if_error,
         hold: Hold::of_page(esi_base),
+    }
+}
+
+/// Gives an answer that is whole to those who wait for it, and keeps it for nobody else.
+pub fn share(storing: Storing, answer: &Answer, bytes: Bytes, kept: Kept, backend: &Backend, ex: &Exchange, cx: &Cx) {
+    let length = bytes.len() as u64;
+    let (mut writer, body) = cx.zone(storing.zone()).body(&ex.upstream.cache_key, Some(length), None);
+    // Without room for it the next of those who wait tries.
+    let is_whole = writer.append(bytes).is_ok();
+    writer.finish();
+    if let Some(permit) = storing.permit(ex, cx).filter(|_| is_whole && body.whole().is_some()) {
+        permit.share(object(answer, body, kept, backend, ex, cx));
     }
 }
 

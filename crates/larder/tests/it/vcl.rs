@@ -449,6 +449,48 @@ fn what_was_fresh_when_the_request_came_is_a_hit() {
 }
 
 #[test]
+fn all_who_wait_for_a_fetch_are_told_that_it_has_failed() {
+    for (name, times) in [("miss", ""), ("stale", "set beresp.ttl = 1ms; set beresp.grace = 0s; set beresp.keep = 1h;")]
+    {
+        let origin = Origin::start().expect("a port is free");
+        origin.answer("/", Answer::ok("page"));
+        let site = site(
+            &origin,
+            &format!(
+                "sub vcl_recv {{ std.log(\"asked\"); }} sub vcl_backend_response {{ {times} }}
+                sub vcl_backend_error {{ set beresp.http.X = bereq.xid; }}"
+            ),
+        );
+        if !times.is_empty() {
+            assert_eq!(site.get("/").status, 200);
+            eventually("it is stale", || site.get("/").status == 200 && origin.count() > 1);
+        }
+        let (before, asked) = (origin.count(), || site.count_in_log("asked"));
+        let asked_before = asked();
+        origin.answer("/", Answer::raw("").then(larder_testkit::Then::Close));
+        let held = origin.hold("/");
+        let visits: Vec<_> = (0..8)
+            .map(|_| {
+                let mut client = site.client();
+                client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("larder takes requests");
+                client
+            })
+            .collect();
+        eventually("all wait", || asked() == asked_before + 8);
+        held.release();
+        let answers: Vec<_> = visits.into_iter().map(|mut visit| visit.read_response("GET").unwrap()).collect();
+        let number = answers[0].field("X").expect("the error has it").to_owned();
+        for answer in &answers {
+            assert_eq!((answer.status, answer.field("X")), (503, Some(&number[..])), "{name}");
+        }
+        assert_eq!(origin.count(), before + 1, "{name}");
+        // Nobody else is told.
+        origin.answer("/", Answer::ok("again"));
+        assert_eq!(text(&site.get("/")), "again", "{name}");
+    }
+}
+
+#[test]
 fn a_request_that_purges_and_begins_again_misses() {
     let origin = Origin::start().expect("a port is free");
     origin.answer("/", Answer::ok("page"));

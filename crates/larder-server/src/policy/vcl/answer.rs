@@ -1,6 +1,7 @@
 //! The answer of a backend: `vcl_backend_response`, `vcl_backend_refresh`, `vcl_backend_error`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use larder_cache::{Mark, Object, VaryKey, selecting};
@@ -223,6 +224,7 @@ pub fn backend_error(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, e
     (answer.origin, answer.time, answer.fresh_until) = (now, now, now);
     (answer.grace, answer.keep) = (0.0, 0.0);
     answer.was_304 = false;
+    answer.is_made = true;
     answer.esi_base = None;
     ex.vcl.body.clear();
     ex.vcl.page = None;
@@ -240,12 +242,17 @@ pub fn backend_error(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, e
     }
 }
 
+/// How long nobody waits for a page that has turned out to have no time.
+const ALONE_FOR: Duration = Duration::from_secs(1);
+
 /// What of an answer is stored: as the VCL has left its times.
 pub fn keep(policy: &VclPolicy, head: &ResponseHead, ex: &Exchange, cx: &Cx) -> Keep {
     let answer = &ex.vcl.fetch.answer;
     let useful = answer.fresh_until - seconds(cx.now()) + answer.grace + answer.keep;
-    if ex.vcl.fetch.is_uncacheable || useful <= 0.0 || answer.fresh_until <= answer.origin {
-        return Keep::Not { why: "ttl", uncacheable_for: None };
+    let is_kept = useful > 0.0 && answer.fresh_until > answer.origin;
+    if ex.vcl.fetch.is_uncacheable || !is_kept && !answer.is_made {
+        // Who waits for it fetches alone: it may be for one client.
+        return Keep::Not { why: "ttl", uncacheable_for: Some(ALONE_FOR) };
     }
     let lifetime = Lifetime {
         fresh_until: time(answer.fresh_until),
@@ -263,6 +270,7 @@ pub fn keep(policy: &VclPolicy, head: &ResponseHead, ex: &Exchange, cx: &Cx) -> 
     let esi_base = answer.esi_base.clone();
     let kept = Kept { lifetime, fields, vary: vary.unwrap_or_else(VaryKey::none), esi_base };
     match mark {
+        Mark::Page if !is_kept => Keep::Shared(kept),
         Mark::Page => {
             note_tags(policy, &kept.fields, ex, cx);
             Keep::Until(kept)

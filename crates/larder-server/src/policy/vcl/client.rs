@@ -130,7 +130,7 @@ fn prepare(policy: &VclPolicy, ex: &mut Exchange) {
     client.is_hit = false;
     client.is_hitmiss = false;
     client.is_hitpass = false;
-    client.has_waited = false;
+    client.waited_for = None;
     client.filters = None;
     ex.vcl.fetch.reset();
     ex.vcl.page = None;

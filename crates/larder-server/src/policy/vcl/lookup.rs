@@ -102,9 +102,10 @@ pub fn miss(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
 
 /// A page past its time: delivered within its grace, which the request may shorten, and fetched otherwise.
 pub fn on_stale(policy: &VclPolicy, object: &Arc<Object>, is_updating: bool, ex: &mut Exchange, cx: &Cx) -> OnStale {
+    let has_waited = ex.vcl.client.waited_for.as_ref().is_some_and(|stale| !Arc::ptr_eq(stale, object));
     let found = match object.mark() {
         Mark::HitMiss | Mark::HitPass => hit_miss(policy, ex, cx),
-        Mark::Page if ex.vcl.client.has_waited || is_in_grace(object, ex) => match delivers(policy, object, ex, cx) {
+        Mark::Page if has_waited || is_in_grace(object, ex) => match delivers(policy, object, ex, cx) {
             None => Found::Page,
             Some(turn) => Found::Turn(turn),
         },
@@ -112,7 +113,7 @@ pub fn on_stale(policy: &VclPolicy, object: &Arc<Object>, is_updating: bool, ex:
         Mark::Page => missed(policy, ex, cx),
     };
     match found {
-        Found::Page if is_updating || ex.vcl.client.has_waited => OnStale::Deliver,
+        Found::Page if is_updating || has_waited => OnStale::Deliver,
         Found::Page => OnStale::DeliverAndRefetch,
         Found::Miss => OnStale::Fetch,
         Found::Turn(turn) => OnStale::Turn(turn),
