@@ -14,3 +14,8 @@ pub fn next() -> u64 {
 pub fn go_on_from(number: u64) {
     NEXT.store(number, Ordering::Relaxed);
 }
+
+/// The number that the next one gets.
+pub fn coming() -> u64 {
+    NEXT.load(Ordering::Relaxed)
+}

@@ -39,6 +39,11 @@ impl Location {
     pub fn says_where_files_are(&self) -> bool {
         self.alias.is_some() || self.settings.files.root.span != Span::NOWHERE
     }
+
+    /// Whether nothing has to answer behind its rewrites: a `return` does, or `try_files` leads elsewhere.
+    pub fn answers_by_itself(&self) -> bool {
+        self.try_files.is_some() || self.script.iter().any(|rewrite| matches!(rewrite, Rewrite::Return { .. }))
+    }
 }
 
 /// A directive of the rewrite module, in order of writing.

@@ -31,7 +31,7 @@ pub fn vcls(config: &Config) -> Vec<VclUse> {
 fn note(location: &Location, found: &mut Vec<VclUse>) {
     let has_handler = match location.handler {
         Handler::Proxy(_) | Handler::FastCgi(_) => true,
-        Handler::Static => location.says_where_files_are(),
+        Handler::Static => location.says_where_files_are() || location.answers_by_itself(),
         _ => false,
     };
     let settings = &location.settings.modules.vcl;

@@ -40,14 +40,16 @@ pub fn handler(builder: &mut Builder, location: &model::Location, http: &model::
     let keeps_bodies = all().any(|vcl| vcl.keeps_bodies());
     let own = match own {
         Handler::Origin(origin) => Some(origin.backend),
-        Handler::Static if location.says_where_files_are() => Some(Arc::new(files(keeps_bodies))),
+        Handler::Static if location.says_where_files_are() || location.answers_by_itself() => {
+            Some(Arc::new(files(keeps_bodies)))
+        }
         Handler::Static if all().all(|vcl| vcl.policy.default_backend.is_some()) => None,
         // What no location of a server takes.
         Handler::Static if matches!(location.matcher, model::Matcher::Root) => return Handler::Static,
         Handler::Static => {
             let message = "a VCL without a backend needs something behind it: give the location a \"root\" of files or a \
                            \"proxy_pass\", or the VCL a backend; \"vcl off;\" takes the VCL away";
-            builder.error(message, file.span);
+            builder.error(message, if location.span == Span::NOWHERE { file.span } else { location.span });
             return Handler::Static;
         }
         // What larder answers by itself has nothing to cache.
@@ -76,6 +78,12 @@ pub fn handler(builder: &mut Builder, location: &model::Location, http: &model::
         // Only the VCL of the location gives requests to others.
         parts.add(builder, vcl, Arc::default(), &mut origins);
         use_vcl(builder, file, vcl);
+    }
+    // What has a label is ready to be given requests: its backends are probed.
+    for (_, file) in &settings.labels {
+        if let Some(vcl) = builder.origins.material.vcl(&file.value).cloned() {
+            use_vcl(builder, &file.value, &vcl);
+        }
     }
     Handler::Vcl(origins.into())
 }
@@ -210,12 +218,16 @@ fn use_vcl(builder: &mut Builder, file: &Path, vcl: &Arc<Vcl>) {
     builder.site.origins.vcls.push(UsedVcl { file: file.to_owned(), vcl: Arc::clone(vcl), probed });
 }
 
-/// Goes on with what is known about the backends of `old`, and returns what is known from now on.
+/// Goes on with what is known about the backends of `old`, and returns what is known from now on. A VCL that was not
+/// there before goes on with what the others know of the same backends.
 pub fn take_over(used: &[UsedVcl], old: &HashMap<PathBuf, Arc<Objects>>) -> HashMap<PathBuf, Arc<Objects>> {
     let mut known = HashMap::new();
     for UsedVcl { file, vcl, .. } in used {
-        if let Some(old) = old.get(file).filter(|old| !Arc::ptr_eq(old, &vcl.objects)) {
-            vcl.objects.directors.take_over(&old.directors);
+        let directors = &vcl.objects.directors;
+        match old.get(file) {
+            Some(old) if Arc::ptr_eq(old, &vcl.objects) => {}
+            Some(old) => directors.take_over(&old.directors),
+            None => old.values().for_each(|old| directors.learn_from(&old.directors)),
         }
         known.insert(file.clone(), Arc::clone(&vcl.objects));
     }

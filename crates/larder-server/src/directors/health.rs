@@ -108,10 +108,17 @@ impl Health {
         let old_known = old.known.lock();
         let mut known = self.known.lock();
         known.admin = old_known.admin;
+        drop((known, old_known));
         if has_same_probe {
-            known.window.clone_from(&old_known.window);
-            self.changed.store(old.changed.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.learn_from(old);
         }
+    }
+
+    /// Goes on with what the same probe has found out for another VCL.
+    pub fn learn_from(&self, other: &Health) {
+        let window = other.known.lock().window.clone();
+        self.known.lock().window = window;
+        self.changed.store(other.changed.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 

@@ -338,6 +338,18 @@ impl Directors {
             }
         }
     }
+
+    /// Goes on with what another VCL has found out about the same backends, by the same probes.
+    pub fn learn_from(&self, other: &Directors) {
+        for backend in &self.backends {
+            let is_it = |old: &&Backend| {
+                old.name == backend.name && old.was.1 == backend.was.1 && is_same(&backend.was.0, &old.was.0)
+            };
+            if let Some(old) = other.backends.iter().find(is_it) {
+                backend.health.learn_from(&old.health);
+            }
+        }
+    }
 }
 
 /// Whether two probes ask the same and judge alike, wherever they are declared.

@@ -27,12 +27,17 @@ pub enum Received {
 /// Reads a request head from `buf`. A bad one becomes the step that answers it and closes.
 pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now: Time) -> Received {
     let site = cx.site();
-    let limits = limits(&site.servers[listener.default].client);
+    let default = &site.servers[listener.default];
+    let mut limits = limits(&default.client);
+    if default.takes_raw {
+        // The length of a URL has no limit of its own there.
+        limits.line_bytes = limits.head_bytes;
+    }
     ex.asked.started = now;
     enter(listener.default, ex, cx);
     let mut parsed = larder_http::parse_request(buf, &mut ex.asked.head, &limits);
     if parsed.is_err()
-        && site.servers[listener.default].unfolds
+        && default.unfolds
         && let Some(unfolded) = larder_http::unfold(buf)
     {
         parsed = larder_http::parse_request(&unfolded, &mut ex.asked.head, &limits);

@@ -1,9 +1,12 @@
 //! All VCLs that are loaded, by their names, and the labels of them.
 
-use std::path::PathBuf;
+use std::time::Duration;
 
 use larder_vcl::functions::wildcard::{self, Rules};
 
+use tokio::time::Instant;
+
+use super::care::{Care, Wanted};
 use super::vcls::Vcl;
 
 /// What has a name.
@@ -45,39 +48,52 @@ pub struct Vcls {
     active: Option<String>,
 }
 
-/// A VCL that is to answer requests, with those to which it may give them.
+/// A VCL that is to answer requests, with those to which it may give them, and those that may take over.
 #[derive(Debug)]
 pub struct Served<'a> {
     /// The VCL.
     pub vcl: &'a Vcl,
     /// The labels that it names, and those that their VCLs name.
     pub labels: Vec<(&'a str, &'a Vcl)>,
+    /// The VCLs that answer no requests, and are kept ready.
+    pub ready: Vec<&'a Vcl>,
+    /// The labels that only those name.
+    pub ready_labels: Vec<(&'a str, &'a Vcl)>,
 }
 
 impl<'a> Served<'a> {
     /// One that names no labels.
     #[cfg(test)]
     pub fn alone(vcl: &'a Vcl) -> Served<'a> {
-        Served { vcl, labels: Vec::new() }
+        Served { vcl, labels: Vec::new(), ready: Vec::new(), ready_labels: Vec::new() }
     }
 
-    /// Each VCL once, the first one first, with a path that no other of them has: two may have been read from one file
-    /// that was changed between.
-    pub fn vcls(&self) -> Vec<(&'a Vcl, PathBuf)> {
-        let mut found = vec![(self.vcl, self.vcl.path.clone())];
+    /// Each VCL that answers requests once, the first one first.
+    pub fn answering(&self) -> Vec<&'a Vcl> {
+        let mut found = vec![self.vcl];
         for (_, vcl) in &self.labels {
-            if found.iter().any(|(known, _)| known.name == vcl.name) {
-                continue;
+            if found.iter().all(|known| known.name != vcl.name) {
+                found.push(vcl);
             }
-            let is_taken = found.iter().any(|(_, path)| *path == vcl.path);
-            let path = match is_taken {
-                true => format!("{} ({})", vcl.path.display(), vcl.name).into(),
-                false => vcl.path.clone(),
-            };
-            found.push((vcl, path));
         }
         found
     }
+
+    /// All of them, with those that are kept ready.
+    pub fn all(&self) -> Vec<&'a Vcl> {
+        let mut found = self.answering();
+        found.extend(&self.ready);
+        found
+    }
+}
+
+/// By what it is judged whether a VCL rests.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// `vcl_cooldown`
+    pub cooldown: Duration,
+    /// Now.
+    pub now: Instant,
 }
 
 /// Why a VCL or label cannot be named, used or discarded.
@@ -98,6 +114,9 @@ pub enum NameError {
     /// Requests are answered by it.
     #[error("Cannot discard active VCL program {0}")]
     Active(String),
+    /// It is to rest.
+    #[error("VCL '{0}' is cold - set to auto or warm first")]
+    Cold(String),
     /// It has labels that stay.
     #[error("Cannot discard labeled VCL program {0}:\n{1}")]
     Labelled(String, String),
@@ -136,8 +155,54 @@ impl Vcls {
     }
 
     /// Adds one whose name is free.
-    pub fn add(&mut self, vcl: Vcl) {
+    pub fn add(&mut self, mut vcl: Vcl) {
+        let is_taken = self.vcls().any(|known| known.place == vcl.path);
+        if is_taken {
+            vcl.place = format!("{} ({})", vcl.path.display(), vcl.name).into();
+        }
         self.all.push(Entry::Vcl(Box::new(vcl)));
+    }
+
+    /// Forgets the one that was added last.
+    pub fn take_back(&mut self) {
+        self.all.pop();
+    }
+
+    fn vcls(&self) -> impl Iterator<Item = &Vcl> {
+        self.all.iter().filter_map(|entry| match entry {
+            Entry::Vcl(vcl) => Some(&**vcl),
+            Entry::Label { .. } => None,
+        })
+    }
+
+    /// Whether a VCL is ready to answer requests: one of use is, and for some time one that was.
+    pub fn is_warm(&self, vcl: &Vcl, times: Times) -> bool {
+        self.is_of_use(&vcl.name) || vcl.care.is_warm(times.cooldown, times.now)
+    }
+
+    /// Whether it answers requests, or has a label.
+    fn is_of_use(&self, name: &str) -> bool {
+        self.active().is_some_and(|active| active.name == name) || !self.users_of(name).is_empty()
+    }
+
+    /// When the next VCL will rest.
+    pub fn next_rest(&self, times: Times) -> Option<Instant> {
+        let idle = self.vcls().filter(|vcl| !self.is_of_use(&vcl.name));
+        idle.filter_map(|vcl| vcl.care.rests_at(times.cooldown, times.now)).min()
+    }
+
+    /// What an operator wants of a VCL from now on.
+    pub fn care_for(&mut self, name: &str, wanted: Wanted, now: Instant) {
+        if let Some(vcl) = self.vcl_mut(name) {
+            vcl.care = Care { wanted, idle_since: now };
+        }
+    }
+
+    fn vcl_mut(&mut self, name: &str) -> Option<&mut Vcl> {
+        self.all.iter_mut().find_map(|entry| match entry {
+            Entry::Vcl(vcl) if vcl.name == name => Some(&mut **vcl),
+            Entry::Vcl(_) | Entry::Label { .. } => None,
+        })
     }
 
     /// Makes a label for a VCL, or moves it there. Returns the name of the VCL that had it.
@@ -207,9 +272,22 @@ impl Vcls {
     }
 
     /// A VCL with all that it may give requests to.
-    pub fn served<'a>(&'a self, vcl: &'a Vcl) -> Served<'a> {
+    pub fn served<'a>(&'a self, vcl: &'a Vcl, times: Times) -> Served<'a> {
+        let labels = self.labels_from(std::iter::once(vcl));
+        let mut served = Served { vcl, labels, ready: Vec::new(), ready_labels: Vec::new() };
+        let answering = served.answering();
+        let is_idle = |idle: &&Vcl| answering.iter().all(|vcl| vcl.name != idle.name);
+        served.ready = self.vcls().filter(is_idle).filter(|vcl| self.is_warm(vcl, times)).collect();
+        let mut more = self.labels_from(served.ready.iter().copied());
+        more.retain(|(label, _)| served.labels.iter().all(|(known, _)| known != label));
+        served.ready_labels = more;
+        served
+    }
+
+    /// The labels that VCLs name, and those that their VCLs name, with the VCLs of them.
+    fn labels_from<'a>(&'a self, vcls: impl Iterator<Item = &'a Vcl>) -> Vec<(&'a str, &'a Vcl)> {
         let mut labels: Vec<(&str, &Vcl)> = Vec::new();
-        let mut to_come: Vec<&String> = vcl.labels.iter().collect();
+        let mut to_come: Vec<&String> = vcls.flat_map(|vcl| &vcl.labels).collect();
         while let Some(label) = to_come.pop() {
             if labels.iter().all(|(known, _)| known != label)
                 && let Ok(labelled) = self.get(label)
@@ -219,7 +297,7 @@ impl Vcls {
             }
         }
         labels.sort_by_key(|(label, _)| *label);
-        Served { vcl, labels }
+        labels
     }
 
     /// The names of all that a VCL or label leads to.
@@ -247,8 +325,12 @@ impl Vcls {
     }
 
     /// Answers requests by this VCL, or that of this label, from now on.
-    pub fn activate(&mut self, name: &str) {
+    pub fn activate(&mut self, name: &str, now: Instant) {
+        let before = self.active().map(|vcl| vcl.name.clone());
         self.active = Some(name.to_owned());
+        if let Some(vcl) = before.and_then(|before| self.vcl_mut(&before)) {
+            vcl.care.idle_since = now;
+        }
     }
 
     /// Forgets all VCLs and labels that the patterns match, or none of them.
@@ -312,6 +394,8 @@ pub fn vcls(names: &[(&str, &[&str])]) -> Vcls {
         vcls.add(Vcl {
             name: (*name).to_owned(),
             path: "<a>".into(),
+            place: "<a>".into(),
+            care: Care::new(),
             files: Vec::new(),
             globs: Vec::new(),
             labels: labels.iter().map(|label| (*label).to_owned()).collect(),
@@ -336,7 +420,7 @@ mod tests {
     #[test]
     fn a_name_is_given_once_and_the_active_vcl_stays() {
         let mut vcls = vcls(&[("boot", &[]), ("b", &[])]);
-        vcls.activate("boot");
+        vcls.activate("boot", Instant::now());
         for (name, expected) in [
             ("c-1.x_", Ok(())),
             ("b", Err("Already a VCL named b")),
@@ -380,7 +464,7 @@ mod tests {
     #[test]
     fn what_others_need_is_not_discarded_without_them() {
         let mut vcls = vcls(&[("boot", &[]), ("a", &[]), ("b", &["one"])]);
-        vcls.activate("boot");
+        vcls.activate("boot", Instant::now());
         for label in ["one", "two"] {
             vcls.label(label, "a").unwrap();
         }
@@ -398,16 +482,25 @@ mod tests {
 
     #[test]
     fn what_is_served_has_all_that_it_leads_to_each_by_a_path_of_its_own() {
-        let mut vcls = vcls(&[("a", &[]), ("b", &["one"]), ("c", &["two", "three"])]);
+        let mut vcls = vcls(&[("a", &[]), ("b", &["one"]), ("c", &["two", "three"]), ("d", &[])]);
         for (label, vcl) in [("one", "a"), ("two", "b"), ("three", "b"), ("other", "c")] {
             vcls.label(label, vcl).unwrap();
         }
-        vcls.activate("other");
+        vcls.activate("other", Instant::now());
         assert!(vcls.serves_by("one") && vcls.serves_by("other") && !vcls.serves_by("none"));
-        let served = vcls.served(vcls.active().unwrap());
+        let now = Instant::now();
+        let times = Times { cooldown: Duration::from_secs(600), now };
+        let served = vcls.served(vcls.active().unwrap(), times);
         let labels: Vec<_> = served.labels.iter().map(|(label, vcl)| (*label, vcl.name.as_str())).collect();
         assert_eq!(labels, [("one", "a"), ("three", "b"), ("two", "b")]);
-        let paths = served.vcls().into_iter().map(|(vcl, path)| format!("{} {}", vcl.name, path.display()));
-        assert_eq!(paths.collect::<Vec<_>>(), ["c <a>", "a <a> (a)", "b <a> (b)"]);
+        let places = served.all().into_iter().map(|vcl| format!("{} {}", vcl.name, vcl.place.display()));
+        assert_eq!(places.collect::<Vec<_>>(), ["c <a> (c)", "a <a>", "b <a> (b)", "d <a> (d)"]);
+        let ready = |vcls: &Vcls, now: Instant| {
+            let served = vcls.served(vcls.active().unwrap(), Times { now, ..times });
+            served.ready.iter().map(|vcl| vcl.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(ready(&vcls, now + times.cooldown * 2), [""; 0]);
+        vcls.care_for("d", Wanted::Warm, now);
+        assert_eq!(ready(&vcls, now + times.cooldown * 2), ["d"]);
     }
 }

@@ -5,6 +5,7 @@
 
 mod backends;
 mod bans;
+mod care;
 mod check;
 mod cli;
 mod jail;

@@ -26,7 +26,7 @@ pub struct Facts<'a> {
     /// The path of the VCL.
     pub vcl: Option<&'a Path>,
     /// Labels, and the paths of their VCLs.
-    pub labels: &'a [(&'a str, &'a Path)],
+    pub labels: &'a [(String, &'a Path)],
 }
 
 /// The text of the configuration.

@@ -1,7 +1,9 @@
 //! What the commands of the CLI do.
 
+use larder_conf::model::LogLevel;
 use larder_server::xid;
 
+use super::care::Wanted;
 use super::cli::commands::Verb;
 use super::cli::protocol::{Answer, Status};
 use super::listen::Place;
@@ -25,22 +27,22 @@ pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answe
         Verb::Stop => stop(state).await,
         Verb::VclLoad => {
             let source = Source::file(word(2).as_ref(), &state.settings.vcl_path());
-            load(state, word(1), &source)
+            load_as(state, word(1), &source, word(3)).await
         }
-        Verb::VclInline => load(state, word(1), &Source::inline(word(1), word(2).to_owned())),
+        Verb::VclInline => load_as(state, word(1), &Source::inline(word(1), word(2).to_owned()), word(3)).await,
         Verb::VclUse => use_vcl(state, word(1)).await,
         Verb::VclLabel => label(state, word(1), word(2)).await,
         Verb::VclList => match word(1) {
-            "-j" => Answer::ok(vcl_lists::list_json(&state.vcls, state.site.is_running(), words)),
-            _ => Answer::ok(vcl_lists::list(&state.vcls, state.site.is_running())),
+            "-j" => Answer::ok(vcl_lists::list_json(&state.vcls, state.times(), state.site.is_running(), words)),
+            _ => Answer::ok(vcl_lists::list(&state.vcls, state.times(), state.site.is_running())),
         },
         Verb::VclDeps => match word(1) {
             "-j" => Answer::ok(vcl_lists::deps_json(&state.vcls, words)),
             _ => Answer::ok(vcl_lists::deps(&state.vcls)),
         },
-        Verb::VclDiscard => discard(state, &words[1..]),
+        Verb::VclDiscard => discard(state, &words[1..]).await,
         Verb::VclShow => show(state, &words[1..]),
-        Verb::VclState => vcl_state(state, word(1), word(2)),
+        Verb::VclState => vcl_state(state, word(1), word(2)).await,
         Verb::ParamSet => set(state, word(1), |settings| settings.set(word(1), word(2))).await,
         Verb::ParamReset => set(state, word(1), |settings| settings.reset(word(1))).await,
         Verb::ParamShow => param_show(&state.settings, words.get(1).map(String::as_str)),
@@ -68,6 +70,7 @@ fn named(found: Result<String, NameError>) -> Answer {
                 NameError::Active(_)
                 | NameError::Labelled(..)
                 | NameError::LabelNeeded(..)
+                | NameError::Cold(_)
                 | NameError::LabelOfLabel => Status::Cannot,
                 NameError::Unknown(_)
                 | NameError::Taken(_)
@@ -91,7 +94,7 @@ pub async fn start(state: &mut State) -> Answer {
     let Some(vcl) = state.vcls.active() else {
         return Answer::new(Status::Cannot, "No VCL available\n");
     };
-    match state.site.serve(&state.settings, &state.vcls.served(vcl), &state.log).await {
+    match state.site.serve(&state.settings, &state.vcls.served(vcl, state.times()), &state.log).await {
         Ok(()) => Answer::ok(""),
         Err(failure) => Answer::new(Status::Cannot, failure.rendered()),
     }
@@ -105,6 +108,44 @@ async fn stop(state: &mut State) -> Answer {
     Answer::ok("")
 }
 
+/// Loads a VCL that is to be kept in this state, and makes it ready to answer requests.
+async fn load_as(state: &mut State, name: &str, source: &Source, wanted: &str) -> Answer {
+    let Some(wanted) = wanted_of(wanted) else { return no_such_state() };
+    let answer = load(state, name, source);
+    if answer.status != Status::Ok {
+        return answer;
+    }
+    state.vcls.care_for(name, wanted, state.times().now);
+    match serve_again(state).await {
+        Ok(()) => answer,
+        Err(failure) => {
+            state.vcls.take_back();
+            Answer::new(Status::Parameter, failure)
+        }
+    }
+}
+
+/// Serves what is active once more, as what is kept ready beside it has changed. Does nothing while nothing is served.
+pub async fn serve_again(state: &mut State) -> Result<(), String> {
+    let times = state.times();
+    match state.vcls.active() {
+        Some(vcl) if state.site.is_running() => {
+            let served = state.vcls.served(vcl, times);
+            state.site.serve(&state.settings, &served, &state.log).await.map_err(|failure| failure.rendered())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The state of a VCL that a word names; `auto` where there is none.
+fn wanted_of(word: &str) -> Option<Wanted> {
+    if word.is_empty() { Some(Wanted::Auto) } else { word.parse().ok() }
+}
+
+fn no_such_state() -> Answer {
+    Answer::new(Status::Parameter, "State must be one of auto, cold or warm.")
+}
+
 /// Compiles a VCL and keeps it under a name. What runs goes on in any case.
 pub fn load(state: &mut State, name: &str, source: &Source) -> Answer {
     if let Err(error) = state.vcls.is_free(name) {
@@ -113,34 +154,39 @@ pub fn load(state: &mut State, name: &str, source: &Source) -> Answer {
     let labels = state.vcls.labels();
     let surroundings =
         Surroundings { settings: &state.settings, storages: &state.site.fixed().storages, labels: &labels };
-    let tried = source.compile(name, surroundings).and_then(|(vcl, notices)| {
-        state.site.try_out(&state.settings, &state.vcls.served(&vcl)).map_err(|failure| failure.rendered())?;
-        Ok((vcl, notices))
-    });
-    match tried {
-        Ok((vcl, notices)) => {
-            state.vcls.add(vcl);
-            // As with varnishd, the first one is active.
-            if state.vcls.active().is_none() {
-                state.vcls.activate(name);
-            }
-            Answer::ok(format!("{notices}VCL compiled.\n"))
-        }
-        Err(errors) => Answer::new(Status::Parameter, format!("{errors}VCL compilation failed\n")),
+    let (vcl, notices) = match source.compile(name, surroundings) {
+        Ok(compiled) => compiled,
+        Err(errors) => return Answer::new(Status::Parameter, format!("{errors}VCL compilation failed\n")),
+    };
+    let is_first = state.vcls.active().is_none();
+    state.vcls.add(vcl);
+    let times = state.times();
+    let tried = state.vcls.get(name).map(|vcl| state.site.try_out(&state.settings, &state.vcls.served(vcl, times)));
+    if let Ok(Err(failure)) = tried {
+        state.vcls.take_back();
+        return Answer::new(Status::Parameter, format!("{}VCL compilation failed\n", failure.rendered()));
     }
+    if is_first {
+        // As with varnishd, the first one is active.
+        state.vcls.activate(name, times.now);
+    }
+    Answer::ok(format!("{notices}VCL compiled.\n"))
 }
 
 async fn use_vcl(state: &mut State, name: &str) -> Answer {
     let vcl = match state.vcls.get(name) {
+        Ok(vcl) if vcl.care.wanted == Wanted::Cold => return named(Err(NameError::Cold(name.to_owned()))),
         Ok(vcl) => vcl,
         Err(error) => return named(Err(error)),
     };
+    let times = state.times();
+    let served = state.vcls.served(vcl, times);
     if state.site.is_running()
-        && let Err(failure) = state.site.serve(&state.settings, &state.vcls.served(vcl), &state.log).await
+        && let Err(failure) = state.site.serve(&state.settings, &served, &state.log).await
     {
         return Answer::new(Status::Parameter, failure.rendered());
     }
-    state.vcls.activate(name);
+    state.vcls.activate(name, times.now);
     Answer::ok(format!("VCL '{name}' now active"))
 }
 
@@ -151,7 +197,8 @@ async fn label(state: &mut State, label: &str, vcl: &str) -> Answer {
         Err(error) => return named(Err(error)),
     };
     if let (true, Some(active)) = (state.site.is_running() && state.vcls.serves_by(label), state.vcls.active())
-        && let Err(failure) = state.site.serve(&state.settings, &state.vcls.served(active), &state.log).await
+        && let Err(failure) =
+            state.site.serve(&state.settings, &state.vcls.served(active, state.times()), &state.log).await
     {
         state.vcls.restore_label(label, before);
         return Answer::new(Status::Parameter, failure.rendered());
@@ -159,23 +206,37 @@ async fn label(state: &mut State, label: &str, vcl: &str) -> Answer {
     Answer::ok("")
 }
 
-/// A VCL that may rest does so, whatever is said; what cannot rest is told.
-fn vcl_state(state: &State, name: &str, wanted: &str) -> Answer {
-    let is_active = state.vcls.list().any(|(entry, is_active)| is_active && entry.name() == name);
-    match (state.vcls.entry(name), wanted) {
-        (None, _) => named(Err(NameError::Unknown(name.to_owned()))),
-        (Some(Entry::Label { .. }), _) => Answer::new(Status::Parameter, "Labels are always warm"),
-        (Some(Entry::Vcl(_)), "cold") if !state.vcls.users_of(name).is_empty() => {
-            Answer::new(Status::Cannot, "A labeled VCL cannot be set cold")
+/// Has a VCL rest, or keeps it ready.
+async fn vcl_state(state: &mut State, name: &str, wanted: &str) -> Answer {
+    let is_active = state.vcls.active().is_some_and(|vcl| vcl.name == name);
+    let wanted = match (state.vcls.entry(name), wanted.parse()) {
+        (None, _) => return named(Err(NameError::Unknown(name.to_owned()))),
+        (Some(Entry::Label { .. }), _) => return Answer::new(Status::Parameter, "Labels are always warm"),
+        (Some(Entry::Vcl(_)), Err(())) => return no_such_state(),
+        (Some(Entry::Vcl(_)), Ok(Wanted::Cold)) if !state.vcls.users_of(name).is_empty() => {
+            return Answer::new(Status::Cannot, "A labeled VCL cannot be set cold");
         }
-        (Some(Entry::Vcl(_)), "cold") if is_active => Answer::new(Status::Cannot, "Cannot set the active VCL cold."),
-        (Some(Entry::Vcl(_)), "auto" | "cold" | "warm") => Answer::ok(""),
-        (Some(Entry::Vcl(_)), _) => Answer::new(Status::Parameter, "State must be one of auto, cold or warm."),
+        (Some(Entry::Vcl(_)), Ok(Wanted::Cold)) if is_active => {
+            return Answer::new(Status::Cannot, "Cannot set the active VCL cold.");
+        }
+        (Some(Entry::Vcl(_)), Ok(wanted)) => wanted,
+    };
+    state.vcls.care_for(name, wanted, state.times().now);
+    match serve_again(state).await {
+        Ok(()) => Answer::ok(""),
+        Err(failure) => Answer::new(Status::Parameter, failure),
     }
 }
 
-fn discard(state: &mut State, patterns: &[String]) -> Answer {
-    named(state.vcls.discard(patterns).map(|()| String::new()))
+async fn discard(state: &mut State, patterns: &[String]) -> Answer {
+    let discarded = named(state.vcls.discard(patterns).map(|()| String::new()));
+    // What goes is probed no longer.
+    if discarded.status == Status::Ok
+        && let Err(failure) = serve_again(state).await
+    {
+        state.log.write(LogLevel::Error, failure.trim_end());
+    }
+    discarded
 }
 
 fn show(state: &State, words: &[String]) -> Answer {
@@ -206,7 +267,7 @@ async fn set(state: &mut State, name: &str, change: impl FnOnce(&mut Settings) -
     }
     let is_served = state.site.is_running() && settings.differ_from(&state.settings);
     if let (true, Some(vcl)) = (is_served, state.vcls.active())
-        && let Err(failure) = state.site.serve(&settings, &state.vcls.served(vcl), &state.log).await
+        && let Err(failure) = state.site.serve(&settings, &state.vcls.served(vcl, state.times()), &state.log).await
     {
         return Answer::new(Status::Parameter, failure.rendered());
     }
@@ -249,7 +310,7 @@ fn debug_xid(number: Option<&str>) -> Answer {
             Answer::ok(format!("XID is {number} chunk 1"))
         }
         Some(Err(_)) => Answer::new(Status::Parameter, "write a number\n"),
-        None => Answer::new(Status::TooFew, "Too few parameters\n"),
+        None => Answer::ok(format!("XID is {} chunk 1", xid::coming())),
     }
 }
 

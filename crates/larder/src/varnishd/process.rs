@@ -6,6 +6,7 @@ use larder_conf::model::LogLevel;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
+use tokio::time::{Instant, sleep_until};
 
 use super::check;
 use super::cli::commands;
@@ -84,12 +85,25 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
                 Received::Reload | Received::Reopen | Received::Upgrade | Received::Leave | Received::Child => {}
             },
             Some(order) = received.recv() => obey(&mut state, order).await,
+            () = rest(state.vcls.next_rest(state.times())) => {
+                if let Err(failure) = orders::serve_again(&mut state).await {
+                    state.log.write(LogLevel::Error, failure.trim_end());
+                }
+            }
         }
     }
     state.site.stop(&state.log).await;
     state.site.close();
     drop(pid_file);
     Ok(())
+}
+
+/// Waits until the next VCL is to rest.
+async fn rest(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn say_what_has_no_effect(settings: &Settings, log: &Log) {
@@ -155,7 +169,7 @@ async fn begin(state: &mut State, asked: &Serve) -> Result<(), ProcessError> {
         if answer.status != Status::Ok {
             return Err(ProcessError::Refused(answer.text));
         }
-        state.vcls.activate(&name);
+        state.vcls.activate(&name, state.times().now);
     }
     if let Some(path) = &asked.commands {
         let text = std::fs::read(path).map_err(|error| CallFailed::on("open", path.display(), error))?;

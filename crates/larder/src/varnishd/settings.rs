@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use larder_vcl::features;
 use larder_vcl::functions::numbers;
@@ -34,11 +35,20 @@ pub struct Own {
     pub backlog: i64,
     /// `idle_send_timeout`: seconds for which a client may take nothing.
     pub send_seconds: i64,
+    /// `vcl_cooldown`: how long a VCL of no use is kept ready.
+    pub cooldown: Duration,
 }
 
 impl Default for Own {
     fn default() -> Self {
-        Own { line_bytes_max: 8 << 10, head_bytes_max: 32 << 10, lines_max: 64, backlog: 1024, send_seconds: 60 }
+        Own {
+            line_bytes_max: 8 << 10,
+            head_bytes_max: 32 << 10,
+            lines_max: 64,
+            backlog: 1024,
+            send_seconds: 60,
+            cooldown: Duration::from_secs(600),
+        }
     }
 }
 
@@ -86,6 +96,9 @@ impl Settings {
             "http_req_size" => own.head_bytes_max = within(bytes(value)?, 256, 16 << 20)?,
             "http_max_hdr" => own.lines_max = within(count(value)?, 32, 65535)?,
             "listen_depth" => own.backlog = within(count(value)?, 0, i64::from(i32::MAX))?,
+            "vcl_cooldown" => {
+                own.cooldown = Duration::from_secs(within(seconds(value)?, 1, SECONDS_MAX)?.unsigned_abs())
+            }
             "idle_send_timeout" => own.send_seconds = within(seconds(value)?, 0, SECONDS_MAX)?,
             _ => {
                 self.vcl.set(name, value)?;
@@ -139,7 +152,7 @@ fn has_effect(name: &str, value: &str) -> bool {
 }
 
 /// The parameters that are read here.
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
     "vcl_path",
     "vcc_feature",
     "vcc_err_unref",
@@ -149,6 +162,7 @@ const OWN: [&str; 9] = [
     "http_max_hdr",
     "listen_depth",
     "idle_send_timeout",
+    "vcl_cooldown",
 ];
 
 const SECONDS_MAX: i64 = 365 * 86_400;

@@ -1,7 +1,7 @@
 //! What is served: configuration, sockets, workers.
 
 use std::os::unix::fs::chown;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use super::loaded::Served;
 use super::nginx_conf;
 use super::settings::Settings;
 use super::storages::Storage;
-use super::vcls::Vcl;
 use crate::configuration::{self, Configuration};
 use crate::generation::{self, Generation, StartError};
 use crate::hostname::hostname;
@@ -63,13 +62,14 @@ impl Fixed {
         served: Option<&Served<'_>>,
         user: Option<&str>,
     ) -> Result<Configuration, configuration::Rejected> {
-        let vcls = served.map(Served::vcls).unwrap_or_default();
-        let path_of = |wanted: &Vcl| {
-            let found = vcls.iter().find(|(vcl, _)| vcl.name == wanted.name);
-            found.map(|(_, path)| &**path)
-        };
-        let labels: Vec<_> = served.iter().flat_map(|served| &served.labels).collect();
-        let labels: Vec<_> = labels.into_iter().filter_map(|(label, vcl)| Some((*label, path_of(vcl)?))).collect();
+        let vcls = served.map(Served::all).unwrap_or_default();
+        let labels: Vec<_> =
+            served.iter().flat_map(|served| served.labels.iter().chain(&served.ready_labels)).collect();
+        let mut labels: Vec<(String, &Path)> =
+            labels.into_iter().map(|(label, vcl)| ((*label).to_owned(), &*vcl.place)).collect();
+        // A label of a VCL begins with a letter of its own choice, and is never this.
+        let ready = served.iter().flat_map(|served| &served.ready).enumerate();
+        labels.extend(ready.map(|(number, vcl)| (format!("{READY}{number}"), &*vcl.place)));
         let text = nginx_conf::write(&nginx_conf::Facts {
             endpoints: &self.endpoints,
             settings,
@@ -78,7 +78,7 @@ impl Fixed {
             identity: &self.identity,
             user,
             log: &self.log,
-            vcl: served.and_then(|served| path_of(served.vcl)),
+            vcl: served.map(|served| &*served.vcl.place),
             labels: &labels,
         });
         let surroundings = configuration::Surroundings {
@@ -92,7 +92,7 @@ impl Fixed {
         };
         let mut files = MemoryLoader::new();
         files.add(CONF_FILE, text);
-        let own = vcls.iter().map(|(vcl, path)| (path.clone(), vcl.loader(path))).collect();
+        let own = vcls.iter().map(|vcl| (vcl.place.clone(), vcl.loader(&vcl.place))).collect();
         Configuration::with_vcls(surroundings, files, own)
     }
 }
@@ -173,7 +173,7 @@ impl Site {
             }
         }
         self.generation = generation;
-        self.names = served.vcls().into_iter().map(|(vcl, path)| (path, vcl.name.clone())).collect();
+        self.names = served.all().into_iter().map(|vcl| (vcl.place.clone(), vcl.name.clone())).collect();
         Ok(())
     }
 
@@ -194,11 +194,15 @@ impl Site {
 
 /// How long the CLI waits until all workers have the new configuration.
 const SETTLING: Duration = Duration::from_secs(1);
+/// How the labels begin that keep VCLs ready.
+const READY: &str = "ready--";
 /// The name of the configuration in messages.
 const CONF_FILE: &str = "larder-varnishd.conf";
 
 #[cfg(test)]
 mod tests {
+    use super::super::care::Care;
+    use super::super::vcls::Vcl;
     use super::super::{listen, storages};
     use super::*;
 
@@ -234,6 +238,8 @@ mod tests {
             let vcl = Vcl {
                 name: "a".to_owned(),
                 path: "<a>".into(),
+                place: "<a>".into(),
+                care: Care::new(),
                 files: vec![("<a>".into(), b"vcl 4.1; backend default none;".to_vec())],
                 globs: Vec::new(),
                 labels: Vec::new(),

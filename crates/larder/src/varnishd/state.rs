@@ -1,6 +1,8 @@
 //! What the commands of the CLI look at and change.
 
-use super::loaded::Vcls;
+use tokio::time::Instant;
+
+use super::loaded::{Times, Vcls};
 use super::settings::Settings;
 use super::site::Site;
 use crate::log::Log;
@@ -17,4 +19,11 @@ pub struct State {
     pub site: Site,
     /// The log.
     pub log: Log,
+}
+
+impl State {
+    /// By what it is judged now whether a VCL rests.
+    pub fn times(&self) -> Times {
+        Times { cooldown: self.settings.own().cooldown, now: Instant::now() }
+    }
 }

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::cli::protocol;
-use super::loaded::{Entry, Vcls};
+use super::loaded::{Entry, Times, Vcls};
 
 /// The VCLs and labels of `vcl.list`.
-pub fn list(vcls: &Vcls, is_running: bool) -> String {
+pub fn list(vcls: &Vcls, times: Times, is_running: bool) -> String {
     let widest = |of: fn(&Entry) -> &str| vcls.list().map(|(entry, _)| of(entry).len()).max().unwrap_or(0) + GAP;
     let (state_width, name_width) = (widest(state_of), widest(Entry::name));
     let line = |(entry, is_active): (&Entry, bool)| {
-        let (status, warmth) = (status(is_active), warmth(vcls, entry, is_active && is_running));
+        let (status, warmth) = (status(is_active), warmth(vcls, entry, times));
         let (state, busy) = (state_of(entry), if is_running { '0' } else { '-' });
         let users = vcls.users_of(entry.name()).len();
         let name = entry.name();
@@ -32,12 +32,12 @@ pub fn list(vcls: &Vcls, is_running: bool) -> String {
 }
 
 /// The same as JSON.
-pub fn list_json(vcls: &Vcls, is_running: bool, words: &[String]) -> String {
+pub fn list_json(vcls: &Vcls, times: Times, is_running: bool, words: &[String]) -> String {
     let one = |(entry, is_active): (&Entry, bool)| {
         let mut shown = json!({
             "status": status(is_active),
             "state": state_of(entry),
-            "temperature": warmth(vcls, entry, is_active && is_running),
+            "temperature": warmth(vcls, entry, times),
             "name": entry.name(),
         });
         if is_running {
@@ -81,18 +81,17 @@ fn status(is_active: bool) -> &'static str {
 
 fn state_of(entry: &Entry) -> &str {
     match entry {
-        Entry::Vcl(_) => "auto",
+        Entry::Vcl(vcl) => vcl.care.wanted.word(),
         Entry::Label { .. } => "label",
     }
 }
 
-/// What has a label, or is one, is kept warm.
-fn warmth(vcls: &Vcls, entry: &Entry, is_serving: bool) -> &'static str {
-    let is_kept = match entry {
+fn warmth(vcls: &Vcls, entry: &Entry, times: Times) -> &'static str {
+    let is_warm = match entry {
         Entry::Label { .. } => true,
-        Entry::Vcl(_) => !vcls.users_of(entry.name()).is_empty(),
+        Entry::Vcl(vcl) => vcls.is_warm(vcl, times),
     };
-    if is_kept || is_serving { "warm" } else { "cold" }
+    if is_warm { "warm" } else { "cold" }
 }
 
 /// The spaces between two columns of `vcl.list`, and of `vcl.deps`.
@@ -101,6 +100,11 @@ const DEPS_GAP: usize = 3;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::super::care::Wanted;
     use super::super::loaded::vcls;
     use super::*;
 
@@ -109,28 +113,33 @@ mod tests {
         for label in ["l1", "l2"] {
             vcls.label(label, "v1").unwrap();
         }
-        vcls.activate("boot");
+        vcls.care_for("v2", Wanted::Cold, Instant::now());
+        vcls.activate("boot", Instant::now());
         vcls
+    }
+
+    fn times() -> Times {
+        Times { cooldown: Duration::from_secs(600), now: Instant::now() }
     }
 
     #[test]
     fn lists_have_the_form_of_varnishd() {
         assert_eq!(
-            list(&some(), true),
+            list(&some(), times(), true),
             "active      auto     warm         0    boot\n\
              available   auto     warm         0    v1      <-    (2 labels)\n\
-             available   auto     cold         0    v2\n\
+             available   cold     cold         0    v2\n\
              available   label    warm         0    l1      ->    v1 (1 return(vcl))\n\
              available   label    warm         0    l2      ->    v1\n"
         );
-        assert_eq!(list(&vcls(&[("a", &[])]), false), "available   auto    cold         -    a\n");
+        assert_eq!(list(&vcls(&[("a", &[])]), times(), false), "available   auto    warm         -    a\n");
         assert_eq!(deps(&some()), "boot\nv1\nv2     l1\nl1     v1\nl2     v1\n");
     }
 
     #[test]
     fn json_says_what_a_label_stands_for_and_who_names_it() {
         let read = |text: String| serde_json::from_str::<Value>(&text).unwrap();
-        let list = read(list_json(&some(), true, &["vcl.list".to_owned(), "-j".to_owned()]));
+        let list = read(list_json(&some(), times(), true, &["vcl.list".to_owned(), "-j".to_owned()]));
         assert_eq!(
             (&list[0], &list[4]["labels"], &list[6]["label"]),
             (&json!(2), &json!(2), &json!({ "name": "v1", "refs": 1 }))

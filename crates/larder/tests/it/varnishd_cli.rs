@@ -347,7 +347,7 @@ fn files_of_the_command_line_are_loaded_and_those_of_the_process_go() {
     cli.says(
         "vcl.list",
         200,
-        "available   auto    cold         0    boot0\nactive      auto    warm         0    boot\n",
+        "available   auto    warm         0    boot0\nactive      auto    warm         0    boot\n",
     );
     cli.says("debug.listen_address", 200, &format!("u {socket} -\n"));
     assert_eq!(fs::read_to_string(&pid).unwrap().trim(), varnishd.child.id().to_string());
@@ -409,12 +409,15 @@ fn a_vcl_judges_requests_that_have_no_host_or_no_path_in_normal_form() {
     )
     .unwrap();
     own.write("builtin.vcl", format!("vcl 4.1; {backend}")).unwrap();
+    // Longer than a field may be.
+    let long = format!("GET /{} HTTP/1.1", "x".repeat(20_000));
     for (vcl, request, status, asked) in [
         ("own.vcl", "GET /%zz HTTP/1.1\r\nHost: a\r\n", 410, None),
         ("own.vcl", "GET /../b?c=%zz&d HTTP/1.1\r\nHost: a\r\n", 410, None),
         ("own.vcl", "GET /../b%0?c=1 HTTP/1.1\r\nHost: a\r\n", 404, Some("GET /../b%0?c=1 HTTP/1.1")),
         ("own.vcl", "GET /a HTTP/1.1\r\n", 404, Some("GET /a HTTP/1.1")),
         ("own.vcl", "GET /a b HTTP/1.1\r\nHost: a\r\n", 400, None),
+        ("own.vcl", &format!("{long}\r\nHost: a\r\n"), 404, Some(&long)),
         ("own.vcl", "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: pigeon\r\n", 400, None),
         ("builtin.vcl", "GET /a%00 HTTP/1.1\r\nHost: a\r\n", 404, Some("GET /a%00 HTTP/1.1")),
         ("builtin.vcl", "GET /a HTTP/1.1\r\n", 400, None),
@@ -428,4 +431,45 @@ fn a_vcl_judges_requests_that_have_no_host_or_no_path_in_normal_form() {
         origin.rewind();
         assert_eq!(last.as_deref(), asked, "{request}");
     }
+}
+
+#[test]
+fn a_vcl_is_ready_before_it_is_used_and_rests_after_a_while() {
+    let origin = Origin::start().unwrap();
+    let well = Answer::ok("well").then(larder_testkit::Then::Close);
+    origin.answer("/well", well);
+    origin.answer("*", Answer::ok("page"));
+    let varnishd = Varnishd::start(&["-f", "good.vcl", "-S", "secret", "-p", "vcl_cooldown=3600"]);
+    let mut cli = varnishd.cli(SECRET);
+    let text = format!(
+        "vcl 4.1; probe well {{ .url = \"/well\"; .interval = 10ms; .window = 2; .threshold = 2; .initial = 0; }}
+        backend own {{ .host = \"127.0.0.1\"; .port = \"{}\"; .probe = well; }}",
+        origin.address().port()
+    );
+    varnishd.folder.write("own.vcl", &text).unwrap();
+    for (word, status, part) in [("bogus", 106, "State must be one of auto, cold or warm."), ("cold", 200, "compiled")]
+    {
+        cli.says(&format!("vcl.load own own.vcl {word}"), status, part);
+    }
+    cli.says("vcl.use own", 300, "VCL 'own' is cold - set to auto or warm first");
+    cli.says("vcl.list", 200, "available   cold    cold         0    own\n");
+    assert_eq!(origin.count(), 0);
+    cli.says("vcl.state own auto", 200, "");
+    cli.says("vcl.list", 200, "available   auto    warm         0    own\n");
+    eventually("it is found well", || cli.ask("backend.list own.*").1.contains("2/2"));
+    cli.says("vcl.use own", 200, "VCL 'own' now active");
+    assert!(varnishd.answers());
+    assert!(origin.requests().iter().any(|request| request.request_line.starts_with("GET / ")));
+    // Another VCL from the same file knows what this one has found out, and nothing of what an operator has said.
+    origin.answer("/well", Answer::status("500 Ill").then(larder_testkit::Then::Close));
+    cli.says("backend.set_health own.own healthy", 200, "");
+    eventually("it is found ill", || cli.ask("backend.list own.*").1.contains("0/2"));
+    cli.says("vcl.load again own.vcl", 200, "");
+    cli.says("backend.list again.*", 200, "again.own      probe   0/2     sick");
+    // What is of no use is asked no longer when its time is over.
+    cli.says("vcl.use boot", 200, "");
+    cli.says("param.set vcl_cooldown 1", 200, "");
+    eventually("they rest", || !cli.ask("vcl.list").1.contains("auto    warm         0    own"));
+    cli.says("vcl.discard own again", 200, "");
+    assert_eq!(varnishd.end(Signal::Term), Some(0));
 }
