@@ -66,7 +66,14 @@ pub fn check(config: &Config, material: &Material) -> (Vec<Diagnostic>, Vec<Diag
     let mut keeping = Keeping::default();
     let mut builder = Builder::new(config, keeping.main_log.clone());
     builder.build(config, material, &mut keeping);
-    builder.diagnostics.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error)
+    let mut found: Vec<Diagnostic> = Vec::new();
+    for diagnostic in builder.diagnostics {
+        // What several locations inherit is said once.
+        if !found.contains(&diagnostic) {
+            found.push(diagnostic);
+        }
+    }
+    found.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
 /// Builds the running parts; zones of the same name are taken from `keeping` with their contents.

@@ -16,6 +16,8 @@ pub enum Version {
 pub struct Program {
     /// What its first line says.
     pub version: Version,
+    /// Where it says so.
+    pub version_span: Option<Span>,
     /// What it declares, in order.
     pub declarations: Vec<Declaration>,
 }

@@ -23,7 +23,11 @@ pub fn read(
 ) -> Result<(Vcl, Vec<Diagnostic>), String> {
     let options = options(used, config);
     let mut rejected = |found: Vec<Diagnostic>, files: Sources| {
-        let found = renumbered(found, sources.absorb(files));
+        let mut found = renumbered(found, sources.absorb(files));
+        for diagnostic in &mut found {
+            // Without a place of its own it is about the file as a whole.
+            diagnostic.span = diagnostic.span.or(Some(used.file.span));
+        }
         render(&found, sources)
     };
     let is_regex = |pattern: &str| Regex::new(pattern, false).map(drop);

@@ -190,7 +190,7 @@ fn ask(
     if is_written {
         let refused = |status| Step::Synth(Synth::Final(status));
         let by = By::of(&origin.backend);
-        let worn = written_url::wear(by, ex).map_err(refused)?;
+        let worn = written_url::wear(by, ex, cx).map_err(refused)?;
         if by == By::Script
             && worn.had_another_path(ex)
             && let Err(status) = written_url::belongs(&worn, ex, cx)

@@ -22,7 +22,7 @@ pub fn ask(revalidates: bool, ex: &mut Exchange, cx: &Cx) -> Result<Answer, Inte
     let fields = std::mem::take(&mut ex.reply.fields);
     let has_packed = std::mem::take(&mut ex.reply.has_packed);
     let refused = |status, ex: &mut Exchange| synth::built_in(Synth::Status(status), ex, cx);
-    let answered = match written_url::wear(By::Path, ex) {
+    let answered = match written_url::wear(By::Path, ex, cx) {
         Err(status) => Ok(answer(refused(status, ex), revalidates, ex, cx)),
         Ok(before) => {
             let (uri, args) = (ex.request.uri.clone(), ex.request.args.clone());
@@ -52,7 +52,7 @@ fn place(before: &Before, ex: &mut Exchange, cx: &Cx) -> Result<(), u16> {
     let is_outside = !ex.request.uri.starts_with(&loc.matching.prefix[..replaced]);
     let leaves = ex.request.uri.contains(&0) || ex.request.uri.split(|&byte| byte == b'/').any(|part| part == b"..");
     if is_outside || leaves {
-        return Err(written_url::refused("is not among the files of its location", ex, cx));
+        return Err(written_url::refused(&ex.request.uri, "is not among the files of its location", ex, cx));
     }
     Ok(())
 }

@@ -59,7 +59,7 @@ impl Before {
 
 /// Puts the policy's request on, with the path and the arguments as its URL says. The status with which a URL is
 /// refused that is none.
-pub fn wear(by: By, ex: &mut Exchange) -> Result<Before, u16> {
+pub fn wear(by: By, ex: &mut Exchange, cx: &Cx) -> Result<Before, u16> {
     let uri_changed = ex.request.way.uri_changed;
     let is_changed = ex.vcl.fetch.bereq.target() != ex.client_target();
     let place = match by {
@@ -67,7 +67,10 @@ pub fn wear(by: By, ex: &mut Exchange) -> Result<Before, u16> {
             ex.request.way.uri_changed = false;
             None
         }
-        By::Path | By::Script if is_changed => Some(change(by == By::Script, ex)?),
+        By::Path | By::Script if is_changed => match change(by == By::Script, ex) {
+            Some(place) => Some(place),
+            None => return Err(refused(ex.vcl.fetch.bereq.target(), "has no path below the root", ex, cx)),
+        },
         By::Path | By::Script => None,
     };
     ex.wear_bereq();
@@ -90,20 +93,20 @@ pub fn belongs(before: &Before, ex: &mut Exchange, cx: &Cx) -> Result<(), u16> {
     let of_client = before.place.as_ref().map(|place| &place.of_client[..]);
     match locations::may_answer(&path, of_client, ex, cx) {
         true => Ok(()),
-        false => Err(refused("belongs to another location", ex, cx)),
+        false => Err(refused(&path, "belongs to another location", ex, cx)),
     }
 }
 
-/// Logs why a path of the policy is not served.
-pub fn refused(why: &str, ex: &Exchange, cx: &Cx) -> u16 {
-    let shown = String::from_utf8_lossy(&ex.request.uri);
+/// Logs why a URL of the policy is not served.
+pub fn refused(url: &[u8], why: &str, ex: &Exchange, cx: &Cx) -> u16 {
+    let shown = String::from_utf8_lossy(url);
     cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("the VCL asks for \"{shown}\", which {why}"));
     status::NOT_FOUND
 }
 
 /// Changes the path and the arguments as the policy has changed the URL, and returns what they were.
-fn change(is_script: bool, ex: &mut Exchange) -> Result<Place, u16> {
-    let (path, args) = parts(ex.vcl.fetch.bereq.target()).ok_or(status::BAD_REQUEST)?;
+fn change(is_script: bool, ex: &mut Exchange) -> Option<Place> {
+    let (path, args) = parts(ex.vcl.fetch.bereq.target())?;
     let (client_path, client_args) = parts(ex.client_target()).unwrap_or_default();
     let stays = ex.request.way.uri_changed && (is_script || path == client_path);
     let args = if stays { exchanged(&ex.request.args, &client_args, args) } else { args };
@@ -111,7 +114,7 @@ fn change(is_script: bool, ex: &mut Exchange) -> Result<Place, u16> {
     let path = if stays { ex.request.uri.clone() } else { path };
     let path = std::mem::replace(&mut ex.request.uri, path);
     let args = std::mem::replace(&mut ex.request.args, args);
-    Ok(Place { path, args, of_client: client_path })
+    Some(Place { path, args, of_client: client_path })
 }
 
 /// The path of a URL, decoded and without dots, and its arguments; `None` if it is none.

@@ -42,6 +42,7 @@ pub use parts::{
 };
 pub use policy::{CachePolicy, Directives, MethodPurge, Origin, Policy, PurgePolicy, StorePath, ZoneChoice};
 pub use script::{Condition, Op, RewriteOp, SetTarget};
+pub use unbuilt::errors as unbuilt_errors;
 pub use variables::{GeoPart, MapPart, NamedRegex, SplitPart, UserVar, UserVarSource, Variables};
 pub use vcl::{HeaderName, UsedVcl, Vcl, VclNames, VclPolicy};
 

@@ -45,7 +45,11 @@ pub fn check(
         report_unused(&mut cx, options.allows_unused);
     }
     if cx.policy.default_backend.is_none() && !options.has_other_backends {
-        cx.report(Diagnostic::error("there is no backend").help("write backend default { .host = \"127.0.0.1\"; }"));
+        let error = Diagnostic::error("there is no backend").help("write backend default { .host = \"127.0.0.1\"; }");
+        cx.report(match program.version_span {
+            Some(place) => error.at(place),
+            None => error,
+        });
     }
     reach::check(&mut cx);
     cx.policy

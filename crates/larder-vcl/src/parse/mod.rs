@@ -18,11 +18,11 @@ use crate::old;
 /// Reads a row of tokens that ends with [`Kind::End`]. No version is newer than the first, which has to be there.
 pub fn parse(tokens: &[Token], diagnostics: &mut Vec<Diagnostic>) -> Program {
     let mut cursor = Cursor::new(tokens, diagnostics);
-    let mut program = Program { version: Version::V41, declarations: Vec::new() };
+    let mut program = Program { version: Version::V41, version_span: None, declarations: Vec::new() };
     let first = cursor.peek();
     if first.is_name("vcl") {
         match version(&mut cursor) {
-            Ok((version, _)) => program.version = version,
+            Ok((version, span)) => (program.version, program.version_span) = (version, Some(span)),
             Err(Reported) => skip_statement(&mut cursor),
         }
     } else {

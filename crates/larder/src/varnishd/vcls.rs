@@ -4,11 +4,13 @@ use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-use larder_conf::MemoryLoader;
+use larder_conf::{Diagnostic, MemoryLoader};
 use larder_server::regex::Regex;
+use larder_server::site::unbuilt_errors;
 use larder_source::Loader;
 use larder_vcl::Options;
 
+use super::care::Care;
 use super::settings::Settings;
 use super::storages::Storage;
 use crate::loader::DiskLoader;
@@ -29,6 +31,11 @@ pub struct Vcl {
     pub name: String,
     /// The name by which its text is read.
     pub path: PathBuf,
+    /// The same in a configuration, where no other one has it: two may have been read from one file that was changed
+    /// between.
+    pub place: PathBuf,
+    /// Whether it is kept ready.
+    pub care: Care,
     /// Its text and what it includes, as they were when it was loaded.
     pub files: Vec<(PathBuf, Vec<u8>)>,
     /// Patterns of includes, and what they matched.
@@ -85,11 +92,17 @@ impl Source {
         let loaded = larder_vcl::load(&self.path, &options, &mut loader, &is_regex)
             .map_err(|failed| larder_vcl::render(&failed.diagnostics, &failed.sources))?;
         let notices = larder_vcl::render(&loaded.notices, &loaded.sources);
-        larder_vcl::compile(&loaded.policy, &addresses_of)
-            .map_err(|errors| format!("{notices}{}", larder_vcl::render(&errors, &loaded.sources)))?;
+        let rejected = |errors: Vec<Diagnostic>| format!("{notices}{}", larder_vcl::render(&errors, &loaded.sources));
+        let program = larder_vcl::compile(&loaded.policy, &addresses_of).map_err(rejected)?;
+        let unbuilt = unbuilt_errors(&program);
+        if !unbuilt.is_empty() {
+            return Err(rejected(unbuilt));
+        }
         let vcl = Vcl {
             name: name.to_owned(),
             path: self.path.clone(),
+            place: self.path.clone(),
+            care: Care::new(),
             files: loaded.sources.files().map(|(path, bytes)| (path.to_owned(), bytes.to_vec())).collect(),
             globs: loaded.sources.globs().map(|(pattern, found)| (pattern.to_owned(), found.to_vec())).collect(),
             labels: loaded.policy.labels.clone(),

@@ -45,7 +45,9 @@ fn a_vcl_is_right_or_all_that_is_wrong_is_told() {
 
 #[test]
 fn words_of_varnishd_do_what_they_do_there() {
-    let setup = Setup::new().file("unused.vcl", "vcl 4.1;\nbackend default none;\nacl nobody { \"localhost\"; }\n");
+    let setup = Setup::new()
+        .file("unused.vcl", "vcl 4.1;\nbackend default none;\nacl nobody { \"localhost\"; }\n")
+        .file("unbuilt.vcl", "vcl 4.1;\nbackend default none;\nsub vcl_recv { set req.filters = \"x\"; }\n");
     for (words, is_right, part) in [
         (&["-C", "-b", "127.0.0.1:8080"][..], true, "the VCL -b is right"),
         (
@@ -55,6 +57,7 @@ fn words_of_varnishd_do_what_they_do_there() {
         ),
         (&["-C", "-f", "{DIR}/unused.vcl"], false, "the ACL \"nobody\" is not used"),
         (&["-C", "-f", "{DIR}/unused.vcl", "-p", "vcc_feature=-err_unref"], true, "[warning] the ACL \"nobody\""),
+        (&["-C", "-f", "{DIR}/unbuilt.vcl"], false, "set req.filters is not built yet"),
         (&["-C", "-f", "{DIR}/none.vcl"], false, "none.vcl\": No such file or directory"),
         (&["-f", "{DIR}/unused.vcl", "-M", "localhost:1"], false, "larder does not connect to a manager"),
         (&["-d", "-f", "{DIR}/unused.vcl"], false, "larder has no -d"),

@@ -294,13 +294,35 @@ fn a_backend_of_the_vcl_is_asked_where_it_is_named() {
 }
 
 #[test]
+fn what_a_location_answers_by_itself_needs_nothing_behind_it() {
+    let site = Setup::new()
+        .without_root()
+        .file("site.vcl", "vcl 4.1;\nsub vcl_deliver { set resp.http.X = \"vcl\"; }\n")
+        .file("www/a.txt", "file")
+        .start(
+            "server { listen 127.0.0.1:{PORT}; vcl {DIR}/site.vcl;
+                location / { root {DIR}/www; }
+                location /returned { return 200 returned; }
+                location /led { try_files /nothing /a.txt; } }",
+        );
+    for (path, body, field) in
+        [("/a.txt", "file", Some("vcl")), ("/returned", "returned", None), ("/led", "file", Some("vcl"))]
+    {
+        let page = site.get(path);
+        assert_eq!((text(&page).as_str(), page.field("X")), (body, field), "{path}");
+    }
+}
+
+#[test]
 fn a_vcl_with_nothing_behind_it_is_refused() {
     for (locations, part) in [
-        ("location / { }", "there is no backend"),
+        ("location / { }", "there is no backend in "),
         (
-            "location / { root {DIR}; } location /none { }",
+            "location / { root {DIR}; } location /other { root {DIR}; } location /none { }",
             "a VCL without a backend needs something behind it: give the location a \"root\" of files",
         ),
+        ("location / { root {DIR}; } location /none { }", "nginx.conf:10"),
+        ("location / { root {DIR}; } location /none { vcl {DIR}/none.vcl; }", "nginx.conf:10"),
     ] {
         let setup = Setup::new().without_root().file("site.vcl", "vcl 4.1;\nsub vcl_deliver { unset resp.http.X; }\n");
         setup.configure(&format!("server {{ listen 127.0.0.1:{{PORT}}; vcl {{DIR}}/site.vcl; {locations} }}"));

@@ -82,7 +82,10 @@ fn synth(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exch
     }
     match ended.action {
         // An include has what was made so far.
-        Action::Fail if ex.vcl.client.esi_level == 0 => Turn::Fail,
+        Action::Fail if ex.vcl.client.esi_level == 0 => {
+            ex.begin_reply();
+            Turn::Fail
+        }
         Action::Restart if u32::from(ex.request.way.restarts) <= policy.parameters.max_restarts => {
             turned(policy, ended, ex, cx)
         }
