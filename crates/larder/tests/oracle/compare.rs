@@ -57,7 +57,7 @@ pub fn differences(theirs: &Transcript, ours: &Transcript, rules: &Rules) -> Opt
     let (theirs, mut our) = (scenes(theirs, rules), scenes(ours, rules));
     if rules.is_vcl {
         for (left, right) in theirs.iter().zip(&mut our) {
-            vcl_compare::level_ages(&left.lines, &mut right.lines);
+            vcl_compare::level_times(&left.lines, &mut right.lines);
         }
     }
     let counts_as_measured = !rules.is_vcl || rules.is_measured;

@@ -1,7 +1,7 @@
 //! What is made equal in the answers of a varnishd before they are compared, and nothing else:
 //!
 //! - `Date`, if it was made for this answer. One that the origin sent is compared as it is, and so are all other dates.
-//! - `Age`: three seconds more or less are the same, because one of the two plays after the other.
+//! - `Age` and `Expires`: three seconds more or less are the same, because one of the two plays after the other.
 //! - `X-Varnish`: only how many numbers there are counts.
 //! - The server's own member of `Via`: who it is and its version. In what origins see it is left out, because Varnish
 //!   adds it to requests only since 7.2; a case about `Via` copies it into another field.
@@ -12,8 +12,8 @@ use crate::date;
 
 /// A `Date` this near to now was made for this answer.
 const NOW_SECS: i64 = 30;
-/// How far two ages may be apart.
-const AGE_SECS: u64 = 3;
+/// How far two ages, or two ends of freshness, may be apart.
+const APART_SECS: u64 = 3;
 
 /// The value of a response's field.
 pub fn response_field(name: &str, value: &str) -> String {
@@ -52,13 +52,16 @@ pub fn page(body: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Makes our age theirs if the two are as good as the same.
-pub fn level_ages(theirs: &[String], ours: &mut [String]) {
-    let age = |line: &String| line.strip_prefix("Age: ").and_then(|age| age.parse::<u64>().ok());
-    let Some(their_age) = theirs.iter().find_map(age) else { return };
-    for line in ours {
-        if age(line).is_some_and(|our_age| our_age.abs_diff(their_age) <= AGE_SECS) {
-            *line = format!("Age: {their_age}");
+/// Makes our age, and our end of freshness, theirs if the two are as good as the same.
+pub fn level_times(theirs: &[String], ours: &mut [String]) {
+    let age = |line: &str| line.strip_prefix("Age: ").and_then(|age| age.parse::<i64>().ok());
+    let end = |line: &str| line.strip_prefix("Expires: ").and_then(date::parse);
+    for seconds in [&age as &dyn Fn(&str) -> Option<i64>, &end] {
+        let Some((line, their_time)) = theirs.iter().find_map(|line| Some((line, seconds(line)?))) else { continue };
+        for our_line in ours.iter_mut() {
+            if seconds(our_line).is_some_and(|our_time| our_time.abs_diff(their_time) <= APART_SECS) {
+                our_line.clone_from(line);
+            }
         }
     }
 }
@@ -96,11 +99,17 @@ mod tests {
     }
 
     #[test]
-    fn ages_may_be_a_little_apart() {
+    fn times_may_be_a_little_apart() {
         let mut ours = ["Age: 61".to_owned(), "ETag: 1".to_owned()];
-        level_ages(&["Age: 60".to_owned()], &mut ours);
+        level_times(&["Age: 60".to_owned()], &mut ours);
         assert_eq!(ours, ["Age: 60", "ETag: 1"]);
-        level_ages(&["Age: 0".to_owned()], &mut ours);
+        level_times(&["Age: 0".to_owned()], &mut ours);
         assert_eq!(ours[0], "Age: 60");
+        let expires = |minute: &str| format!("Expires: Sun, 06 Nov 1994 08:{minute} GMT");
+        for (theirs, levelled) in [("49:38", "49:38"), ("49:41", "49:37")] {
+            let mut ours = [expires("49:37")];
+            level_times(&[expires(theirs)], &mut ours);
+            assert_eq!(ours[0], expires(levelled));
+        }
     }
 }
