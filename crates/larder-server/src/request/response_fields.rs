@@ -30,7 +30,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     };
     if MAY_BE_REWRITTEN.iter().any(|known| fields.contains_known(*known)) {
         for (known, name, value) in fields.iter_known().filter(|(known, name, _)| is_passed(*known, name)) {
-            let name = written_name(known, name);
+            let name = if is_respelled(name, backend) { written_name(known, name) } else { name };
             match rewritten(known, value, backend, ex, cx) {
                 Some(value) => {
                     ex.reply.location_is_ours |= known == Known::Location;
@@ -42,7 +42,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     } else {
         ex.reply.fields.extend_from(fields, |known, name| match known {
             _ if !is_passed(known, name) => Written::Not,
-            Known::ContentType if name != CONTENT_TYPE.as_bytes() => Written::Named(CONTENT_TYPE),
+            Known::ContentType if is_respelled(name, backend) => Written::Named(CONTENT_TYPE),
             _ => Written::AsItIs,
         });
     }
@@ -55,7 +55,13 @@ fn goes_as_it_is(fields: &Fields, backend: &Backend) -> bool {
     backend.settings.hides.is_empty()
         && !fields.contains_known(Known::Upgrade)
         && !MAY_BE_REWRITTEN.iter().any(is_changed)
-        && fields.iter_known().all(|(known, name, _)| known != Known::ContentType || name == CONTENT_TYPE.as_bytes())
+        && fields.iter_known().all(|(known, name, _)| known != Known::ContentType || !is_respelled(name, backend))
+}
+
+/// Whether the name of a `Content-Type` is written anew. What a VCL has fetched keeps its own, as in Varnish.
+fn is_respelled(name: &[u8], backend: &Backend) -> bool {
+    let is_of_vcl = matches!(&backend.protocol, Protocol::Http(parts) if parts.is_written);
+    name != CONTENT_TYPE.as_bytes() && !is_of_vcl
 }
 
 /// The fields that [`rewritten`] may change.
