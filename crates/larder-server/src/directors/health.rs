@@ -1,7 +1,7 @@
 //! Whether a backend or a director is healthy: what an operator says, or else its probe.
 
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use larder_vcl::policy::Probe;
 use parking_lot::Mutex;
@@ -35,15 +35,38 @@ impl FromStr for Admin {
 pub struct Health {
     /// Guards what is known. Not held across an await.
     known: Mutex<Known>,
+    /// What follows from that, for requests: [`UNSAID`], [`ILL`] or [`WELL`].
+    said: AtomicU8,
     /// When it changed, as the bits of seconds since 1970; 0.0 if it never has.
     changed: AtomicU64,
 }
+
+const UNSAID: u8 = 0;
+const ILL: u8 = 1;
+const WELL: u8 = 2;
 
 #[derive(Debug)]
 struct Known {
     admin: Admin,
     /// What its probe has found, if it has one.
     window: Option<Window>,
+}
+
+impl Known {
+    fn said(&self) -> u8 {
+        match (self.admin, &self.window) {
+            (Admin::Sick, _) => ILL,
+            (Admin::Healthy, _) => WELL,
+            (Admin::Auto, None) => UNSAID,
+            (Admin::Auto, Some(window)) => {
+                if window.is_healthy() {
+                    WELL
+                } else {
+                    ILL
+                }
+            }
+        }
+    }
 }
 
 impl Health {
@@ -53,17 +76,25 @@ impl Health {
         // As in Varnish, what a probe takes for healthy at first has not changed.
         let has_changed = window.as_ref().is_none_or(|window| !window.is_healthy());
         let changed = if has_changed { now } else { 0.0 };
-        Self { known: Mutex::new(Known { admin: Admin::Auto, window }), changed: AtomicU64::new(changed.to_bits()) }
+        let known = Known { admin: Admin::Auto, window };
+        let (said, changed) = (AtomicU8::new(known.said()), AtomicU64::new(changed.to_bits()));
+        Self { known: Mutex::new(known), said, changed }
     }
 
     /// What is said by an operator, or a probe; `None` if neither says anything.
     pub fn said(&self) -> Option<bool> {
-        let known = self.known.lock();
-        match known.admin {
-            Admin::Sick => Some(false),
-            Admin::Healthy => Some(true),
-            Admin::Auto => known.window.as_ref().map(Window::is_healthy),
+        match self.said.load(Ordering::Relaxed) {
+            UNSAID => None,
+            said => Some(said == WELL),
         }
+    }
+
+    /// Changes what is known, and what follows.
+    fn change<R>(&self, change: impl FnOnce(&mut Known) -> R) -> R {
+        let mut known = self.known.lock();
+        let result = change(&mut known);
+        self.said.store(known.said(), Ordering::Relaxed);
+        result
     }
 
     /// What an operator says.
@@ -73,11 +104,12 @@ impl Health {
 
     /// Lets an operator say it.
     pub fn set_admin(&self, admin: Admin, now: f64) {
-        let mut known = self.known.lock();
-        if known.admin != admin {
-            known.admin = admin;
-            self.changed.store(now.to_bits(), Ordering::Relaxed);
-        }
+        self.change(|known| {
+            if known.admin != admin {
+                known.admin = admin;
+                self.changed.store(now.to_bits(), Ordering::Relaxed);
+            }
+        });
     }
 
     /// When it changed, in seconds since 1970; 0 if it never has.
@@ -92,23 +124,22 @@ impl Health {
 
     /// Adds what came of a probe. Returns what that says now if it says something else than before.
     pub fn add(&self, answer: Answer, now: f64) -> Option<Window> {
-        let mut known = self.known.lock();
-        let window = known.window.as_mut()?;
-        let before = window.is_healthy();
-        window.add(answer);
-        if window.is_healthy() == before {
-            return None;
-        }
-        self.changed.store(now.to_bits(), Ordering::Relaxed);
-        Some(window.clone())
+        self.change(|known| {
+            let window = known.window.as_mut()?;
+            let before = window.is_healthy();
+            window.add(answer);
+            if window.is_healthy() == before {
+                return None;
+            }
+            self.changed.store(now.to_bits(), Ordering::Relaxed);
+            Some(window.clone())
+        })
     }
 
     /// Goes on with what another knew of the same backend; of its probe only if that is the same too.
     pub fn take_over(&self, old: &Health, has_same_probe: bool) {
-        let old_known = old.known.lock();
-        let mut known = self.known.lock();
-        known.admin = old_known.admin;
-        drop((known, old_known));
+        let admin = old.admin();
+        self.change(|known| known.admin = admin);
         if has_same_probe {
             self.learn_from(old);
         }
@@ -117,7 +148,7 @@ impl Health {
     /// Goes on with what the same probe has found out for another VCL.
     pub fn learn_from(&self, other: &Health) {
         let window = other.known.lock().window.clone();
-        self.known.lock().window = window;
+        self.change(|known| known.window = window);
         self.changed.store(other.changed.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::judge::Number;
@@ -18,34 +19,37 @@ pub struct Member {
     pub weight: f64,
 }
 
-/// All members. Who chooses takes those of one moment, and holds no lock while it asks for their health.
+/// All members. Who chooses takes those of one moment, and writes to nothing that others read.
 #[derive(Debug, Default)]
 pub struct Members {
-    /// Guards which list is the current one. Not held across an await.
-    list: Mutex<Arc<[Member]>>,
+    list: ArcSwap<Vec<Member>>,
+    /// Held while the list is exchanged. Not held across an await.
+    changing: Mutex<()>,
 }
 
 impl Members {
     /// Those of this moment.
-    pub fn now(&self) -> Arc<[Member]> {
-        Arc::clone(&self.list.lock())
+    pub fn now(&self) -> Guard<Arc<Vec<Member>>> {
+        self.list.load()
     }
 
     /// Adds one behind the others; a backend may be there several times. False if there are [`MEMBERS_MAX`].
     pub fn add(&self, member: Member) -> bool {
-        let mut list = self.list.lock();
+        let _changing = self.changing.lock();
+        let list = self.now();
         let has_room = list.len() < MEMBERS_MAX;
         if has_room {
-            *list = list.iter().copied().chain([member]).collect();
+            self.list.store(Arc::new(list.iter().copied().chain([member]).collect()));
         }
         has_room
     }
 
     /// Removes the first that is this backend, and returns its place.
     pub fn remove(&self, backend: Number) -> Option<usize> {
-        let mut list = self.list.lock();
+        let _changing = self.changing.lock();
+        let list = self.now();
         let at = list.iter().position(|member| member.backend == backend)?;
-        *list = list[..at].iter().chain(&list[at + 1..]).copied().collect();
+        self.list.store(Arc::new(list[..at].iter().chain(&list[at + 1..]).copied().collect()));
         Some(at)
     }
 }

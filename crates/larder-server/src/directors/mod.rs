@@ -47,6 +47,8 @@ pub use window::{Answer, Event, Window};
 pub struct Directors {
     backends: Vec<Backend>,
     objects: Vec<Object>,
+    /// Whether a shard director is among them, whose changes wait for the end of a sub.
+    has_shards: bool,
     /// Guards that no director comes below itself: held while members change.
     changing: Mutex<()>,
 }
@@ -124,11 +126,12 @@ impl Directors {
             health: Health::new(None, now),
             director: None,
         });
-        Self { backends: backends.collect(), objects: objects.collect(), changing: Mutex::default() }
+        Self { backends: backends.collect(), objects: objects.collect(), has_shards: false, changing: Mutex::default() }
     }
 
     /// Makes an object a director.
     pub fn make(&mut self, object: usize, director: Director) {
+        self.has_shards |= matches!(director, Director::Shard(_));
         if let Some(made) = self.objects.get_mut(object) {
             made.director = Some(director);
         }
@@ -254,11 +257,11 @@ impl Directors {
 
     /// Makes the changes that wait in all shard directors, and returns what went wrong.
     pub fn settle(&self) -> Vec<String> {
-        let waits = |object: &Object| matches!(&object.director, Some(Director::Shard(shard)) if shard.waits());
         // It is asked after each sub, and hardly ever is there one.
-        if !self.objects.iter().any(waits) {
+        if !self.has_shards {
             return Vec::new();
         }
+        let waits = |object: &Object| matches!(&object.director, Some(Director::Shard(shard)) if shard.waits());
         let shards = self.objects.iter().enumerate().filter(|(_, object)| waits(object));
         shards.flat_map(|(at, object)| shown(&object.name, self.reconfigure(at, REPLICAS).1)).collect()
     }
