@@ -2,15 +2,16 @@
 
 use larder_conf::model::LogLevel;
 use larder_server::xid;
+use serde_json::json;
 
 use super::care::Wanted;
 use super::cli::commands::Verb;
-use super::cli::protocol::{Answer, Status};
+use super::cli::protocol::{self, Answer, Status};
 use super::listen::Place;
 use super::loaded::{Entry, NameError};
 use super::settings::Settings;
 use super::state::State;
-use super::storages::Kind;
+use super::storages::{Kind, Storage};
 use super::vcls::{Source, Surroundings};
 use super::{backends, bans, vcl_lists};
 
@@ -22,6 +23,7 @@ pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answe
         Verb::BanList => bans::list(state, words),
         Verb::BackendList => backends::list(state, words),
         Verb::BackendSetHealth => backends::set_health(state, word(1), word(2)),
+        Verb::Status if word(1) == "-j" => Answer::ok(protocol::json(2, words, vec![json!(running_word(state))])),
         Verb::Status => Answer::ok(standing(state)),
         Verb::Start => start(state).await,
         Verb::Stop => stop(state).await,
@@ -46,11 +48,17 @@ pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answe
         Verb::ParamSet => set(state, word(1), |settings| settings.set(word(1), word(2))).await,
         Verb::ParamReset => set(state, word(1), |settings| settings.reset(word(1))).await,
         Verb::ParamShow => param_show(&state.settings, words.get(1).map(String::as_str)),
-        Verb::StorageList => storage_list(state),
+        Verb::StorageList if word(1) == "-j" => Answer::ok(storage_list_json(state, words)),
+        Verb::StorageList => Answer::ok(storage_list(state)),
         Verb::DebugXid => debug_xid(words.get(1).map(String::as_str)),
+        Verb::DebugFragfetch => Answer::ok(""),
         Verb::DebugListen => debug_listen(state),
         Verb::PanicShow => Answer::new(Status::Cannot, "Child has not panicked or panic has been cleared"),
         Verb::PanicClear => Answer::new(Status::Cannot, "No panic to clear"),
+        Verb::Pid if word(1) == "-j" => {
+            let own = std::process::id();
+            Answer::ok(protocol::json(2, words, vec![json!({ "master": own, "worker": own })]))
+        }
         Verb::Pid => Answer::ok(format!("Master: {0}\nWorker: {0}\n", std::process::id())),
         // Answered where they are read.
         Verb::Auth | Verb::Banner | Verb::Help | Verb::Ping | Verb::Quit => Answer::ok(""),
@@ -58,7 +66,11 @@ pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answe
 }
 
 fn standing(state: &State) -> String {
-    format!("Child in state {}", if state.site.is_running() { "running" } else { "stopped" })
+    format!("Child in state {}", running_word(state))
+}
+
+fn running_word(state: &State) -> &'static str {
+    if state.site.is_running() { "running" } else { "stopped" }
 }
 
 /// An answer about a VCL that has to be there.
@@ -291,16 +303,22 @@ fn param_show(settings: &Settings, asked: Option<&str>) -> Answer {
     }
 }
 
-fn storage_list(state: &State) -> Answer {
-    let line = |storage: &super::storages::Storage| {
-        let kind = match storage.kind {
-            Kind::Memory { .. } => "malloc",
-            Kind::Disk { .. } => "file",
-        };
-        format!("\tstorage.{} = {kind}\n", storage.name)
-    };
+fn storage_list(state: &State) -> String {
+    let line = |storage: &Storage| format!("\tstorage.{} = {}\n", storage.name, kind_word(storage));
     let lines: String = state.site.fixed().storages.iter().map(line).collect();
-    Answer::ok(format!("Storage devices:\n{lines}"))
+    format!("Storage devices:\n{lines}")
+}
+
+fn storage_list_json(state: &State, words: &[String]) -> String {
+    let one = |storage: &Storage| json!({ "name": storage.name, "storage": kind_word(storage) });
+    protocol::json(2, words, state.site.fixed().storages.iter().map(one).collect())
+}
+
+fn kind_word(storage: &Storage) -> &'static str {
+    match storage.kind {
+        Kind::Memory { .. } => "malloc",
+        Kind::Disk { .. } => "file",
+    }
 }
 
 fn debug_xid(number: Option<&str>) -> Answer {

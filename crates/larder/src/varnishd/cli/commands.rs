@@ -1,6 +1,8 @@
 //! The commands that the CLI has.
 
-use super::protocol::{Answer, Status};
+use serde_json::json;
+
+use super::protocol::{self, Answer, Status};
 
 /// What a command asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum Verb {
     BanList,
     /// Say hello again.
     Banner,
+    /// How much varnishd fetches at once; nothing here depends on it.
+    DebugFragfetch,
     /// Go on from this number of a request.
     DebugXid,
     /// Where requests come in.
@@ -76,6 +80,13 @@ struct Row {
     verb: Verb,
 }
 
+impl Row {
+    /// The command with the words that it takes.
+    fn syntax(&self) -> String {
+        format!("{} {}", self.name, self.words).trim_end().to_owned()
+    }
+}
+
 /// How many words a command has that takes as many as one likes.
 const WORDS_MAX: usize = 4096;
 
@@ -83,28 +94,29 @@ const fn row(name: &'static str, least: usize, most: usize, words: &'static str,
     Row { name, least, most, words, verb }
 }
 
-const TABLE: [Row; 30] = [
+const TABLE: [Row; 31] = [
     row("auth", 1, 1, "<response>", Verb::Auth),
     row("backend.list", 0, 4, "[-j] [-p] [<backend_pattern>]", Verb::BackendList),
     row("backend.set_health", 2, 2, "<backend_pattern> auto|healthy|sick", Verb::BackendSetHealth),
     row("ban", 3, WORDS_MAX, "<field> <operator> <arg> [&& <field> <oper> <arg> ...]", Verb::Ban),
     row("ban.list", 0, 1, "[-j]", Verb::BanList),
     row("banner", 0, 0, "", Verb::Banner),
+    row("debug.fragfetch", 1, 1, "<bytes>", Verb::DebugFragfetch),
     row("debug.listen_address", 0, 0, "", Verb::DebugListen),
     row("debug.xid", 0, 2, "[<xid>]", Verb::DebugXid),
-    row("help", 0, 1, "[<command>]", Verb::Help),
+    row("help", 0, 1, "[-j|<command>]", Verb::Help),
     row("panic.clear", 0, 1, "[-z]", Verb::PanicClear),
     row("panic.show", 0, 1, "", Verb::PanicShow),
     row("param.reset", 1, 1, "<param>", Verb::ParamReset),
     row("param.set", 2, 2, "<param> <value>", Verb::ParamSet),
     row("param.show", 0, 1, "[<param>|changed]", Verb::ParamShow),
-    row("pid", 0, 1, "", Verb::Pid),
-    row("ping", 0, 1, "[<timestamp>]", Verb::Ping),
+    row("pid", 0, 1, "[-j]", Verb::Pid),
+    row("ping", 0, 1, "[-j] [<timestamp>]", Verb::Ping),
     row("quit", 0, 0, "", Verb::Quit),
     row("start", 0, 0, "", Verb::Start),
-    row("status", 0, 1, "", Verb::Status),
+    row("status", 0, 1, "[-j]", Verb::Status),
     row("stop", 0, 0, "", Verb::Stop),
-    row("storage.list", 0, 1, "", Verb::StorageList),
+    row("storage.list", 0, 1, "[-j]", Verb::StorageList),
     row("vcl.deps", 0, 1, "[-j]", Verb::VclDeps),
     row("vcl.discard", 1, 64, "<name_pattern>...", Verb::VclDiscard),
     row("vcl.inline", 2, 3, "<name> <quoted text> [auto|cold|warm]", Verb::VclInline),
@@ -117,7 +129,7 @@ const TABLE: [Row; 30] = [
 ];
 
 /// Commands of varnishd that larder does not have.
-const NOT_BUILT: [&str; 5] = ["debug.fragfetch", "debug.vmod", "pid.file", "tls.cert.list", "vcl.symtab"];
+const NOT_BUILT: [&str; 4] = ["debug.vmod", "pid.file", "tls.cert.list", "vcl.symtab"];
 
 /// What the words of a command ask for, or why nothing.
 pub fn verb(words: &[String]) -> Result<Verb, Answer> {
@@ -137,13 +149,28 @@ pub fn verb(words: &[String]) -> Result<Verb, Answer> {
     }
 }
 
-/// What can be asked for, or the words of one command.
-pub fn help(asked: Option<&str>) -> Answer {
+/// What can be asked for, or the words of one command; with `-j` as JSON.
+pub fn help(words: &[String]) -> Answer {
+    let asked = words.get(1).map(String::as_str);
+    if asked == Some("-j") {
+        let one = |row: &Row| {
+            json!({
+                "request": row.name,
+                "syntax": row.syntax(),
+                "help": "",
+                "minarg": row.least,
+                "maxarg": if row.most == WORDS_MAX { -1 } else { i64::try_from(row.most).unwrap_or(-1) },
+                "flags": "",
+                "json": row.words.contains("-j"),
+            })
+        };
+        return Answer::ok(protocol::json(2, words, TABLE.iter().map(one).collect()));
+    }
     let rows: Vec<&Row> = TABLE.iter().filter(|row| asked.is_none_or(|name| row.name == name)).collect();
     if rows.is_empty() {
         return Answer::new(Status::Unknown, "Unknown request.\nType 'help' for more info.\n");
     }
-    let lines = rows.iter().map(|row| format!("{} {}", row.name, row.words).trim_end().to_owned() + "\n");
+    let lines = rows.iter().map(|row| row.syntax() + "\n");
     Answer::ok(lines.collect::<String>())
 }
 
@@ -173,9 +200,12 @@ mod tests {
 
     #[test]
     fn help_has_every_command() {
-        assert_eq!(help(None).text.lines().count(), TABLE.len());
-        assert_eq!(help(Some("vcl.use")).text, "vcl.use <name>\n");
-        assert_eq!(help(Some("x")).status, Status::Unknown);
+        let help = |words: &str| help(&words.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(help("help").text.lines().count(), TABLE.len());
+        assert_eq!(help("help vcl.use").text, "vcl.use <name>\n");
+        assert_eq!(help("help x").status, Status::Unknown);
+        let all: serde_json::Value = serde_json::from_str(&help("help -j").text).unwrap();
+        assert_eq!((&all[3]["request"], &all[4]["json"]), (&json!("auth"), &json!(true)));
         assert!(TABLE.is_sorted_by(|one, next| one.name < next.name));
     }
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use larder_server::clock;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 
 use super::super::workdir::random_letters;
 use super::commands::{self, Verb};
-use super::protocol::{Answer, Status, banner, challenge_text, expected_answer};
+use super::protocol::{self, Answer, Status, banner, challenge_text, expected_answer};
 use super::words::Lines;
 use crate::oserror::CallFailed;
 
@@ -201,7 +202,10 @@ impl<'a> Connection<'a> {
         };
         match verb {
             Verb::Auth => self.authenticate(&words[1]),
-            Verb::Help => commands::help(words.get(1).map(String::as_str)),
+            Verb::Help => commands::help(&words),
+            Verb::Ping if words.get(1).is_some_and(|word| word == "-j") => {
+                Answer::ok(protocol::json(2, &words, vec![json!("PONG")]))
+            }
             Verb::Ping => Answer::ok(format!("PONG {} 1.0", clock::now().0 / 1000)),
             Verb::Quit => Answer::new(Status::Close, "Closing CLI connection"),
             Verb::Banner => Answer::ok(banner(&self.desk.storage)),
