@@ -168,7 +168,7 @@ fn start(
         let (parts, incoming) = mpsc::channel(PARTS_MAX);
         // Dropped with this task, which tells the parts that the page is given up.
         let (_present, leave) = watch::channel(());
-        let page = Page { ex: copy, cx: cx.clone(), composed, parts, leave };
+        let page = Page { ex: copy, cx: cx.clone(), composed, parts, leave, is_slow: false };
         let making = async {
             make(page, document, reading, around).await;
             std::future::pending::<()>().await;

@@ -1,9 +1,11 @@
-//! ESI: the includes of a page, one after the other, as Varnish makes them (`cache_esi_deliver.c`).
+//! ESI: the includes of a page (Varnish: `cache_esi_deliver.c`).
 //!
 //! Each is a request of its own, from the rewrites of the server on, so that a VCL sees it like any other; what it
-//! brings goes in the place of its element. Varnish waits for each before the next, and an origin may count on it.
+//! brings goes in the place of its element. Varnish waits for each before the next, and an origin may count on it: so
+//! does larder while they come quickly. When one does not, all others are asked for at once.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use larder_conf::model::LogLevel;
 use larder_http::{Coding, Known, Version};
@@ -13,7 +15,7 @@ use crate::exchange::{Exchange, RequestBody, Top};
 use crate::filter::esi::{Event, Include, Parser, Rules};
 use crate::policy;
 
-use super::compose::parts::{OnError, Page, Unwanted};
+use super::compose::parts::{OnError, Page, Unwanted, Wait};
 use super::pieces::Pieces;
 use super::{Content, subrequest};
 
@@ -31,6 +33,8 @@ pub struct Includes {
 /// How many includes a request may lead to, on all levels: a page that includes itself ten times would have a hundred
 /// thousand on the fifth.
 const INCLUDES_MAX: usize = 10_000;
+/// How long a page waits for an include before it asks for the next.
+const PATIENCE: Duration = Duration::from_millis(10);
 /// How much of a page is read at once, so that what is found in it takes little memory.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -109,7 +113,7 @@ async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<
         Err(why) => Err(why),
     };
     match inner {
-        Ok(inner) => page.include(inner, None, true, on_error).await,
+        Ok(inner) => page.include(inner, None, Wait::AtMost(PATIENCE), on_error).await,
         Err(why) => {
             page.cx.local.logs.error(&page.cx, &page.ex, LogLevel::Error, format_args!("ESI: {why}"));
             match on_error {

@@ -184,7 +184,7 @@ fn a_page_in_gzip_is_put_together_in_gzip_for_who_takes_it() {
 }
 
 #[test]
-fn includes_are_asked_for_one_by_one_and_for_nobody_no_more() {
+fn what_is_there_goes_out_and_nothing_is_asked_for_nobody() {
     let mut origin = HandOrigin::start().unwrap();
     let site = Setup::new().one_worker().file("esi.vcl", VCL).name("MORE", "").name("ORIGIN", origin.address());
     let site = site.start(SITE);
@@ -192,18 +192,29 @@ fn includes_are_asked_for_one_by_one_and_for_nobody_no_more() {
     client.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let mut fetch = origin.accept().unwrap();
     fetch.request().unwrap();
-    let page = "<a>1<esi:include src='/pass/1'/>2<esi:include src='/pass/2'/>3";
+    let page = "<a>1<esi:include src='/pass/1'/>2";
     fetch.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len())).unwrap();
     client.read_head().unwrap();
     assert_eq!(client.read_bytes(9).unwrap(), b"4\r\n<a>1\r\n"[..], "what is before the first goes out");
     let mut part = origin.accept().unwrap();
     assert!(part.request().unwrap().unwrap().request_line.starts_with("GET /pass/1 "));
-    part.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nA").unwrap();
-    assert_eq!(client.read_bytes(12).unwrap(), b"1\r\nA\r\n1\r\n2\r\n"[..]);
-    let mut part = origin.accept().unwrap();
-    assert!(part.request().unwrap().unwrap().request_line.starts_with("GET /pass/2 "));
     drop(client);
     assert!(part.request().unwrap().is_none(), "its connection is closed");
+}
+
+#[test]
+fn includes_are_asked_for_at_the_same_time_when_one_is_slow() {
+    let page = "<a>0<esi:include src='/pass/1'/>1<esi:include src='/pass/2'/>2<esi:include src='/pass/3'/>3";
+    let origin = origin(&[("/a", page), ("/pass/1", "one"), ("/pass/2", "two"), ("/pass/3", "three")]);
+    let mut held: Vec<_> = ["/pass/1", "/pass/2", "/pass/3"].map(|path| origin.hold(path)).into();
+    let site = site(&origin, "");
+    let mut client = site.client();
+    client.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(origin.wait_for(4), "{:?}", origin.requests());
+    while let Some(last) = held.pop() {
+        last.release();
+    }
+    assert_eq!(text(&client.read_response("GET").unwrap()), "<a>0one1two2three3");
 }
 
 #[test]

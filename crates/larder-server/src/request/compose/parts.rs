@@ -1,11 +1,13 @@
 //! The parts of a composed page while they are made: bytes of the document, and the answers of subrequests.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
 use larder_http::Known;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
 
 use crate::context::Cx;
 use crate::exchange::{Composed, Exchange, SsiShared};
@@ -24,6 +26,17 @@ pub enum Part {
     Answer(oneshot::Receiver<Option<Answer>>, Option<oneshot::Sender<()>>, OnError),
     /// The whole ends here, incomplete.
     Failed(String),
+}
+
+/// How long a page waits for an answer before it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// This long; when one has taken longer, the page waits for none any more.
+    AtMost(Duration),
+    /// Until it is through.
+    ToTheEnd,
 }
 
 /// What becomes of an answer that is an error, or that breaks off.
@@ -79,13 +92,15 @@ pub struct Page {
     pub parts: mpsc::Sender<Part>,
     /// Closes when the whole is given up.
     pub leave: watch::Receiver<()>,
+    /// Whether an answer has taken longer than the page waits.
+    pub is_slow: bool,
 }
 
 impl Page {
     /// Puts the answer to a request for `uri` here.
     pub async fn add(&mut self, uri: &[u8]) -> Result<(), Unwanted> {
         match subrequest::begin(&self.ex, uri, b"", &self.cx) {
-            Some(inner) => self.include(inner, None, false, OnError::Show).await,
+            Some(inner) => self.include(inner, None, Wait::No, OnError::Show).await,
             None => Err(self.fail("a subrequest could not be made".to_owned()).await),
         }
     }
@@ -118,25 +133,36 @@ impl Page {
         Unwanted
     }
 
-    /// Runs a request inside, and puts its answer here; with `wait` the page goes on when that is through.
+    /// Runs a request inside, and puts its answer here; the page goes on when that is through, or as `wait` says.
     ///
     /// `stub` stands in for an answer that is an error or empty.
     pub async fn include(
         &mut self,
         inner: Box<Exchange>,
         stub: Option<Bytes>,
-        wait: bool,
+        wait: Wait,
         on_error: OnError,
     ) -> Result<(), Unwanted> {
         let (answer, inside) = self.ask(inner, stub);
-        let wait = wait || inside > INSIDE_MAX;
+        let wait = match wait {
+            _ if inside > INSIDE_MAX => Wait::ToTheEnd,
+            Wait::AtMost(_) if self.is_slow => Wait::No,
+            wait => wait,
+        };
         let (through, is_through) = oneshot::channel();
-        let part = Part::Answer(answer, wait.then_some(through), on_error);
+        let part = Part::Answer(answer, (wait != Wait::No).then_some(through), on_error);
         self.parts.send(part).await.map_err(|_| Unwanted)?;
-        if wait {
-            is_through.await.map_err(|_| Unwanted)?;
+        match wait {
+            Wait::No => Ok(()),
+            Wait::ToTheEnd => is_through.await.map_err(|_| Unwanted),
+            Wait::AtMost(limit) => match timeout(limit, is_through).await {
+                Ok(is_through) => is_through.map_err(|_| Unwanted),
+                Err(_) => {
+                    self.is_slow = true;
+                    Ok(())
+                }
+            },
         }
-        Ok(())
     }
 
     /// Runs a request inside and returns what it brings: at most as much as its location allows. `None` for an error.
