@@ -21,6 +21,8 @@ pub struct VclState {
     pub original: RequestHead,
     /// Whether something has changed it since.
     pub is_changed: bool,
+    /// The time, while the request has not waited since it was read.
+    pub turn: Option<Time>,
     /// The client's side.
     pub client: ClientTask,
     /// The backend's side.
@@ -193,8 +195,9 @@ pub struct AnswerTask {
 impl VclState {
     /// Forgets the request. Buffers keep their memory, unless they have grown large.
     pub(super) fn reset(&mut self) {
-        let Self { machine, original: _, is_changed, client, fetch, page, origin, body } = self;
+        let Self { machine, original: _, is_changed, turn, client, fetch, page, origin, body } = self;
         *is_changed = false;
+        *turn = None;
         if let Some(machine) = machine {
             machine.shrink_to(KEPT_BYTES_MAX);
         }

@@ -322,7 +322,10 @@ pub fn advance(mut step: Step, ex: &mut Exchange, cx: &Cx) -> Stop {
             },
             Step::Part(response) => return Stop::Deliver(Settled::Part(response)),
             Step::Abort => return Stop::Abort,
-            Step::Slow(slow) => return Stop::Slow(slow),
+            Step::Slow(slow) => {
+                ex.vcl.turn = None;
+                return Stop::Slow(slow);
+            }
         };
     }
 }

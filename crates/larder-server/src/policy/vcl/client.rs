@@ -22,7 +22,7 @@ use super::run::{run, run_at};
 use super::turns::{failed, finish, passes, turned};
 use super::variables::client::client_address;
 use super::variables::page;
-use super::{conditions, labels, seconds, xids};
+use super::{conditions, labels, now, seconds, xids};
 
 /// `vcl_recv` and `vcl_hash`.
 pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
@@ -31,7 +31,9 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
         return Ask::Turn(Turn::Bad);
     }
     prepare(policy, ex);
-    let now = seconds(cx.now());
+    let turn = cx.now();
+    ex.vcl.turn = Some(turn);
+    let now = seconds(turn);
     let mut recv = run_at(policy, Step::Recv, now, ex, cx);
     let mut policy = policy;
     if recv.action == Action::Vcl
@@ -224,7 +226,7 @@ pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
         finish(ex);
         return Delivery::Shaped { has_ranges: false };
     }
-    let now = seconds(cx.now());
+    let now = seconds(now(ex, cx));
     add_fields(policy, now, ex);
     let is_packed = policy.parameters.http_gzip_support
         && ex.reply.fields.get_known(Known::ContentEncoding).is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));

@@ -15,7 +15,7 @@ use crate::site::VclPolicy;
 use super::answer::note_tags;
 use super::run::run;
 use super::turns::{passes, turned};
-use super::{seconds, variables};
+use super::{now, seconds, variables};
 
 /// Who waits for whom: all for the first, until it has an answer.
 pub fn rules(ex: &Exchange) -> Rules {
@@ -70,7 +70,7 @@ fn missed(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Found {
 
 /// Runs `vcl_hit`; `None` if the page is delivered.
 fn delivers(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
-    if object.count_hit(cx.now()) == 1 {
+    if object.count_hit(now(ex, cx)) == 1 {
         // It may have come from a disk, where it was before this process began.
         note_tags(policy, &object.fields, ex, cx);
     }

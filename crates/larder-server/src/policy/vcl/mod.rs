@@ -33,6 +33,8 @@ pub use turns::abandoned;
 
 use larder_http::Time;
 
+use crate::context::Cx;
+use crate::exchange::Exchange;
 use crate::filter::esi;
 use crate::site::VclPolicy;
 
@@ -45,6 +47,11 @@ pub fn esi_rules(policy: &VclPolicy) -> esi::Rules {
         takes_https: features.esi_ignore_https,
         removes_bom: features.esi_remove_bom,
     }
+}
+
+/// The time, which is read once while a request does not wait.
+fn now(ex: &Exchange, cx: &Cx) -> Time {
+    ex.vcl.turn.unwrap_or_else(|| cx.now())
 }
 
 /// A time of day in seconds since 1970.

@@ -12,7 +12,7 @@ use crate::site::VclPolicy;
 
 use super::task::Run;
 use super::variables::as_status;
-use super::{directors, headers, seconds};
+use super::{directors, headers, now, seconds};
 
 /// What a sub has returned.
 #[derive(Debug, PartialEq)]
@@ -41,7 +41,7 @@ pub fn run(policy: &VclPolicy, step: Step, ex: &mut Exchange, cx: &Cx) -> Ended 
     // An answer is measured by the time at which its head was there.
     let now = match step {
         Step::BackendResponse | Step::BackendRefresh | Step::BackendError => ex.vcl.fetch.answer.time,
-        _ => seconds(cx.now()),
+        _ => seconds(now(ex, cx)),
     };
     run_at(policy, step, now, ex, cx)
 }
