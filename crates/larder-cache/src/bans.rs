@@ -19,6 +19,9 @@ pub trait Condition<P>: Send + Sync {
     /// Whether it means the same pages whenever it is made, so that a later one of the same words takes its place.
     fn is_timeless(&self) -> bool;
 
+    /// Whether it looks at the request for which a page is tested, so that nobody can test one beforehand.
+    fn asks_request(&self) -> bool;
+
     /// Whether it holds for a page, as it was when the ban was made. What cannot be evaluated holds.
     fn holds(&self, page: &P, request: &Asking<'_>, made_at: Time) -> bool;
 }
@@ -66,6 +69,13 @@ struct List<P> {
     text_bytes: usize,
     /// The last of those that were cut off because there were too many. Who was not tested by it is out of date.
     cut: Option<(u64, Time)>,
+}
+
+impl<P> Ban<P> {
+    /// Whether pages can be tested by it beforehand, if it was made until then.
+    fn is_ready(&self, until: Time) -> bool {
+        self.made_at <= until && !self.condition.asks_request() && !self.is_done.load(Ordering::Relaxed)
+    }
 }
 
 /// The number of the newest ban that an object was tested by; 0 for one that came from a disk.
@@ -154,6 +164,57 @@ impl<P> Bans<P> {
             tested.raise(newest);
         }
         is_covered
+    }
+
+    /// Whether there are bans that pages can be tested by beforehand, made until then.
+    pub(crate) fn has_work(&self, until: Time) -> bool {
+        self.list.read().bans.iter().any(|ban| ban.is_ready(until))
+    }
+
+    /// Tests a page beforehand by the bans made until then that look at no request. True if one covers it.
+    pub(crate) fn look_ahead(&self, page: &P, tested: &Tested, stored_at: Time, until: Time) -> bool {
+        let list = self.list.read();
+        let before = tested.number();
+        let concerns = |ban: &&Ban<P>| match before {
+            BY_TIME => ban.made_at >= stored_at,
+            before => ban.number > before,
+        };
+        let request = Asking { url: b"", fields: &Fields::new() };
+        // The last of those in a row that do not cover it.
+        let (mut passed, mut is_in_a_row) = (before, true);
+        for ban in list.bans.iter().filter(concerns) {
+            if ban.is_done.load(Ordering::Relaxed) {
+                // Another one stands in its place.
+            } else if !ban.is_ready(until) {
+                is_in_a_row = false;
+            } else if ban.condition.holds(page, &request, ban.made_at) {
+                return true;
+            }
+            if is_in_a_row {
+                passed = ban.number;
+            }
+        }
+        tested.raise(passed);
+        false
+    }
+
+    /// The number of the last ban that was made until then.
+    pub(crate) fn last_of(&self, until: Time) -> u64 {
+        self.list.read().bans.iter().rev().find(|ban| ban.made_at <= until).map_or(BY_TIME, |ban| ban.number)
+    }
+
+    /// Forgets the bans up to this number, by which all pages were tested; the newest stays, so that operators see it.
+    /// Whatever turns up that was not tested by them is out of date.
+    pub(crate) fn forget_until(&self, number: u64) -> usize {
+        let mut list = self.list.write();
+        let mut count = 0;
+        while list.bans.len() > 1 && list.bans.front().is_some_and(|first| first.number <= number) {
+            let Some(first) = list.bans.pop_front() else { break };
+            list.text_bytes -= first.condition.text().len();
+            list.cut = Some((first.number, first.made_at));
+            count += 1;
+        }
+        count
     }
 
     /// All of them, newest first. `pages_of` counts the pages whose newest ban has this number.

@@ -55,7 +55,7 @@ pub use shelves::{Member, Placing, Shelves, object_of_head};
 pub use stats::ZoneStats;
 pub use storable::Ignore;
 pub use vary::{EachLine, Selecting, VaryKey, selecting};
-pub use zone::{Zone, ZoneLimits};
+pub use zone::{Lurked, Zone, ZoneLimits};
 
 // The types of the store that a caller needs to make and read bodies.
 pub use larder_store::{Body, BodyReader, BodyState, BodyWriter, Piece, Reservation, Spill};

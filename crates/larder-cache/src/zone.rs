@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::iter;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -48,6 +48,20 @@ pub struct Zone {
     /// The counts of each worker, and the sums of workers that are gone.
     workers: Mutex<Workers>,
 }
+
+/// What [`Zone::look_ahead`] has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lurked {
+    /// How many pages were tested.
+    pub tested: usize,
+    /// How many of them were covered, and dropped.
+    pub dropped: usize,
+    /// How many bans were forgotten.
+    pub forgotten: usize,
+}
+
+/// How many pages are tested between two pauses.
+const AT_ONCE: usize = 16;
 
 #[derive(Default)]
 struct Workers {
@@ -181,6 +195,50 @@ impl Zone {
     pub fn drop_banned(&self, object: &Arc<Object>, now: Time) {
         self.lost(object, now);
         self.counts.purged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Tests the pages in memory by the bans made until then that look at no request, and drops those that are covered;
+    /// then forgets the bans by which all were tested, if there is no disk. Calls `pause` after a few pages each, and
+    /// gives up when that returns false. It visits every entry, as [`purge_prefix`](Self::purge_prefix) does.
+    pub fn look_ahead(&self, until: Time, now: Time, mut pause: impl FnMut() -> bool) -> Lurked {
+        let mut lurked = Lurked::default();
+        if !self.bans.has_work(until) {
+            return lurked;
+        }
+        let (era, newest) = (self.era(), self.newest_ban());
+        let mut all: Vec<Weak<Object>> = Vec::new();
+        self.memory.shelf().sweep_all(|entry| {
+            if entry.era() == era {
+                let variants = entry.variants();
+                let untested = each(&variants).filter(|object| object.hold.tested.number() != newest);
+                all.extend(untested.map(Arc::downgrade));
+            }
+            true
+        });
+        for some in all.chunks(AT_ONCE) {
+            for object in some.iter().filter_map(Weak::upgrade) {
+                lurked.tested += 1;
+                if self.bans.look_ahead(&object, &object.hold.tested, object.stored_at, until) {
+                    self.drop_banned(&object, now);
+                    lurked.dropped += 1;
+                }
+            }
+            if !pause() {
+                return lurked;
+            }
+        }
+        if self.shelves.load().is_empty() {
+            let mut least = newest;
+            self.memory.shelf().sweep_all(|entry| {
+                if entry.era() == era {
+                    let variants = entry.variants();
+                    least = each(&variants).map(|object| object.hold.tested.number()).fold(least, u64::min);
+                }
+                true
+            });
+            lurked.forgotten = self.bans.forget_until(least.min(self.bans.last_of(until)));
+        }
+        lurked
     }
 
     /// All bans, newest first. It visits every entry, as [`purge_prefix`](Self::purge_prefix) does.

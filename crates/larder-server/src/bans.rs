@@ -26,6 +26,7 @@ pub enum Refused {
 struct Compiled {
     text: String,
     is_timeless: bool,
+    asks_request: bool,
     tests: Vec<(Test, Option<Regex>)>,
 }
 
@@ -40,7 +41,7 @@ pub fn of_words(words: &[String]) -> Result<Arc<dyn Condition<Object>>, Refused>
 }
 
 fn compile(ban: Ban) -> Result<Arc<dyn Condition<Object>>, Refused> {
-    let (text, is_timeless) = (ban.to_string(), !ban.counts_from_its_time());
+    let (text, is_timeless, asks_request) = (ban.to_string(), !ban.counts_from_its_time(), ban.asks_request());
     let with_regex = |test: Test| {
         let regex = match &test.operand {
             Operand::Text(pattern) if test.operator.is_regex() => {
@@ -51,7 +52,7 @@ fn compile(ban: Ban) -> Result<Arc<dyn Condition<Object>>, Refused> {
         Ok((test, regex))
     };
     let tests = ban.tests.into_iter().map(with_regex).collect::<Result<_, Refused>>()?;
-    Ok(Arc::new(Compiled { text, is_timeless, tests }))
+    Ok(Arc::new(Compiled { text, is_timeless, asks_request, tests }))
 }
 
 impl Condition<Object> for Compiled {
@@ -61,6 +62,10 @@ impl Condition<Object> for Compiled {
 
     fn is_timeless(&self) -> bool {
         self.is_timeless
+    }
+
+    fn asks_request(&self) -> bool {
+        self.asks_request
     }
 
     fn holds(&self, page: &Object, request: &Asking<'_>, made_at: Time) -> bool {

@@ -30,6 +30,7 @@ mod locations;
 pub mod log;
 pub mod logs;
 mod lru;
+mod lurker;
 pub mod map;
 pub mod material;
 mod metrics;

@@ -18,6 +18,7 @@ use crate::bans;
 use crate::clock;
 use crate::log::main::MainLog;
 use crate::logs::{LogFiles, Logs};
+use crate::lurker::Lurker;
 use crate::material::Material;
 use crate::site::{Site, Vcl};
 use crate::worker_thread::{self, Command, Shared};
@@ -50,6 +51,7 @@ pub struct Serving {
     shared: Shared,
     main_log: MainLog,
     issuing: Issuing,
+    lurker: Arc<Lurker>,
     last: Mutex<Last>,
 }
 
@@ -82,6 +84,8 @@ impl Serving {
         // Before the first client connects, so that it already gets the certificates that were issued earlier.
         let issuing = Issuing::new(Arc::clone(&shared.workers.challenges), keeping.issued().clone(), main_log.clone());
         issuing.follow(site.acme.as_ref());
+        let lurker = Lurker::start();
+        lurker.follow(&site.caches);
         let count = options.workers.max(1);
         let mut workers = Vec::with_capacity(count);
         for (number, mine) in share(descriptors.listeners, count).into_iter().enumerate() {
@@ -93,7 +97,7 @@ impl Serving {
                 .map_err(|error| vec![*Diagnostic::error(format!("a worker thread cannot be started: {error}"))])?;
             workers.push((sender, thread));
         }
-        Ok(Self { workers, shared, main_log, issuing, last: Mutex::new(Last { site, keeping }) })
+        Ok(Self { workers, shared, main_log, issuing, lurker, last: Mutex::new(Last { site, keeping }) })
     }
 
     /// Serves `config` from now on. Running requests finish under the old configuration; connections and pages stay.
@@ -104,6 +108,7 @@ impl Serving {
         self.main_log.follow(Logs::new(&site, &self.shared.files).0.main_log());
         last.keeping.zones.open_disks(&config.http, &self.main_log, &self.shared.workers.pressure);
         self.issuing.follow(site.acme.as_ref());
+        self.lurker.follow(&site.caches);
         let mut sockets = share(descriptors.listeners, self.workers.len());
         for ((sender, _), sockets) in self.workers.iter().zip(sockets.iter_mut()) {
             // If a worker has ended, the process ends too, so nobody is left to configure.

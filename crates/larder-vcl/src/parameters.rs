@@ -13,6 +13,8 @@ pub struct Parameters {
     pub backend_wait_limit: u32,
     /// How long each may.
     pub backend_wait_timeout: f64,
+    /// How old a ban is before pages are tested by it that nobody asks for.
+    pub ban_lurker_age: f64,
     /// How far an origin's clock may be off.
     pub clock_skew: f64,
     /// How long connecting to a backend may take.
@@ -65,6 +67,7 @@ impl Default for Parameters {
         Self {
             backend_wait_limit: 0,
             backend_wait_timeout: 30.0,
+            ban_lurker_age: 60.0,
             clock_skew: 10.0,
             connect_timeout: 3.5,
             default_grace: 10.0,
@@ -99,6 +102,7 @@ impl Parameters {
         match name {
             "backend_wait_limit" => self.backend_wait_limit = count(value)?,
             "backend_wait_timeout" => self.backend_wait_timeout = seconds(value)?,
+            "ban_lurker_age" => self.ban_lurker_age = seconds(value)?,
             "clock_skew" => self.clock_skew = seconds(value)?,
             "connect_timeout" => self.connect_timeout = seconds(value)?,
             "default_grace" => self.default_grace = seconds(value)?,

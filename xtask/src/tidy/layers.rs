@@ -77,7 +77,7 @@ const LAYERS: &[(&str, Layers)] = &[
             &["access_lines", "error_lines", "handshake", "locations", "metrics", "policy", "script", "target", "vars"],
             &["request"],
             &["conn", "fuzzing"],
-            &["assemble", "listen", "serving", "worker_thread"],
+            &["assemble", "listen", "lurker", "serving", "worker_thread"],
         ],
     ),
     ("crates/larder-source/src", &[&["span", "suggest"], &["sources"], &["diagnostic"]]),

@@ -9,6 +9,7 @@ struct OfText {
     text: &'static str,
     asked: AtomicU32,
     is_timeless: bool,
+    asks_request: bool,
 }
 
 impl Condition<Object> for OfText {
@@ -20,14 +21,18 @@ impl Condition<Object> for OfText {
         self.is_timeless
     }
 
+    fn asks_request(&self) -> bool {
+        self.asks_request
+    }
+
     fn holds(&self, page: &Object, request: &Asking<'_>, _: Time) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        request.url == b"/" && text(page) == self.text
+        (request.url == b"/" || !self.asks_request) && text(page) == self.text
     }
 }
 
 fn of_text(text: &'static str) -> Arc<OfText> {
-    Arc::new(OfText { text, asked: AtomicU32::new(0), is_timeless: true })
+    Arc::new(OfText { text, asked: AtomicU32::new(0), is_timeless: true, asks_request: true })
 }
 
 fn is_banned(zone: &Zone, page: &Object) -> bool {
@@ -79,7 +84,7 @@ fn a_later_ban_of_the_same_words_takes_the_place_of_an_earlier_one_unless_its_ti
         let zone = zone(1 << 20);
         let mut worker = Worker::new(&zone);
         let page = worker.store(KEY, "one", 0);
-        let ban = || Arc::new(OfText { text: "two", asked: AtomicU32::new(0), is_timeless });
+        let ban = || Arc::new(OfText { text: "two", asked: AtomicU32::new(0), is_timeless, asks_request: true });
         let first = ban();
         zone.ban(Arc::clone(&first) as Arc<dyn Condition<Object>>, at(1));
         let (before, second) = (zone.newest_ban(), zone.ban(ban(), at(2)));
@@ -111,4 +116,34 @@ fn pages_that_come_from_a_disk_are_tested_by_the_bans_since_they_were_stored() {
         bans.add(of_text("two"), at(made + 1));
         assert_eq!(bans.cover(&read, &read.hold.tested, read.stored_at, &request), expected);
     }
+}
+
+#[test]
+fn pages_that_nobody_asks_for_are_tested_beforehand_and_bans_forgotten() {
+    let of_page = |text| Arc::new(OfText { text, asked: AtomicU32::new(0), is_timeless: false, asks_request: false });
+    let zone = zone(1 << 20);
+    let mut worker = Worker::new(&zone);
+    let pages = [(&b"a"[..], "one"), (b"b", "two"), (b"c", "three"), (b"d", "four")];
+    let pages = pages.map(|(key, text)| worker.store(key, text, 0));
+    let list = || zone.bans().iter().rev().map(|ban| (ban.text.clone(), ban.pages)).collect::<Vec<_>>();
+    zone.ban(of_page("one"), at(10));
+    zone.ban(of_page("no page"), at(20));
+    zone.ban(of_text("two"), at(30));
+    zone.ban(of_page("three"), at(40));
+    zone.ban(of_page("four"), at(50));
+    // What is too young waits, and what looks at a request waits for one; what comes behind that is tested nevertheless.
+    let lurked = zone.look_ahead(at(40), at(60), || true);
+    assert_eq!(lurked, Lurked { tested: 4, dropped: 2, forgotten: 2 });
+    assert_eq!(list(), [("two", 0), ("three", 0), ("four", 0)].map(|(text, pages)| (text.to_owned(), pages)));
+    assert_eq!([&pages[0], &pages[2]].map(|page| zone.keeps(page)), [false; 2]);
+    assert!(is_banned(&zone, &pages[1]) && is_banned(&zone, &pages[3]));
+    // One that was tested by none of those that are forgotten is out of date.
+    let old = worker.store(b"e", "five", 0);
+    assert!(!is_banned(&zone, &old));
+    let (mut writer, body) = zone.body(KEY, None, None);
+    writer.append(Bytes::from_static(b"five")).expect("it is stored");
+    writer.finish();
+    assert!(is_banned(&zone, &page(body, 5)));
+    // Who is told to stop stops.
+    assert_eq!(zone.look_ahead(at(60), at(70), || false).forgotten, 0);
 }

@@ -254,6 +254,9 @@ fn parameters(builder: &mut Builder, settings: &model::VclSettings) -> Parameter
             builder.error(why, name.span);
         }
     }
+    let age = Duration::try_from_secs_f64(parameters.ban_lurker_age).unwrap_or(Duration::MAX);
+    let least = &mut builder.site.caches.lurker_age;
+    *least = Some(least.map_or(age, |least| least.min(age)));
     parameters
 }
 

@@ -121,6 +121,8 @@ pub struct Caches {
     pub zones: Vec<Arc<Zone>>,
     /// Their places, by name.
     pub names: HashMap<String, usize>,
+    /// How old a ban is before their pages are tested by it beforehand: `ban_lurker_age` of the VCL that says least.
+    pub lurker_age: Option<Duration>,
 }
 
 /// The zones of `limit_req` and `limit_conn`.

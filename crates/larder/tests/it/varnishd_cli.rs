@@ -473,3 +473,29 @@ fn a_vcl_is_ready_before_it_is_used_and_rests_after_a_while() {
     cli.says("vcl.discard own again", 200, "");
     assert_eq!(varnishd.end(Signal::Term), Some(0));
 }
+
+#[test]
+fn bans_that_look_at_pages_alone_are_worked_through() {
+    let origin = Origin::start().unwrap();
+    origin.answer("/one", Answer::ok("one").field("X-Tag", "one").field("Cache-Control", "max-age=600"));
+    origin.answer("/two", Answer::ok("two").field("X-Tag", "two").field("Cache-Control", "max-age=600"));
+    let varnishd = Varnishd::start(&["-b", &origin.address().to_string(), "-S", "secret", "-p", "ban_lurker_age=0"]);
+    let mut cli = varnishd.cli(SECRET);
+    let get = |path: &str| {
+        let mut client = Client::connect(varnishd.listen).unwrap();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+        assert_eq!(client.read_response("GET").unwrap().status, 200, "{path}");
+    };
+    ["/one", "/two"].into_iter().for_each(get);
+    for tag in ["none", "one", "nobody"] {
+        cli.says(&format!("ban obj.http.x-tag == {tag}"), 200, "");
+    }
+    // The newest stays to be seen.
+    eventually("the bans are done", || cli.ask("ban.list").1.lines().count() == 2);
+    cli.says("ban.list", 200, "obj.http.x-tag == nobody");
+    ["/one", "/two"].into_iter().for_each(get);
+    let asked: Vec<_> = origin.requests().iter().map(|request| request.request_line.clone()).collect();
+    assert_eq!(asked.iter().filter(|line| line.starts_with("GET /one ")).count(), 2, "{asked:?}");
+    assert_eq!(asked.len(), 3, "{asked:?}");
+    assert_eq!(varnishd.end(Signal::Term), Some(0));
+}
