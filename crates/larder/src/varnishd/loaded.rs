@@ -140,6 +140,8 @@ pub enum NameError {
     TooMany,
 }
 
+/// How the labels begin that keep VCLs ready in a configuration; operators have no such labels.
+pub const READY: &str = "ready--";
 /// How many VCLs and labels are kept.
 const VCLS_MAX: usize = 1000;
 
@@ -207,7 +209,7 @@ impl Vcls {
 
     /// Makes a label for a VCL, or moves it there. Returns the name of the VCL that had it.
     pub fn label(&mut self, label: &str, vcl: &str) -> Result<Option<String>, NameError> {
-        if !is_name(label) || label.contains('.') {
+        if !is_name(label) || label.contains('.') || label.starts_with(READY) {
             return Err(NameError::InvalidLabel(label.to_owned()));
         }
         if let Some(Entry::Vcl(_)) = self.entry(label) {
@@ -216,6 +218,9 @@ impl Vcls {
         match self.entry(vcl) {
             None => return Err(NameError::Unknown(vcl.to_owned())),
             Some(Entry::Label { .. }) => return Err(NameError::LabelOfLabel),
+            Some(Entry::Vcl(entry)) if entry.care.wanted == Wanted::Cold => {
+                return Err(NameError::Cold(vcl.to_owned()));
+            }
             Some(Entry::Vcl(_)) => {}
         }
         if self.reached_from(vcl).contains(&label) {
@@ -317,11 +322,6 @@ impl Vcls {
     /// The VCL that answers requests.
     pub fn active(&self) -> Option<&Vcl> {
         self.active.as_deref().and_then(|name| self.get(name).ok())
-    }
-
-    /// Whether requests are answered with the help of a label.
-    pub fn serves_by(&self, label: &str) -> bool {
-        self.active.as_deref().is_some_and(|active| active == label || self.reached_from(active).contains(&label))
     }
 
     /// Answers requests by this VCL, or that of this label, from now on.
@@ -487,7 +487,6 @@ mod tests {
             vcls.label(label, vcl).unwrap();
         }
         vcls.activate("other", Instant::now());
-        assert!(vcls.serves_by("one") && vcls.serves_by("other") && !vcls.serves_by("none"));
         let now = Instant::now();
         let times = Times { cooldown: Duration::from_secs(600), now };
         let served = vcls.served(vcls.active().unwrap(), times);

@@ -208,14 +208,14 @@ async fn label(state: &mut State, label: &str, vcl: &str) -> Answer {
         Ok(before) => before,
         Err(error) => return named(Err(error)),
     };
-    if let (true, Some(active)) = (state.site.is_running() && state.vcls.serves_by(label), state.vcls.active())
-        && let Err(failure) =
-            state.site.serve(&state.settings, &state.vcls.served(active, state.times()), &state.log).await
-    {
-        state.vcls.restore_label(label, before);
-        return Answer::new(Status::Parameter, failure.rendered());
+    // What has a label is ready.
+    match serve_again(state).await {
+        Ok(()) => Answer::ok(""),
+        Err(failure) => {
+            state.vcls.restore_label(label, before);
+            Answer::new(Status::Parameter, failure)
+        }
     }
-    Answer::ok("")
 }
 
 /// Has a VCL rest, or keeps it ready.

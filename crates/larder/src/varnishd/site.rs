@@ -10,7 +10,7 @@ use larder_conf::model::LogLevel;
 use tokio::time::timeout;
 
 use super::listen::Found;
-use super::loaded::Served;
+use super::loaded::{READY, Served};
 use super::nginx_conf;
 use super::settings::Settings;
 use super::storages::Storage;
@@ -67,7 +67,6 @@ impl Fixed {
             served.iter().flat_map(|served| served.labels.iter().chain(&served.ready_labels)).collect();
         let mut labels: Vec<(String, &Path)> =
             labels.into_iter().map(|(label, vcl)| ((*label).to_owned(), &*vcl.place)).collect();
-        // A label of a VCL begins with a letter of its own choice, and is never this.
         let ready = served.iter().flat_map(|served| &served.ready).enumerate();
         labels.extend(ready.map(|(number, vcl)| (format!("{READY}{number}"), &*vcl.place)));
         let text = nginx_conf::write(&nginx_conf::Facts {
@@ -194,8 +193,6 @@ impl Site {
 
 /// How long the CLI waits until all workers have the new configuration.
 const SETTLING: Duration = Duration::from_secs(1);
-/// How the labels begin that keep VCLs ready.
-const READY: &str = "ready--";
 /// The name of the configuration in messages.
 const CONF_FILE: &str = "larder-varnishd.conf";
 

@@ -452,6 +452,8 @@ fn a_vcl_is_ready_before_it_is_used_and_rests_after_a_while() {
         cli.says(&format!("vcl.load own own.vcl {word}"), status, part);
     }
     cli.says("vcl.use own", 300, "VCL 'own' is cold - set to auto or warm first");
+    cli.says("vcl.label l own", 300, "VCL 'own' is cold - set to auto or warm first");
+    cli.says("vcl.label ready--1 boot", 106, "Illegal label name");
     cli.says("vcl.list", 200, "available   cold    cold         0    own\n");
     assert_eq!(origin.count(), 0);
     cli.says("vcl.state own auto", 200, "");
