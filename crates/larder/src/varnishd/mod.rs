@@ -14,6 +14,7 @@ mod loaded;
 mod nginx_conf;
 pub mod options;
 mod orders;
+mod params;
 mod process;
 mod settings;
 mod site;

@@ -13,7 +13,7 @@ use super::settings::Settings;
 use super::state::State;
 use super::storages::{Kind, Storage};
 use super::vcls::{Source, Surroundings};
-use super::{backends, bans, vcl_lists};
+use super::{backends, bans, params, vcl_lists};
 
 /// Carries out a command.
 pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answer {
@@ -47,7 +47,7 @@ pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answe
         Verb::VclState => vcl_state(state, word(1), word(2)).await,
         Verb::ParamSet => set(state, word(1), |settings| settings.set(word(1), word(2))).await,
         Verb::ParamReset => set(state, word(1), |settings| settings.reset(word(1))).await,
-        Verb::ParamShow => param_show(&state.settings, words.get(1).map(String::as_str)),
+        Verb::ParamShow => params::show(&state.settings, words),
         Verb::StorageList if word(1) == "-j" => Answer::ok(storage_list_json(state, words)),
         Verb::StorageList => Answer::ok(storage_list(state)),
         Verb::DebugXid => debug_xid(words.get(1).map(String::as_str)),
@@ -285,22 +285,6 @@ async fn set(state: &mut State, name: &str, change: impl FnOnce(&mut Settings) -
     }
     state.settings = settings;
     Answer::ok("")
-}
-
-fn param_show(settings: &Settings, asked: Option<&str>) -> Answer {
-    let line = |name: &str| match settings.get(name) {
-        Some(value) => format!("{name:<30} {value}\n"),
-        None => format!("{name:<30} (default)\n"),
-    };
-    let names = larder_vcl::parameters::NAMES;
-    match asked {
-        None | Some("-l") => Answer::ok(names.into_iter().map(line).collect::<String>()),
-        Some("changed") => Answer::ok(settings.all().map(|(name, _)| line(name)).collect::<String>()),
-        Some(name) => match larder_vcl::parameters::check_name(name) {
-            Ok(()) => Answer::ok(line(name)),
-            Err(why) => Answer::new(Status::Parameter, format!("{why}\n")),
-        },
-    }
 }
 
 fn storage_list(state: &State) -> String {

@@ -147,7 +147,8 @@ impl Settings {
     }
 }
 
-fn has_effect(name: &str, value: &str) -> bool {
+/// Whether a value of a parameter changes anything here.
+pub fn has_effect(name: &str, value: &str) -> bool {
     OWN.contains(&name) || Parameters::default().set(name, value) == Ok(true)
 }
 

@@ -109,7 +109,7 @@ const TABLE: [Row; 31] = [
     row("panic.show", 0, 1, "", Verb::PanicShow),
     row("param.reset", 1, 1, "<param>", Verb::ParamReset),
     row("param.set", 2, 2, "<param> <value>", Verb::ParamSet),
-    row("param.show", 0, 1, "[<param>|changed]", Verb::ParamShow),
+    row("param.show", 0, 3, "[-l] [-j] [<param>|changed]", Verb::ParamShow),
     row("pid", 0, 1, "[-j]", Verb::Pid),
     row("ping", 0, 1, "[-j] [<timestamp>]", Verb::Ping),
     row("quit", 0, 0, "", Verb::Quit),
