@@ -333,6 +333,7 @@ impl Entry {
         if self.is_gone() {
             return false;
         }
+        state.vary_names = object.vary.names().map(Box::from).collect();
         let filling = Filling { object: Arc::clone(object), replaces: Some(Arc::clone(old)) };
         let over = self.install(&mut state, filling);
         drop(state);

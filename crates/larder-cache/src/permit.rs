@@ -129,6 +129,9 @@ impl Permit {
         let object = self.zone.charged(&self.entry, object);
         if object.is_charged() && self.entry.replace(old, &object) {
             self.zone.counts.freshened.fetch_add(1, Ordering::Relaxed);
+            if old.vary != object.vary {
+                self.zone.shelves().remove_variant(self.entry.key_bytes(), old, object.stored_at);
+            }
             self.zone.shelve(&self.entry, &object);
             self.zone.reweigh(&self.entry);
         }

@@ -62,8 +62,9 @@ pub struct ClientTask {
     pub is_hitpass: bool,
     /// Whether the response is a page that was found.
     pub is_hit: bool,
-    /// The stale page whose refetch it has waited for: what came in its place is fresh, however short its time is.
-    pub waited_for: Option<Arc<Object>>,
+    /// Since when it has waited for the refetch of a stale page: what came since then is fresh to it, however short its
+    /// time is.
+    pub waited_since: Option<Time>,
     /// Whether a page in gzip is unpacked for this client.
     pub unpacks: bool,
     /// `req.esi = false` and `resp.do_esi = false`.

@@ -20,7 +20,7 @@
 //! | [`may_be_stale`]     | `answer.rs`             | whether a stale page is better than this failure                        |
 //! | [`intercepts`]       | `lookup.rs`, `page.rs`  | whether an `error_page` takes the place of a stored page of this status |
 //! | [`keep`]             | `fill.rs`               | [`Keep`]: what of the answer is stored, and until when                  |
-//! | [`confirmed`]        | `answer.rs`             | [`Lifetime`]: how long a page is of use that the origin has confirmed   |
+//! | [`confirmed`]        | `answer.rs`             | [`Confirmed`]: what becomes of a page that the origin has confirmed     |
 //! | [`shapes_responses`] | `mod.rs`                | whether `deliver` is asked at all                                       |
 //! | [`deliver`], [`esi`] | `mod.rs`, `esi.rs`      | [`Delivery`]: after changes of the head; or elsewhere                   |
 //! | [`restarts_max`], [`writes_requests`] | `mod.rs`, `fetch.rs` | how often a request begins anew; who writes the head for the origin |
@@ -188,6 +188,24 @@ pub enum Keep {
     Shared(Kept),
     /// It is not, and the cache remembers that under these times.
     Mark(Mark, Kept),
+}
+
+/// What becomes of a stored page that its origin has confirmed.
+pub enum Confirmed {
+    /// It stays, under these times; its fields, and which requests it answers, may have changed.
+    Until {
+        /// How long it is of use.
+        lifetime: Lifetime,
+        /// What has changed.
+        changed: Option<(Fields, VaryKey)>,
+    },
+    /// It is for this request alone.
+    Alone {
+        /// Its fields.
+        fields: Fields,
+        /// What is kept instead; never the page.
+        instead: Keep,
+    },
 }
 
 /// What of an answer is stored.
@@ -465,31 +483,23 @@ pub fn deliver(origin: &Origin, ex: &mut Exchange, cx: &Cx) -> Delivery {
     }
 }
 
-/// What becomes of a stored page that the origin has confirmed by a 304 with this head: how long it is of use now, and
-/// its fields, if they change.
+/// What becomes of a stored page that the origin has confirmed by a 304 with this head.
 pub fn confirmed(
     origin: &Origin,
     confirmation: &ResponseHead,
     object: &Object,
     ex: &mut Exchange,
     cx: &Cx,
-) -> (Lifetime, Option<Fields>) {
+) -> Confirmed {
+    let as_it_is = |lifetime| Confirmed::Until { lifetime, changed: None };
     match &origin.policy {
-        Policy::Directives(policy) => (directives::confirmed(policy, &confirmation.fields, object, cx.now()), None),
-        Policy::Vcl(policy) => {
-            let lifetime = match vcl::keep(policy, confirmation, ex, cx) {
-                Keep::Until(kept) => kept.lifetime,
-                // Good for this response only.
-                Keep::Not { .. } | Keep::Shared(_) | Keep::Mark(..) => Lifetime {
-                    fresh_until: cx.now(),
-                    stale_while_revalidate: Duration::ZERO,
-                    stale_if_error: Duration::ZERO,
-                },
-            };
-            (lifetime, vcl::confirmed_fields(confirmation))
-        }
+        Policy::Directives(policy) => as_it_is(directives::confirmed(policy, &confirmation.fields, object, cx.now())),
+        Policy::Vcl(policy) => match vcl::keep(policy, confirmation, ex, cx) {
+            Keep::Until(kept) => Confirmed::Until { lifetime: kept.lifetime, changed: Some((kept.fields, kept.vary)) },
+            instead => Confirmed::Alone { fields: Fields::clone(&confirmation.fields), instead },
+        },
         #[cfg(test)]
-        Policy::Written => (written::confirmed(cx.now()), None),
+        Policy::Written => as_it_is(written::confirmed(cx.now())),
     }
 }
 

@@ -4,8 +4,9 @@
 //! for its status, X-Accel-Redirect, `intercept_errors`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use larder_cache::Object;
 use larder_conf::model::LogLevel;
 use larder_http::{Fields, Known, KnownSet, Method, ResponseHead, Version, status};
@@ -13,7 +14,7 @@ use larder_origin::{Answer, FailKind, FetchError};
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
-use crate::policy::{self, Detour, Judgement, Validators, Why};
+use crate::policy::{self, Confirmed, Detour, Judgement, Keep, Lifetime, Validators, Why};
 use crate::script;
 use crate::site::{Backend, Origin};
 
@@ -222,14 +223,51 @@ fn revalidated(
         }
         return Plan { storing, stale: None }.into();
     }
-    let (lifetime, fields) = policy::confirmed(origin, confirmation, object, ex, cx);
-    let fresh = store::freshen(object, lifetime, fields, &origin.backend, cx);
-    let delivered = match storing.and_then(|storing| storing.permit(ex, cx)) {
-        Some(permit) => permit.freshen(object, fresh),
-        None => Arc::clone(object),
+    let backend = &origin.backend;
+    let delivered = match policy::confirmed(origin, confirmation, object, ex, cx) {
+        Confirmed::Until { lifetime, changed } => {
+            let fresh = store::freshen(object, lifetime, changed, backend, cx);
+            match storing.and_then(|storing| storing.permit(ex, cx)) {
+                Some(permit) => permit.freshen(object, fresh),
+                None => Arc::new(fresh),
+            }
+        }
+        Confirmed::Alone { fields, instead } => {
+            if let Some(storing) = storing {
+                keep_instead(instead, storing, confirmation, backend, ex, cx);
+            }
+            let used_up = Lifetime {
+                fresh_until: cx.now(),
+                stale_while_revalidate: Duration::ZERO,
+                stale_if_error: Duration::ZERO,
+            };
+            Arc::new(store::freshen(object, used_up, Some((fields, object.vary.clone())), backend, cx))
+        }
     };
     ex.upstream.cache_status = Some(CacheStatus::Revalidated);
     Step::Page(Page::stored(delivered))
+}
+
+/// Keeps what stands in the place of a page that turns out not to be shared: who waits for it fetches alone.
+fn keep_instead(
+    instead: Keep,
+    storing: Storing,
+    confirmation: &ResponseHead,
+    backend: &Backend,
+    ex: &mut Exchange,
+    cx: &Cx,
+) {
+    match instead {
+        Keep::Mark(mark, kept) => {
+            let (zone, answer) = (storing.zone(), Answer::made(confirmation.clone(), Bytes::new()));
+            if let Some(permit) = storing.permit(ex, cx) {
+                permit.remember(store::mark(mark, zone, &answer, kept, backend, ex, cx));
+            }
+        }
+        Keep::Not { uncacheable_for: Some(time), .. } => storing.uncacheable(time, cx),
+        // Dropping the right to store wakes the waiters.
+        Keep::Not { uncacheable_for: None, .. } | Keep::Shared(_) | Keep::Until(_) => {}
+    }
 }
 
 /// X-Accel-Redirect: goes to its URI and keeps the few fields of the answer that nginx keeps.

@@ -237,13 +237,14 @@ pub async fn held(held: Held, ex: &mut Exchange, cx: &Cx) -> Step {
     let Some(origin) = cx.origin(ex) else { return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR)) };
     let shared = loop {
         let shared = held.object.shared_since(held.since);
+        let shared = shared.filter(|object| object.vary.matches(&larder_cache::selecting(&ex.asked.head.fields)));
         if shared.is_some() || !held.object.is_updating() {
             break shared;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     };
     let Some(object) = shared else {
-        ex.vcl.client.waited_for = Some(held.object);
+        ex.vcl.client.waited_since = Some(held.since);
         return Step::LookInZone(held.zone);
     };
     match policy::arriving(origin, &object, ex, cx) {

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use larder_cache::{Hold, Mark, Object, Prepared};
+use larder_cache::{Hold, Mark, Object, Prepared, VaryKey};
 use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::Body;
@@ -18,18 +18,16 @@ use super::plan::Storing;
 /// The object to store for `answer`.
 pub fn object(answer: &Answer, body: Body, kept: Kept, backend: &Backend, ex: &Exchange, cx: &Cx) -> Object {
     let Kept { lifetime, fields, vary, esi_base } = kept;
+    let (last_modified, etag) = validators(&fields);
     let header = ex.tally.attempts.last().and_then(|attempt| attempt.header).unwrap_or_default();
     Object {
         status: answer.head.status,
         reason: (&*answer.head.reason).into(),
-        last_modified: fields.get_known(Known::LastModified).and_then(larder_http::parse_date),
-        etag: fields.get_known(Known::Etag).map(Box::from),
+        last_modified,
+        etag,
         vary,
         cost_micros: u32::try_from(header.as_micros()).unwrap_or(u32::MAX),
-        prepared: match &backend.prepared_by {
-            Some(rules) => OnceLock::from(rules.prepare(&fields, cx.site().speaks_http2)),
-            None => OnceLock::new(),
-        },
+        prepared: prepared_of(&fields, backend, cx),
         fields,
         body,
         stored_at: cx.now(),
@@ -59,24 +57,52 @@ pub fn mark(mark: Mark, zone: usize, answer: &Answer, kept: Kept, backend: &Back
     Object { hold: Hold::marked(mark), prepared: OnceLock::new(), ..object(answer, body, kept, backend, ex, cx) }
 }
 
-/// A copy of `object` that is fresh again, after the origin confirmed it.
-/// Its fields are those in `fields`, if they have changed.
-pub fn freshen(object: &Object, lifetime: Lifetime, fields: Option<Fields>, backend: &Backend, cx: &Cx) -> Object {
+/// A copy of `object` that is fresh again, after the origin confirmed it: with other fields, and for other requests, if
+/// those have changed.
+pub fn freshen(
+    object: &Object,
+    lifetime: Lifetime,
+    changed: Option<(Fields, VaryKey)>,
+    backend: &Backend,
+    cx: &Cx,
+) -> Object {
+    let prepared = match &changed {
+        None => prepared_of_confirmed(object, backend, cx),
+        Some((fields, _)) => prepared_of(fields, backend, cx),
+    };
+    let (last_modified, etag) = match &changed {
+        None => (object.last_modified, object.etag.clone()),
+        Some((fields, _)) => validators(fields),
+    };
+    let (fields, vary) = changed.unwrap_or_else(|| (object.fields.clone(), object.vary.clone()));
     Object {
         status: object.status,
         reason: object.reason.clone(),
-        fields: fields.unwrap_or_else(|| object.fields.clone()),
+        fields,
         body: object.body.clone(),
         stored_at: cx.now(),
         fresh_until: lifetime.fresh_until,
         stale_while_revalidate: lifetime.stale_while_revalidate,
         stale_if_error: lifetime.stale_if_error,
-        last_modified: object.last_modified,
-        etag: object.etag.clone(),
-        vary: object.vary.clone(),
+        last_modified,
+        etag,
+        vary,
         cost_micros: object.cost_micros,
-        prepared: prepared_of_confirmed(object, backend, cx),
+        prepared,
         hold: Hold::of_page(object.esi_base().map(Box::from)),
+    }
+}
+
+/// `Last-Modified` and `ETag`.
+fn validators(fields: &Fields) -> (Option<u64>, Option<Box<[u8]>>) {
+    let last_modified = fields.get_known(Known::LastModified).and_then(larder_http::parse_date);
+    (last_modified, fields.get_known(Known::Etag).map(Box::from))
+}
+
+fn prepared_of(fields: &Fields, backend: &Backend, cx: &Cx) -> OnceLock<Option<Prepared>> {
+    match &backend.prepared_by {
+        Some(rules) => OnceLock::from(rules.prepare(fields, cx.site().speaks_http2)),
+        None => OnceLock::new(),
     }
 }
 

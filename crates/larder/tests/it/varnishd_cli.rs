@@ -304,7 +304,7 @@ fn parameters_are_set_while_requests_are_answered() {
         ("param.set default_ttl soon", 106, "write a time such as 10 or 2m"),
         ("param.set default_tll 9", 106, "did you mean \"default_ttl\"?"),
         ("param.set max_retries 9", 107, "is protected"),
-        ("param.show changed", 200, "default_ttl                    9\n"),
+        ("param.show changed", 200, "default_ttl                   9.000 [seconds]\n"),
         ("param.reset default_ttl", 200, ""),
         ("param.show default_ttl", 200, "(default)"),
         ("param.set default_ttl", 104, "Too few"),

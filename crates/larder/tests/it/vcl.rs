@@ -1,5 +1,7 @@
 //! A VCL in front of a location: what each of its subs decides, seen from both ends.
 
+use std::time::{Duration, Instant};
+
 use larder_testkit::{Answer, Origin, Response};
 
 use crate::site::{Setup, Site, eventually, text};
@@ -390,7 +392,7 @@ fn a_body_that_the_vcl_has_dropped_is_not_there_after_a_restart() {
         let before = origin.count();
         let request = format!("{method} / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=b");
         assert_eq!(text(&site.exchange(method, request)), "page");
-        let asked = &origin.requests()[before..];
+        let asked = &origin.requests();
         assert!(asked.iter().all(|request| request.body.is_empty()), "{method}");
         assert_eq!([0, 1].map(|at| asked[at].field("Length").unwrap_or_default()), lengths, "{method}");
     }
@@ -448,6 +450,9 @@ fn what_was_fresh_when_the_request_came_is_a_hit() {
     assert_eq!(origin.count(), 1);
 }
 
+/// A request whose page is that of this host.
+const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
 #[test]
 fn all_who_wait_for_a_fetch_are_told_that_it_has_failed() {
     for (name, times) in [("miss", ""), ("stale", "set beresp.ttl = 1ms; set beresp.grace = 0s; set beresp.keep = 1h;")]
@@ -462,8 +467,9 @@ fn all_who_wait_for_a_fetch_are_told_that_it_has_failed() {
             ),
         );
         if !times.is_empty() {
-            assert_eq!(site.get("/").status, 200);
-            eventually("it is stale", || site.get("/").status == 200 && origin.count() > 1);
+            assert_eq!(site.exchange("GET", REQUEST).status, 200);
+            let stored = Instant::now();
+            eventually("it is stale", || stored.elapsed() > Duration::from_millis(5));
         }
         let (before, asked) = (origin.count(), || site.count_in_log("asked"));
         let asked_before = asked();
@@ -472,7 +478,7 @@ fn all_who_wait_for_a_fetch_are_told_that_it_has_failed() {
         let visits: Vec<_> = (0..8)
             .map(|_| {
                 let mut client = site.client();
-                client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("larder takes requests");
+                client.send(REQUEST.as_bytes()).expect("larder takes requests");
                 client
             })
             .collect();
@@ -486,8 +492,73 @@ fn all_who_wait_for_a_fetch_are_told_that_it_has_failed() {
         assert_eq!(origin.count(), before + 1, "{name}");
         // Nobody else is told.
         origin.answer("/", Answer::ok("again"));
-        assert_eq!(text(&site.get("/")), "again", "{name}");
+        assert_eq!(text(&site.exchange("GET", REQUEST)), "again", "{name}");
     }
+}
+
+#[test]
+fn a_304_that_is_for_one_visitor_is_for_nobody_else() {
+    let kept = "set beresp.ttl = 1ms; set beresp.grace = 0s; set beresp.keep = 1h;";
+    for (name, more) in [("a cookie", "Set-Cookie: SID=first"), ("no time", "Cache-Control: no-store")] {
+        let origin = Origin::start().expect("a port is free");
+        origin.answer("/", Answer::ok("page").field("ETag", "\"a\""));
+        let site = site(
+            &origin,
+            &format!(
+                "sub vcl_recv {{ std.log(\"asked\"); return (hash); }}
+                sub vcl_backend_response {{ if (beresp.was_304 || beresp.http.ETag) {{ {kept} }} }}"
+            ),
+        );
+        assert_eq!(site.exchange("GET", REQUEST).status, 200);
+        let stored = Instant::now();
+        eventually("it is stale", || stored.elapsed() > Duration::from_millis(5));
+        let (before, asked) = (origin.count(), || site.count_in_log("asked"));
+        let asked_before = asked();
+        origin.answer("/", Answer::raw(format!("HTTP/1.1 304 Not Modified\r\n{more}\r\nX-For: one\r\n\r\n")));
+        origin.answer_then("/", Answer::ok("alone"));
+        let held = origin.hold("/");
+        let visits: Vec<_> = (0..3)
+            .map(|_| {
+                let mut client = site.client();
+                client.send(REQUEST.as_bytes()).expect("larder takes requests");
+                client
+            })
+            .collect();
+        eventually("all wait", || asked() == asked_before + 3);
+        held.release();
+        let answers: Vec<_> = visits.into_iter().map(|mut visit| visit.read_response("GET").unwrap()).collect();
+        let is_first = |answer: &&Response| answer.field("X-For").is_some();
+        assert_eq!(answers.iter().filter(is_first).map(text).collect::<Vec<_>>(), ["page"], "{name}");
+        assert!(answers.iter().filter(|answer| !is_first(answer)).all(|answer| text(answer) == "alone"), "{name}");
+        assert!(origin.count() >= before + 2, "{name}");
+    }
+}
+
+#[test]
+fn a_304_may_say_that_a_page_varies() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("/", Answer::ok("page").field("ETag", "\"a\""));
+    let site = site(
+        &origin,
+        "sub vcl_recv { return (hash); }
+        sub vcl_backend_response {
+            set beresp.ttl = 1h; set beresp.grace = 0s; set beresp.keep = 1h;
+            if (beresp.status == 200 && !beresp.was_304 && !beresp.http.Vary) { set beresp.ttl = 1ms; }
+            return (deliver);
+        }",
+    );
+    let get = |cookie: &str| text(&site.ask("GET", "/", &format!("Cookie: {cookie}\r\n")));
+    assert_eq!(get("one"), "page");
+    origin.answer("/", Answer::raw("HTTP/1.1 304 Not Modified\r\nVary: Cookie\r\n\r\n"));
+    eventually("it is stale", || {
+        get("one");
+        origin.count() > 1
+    });
+    let before = origin.count();
+    assert_eq!((get("one"), origin.count()), ("page".to_owned(), before));
+    origin.answer("/", Answer::ok("of two").field("Vary", "Cookie"));
+    assert_eq!((get("two"), origin.count()), ("of two".to_owned(), before + 1));
+    assert_eq!((get("one"), get("two"), origin.count()), ("page".to_owned(), "of two".to_owned(), before + 1));
 }
 
 #[test]

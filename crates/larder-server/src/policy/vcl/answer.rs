@@ -191,11 +191,6 @@ fn finished(ex: &mut Exchange) -> ResponseHead {
     head
 }
 
-/// The fields of a page that a 304 has confirmed.
-pub fn confirmed_fields(head: &ResponseHead) -> Option<Fields> {
-    Some(Fields::clone(&head.fields))
-}
-
 /// No backend has answered.
 pub fn failure(policy: &VclPolicy, was_sent: bool, ex: &mut Exchange, cx: &Cx) -> Detour {
     if ex.vcl.fetch.pipe.is_some() {

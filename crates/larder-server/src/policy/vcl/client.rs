@@ -132,7 +132,7 @@ fn prepare(policy: &VclPolicy, ex: &mut Exchange) {
     client.is_hit = false;
     client.is_hitmiss = false;
     client.is_hitpass = false;
-    client.waited_for = None;
+    client.waited_since = None;
     client.filters = None;
     ex.vcl.fetch.reset();
     ex.vcl.page = None;

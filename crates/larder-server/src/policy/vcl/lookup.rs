@@ -102,7 +102,7 @@ pub fn miss(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
 
 /// A page past its time: delivered within its grace, which the request may shorten, and fetched otherwise.
 pub fn on_stale(policy: &VclPolicy, object: &Arc<Object>, is_updating: bool, ex: &mut Exchange, cx: &Cx) -> OnStale {
-    let has_waited = ex.vcl.client.waited_for.as_ref().is_some_and(|stale| !Arc::ptr_eq(stale, object));
+    let has_waited = ex.vcl.client.waited_since.is_some_and(|since| object.stored_at >= since);
     let found = match object.mark() {
         Mark::HitMiss | Mark::HitPass => hit_miss(policy, ex, cx),
         Mark::Page if has_waited || is_in_grace(object, ex) => match delivers(policy, object, ex, cx) {

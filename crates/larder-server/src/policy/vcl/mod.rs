@@ -23,7 +23,7 @@ mod turns;
 mod variables;
 mod xids;
 
-pub use answer::{confirmed_fields, failure, judge, keep};
+pub use answer::{failure, judge, keep};
 pub use client::{ask, deliver};
 pub use fetch::{limit, prepare, question};
 pub use headers::takes_gzip;
