@@ -27,7 +27,7 @@ pub use directives::{Args, DirectiveInfo, Standing, find_directive};
 pub use larder_source::{Diagnostic, Loader, MemoryLoader, Position, Severity, Sources, Span, nearest};
 use larder_source::{diagnostic, sources, span, suggest};
 pub use lint::lint;
-pub use template::{as_literal, literal, parse_template};
+pub use template::{as_literal, literal, parse_template, show as show_template};
 
 /// What the command line and the machine say about a configuration.
 #[derive(Clone, Debug)]

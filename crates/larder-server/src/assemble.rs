@@ -505,7 +505,7 @@ impl Builder {
         let name = around.unwrap_or(location);
         let script = self.script(&location.script, Some(name), http, named);
         let handler = self.handler(location, http);
-        let handler = vcl::handler(self, location, http, handler);
+        let handler = vcl::handler(self, location, name, http, handler);
         let level = self.level(&location.settings, http);
         let try_files = location.try_files.as_ref().map(|tries| self.try_files(tries));
         let alias = self.maybe(location.alias.as_ref());
@@ -876,15 +876,7 @@ fn matching(location: &model::Location, name: &model::Location, handler: &Handle
         Matcher::Root | Matcher::Regex(_) => ("", false, false),
     };
     let is_prefix = matches!(location.matcher, Matcher::Prefix { .. });
-    let words = match &name.matcher {
-        Matcher::Exact(path) => format!("= {path}"),
-        Matcher::Prefix { path, .. } => path.clone(),
-        Matcher::Regex(pattern) => format!("~ {}", pattern.source),
-        Matcher::Named(name) => name.clone(),
-        Matcher::Root => String::new(),
-    };
     Matching {
-        name: words.into_bytes().into(),
         prefix: prefix.as_bytes().into(),
         regex_stops,
         exact,

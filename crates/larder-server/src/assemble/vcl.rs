@@ -12,6 +12,8 @@ use larder_origin::{Address, Balance, Group, Keepalive, Server};
 use larder_vcl::parameters::Parameters;
 use larder_vcl::policy::{self, Endpoint};
 
+use sha2::{Digest, Sha256};
+
 use crate::objects::Objects;
 use crate::probes::Probed;
 use crate::request::response_fields;
@@ -28,7 +30,15 @@ const KEPT_MAX: usize = 64;
 const HEAD_BYTES: usize = 32 * 1024;
 
 /// What answers at a location with a VCL. `own` is what answers without it.
-pub fn handler(builder: &mut Builder, location: &model::Location, http: &model::Http, own: Handler) -> Handler {
+///
+/// `name` is the location itself, or that around a block of an `if`.
+pub fn handler(
+    builder: &mut Builder,
+    location: &model::Location,
+    name: &model::Location,
+    http: &model::Http,
+    own: Handler,
+) -> Handler {
     let settings = &location.settings.modules.vcl;
     let Some(file) = &settings.file else { return own };
     let Some(vcl) = builder.origins.material.vcl(&file.value).cloned() else {
@@ -59,6 +69,7 @@ pub fn handler(builder: &mut Builder, location: &model::Location, http: &model::
         parameters: Arc::new(parameters(builder, settings)),
         names: Arc::new(names(settings, &builder.site.hostname)),
         zone: zone(builder, location),
+        place: place(builder, location, name),
         keeps_bodies,
         own,
         location,
@@ -129,6 +140,8 @@ struct Parts<'a> {
     parameters: Arc<Parameters>,
     names: Arc<VclNames>,
     zone: Option<usize>,
+    /// What each key ends with.
+    place: Arc<[u8]>,
     /// Whether one of them reads bodies of requests: which one answers is not known before the first sub.
     keeps_bodies: bool,
     /// What answers at the location without a VCL.
@@ -160,6 +173,7 @@ impl Parts<'_> {
                 parameters: Arc::clone(&self.parameters),
                 names: Arc::clone(&self.names),
                 zone: self.zone,
+                place: Arc::clone(&self.place),
                 default_backend,
                 first,
                 labels: Arc::clone(&labels),
@@ -258,6 +272,30 @@ fn parameters(builder: &mut Builder, settings: &model::VclSettings) -> Parameter
     let least = &mut builder.site.caches.lurker_age;
     *least = Some(least.map_or(age, |least| least.min(age)));
     parameters
+}
+
+/// What keeps the pages of a location apart from those that another one has under the same URL: the name of its server, its
+/// own, and what answers there. So whom one of them lets in sees no page of the other, and neither replaces the other's.
+/// `larder varnishd` has one location.
+fn place(builder: &Builder, location: &model::Location, name: &model::Location) -> Arc<[u8]> {
+    if location.settings.modules.vcl.raw_requests {
+        return Arc::default();
+    }
+    let server = builder.site.servers.last().map_or(&b""[..], |server| &server.name);
+    let own = match &name.matcher {
+        model::Matcher::Exact(path) => format!("= {path}"),
+        model::Matcher::Prefix { path, .. } => path.clone(),
+        model::Matcher::Regex(pattern) => format!("~ {}", pattern.source),
+        model::Matcher::Named(name) => name.clone(),
+        model::Matcher::Root => String::new(),
+    };
+    let behind = match &location.handler {
+        model::Handler::Proxy(pass) | model::Handler::FastCgi(pass) => larder_conf::show_template(pass),
+        _ => String::new(),
+    };
+    let digest = Sha256::digest([server, b"\0", own.as_bytes(), b"\0", behind.as_bytes()].concat());
+    // Eight bytes are enough for the locations of one configuration.
+    digest[..8].into()
 }
 
 /// The cache of the location: that of what answers there without the VCL.

@@ -50,9 +50,6 @@ pub struct Loc {
 
 /// Which requests a location matches.
 pub struct Matching {
-    /// What `location` says behind its name, as `~ \.php$`; empty for the level of a server. An `if` or `limit_except`
-    /// block has that of the location around it.
-    pub name: Box<[u8]>,
     /// The prefix, or empty. An `if` or `limit_except` block has that of the location around it.
     pub prefix: Box<[u8]>,
     /// `location ^~`.

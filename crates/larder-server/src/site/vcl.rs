@@ -182,6 +182,8 @@ pub struct VclPolicy {
     pub names: Arc<VclNames>,
     /// Where pages are kept; `None` if the location has no cache.
     pub zone: Option<usize>,
+    /// What each key ends with: the location, and what answers there without the VCL. Empty where there is one location.
+    pub place: Arc<[u8]>,
     /// The number of the backend that is asked if the VCL names no other. What the location serves without a VCL has
     /// the one behind the last.
     pub default_backend: Option<usize>,

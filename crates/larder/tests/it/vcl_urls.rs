@@ -384,3 +384,58 @@ fn a_page_of_another_location_is_neither_seen_nor_replaced_by_a_url_that_the_vcl
     assert_eq!(get("/way/open/a.txt", foe), "200 1 of the origin");
     assert_eq!(get("/open/a.txt", foe), "200 1 a file");
 }
+
+#[test]
+fn locations_that_answer_for_one_url_keep_their_pages_apart() {
+    let (public, private) = (Origin::start().unwrap(), Origin::start().unwrap());
+    public.answer("*", Answer::ok("public"));
+    private.answer("*", Answer::ok("private"));
+    let site = Setup::new()
+        .name("PUBLIC", public.address())
+        .name("PRIVATE", private.address())
+        .file("site.vcl", "vcl 4.1; sub vcl_recv { if (req.method == \"PURGE\") { return (purge); } return (hash); }")
+        .start(
+            "proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+             proxy_cache pages;
+             vcl {DIR}/site.vcl;
+             server {
+                 listen 127.0.0.1:{PORT};
+                 server_name one;
+                 if ($http_x_key = \"K\") { rewrite ^/(.*)$ /inside/$1 last; }
+                 location / { proxy_pass http://{PUBLIC}; }
+                 location /inside/ { internal; proxy_pass http://{PRIVATE}; }
+                 location /if/ { if ($http_x_if = \"K\") { proxy_pass http://{PRIVATE}; } proxy_pass http://{PUBLIC}; }
+             }
+             server {
+                 listen 127.0.0.1:{PORT2};
+                 server_name two;
+                 location / { if ($http_x_two != \"K\") { return 403; } proxy_pass http://{PRIVATE}; }
+             }",
+        );
+    let ask = |port: bool, method: &str, path: &str, fields: &str| {
+        let address = if port { site.setup().other_address() } else { site.setup().address() };
+        let mut client = larder_testkit::Client::connect(address).unwrap();
+        client.send(format!("{method} {path} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
+        text(&client.read_response(method).unwrap())
+    };
+    for (key, plain) in [("Host: one\r\nX-Key: K\r\n", "Host: one\r\n"), ("Host: two\r\nX-Key: K\r\n", "Host: two\r\n")]
+    {
+        for first in [key, plain] {
+            ask(false, "GET", "/a", first);
+        }
+        assert_eq!((ask(false, "GET", "/a", key), ask(false, "GET", "/a", plain)), ("private".into(), "public".into()));
+    }
+    let (by_if, plain) = ("Host: one\r\nX-If: K\r\n", "Host: one\r\n");
+    assert_eq!(
+        (ask(false, "GET", "/if/a", by_if), ask(false, "GET", "/if/a", plain)),
+        ("private".into(), "public".into())
+    );
+    // A name of another server, at a port where it is not.
+    let two = "Host: two\r\nX-Two: K\r\n";
+    assert_eq!((ask(true, "GET", "/b", two), ask(false, "GET", "/b", two)), ("private".into(), "public".into()));
+    let before = private.count();
+    ask(false, "PURGE", "/b", two);
+    assert_eq!((ask(true, "GET", "/b", two), private.count()), ("private".into(), before));
+    ask(true, "PURGE", "/b", two);
+    assert_eq!((ask(true, "GET", "/b", two), private.count()), ("private".into(), before + 1));
+}

@@ -12,7 +12,6 @@ use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
-use crate::locations;
 use crate::policy::{Ask, Delivery, Turn};
 use crate::site::VclPolicy;
 
@@ -53,9 +52,7 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
     if run_at(policy, Step::Hash, now, ex, cx).action == Action::Fail {
         return Ask::Turn(failed(policy, ex, cx));
     }
-    if ex.vcl.is_changed {
-        keep_apart(ex, cx);
-    }
+    ex.upstream.cache_key.extend_from_slice(&policy.place);
     match recv.action {
         Action::Hash => look(policy, ex, cx),
         Action::Pass => Ask::Turn(passes(policy, ex, cx)),
@@ -67,28 +64,6 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
         Action::Purge => Ask::Turn(purged(policy, ex, cx)),
         _ => Ask::Turn(turned(policy, recv, ex, cx)),
     }
-}
-
-/// Where the path that the VCL has set belongs to another location, what this one has there is a page of its own: that
-/// location may have another origin, and rules about who may see its pages.
-fn keep_apart(ex: &mut Exchange, cx: &Cx) {
-    let (client, now) = (path_of(ex.client_target()), path_of(ex.asked.head.target()));
-    if client == now {
-        return;
-    }
-    let normal = |path: &[u8]| {
-        let mut normal = Vec::new();
-        larder_http::normalise(path, true, &mut normal).is_ok().then_some(normal)
-    };
-    let (Some(now), client) = (normal(now), normal(client)) else { return };
-    if !locations::may_answer(&now, client.as_deref(), ex, cx) {
-        ex.upstream.cache_key.extend_from_slice(b"\0in ");
-        ex.upstream.cache_key.extend_from_slice(&cx.loc(ex).matching.name);
-    }
-}
-
-fn path_of(target: &[u8]) -> &[u8] {
-    memchr::memchr(b'?', target).map_or(target, |end| &target[..end])
 }
 
 /// Whether the request can be understood: its `Connection` names nothing that belongs to the message itself, and an old
