@@ -155,13 +155,19 @@ impl<'a> Connection<'a> {
         loop {
             // The time for the secret is limited, that of an operator who may give orders is not.
             let more = match &self.challenge {
-                Some(_) => timeout(AUTH_PATIENCE, self.read()).await.unwrap_or(Ok(Next::Close))?,
+                Some(_) => timeout(self.patience(), self.read()).await.unwrap_or(Ok(Next::Close))?,
                 None => self.read().await?,
             };
             if more == Next::Close || self.take_lines().await? == Next::Close {
                 return Ok(());
             }
         }
+    }
+
+    /// How long the client may take to show that it knows the secret: less where many do not, so that one who does finds
+    /// room.
+    fn patience(&self) -> Duration {
+        if self.desk.open.get() > CONNECTIONS_MAX / 2 { CROWDED_PATIENCE } else { AUTH_PATIENCE }
     }
 
     async fn read(&mut self) -> io::Result<Next> {
@@ -236,6 +242,7 @@ impl<'a> Connection<'a> {
 const CONNECTIONS_MAX: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const AUTH_PATIENCE: Duration = Duration::from_secs(60);
+const CROWDED_PATIENCE: Duration = Duration::from_secs(2);
 /// The longest line; a text may have many.
 const LINE_BYTES_MAX: usize = 4 << 20;
 /// How much a client may send before it has shown that it knows the secret.
