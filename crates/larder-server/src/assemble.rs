@@ -474,6 +474,7 @@ impl Builder {
         self.server_names = server.names.iter().map(|name| name.value.clone()).collect();
         let mut named = HashMap::new();
         let vcl = &server.root.settings.modules.vcl;
+        vcl::check_raw(self, server);
         self.site.servers.push(VirtualServer {
             name: server.first_name.as_bytes().into(),
             root: 0,

@@ -274,6 +274,26 @@ fn parameters(builder: &mut Builder, settings: &model::VclSettings) -> Parameter
     parameters
 }
 
+/// Refuses `vcl_raw_requests` where a path that has no normal form could lead past a location and its rules, or out of a
+/// folder: it is for a server whose only location is `/`, and where the VCL's own backends answer.
+pub fn check_raw(builder: &mut Builder, server: &model::Server) {
+    let vcl = &server.root.settings.modules.vcl;
+    let (Some(file), true) = (&vcl.file, vcl.raw_requests) else { return };
+    let is_plain = |location: &model::Location| {
+        matches!(&location.matcher, model::Matcher::Prefix { path, .. } if path == "/")
+            && location.locations.is_empty()
+            && matches!(location.handler, model::Handler::Static)
+            && !location.says_where_files_are()
+            && location.try_files.is_none()
+            && location.script.is_empty()
+    };
+    if server.root.locations.len() != 1 || !server.root.locations.iter().all(is_plain) {
+        let message = "\"vcl_raw_requests\" needs a server with one location, \"location / { }\", for which a backend of the \
+                       VCL answers: a path that has no normal form could lead past others";
+        builder.error(message, file.span);
+    }
+}
+
 /// What keeps the pages of a location apart from those that another one has under the same URL: the name of its server, its
 /// own, and what answers there. So whom one of them lets in sees no page of the other, and neither replaces the other's.
 /// `larder varnishd` has one location.

@@ -209,6 +209,10 @@ fn ask(
     let is_abortable = may_abort(&plan, origin);
     let mut request = request?;
     policy::limit(origin, &mut request.limits, ex);
+    if is_written && ex.vcl.fetch.has_body {
+        // A body goes to one backend, once.
+        request.retry.is_idempotent = false;
+    }
     // The first fetch of a request notes its attempts where they are kept.
     let attempts = if ex.tally.attempts.is_empty() { std::mem::take(&mut ex.tally.attempts) } else { Vec::new() };
     Ok(Box::new(Underway { plan, validators, fetching: Fetching::new(request, hints, attempts), is_abortable }))

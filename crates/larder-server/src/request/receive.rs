@@ -241,7 +241,7 @@ fn choose_server(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), 
 fn begin(listener: &Listener, ex: &mut Exchange, cx: &Cx) -> Result<(), HeadError> {
     ex.request.method = ex.asked.head.method;
     match larder_http::take_host(&mut ex.asked.head, &mut ex.request.host) {
-        Err(HeadError::MissingHost) if cx.server(ex).takes_raw => {}
+        Err(HeadError::MissingHost | HeadError::MissingAuthority) if cx.server(ex).takes_raw => {}
         host => host?,
     }
     if listener.by_host {

@@ -5,7 +5,7 @@ use std::thread;
 
 use larder_testkit::{Answer, Origin, Then};
 
-use crate::site::{Setup, Site, text};
+use crate::site::{Setup, Site, get_on, text};
 
 /// Two origins that answer with their names, and say to a probe that they are well.
 fn origins() -> [Origin; 2] {
@@ -120,6 +120,31 @@ fn a_reload_keeps_the_connections_to_a_backend() {
         request.expect("it was asked").connection
     };
     assert_eq!(connection("/before"), connection("/after"));
+}
+
+#[test]
+fn a_body_goes_once_to_a_backend_that_closes_a_kept_connection() {
+    let origin = Origin::start().expect("a port is free");
+    origin.answer("*", Answer::ok("ok"));
+    origin.answer("/last", Answer::raw("").then(Then::Close));
+    let port = origin.address().port();
+    let vcl = format!(
+        "vcl 4.1;\nbackend a {{ .host = \"127.0.0.1\"; .port = \"{port}\"; }}\nsub vcl_recv {{ return (pass); }}\n"
+    );
+    let site = Setup::new().without_root().one_worker().file("site.vcl", vcl).start(HTTP);
+    for (request, tries) in
+        [("DELETE /last HTTP/1.1\r\nHost: a\r\n", 2), ("PUT /last HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n", 1)]
+    {
+        let body = if request.contains("Content-Length") { "a=b" } else { "" };
+        let mut client = site.client();
+        assert_eq!(get_on(&mut client, "/first").status, 200);
+        let before = origin.requests();
+        client.send(format!("{request}\r\n{body}").as_bytes()).expect("the connection is open");
+        assert_eq!(client.read_response("PUT").expect("an answer").status, 503);
+        let asked = origin.requests().split_off(before.len());
+        let connections: Vec<_> = asked.iter().map(|seen| seen.connection).collect();
+        assert_eq!((connections.len(), connections[0]), (tries, before[before.len() - 1].connection), "{request}");
+    }
 }
 
 #[test]

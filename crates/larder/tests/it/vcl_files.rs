@@ -331,3 +331,26 @@ fn a_vcl_with_nothing_behind_it_is_refused() {
         assert!(!output.status.success() && said.contains(part), "{said}");
     }
 }
+
+#[test]
+fn raw_requests_are_for_a_server_whose_one_location_is_everything() {
+    const VCL: &str = "vcl 4.1;\nbackend default { .host = \"127.0.0.1\"; .port = \"1\"; }\n";
+    for (locations, is_right) in [
+        ("location / { }", true),
+        ("location / { } location /admin { deny all; }", false),
+        ("location / { root {DIR}; }", false),
+        ("location / { rewrite ^/a /b; }", false),
+        ("location / { location /admin { deny all; } }", false),
+        ("location /shop { }", false),
+        ("", false),
+    ] {
+        let setup = Setup::new().without_root().file("site.vcl", VCL);
+        let rest = format!("vcl {{DIR}}/site.vcl; vcl_raw_requests on; {locations}");
+        setup.configure(&format!("server {{ listen 127.0.0.1:{{PORT}}; {rest} }}"));
+        let output = setup.larder(&["-t"]);
+        let said = larder_testkit::text_of(&output.stderr);
+        let refusal = "\"vcl_raw_requests\" needs a server with one location, \"location / { }\"";
+        assert_eq!(said.contains(refusal), !is_right, "{locations}: {said}");
+        assert_eq!(output.status.success(), is_right, "{locations}: {said}");
+    }
+}
