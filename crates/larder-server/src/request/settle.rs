@@ -369,9 +369,8 @@ fn end(
     }
     ex.reply.framing.length = match total {
         // A 304 of our own configuration (`return 304`) says its length as nginx does, that of a VCL none, as Varnish.
-        Some(_) if status == status::NOT_MODIFIED => {
-            Some(0).filter(|_| matches!(content, Content::Bytes(_)) && !cx.origin(ex).is_some_and(policy::shapes_responses))
-        }
+        Some(_) if status == status::NOT_MODIFIED => Some(0)
+            .filter(|_| matches!(content, Content::Bytes(_)) && !cx.origin(ex).is_some_and(policy::shapes_responses)),
         Some(_) if bodiless || in_one_chunk => None,
         Some(_) => Some(part.end - part.start),
         None => None,

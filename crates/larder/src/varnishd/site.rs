@@ -207,7 +207,7 @@ mod tests {
     fn every_configuration_that_we_write_can_be_read() {
         let endpoints = ["127.0.0.1:8080", "[::1]:81,PROXY", "/run/a b.sock,mode=600", "@name"]
             .map(|text| listen::parse(text, 0).unwrap());
-        for storage in ["malloc", "malloc,1g", "a=default,1k", "file,/var/a b,1g"] {
+        for storage in ["malloc", "malloc,1g", "a=default,1m", "file,/var/a b,1g"] {
             let fixed = Fixed {
                 endpoints: listen::resolve(&endpoints).unwrap(),
                 storages: storages::with_defaults(vec![storages::parse(storage, 0).unwrap()]),

@@ -35,7 +35,12 @@ pub fn parse(text: &str, number: usize) -> Result<Storage, String> {
         return Err(format!("\"{name}\" is no name of a storage: letters, digits and _ only"));
     }
     let kind = match kind {
-        "malloc" | "default" | "umem" => Kind::Memory { bytes: size(words.next())? },
+        "malloc" | "default" | "umem" => match size(words.next())? {
+            Some(bytes) if bytes < BYTES_MIN => {
+                return Err(format!("\"{text}\" is less than 1 MB: the size may lack an M or a G"));
+            }
+            bytes => Kind::Memory { bytes },
+        },
         "file" | "persistent" | "deprecated_persistent" => {
             let path = words.next().filter(|path| !path.is_empty()).ok_or("write file,PATH,SIZE")?;
             Kind::Disk { path: path.into(), bytes: size(words.next())? }
@@ -72,7 +77,7 @@ impl Storage {
         match &self.kind {
             Kind::Memory { bytes: None } => (folder.join(&self.name), format!("{zone} larder_disk=off")),
             Kind::Memory { bytes: Some(bytes) } => {
-                (folder.join(&self.name), format!("{zone} larder_disk=off larder_memory={}", (*bytes).max(BYTES_MIN)))
+                (folder.join(&self.name), format!("{zone} larder_disk=off larder_memory={bytes}"))
             }
             Kind::Disk { path, bytes } => {
                 let size = bytes.map_or(String::new(), |bytes| format!(" max_size={}", bytes.max(DISK_BYTES_MIN)));
@@ -121,7 +126,7 @@ mod tests {
         for (text, name, zone) in [
             ("malloc,256m", "s3", "/v/s3 keys_zone=s3:1m inactive=10y larder_disk=off larder_memory=268435456"),
             ("malloc", "s3", "/v/s3 keys_zone=s3:1m inactive=10y larder_disk=off"),
-            ("big=default,1k", "big", "/v/big keys_zone=big:1m inactive=10y larder_disk=off larder_memory=1048576"),
+            ("big=default,1m", "big", "/v/big keys_zone=big:1m inactive=10y larder_disk=off larder_memory=1048576"),
             ("a=file,/none/x,1g,4k", "a", "/none/x.larder keys_zone=a:1m inactive=10y max_size=1073741824"),
             ("file,/dev", "s3", "/dev/larder keys_zone=s3:1m inactive=10y"),
         ] {
@@ -141,6 +146,7 @@ mod tests {
             ("file", "write file,PATH,SIZE"),
             ("malloc,much", "write a size such as 256m in place of \"much\""),
             ("malloc,0", "write a size such as 256m in place of \"0\""),
+            ("big=malloc,100", "\"big=malloc,100\" is less than 1 MB: the size may lack an M or a G"),
             ("tape", "there is no storage \"tape\": malloc, file and default are known"),
             ("a b=malloc", "\"a b\" is no name of a storage: letters, digits and _ only"),
             ("=malloc", "\"\" is no name of a storage: letters, digits and _ only"),
