@@ -274,8 +274,8 @@ fn parameters(builder: &mut Builder, settings: &model::VclSettings) -> Parameter
     parameters
 }
 
-/// Refuses `vcl_raw_requests` where a path that has no normal form could lead past a location and its rules, or out of a
-/// folder: it is for a server whose only location is `/`, and where the VCL's own backends answer.
+/// Refuses `vcl_raw_requests` where a path that has no normal form could lead past a rule, or out of a folder: it is for a
+/// server whose only location is `/`, without rewrites, and where backends of a VCL answer.
 pub fn check_raw(builder: &mut Builder, server: &model::Server) {
     let vcl = &server.root.settings.modules.vcl;
     let (Some(file), true) = (&vcl.file, vcl.raw_requests) else { return };
@@ -286,10 +286,11 @@ pub fn check_raw(builder: &mut Builder, server: &model::Server) {
             && !location.says_where_files_are()
             && location.try_files.is_none()
             && location.script.is_empty()
+            && location.settings.modules.vcl.file.is_some()
     };
-    if server.root.locations.len() != 1 || !server.root.locations.iter().all(is_plain) {
-        let message = "\"vcl_raw_requests\" needs a server with one location, \"location / { }\", for which a backend of the \
-                       VCL answers: a path that has no normal form could lead past others";
+    if !server.script.is_empty() || server.root.locations.len() != 1 || !server.root.locations.iter().all(is_plain) {
+        let message = "\"vcl_raw_requests\" needs a server with one location, \"location / { }\", without rewrites, for which \
+                       a backend of a VCL answers: a path that has no normal form could lead past other rules";
         builder.error(message, file.span);
     }
 }

@@ -340,6 +340,8 @@ fn raw_requests_are_for_a_server_whose_one_location_is_everything() {
         ("location / { } location /admin { deny all; }", false),
         ("location / { root {DIR}; }", false),
         ("location / { rewrite ^/a /b; }", false),
+        ("if ($uri ~ ^/admin) { return 403; } location / { }", false),
+        ("location / { vcl off; }", false),
         ("location / { location /admin { deny all; } }", false),
         ("location /shop { }", false),
         ("", false),
