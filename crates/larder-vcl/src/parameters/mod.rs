@@ -284,7 +284,4 @@ mod tests {
         };
         assert_eq!(parameters, expected);
     }
-
-    #[test]
-    fn names_are_in_order_and_each_there_once() {}
 }

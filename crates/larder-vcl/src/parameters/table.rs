@@ -248,8 +248,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_of_the_table_are_those_that_hold() {
+    fn names_are_in_order_and_each_there_once() {
         assert!(TABLE.is_sorted_by(|one, next| one.name < next.name));
+    }
+
+    #[test]
+    fn the_defaults_of_the_table_are_those_that_hold() {
         let mut set = Parameters::default();
         for row in &TABLE {
             for shown in [row.default, row.least, row.most].into_iter().filter(|shown| !shown.is_empty()) {
