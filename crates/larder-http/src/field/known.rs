@@ -182,10 +182,23 @@ impl KnownSet {
         is_new
     }
 
+    /// Removes the name.
+    #[inline]
+    pub fn remove(&mut self, known: Known) {
+        let (word, bit) = Self::place(known);
+        self.0[word] &= !bit;
+    }
+
     /// Whether a name is in both sets.
     #[inline]
     pub const fn meets(self, other: KnownSet) -> bool {
         self.0[0] & other.0[0] | self.0[1] & other.0[1] != 0
+    }
+
+    /// The names that are not in the other set.
+    #[inline]
+    pub const fn without(self, other: KnownSet) -> KnownSet {
+        KnownSet([self.0[0] & !other.0[0], self.0[1] & !other.0[1]])
     }
 
     /// The names of both sets.

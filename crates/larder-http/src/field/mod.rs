@@ -178,14 +178,11 @@ impl Fields {
         let name_at = self.bytes.len();
         let value_at = name_at + name.len() + LINE_MIDDLE.len();
         // Room is made once, not for each of the four.
-        self.bytes.resize(value_at + value.len() + LINE_END.len(), 0);
-        let (to_name, rest) = self.bytes[name_at..].split_at_mut(name.len());
-        let (to_middle, rest) = rest.split_at_mut(LINE_MIDDLE.len());
-        let (to_value, to_end) = rest.split_at_mut(value.len());
-        to_name.copy_from_slice(name);
-        to_middle.copy_from_slice(LINE_MIDDLE);
-        to_value.copy_from_slice(value);
-        to_end.copy_from_slice(LINE_END);
+        self.bytes.reserve(name.len() + value.len() + LINE_MIDDLE.len() + LINE_END.len());
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(LINE_MIDDLE);
+        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(LINE_END);
         assert!(u32::try_from(self.bytes.len()).is_ok(), "{FITS}");
         let name = Piece { at: name_at as u32, len: name.len() as u32 };
         let value = Piece { at: value_at as u32, len: value.len() as u32 };
@@ -253,15 +250,18 @@ impl Fields {
 
     /// As [`Fields::get`], for a name whose known name the caller has.
     pub fn get_as(&self, known: Known, name: &str) -> Option<&[u8]> {
+        if known != Known::Other {
+            return self.get_known(known);
+        }
         let wanted = Wanted { known, name };
-        let found = self.among(wanted.known).iter().find(|field| wanted.is(field, &self.bytes))?;
+        let found = self.among(known).iter().find(|field| wanted.is(field, &self.bytes))?;
         Some(found.value.of(&self.bytes))
     }
 
     /// The value of the first field of this known name.
     #[inline]
     pub fn get_known(&self, known: Known) -> Option<&[u8]> {
-        let found = self.index.iter().find(|field| field.known == known)?;
+        let found = self.among(known).iter().find(|field| field.known == known)?;
         Some(found.value.of(&self.bytes))
     }
 
@@ -308,18 +308,30 @@ impl Fields {
     /// As [`Fields::remove`], for a name whose known name the caller has.
     pub fn remove_as(&mut self, known: Known, name: &str) -> bool {
         let wanted = Wanted { known, name };
-        if self.among(wanted.known).is_empty() {
+        if !self.had.contains(known) {
             return false;
         }
-        let Some(first) = self.index.iter().position(|field| wanted.is(field, &self.bytes)) else { return false };
+        let Some(first) = self.position(wanted) else { return false };
         self.index.remove(first);
         self.remove_behind(first, wanted);
+        if known != Known::Other {
+            self.had.remove(known);
+        }
         true
+    }
+
+    /// Removes all fields whose known names are in a set, which has not [`Known::Other`].
+    pub fn remove_known(&mut self, names: KnownSet) {
+        debug_assert!(!names.contains(Known::Other), "others are not all of one name");
+        if names.meets(self.had) {
+            self.index.retain(|field| !names.contains(field.known));
+            (self.had, self.twice) = (self.had.without(names), self.twice.without(names));
+        }
     }
 
     /// Removes all fields whose names are in a set.
     pub fn remove_all(&mut self, names: &Names) {
-        if names.meet(self.had) {
+        if self.contains_any(names) {
             let bytes = &self.bytes;
             self.index.retain(|field| !names.contains(field.known, field.name.of(bytes)));
         }
@@ -367,16 +379,30 @@ impl Fields {
         self.place(Wanted { known, name }, field);
     }
 
+    /// Where the first field of a name is.
+    #[inline]
+    fn position(&self, wanted: Wanted<'_>) -> Option<usize> {
+        match wanted.known {
+            Known::Other => self.position_of_other(wanted),
+            // All that it takes is to look at one byte of each.
+            known => self.index.iter().position(|field| field.known == known),
+        }
+    }
+
+    #[inline(never)]
+    fn position_of_other(&self, wanted: Wanted<'_>) -> Option<usize> {
+        self.index.iter().position(|field| wanted.is(field, &self.bytes))
+    }
+
     /// Puts a field in the place of all of its name.
     fn place(&mut self, wanted: Wanted<'_>, field: Field) {
-        let first = self.among(wanted.known).iter().position(|field| wanted.is(field, &self.bytes));
-        match first {
-            Some(first) => {
-                self.index[first] = field;
-                self.remove_behind(first + 1, wanted);
-            }
-            None => self.add(field),
+        if self.had.contains(wanted.known)
+            && let Some(first) = self.position(wanted)
+        {
+            self.index[first] = field;
+            return self.remove_behind(first + 1, wanted);
         }
+        self.add(field);
     }
 
     /// Removes the fields of this name from a place on.
@@ -407,6 +433,12 @@ impl Fields {
     #[inline]
     pub fn contains_known(&self, known: Known) -> bool {
         self.among(known).iter().any(|field| field.known == known)
+    }
+
+    /// False if no name of this set is there; it need not be if this is true.
+    #[inline]
+    pub fn may_have(&self, names: KnownSet) -> bool {
+        self.had.meets(names)
     }
 
     /// Whether a name of this set comes more than once.

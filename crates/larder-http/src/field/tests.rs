@@ -212,3 +212,34 @@ fn a_name_repeats_if_it_comes_twice() {
     fields.join(Known::Cookie, b"; ");
     assert!(!fields.repeats(cookie));
 }
+
+#[test]
+fn known_names_are_removed_at_once() {
+    let lines = "Via: a\r\nA: 1\r\nAge: 1\r\nVia: b\r\nHost: h\r\n";
+    for (names, expected) in [
+        (&[Known::Via, Known::Age][..], "A: 1, Host: h"),
+        (&[Known::Date, Known::Host], "Via: a, A: 1, Age: 1, Via: b"),
+        (&[Known::Date], "Via: a, A: 1, Age: 1, Via: b, Host: h"),
+        (&[], "Via: a, A: 1, Age: 1, Via: b, Host: h"),
+    ] {
+        let (names, mut fields) = (KnownSet::of(names), read(lines));
+        fields.remove_known(names);
+        assert_eq!(shown(&fields), expected);
+        assert!(!fields.may_have(names));
+        assert_eq!(fields.get_known(Known::Via), expected.starts_with("Via").then_some(&b"a"[..]));
+        fields.push(b"Via", b"c");
+        fields.set("Via", b"d");
+        assert_eq!(fields.all_known(Known::Via).collect::<Vec<_>>(), [b"d"]);
+    }
+}
+
+#[test]
+fn a_name_that_was_removed_can_come_again() {
+    let mut fields = some();
+    assert!(fields.remove("cookie") && !fields.contains_known(Known::Cookie));
+    fields.push(b"Cookie", b"c");
+    fields.push(b"Cookie", b"d");
+    assert_eq!(fields.get_known(Known::Cookie), Some(&b"c"[..]));
+    fields.set("Cookie", b"e");
+    assert_eq!(shown(&fields), "Host: a, X-One: 1, x-one: 2, Cookie: e");
+}
