@@ -9,7 +9,7 @@ use crate::policy::{
     self, AclEntry, Argument, Arithmetic, Assign, Backend, BackendId, Compare, Endpoint, Expr, ExprKind, Header, Hosts,
     Place, Policy, Return, Statement, StatementKind, SubId,
 };
-use crate::program::{At, Callee, Named, Op, Program, Relation, TextAt, branches_of};
+use crate::program::{At, Callee, Named, Op, Program, Relation, TextAt, ready as readied};
 use crate::steps::Action;
 use crate::types::Type;
 use crate::vars::Variable;
@@ -139,13 +139,13 @@ impl Compiler<'_> {
 
     /// Makes all calls lead to their subs, and notes where those of the steps begin.
     fn link(&mut self) {
-        let Program { code, branches, subs, steps, .. } = &mut self.program;
+        let Program { code, ready, subs, steps, .. } = &mut self.program;
         for (at, sub) in self.calls.drain(..) {
             code[at as usize] = Op::Sub(subs[sub]);
         }
         steps.extend(self.policy.steps.iter().map(|sub| subs[sub.0]));
         shorten(code);
-        *branches = branches_of(code);
+        *ready = readied(code);
     }
 
     fn text(&mut self, bytes: &[u8]) -> TextAt {
@@ -344,6 +344,7 @@ impl Compiler<'_> {
             ExprKind::Sub(sub) => self.id(Some(sub.0)),
             ExprKind::Storage(storage) => self.id(Some(storage.0)),
             ExprKind::Variable(message) if expr.ty == Type::Http => self.emit(Op::Message(*message)),
+            ExprKind::Variable(variable) if expr.ty == Type::Bool => self.emit(Op::Holds(*variable)),
             ExprKind::Variable(variable) => self.emit(Op::Get(Place::Variable(*variable))),
             ExprKind::Header(header) => self.emit(Op::Header(*header)),
             ExprKind::Concat(parts) => self.join(parts),
@@ -461,6 +462,7 @@ impl Compiler<'_> {
             return self.emit(Op::HasText(place));
         }
         match &of.kind {
+            ExprKind::Variable(variable) => self.emit(Op::Holds(*variable)),
             ExprKind::Concat(parts) => self.short(Op::Or, parts, is_there),
             _ => is_there(self, of),
         }
@@ -486,6 +488,16 @@ impl Compiler<'_> {
             let text = self.text(bytes);
             return self.emit(Op::TextIs { place, text, is_equal });
         }
+        let relation = relation(compare);
+        if let ExprKind::Variable(variable) = left.kind {
+            match right.kind {
+                ExprKind::Int(number) => return self.emit(Op::CompareInt(variable, relation, number)),
+                ExprKind::Real(number) | ExprKind::Duration(number) => {
+                    return self.emit(Op::CompareReal(variable, relation, number));
+                }
+                _ => {}
+            }
+        }
         let is_joined = |side: &Expr| matches!(side.kind, ExprKind::Concat(_));
         let are_joined = is_joined(left) || is_joined(right);
         for side in [left, right] {
@@ -494,14 +506,7 @@ impl Compiler<'_> {
                 self.emit(Op::Join(1));
             }
         }
-        self.emit(Op::Compare(match compare {
-            Compare::Equal | Compare::Matches => Relation::Equal,
-            Compare::NotEqual | Compare::MatchesNot => Relation::NotEqual,
-            Compare::Less => Relation::Less,
-            Compare::LessOrEqual => Relation::LessOrEqual,
-            Compare::Greater => Relation::Greater,
-            Compare::GreaterOrEqual => Relation::GreaterOrEqual,
-        }));
+        self.emit(Op::Compare(relation));
     }
 
     /// `std.timed_call()`, the only function that takes a sub: it is called before the sub, and behind it with what it
@@ -552,6 +557,17 @@ fn unset_together(statements: &[Statement]) -> Vec<Header> {
 /// Whether a text has no control characters, and no spaces around it.
 fn is_sound(text: &[u8]) -> bool {
     text.trim_ascii() == text && !text.iter().any(u8::is_ascii_control)
+}
+
+fn relation(compare: Compare) -> Relation {
+    match compare {
+        Compare::Equal | Compare::Matches => Relation::Equal,
+        Compare::NotEqual | Compare::MatchesNot => Relation::NotEqual,
+        Compare::Less => Relation::Less,
+        Compare::LessOrEqual => Relation::LessOrEqual,
+        Compare::Greater => Relation::Greater,
+        Compare::GreaterOrEqual => Relation::GreaterOrEqual,
+    }
 }
 
 /// Whether it asks for equality, or for the opposite; `None` if for anything else.

@@ -120,6 +120,12 @@ pub enum Op {
     IsThere,
     /// Pushes whether the text of a variable or a header is there.
     HasText(Place),
+    /// Pushes whether a variable is there, or more than zero, or true.
+    Holds(Variable),
+    /// Pushes how an INT that a variable is compares to this one.
+    CompareInt(Variable, Relation, i64),
+    /// Pushes how a number that is no INT, and that a variable is, compares to this one.
+    CompareReal(Variable, Relation, f64),
     /// Pushes whether the text of a variable or a header is a text of the program, or is not.
     TextIs {
         /// The variable or header.
@@ -188,6 +194,15 @@ pub enum Op {
     Ban,
 }
 
+/// An instruction as it is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ready {
+    /// What it does.
+    pub op: Op,
+    /// Where it leads if it makes a BOOL.
+    pub branch: Branch,
+}
+
 /// Where an instruction leads with a BOOL that it has made, if that is false and if it is true. `None` if the BOOL is
 /// pushed.
 pub(crate) type Branch = [Option<NonZeroAt>; 2];
@@ -195,10 +210,10 @@ pub(crate) type Branch = [Option<NonZeroAt>; 2];
 /// A place in the code that is not its first.
 pub(crate) type NonZeroAt = std::num::NonZeroU32;
 
-/// The branch of each instruction. Most BOOL are taken by a jump right behind, which is carried out at once, as is a `!`
-/// in front of one.
-pub(crate) fn branches_of(code: &[Op]) -> Vec<Branch> {
-    let branch = |at: usize| {
+/// The instructions with their branches. Most BOOL are taken by a jump right behind, which is carried out at once, as is a
+/// `!` in front of one.
+pub(crate) fn ready(code: &[Op]) -> Vec<Ready> {
+    let ready = |(at, op): (usize, &Op)| {
         let (jump_at, is_negated) = match code.get(at + 1) {
             Some(Op::Not) => (at + 2, true),
             _ => (at + 1, false),
@@ -213,21 +228,22 @@ pub(crate) fn branches_of(code: &[Op]) -> Vec<Branch> {
             Some(Op::Or(_)) => [next, None],
             _ => [None, None],
         };
-        if is_negated { [if_true, if_false] } else { [if_false, if_true] }
+        let branch = if is_negated { [if_true, if_false] } else { [if_false, if_true] };
+        Ready { op: *op, branch }
     };
-    (0..code.len()).map(branch).collect()
+    code.iter().enumerate().map(ready).collect()
 }
 
 /// A run goes through some sixty of them for each request.
-const _: () = assert!(size_of::<Op>() <= 24);
+const _: () = assert!(size_of::<Ready>() <= 32);
 
 /// A compiled VCL.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// The instructions of all subs.
     pub(crate) code: Vec<Op>,
-    /// Where each instruction leads that makes a BOOL, by [`branches_of`].
-    pub(crate) branches: Vec<Branch>,
+    /// The same as they are run, by [`ready`].
+    pub(crate) ready: Vec<Ready>,
     /// Where each sub begins.
     pub(crate) subs: Vec<At>,
     /// Where the sub of each step begins, in the order of [`STEPS`](crate::steps::STEPS).

@@ -19,7 +19,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use crate::functions::{dates, numbers};
 use crate::policy::{Arithmetic, Header, Place, Property, RegexId};
-use crate::program::{At, Callee, Named, Op, Program, Relation, TextAt};
+use crate::program::{At, Branch, Callee, Named, Op, Program, Ready, Relation};
 use crate::steps::Action;
 use crate::types::Type;
 use crate::vars::{Headers, Variable};
@@ -60,6 +60,11 @@ pub trait Host {
 
     /// Whether a regular expression matches.
     fn matches(&self, regex: RegexId, subject: &[u8]) -> Result<bool, Failure>;
+
+    /// Whether it is known without a search that a regular expression does not match the text of a variable or a header.
+    fn rules_out(&self, _: Place, _: RegexId) -> bool {
+        false
+    }
 
     /// Whether a regular expression matches the text of a variable or a header, if that lies somewhere.
     fn held_matches(&self, place: Place, regex: RegexId) -> Result<Option<bool>, Failure> {
@@ -197,9 +202,11 @@ impl Machine {
         self.calls.clear();
         self.made.clear();
         let texts = Texts::new(program, &mut self.made, bytes_max);
-        let ended_at = &mut self.ended_at;
-        let mut run = Run { program, stack: &mut self.stack, calls: &mut self.calls, texts, host, ended_at };
-        run.steps(start as usize)
+        let mut run =
+            Run { program, stack: &mut self.stack, calls: &mut self.calls, texts, host, at: 0, failure: None };
+        let verdict = run.steps(start as usize);
+        self.ended_at = run.at;
+        verdict
     }
 
     /// The instruction with which the last run ended, or failed.
@@ -232,135 +239,190 @@ struct Run<'a, H> {
     calls: &'a mut Vec<At>,
     texts: Texts<'a>,
     host: &'a mut H,
-    ended_at: &'a mut usize,
+    /// The instruction that is carried out.
+    at: usize,
+    /// Why the run cannot go on.
+    failure: Option<Failure>,
 }
 
 impl<H: Host> Run<'_, H> {
-    /// Carries out instructions: those that decide where the run goes on here, the others by [`Run::simple`].
+    /// Carries out instructions until a sub says what is to be done.
     fn steps(&mut self, start: usize) -> Result<Verdict, Failure> {
-        let code = self.program.code();
+        self.goes_on(start).ok_or_else(|| self.failure.take().unwrap_or(Failure::Broken(self.at)))
+    }
+
+    /// Carries out instructions: those of which most runs are made here, the others by [`Run::asks`] and [`Run::simple`].
+    ///
+    /// `None` for a failure, which is left behind; if there is none, an instruction does not fit. A [`Result`] in its place
+    /// costs a third more.
+    fn goes_on(&mut self, start: usize) -> Option<Verdict> {
+        let code = &self.program.ready[..];
         let mut at = start;
         for _ in 0..STEPS_MAX {
-            *self.ended_at = at;
-            let Some(op) = code.get(at) else { return Err(Failure::Broken(at)) };
+            self.at = at;
+            let Ready { op, branch } = code.get(at)?;
             let next = at + 1;
             at = match *op {
                 Op::Jump(to) => to as usize,
-                Op::JumpUnless(to) => match self.bool(at)? {
-                    true => next,
-                    false => to as usize,
-                },
-                Op::JumpIf(to) => match self.bool(at)? {
-                    true => to as usize,
-                    false => next,
-                },
-                Op::And(to) => self.short(false, to, at)?,
-                Op::Or(to) => self.short(true, to, at)?,
+                Op::JumpUnless(to) => {
+                    if self.popped()? {
+                        next
+                    } else {
+                        to as usize
+                    }
+                }
+                Op::JumpIf(to) => {
+                    if self.popped()? {
+                        to as usize
+                    } else {
+                        next
+                    }
+                }
+                Op::And(to) => self.short(false, to)?,
+                Op::Or(to) => self.short(true, to)?,
                 Op::Sub(to) => {
                     if self.calls.len() == CALLS_MAX {
-                        return Err(Failure::TooDeep);
+                        return self.fails(Failure::TooDeep);
                     }
-                    self.calls.push(u32::try_from(next).map_err(|_| Failure::Broken(at))?);
+                    self.calls.push(u32::try_from(next).ok()?);
                     to as usize
                 }
                 Op::Back => match self.calls.pop() {
                     Some(to) => to as usize,
-                    None => return Ok(Verdict { action: None, args: 0 }),
+                    None => return Some(Verdict { action: None, args: 0 }),
                 },
-                Op::Return(action, args) => return Ok(Verdict { action: Some(action), args }),
+                Op::Return(action, args) => return Some(Verdict { action: Some(action), args }),
                 Op::HasText(place) => {
                     let is_there = match self.host.held(place) {
                         Held::Text(text) => text.is_some(),
-                        Held::Not => is_there(self.host.get(place, &mut self.texts)?),
+                        Held::Not => is_there(self.got(place)?),
                     };
-                    self.decided(is_there, at)
+                    self.decided(is_there, branch)
+                }
+                Op::Holds(variable) => {
+                    let holds = is_there(self.got(Place::Variable(variable))?);
+                    self.decided(holds, branch)
+                }
+                Op::CompareInt(variable, relation, number) => {
+                    let value = self.got(Place::Variable(variable))?;
+                    self.decided(arithmetic::compare(relation, value, Value::Int(number))?, branch)
+                }
+                Op::CompareReal(variable, relation, number) => {
+                    let value = self.got(Place::Variable(variable))?;
+                    self.decided(arithmetic::compare(relation, value, Value::Real(number))?, branch)
                 }
                 Op::TextIs { place, text, is_equal } => {
-                    let is_same = self.text_is(place, text, at)?;
-                    self.decided(is_same == is_equal, at)
-                }
-                Op::TextMatches(place, regex) => {
-                    let matches = self.text_matches(place, regex, at)?;
-                    self.decided(matches, at)
-                }
-                Op::IsThere => {
-                    let value = self.pop(at)?;
-                    self.decided(is_there(value), at)
-                }
-                Op::Compare(relation) => {
-                    let holds = self.compare(relation, at)?;
-                    self.decided(holds, at)
-                }
-                Op::Not => {
-                    let value = self.bool(at)?;
-                    self.decided(!value, at)
-                }
-                Op::Matches => {
-                    let matches = self.matches(at)?;
-                    self.decided(matches, at)
-                }
-                Op::IsInAcl => {
-                    let is_in = self.is_in_acl(at)?;
-                    self.decided(is_in, at)
-                }
-                Op::AddressInAcl(variable, acl) => {
-                    let acl = self.program.acls.get(acl as usize).ok_or(Failure::Broken(at))?;
-                    let address = match self.host.held_address(variable) {
-                        Some(address) => address,
-                        None => match self.host.get(Place::Variable(variable), &mut self.texts)? {
-                            Value::Ip(address) => address.ip(),
-                            _ => return Err(Failure::Broken(at)),
+                    let text = self.program.text(text);
+                    let is_same = match self.host.held(place) {
+                        Held::Text(held) => held == Some(text),
+                        Held::Not => match self.got(place)? {
+                            Value::Text(held) => held.is_some() && self.texts.bytes(held) == text,
+                            _ => return None,
                         },
                     };
-                    self.decided(acl.says_of(address).is_in, at)
+                    self.decided(is_same == is_equal, branch)
                 }
-                Op::SetLine(header, line) => {
-                    self.host.set_line(header, self.program.text(line))?;
-                    next
+                Op::TextMatches(place, regex) => {
+                    let matches = !self.host.rules_out(place, regex) && self.text_matches(place, regex)?;
+                    self.decided(matches, branch)
                 }
-                Op::Unset(place) => {
-                    self.host.unset(place)?;
-                    next
+                Op::IsThere | Op::Compare(_) | Op::Not | Op::Matches | Op::IsInAcl | Op::AddressInAcl(..) => {
+                    match self.asks(op, at) {
+                        Ok(value) => self.decided(value, branch),
+                        Err(failure) => return self.fails(failure),
+                    }
                 }
-                Op::UnsetAll(number) => {
-                    let headers = self.program.header_lists.get(number as usize).ok_or(Failure::Broken(at))?;
-                    self.host.unset_all(number, headers)?;
-                    next
-                }
-                _ => {
-                    self.simple(op, at)?;
-                    next
-                }
+                Op::SetLine(header, line) => match self.host.set_line(header, self.program.text(line)) {
+                    Ok(()) => next,
+                    Err(failure) => return self.fails(failure),
+                },
+                _ => match self.simple(op, at) {
+                    Ok(()) => next,
+                    Err(failure) => return self.fails(failure),
+                },
             };
         }
-        Err(Failure::TooLong)
+        self.fails(Failure::TooLong)
+    }
+
+    /// Leaves a failure behind.
+    #[cold]
+    fn fails<T>(&mut self, failure: Failure) -> Option<T> {
+        self.failure = Some(failure);
+        None
+    }
+
+    /// The value of a variable or a header.
+    fn got(&mut self, place: Place) -> Option<Value> {
+        match self.host.get(place, &mut self.texts) {
+            Ok(value) => Some(value),
+            Err(failure) => self.fails(failure),
+        }
+    }
+
+    /// The BOOL on top, which is taken.
+    fn popped(&mut self) -> Option<bool> {
+        match self.stack.pop()? {
+            Value::Bool(value) => Some(value),
+            _ => None,
+        }
     }
 
     /// Where the run goes on with the BOOL that an instruction has made.
     #[inline]
-    fn decided(&mut self, value: bool, at: usize) -> usize {
-        if let Some(branch) = self.program.branches.get(at)
-            && let Some(to) = branch[usize::from(value)]
-        {
-            return to.get() as usize;
+    fn decided(&mut self, value: bool, branch: &Branch) -> usize {
+        match branch[usize::from(value)] {
+            Some(to) => to.get() as usize,
+            None => {
+                self.stack.push(Value::Bool(value));
+                self.at + 1
+            }
         }
-        self.stack.push(Value::Bool(value));
-        at + 1
     }
 
     /// `&&` and `||`: with `decisive` on top, the rest is not evaluated.
-    fn short(&mut self, decisive: bool, to: At, at: usize) -> Result<usize, Failure> {
-        let value = self.bool(at)?;
+    fn short(&mut self, decisive: bool, to: At) -> Option<usize> {
+        let value = self.popped()?;
         if value == decisive {
             self.stack.push(Value::Bool(value));
-            return Ok(to as usize);
+            return Some(to as usize);
         }
-        Ok(at + 1)
+        Some(self.at + 1)
+    }
+
+    /// The BOOL that an instruction makes.
+    #[inline(never)]
+    fn asks(&mut self, op: &Op, at: usize) -> Result<bool, Failure> {
+        match *op {
+            Op::IsThere => self.pop(at).map(is_there),
+            Op::Compare(relation) => self.compare(relation, at),
+            Op::Not => Ok(!self.bool(at)?),
+            Op::Matches => self.matches(at),
+            Op::IsInAcl => self.is_in_acl(at),
+            Op::AddressInAcl(variable, acl) => {
+                let address = match self.host.held_address(variable) {
+                    Some(address) => address,
+                    None => match self.host.get(Place::Variable(variable), &mut self.texts)? {
+                        Value::Ip(address) => address.ip(),
+                        _ => return Err(Failure::Broken(at)),
+                    },
+                };
+                let acl = self.program.acls.get(acl as usize).ok_or(Failure::Broken(at))?;
+                Ok(acl.says_of(address).is_in)
+            }
+            _ => Err(Failure::Broken(at)),
+        }
     }
 
     /// An instruction that the next one follows.
+    #[inline(never)]
     fn simple(&mut self, op: &Op, at: usize) -> Result<(), Failure> {
         let value = match *op {
+            Op::Get(place) => {
+                let value = self.host.get(place, &mut self.texts)?;
+                self.stack.push(value);
+                return Ok(());
+            }
             Op::Text(text) => Value::Text(Some(Text::Fixed(text))),
             Op::NoText => Value::Text(None),
             Op::NoArgument => Value::Nothing,
@@ -375,7 +437,6 @@ impl<H: Host> Run<'_, H> {
             Op::Regex(regex) => Value::Regex(regex),
             Op::Header(header) => Value::Header(header),
             Op::Message(message) => Value::Message(message),
-            Op::Get(place) => self.host.get(place, &mut self.texts)?,
             Op::ToText => self.write(at)?,
             Op::TimeToText => self.write_time(at)?,
             Op::NameOf(kind) => match self.pop(at)? {
@@ -396,6 +457,11 @@ impl<H: Host> Run<'_, H> {
             Op::Substitute { all } => self.substitute(all, at)?,
             Op::Property(property) => self.property(property, at)?,
             Op::Call(callee, args) => self.call(callee, args, at)?,
+            Op::Unset(place) => return self.host.unset(place),
+            Op::UnsetAll(number) => {
+                let headers = self.program.header_lists.get(number as usize).ok_or(Failure::Broken(at))?;
+                return self.host.unset_all(number, headers);
+            }
             Op::Set(place) => {
                 let value = self.pop(at)?;
                 return self.host.set(place, value, &mut self.texts);
@@ -433,11 +499,12 @@ impl<H: Host> Run<'_, H> {
             | Op::Back
             | Op::Return(..)
             | Op::HasText(_)
+            | Op::Holds(_)
+            | Op::CompareInt(..)
+            | Op::CompareReal(..)
             | Op::TextIs { .. }
             | Op::TextMatches(..)
             | Op::SetLine(..)
-            | Op::Unset(_)
-            | Op::UnsetAll(_)
             | Op::IsThere
             | Op::Compare(_)
             | Op::Not
@@ -566,24 +633,19 @@ impl<H: Host> Run<'_, H> {
         self.host.matches(regex, self.texts.bytes(subject))
     }
 
-    /// Whether the text of a place is this one. One that is not there is none.
-    fn text_is(&mut self, place: Place, text: TextAt, at: usize) -> Result<bool, Failure> {
-        if let Held::Text(held) = self.host.held(place) {
-            return Ok(held == Some(self.program.text(text)));
-        }
-        match self.host.get(place, &mut self.texts)? {
-            Value::Text(held) => Ok(held.is_some() && self.texts.bytes(held) == self.program.text(text)),
-            _ => Err(Failure::Broken(at)),
-        }
-    }
-
-    fn text_matches(&mut self, place: Place, regex: RegexId, at: usize) -> Result<bool, Failure> {
-        if let Some(matches) = self.host.held_matches(place, regex)? {
-            return Ok(matches);
-        }
-        match self.host.get(place, &mut self.texts)? {
-            Value::Text(subject) => self.host.matches(regex, self.texts.bytes(subject)),
-            _ => Err(Failure::Broken(at)),
+    /// Whether an expression matches the text of a place. One that is not there is empty.
+    fn text_matches(&mut self, place: Place, regex: RegexId) -> Option<bool> {
+        let matches = match self.host.held_matches(place, regex) {
+            Ok(Some(matches)) => Ok(matches),
+            Ok(None) => match self.got(place)? {
+                Value::Text(subject) => self.host.matches(regex, self.texts.bytes(subject)),
+                _ => return None,
+            },
+            Err(failure) => Err(failure),
+        };
+        match matches {
+            Ok(matches) => Some(matches),
+            Err(failure) => self.fails(failure),
         }
     }
 

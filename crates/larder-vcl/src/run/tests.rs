@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::acl::{Acl, AclLine};
 use crate::policy::ObjectId;
-use crate::program::TextAt;
+use crate::program::{TextAt, ready};
 
 use super::*;
 
@@ -131,6 +131,7 @@ const URL: Place = Place::Variable(Variable::ReqUrl);
 fn shown(mut builder: Builder, code: Vec<Op>, host: &mut Request) -> String {
     builder.0.code = code;
     builder.0.code.push(Op::Return(Action::Synth, 1));
+    builder.0.ready = ready(&builder.0.code);
     let mut machine = Machine::default();
     match machine.run(&builder.0, 0, BYTES_MAX, host) {
         Err(failure) => failure.to_string(),
@@ -267,7 +268,7 @@ fn a_run_ends_whatever_the_program_is() {
     let double = [Op::Get(URL), Op::Get(URL), Op::Join(2), Op::Set(URL)];
     let code = [&[text, Op::Set(URL)], &double[..], &double[..]].concat();
     assert!(shown(builder, code, host).ends_with("take more than 1000 bytes"));
-    let (program, mut machine) = (Program { code: vec![Op::Back], ..Program::default() }, Machine::default());
+    let (program, mut machine) = (Program { ready: ready(&[Op::Back]), ..Program::default() }, Machine::default());
     let verdict = machine.run(&program, 0, BYTES_MAX, host).expect("it comes to its end");
     assert_eq!((verdict.action, machine.values(verdict)), (None, &[][..]));
 }
@@ -281,6 +282,10 @@ fn variables_expressions_and_lists_are_asked() {
     builder.0.acls.push(Acl::new(&[AclLine { address, bits: 8, is_negated: false }]));
     for (code, expected) in [
         (vec![Op::Get(URL), Op::IsThere], "[Bool(false)]"),
+        (vec![Op::Holds(Variable::ReqXid)], "[Bool(false)]"),
+        (vec![foo, Op::Set(URL), Op::Holds(Variable::ReqUrl)], "[Bool(true)]"),
+        (vec![Op::CompareInt(Variable::ReqXid, Relation::Less, 1)], "instruction 0 does not fit its values"),
+        (vec![Op::CompareReal(Variable::ReqXid, Relation::Less, 1.0)], "instruction 0 does not fit its values"),
         (vec![foo, Op::Set(URL), Op::Get(URL)], "\"a foo foo\""),
         (vec![foo, Op::Set(URL), Op::Unset(URL), Op::Get(URL)], "[Text(None)]"),
         (vec![foo, Op::Regex(RegexId(0)), Op::Matches], "[Bool(true)]"),
