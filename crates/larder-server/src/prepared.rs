@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use larder_cache::Prepared;
 use larder_http::h2::hpack;
-use larder_http::{Fields, Known};
+use larder_http::{Fields, Known, KnownSet};
 use xxhash_rust::xxh3::Xxh3;
 
 /// How a location lays out the fields of stored pages, with a fingerprint of that.
@@ -90,11 +90,12 @@ pub const CONTENT_TYPE: &str = "Content-Type";
 
 /// Fields that the delivery writes itself, or that concern only the connection to the origin.
 pub fn is_own(known: Known) -> bool {
-    OWN.contains(&known)
+    OWN.contains(known)
 }
 
 /// Their names.
-pub const OWN: [Known; 4] = [Known::Connection, Known::KeepAlive, Known::TransferEncoding, Known::ContentLength];
+pub const OWN: KnownSet =
+    KnownSet::of(&[Known::Connection, Known::KeepAlive, Known::TransferEncoding, Known::ContentLength]);
 
 #[cfg(test)]
 mod tests {

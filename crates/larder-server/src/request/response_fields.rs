@@ -1,6 +1,6 @@
 //! Fields of an origin's answer as the client gets them: hidden ones left out, redirects and cookies rewritten.
 
-use larder_http::{Fields, Known, Version, Written};
+use larder_http::{Fields, Known, KnownSet, Version, Written};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, Silent};
@@ -18,9 +18,7 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     let version = ex.asked.head.version;
     if ex.reply.fields.is_empty() && goes_as_it_is(fields, backend) {
         ex.reply.fields.copy_from(fields);
-        for known in OWN {
-            ex.reply.fields.remove_as(known, known.name());
-        }
+        ex.reply.fields.remove_known(if is_of_vcl(backend) { OWN_OF_VCL } else { OWN });
         return apply_x_accel_settings(fields, backend, ex, cx);
     }
     let is_passed = |known, name: &[u8]| {
@@ -49,19 +47,26 @@ pub fn lay_out(fields: &Fields, backend: &Backend, ex: &mut Exchange, cx: &Cx) {
     apply_x_accel_settings(fields, backend, ex, cx);
 }
 
+/// What is not laid out for a VCL: its number is added anew.
+const OWN_OF_VCL: KnownSet = OWN.and(KnownSet::of(&[Known::XVarnish]));
+
 /// Whether a client gets all fields of an answer, but for [`OWN`] ones: nothing is hidden, rewritten or respelled.
 fn goes_as_it_is(fields: &Fields, backend: &Backend) -> bool {
     let is_changed = |known: &Known| fields.contains_known(*known);
     backend.settings.hides.is_empty()
         && !fields.contains_known(Known::Upgrade)
         && !MAY_BE_REWRITTEN.iter().any(is_changed)
-        && fields.iter_known().all(|(known, name, _)| known != Known::ContentType || !is_respelled(name, backend))
+        && (is_of_vcl(backend)
+            || fields.iter_known().all(|(known, name, _)| known != Known::ContentType || !is_respelled(name, backend)))
 }
 
 /// Whether the name of a `Content-Type` is written anew. What a VCL has fetched keeps its own, as in Varnish.
 fn is_respelled(name: &[u8], backend: &Backend) -> bool {
-    let is_of_vcl = matches!(&backend.protocol, Protocol::Http(parts) if parts.is_written);
-    name != CONTENT_TYPE.as_bytes() && !is_of_vcl
+    name != CONTENT_TYPE.as_bytes() && !is_of_vcl(backend)
+}
+
+fn is_of_vcl(backend: &Backend) -> bool {
+    matches!(&backend.protocol, Protocol::Http(parts) if parts.is_written)
 }
 
 /// The fields that [`rewritten`] may change.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use larder_cache::{FormRef, FormState, HitRef};
 use larder_conf::model::Settings;
-use larder_http::{Known, Version, status};
+use larder_http::{Known, KnownSet, Version, status};
+use larder_store::Whole;
 
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
@@ -106,18 +107,19 @@ impl Recoding {
 
 /// Whether the request has conditions or asks for a range, so that it may get less than the page.
 fn asks_for_part(ex: &Exchange) -> bool {
-    ex.asked.head.fields.iter_known().any(|(known, _, _)| {
-        matches!(
-            known,
-            Known::Range
-                | Known::IfModifiedSince
-                | Known::IfNoneMatch
-                | Known::IfMatch
-                | Known::IfUnmodifiedSince
-                | Known::IfRange
-        )
-    })
+    let fields = &ex.asked.head.fields;
+    fields.may_have(OF_PARTS) && fields.iter_known().any(|(known, _, _)| OF_PARTS.contains(known))
 }
+
+/// The fields by which a request says so.
+const OF_PARTS: KnownSet = KnownSet::of(&[
+    Known::Range,
+    Known::IfModifiedSince,
+    Known::IfNoneMatch,
+    Known::IfMatch,
+    Known::IfUnmodifiedSince,
+    Known::IfRange,
+]);
 
 /// Answers the conditions of a request: 304 in place of what the client has, 412 or its `error_page` for a
 /// precondition that fails.
@@ -165,6 +167,9 @@ pub fn settle(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Settled,
         },
         content => Response { content, ..response },
     };
+    if let Some(len) = len_as_it_is(&response, ex, cx) {
+        return Ok(Settled::Message(whole(response.content, len, ex, cx)));
+    }
     message(response, ex, cx).map(Settled::Message)
 }
 
@@ -211,6 +216,39 @@ fn as_laid_out(object: &HitRef, ex: &mut Exchange, cx: &Cx) -> Option<(Option<Fo
     // The stored answer to a HEAD has no body, and says how long it would be.
     let len = if ex.is_head() && len == 0 { object.fields.content_length().unwrap_or(0) } else { len };
     Some((form, len))
+}
+
+/// The length of a page in memory that goes out whole and unchanged, as most hits of a VCL do: for these, nothing of what
+/// [`message`] looks for is there.
+fn len_as_it_is(response: &Response, ex: &Exchange, cx: &Cx) -> Option<u64> {
+    let Content::Object(object) = &response.content else { return None };
+    let (loc, reply) = (cx.loc(ex), &ex.reply);
+    let changes = loc.modules.changes_responses
+        || loc.modules.sub.is_some()
+        || loc.compression.compresses
+        || loc.fields.charset.is_some()
+        || !loc.fields.edits.response.is_empty()
+        || !loc.fields.add_trailers.is_empty()
+        || loc.settings.fields.expires.is_some();
+    let is_changed = reply.charset.is_some()
+        || reply.composed.is_some()
+        || reply.location_is_ours
+        || ex.vcl.client.unpacks
+        || ex.request.way.error_status.is_some();
+    let is_whole = reply.status == status::OK
+        && response.ranges != Ranges::Announced
+        && !ex.is_head()
+        && !ex.asked.head.fields.contains_known(Known::Range);
+    (is_whole && !changes && !is_changed).then(|| object.body.whole()).flatten().map(Whole::len)
+}
+
+/// A body of known length that goes out whole and as it is.
+fn whole(content: Content, len: u64, ex: &mut Exchange, cx: &Cx) -> Message {
+    decide_keep_alive(ex, cx);
+    ex.reply.choice = Choice::AsItIs;
+    ex.reply.framing.length = Some(len);
+    ex.reply.framing.chunked = false;
+    Message { content, part: 0..len, parts: None, recoding: Recoding::None, ending: Ending::Plain { chunked: false } }
 }
 
 /// Settles any response but a hit that goes out as it was laid out: its fields are those of the exchange.

@@ -146,7 +146,13 @@ fn append_ip(ip: IpAddr, out: &mut Vec<u8>) {
         if at > 0 {
             out.push(b'.');
         }
-        out.extend_from_slice(digits(part.into(), &mut [0; DIGITS_MAX]));
+        if part >= 100 {
+            out.push(b'0' + part / 100);
+        }
+        if part >= 10 {
+            out.push(b'0' + part / 10 % 10);
+        }
+        out.push(b'0' + part % 10);
     }
 }
 
@@ -157,7 +163,7 @@ fn wash_accept_encoding(ex: &mut Exchange) {
         true if now == b"gzip" && ex.asked.head.fields.all_known(Known::AcceptEncoding).nth(1).is_none() => {}
         true => {
             keep_original(ex);
-            ex.asked.head.fields.set("Accept-Encoding", b"gzip");
+            ex.asked.head.fields.set_line(Known::AcceptEncoding, "Accept-Encoding", b"Accept-Encoding: gzip\r\n");
         }
         false => {
             keep_original(ex);

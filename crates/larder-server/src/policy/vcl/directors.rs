@@ -61,11 +61,15 @@ pub fn call(
 }
 
 /// Makes the changes of shard directors that a sub has left.
+#[inline]
 pub fn settle(policy: &VclPolicy, ex: &Exchange, cx: &Cx) {
     // Most VCLs have no objects.
-    if policy.vcl.policy.objects.is_empty() {
-        return;
+    if !policy.vcl.policy.objects.is_empty() {
+        settle_all(policy, ex, cx);
     }
+}
+
+fn settle_all(policy: &VclPolicy, ex: &Exchange, cx: &Cx) {
     for note in policy.vcl.objects.directors.settle() {
         cx.local.logs.error(cx, ex, LogLevel::Notice, format_args!("{note}"));
     }

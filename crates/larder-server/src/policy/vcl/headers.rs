@@ -11,6 +11,7 @@ use crate::site::{HeaderName, VclPolicy};
 use super::task::Run;
 
 /// The fields of a message.
+#[inline]
 pub fn fields(of: Headers, ex: &Exchange) -> Option<&Fields> {
     match of {
         Headers::Req => Some(&ex.asked.head.fields),
@@ -110,6 +111,7 @@ pub fn get(run: &mut Run<'_>, header: Header, texts: &mut Texts<'_>) -> Result<V
 }
 
 /// The same where it lies.
+#[inline]
 pub fn held<'a>(run: &'a Run<'_>, header: Header) -> Held<'a> {
     let Ok(name) = name_of(run.policy, header) else { return Held::Not };
     Held::Text(fields(header.of, run.ex).and_then(|fields| fields.get_as(name.known, &name.name)))
@@ -242,14 +244,12 @@ pub fn is_gzip(head: &ResponseHead) -> bool {
 
 /// Whether the client takes gzip: by name, with any weight above zero.
 pub fn takes_gzip(ex: &Exchange) -> bool {
-    let lines = ex.asked.head.fields.all_known(Known::AcceptEncoding);
-    let mut first = lines.clone();
-    match (first.next(), first.next()) {
-        (None, _) => return false,
-        (Some(b"gzip"), None) => return true,
-        (Some(_), _) => {}
+    let fields = &ex.asked.head.fields;
+    let Some(first) = fields.get_known(Known::AcceptEncoding) else { return false };
+    if first == b"gzip" || first.starts_with(b"gzip,") {
+        return true;
     }
-    lines.flat_map(larder_http::list::members).any(|member| {
+    fields.all_known(Known::AcceptEncoding).flat_map(larder_http::list::members).any(|member| {
         let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let coding = parts.next().unwrap_or_default();
         let is_gzip = coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip");

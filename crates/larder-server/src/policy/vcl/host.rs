@@ -7,6 +7,7 @@ use larder_vcl::program::{Callee, Named};
 use larder_vcl::run::{Failure, Held, Host, Text, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
 
+use crate::exchange::Exchange;
 use crate::objects::{name_of, texts};
 use crate::regex::BytesSeen;
 
@@ -76,24 +77,18 @@ impl Host for Run<'_> {
         texts::matches(&self.policy.vcl.regexes, regex, subject)
     }
 
+    fn rules_out(&self, place: Place, regex: RegexId) -> bool {
+        if place != Place::Variable(Variable::ReqUrl) {
+            return false;
+        }
+        let seen = self.url.get().unwrap_or_else(|| self.look_at_url());
+        texts::regex_of(&self.policy.vcl.regexes, regex).is_ok_and(|regex| !regex.may_match(seen))
+    }
+
     fn held_matches(&self, place: Place, regex: RegexId) -> Result<Option<bool>, Failure> {
         let regex = texts::regex_of(&self.policy.vcl.regexes, regex)?;
-        let text = match place {
-            Place::Variable(Variable::ReqUrl) => {
-                let url = self.ex.asked.head.target();
-                let seen = self.url.get().unwrap_or_else(|| BytesSeen::of(url));
-                debug_assert_eq!(seen, BytesSeen::of(url), "what changes the URL forgets its bytes");
-                self.url.set(Some(seen));
-                if !regex.may_match(seen) {
-                    return Ok(Some(false));
-                }
-                url
-            }
-            place => match self.held(place) {
-                Held::Text(text) => text.unwrap_or_default(),
-                Held::Not => return Ok(None),
-            },
-        };
+        let Held::Text(text) = self.held(place) else { return Ok(None) };
+        let text = text.unwrap_or_default();
         regex.is_match(text).map(Some).map_err(texts::failed)
     }
 
@@ -143,6 +138,12 @@ impl Host for Run<'_> {
     }
 
     fn hash_held(&mut self, place: Place) -> Result<bool, Failure> {
+        if place == Place::Variable(Variable::ReqUrl) {
+            let Exchange { asked, upstream, .. } = &mut *self.ex;
+            upstream.cache_key.extend_from_slice(asked.head.target());
+            upstream.cache_key.push(BEHIND_EACH);
+            return Ok(true);
+        }
         let mut key = std::mem::take(&mut self.ex.upstream.cache_key);
         let is_held = match self.held(place) {
             Held::Text(text) => {
@@ -169,6 +170,16 @@ impl Host for Run<'_> {
     fn ban(&mut self, expression: &[u8]) -> Result<(), Failure> {
         bans::ban(self, expression);
         Ok(())
+    }
+}
+
+impl Run<'_> {
+    /// Finds out which bytes `req.url` has.
+    #[cold]
+    fn look_at_url(&self) -> BytesSeen {
+        let seen = BytesSeen::of(self.ex.asked.head.target());
+        self.url.set(Some(seen));
+        seen
     }
 }
 

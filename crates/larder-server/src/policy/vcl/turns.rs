@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
 use larder_http::digits::{DIGITS_MAX, digits};
-use larder_http::{Fields, Known, status};
+use larder_http::{Fields, Known, KnownSet, status};
 use larder_vcl::functions::reasons::reason as reason_of;
 use larder_vcl::steps::{Action, Step};
 
@@ -100,14 +100,15 @@ fn says_close(fields: &Fields) -> bool {
     fields.get_known(Known::Connection).is_some_and(|told| told.eq_ignore_ascii_case(b"close"))
 }
 
+/// What the delivery says of a message, whatever a VCL has said.
+const FRAMING: KnownSet = KnownSet::of(&[Known::Connection, Known::ContentLength, Known::TransferEncoding]);
+
 /// Makes what a VCL has written a response of HTTP.
 pub fn finish(ex: &mut Exchange) {
     if says_close(&ex.reply.fields) {
         ex.reply.framing.keep_alive = false;
     }
-    for known in [Known::Connection, Known::ContentLength, Known::TransferEncoding] {
-        ex.reply.fields.remove_as(known, known.name());
-    }
+    ex.reply.fields.remove_known(FRAMING);
     ex.reply.silent.server = true;
     // Varnish's own statuses above 999 are told without their first digits.
     if ex.reply.status > 999 {

@@ -21,10 +21,10 @@ pub fn get(run: &mut Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Resu
     if variable == Variable::Now {
         return Ok(Value::Real(run.now));
     }
-    if page::is_of_a_page(variable) {
-        return page::get(run, variable, texts);
+    // In the order in which they are asked for most.
+    if let Some(value) = page::get(run, variable, texts)? {
+        return Ok(value);
     }
-    // Those of requests come first, as they are asked for most.
     if let Some(value) = client::get(run, variable, texts)? {
         return Ok(value);
     }
@@ -36,7 +36,7 @@ pub fn get(run: &mut Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Resu
 
 /// Sets a variable.
 pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
-    if fetch::set(run, variable, value, texts)? || client::set(run, variable, value, texts)? {
+    if client::set(run, variable, value, texts)? || fetch::set(run, variable, value, texts)? {
         return Ok(());
     }
     Err(unbuilt(variable))

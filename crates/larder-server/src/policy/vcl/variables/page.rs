@@ -12,18 +12,12 @@ use crate::site::VclPolicy;
 
 use super::super::seconds;
 use super::super::task::Run;
-use super::misfit;
 
-/// Whether it is a variable of a page.
-pub fn is_of_a_page(variable: Variable) -> bool {
-    variable.rule().name.starts_with("obj")
-}
-
-/// The value of a variable of a page.
-pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Value, Failure> {
+/// The value of a variable of a page; `None` if it is not one.
+pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Option<Value>, Failure> {
     use Variable as V;
-    let Some(page) = run.ex.vcl.page.as_deref() else { return fetched(variable, run) };
-    Ok(match variable {
+    let Some(page) = run.ex.vcl.page.as_deref() else { return Ok(fetched(variable, run)) };
+    Ok(Some(match variable {
         V::ObjAge | V::ObjStaleAge => Value::Real(age(page, run.now)),
         V::ObjTime | V::ObjStaleTime => Value::Real(run.now - age(page, run.now)),
         V::ObjTtl | V::ObjStaleTtl => Value::Real(page.fresh_until.secs_f64() - found_at(run)),
@@ -37,15 +31,15 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<V
         V::ObjCanEsi | V::ObjStaleCanEsi => Value::Bool(page.esi_base().is_some()),
         V::ObjStorage | V::ObjStaleStorage => Value::Id(Some(0)),
         V::ObjStaleIsValid => Value::Bool(is_valid(run.policy, page, run.cx)),
-        _ => return Err(misfit(variable)),
-    })
+        _ => return Ok(None),
+    }))
 }
 
 /// What is said of a response that was not found, but fetched: it has the times that `vcl_backend_response` left it.
-fn fetched(variable: Variable, run: &Run<'_>) -> Result<Value, Failure> {
+fn fetched(variable: Variable, run: &Run<'_>) -> Option<Value> {
     use Variable as V;
     let answer = &run.ex.vcl.fetch.answer;
-    Ok(match variable {
+    Some(match variable {
         V::ObjHits => Value::Int(0),
         V::ObjAge => Value::Real(run.now - answer.origin),
         V::ObjTime => Value::Real(answer.origin),
@@ -55,7 +49,7 @@ fn fetched(variable: Variable, run: &Run<'_>) -> Result<Value, Failure> {
         V::ObjUncacheable => Value::Bool(answer.is_uncacheable),
         V::ObjCanEsi => Value::Bool(answer.esi_base.is_some()),
         V::ObjStorage => Value::Id(Some(0)),
-        _ => return Err(misfit(variable)),
+        _ => return None,
     })
 }
 
