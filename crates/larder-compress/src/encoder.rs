@@ -104,25 +104,35 @@ impl Gzip {
         Self { deflate: Compress::new_gzip(Compression::new(params.level.into()), params.window_bits) }
     }
 
-    fn run(&mut self, mut input: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        loop {
-            out.reserve(STEP_BYTES);
-            let before = self.deflate.total_in();
-            let status = self.deflate.compress_vec(input, out, flush);
-            let taken = (self.deflate.total_in() - before) as usize;
-            input = input.get(taken..).unwrap_or_default();
-            // With room left in the buffer it has given all that this call can give.
-            let is_drained = input.is_empty() && out.len() < out.capacity();
-            match status.map_err(|_| EncodeError::GaveUp(Coding::Gzip))? {
-                Status::StreamEnd => return Ok(()),
-                Status::Ok | Status::BufError if is_drained => {
-                    return match flush {
-                        FlushCompress::Finish => Err(EncodeError::GaveUp(Coding::Gzip)),
-                        _ => Ok(()),
-                    };
-                }
-                Status::Ok | Status::BufError => {}
+    fn run(&mut self, input: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        deflate(&mut self.deflate, input, flush, out)
+    }
+}
+
+/// Compresses all of `input`, and appends what that gives.
+pub fn deflate(
+    compress: &mut Compress,
+    mut input: &[u8],
+    flush: FlushCompress,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    loop {
+        out.reserve(STEP_BYTES);
+        let before = compress.total_in();
+        let status = compress.compress_vec(input, out, flush);
+        let taken = (compress.total_in() - before) as usize;
+        input = input.get(taken..).unwrap_or_default();
+        // With room left in the buffer it has given all that this call can give.
+        let is_drained = input.is_empty() && out.len() < out.capacity();
+        match status.map_err(|_| EncodeError::GaveUp(Coding::Gzip))? {
+            Status::StreamEnd => return Ok(()),
+            Status::Ok | Status::BufError if is_drained => {
+                return match flush {
+                    FlushCompress::Finish => Err(EncodeError::GaveUp(Coding::Gzip)),
+                    _ => Ok(()),
+                };
             }
+            Status::Ok | Status::BufError => {}
         }
     }
 }
