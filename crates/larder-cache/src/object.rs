@@ -1,5 +1,6 @@
 //! A stored response.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -76,6 +77,14 @@ pub struct Hold {
     pub(crate) tested: Tested,
     /// For a page with ESI: see [`Object::esi_base`].
     esi_base: Option<Box<[u8]>>,
+    /// What was made of its body: see [`Object::made`].
+    made: OnceLock<Made>,
+}
+
+/// What was made of a body, and the memory that it takes.
+struct Made {
+    what: Box<dyn Any + Send + Sync>,
+    room: Reservation,
 }
 
 /// What an object stands for.
@@ -174,6 +183,25 @@ impl Object {
         self.hold.esi_base.as_deref()
     }
 
+    /// What [`Object::keep_made`] has kept, if it is a `T`.
+    #[inline]
+    pub fn made<T: Any>(&self) -> Option<&T> {
+        self.hold.made.get()?.what.downcast_ref()
+    }
+
+    /// Keeps what was made of its body, such as the parts of a page with ESI, which takes that many bytes. The first that
+    /// is kept stays. False if there is no room, or if the object is not in a cache.
+    pub fn keep_made<T: Any + Send + Sync>(&self, what: T, bytes: usize) -> bool {
+        let Some(home) = self.hold.home().filter(|_| self.hold.made.get().is_none()) else { return false };
+        let Some(zone) = home.zone.upgrade() else { return false };
+        let Some(room) = zone.reserve(size_of::<Made>() + size_of::<T>() + bytes) else { return false };
+        let is_kept = self.hold.made.set(Made { what: Box::new(what), room }).is_ok();
+        if let Some(entry) = home.entry.upgrade() {
+            zone.reweigh(&entry);
+        }
+        is_kept
+    }
+
     /// Counts a delivery, and returns how many there were.
     pub fn count_hit(&self, now: Time) -> u32 {
         self.hold.hit_at.store(now.0, Ordering::Relaxed);
@@ -240,7 +268,8 @@ impl Object {
     /// The bytes reserved for head, body and forms.
     pub(crate) fn reserved(&self) -> usize {
         let forms = self.hold.forms().map_or(0, |forms| forms.reserved());
-        self.hold.head.get().map_or(0, Reservation::bytes) + self.body.reserved() + forms
+        let made = self.hold.made.get().map_or(0, |made| made.room.bytes());
+        self.hold.head.get().map_or(0, Reservation::bytes) + self.body.reserved() + forms + made
     }
 
     /// The bytes that the head takes: the value, what it points to, and the allocations around it.

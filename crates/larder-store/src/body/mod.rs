@@ -290,6 +290,15 @@ impl Whole {
         self.len == 0
     }
 
+    /// All bytes in one piece: those of the body, if they lie so. It only fails as [`to_vec`](Self::to_vec) does.
+    pub fn to_bytes(&self) -> io::Result<Bytes> {
+        match self.place() {
+            Place::Pieces([bytes]) => Ok(bytes.clone()),
+            Place::Buffers(pieces) if pieces.len() == 1 => Ok(pieces[0].clone()),
+            Place::Pieces(_) | Place::Buffers(_) | Place::File { .. } => self.to_vec().map(Bytes::from),
+        }
+    }
+
     /// A copy of all bytes. It only fails if the kernel cannot read its own memory file.
     pub fn to_vec(&self) -> io::Result<Vec<u8>> {
         match self.place() {
