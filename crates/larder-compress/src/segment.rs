@@ -98,6 +98,16 @@ impl Joined {
         self.crc.combine(&segment.crc);
     }
 
+    /// How many bytes it takes so far.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether it has no bytes but its head.
+    pub fn is_empty(&self) -> bool {
+        self.crc.amount() == 0
+    }
+
     /// The stream.
     pub fn finish(mut self) -> Vec<u8> {
         self.out.extend_from_slice(&LAST_BLOCK);

@@ -135,8 +135,9 @@ impl Contender {
     /// Fetches a page as visitors will, at the warm-up or to see that the server still answers, and compares its body
     /// with the origin's. Certificate and signature are checked.
     pub fn get(&self, page: Page) -> Result<(), LoadError> {
-        // PHP's answers come in chunks, which only the generator reads.
-        let body = if self.front == Front::Clear && !self.compresses && page != Page::Hello {
+        // PHP's answers come in chunks, which only the generator reads, as do pages that are put together.
+        let is_chunked = matches!(page, Page::Hello | Page::Esi(_));
+        let body = if self.front == Front::Clear && !self.compresses && !is_chunked {
             let answer = fetch::get(self.address(), &page.path())
                 .map_err(|error| self.fault(format!("does not answer: {error}")))?;
             if answer.status != 200 {

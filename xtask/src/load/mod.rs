@@ -9,6 +9,7 @@ mod contender;
 mod fetch;
 pub mod generator;
 pub mod idle;
+mod included;
 pub mod kind;
 pub mod options;
 pub mod origin;
@@ -128,8 +129,11 @@ fn run(root: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Loa
     } else {
         Origin::start(Work::NONE)?
     };
-    let is_shop = options.scenario == Scenario::Vcl;
-    let vcl = is_shop.then(|| shop::template(options.vcl.as_deref())).transpose()?;
+    let vcl = match options.scenario {
+        Scenario::Vcl => Some(shop::template(options.vcl.as_deref())?),
+        Scenario::Esi | Scenario::EsiGzip => Some(included::vcl(options.scenario.is_packed())),
+        _ => None,
+    };
     let certificate = Certificate::make()?;
     let setup = Setup {
         programs: options.programs.clone(),

@@ -34,6 +34,8 @@ per request, ratios, requests per second and the 99th percentile of the answer t
                           php-new    the same, a connection to php-fpm for every request
                           file       static files
                           vcl        hits on HTML through the VCL of a shop, compressed
+                          esi        hits on HTML with ten includes by ESI
+                          esi-gzip   the same, compressed
   --streams N           requests at a time on an HTTP/2 connection (default: 8)
   --group NAME          x25519 (default), or x25519mlkem768 where the server has it
   --syscalls            count system calls per request instead: plain, close, pass, php, php-new, file
@@ -46,7 +48,8 @@ per request, ratios, requests per second and the 99th percentile of the answer t
   --vcl FILE            the VCL of the scenario vcl, with Magento's marks, such as /* {{ port }} */, for what a site
                         fills in (default: one of ours)
   --servers A,B,...     of nginx, nginx-tuned, varnish, larder, larder-tuned, larder-old, larder-old-tuned, and for
-                        vcl larder-vcl, larder-vcl-director, larder-vcl-acl, larder-old-vcl;
+                        vcl larder-vcl, larder-vcl-director, larder-vcl-acl, larder-old-vcl, for esi and esi-gzip
+                        larder-vcl, larder-old-vcl;
                         ratios are to the first. Default: the first four, or without varnish the first five
                         in the scenarios from close on
   --sizes A,B,...       body sizes: bytes, or with k or m (default: by scenario)
@@ -221,7 +224,9 @@ impl Options {
             | Scenario::Gzip
             | Scenario::Stall
             | Scenario::Close
-            | Scenario::Vcl => Source::Cache,
+            | Scenario::Vcl
+            | Scenario::Esi
+            | Scenario::EsiGzip => Source::Cache,
             Scenario::Pass => Source::Origin,
             Scenario::Php => Source::Php { keeps: true },
             Scenario::PhpNew => Source::Php { keeps: false },

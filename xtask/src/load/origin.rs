@@ -2,7 +2,7 @@
 
 use super::php::HELLO;
 use super::prepared::{self, Answers};
-use super::{LoadError, cannot};
+use super::{LoadError, cannot, included};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,6 +29,8 @@ pub enum Page {
     Plain(usize),
     /// So many bytes of HTML that compress as a page of a site does, to a sixth or so: `/html/BYTES`.
     Html(usize),
+    /// So many bytes of HTML, and what they include by ESI: `/esi/BYTES`.
+    Esi(usize),
     /// So many bytes that no other number has: `/unique/NUMBER/BYTES`.
     Unique(u64, usize),
     /// What PHP says, which no origin of ours does: `/hello.php`.
@@ -40,6 +42,7 @@ impl Page {
     pub fn bytes(self) -> usize {
         match self {
             Page::Plain(bytes) | Page::Html(bytes) | Page::Unique(_, bytes) => bytes,
+            Page::Esi(bytes) => bytes + included::sizes().sum::<usize>(),
             Page::Hello => HELLO.len(),
         }
     }
@@ -49,16 +52,30 @@ impl Page {
         match self {
             Page::Plain(bytes) => format!("/page/{bytes}"),
             Page::Html(bytes) => format!("/html/{bytes}"),
+            Page::Esi(bytes) => format!("/esi/{bytes}"),
             Page::Unique(number, bytes) => format!("/unique/{number}/{bytes}"),
             Page::Hello => "/hello.php".into(),
         }
     }
 
-    /// Its body.
+    /// How long it is at the origin.
+    fn source_bytes(self) -> usize {
+        if let Page::Esi(_) = self { self.source().len() } else { self.bytes() }
+    }
+
+    /// What the origin has of it.
+    fn source(self) -> Vec<u8> {
+        let Page::Esi(bytes) = self else { return self.body() };
+        let element = |bytes| format!("<esi:include src=\"{}\"/>", Page::Html(bytes).path()).into_bytes();
+        included::woven(&html(bytes), included::sizes().map(element))
+    }
+
+    /// Its body, as visitors get it.
     pub fn body(self) -> Vec<u8> {
         match self {
             Page::Plain(bytes) => SENTENCE.iter().copied().cycle().take(bytes).collect(),
             Page::Html(bytes) => html(bytes),
+            Page::Esi(bytes) => included::woven(&html(bytes), included::sizes().map(html)),
             Page::Unique(number, bytes) => {
                 let mut body = unique_start(number);
                 body.extend(SENTENCE.iter().copied().cycle().take(bytes.saturating_sub(body.len())));
@@ -74,7 +91,9 @@ impl Page {
             return Some(Page::Unique(number.parse().ok()?, bytes.parse().ok()?));
         }
         let plain = path.strip_prefix("/page/").map(|bytes| bytes.parse().map(Page::Plain));
-        plain.or_else(|| path.strip_prefix("/html/").map(|bytes| bytes.parse().map(Page::Html)))?.ok()
+        let html = || path.strip_prefix("/html/").map(|bytes| bytes.parse().map(Page::Html));
+        let esi = || path.strip_prefix("/esi/").map(|bytes| bytes.parse().map(Page::Esi));
+        plain.or_else(html).or_else(esi)?.ok()
     }
 }
 
@@ -245,7 +264,7 @@ fn answer(mut stream: TcpStream, work: Work, counts: &Counts) -> io::Result<()> 
             None => Err(("404 Not Found", "no such page\n")),
         };
         let (status, length, lasts) = match page {
-            Ok(page) => ("200 OK", page.bytes(), format!("max-age={}", work.fresh_seconds)),
+            Ok(page) => ("200 OK", page.source_bytes(), format!("max-age={}", work.fresh_seconds)),
             Err((status, text)) => (status, text.len(), "no-store".into()),
         };
         let connection = if stays { "" } else { "Connection: close\r\n" };
@@ -254,7 +273,7 @@ fn answer(mut stream: TcpStream, work: Work, counts: &Counts) -> io::Result<()> 
         );
         match page {
             Ok(Page::Unique(number, bytes)) => send_unique(&mut stream, head.into_bytes(), number, bytes)?,
-            Ok(page) => stream.write_all(&[head.into_bytes(), page.body()].concat())?,
+            Ok(page) => stream.write_all(&[head.into_bytes(), page.source()].concat())?,
             Err((_, text)) => stream.write_all(format!("{head}{text}").as_bytes())?,
         }
         if !stays {
@@ -303,6 +322,7 @@ mod tests {
             Page::Plain(10_240),
             Page::Html(1),
             Page::Html(40_960),
+            Page::Esi(40_960),
             Page::Unique(7, 1),
             Page::Unique(7, 10_240),
         ] {

@@ -37,6 +37,10 @@ pub enum Scenario {
     File,
     /// Hits through the VCL of a shop, for clients that accept gzip.
     Vcl,
+    /// A page that includes others by ESI, all hits.
+    Esi,
+    /// The same for clients that accept gzip.
+    EsiGzip,
 }
 
 /// How visitors reach a server.
@@ -86,7 +90,7 @@ impl Front {
 
 impl Scenario {
     /// All there are.
-    pub const ALL: [Scenario; 14] = [
+    pub const ALL: [Scenario; 16] = [
         Scenario::Plain,
         Scenario::Tls,
         Scenario::Handshake,
@@ -101,6 +105,8 @@ impl Scenario {
         Scenario::PhpNew,
         Scenario::File,
         Scenario::Vcl,
+        Scenario::Esi,
+        Scenario::EsiGzip,
     ];
 
     /// As on the command line and in tables.
@@ -120,6 +126,8 @@ impl Scenario {
             Scenario::PhpNew => "php-new",
             Scenario::File => "file",
             Scenario::Vcl => "vcl",
+            Scenario::Esi => "esi",
+            Scenario::EsiGzip => "esi-gzip",
         }
     }
 
@@ -140,6 +148,8 @@ impl Scenario {
             Scenario::PhpNew => "requests answered by PHP, a new connection to php-fpm for each",
             Scenario::File => "files over kept connections",
             Scenario::Vcl => "hits on HTML through the VCL of a shop for clients that accept gzip",
+            Scenario::Esi => "hits on a page with ten includes by ESI",
+            Scenario::EsiGzip => "hits on a page with ten includes by ESI for clients that accept gzip",
         }
     }
 
@@ -153,7 +163,9 @@ impl Scenario {
             | Scenario::Php
             | Scenario::PhpNew
             | Scenario::File
-            | Scenario::Vcl => Front::Clear,
+            | Scenario::Vcl
+            | Scenario::Esi
+            | Scenario::EsiGzip => Front::Clear,
             Scenario::H2 => Front::ClearH2,
             Scenario::Tls | Scenario::Handshake | Scenario::Resumed | Scenario::Stall => Front::Tls,
             Scenario::H2Tls => Front::TlsH2,
@@ -171,7 +183,7 @@ impl Scenario {
             Scenario::Pass => &[1024, 100 * 1024],
             Scenario::Php | Scenario::PhpNew => &[HELLO_BYTES],
             Scenario::File => &[10 * 1024, 1024 * 1024],
-            Scenario::Gzip => &[40 * 1024],
+            Scenario::Gzip | Scenario::Esi | Scenario::EsiGzip => &[40 * 1024],
         }
     }
 
@@ -186,7 +198,9 @@ impl Scenario {
             | Scenario::H2Tls
             | Scenario::Gzip
             | Scenario::Stall
-            | Scenario::Vcl => 50,
+            | Scenario::Vcl
+            | Scenario::Esi
+            | Scenario::EsiGzip => 50,
             Scenario::Close | Scenario::Pass | Scenario::File => 64,
             Scenario::Php | Scenario::PhpNew => 4,
         }
@@ -194,7 +208,9 @@ impl Scenario {
 
     /// Who takes part unless others are asked for: Varnish where a cache is measured.
     pub fn servers(self) -> &'static [Kind] {
-        if self == Scenario::Vcl {
+        if self.is_esi() {
+            &[Kind::Varnish, Kind::LarderVcl]
+        } else if self == Scenario::Vcl {
             &[Kind::Varnish, Kind::LarderTuned, Kind::LarderVcl, Kind::LarderVclDirector, Kind::LarderVclAcl]
         } else if self.is_by_cache() && self != Scenario::Close {
             &[Kind::Nginx, Kind::NginxTuned, Kind::Varnish, Kind::Larder]
@@ -215,7 +231,12 @@ impl Scenario {
 
     /// Whether clients accept gzip, and get it.
     pub fn is_packed(self) -> bool {
-        matches!(self, Scenario::Gzip | Scenario::Vcl)
+        matches!(self, Scenario::Gzip | Scenario::Vcl | Scenario::EsiGzip)
+    }
+
+    /// Whether pages are put together by ESI.
+    pub fn is_esi(self) -> bool {
+        matches!(self, Scenario::Esi | Scenario::EsiGzip)
     }
 
     /// Whether wrk asks; our own generator does what wrk cannot.
@@ -232,6 +253,7 @@ impl Scenario {
     pub fn page(self, bytes: usize) -> Page {
         match self {
             Scenario::Gzip | Scenario::Vcl => Page::Html(bytes),
+            Scenario::Esi | Scenario::EsiGzip => Page::Esi(bytes),
             Scenario::Php | Scenario::PhpNew => Page::Hello,
             Scenario::Plain
             | Scenario::Tls
