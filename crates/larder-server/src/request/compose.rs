@@ -25,6 +25,7 @@ use crate::files::etag::weaken_etag;
 use crate::site::{Around, Composing};
 use crate::tempfile;
 
+use super::esi::at_once::{AtOnce, Begun};
 use super::pieces::{self, Pieces};
 use super::{Content, Ranges, Response, esi, page, ssi};
 use parts::Page;
@@ -63,7 +64,8 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
     }
     let source = pieces::body_of(response.content, ex, cx);
     let reading = if parses { Reading::Ssi } else { Reading::Copied };
-    let content = composed(source, reading, composing.filter(adds), Composed::default(), ex, cx);
+    let copy = page_of(ex, false);
+    let content = composed(source, reading, composing.filter(adds), (Composed::default(), copy), ex, cx);
     Response { content, last_modified, ranges: Ranges::No, conditional: false }
 }
 
@@ -71,21 +73,59 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 /// the whole.
 fn compose_esi(response: Response, includes: esi::Includes, ex: &mut Exchange, cx: &Cx) -> Response {
     let last_modified = response.last_modified;
-    let state = Composed { has_head_first: true, is_packed: esi::packs(ex), ..Composed::default() };
+    let is_packed = esi::packs(ex);
     ex.reply.fields.remove("Accept-Ranges");
     weaken_etag(&mut ex.reply.fields);
-    let source = pieces::body_of(response.content, ex, cx);
-    let content = composed(source, Reading::Esi(includes), Around::default(), state, ex, cx);
+    let copy = page_of(ex, true);
+    let made = match ex.is_head() {
+        true => AtOnce::Not,
+        false => esi::at_once(&response.content, is_packed, &includes, &copy, ex, cx),
+    };
+    let (source, reading) = match made {
+        AtOnce::Whole(bytes) => {
+            if !is_packed {
+                pieces::restore_head(&response.content, ex, cx);
+            }
+            ex.reply.composed = Some(Rc::default());
+            // In chunks, as Varnish sends it.
+            let content = Content::Passed(bytes, None);
+            return Response { content, last_modified, ranges: Ranges::No, conditional: false };
+        }
+        AtOnce::Begun(begun) => {
+            pieces::restore_head(&response.content, ex, cx);
+            (Pieces::new(Content::Empty, ex), Reading::Begun(includes, begun))
+        }
+        AtOnce::Not => (pieces::body_of(response.content, ex, cx), Reading::Esi(includes)),
+    };
+    let state = Composed { has_head_first: true, is_packed, ..Composed::default() };
+    let content = composed(source, reading, Around::default(), (state, copy), ex, cx);
     Response { content, last_modified, ranges: Ranges::No, conditional: false }
 }
 
+/// The copy of a request that its page has, for commands or for ESI.
+fn page_of(ex: &Exchange, is_esi: bool) -> Box<Exchange> {
+    let mut copy = ex.for_page();
+    copy.request.nested.ssi.get_or_insert_default();
+    if is_esi {
+        esi::prepare(&mut copy, ex);
+    }
+    copy
+}
+
 /// The body of the whole; a HEAD has none.
-fn composed(source: Pieces, reading: Reading, around: Around, state: Composed, ex: &mut Exchange, cx: &Cx) -> Content {
+fn composed(
+    source: Pieces,
+    reading: Reading,
+    around: Around,
+    (state, copy): (Composed, Box<Exchange>),
+    ex: &mut Exchange,
+    cx: &Cx,
+) -> Content {
     let state = Rc::new(state);
     ex.reply.composed = Some(Rc::clone(&state));
     let reader = match ex.is_head() {
         true => larder_store::Body::of(Bytes::new(), None).reader(),
-        false => start(source, reading, around, state, ex, cx),
+        false => start(source, reading, around, state, copy, cx),
     };
     Content::Stream(reader, None)
 }
@@ -98,6 +138,8 @@ enum Reading {
     Ssi,
     /// For ESI.
     Esi(esi::Includes),
+    /// It was read, and has begun.
+    Begun(esi::Includes, Box<Begun>),
 }
 
 /// What there is to do to a response.
@@ -149,18 +191,13 @@ fn start(
     reading: Reading,
     around: Around,
     composed: Rc<Composed>,
-    ex: &Exchange,
+    copy: Box<Exchange>,
     cx: &Cx,
 ) -> BodyReader {
     let system_dir = Path::new(tempfile::SYSTEM_DIR);
     let spill = Spill { dir: system_dir.into(), system_dir, memory_bytes_max: AHEAD_BYTES_MAX, file_bytes_max: 0 };
     let (writer, body) = larder_store::body(None, Some(spill));
     let reader = body.reader();
-    let mut copy = ex.for_page();
-    copy.request.nested.ssi.get_or_insert_default();
-    if let Reading::Esi(_) = reading {
-        esi::prepare(&mut copy, ex);
-    }
     let cx = cx.clone();
     let running = cx.worker.seats.begin();
     tokio::task::spawn_local(async move {
@@ -193,6 +230,7 @@ async fn make(mut page: Page, document: Pieces, reading: Reading, around: Around
         Reading::Copied => page.copy(document).await,
         Reading::Ssi => ssi::run(&mut page, document).await,
         Reading::Esi(includes) => esi::run(&mut page, document, &includes).await,
+        Reading::Begun(includes, begun) => esi::go_on(&mut page, *begun, &includes).await,
     };
     if let (Ok(()), Some(uri)) = (made, &around.after) {
         let _ = page.add(uri).await;

@@ -15,9 +15,13 @@ use crate::exchange::{Exchange, RequestBody, Top};
 use crate::filter::esi::{Event, Include, Parser, Rules};
 use crate::policy;
 
-use super::compose::parts::{OnError, Page, Unwanted, Wait};
+use super::compose::parts::{Inner, OnError, Page, Pending, Unwanted, Wait};
 use super::pieces::Pieces;
 use super::{Content, subrequest};
+use at_once::{AtOnce, Begun, Rest};
+
+pub mod at_once;
+mod read;
 
 /// What is known of a page with ESI before it is read.
 pub struct Includes {
@@ -37,6 +41,17 @@ const INCLUDES_MAX: usize = 10_000;
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How much of a page is read at once, so that what is found in it takes little memory.
 const READ_BYTES: usize = 16 * 1024;
+
+impl Includes {
+    /// What becomes of an include that fails.
+    fn on_error(&self, include: &Include) -> OnError {
+        match (self.ends_at_errors, include.goes_on) {
+            (false, _) => OnError::Show,
+            (true, true) => OnError::Skip,
+            (true, false) => OnError::End,
+        }
+    }
+}
 
 /// What a response includes; `None` if it goes out as it is.
 pub fn of(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Includes> {
@@ -69,6 +84,26 @@ pub fn prepare(copy: &mut Exchange, ex: &Exchange) {
     }
 }
 
+/// Puts a stored page together as far as nothing has to be waited for. `copy` is the request as its includes begin with it.
+pub fn at_once(
+    content: &Content,
+    is_packed: bool,
+    includes: &Includes,
+    copy: &Exchange,
+    ex: &Exchange,
+    cx: &Cx,
+) -> AtOnce {
+    let Content::Object(page) = content else { return AtOnce::Not };
+    let coding = ex.reply.fields.get_known(Known::ContentEncoding);
+    let is_gzip = coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip));
+    let loc = cx.loc(ex);
+    // What filters make of it is not what was read.
+    if coding.is_some() && !is_gzip || loc.modules.sub.is_some() || loc.fields.charset.is_some() {
+        return AtOnce::Not;
+    }
+    at_once::run(page, (is_gzip, is_packed), includes, copy, cx)
+}
+
 /// Reads `source` to its end, and includes what it says.
 pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Result<(), Unwanted> {
     let mut parser = Parser::new(includes.rules);
@@ -90,6 +125,26 @@ pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Re
     done(&mut events, page, includes).await
 }
 
+/// Goes on with a page that has begun.
+pub async fn go_on(page: &mut Page, begun: Begun, includes: &Includes) -> Result<(), Unwanted> {
+    let Begun { text, next, rest } = begun;
+    page.text(text).await?;
+    match next {
+        None => {}
+        Some((Pending::Failed(why), OnError::End)) => return Err(page.fail(why).await),
+        Some((pending, on_error)) => {
+            page.include(Inner::Begun(pending), None, Wait::AtMost(PATIENCE), on_error).await?;
+        }
+    }
+    for part in rest {
+        match part {
+            Rest::Text(bytes) => page.text(bytes).await?,
+            Rest::Include(include) => one(&include, page, includes).await?,
+        }
+    }
+    Ok(())
+}
+
 /// Does what was read.
 async fn done(events: &mut Vec<Event>, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
     for event in events.drain(..) {
@@ -103,19 +158,12 @@ async fn done(events: &mut Vec<Event>, page: &mut Page, includes: &Includes) -> 
 
 /// Includes one page.
 async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
-    let on_error = match (includes.ends_at_errors, include.goes_on) {
-        (false, _) => OnError::Show,
-        (true, true) => OnError::Skip,
-        (true, false) => OnError::End,
-    };
-    let inner = match counted(page, includes) {
-        Ok(()) => request(include, &includes.base, page),
-        Err(why) => Err(why),
-    };
+    let on_error = includes.on_error(include);
+    let inner = counted(&page.ex, includes).and_then(|()| request(include, &includes.base, &page.ex, &page.cx));
     match inner {
-        Ok(inner) => page.include(inner, None, Wait::AtMost(PATIENCE), on_error).await,
+        Ok(inner) => page.include(Inner::New(inner), None, Wait::AtMost(PATIENCE), on_error).await,
         Err(why) => {
-            page.cx.local.logs.error(&page.cx, &page.ex, LogLevel::Error, format_args!("ESI: {why}"));
+            failed(&why, &page.ex, &page.cx);
             match on_error {
                 OnError::Show | OnError::Skip => Ok(()),
                 OnError::End => Err(page.fail(why).await),
@@ -124,12 +172,17 @@ async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<
     }
 }
 
+/// Says why an include failed before it was asked for.
+fn failed(why: &str, ex: &Exchange, cx: &Cx) {
+    cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("ESI: {why}"));
+}
+
 /// Counts an include. An error says that there are too many, in each other or at all.
-fn counted(page: &mut Page, includes: &Includes) -> Result<(), String> {
-    if page.ex.vcl.client.esi_level >= includes.depth_max {
+fn counted(ex: &Exchange, includes: &Includes) -> Result<(), String> {
+    if ex.vcl.client.esi_level >= includes.depth_max {
         return Err(format!("includes lie in each other more than {} deep (max_esi_depth)", includes.depth_max));
     }
-    let shared = page.ex.request.nested.ssi.get_or_insert_default();
+    let Some(shared) = &ex.request.nested.ssi else { return Ok(()) };
     let all = shared.includes.get() + 1;
     if all > INCLUDES_MAX {
         return Err(format!("more than {INCLUDES_MAX} includes in one request"));
@@ -139,13 +192,13 @@ fn counted(page: &mut Page, includes: &Includes) -> Result<(), String> {
 }
 
 /// The request that an include makes: a GET with what the client sent to the page, but for its body and conditions.
-fn request(include: &Include, base: &[u8], page: &Page) -> Result<Box<Exchange>, String> {
+fn request(include: &Include, base: &[u8], page: &Exchange, cx: &Cx) -> Result<Box<Exchange>, String> {
     let target = include.target(base);
     let shown = || String::from_utf8_lossy(&target).into_owned();
-    let Some(mut inner) = subrequest::begin(&page.ex, b"", b"", &page.cx) else {
+    let Some(mut inner) = subrequest::begin(page, b"", b"", cx) else {
         return Err(format!("\"{}\" cannot be included here", shown()));
     };
-    let outer = &page.ex.vcl.client;
+    let outer = &page.vcl.client;
     inner.vcl.client.esi_level = outer.esi_level + 1;
     inner.vcl.client.top.clone_from(&outer.top);
     inner.request.body = RequestBody::None;
@@ -162,7 +215,7 @@ fn request(include: &Include, base: &[u8], page: &Page) -> Result<Box<Exchange>,
         larder_http::normalise_host(host, &mut inner.request.host)
             .map_err(|_| format!("\"{}\" is no host", String::from_utf8_lossy(host)))?;
     }
-    let merge = page.cx.server(&inner).client.merge_slashes;
+    let merge = cx.server(&inner).client.merge_slashes;
     let parts = larder_http::normalise(inner.asked.head.target(), merge, &mut inner.request.uri)
         .map_err(|_| format!("\"{}\" is no URL", shown()))?;
     if let Some(args) = parts.args {

@@ -241,6 +241,13 @@ pub fn body_of(content: Content, ex: &mut Exchange, cx: &Cx) -> Pieces {
     }
 }
 
+/// Makes the head of a response what it is once its body is restored, as [`body_of`] does.
+pub fn restore_head(content: &Content, ex: &mut Exchange, cx: &Cx) {
+    let facts = Facts { status: ex.reply.status, fields: &ex.reply.fields, length: content.length() };
+    let choice = compress::restored_for_parts(&facts, ex, cx);
+    compress::adapt(&mut ex.reply.fields, choice);
+}
+
 /// What restores a body and changes what it says, if anything does.
 fn recoder(choice: Choice, length: Option<u64>, ex: &mut Exchange, cx: &Cx) -> Option<Recoder> {
     let charset = charset::choose_and_label(cx.loc(ex), ex, cx);

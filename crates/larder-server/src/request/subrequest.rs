@@ -12,7 +12,7 @@ use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::net::Inbound;
 
-use super::{Entrance, Response, Step, page};
+use super::{Entrance, Response, Slow, Step, page};
 
 /// A request for `uri` inside `outer`. `None` when too many lie in each other already, which the log says.
 pub fn begin(outer: &Exchange, uri: &[u8], args: &[u8], cx: &Cx) -> Option<Box<Exchange>> {
@@ -44,6 +44,16 @@ pub fn run<'a>(
     from: Inbound<'a>,
 ) -> Pin<Box<dyn Future<Output = Option<Response>> + 'a>> {
     Box::pin(async move { super::run(Step::Route(Entrance::Server), ex, cx, from).await?.into_part() })
+}
+
+/// The same for one that waits.
+pub fn go_on<'a>(
+    slow: Slow,
+    ex: &'a mut Exchange,
+    cx: &'a Cx,
+    from: Inbound<'a>,
+) -> Pin<Box<dyn Future<Output = Option<Response>> + 'a>> {
+    Box::pin(async move { super::finish(slow, ex, cx, from).await?.into_part() })
 }
 
 /// The last step of one: the response with its head in `ex`, to be put together where the location says so.

@@ -217,6 +217,74 @@ fn includes_are_asked_for_at_the_same_time_when_one_is_slow() {
     assert_eq!(text(&client.read_response("GET").unwrap()), "<a>0one1two2three3");
 }
 
+/// What chunks hold.
+fn joined(mut chunks: &[u8]) -> String {
+    let mut text = Vec::new();
+    while let Some(end) = chunks.windows(2).position(|two| two == b"\r\n") {
+        let size = usize::from_str_radix(std::str::from_utf8(&chunks[..end]).unwrap(), 16).unwrap();
+        text.extend_from_slice(&chunks[end + 2..end + 2 + size]);
+        chunks = &chunks[end + 2 + size + 2..];
+    }
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn what_is_in_memory_goes_out_at_once_and_the_rest_when_it_is_there() {
+    let page = "<a>0<esi:include src='/part'/>1<esi:include src='/pass'/>2<esi:include src='/part'/>3";
+    let origin = origin(&[("/a", page), ("/packed", page), ("/part", "<b>part"), ("/pass", "passed")]);
+    let site = site(&origin, "");
+    let whole = "<a>0<b>part1passed2<b>part3";
+    for path in ["/a", "/packed"] {
+        assert_eq!(text(&site.get(path)), whole);
+        let before = origin.count();
+        let held = origin.hold("/pass");
+        let mut client = site.client();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+        client.read_head().unwrap();
+        let begins = b"c\r\n<a>0<b>part1\r\n";
+        assert_eq!(client.read_bytes(begins.len()).unwrap(), begins[..], "{path}");
+        held.release();
+        assert_eq!(joined(&client.read_to_end().unwrap()), "passed2<b>part3", "{path}");
+        assert_eq!(origin.count(), before + 1, "the rest is in the cache: {path}");
+        let gzip = site.ask("GET", path, "Accept-Encoding: gzip\r\n");
+        assert_eq!(gzip.field("Content-Encoding"), (path == "/packed").then_some("gzip"));
+        let unpacked = if path == "/packed" { unpacked("gzip", &gzip.body) } else { gzip.body };
+        assert_eq!(String::from_utf8_lossy(&unpacked), whole);
+    }
+}
+
+#[test]
+fn a_whole_in_gzip_is_one_stream_whatever_its_parts_are_stored_as() {
+    let long = format!("<p>{}</p>", "a word and another ".repeat(5_000));
+    let many = "<esi:include src='/part'/>".repeat(70);
+    let page = format!(
+        "<a>{long}<esi:include src='/long'/><esi:remove>not</esi:remove><esi:include src='/nested'/>\
+         <esi:include src='/empty'/><esi:include src='/gone'/><esi:include src='/synth'/>{many}<!--esi end-->"
+    );
+    let origin = origin(&[("/packed", &page), ("/plain", &page), ("/long", &long), ("/empty", ""), ("/part", "p")]);
+    origin.answer("/gone", Answer::status("404 Not Found").body("gone").field("Cache-Control", "max-age=60"));
+    let nested = Answer::ok(gzipped(b"<n><esi:include src='/part'/></n>"));
+    origin.answer("/nested", nested.field("Content-Encoding", "gzip").field("Cache-Control", "max-age=60"));
+    let site = site(&origin, "");
+    let whole = format!("<a>{long}{long}<n>p</n>gonemade{} end", "p".repeat(70));
+    for (path, fields, coding) in [
+        ("/packed", "Accept-Encoding: gzip\r\n", Some("gzip")),
+        ("/packed", "", None),
+        ("/plain", "Accept-Encoding: gzip\r\n", None),
+        ("/plain", "", None),
+    ] {
+        for turn in 1..=3 {
+            let response = site.ask("GET", path, fields);
+            assert_eq!(response.field("Content-Encoding"), coding);
+            let body = coding.map_or(response.body.clone(), |coding| unpacked(coding, &response.body));
+            assert!(body == whole.as_bytes(), "{path} {fields} {turn}: {} bytes", body.len());
+        }
+    }
+    let head = site.ask("HEAD", "/packed", "Accept-Encoding: gzip\r\n");
+    assert_eq!((head.status, head.field("Content-Encoding"), head.body.len()), (200, Some("gzip"), 0));
+    assert_eq!(origin.count(), 7, "each was fetched once: {:?}", origin.requests());
+}
+
 #[test]
 fn filters_tell_and_say_what_a_body_goes_through() {
     let page = "<a><esi:include src='/part'/>";

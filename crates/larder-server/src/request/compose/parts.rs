@@ -13,7 +13,7 @@ use crate::context::Cx;
 use crate::exchange::{Composed, Exchange, SsiShared};
 use crate::net::Inbound;
 use crate::request::pieces::{Pieces, body_of};
-use crate::request::{Content, Response, lay_out_inside, subrequest};
+use crate::request::{Content, Response, Slow, lay_out_inside, subrequest};
 
 /// How many requests may run inside one at a time, on all levels; beyond it a page waits for each that it asks for.
 const INSIDE_MAX: usize = 256;
@@ -48,6 +48,24 @@ pub enum OnError {
     Skip,
     /// The whole ends with it.
     End,
+}
+
+/// A request inside.
+pub enum Inner {
+    /// It has not begun.
+    New(Box<Exchange>),
+    /// How far it is.
+    Begun(Pending),
+}
+
+/// A request inside that has begun.
+pub enum Pending {
+    /// It waits.
+    Slow(Box<Exchange>, Slow),
+    /// Its response is there.
+    Answer(Box<Exchange>, Response),
+    /// There is no response, for this reason.
+    Failed(String),
 }
 
 /// The answer to a request inside.
@@ -100,7 +118,7 @@ impl Page {
     /// Puts the answer to a request for `uri` here.
     pub async fn add(&mut self, uri: &[u8]) -> Result<(), Unwanted> {
         match subrequest::begin(&self.ex, uri, b"", &self.cx) {
-            Some(inner) => self.include(inner, None, Wait::No, OnError::Show).await,
+            Some(inner) => self.include(Inner::New(inner), None, Wait::No, OnError::Show).await,
             None => Err(self.fail("a subrequest could not be made".to_owned()).await),
         }
     }
@@ -138,7 +156,7 @@ impl Page {
     /// `stub` stands in for an answer that is an error or empty.
     pub async fn include(
         &mut self,
-        inner: Box<Exchange>,
+        inner: Inner,
         stub: Option<Bytes>,
         wait: Wait,
         on_error: OnError,
@@ -170,7 +188,7 @@ impl Page {
         if let Some(sub) = &mut inner.request.nested.sub {
             sub.in_memory = true;
         }
-        let (answer, _) = self.ask(inner, None);
+        let (answer, _) = self.ask(Inner::New(inner), None);
         let Ok(Some(Answer { mut ex, mut body, counted: _counted })) = answer.await else {
             return Err(self.fail("a subrequest was closed".to_owned()).await);
         };
@@ -191,10 +209,12 @@ impl Page {
 
     /// Runs a subrequest in a task of its own, so that an answer is stored even if the client leaves. Returns where
     /// the answer comes, and how many run now.
-    fn ask(&mut self, mut inner: Box<Exchange>, stub: Option<Bytes>) -> (oneshot::Receiver<Option<Answer>>, usize) {
-        plain(&mut inner);
-        if let Some(sub) = &mut inner.request.nested.sub {
-            sub.has_stub = stub.is_some();
+    fn ask(&mut self, mut inner: Inner, stub: Option<Bytes>) -> (oneshot::Receiver<Option<Answer>>, usize) {
+        if let Inner::New(inner) = &mut inner {
+            plain(inner);
+            if let Some(sub) = &mut inner.request.nested.sub {
+                sub.has_stub = stub.is_some();
+            }
         }
         let counted = Counted::new(self.ex.request.nested.ssi.get_or_insert_default());
         let inside = counted.0.inside.get();
@@ -204,8 +224,8 @@ impl Page {
         let running = cx.worker.seats.begin();
         tokio::task::spawn_local(async move {
             let _running = running;
-            let answer = match subrequest::run(&mut inner, &cx, Inbound::Inside(&leave)).await {
-                Some(response) => Some(with_stub(response, stub, media_type, inner, counted, &cx).await),
+            let answer = match answered_by(inner, &cx, Inbound::Inside(&leave)).await {
+                Some((inner, response)) => Some(with_stub(response, stub, media_type, inner, counted, &cx).await),
                 None => None,
             };
             // The page may be given up by now.
@@ -215,8 +235,24 @@ impl Page {
     }
 }
 
+/// Runs a request inside to its end.
+async fn answered_by(inner: Inner, cx: &Cx, from: Inbound<'_>) -> Option<(Box<Exchange>, Response)> {
+    match inner {
+        Inner::New(mut inner) => {
+            let response = subrequest::run(&mut inner, cx, from).await?;
+            Some((inner, response))
+        }
+        Inner::Begun(Pending::Slow(mut inner, slow)) => {
+            let response = subrequest::go_on(slow, &mut inner, cx, from).await?;
+            Some((inner, response))
+        }
+        Inner::Begun(Pending::Answer(inner, response)) => Some((inner, response)),
+        Inner::Begun(Pending::Failed(_)) => None,
+    }
+}
+
 /// Takes ranges, conditions and `Accept-Encoding` off a subrequest: a page includes whole, plain answers.
-fn plain(inner: &mut Exchange) {
+pub fn plain(inner: &mut Exchange) {
     inner.asked.head.fields.retain(|known, _, _| {
         !matches!(
             known,

@@ -1,7 +1,7 @@
 //! `include`: a request inside the page.
 
 use crate::exchange::Exchange;
-use crate::request::compose::parts::{OnError, Wait};
+use crate::request::compose::parts::{Inner, OnError, Wait};
 use crate::script;
 
 use super::parse::shown;
@@ -32,7 +32,10 @@ impl Document {
         self.count_include(page)?;
         let inner = subrequest::begin(&page.ex, &uri, &args, &page.cx).ok_or(Failure::Wrong(None))?;
         match include.set {
-            None => Ok(page.include(inner, stub, if wait { Wait::ToTheEnd } else { Wait::No }, OnError::Show).await?),
+            None => {
+                let wait = if wait { Wait::ToTheEnd } else { Wait::No };
+                Ok(page.include(Inner::New(inner), stub, wait, OnError::Show).await?)
+            }
             Some(name) => {
                 if !self.shared.append(&name.to_ascii_lowercase(), &mut Vec::new()) {
                     self.shared.set(name, Vec::new());

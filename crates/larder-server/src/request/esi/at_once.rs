@@ -1,0 +1,290 @@
+//! A page with ESI that is put together without waiting: it was read before, and all that it includes is in memory.
+//!
+//! ```text
+//! page: text, include, text ... -> Whole: bytes, or segments of gzip -> Content
+//!             `- a request inside, up to where it would wait --> Begun: what there is, and what is left
+//! ```
+//! A whole in gzip is made of segments, which are kept with the page and with what it includes: nothing is packed twice.
+
+use std::iter;
+
+use bytes::Bytes;
+use larder_cache::Object;
+use larder_compress::{Effort, Joined, Segment, restore};
+use larder_http::{Coding, Known, status};
+use larder_store::Place;
+
+use crate::context::Cx;
+use crate::exchange::{Choice, Exchange};
+use crate::filter::esi::Include;
+use crate::request::compose::parts::{OnError, Pending, plain};
+use crate::request::compress::{self, Facts};
+use crate::request::settle::Settled;
+use crate::request::{Content, Entrance, Response, Step, Stop, advance, subrequest};
+
+use super::read::{Part, Read};
+use super::{Includes, counted, failed, request};
+
+/// What comes of a page.
+pub enum AtOnce {
+    /// All of it.
+    Whole(Bytes),
+    /// A beginning.
+    Begun(Box<Begun>),
+    /// Nothing: it has to be read as it comes.
+    Not,
+}
+
+/// A page of which a part has to be waited for.
+pub struct Begun {
+    /// What there is, in no coding.
+    pub text: Bytes,
+    /// The include that comes next.
+    pub next: Option<(Pending, OnError)>,
+    /// What is behind it.
+    pub rest: Vec<Rest>,
+}
+
+/// A part of the rest.
+pub enum Rest {
+    /// Text.
+    Text(Bytes),
+    /// An include.
+    Include(Include),
+}
+
+/// How many includes are done in one go, while other requests wait.
+const INCLUDES_MAX: usize = 64;
+/// How deep they may lie in each other: each takes room on the stack.
+const DEPTH_MAX: u32 = 5;
+/// The longest body that comes out of gzip.
+const UNPACKED_BYTES_MAX: usize = 64 << 20;
+/// Varnish's `gzip_level`.
+const EFFORT: Effort = Effort::Quick(6);
+
+/// Puts the page `object` together, which is in gzip if `is_gzip` says so, and is to be if `packs` says so. `copy` is the
+/// request as its includes begin with it.
+pub fn run(object: &Object, (is_gzip, packs): (bool, bool), includes: &Includes, copy: &Exchange, cx: &Cx) -> AtOnce {
+    if copy.vcl.client.esi_level >= DEPTH_MAX {
+        return AtOnce::Not;
+    }
+    match object.made::<Read>().filter(|read| read.is_by(includes.rules)) {
+        Some(read) => put_together(object, read, packs, includes, copy, cx),
+        None => {
+            let Some(read) = read(object, is_gzip, includes) else { return AtOnce::Not };
+            let made = put_together(object, &read, packs, includes, copy, cx);
+            let bytes = read.heap_bytes();
+            object.keep_made(read, bytes);
+            made
+        }
+    }
+}
+
+/// Reads a page. `None` if it is not there as a whole.
+fn read(object: &Object, is_gzip: bool, includes: &Includes) -> Option<Read> {
+    let body = body_of(object, is_gzip)?;
+    Read::of(&body.into(), is_gzip, includes.rules)
+}
+
+/// A body in no coding. `None` if it is not there as a whole, or is no gzip.
+fn body_of(object: &Object, is_gzip: bool) -> Option<Vec<u8>> {
+    let body = object.body.whole()?.to_vec().ok()?;
+    match is_gzip {
+        true => restore(iter::once(&body[..]), Coding::Gzip, UNPACKED_BYTES_MAX).ok(),
+        false => Some(body),
+    }
+}
+
+fn put_together(object: &Object, read: &Read, packs: bool, includes: &Includes, copy: &Exchange, cx: &Cx) -> AtOnce {
+    let Some(body) = object.body.whole().and_then(|body| body.to_bytes().ok()) else { return AtOnce::Not };
+    let mut whole = if packs { Whole::Packed(Joined::default()) } else { Whole::Plain(Vec::with_capacity(body.len())) };
+    let mut done = 0;
+    for (at, part) in read.parts.iter().enumerate() {
+        let include = match part {
+            Part::Include(include) => include,
+            text if whole.add_text(text, &body) => continue,
+            _ => return AtOnce::Not,
+        };
+        let begun = |whole: Whole, next, rest: &[Part]| begun(whole, next, rest, &body);
+        if done == INCLUDES_MAX {
+            return begun(whole, None, &read.parts[at..]);
+        }
+        done += 1;
+        let on_error = includes.on_error(include);
+        let inner = counted(copy, includes).and_then(|()| request(include, &includes.base, copy, cx));
+        let pending = match inner {
+            Ok(inner) => add(inner, on_error, &mut whole, cx),
+            Err(why) => {
+                failed(&why, copy, cx);
+                (on_error == OnError::End).then_some(Pending::Failed(why))
+            }
+        };
+        if let Some(pending) = pending {
+            return begun(whole, Some((pending, on_error)), &read.parts[at + 1..]);
+        }
+    }
+    AtOnce::Whole(whole.finish())
+}
+
+/// What there is of a page, in no coding, and what is not.
+fn begun(whole: Whole, next: Option<(Pending, OnError)>, rest: &[Part], body: &Bytes) -> AtOnce {
+    let rest = rest.iter().map(|part| match part {
+        Part::Text(range) => Some(Rest::Text(body.slice(range.clone()))),
+        Part::Packed(segment) => restored(segment).map(|text| Rest::Text(text.into())),
+        Part::Include(include) => Some(Rest::Include(include.clone())),
+    });
+    match (whole.into_plain(), rest.collect()) {
+        (Some(text), Some(rest)) => AtOnce::Begun(Box::new(Begun { text: text.into(), next, rest })),
+        // What we have packed comes back.
+        _ => AtOnce::Not,
+    }
+}
+
+fn restored(segment: &Segment) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(segment.len() as usize);
+    segment.restore(&mut text).ok()?;
+    Some(text)
+}
+
+/// Adds what an include brings, if that is there: else says how far it is.
+fn add(mut inner: Box<Exchange>, on_error: OnError, whole: &mut Whole, cx: &Cx) -> Option<Pending> {
+    plain(&mut inner);
+    let response = match advance(Step::Route(Entrance::Server), &mut inner, cx) {
+        Stop::Deliver(Settled::Part(response)) => response,
+        Stop::Slow(slow) => return Some(Pending::Slow(inner, slow)),
+        Stop::Deliver(_) | Stop::Abort => return Some(Pending::Failed("a subrequest was closed".to_owned())),
+    };
+    let is_good = matches!(inner.reply.status, status::OK | status::NO_CONTENT);
+    if !is_good && on_error == OnError::End {
+        return Some(Pending::Answer(inner, response));
+    }
+    if (is_good || on_error == OnError::Show) && !take(&response, &mut inner, whole, cx) {
+        return Some(Pending::Answer(inner, response));
+    }
+    subrequest::log(&mut inner, cx);
+    None
+}
+
+/// Takes the body of a response into the whole. False if it is not there as it is to be.
+fn take(response: &Response, inner: &mut Exchange, whole: &mut Whole, cx: &Cx) -> bool {
+    let loc = cx.loc(inner);
+    let is_changed = loc.modules.sub.is_some() || loc.fields.charset.is_some() || inner.reply.charset.is_some();
+    if is_changed && inner.reply.composed.is_none() {
+        return false;
+    }
+    let before = whole.len();
+    let is_taken = match &response.content {
+        Content::Empty | Content::NoBody => true,
+        Content::Bytes(bytes) | Content::Kept(bytes) | Content::Passed(bytes, _) => {
+            let is_plain = !inner.reply.fields.contains_known(Known::ContentEncoding);
+            is_plain && whole.add_bytes(bytes)
+        }
+        Content::Object(page) => add_page(page, inner, whole, cx),
+        Content::Hit(_)
+        | Content::Form(_)
+        | Content::File(..)
+        | Content::Spliced(..)
+        | Content::Stream(..)
+        | Content::Slices(_) => false,
+    };
+    let bytes = (whole.len() - before) as u64;
+    inner.tally.sent.0 += bytes;
+    inner.tally.sent.1 += bytes;
+    is_taken
+}
+
+/// Takes a stored page into the whole.
+fn add_page(page: &Object, inner: &Exchange, whole: &mut Whole, cx: &Cx) -> bool {
+    let facts = Facts { status: inner.reply.status, fields: &inner.reply.fields, length: None };
+    match compress::restored_for_parts(&facts, inner, cx) {
+        Choice::AsItIs => whole.add_page(page, false),
+        Choice::Restore(Coding::Gzip) => whole.add_page(page, true),
+        _ => false,
+    }
+}
+
+/// What is put together.
+enum Whole {
+    /// In no coding.
+    Plain(Vec<u8>),
+    /// In gzip.
+    Packed(Joined),
+}
+
+impl Whole {
+    /// How many bytes it has.
+    fn len(&self) -> usize {
+        match self {
+            Self::Plain(out) => out.len(),
+            Self::Packed(joined) => joined.len(),
+        }
+    }
+
+    /// Adds text of a page with this body. False if it cannot.
+    fn add_text(&mut self, text: &Part, body: &Bytes) -> bool {
+        match (self, text) {
+            (Self::Plain(out), Part::Text(range)) => match body.get(range.clone()) {
+                Some(text) => out.extend_from_slice(text),
+                None => return false,
+            },
+            (Self::Plain(out), Part::Packed(segment)) => return segment.restore(out).is_ok(),
+            (Self::Packed(joined), Part::Packed(segment)) => joined.push(segment),
+            (Self::Packed(_), Part::Text(_)) | (_, Part::Include(_)) => return false,
+        }
+        true
+    }
+
+    /// Adds bytes of which nobody knows whether they come again. False if they cannot be packed.
+    fn add_bytes(&mut self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Plain(out) => out.extend_from_slice(bytes),
+            Self::Packed(joined) => match Segment::of(bytes, EFFORT) {
+                Ok(segment) => joined.push(&segment),
+                Err(_) => return false,
+            },
+        }
+        true
+    }
+
+    /// Adds the body of a page, which is in gzip if `is_gzip` says so. False if it is not there as a whole.
+    fn add_page(&mut self, page: &Object, is_gzip: bool) -> bool {
+        match self {
+            Self::Plain(out) => match page.body.whole().map(|body| (body, body.place())) {
+                Some((_, Place::Pieces(pieces))) if !is_gzip => {
+                    pieces.iter().for_each(|piece| out.extend_from_slice(piece))
+                }
+                Some(_) => match body_of(page, is_gzip) {
+                    Some(body) => out.extend_from_slice(&body),
+                    None => return false,
+                },
+                None => return false,
+            },
+            Self::Packed(joined) => match page.made::<Segment>() {
+                Some(segment) => joined.push(segment),
+                None => {
+                    let segment = body_of(page, is_gzip).and_then(|body| Segment::of(&body, EFFORT).ok());
+                    let Some(segment) = segment else { return false };
+                    joined.push(&segment);
+                    let bytes = segment.packed_len();
+                    page.keep_made(segment, bytes);
+                }
+            },
+        }
+        true
+    }
+
+    fn finish(self) -> Bytes {
+        match self {
+            Self::Plain(out) => out.into(),
+            Self::Packed(joined) => joined.finish().into(),
+        }
+    }
+
+    /// Its bytes in no coding.
+    fn into_plain(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Plain(out) => Some(out),
+            Self::Packed(joined) => restore(iter::once(&joined.finish()[..]), Coding::Gzip, usize::MAX - 1).ok(),
+        }
+    }
+}

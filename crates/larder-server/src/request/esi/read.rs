@@ -1,0 +1,116 @@
+//! A page with ESI that was read once: its text and its includes, in order.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use larder_compress::{Effort, Segment};
+
+use crate::filter::esi::{Event, Include, Parser, Rules};
+
+/// A page that was read.
+#[derive(Debug)]
+pub struct Read {
+    /// By which rules.
+    rules: Rules,
+    /// What is in it.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a page.
+#[derive(Debug)]
+pub enum Part {
+    /// Bytes of its body, which is in no coding.
+    Text(Range<usize>),
+    /// Text of a page that is stored in gzip.
+    Packed(Segment),
+    /// An include.
+    Include(Include),
+}
+
+/// Varnish's `gzip_level`.
+const EFFORT: Effort = Effort::Quick(6);
+/// How much of a page is read at once, so that what is found in it takes little memory.
+const READ_BYTES: usize = 16 * 1024;
+
+impl Read {
+    /// Reads a page, of which the text is packed if `is_packed` says so. `None` if it cannot be, for lack of memory.
+    pub fn of(body: &Bytes, is_packed: bool, rules: Rules) -> Option<Self> {
+        let mut reading = Reading { body, parts: Vec::new(), text: Vec::new(), is_packed, at: 0 };
+        let mut parser = Parser::new(rules);
+        let mut events = Vec::new();
+        for start in (0..body.len()).step_by(READ_BYTES) {
+            parser.feed(&body.slice(start..body.len().min(start + READ_BYTES)), &mut events);
+            reading.take(&mut events)?;
+        }
+        parser.finish(&mut events);
+        reading.take(&mut events)?;
+        reading.pack()?;
+        Some(Self { rules, parts: reading.parts })
+    }
+
+    /// Whether these rules would lead to the same parts.
+    pub fn is_by(&self, rules: Rules) -> bool {
+        self.rules == rules
+    }
+
+    /// The bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        let of_part = |part: &Part| match part {
+            Part::Text(_) => 0,
+            Part::Packed(segment) => segment.packed_len(),
+            Part::Include(include) => include.path.len() + include.host.as_ref().map_or(0, Vec::len),
+        };
+        self.parts.capacity() * size_of::<Part>() + self.parts.iter().map(of_part).sum::<usize>()
+    }
+}
+
+/// A page while it is read.
+struct Reading<'a> {
+    body: &'a Bytes,
+    parts: Vec<Part>,
+    /// Text that is still to be packed.
+    text: Vec<u8>,
+    is_packed: bool,
+    /// How far its text goes.
+    at: usize,
+}
+
+impl Reading<'_> {
+    fn take(&mut self, events: &mut Vec<Event>) -> Option<()> {
+        for event in events.drain(..) {
+            match event {
+                Event::Text(bytes) if self.is_packed => self.text.extend_from_slice(&bytes),
+                Event::Text(bytes) => self.add(&bytes)?,
+                Event::Include(include) => {
+                    self.pack()?;
+                    self.parts.push(Part::Include(include));
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Adds text by its place: where it lies, or the next where the page says the same, if the parser has held it.
+    fn add(&mut self, bytes: &Bytes) -> Option<()> {
+        let lies_at = (bytes.as_ptr() as usize).checked_sub(self.body.as_ptr() as usize);
+        let start = match lies_at.filter(|at| at + bytes.len() <= self.body.len()) {
+            Some(at) => at,
+            None => self.at + memchr::memmem::find(&self.body[self.at..], bytes)?,
+        };
+        let end = start + bytes.len();
+        self.at = end;
+        match self.parts.last_mut() {
+            Some(Part::Text(last)) if last.end == start => last.end = end,
+            _ => self.parts.push(Part::Text(start..end)),
+        }
+        Some(())
+    }
+
+    fn pack(&mut self) -> Option<()> {
+        if !self.text.is_empty() {
+            self.parts.push(Part::Packed(Segment::of(&self.text, EFFORT).ok()?));
+            self.text.clear();
+        }
+        Some(())
+    }
+}
