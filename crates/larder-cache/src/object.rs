@@ -85,6 +85,7 @@ pub struct Hold {
 struct Made {
     what: Box<dyn Any + Send + Sync>,
     room: Reservation,
+    next: OnceLock<Box<Made>>,
 }
 
 /// What an object stands for.
@@ -186,16 +187,24 @@ impl Object {
     /// What [`Object::keep_made`] has kept, if it is a `T`.
     #[inline]
     pub fn made<T: Any>(&self) -> Option<&T> {
-        self.hold.made.get()?.what.downcast_ref()
+        self.all_made().find_map(|made| made.what.downcast_ref())
     }
 
-    /// Keeps what was made of its body, such as the parts of a page with ESI, which takes that many bytes. The first that
-    /// is kept stays. False if there is no room, or if the object is not in a cache.
+    fn all_made(&self) -> impl Iterator<Item = &Made> {
+        std::iter::successors(self.hold.made.get(), |made| made.next.get().map(|next| &**next))
+    }
+
+    /// Keeps what was made of its body, such as the parts of a page with ESI, which takes that many bytes. The first of its
+    /// type stays. False if there is one, if there is no room, or if the object is not in a cache.
     pub fn keep_made<T: Any + Send + Sync>(&self, what: T, bytes: usize) -> bool {
-        let Some(home) = self.hold.home().filter(|_| self.hold.made.get().is_none()) else { return false };
+        let Some(home) = self.hold.home().filter(|_| self.made::<T>().is_none()) else { return false };
         let Some(zone) = home.zone.upgrade() else { return false };
         let Some(room) = zone.reserve(size_of::<Made>() + size_of::<T>() + bytes) else { return false };
-        let is_kept = self.hold.made.set(Made { what: Box::new(what), room }).is_ok();
+        let made = Made { what: Box::new(what), room, next: OnceLock::new() };
+        let is_kept = match self.all_made().last() {
+            None => self.hold.made.set(made).is_ok(),
+            Some(last) => last.next.set(Box::new(made)).is_ok(),
+        };
         if let Some(entry) = home.entry.upgrade() {
             zone.reweigh(&entry);
         }
@@ -268,7 +277,7 @@ impl Object {
     /// The bytes reserved for head, body and forms.
     pub(crate) fn reserved(&self) -> usize {
         let forms = self.hold.forms().map_or(0, |forms| forms.reserved());
-        let made = self.hold.made.get().map_or(0, |made| made.room.bytes());
+        let made: usize = self.all_made().map(|made| made.room.bytes()).sum();
         self.hold.head.get().map_or(0, Reservation::bytes) + self.body.reserved() + forms + made
     }
 

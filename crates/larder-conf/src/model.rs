@@ -86,7 +86,7 @@ pub use rewrite::{Condition, FileTest, RewriteFlag};
 pub use server::{ClientLimits, Http, Listen, ListenAddress, MemoryTotal, Server};
 pub use server_name::ServerName;
 pub use settings::Settings;
-pub use subrequests::{Ssi, Subrequests};
+pub use subrequests::{Esi, Ssi, Subrequests};
 pub use tls::{
     AskedAbout, CertificateCache, CertificatePair, Ocsp, OriginScheme, OriginTls, PemSource, Secret, SharedSessions,
     Stapling, Tls, TlsFile, TlsFilePurpose, TlsProtocols, TlsSessionCache, VerifyClient,

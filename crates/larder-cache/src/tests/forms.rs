@@ -398,3 +398,18 @@ fn random(seed: u64) -> impl FnMut(u64) -> u64 {
         state % below
     }
 }
+
+#[test]
+fn what_is_made_of_a_body_is_kept_and_counted_once_a_type() {
+    let (zone, _worker, object) = stored(1000);
+    let before = zone.shelf().used();
+    assert_eq!(object.made::<u8>(), None);
+    assert!(object.keep_made(7_u8, 500) && object.keep_made("text", 0));
+    assert!(!object.keep_made(8_u8, 500), "the first stays");
+    assert_eq!((object.made::<u8>(), object.made::<&str>(), object.made::<u16>()), (Some(&7), Some(&"text"), None));
+    assert!(zone.shelf().used() >= before + 500);
+    assert_accounts(&zone);
+    assert!(!object.keep_made(9_u16, 2 << 20), "there is no room for it");
+    assert_eq!(object.made::<u16>(), None);
+    drop(zone);
+}

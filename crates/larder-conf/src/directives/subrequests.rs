@@ -2,8 +2,9 @@
 
 use super::{Action, Args, DirectiveInfo, HSL, HSLI, ONE, compression, directive, http, repeated};
 use crate::cx::Cx;
-use crate::diagnostic::Outcome;
+use crate::diagnostic::{Diagnostic, Outcome};
 use crate::level::Level;
+use crate::model::Esi;
 use crate::template;
 use crate::tree::Directive;
 
@@ -39,6 +40,8 @@ pub const TABLE: &[DirectiveInfo] = &[
     ),
     directive("ssi_min_file_chunk", HSL, ONE, BUFFERS),
     directive("ssi_ignore_recycled_buffers", HSL, Args::Flag, BUFFERS),
+    // Our own.
+    directive("larder_esi", HSL, ONE, Action::Level(esi)),
     // ngx_http_addition_module.
     directive(
         "add_before_body",
@@ -96,6 +99,20 @@ pub const TABLE: &[DirectiveInfo] = &[
 ];
 
 const BUFFERS: Action = Action::Harmless("larder has no buffers of files to tune here");
+
+fn esi(level: &mut Level, _: &mut Cx<'_>, d: &Directive) -> Outcome {
+    level.subrequests().esi = match d.text(0) {
+        "off" => Esi::Off,
+        "on" => Esi::On,
+        "surrogate" => Esi::Surrogate,
+        other => {
+            return Err(Diagnostic::error(format!("invalid value \"{other}\" in \"larder_esi\" directive"))
+                .at(d.arg(0).span)
+                .label("it must be \"off\", \"on\" or \"surrogate\""));
+        }
+    };
+    Ok(())
+}
 
 /// A path; an empty one is none.
 fn uri(d: &Directive) -> Option<String> {

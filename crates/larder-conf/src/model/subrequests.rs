@@ -1,4 +1,4 @@
-//! What makes requests inside a request: SSI, `add_*_body`, `auth_request`, `mirror`.
+//! What makes requests inside a request: SSI, ESI, `add_*_body`, `auth_request`, `mirror`.
 
 use super::{MediaTypes, Template};
 
@@ -7,6 +7,8 @@ use super::{MediaTypes, Template};
 pub struct Subrequests {
     /// `ssi` and `ssi_*`.
     pub ssi: Ssi,
+    /// `larder_esi`, off.
+    pub esi: Esi,
     /// `add_before_body`: a path with arguments; `None` for nothing.
     pub before_body: Option<String>,
     /// `add_after_body`, likewise.
@@ -29,6 +31,7 @@ impl Default for Subrequests {
     fn default() -> Self {
         Self {
             ssi: Ssi::default(),
+            esi: Esi::Off,
             before_body: None,
             after_body: None,
             addition_types: MediaTypes::default(),
@@ -39,6 +42,18 @@ impl Default for Subrequests {
             output_buffer_bytes: 4096,
         }
     }
+}
+
+/// Which pages `larder_esi` puts together by ESI.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Esi {
+    /// None.
+    #[default]
+    Off,
+    /// HTML and XML, and what its origin says it of.
+    On,
+    /// What its origin says it of, by `Surrogate-Control: content="ESI/1.0"`.
+    Surrogate,
 }
 
 /// `ssi` and `ssi_*`.

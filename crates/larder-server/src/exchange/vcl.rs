@@ -202,7 +202,7 @@ impl VclState {
         if let Some(machine) = machine {
             machine.shrink_to(KEPT_BYTES_MAX);
         }
-        if client.xid != 0 {
+        if client.xid != 0 || client.top.is_some() {
             *client = ClientTask::default();
         }
         fetch.reset();

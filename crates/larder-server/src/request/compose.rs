@@ -72,15 +72,18 @@ pub fn compose(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 /// Makes `response` the whole that its includes make of it. Where its origin sent gzip, and the client takes it, so is
 /// the whole.
 fn compose_esi(response: Response, includes: esi::Includes, ex: &mut Exchange, cx: &Cx) -> Response {
-    let last_modified = response.last_modified;
+    let response = page::laid_out(response, ex, cx);
     let is_packed = esi::packs(ex);
-    ex.reply.fields.remove("Accept-Ranges");
-    weaken_etag(&mut ex.reply.fields);
     let copy = page_of(ex, true);
     let made = match ex.is_head() {
         true => AtOnce::Not,
         false => esi::at_once(&response.content, is_packed, &includes, &copy, ex, cx),
     };
+    if let AtOnce::Plain = made {
+        ex.reply.esi_base = None;
+        return response;
+    }
+    let last_modified = esi::adapt(&mut ex.reply.fields, &includes, response.last_modified);
     let (source, reading) = match made {
         AtOnce::Whole(bytes) => {
             if !is_packed {
@@ -95,7 +98,7 @@ fn compose_esi(response: Response, includes: esi::Includes, ex: &mut Exchange, c
             pieces::restore_head(&response.content, ex, cx);
             (Pieces::new(Content::Empty, ex), Reading::Begun(includes, begun))
         }
-        AtOnce::Not => (pieces::body_of(response.content, ex, cx), Reading::Esi(includes)),
+        AtOnce::Not | AtOnce::Plain => (pieces::body_of(response.content, ex, cx), Reading::Esi(includes)),
     };
     let state = Composed { has_head_first: true, is_packed, ..Composed::default() };
     let content = composed(source, reading, Around::default(), (state, copy), ex, cx);

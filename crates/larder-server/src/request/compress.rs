@@ -115,7 +115,8 @@ fn is_gzip(facts: &Facts<'_>) -> bool {
 
 /// `gunzip` for a page with SSI or ESI, or one that is included: it is restored whatever the client accepts.
 pub fn restored_for_parts(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
-    if is_gzip(facts) && (ex.vcl.client.unpacks || ex.reply.esi_base.is_some()) {
+    let is_of_esi = ex.reply.esi_base.is_some() || ex.vcl.client.esi_level > 0;
+    if is_gzip(facts) && (ex.vcl.client.unpacks || is_of_esi) {
         return Choice::Restore(Coding::Gzip);
     }
     let config = &cx.loc(ex).settings.compression;

@@ -7,11 +7,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use larder_conf::model::LogLevel;
-use larder_http::{Coding, Known, Version};
+use larder_cache::Object;
+use larder_conf::model::{Esi, LogLevel};
+use larder_http::{Coding, Fields, Known, Version};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Top};
+use crate::files::etag::weaken_etag;
 use crate::filter::esi::{Event, Include, Parser, Rules};
 use crate::policy;
 
@@ -21,6 +23,7 @@ use super::{Content, subrequest};
 use at_once::{AtOnce, Begun, Rest};
 
 pub mod at_once;
+mod directive;
 mod read;
 
 /// What is known of a page with ESI before it is read.
@@ -30,8 +33,10 @@ pub struct Includes {
     rules: Rules,
     /// How deep they may lie in each other.
     depth_max: u32,
-    /// Whether one that fails ends the page, if it has no `onerror="continue"`.
-    ends_at_errors: bool,
+    /// Whether there is no VCL that decides.
+    is_by_directive: bool,
+    /// What becomes of one that fails: [`OnError::End`] is for those without `onerror="continue"`.
+    on_error: OnError,
 }
 
 /// How many includes a request may lead to, on all levels: a page that includes itself ten times would have a hundred
@@ -45,27 +50,43 @@ const READ_BYTES: usize = 16 * 1024;
 impl Includes {
     /// What becomes of an include that fails.
     fn on_error(&self, include: &Include) -> OnError {
-        match (self.ends_at_errors, include.goes_on) {
-            (false, _) => OnError::Show,
-            (true, true) => OnError::Skip,
-            (true, false) => OnError::End,
+        match self.on_error {
+            OnError::End if include.goes_on => OnError::Skip,
+            on_error => on_error,
         }
     }
 }
 
 /// What a response includes; `None` if it goes out as it is.
 pub fn of(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Includes> {
-    let policy = policy::esi(cx.origin(ex)?, ex)?;
     if matches!(content, Content::NoBody | Content::Empty) {
         return None;
     }
+    if is_by_directive(ex, cx) {
+        return directive::includes(content, ex, cx);
+    }
+    let policy = policy::esi(cx.origin(ex)?, ex)?;
     let parameters = &policy.parameters;
     Some(Includes {
         base: ex.reply.esi_base.clone()?,
         rules: policy::vcl::esi_rules(policy),
         depth_max: parameters.max_esi_depth,
-        ends_at_errors: parameters.features.esi_include_onerror,
+        is_by_directive: false,
+        on_error: if parameters.features.esi_include_onerror { OnError::End } else { OnError::Show },
     })
+}
+
+/// Says in a request to an origin that its page may have ESI, where `larder_esi` says so.
+pub fn announce(ex: &mut Exchange, cx: &Cx) {
+    if is_by_directive(ex, cx) {
+        let (name, value) = directive::CAPABILITY;
+        ex.asked.head.fields.set(name, value);
+    }
+}
+
+/// Whether `larder_esi` decides, and not a VCL.
+fn is_by_directive(ex: &Exchange, cx: &Cx) -> bool {
+    cx.loc(ex).settings.subrequests.esi != Esi::Off && !cx.origin(ex).is_some_and(policy::shapes_responses)
 }
 
 /// Whether the whole is sent in gzip: its page is, and the client takes it.
@@ -73,6 +94,22 @@ pub fn packs(ex: &Exchange) -> bool {
     let coding = ex.reply.fields.get_known(Known::ContentEncoding);
     let is_gzip = coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip));
     is_gzip && !ex.is_sub() && policy::vcl::takes_gzip(ex)
+}
+
+/// Makes the head that of the whole. Returns when that was modified, if that is known.
+///
+/// With a VCL the validators of the page are those of the whole, as in Varnish; else nobody would see that an include has
+/// changed.
+pub fn adapt(fields: &mut Fields, includes: &Includes, last_modified: Option<u64>) -> Option<u64> {
+    fields.remove("Accept-Ranges");
+    if !includes.is_by_directive {
+        weaken_etag(fields);
+        return last_modified;
+    }
+    for name in ["Last-Modified", "ETag", "Surrogate-Control"] {
+        fields.remove(name);
+    }
+    None
 }
 
 /// Makes the copy of a request for its page: includes begin with what the client sent, whatever a VCL made of it.
@@ -93,8 +130,12 @@ pub fn at_once(
     ex: &Exchange,
     cx: &Cx,
 ) -> AtOnce {
-    let Content::Object(page) = content else { return AtOnce::Not };
-    let coding = ex.reply.fields.get_known(Known::ContentEncoding);
+    let page: &Object = match content {
+        Content::Object(page) => page,
+        Content::Hit(page) => page,
+        _ => return AtOnce::Not,
+    };
+    let coding = page.fields.get_known(Known::ContentEncoding);
     let is_gzip = coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip));
     let loc = cx.loc(ex);
     // What filters make of it is not what was read.

@@ -19,7 +19,7 @@ use crate::exchange::Exchange;
 use crate::policy::Validators;
 use crate::site::{Backend, HashBy, OriginShared, Protocol, Scheme, Target};
 
-use super::Step;
+use super::{Step, esi};
 
 use fastcgi::fastcgi_request;
 use http::http_request;
@@ -36,6 +36,7 @@ pub fn build(
     cx: &Cx,
 ) -> Result<Fetch, Step> {
     let place = place(backend, resolved, ex, cx)?;
+    esi::announce(ex, cx);
     let (protocol, body) = match &backend.protocol {
         Protocol::FastCgi(parts) => fastcgi_request(parts, backend, caches, validators, ex, cx),
         Protocol::Http(parts) => http_request(parts, backend, caches, &place.uri, validators, ex, cx),

@@ -370,3 +370,98 @@ fn old_and_new_protocols_get_the_whole_too() {
     let response = Http2Client::connect(site.setup().address()).unwrap().get("/a").unwrap();
     assert_eq!(response.body, b"<a>1b2");
 }
+
+const PLAIN_SITE: &str = "
+    proxy_cache_path {DIR}/pages keys_zone=pages:1m;
+    server {
+        listen 127.0.0.1:{PORT};
+        location / {
+            larder_esi {ESI};
+            proxy_pass http://{ORIGIN};
+            proxy_cache pages;
+            {MORE}
+        }
+        location /raw/ { proxy_pass http://{ORIGIN}/; }
+    }";
+
+fn html(body: impl Into<Vec<u8>>) -> Answer {
+    Answer::ok(body.into()).field("Cache-Control", "max-age=60").field("Content-Type", "text/html")
+}
+
+#[test]
+fn a_location_without_a_vcl_puts_pages_together_by_their_type_or_by_what_is_said_of_them() {
+    let page = "<a>1<esi:include src='/part?x=1'/>2<esi:include src='/gone'/>3";
+    let whole = "<a>1<b>part23";
+    let origin = Origin::start().unwrap();
+    let says = |answer: Answer| answer.field("Surrogate-Control", "content=\"ESI/1.0\"");
+    let dated = |answer: Answer| answer.field("ETag", "\"1\"").field("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT");
+    origin.answer("/page", dated(html(page)));
+    origin.answer(
+        "/said",
+        says(Answer::ok(page).field("Content-Type", "text/plain").field("Cache-Control", "max-age=60")),
+    );
+    origin.answer("/text", Answer::ok(page).field("Content-Type", "text/plain").field("Cache-Control", "max-age=60"));
+    origin.answer("/part?x=1", html("<b>part"));
+    origin.answer("/plain", dated(html("<p>no ESI")));
+    origin.answer("/gone", Answer::status("404 Not Found").body("gone"));
+    for (esi, put_together) in [("on", &["/page", "/said"][..]), ("surrogate", &["/said"]), ("off", &[])] {
+        let setup = Setup::new().one_worker().name("ESI", esi).name("MORE", "").name("ORIGIN", origin.address());
+        let site = setup.start(PLAIN_SITE);
+        for path in ["/page", "/said", "/text"] {
+            for turn in 1..=3 {
+                let response = site.get(path);
+                let is_whole = put_together.contains(&path);
+                assert_eq!(text(&response), if is_whole { whole } else { page }, "{esi} {path} {turn}");
+                if is_whole {
+                    let told = ["Content-Length", "ETag", "Last-Modified", "Surrogate-Control"];
+                    assert_eq!(told.map(|name| response.field(name)), [None; 4], "{esi} {path} {turn}");
+                }
+            }
+        }
+        // The first is read as it comes; then it is known that there is nothing in it.
+        site.get("/plain");
+        site.get("/plain");
+        let plain = site.get("/plain");
+        let told = ["Content-Length", "ETag"].map(|name| plain.field(name));
+        assert_eq!((&text(&plain)[..], told), ("<p>no ESI", [Some("9"), Some("\"1\"")]), "{esi}");
+        let asked = site.ask("GET", "/plain?new", "Surrogate-Capability: own=\"ESI/1.0\"\r\n");
+        assert_eq!(asked.status, 200);
+        let seen = origin.requests();
+        let capability = seen.last().unwrap().field("Surrogate-Capability");
+        assert_eq!(capability, Some(if esi == "off" { "own=\"ESI/1.0\"" } else { "larder=\"ESI/1.0\"" }));
+    }
+}
+
+#[test]
+fn pages_without_a_vcl_are_packed_as_they_are_stored_or_as_the_location_says() {
+    let page = "<a>1<esi:include src='/part'/>2<esi:include src='/packed'/>3";
+    let whole = b"<a>1<b>part2<c>packed3";
+    let origin = Origin::start().unwrap();
+    let packed = |text: &str| html(gzipped(text.as_bytes())).field("Content-Encoding", "gzip");
+    origin.answer("/page", html(page));
+    origin.answer("/gzip", packed(page));
+    origin.answer("/part", html("<b>part"));
+    origin.answer("/packed", packed("<c>packed"));
+    let setup = Setup::new().one_worker().name("ESI", "on").name("ORIGIN", origin.address());
+    let site = setup.name("MORE", "gzip on; gzip_min_length 1; gunzip on;").start(PLAIN_SITE);
+    for _ in 0..3 {
+        for path in ["/page", "/gzip"] {
+            let response = site.ask("GET", path, "Accept-Encoding: gzip\r\n");
+            assert_eq!(response.field("Content-Encoding"), Some("gzip"), "{path}");
+            assert_eq!(unpacked("gzip", &response.body), whole, "{path}");
+            let plain = site.get(path);
+            assert_eq!((&plain.body[..], plain.field("Content-Encoding")), (&whole[..], None), "{path}");
+        }
+    }
+    assert_eq!(origin.count(), 4, "{:?}", origin.requests());
+}
+
+#[test]
+fn what_larder_esi_can_be_is_said() {
+    let setup = Setup::new().name("ESI", "yes").name("MORE", "").name("ORIGIN", "127.0.0.1:1");
+    setup.configure(PLAIN_SITE);
+    let checked = setup.larder(&["-t"]);
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(!checked.status.success() && said.contains("invalid value \"yes\" in \"larder_esi\" directive"), "{said}");
+    assert!(said.contains("\"off\", \"on\" or \"surrogate\""), "{said}");
+}

@@ -31,6 +31,8 @@ pub enum AtOnce {
     Whole(Bytes),
     /// A beginning.
     Begun(Box<Begun>),
+    /// There is nothing to be put together.
+    Plain,
     /// Nothing: it has to be read as it comes.
     Not,
 }
@@ -96,6 +98,9 @@ fn body_of(object: &Object, is_gzip: bool) -> Option<Vec<u8>> {
 }
 
 fn put_together(object: &Object, read: &Read, packs: bool, includes: &Includes, copy: &Exchange, cx: &Cx) -> AtOnce {
+    if read.is_plain() {
+        return AtOnce::Plain;
+    }
     let Some(body) = object.body.whole().and_then(|body| body.to_bytes().ok()) else { return AtOnce::Not };
     let mut whole = if packs { Whole::Packed(Joined::default()) } else { Whole::Plain(Vec::with_capacity(body.len())) };
     let mut done = 0;

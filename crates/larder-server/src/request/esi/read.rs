@@ -12,6 +12,7 @@ use crate::filter::esi::{Event, Include, Parser, Rules};
 pub struct Read {
     /// By which rules.
     rules: Rules,
+    is_plain: bool,
     /// What is in it.
     pub parts: Vec<Part>,
 }
@@ -25,6 +26,17 @@ pub enum Part {
     Packed(Segment),
     /// An include.
     Include(Include),
+}
+
+impl Part {
+    /// How much text it is.
+    fn text_bytes(&self) -> usize {
+        match self {
+            Self::Text(range) => range.len(),
+            Self::Packed(segment) => segment.len() as usize,
+            Self::Include(_) => 0,
+        }
+    }
 }
 
 /// Varnish's `gzip_level`.
@@ -45,7 +57,14 @@ impl Read {
         parser.finish(&mut events);
         reading.take(&mut events)?;
         reading.pack()?;
-        Some(Self { rules, parts: reading.parts })
+        let text: usize = reading.parts.iter().map(Part::text_bytes).sum();
+        let is_plain = reading.parts.len() <= 1 && text == body.len();
+        Some(Self { rules, is_plain, parts: reading.parts })
+    }
+
+    /// Whether there is nothing in it but its text.
+    pub fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     /// Whether these rules would lead to the same parts.
