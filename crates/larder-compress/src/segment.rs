@@ -98,6 +98,11 @@ impl Joined {
         self.crc.combine(&segment.crc);
     }
 
+    /// How many bytes were compressed, by 32 bits.
+    pub fn plain_len(&self) -> usize {
+        self.crc.amount() as usize
+    }
+
     /// How many bytes it takes so far.
     pub fn len(&self) -> usize {
         self.out.len()

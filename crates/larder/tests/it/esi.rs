@@ -256,17 +256,21 @@ fn what_is_in_memory_goes_out_at_once_and_the_rest_when_it_is_there() {
 #[test]
 fn a_whole_in_gzip_is_one_stream_whatever_its_parts_are_stored_as() {
     let long = format!("<p>{}</p>", "a word and another ".repeat(5_000));
+    let huge = format!("<q>{}</q>", "more words than go at once ".repeat(80_000));
     let many = "<esi:include src='/part'/>".repeat(70);
+    let much = "<esi:include src='/long'/>".repeat(15);
     let page = format!(
         "<a>{long}<esi:include src='/long'/><esi:remove>not</esi:remove><esi:include src='/nested'/>\
-         <esi:include src='/empty'/><esi:include src='/gone'/><esi:include src='/synth'/>{many}<!--esi end-->"
+         <esi:include src='/empty'/><esi:include src='/gone'/><esi:include src='/synth'/>{many}{much}<esi:include src='/huge'/>\
+         <!--esi end-->"
     );
     let origin = origin(&[("/packed", &page), ("/plain", &page), ("/long", &long), ("/empty", ""), ("/part", "p")]);
+    origin.answer("/huge", Answer::ok(&*huge).field("Cache-Control", "max-age=60"));
     origin.answer("/gone", Answer::status("404 Not Found").body("gone").field("Cache-Control", "max-age=60"));
     let nested = Answer::ok(gzipped(b"<n><esi:include src='/part'/></n>"));
     origin.answer("/nested", nested.field("Content-Encoding", "gzip").field("Cache-Control", "max-age=60"));
     let site = site(&origin, "");
-    let whole = format!("<a>{long}{long}<n>p</n>gonemade{} end", "p".repeat(70));
+    let whole = format!("<a>{long}{long}<n>p</n>gonemade{}{}{huge} end", "p".repeat(70), long.repeat(15));
     for (path, fields, coding) in [
         ("/packed", "Accept-Encoding: gzip\r\n", Some("gzip")),
         ("/packed", "", None),
@@ -282,7 +286,7 @@ fn a_whole_in_gzip_is_one_stream_whatever_its_parts_are_stored_as() {
     }
     let head = site.ask("HEAD", "/packed", "Accept-Encoding: gzip\r\n");
     assert_eq!((head.status, head.field("Content-Encoding"), head.body.len()), (200, Some("gzip"), 0));
-    assert_eq!(origin.count(), 7, "each was fetched once: {:?}", origin.requests());
+    assert_eq!(origin.count(), 8, "each was fetched once: {:?}", origin.requests());
 }
 
 #[test]

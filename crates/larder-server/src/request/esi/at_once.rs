@@ -12,7 +12,6 @@ use bytes::Bytes;
 use larder_cache::Object;
 use larder_compress::{Effort, Joined, Segment, restore};
 use larder_http::{Coding, Known, status};
-use larder_store::Place;
 
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
@@ -59,8 +58,9 @@ pub enum Rest {
 const INCLUDES_MAX: usize = 64;
 /// How deep they may lie in each other: each takes room on the stack.
 const DEPTH_MAX: u32 = 5;
-/// The longest body that comes out of gzip.
-const UNPACKED_BYTES_MAX: usize = 64 << 20;
+/// How much is put together at once, in no coding: what is longer is sent as the client takes it. No page and no include
+/// that is longer is looked at.
+const BYTES_MAX: usize = 1 << 20;
 /// Varnish's `gzip_level`.
 const EFFORT: Effort = Effort::Quick(6);
 
@@ -72,8 +72,12 @@ pub fn run(object: &Object, (is_gzip, packs): (bool, bool), includes: &Includes,
     }
     match object.made::<Read>().filter(|read| read.is_by(includes.rules)) {
         Some(read) => put_together(object, read, packs, includes, copy, cx),
+        None if object.made::<NotAtOnce>().is_some() => AtOnce::Not,
         None => {
-            let Some(read) = read(object, is_gzip, includes) else { return AtOnce::Not };
+            let Some(read) = read(object, is_gzip, includes) else {
+                object.keep_made(NotAtOnce, 0);
+                return AtOnce::Not;
+            };
             let made = put_together(object, &read, packs, includes, copy, cx);
             let bytes = read.heap_bytes();
             object.keep_made(read, bytes);
@@ -82,17 +86,20 @@ pub fn run(object: &Object, (is_gzip, packs): (bool, bool), includes: &Includes,
     }
 }
 
-/// Reads a page. `None` if it is not there as a whole.
+/// A page that is too long, or no gzip: it is not tried again.
+struct NotAtOnce;
+
+/// Reads a page. `None` if it is too long, or is no gzip.
 fn read(object: &Object, is_gzip: bool, includes: &Includes) -> Option<Read> {
     let body = body_of(object, is_gzip)?;
-    Read::of(&body.into(), is_gzip, includes.rules)
+    Read::of(&body, is_gzip, includes.rules)
 }
 
-/// A body in no coding. `None` if it is not there as a whole, or is no gzip.
-fn body_of(object: &Object, is_gzip: bool) -> Option<Vec<u8>> {
-    let body = object.body.whole()?.to_vec().ok()?;
+/// A body in no coding. `None` if it is not there as a whole, is too long, or is no gzip.
+fn body_of(object: &Object, is_gzip: bool) -> Option<Bytes> {
+    let body = object.body.whole().filter(|body| body.len() <= BYTES_MAX as u64)?.to_bytes().ok()?;
     match is_gzip {
-        true => restore(iter::once(&body[..]), Coding::Gzip, UNPACKED_BYTES_MAX).ok(),
+        true => restore(iter::once(&body[..]), Coding::Gzip, BYTES_MAX).ok().map(Bytes::from),
         false => Some(body),
     }
 }
@@ -111,7 +118,7 @@ fn put_together(object: &Object, read: &Read, packs: bool, includes: &Includes, 
             _ => return AtOnce::Not,
         };
         let begun = |whole: Whole, next, rest: &[Part]| begun(whole, next, rest, &body);
-        if done == INCLUDES_MAX {
+        if done == INCLUDES_MAX || whole.plain_len() > BYTES_MAX {
             return begun(whole, None, &read.parts[at..]);
         }
         done += 1;
@@ -182,7 +189,7 @@ fn take(response: &Response, inner: &mut Exchange, whole: &mut Whole, cx: &Cx) -
         Content::Empty | Content::NoBody => true,
         Content::Bytes(bytes) | Content::Kept(bytes) | Content::Passed(bytes, _) => {
             let is_plain = !inner.reply.fields.contains_known(Known::ContentEncoding);
-            is_plain && whole.add_bytes(bytes)
+            is_plain && bytes.len() <= 2 * BYTES_MAX && whole.add_bytes(bytes)
         }
         Content::Object(page) => add_page(page, inner, whole, cx),
         Content::Hit(_)
@@ -225,6 +232,14 @@ impl Whole {
         }
     }
 
+    /// How many bytes it has in no coding.
+    fn plain_len(&self) -> usize {
+        match self {
+            Self::Plain(out) => out.len(),
+            Self::Packed(joined) => joined.plain_len(),
+        }
+    }
+
     /// Adds text of a page with this body. False if it cannot.
     fn add_text(&mut self, text: &Part, body: &Bytes) -> bool {
         match (self, text) {
@@ -254,14 +269,8 @@ impl Whole {
     /// Adds the body of a page, which is in gzip if `is_gzip` says so. False if it is not there as a whole.
     fn add_page(&mut self, page: &Object, is_gzip: bool) -> bool {
         match self {
-            Self::Plain(out) => match page.body.whole().map(|body| (body, body.place())) {
-                Some((_, Place::Pieces(pieces))) if !is_gzip => {
-                    pieces.iter().for_each(|piece| out.extend_from_slice(piece))
-                }
-                Some(_) => match body_of(page, is_gzip) {
-                    Some(body) => out.extend_from_slice(&body),
-                    None => return false,
-                },
+            Self::Plain(out) => match body_of(page, is_gzip) {
+                Some(body) => out.extend_from_slice(&body),
                 None => return false,
             },
             Self::Packed(joined) => match page.made::<Segment>() {
@@ -289,7 +298,10 @@ impl Whole {
     fn into_plain(self) -> Option<Vec<u8>> {
         match self {
             Self::Plain(out) => Some(out),
-            Self::Packed(joined) => restore(iter::once(&joined.finish()[..]), Coding::Gzip, usize::MAX - 1).ok(),
+            Self::Packed(joined) => {
+                let bytes = joined.plain_len();
+                restore(iter::once(&joined.finish()[..]), Coding::Gzip, bytes).ok()
+            }
         }
     }
 }
