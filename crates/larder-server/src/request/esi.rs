@@ -17,7 +17,7 @@ use crate::files::etag::weaken_etag;
 use crate::filter::esi::{Event, Include, Parser, Rules};
 use crate::policy;
 
-use super::compose::parts::{Inner, OnError, Page, Pending, Unwanted, Wait};
+use super::compose::parts::{Fallback, Inner, OnError, Page, Pending, Unwanted, Wait};
 use super::pieces::Pieces;
 use super::{Content, subrequest};
 use at_once::{AtOnce, Begun, Rest};
@@ -168,13 +168,15 @@ pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Re
 
 /// Goes on with a page that has begun.
 pub async fn go_on(page: &mut Page, begun: Begun, includes: &Includes) -> Result<(), Unwanted> {
-    let Begun { text, next, rest } = begun;
+    let Begun { text, next, other, rest } = begun;
     page.text(text).await?;
     match next {
         None => {}
         Some((Pending::Failed(why), OnError::End)) => return Err(page.fail(why).await),
         Some((pending, on_error)) => {
-            page.include(Inner::Begun(pending), None, Wait::AtMost(PATIENCE), on_error).await?;
+            let other = other.and_then(|include| other_of(&include, includes, &page.ex, &page.cx));
+            let fallback = other.map_or(Fallback::None, Fallback::Other);
+            page.include(Inner::Begun(pending), fallback, Wait::AtMost(PATIENCE), on_error).await?;
         }
     }
     for part in rest {
@@ -202,7 +204,11 @@ async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<
     let on_error = includes.on_error(include);
     let inner = counted(&page.ex, includes).and_then(|()| request(include, &includes.base, &page.ex, &page.cx));
     match inner {
-        Ok(inner) => page.include(Inner::New(inner), None, Wait::AtMost(PATIENCE), on_error).await,
+        Ok(inner) => {
+            let other = other_of(include, includes, &page.ex, &page.cx);
+            let fallback = other.map_or(Fallback::None, Fallback::Other);
+            page.include(Inner::New(inner), fallback, Wait::AtMost(PATIENCE), on_error).await
+        }
         Err(why) => {
             failed(&why, &page.ex, &page.cx);
             match on_error {
@@ -211,6 +217,12 @@ async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<
             }
         }
     }
+}
+
+/// The request that an include makes if its first fails. Varnish knows none, so with a VCL there is none.
+fn other_of(include: &Include, includes: &Includes, page: &Exchange, cx: &Cx) -> Option<Box<Exchange>> {
+    let alt = include.alt.as_ref().filter(|_| includes.is_by_directive)?;
+    request(alt, &includes.base, page, cx).inspect_err(|why| failed(why, page, cx)).ok()
 }
 
 /// Says why an include failed before it was asked for.

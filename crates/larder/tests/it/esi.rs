@@ -437,6 +437,31 @@ fn a_location_without_a_vcl_puts_pages_together_by_their_type_or_by_what_is_said
 }
 
 #[test]
+fn another_is_asked_for_in_the_place_of_an_include_that_fails() {
+    let page = "\u{feff}text 1<esi:include src='/gone' alt='/part'/>2<esi:include src='/gone' alt='/none'/>3\
+                <esi:include src='/part' alt='/gone'/>4<esi:include src='/gone' alt='/never'/>5\
+                <esi:include src='https://any/part'/>6";
+    let origin = Origin::start().unwrap();
+    origin.answer("/page", html(page));
+    origin.answer("/part", html("part"));
+    origin.answer("/gone", Answer::status("503 Service Unavailable").body("gone").field("Cache-Control", "max-age=60"));
+    origin.answer("/never", html("never").field("Set-Cookie", "a=b"));
+    let setup = Setup::new().one_worker().name("ESI", "on").name("MORE", "proxy_cache_valid any 1m;");
+    let site = setup.name("ORIGIN", origin.address()).start(PLAIN_SITE);
+    for turn in 1..=3 {
+        assert_eq!(text(&site.get("/page")), "\u{feff}text 1part23part4never5part6", "{turn}");
+    }
+    let vcl = self::site(&origin, "");
+    for _ in 0..2 {
+        assert_eq!(text(&vcl.get("/page")), page, "Varnish reads no page that does not begin with a tag");
+    }
+    origin.answer("/tag", html("<a><esi:include src='/gone' alt='/part'/>"));
+    for _ in 0..2 {
+        assert_eq!(text(&vcl.get("/tag")), "<a>gone", "Varnish knows no alt");
+    }
+}
+
+#[test]
 fn pages_without_a_vcl_are_packed_as_they_are_stored_or_as_the_location_says() {
     let page = "<a>1<esi:include src='/part'/>2<esi:include src='/packed'/>3";
     let whole = b"<a>1<b>part2<c>packed3";

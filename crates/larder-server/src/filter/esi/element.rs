@@ -23,6 +23,7 @@ pub struct Element {
     name: Vec<u8>,
     value: Vec<u8>,
     src: Option<Vec<u8>>,
+    alt: Option<Vec<u8>>,
     goes_on: bool,
 }
 
@@ -80,6 +81,8 @@ pub struct Include {
     pub path: Vec<u8>,
     /// `onerror="continue"`: the page goes on without it.
     pub goes_on: bool,
+    /// `alt`: what is asked for in the place of one that fails.
+    pub alt: Option<Box<Include>>,
 }
 
 impl Element {
@@ -166,6 +169,10 @@ impl Element {
                 self.src = Some(value);
                 None
             }
+            b"alt" => {
+                self.alt = Some(value);
+                None
+            }
             b"onerror" => {
                 self.goes_on = value == b"continue";
                 None
@@ -187,6 +194,15 @@ impl Element {
     /// The include that it is. An error says why it is none.
     pub fn include(self, takes_https: bool) -> Result<Include, &'static str> {
         let src = self.src.ok_or("an include without src")?;
+        // One that is no URL is as good as none.
+        let alt = self.alt.and_then(|alt| Include::at(&alt, takes_https).ok()).map(Box::new);
+        Ok(Include { goes_on: self.goes_on, alt, ..Include::at(&src, takes_https)? })
+    }
+}
+
+impl Include {
+    /// That of a URL. An error says what is wrong with it.
+    fn at(src: &[u8], takes_https: bool) -> Result<Include, &'static str> {
         let rest = match (src.strip_prefix(b"http://"), src.strip_prefix(b"https://")) {
             (Some(rest), _) => Some(rest),
             (None, Some(rest)) if takes_https => Some(rest),
@@ -194,7 +210,7 @@ impl Element {
             (None, None) => None,
         };
         let (host, path) = match rest {
-            None => (None, &src[..]),
+            None => (None, src),
             Some(rest) => {
                 let slash = memchr::memchr(b'/', rest).ok_or("an include of a host without a path")?;
                 (Some(rest[..slash].to_vec()), &rest[slash..])
@@ -205,11 +221,9 @@ impl Element {
         if path.is_empty() || path.iter().chain(host.iter().flatten()).any(is_control) {
             return Err("an include whose src is no URL");
         }
-        Ok(Include { host, path, goes_on: self.goes_on })
+        Ok(Include { host, path, ..Include::default() })
     }
-}
 
-impl Include {
     /// The path and the query that are asked for, where the page has this URL.
     pub fn target(&self, page: &[u8]) -> Vec<u8> {
         if self.path.starts_with(b"/") {

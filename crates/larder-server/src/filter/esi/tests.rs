@@ -12,14 +12,16 @@ fn read(page: &[u8], bytes: usize, rules: Rules) -> (String, Findings) {
     for event in events {
         match event {
             Event::Text(bytes) => out.push_str(&bytes.escape_ascii().to_string()),
-            Event::Include(Include { host, path, goes_on }) => {
-                let host = host.map_or(String::new(), |host| format!("{}|", host.escape_ascii()));
-                let goes_on = if goes_on { " continue" } else { "" };
-                out.push_str(&format!("[{host}{}{goes_on}]", path.escape_ascii()));
-            }
+            Event::Include(include) => out.push_str(&format!("[{}]", shown(&include))),
         }
     }
     (out, findings)
+}
+
+fn shown(Include { host, path, goes_on, alt }: &Include) -> String {
+    let host = host.as_ref().map_or(String::new(), |host| format!("{}|", host.escape_ascii()));
+    let alt = alt.as_ref().map_or(String::new(), |alt| format!(" or {}", shown(alt)));
+    format!("{host}{}{}{alt}", path.escape_ascii(), if *goes_on { " continue" } else { "" })
 }
 
 /// Checks what a page holds, however it is cut, and how much of it is broken.
@@ -43,10 +45,13 @@ fn elements_are_found_however_the_page_is_cut() {
         ("a<esi:include src='/b'/>c", "a[/b]c"),
         ("a<esi:include src=/b />c", "a[/b]c"),
         ("<esi:include src=\"/b\">c", "[/b]c"),
-        ("<esi:include\tsrc='/b' alt='/d'\nonerror='continue'/>", "[/b continue]"),
+        ("<esi:include\tsrc='/b' alt='/d'\nonerror='continue'/>", "[/b continue or /d]"),
+        ("<esi:include alt=\"http://h/d?x&amp;y\" src='/b'/>", "[/b or h|/d?x&y]"),
+        ("<esi:include src='/b' alt=''/>", "[/b]"),
+        ("<esi:include src='/b' alt='https://h/d'/>", "[/b]"),
         ("<esi:include onerror=\"continue\" src=\"b?c\" />", "[b?c continue]"),
         ("<esi:include src=\"/b\" onerror=\"abort\"/>", "[/b]"),
-        ("<esi:include src=\"/b\"alt=\"c\"/>", "[/b]"),
+        ("<esi:include src=\"/b\"alt=\"c\"/>", "[/b or c]"),
         ("<esi:include novalue src=\"/b\"/>", "[/b]"),
         ("<esi:include src=\"http://h:1/b\"/>", "[h:1|/b]"),
         ("<esi:include src=\"/b?x=1&amp;y=&lt;&gt;&quot;&apos;&nbsp;&\"/>", "[/b?x=1&y=<>\\\"\\'&nbsp;&]"),

@@ -1,14 +1,13 @@
 //! Puts the parts of a whole together, in order.
 
 use bytes::Bytes;
-use larder_http::status;
 use larder_store::BodyWriter;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::context::Cx;
 use crate::request::subrequest;
 
-use super::parts::{Answer, OnError, Part, Unwanted};
+use super::parts::{Answer, OnError, Part, Unwanted, is_good};
 
 /// Small parts are gathered up to this size, unless the next is not there yet.
 const GATHERED_BYTES: usize = 16 * 1024;
@@ -90,7 +89,7 @@ impl Joiner<'_> {
             }
         };
         let Some(Answer { mut ex, mut body, counted: _counted }) = answer else { return Ok(false) };
-        if on_error != OnError::Show && !matches!(ex.reply.status, status::OK | status::NO_CONTENT) {
+        if on_error != OnError::Show && !is_good(ex.reply.status) {
             subrequest::log(&mut ex, self.cx);
             return Ok(on_error == OnError::Skip);
         }

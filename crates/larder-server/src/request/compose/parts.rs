@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
-use larder_http::Known;
+use larder_http::{Known, status};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
@@ -68,6 +68,16 @@ pub enum Pending {
     Failed(String),
 }
 
+/// What stands in for an answer.
+pub enum Fallback {
+    /// Nothing.
+    None,
+    /// This, for one that is an error or empty.
+    Stub(Bytes),
+    /// The answer to another request, for one that is an error.
+    Other(Box<Exchange>),
+}
+
 /// The answer to a request inside.
 pub struct Answer {
     /// The request, whose response is laid out.
@@ -118,7 +128,7 @@ impl Page {
     /// Puts the answer to a request for `uri` here.
     pub async fn add(&mut self, uri: &[u8]) -> Result<(), Unwanted> {
         match subrequest::begin(&self.ex, uri, b"", &self.cx) {
-            Some(inner) => self.include(Inner::New(inner), None, Wait::No, OnError::Show).await,
+            Some(inner) => self.include(Inner::New(inner), Fallback::None, Wait::No, OnError::Show).await,
             None => Err(self.fail("a subrequest could not be made".to_owned()).await),
         }
     }
@@ -152,16 +162,14 @@ impl Page {
     }
 
     /// Runs a request inside, and puts its answer here; the page goes on when that is through, or as `wait` says.
-    ///
-    /// `stub` stands in for an answer that is an error or empty.
     pub async fn include(
         &mut self,
         inner: Inner,
-        stub: Option<Bytes>,
+        fallback: Fallback,
         wait: Wait,
         on_error: OnError,
     ) -> Result<(), Unwanted> {
-        let (answer, inside) = self.ask(inner, stub);
+        let (answer, inside) = self.ask(inner, fallback);
         let wait = match wait {
             _ if inside > INSIDE_MAX => Wait::ToTheEnd,
             Wait::AtMost(_) if self.is_slow => Wait::No,
@@ -188,7 +196,7 @@ impl Page {
         if let Some(sub) = &mut inner.request.nested.sub {
             sub.in_memory = true;
         }
-        let (answer, _) = self.ask(Inner::New(inner), None);
+        let (answer, _) = self.ask(Inner::New(inner), Fallback::None);
         let Ok(Some(Answer { mut ex, mut body, counted: _counted })) = answer.await else {
             return Err(self.fail("a subrequest was closed".to_owned()).await);
         };
@@ -209,30 +217,47 @@ impl Page {
 
     /// Runs a subrequest in a task of its own, so that an answer is stored even if the client leaves. Returns where
     /// the answer comes, and how many run now.
-    fn ask(&mut self, mut inner: Inner, stub: Option<Bytes>) -> (oneshot::Receiver<Option<Answer>>, usize) {
+    fn ask(&mut self, mut inner: Inner, fallback: Fallback) -> (oneshot::Receiver<Option<Answer>>, usize) {
         if let Inner::New(inner) = &mut inner {
             plain(inner);
             if let Some(sub) = &mut inner.request.nested.sub {
-                sub.has_stub = stub.is_some();
+                sub.has_stub = matches!(fallback, Fallback::Stub(_));
             }
         }
         let counted = Counted::new(self.ex.request.nested.ssi.get_or_insert_default());
         let inside = counted.0.inside.get();
         let media_type = self.ex.reply.fields.get("Content-Type").map(<[u8]>::to_vec);
-        let (answered, answer) = oneshot::channel();
+        let (through, answer) = oneshot::channel();
         let (cx, leave) = (self.cx.clone(), self.leave.clone());
         let running = cx.worker.seats.begin();
         tokio::task::spawn_local(async move {
             let _running = running;
-            let answer = match answered_by(inner, &cx, Inbound::Inside(&leave)).await {
+            let mut answered = answered_by(inner, &cx, Inbound::Inside(&leave)).await;
+            let stub = match fallback {
+                Fallback::None => None,
+                Fallback::Stub(stub) => Some(stub),
+                Fallback::Other(mut other) => {
+                    if answered.as_ref().is_none_or(|(inner, _)| !is_good(inner.reply.status)) {
+                        plain(&mut other);
+                        answered = answered_by(Inner::New(other), &cx, Inbound::Inside(&leave)).await;
+                    }
+                    None
+                }
+            };
+            let answer = match answered {
                 Some((inner, response)) => Some(with_stub(response, stub, media_type, inner, counted, &cx).await),
                 None => None,
             };
             // The page may be given up by now.
-            let _ = answered.send(answer);
+            let _ = through.send(answer);
         });
         (answer, inside)
     }
+}
+
+/// Whether an answer goes in where errors do not.
+pub fn is_good(status: u16) -> bool {
+    matches!(status, status::OK | status::NO_CONTENT)
 }
 
 /// Runs a request inside to its end.

@@ -11,18 +11,18 @@ use std::iter;
 use bytes::Bytes;
 use larder_cache::Object;
 use larder_compress::{Effort, Joined, Segment, restore};
-use larder_http::{Coding, Known, status};
+use larder_http::{Coding, Known};
 
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
 use crate::filter::esi::Include;
-use crate::request::compose::parts::{OnError, Pending, plain};
+use crate::request::compose::parts::{OnError, Pending, is_good, plain};
 use crate::request::compress::{self, Facts};
 use crate::request::settle::Settled;
 use crate::request::{Content, Entrance, Response, Step, Stop, advance, subrequest};
 
 use super::read::{Part, Read};
-use super::{Includes, counted, failed, request};
+use super::{Includes, counted, failed, other_of, request};
 
 /// What comes of a page.
 pub enum AtOnce {
@@ -42,6 +42,8 @@ pub struct Begun {
     pub text: Bytes,
     /// The include that comes next.
     pub next: Option<(Pending, OnError)>,
+    /// The same as it was read, for what it says of errors.
+    pub other: Option<Include>,
     /// What is behind it.
     pub rest: Vec<Rest>,
 }
@@ -117,7 +119,7 @@ fn put_together(object: &Object, read: &Read, packs: bool, includes: &Includes, 
             text if whole.add_text(text, &body) => continue,
             _ => return AtOnce::Not,
         };
-        let begun = |whole: Whole, next, rest: &[Part]| begun(whole, next, rest, &body);
+        let begun = |whole: Whole, next, rest: &[Part]| begun(whole, next, include, rest, &body);
         if done == INCLUDES_MAX || whole.plain_len() > BYTES_MAX {
             return begun(whole, None, &read.parts[at..]);
         }
@@ -125,7 +127,18 @@ fn put_together(object: &Object, read: &Read, packs: bool, includes: &Includes, 
         let on_error = includes.on_error(include);
         let inner = counted(copy, includes).and_then(|()| request(include, &includes.base, copy, cx));
         let pending = match inner {
-            Ok(inner) => add(inner, on_error, &mut whole, cx),
+            Ok(inner) => match add(inner, on_error, include.alt.is_some(), &mut whole, cx) {
+                Added::Yes => None,
+                Added::Not(pending) => Some(pending),
+                // It may be there at once, too.
+                Added::Failed => match other_of(include, includes, copy, cx) {
+                    Some(other) => match add(other, on_error, false, &mut whole, cx) {
+                        Added::Yes | Added::Failed => None,
+                        Added::Not(pending) => Some(pending),
+                    },
+                    None => None,
+                },
+            },
             Err(why) => {
                 failed(&why, copy, cx);
                 (on_error == OnError::End).then_some(Pending::Failed(why))
@@ -139,14 +152,15 @@ fn put_together(object: &Object, read: &Read, packs: bool, includes: &Includes, 
 }
 
 /// What there is of a page, in no coding, and what is not.
-fn begun(whole: Whole, next: Option<(Pending, OnError)>, rest: &[Part], body: &Bytes) -> AtOnce {
+fn begun(whole: Whole, next: Option<(Pending, OnError)>, include: &Include, rest: &[Part], body: &Bytes) -> AtOnce {
+    let other = next.is_some().then(|| include.clone());
     let rest = rest.iter().map(|part| match part {
         Part::Text(range) => Some(Rest::Text(body.slice(range.clone()))),
         Part::Packed(segment) => restored(segment).map(|text| Rest::Text(text.into())),
         Part::Include(include) => Some(Rest::Include(include.clone())),
     });
     match (whole.into_plain(), rest.collect()) {
-        (Some(text), Some(rest)) => AtOnce::Begun(Box::new(Begun { text: text.into(), next, rest })),
+        (Some(text), Some(rest)) => AtOnce::Begun(Box::new(Begun { text: text.into(), next, other, rest })),
         // What we have packed comes back.
         _ => AtOnce::Not,
     }
@@ -158,23 +172,35 @@ fn restored(segment: &Segment) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Adds what an include brings, if that is there: else says how far it is.
-fn add(mut inner: Box<Exchange>, on_error: OnError, whole: &mut Whole, cx: &Cx) -> Option<Pending> {
+/// What became of an include.
+enum Added {
+    /// It is in, or left out for good.
+    Yes,
+    /// It is not there as it is to be: how far it is.
+    Not(Pending),
+    /// It is an error, and another can be asked for.
+    Failed,
+}
+
+/// Adds what an include brings, if that is there.
+fn add(mut inner: Box<Exchange>, on_error: OnError, has_other: bool, whole: &mut Whole, cx: &Cx) -> Added {
     plain(&mut inner);
     let response = match advance(Step::Route(Entrance::Server), &mut inner, cx) {
         Stop::Deliver(Settled::Part(response)) => response,
-        Stop::Slow(slow) => return Some(Pending::Slow(inner, slow)),
-        Stop::Deliver(_) | Stop::Abort => return Some(Pending::Failed("a subrequest was closed".to_owned())),
+        Stop::Slow(slow) => return Added::Not(Pending::Slow(inner, slow)),
+        Stop::Deliver(_) | Stop::Abort => {
+            return Added::Not(Pending::Failed("a subrequest was closed".to_owned()));
+        }
     };
-    let is_good = matches!(inner.reply.status, status::OK | status::NO_CONTENT);
+    let is_good = is_good(inner.reply.status);
     if !is_good && on_error == OnError::End {
-        return Some(Pending::Answer(inner, response));
+        return Added::Not(Pending::Answer(inner, response));
     }
     if (is_good || on_error == OnError::Show) && !take(&response, &mut inner, whole, cx) {
-        return Some(Pending::Answer(inner, response));
+        return Added::Not(Pending::Answer(inner, response));
     }
     subrequest::log(&mut inner, cx);
-    None
+    if is_good || !has_other || on_error == OnError::Show { Added::Yes } else { Added::Failed }
 }
 
 /// Takes the body of a response into the whole. False if it is not there as it is to be.

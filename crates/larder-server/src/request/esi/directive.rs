@@ -17,6 +17,9 @@ use super::read::Read;
 /// How deep includes may lie in each other, as in Varnish.
 const DEPTH_MAX: u32 = 5;
 
+/// Whether a page is to be read is known, whatever it begins with; and all includes are answered here.
+const RULES: Rules = Rules { reads_any: true, reads_tags: false, takes_https: true, removes_bom: false };
+
 /// What origins are told that larder can do with their pages, as a field of a request.
 pub const CAPABILITY: (&str, &[u8]) = ("Surrogate-Capability", b"larder=\"ESI/1.0\"");
 
@@ -40,13 +43,7 @@ pub fn includes(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Include
     let base: Box<[u8]> = ex.asked.head.target().into();
     // From here on it is one of a page with ESI.
     ex.reply.esi_base = Some(base.clone());
-    Some(Includes {
-        base,
-        rules: Rules::default(),
-        depth_max: DEPTH_MAX,
-        is_by_directive: true,
-        on_error: OnError::Skip,
-    })
+    Some(Includes { base, rules: RULES, depth_max: DEPTH_MAX, is_by_directive: true, on_error: OnError::Skip })
 }
 
 /// Whether a page with these fields is to be read.

@@ -1,7 +1,7 @@
 //! `include`: a request inside the page.
 
 use crate::exchange::Exchange;
-use crate::request::compose::parts::{Inner, OnError, Wait};
+use crate::request::compose::parts::{Fallback, Inner, OnError, Wait};
 use crate::script;
 
 use super::parse::shown;
@@ -34,7 +34,9 @@ impl Document {
         match include.set {
             None => {
                 let wait = if wait { Wait::ToTheEnd } else { Wait::No };
-                Ok(page.include(Inner::New(inner), stub, wait, OnError::Show).await?)
+                Ok(page
+                    .include(Inner::New(inner), stub.map_or(Fallback::None, Fallback::Stub), wait, OnError::Show)
+                    .await?)
             }
             Some(name) => {
                 if !self.shared.append(&name.to_ascii_lowercase(), &mut Vec::new()) {
