@@ -6,7 +6,18 @@ use tokio::time::Instant;
 
 use crate::{error::FetchError, group::Pick};
 
-/// An origin that was asked, for `$upstream_*` and the error log.
+/// By which connection an origin was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// By none: no origin could be asked.
+    None,
+    /// By a new one, if it could be made: see [`Attempt::connect`].
+    New,
+    /// By one that was kept from an earlier fetch.
+    Kept,
+}
+
+/// An origin that was asked, for `$upstream_*`, the error log and the counters.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     /// Its address; the name of the group when no origin could be asked.
@@ -14,6 +25,8 @@ pub struct Attempt {
     /// The status of its answer, or nginx's status for its failure: 504 for a timeout, else 502. `None` if the failure
     /// was not the origin's.
     pub status: Option<u16>,
+    /// By which connection.
+    pub line: Line,
     /// How long connecting took; zero on a kept connection, `None` if it failed.
     pub connect: Option<Duration>,
     /// From the choice of this origin to the end of its response head; `None` if it failed before.
@@ -43,12 +56,14 @@ impl Attempt {
     pub(crate) fn of_nobody(group: &str, begins: bool, now: Instant) -> Attempt {
         let error = FetchError::NoLiveOrigin;
         let status = error.status();
-        Attempt { status, error: Some(error.to_string()), ..Attempt::blank(group.into(), begins, now) }
+        let blank = Attempt::blank(group.into(), begins, now);
+        Attempt { line: Line::None, status, error: Some(error.to_string()), ..blank }
     }
 
     fn blank(address: Arc<str>, begins: bool, chosen_at: Instant) -> Attempt {
         Attempt {
             address,
+            line: Line::New,
             status: None,
             connect: None,
             header: None,

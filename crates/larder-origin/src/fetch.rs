@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::{
     answer::{Answer, AnswerBody, Upgraded},
-    attempt::Attempt,
+    attempt::{Attempt, Line},
     connection::Connection,
     download::Download,
     error::{FailKind, FetchError},
@@ -391,7 +391,7 @@ impl Call {
         let take = |wanted| pick.group().pool().take(wanted, *unseen, now);
         match self.wanted(pick).map_or(Taken::Nothing, take) {
             Taken::Kept(mut exchange) => {
-                attempt.connect = Some(Duration::ZERO);
+                (attempt.line, attempt.connect) = (Line::Kept, Some(Duration::ZERO));
                 exchange.renew(self.upload(request), self.download(), &self.limits, now);
                 Poll::Ready(Ok(Step::Exchanging { exchange, is_kept: true, _waiting: None }))
             }

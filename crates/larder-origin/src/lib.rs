@@ -40,7 +40,7 @@ mod upload;
 
 pub use address::Address;
 pub use answer::{Answer, AnswerBody, Upgraded};
-pub use attempt::Attempt;
+pub use attempt::{Attempt, Line};
 pub use error::{FailKind, FetchError};
 pub use fetch::{Fetching, Outcome, fetch};
 pub use group::{Balance, Group, LeastTime, Server, Until};
