@@ -48,8 +48,45 @@ pub struct Listed {
     pub text: String,
 }
 
+/// How many bans a zone has, and what they have done since the zone was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BanStats {
+    /// Bans now.
+    pub bans: u64,
+    /// Those of them of which a later one has taken the place.
+    pub done: u64,
+    /// Those of them that look at requests.
+    pub asking: u64,
+    /// Bans that were made.
+    pub added: u64,
+    /// Bans that were forgotten.
+    pub forgotten: u64,
+    /// Bans whose place a later one of the same words took.
+    pub replaced: u64,
+    /// How often a page that was found was tested by a ban.
+    pub tested: u64,
+    /// Pages that were found, and dropped as a ban covers them.
+    pub dropped: u64,
+    /// How often a page was tested by a ban beforehand.
+    pub tested_ahead: u64,
+    /// Pages that were dropped beforehand.
+    pub dropped_ahead: u64,
+}
+
+/// What the bans of a zone have done. Nothing of it happens on a hit that was tested already.
+#[derive(Default)]
+pub(crate) struct Counts {
+    forgotten: AtomicU64,
+    replaced: AtomicU64,
+    tested: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    tested_ahead: AtomicU64,
+    pub(crate) dropped_ahead: AtomicU64,
+}
+
 /// The bans of a zone.
 pub(crate) struct Bans<P> {
+    pub(crate) counts: Counts,
     /// The number of the newest; [`NONE_YET`] before the first.
     newest: AtomicU64,
     list: RwLock<List<P>>,
@@ -108,6 +145,7 @@ const NONE_YET: u64 = 1;
 impl<P> Default for Bans<P> {
     fn default() -> Self {
         Self {
+            counts: Counts::default(),
             newest: AtomicU64::new(NONE_YET),
             list: RwLock::new(List { bans: VecDeque::new(), text_bytes: 0, cut: None }),
         }
@@ -127,13 +165,17 @@ impl<P> Bans<P> {
         let number = self.newest() + 1;
         if condition.is_timeless() {
             let is_same = |ban: &&Ban<P>| ban.condition.text() == condition.text();
-            list.bans.iter().filter(is_same).for_each(|ban| ban.is_done.store(true, Ordering::Relaxed));
+            for ban in list.bans.iter().filter(is_same) {
+                let was_done = ban.is_done.swap(true, Ordering::Relaxed);
+                self.counts.replaced.fetch_add(u64::from(!was_done), Ordering::Relaxed);
+            }
         }
         list.text_bytes += condition.text().len();
         list.bans.push_back(Ban { number, made_at: now, condition, is_done: AtomicBool::new(false) });
         while list.bans.len() > BANS_MAX || list.text_bytes > TEXT_BYTES_MAX && list.bans.len() > 1 {
             let Some(first) = list.bans.pop_front() else { break };
             list.text_bytes -= first.condition.text().len();
+            self.counts.forgotten.fetch_add(1, Ordering::Relaxed);
             if !first.is_done.into_inner() {
                 list.cut = Some((first.number, first.made_at));
             }
@@ -155,10 +197,15 @@ impl<P> Bans<P> {
             BY_TIME => made_at >= stored_at,
             tested => number > tested,
         };
-        let covers =
-            |ban: &Ban<P>| !ban.is_done.load(Ordering::Relaxed) && ban.condition.holds(page, request, ban.made_at);
+        let mut count = 0;
+        let covers = |ban: &Ban<P>| {
+            let is_done = ban.is_done.load(Ordering::Relaxed);
+            count += u64::from(!is_done);
+            !is_done && ban.condition.holds(page, request, ban.made_at)
+        };
         let mut concerning = list.bans.iter().rev().take_while(|ban| concerns(ban.number, ban.made_at));
         let is_covered = concerning.any(covers) || list.cut.is_some_and(|(number, made_at)| concerns(number, made_at));
+        self.counts.tested.fetch_add(count, Ordering::Relaxed);
         if !is_covered {
             let newest = list.bans.back().map_or(NONE_YET, |ban| ban.number);
             tested.raise(newest);
@@ -187,8 +234,11 @@ impl<P> Bans<P> {
                 // Another one stands in its place.
             } else if !ban.is_ready(until) {
                 is_in_a_row = false;
-            } else if ban.condition.holds(page, &request, ban.made_at) {
-                return true;
+            } else {
+                self.counts.tested_ahead.fetch_add(1, Ordering::Relaxed);
+                if ban.condition.holds(page, &request, ban.made_at) {
+                    return true;
+                }
             }
             if is_in_a_row {
                 passed = ban.number;
@@ -214,7 +264,27 @@ impl<P> Bans<P> {
             list.cut = Some((first.number, first.made_at));
             count += 1;
         }
+        self.counts.forgotten.fetch_add(count as u64, Ordering::Relaxed);
         count
+    }
+
+    /// How many there are, and what they have done.
+    pub(crate) fn stats(&self) -> BanStats {
+        let list = self.list.read();
+        let number_of = |is_meant: fn(&&Ban<P>) -> bool| list.bans.iter().filter(is_meant).count() as u64;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        BanStats {
+            bans: list.bans.len() as u64,
+            done: number_of(|ban| ban.is_done.load(Ordering::Relaxed)),
+            asking: number_of(|ban| ban.condition.asks_request()),
+            added: self.newest() - NONE_YET,
+            forgotten: count(&self.counts.forgotten),
+            replaced: count(&self.counts.replaced),
+            tested: count(&self.counts.tested),
+            dropped: count(&self.counts.dropped),
+            tested_ahead: count(&self.counts.tested_ahead),
+            dropped_ahead: count(&self.counts.dropped_ahead),
+        }
     }
 
     /// All of them, newest first. `pages_of` counts the pages whose newest ban has this number.

@@ -216,6 +216,15 @@ impl Entry {
         each(&self.newest.load()).any(|object| rules.ignore_vary || object.vary.matches(request))
     }
 
+    /// Replaces the list of the variants, and returns the old one. The caller holds the lock.
+    fn put(&self, list: Option<Arc<Variant>>) -> Option<Arc<Variant>> {
+        let now = each(&list).count();
+        let over = self.newest.swap(list);
+        self.tally.objects.fetch_add(now, Ordering::Relaxed);
+        self.tally.objects.fetch_sub(each(&over).count(), Ordering::Relaxed);
+        over
+    }
+
     /// Whether `object` is one of the variants.
     pub(crate) fn has(&self, object: &Arc<Object>) -> bool {
         each(&self.newest.load()).any(|variant| Arc::ptr_eq(variant, object))
@@ -386,7 +395,7 @@ impl Entry {
         if let Some(newest) = all.first() {
             self.note_cost(newest.cost_micros);
         }
-        let over = self.newest.swap(list_of(all));
+        let over = self.put(list_of(all));
         drop(state);
         drop((over, current));
     }
@@ -412,7 +421,7 @@ impl Entry {
         let state = self.state.lock();
         let current = self.newest.load_full();
         let rest: Vec<Arc<Object>> = each(&current).filter(|object| !is_meant(object)).cloned().collect();
-        let over = (rest.len() < each(&current).count()).then(|| self.newest.swap(list_of(rest)));
+        let over = (rest.len() < each(&current).count()).then(|| self.put(list_of(rest)));
         drop(state);
         drop((over, current));
         coming
@@ -440,7 +449,7 @@ impl Entry {
             state.disk = Disk::Unasked;
         }
         let rest: Vec<Arc<Object>> = each(&current).filter(|object| !Arc::ptr_eq(object, lost)).cloned().collect();
-        let over = self.newest.swap(list_of(rest));
+        let over = self.put(list_of(rest));
         drop(state);
         drop((over, current));
         true
@@ -452,7 +461,7 @@ impl Entry {
         let current = self.newest.load_full();
         let rest: Vec<Arc<Object>> =
             each(&current).filter(|old| !is_replaced(old, object, replaces)).cloned().collect();
-        let over = (rest.len() < each(&current).count()).then(|| self.newest.swap(list_of(rest)));
+        let over = (rest.len() < each(&current).count()).then(|| self.put(list_of(rest)));
         drop(state);
         drop((over, current));
     }
@@ -496,7 +505,7 @@ impl Entry {
         let stay: Vec<Arc<Object>> = each(&current).filter(stays).take(VARIANTS_MAX - 1).cloned().collect();
         let older = list_of(stay);
         drop(current);
-        self.newest.swap(Some(Arc::new(Variant { object: new.object, older })))
+        self.put(Some(Arc::new(Variant { object: new.object, older })))
     }
 }
 
@@ -524,7 +533,7 @@ impl Kept for Entry {
     fn leave(&self) {
         let mut state = self.state.lock();
         let filling = mem::take(&mut state.filling);
-        let variants = self.newest.swap(None);
+        let variants = self.put(None);
         drop(state);
         drop((filling, variants));
         self.tally.entries.fetch_sub(1, Ordering::Relaxed);

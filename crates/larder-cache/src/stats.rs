@@ -45,6 +45,8 @@ pub struct ZoneStats {
     pub refused: u64,
     /// Entries now.
     pub entries: usize,
+    /// Variants of these entries now.
+    pub objects: usize,
     /// Bytes now, of all zones that share the memory; dropped pages that are still being sent included.
     pub bytes: u64,
     /// The limit for `bytes`.
@@ -122,4 +124,6 @@ pub(crate) struct SharedCounts {
 pub(crate) struct Tally {
     /// Entries on the shelf.
     pub(crate) entries: AtomicUsize,
+    /// Variants of these.
+    pub(crate) objects: AtomicUsize,
 }

@@ -11,7 +11,7 @@ use larder_http::Time;
 use larder_store::{BUFFERED_BYTES, Body, BodyWriter, Reservation, SLOT_BYTES, Spill, body, body_with_disks};
 use parking_lot::Mutex;
 
-use crate::bans::{Asking, Bans, Condition, Listed};
+use crate::bans::{Asking, BanStats, Bans, Condition, Listed};
 use crate::entry::{Entry, each};
 use crate::key::KeyRef;
 use crate::memory::Memory;
@@ -193,6 +193,11 @@ impl Zone {
 
     /// Drops a page that a ban covers, from memory and disk. The next lookup finds another, or none.
     pub fn drop_banned(&self, object: &Arc<Object>, now: Time) {
+        self.bans.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        self.drop_covered(object, now);
+    }
+
+    fn drop_covered(&self, object: &Arc<Object>, now: Time) {
         self.lost(object, now);
         self.counts.purged.fetch_add(1, Ordering::Relaxed);
     }
@@ -219,7 +224,8 @@ impl Zone {
             for object in some.iter().filter_map(Weak::upgrade) {
                 lurked.tested += 1;
                 if self.bans.look_ahead(&object, &object.hold.tested, object.stored_at, until) {
-                    self.drop_banned(&object, now);
+                    self.bans.counts.dropped_ahead.fetch_add(1, Ordering::Relaxed);
+                    self.drop_covered(&object, now);
                     lurked.dropped += 1;
                 }
             }
@@ -239,6 +245,11 @@ impl Zone {
             lurked.forgotten = self.bans.forget_until(least.min(self.bans.last_of(until)));
         }
         lurked
+    }
+
+    /// How many bans there are, and what they have done.
+    pub fn ban_stats(&self) -> BanStats {
+        self.bans.stats()
     }
 
     /// All bans, newest first. It visits every entry, as [`purge_prefix`](Self::purge_prefix) does.
@@ -308,6 +319,7 @@ impl Zone {
         stats.forms_refused = self.counts.forms_refused.load(Ordering::Relaxed);
         stats.loaded = self.counts.loaded.load(Ordering::Relaxed);
         stats.entries = self.tally.entries.load(Ordering::Relaxed);
+        stats.objects = self.tally.objects.load(Ordering::Relaxed);
         stats.evicted = memory.evicted;
         stats.inactive = memory.swept;
         stats.refused = memory.refused;

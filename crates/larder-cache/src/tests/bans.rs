@@ -94,6 +94,10 @@ fn a_later_ban_of_the_same_words_takes_the_place_of_an_earlier_one_unless_its_ti
         let listed = zone.bans();
         let shown: Vec<_> = listed.iter().map(|ban| (ban.made_at, ban.pages, ban.is_done)).collect();
         assert_eq!(shown, [(at(2), 1, done[0]), (at(1), 0, done[1])]);
+        let done = u64::from(is_timeless);
+        let (tested, asking) = (2 - done, 2);
+        let expected = BanStats { bans: 2, done, asking, added: 2, replaced: done, tested, ..BanStats::default() };
+        assert_eq!(zone.ban_stats(), expected);
     }
 }
 
@@ -136,6 +140,9 @@ fn pages_that_nobody_asks_for_are_tested_beforehand_and_bans_forgotten() {
     assert_eq!(lurked, Lurked { tested: 4, dropped: 2, forgotten: 2 });
     assert_eq!(list(), [("two", 0), ("three", 0), ("four", 0)].map(|(text, pages)| (text.to_owned(), pages)));
     assert_eq!([&pages[0], &pages[2]].map(|page| zone.keeps(page)), [false; 2]);
+    let stats = zone.ban_stats();
+    assert_eq!((stats.bans, stats.asking, stats.added, stats.forgotten), (3, 1, 5, 2));
+    assert_eq!((stats.tested_ahead, stats.dropped_ahead, stats.tested, stats.dropped), (10, 2, 0, 0));
     assert!(is_banned(&zone, &pages[1]) && is_banned(&zone, &pages[3]));
     // One that was tested by none of those that are forgotten is out of date.
     let old = worker.store(b"e", "five", 0);

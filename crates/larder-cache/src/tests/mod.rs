@@ -228,7 +228,9 @@ fn variants_answer_their_own_requests() {
     worker.store_with(KEY, &de, "Accept-Language", "Moin", 12);
     assert_eq!(told(&worker.ask_with(KEY, &de, &rules, 13)), "hit Moin");
     assert_eq!(told(&worker.ask_with(KEY, &fr, &rules, 13)), "hit Salut");
+    assert_eq!((zone.stats().entries, zone.stats().objects), (1, 2));
     assert_eq!(zone.purge(&KeyRef::new(KEY), at(0)), 2);
+    assert_eq!((zone.stats().entries, zone.stats().objects), (0, 0));
 }
 
 #[test]

@@ -56,7 +56,9 @@ fn only_the_variants_that_are_meant_are_dropped_or_shortened() {
     assert_eq!(told_of(&mut worker, "de"), "miss");
     assert_eq!(told_of(&mut worker, "en"), "hit one");
     assert!(zone.may_have(&KeyRef::new(KEY)));
+    assert_eq!(zone.stats().objects, 1);
     assert_eq!(zone.purge_variants(&KeyRef::new(KEY), |_| true, at(1)), 1);
+    assert_eq!(zone.stats().objects, 0);
     assert!(!zone.may_have(&KeyRef::new(KEY)));
 }
 
