@@ -73,8 +73,9 @@ pub use assemble::check;
 pub use logs::LogFiles;
 pub use material::Material;
 pub use pressure::has_little_memory;
-pub use serving::{Descriptors, Serving, ServingOptions};
+pub use serving::{Counted, CountedZone, Descriptors, Serving, ServingOptions};
 pub use site::Vcl;
+pub use stats::Sums;
 
 /// The version of nginx whose configuration and behaviour larder follows, for `$nginx_version` and `-V`.
 pub const NGINX_VERSION: &str = "1.31.5";

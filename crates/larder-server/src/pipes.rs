@@ -12,6 +12,11 @@ pub struct Pipes(AtomicU32);
 pub struct Pipe(Arc<Pipes>);
 
 impl Pipes {
+    /// How many there are now.
+    pub fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Another one, unless there are `most` already; 0 is for any number.
     pub fn enter(self: &Arc<Self>, most: u32) -> Option<Pipe> {
         let pipe = Pipe(Arc::clone(self));
@@ -36,6 +41,7 @@ mod tests {
         let pipes = Arc::new(Pipes::default());
         let two = [pipes.enter(2), pipes.enter(2)];
         assert!(two.iter().all(Option::is_some) && pipes.enter(2).is_none());
+        assert_eq!(pipes.count(), 2);
         let any = pipes.enter(0);
         assert!(any.is_some());
         drop((two, any));

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use larder_cache::{BanStats, Memory, Zone, ZoneStats};
 use larder_conf::Diagnostic;
 use larder_conf::model::{Config, ListenAddress, LogLevel};
+use larder_store::DiskStats;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -21,6 +23,7 @@ use crate::logs::{LogFiles, Logs};
 use crate::lurker::Lurker;
 use crate::material::Material;
 use crate::site::{Site, Vcl};
+use crate::stats::Sums;
 use crate::worker_thread::{self, Command, Shared};
 
 /// How long a process that ends keeps its disks while requests are still running, and how often it checks whether all
@@ -52,7 +55,36 @@ pub struct Serving {
     main_log: MainLog,
     issuing: Issuing,
     lurker: Arc<Lurker>,
+    began: Instant,
     last: Mutex<Last>,
+}
+
+/// What the workers, and the zones of the configuration, have counted.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// The sums over all workers.
+    pub sums: Sums,
+    /// How long they have been serving.
+    pub uptime: Duration,
+    /// Pipes of VCLs now.
+    pub pipes: u32,
+    /// The zones, in the order of the configuration.
+    pub zones: Vec<CountedZone>,
+}
+
+/// What a zone has counted.
+#[derive(Clone, Debug)]
+pub struct CountedZone {
+    /// Its name.
+    pub name: String,
+    /// Its counters and its size. What is about its memory holds for all zones that share it.
+    pub stats: ZoneStats,
+    /// Whether no zone before it has the same memory.
+    pub has_new_memory: bool,
+    /// Its bans.
+    pub bans: BanStats,
+    /// Its disks.
+    pub disks: Vec<DiskStats>,
 }
 
 /// The state that a reload starts from.
@@ -97,7 +129,8 @@ impl Serving {
                 .map_err(|error| vec![*Diagnostic::error(format!("a worker thread cannot be started: {error}"))])?;
             workers.push((sender, thread));
         }
-        Ok(Self { workers, shared, main_log, issuing, lurker, last: Mutex::new(Last { site, keeping }) })
+        let (began, last) = (Instant::now(), Mutex::new(Last { site, keeping }));
+        Ok(Self { workers, shared, main_log, issuing, lurker, began, last })
     }
 
     /// Serves `config` from now on. Running requests finish under the old configuration; connections and pages stay.
@@ -188,6 +221,30 @@ impl Serving {
     pub fn bans(&self) -> Vec<larder_cache::Listed> {
         let zones = self.last.lock().site.caches.zones.clone();
         zones.iter().flat_map(|zone| zone.bans()).collect()
+    }
+
+    /// What was counted since the workers began.
+    pub fn counted(&self) -> Counted {
+        let zones = self.last.lock().site.caches.zones.clone();
+        let mut memories: Vec<&Arc<Memory>> = Vec::new();
+        let zone = |zone: &'_ Arc<Zone>| CountedZone {
+            name: zone.name().to_owned(),
+            stats: zone.stats(),
+            bans: zone.ban_stats(),
+            disks: zone.shelves().iter().map(|disk| disk.stats()).collect(),
+            has_new_memory: true,
+        };
+        let mut counted: Vec<CountedZone> = zones.iter().map(zone).collect();
+        for (zone, counted) in zones.iter().zip(&mut counted) {
+            counted.has_new_memory = memories.iter().all(|known| !Arc::ptr_eq(known, zone.memory()));
+            memories.push(zone.memory());
+        }
+        Counted {
+            sums: self.shared.workers.stats.sums(false),
+            uptime: self.began.elapsed(),
+            pipes: self.shared.workers.pipes.count(),
+            zones: counted,
+        }
     }
 
     /// Writes to the main error log.

@@ -26,47 +26,114 @@ impl Counter {
     }
 }
 
-/// The counters of one worker.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Stats {
-    /// Connections accepted.
-    pub accepted: Counter,
-    /// Connections open.
-    pub active: Counter,
-    /// Connections whose request is being read.
-    pub reading: Counter,
-    /// Connections whose response is being made or sent, except those that are answered without waiting.
-    pub writing: Counter,
-    /// Requests.
-    pub requests: Counter,
-    /// Responses with a fresh object from the cache.
-    pub hits: Counter,
-    /// Responses for which the cache was asked and the origin had to be.
-    pub misses: Counter,
-    /// Responses with a stale object from the cache.
-    pub stale: Counter,
-    /// Files that were found in memory.
-    pub files_kept: Counter,
+/// Makes `Stats` and `Sums` of one list, so that no counter is left out of the sums.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The counters of one worker.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct Stats {
+            $($(#[$doc])* pub $name: Counter,)*
+        }
+
+        /// The sums over all workers.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Sums {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Connections that wait for their next request.
+            pub waiting: u64,
+        }
+
+        impl Sums {
+            fn add(&mut self, stats: &Stats) {
+                $(self.$name += stats.$name.get();)*
+            }
+        }
+    };
 }
 
-/// The sums over all workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
-    /// See [`Stats`].
-    pub accepted: u64,
-    /// See [`Stats`].
-    pub active: u64,
-    /// See [`Stats`].
-    pub reading: u64,
-    /// See [`Stats`]; includes the caller's own request.
-    pub writing: u64,
-    /// Connections that wait for their next request.
-    pub waiting: u64,
-    /// See [`Stats`].
-    pub requests: u64,
-    /// See [`Stats`].
-    pub files_kept: u64,
+counters! {
+    /// Connections accepted.
+    accepted,
+    /// Connections open.
+    active,
+    /// Connections whose request is being read.
+    reading,
+    /// Connections whose response is being made or sent, except those that are answered without waiting; in the sums,
+    /// the caller's own request is among them.
+    writing,
+    /// Requests.
+    requests,
+    /// Requests among them that cannot be read, or are none.
+    bad_requests,
+    /// Responses with a fresh object from the cache.
+    hits,
+    /// Responses for which the cache was asked and the origin had to be.
+    misses,
+    /// Responses with a stale object from the cache.
+    stale,
+    /// Files that were found in memory.
+    files_kept,
+    /// Bytes of the heads of requests.
+    request_head_bytes,
+    /// Bytes of the bodies of requests, as far as they were read.
+    request_body_bytes,
+    /// Bytes of responses, with their heads.
+    sent_bytes,
+    /// Bytes of the bodies of responses.
+    sent_body_bytes,
+    /// Requests that are passed as a page in the cache says so (VCL).
+    hits_for_pass,
+    /// Requests that miss as a page in the cache says so (VCL).
+    hits_for_miss,
+    /// Requests that a VCL passes.
+    passes,
+    /// Requests that a VCL pipes.
+    pipes,
+    /// Requests that a VCL wanted to pipe while there were too many pipes.
+    pipes_refused,
+    /// Responses that a VCL made.
+    synths,
+    /// Subs of VCLs that failed.
+    vcl_failures,
+    /// Includes of ESI that were asked for.
+    esi_includes,
+    /// Fetches that a VCL began, but for pipes.
+    fetches,
+    /// Fetches in the background.
+    refetches,
+    /// Fetches of a VCL that brought no answer, or not all of its body.
+    fetches_failed,
+    /// Fetches of a VCL whose backend was sick, so that it was not asked.
+    origins_sick,
+    /// Fetches for which no origin could be asked, as all had as many requests as they may.
+    origins_busy,
+    /// Connections to origins that were made.
+    origin_connections,
+    /// Connections to origins that could not be made.
+    origin_connections_failed,
+    /// Requests over connections that were kept from earlier ones.
+    origin_connections_reused,
+    /// Requests that were sent again as such a connection was dead.
+    origin_retries,
+    /// Requests sent to origins, or begun to be.
+    origin_requests,
+    /// Answers of origins to HEAD.
+    answers_to_head,
+    /// Answers below 200.
+    answers_1xx,
+    /// Answers with 204.
+    answers_204,
+    /// Answers with 304.
+    answers_304,
+    /// Other answers that come in chunks.
+    answers_chunked,
+    /// Other answers that say how long they are.
+    answers_with_length,
+    /// Other answers that say that they are empty.
+    answers_empty,
+    /// Other answers that end with the connection.
+    answers_to_the_end,
 }
 
 /// The counters of every worker of the process.
@@ -84,14 +151,7 @@ impl AllStats {
     /// The sums. `at_once` says that the caller's request is being answered without waiting, which no worker counts.
     pub fn sums(&self, at_once: bool) -> Sums {
         let mut sums = Sums::default();
-        for stats in self.0.lock().iter() {
-            sums.accepted += stats.accepted.get();
-            sums.active += stats.active.get();
-            sums.reading += stats.reading.get();
-            sums.writing += stats.writing.get();
-            sums.requests += stats.requests.get();
-            sums.files_kept += stats.files_kept.get();
-        }
+        self.0.lock().iter().for_each(|stats| sums.add(stats));
         sums.writing += u64::from(at_once);
         sums.waiting = sums.active.saturating_sub(sums.reading + sums.writing);
         sums

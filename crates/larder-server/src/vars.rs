@@ -28,7 +28,7 @@ pub mod userid;
 
 use append::{append_joined, append_some, named};
 pub use path::{append_filename, document_root, facts, links};
-pub use request::{arg, body_bytes, method_name};
+pub use request::{arg, method_name};
 
 /// Appends the value; false if there is none.
 pub fn append(var: &Var, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> bool {

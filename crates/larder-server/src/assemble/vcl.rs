@@ -182,7 +182,9 @@ impl Parts<'_> {
         for (number, backend) in backends.iter().enumerate() {
             let backend = match &backend.endpoint {
                 Some(Endpoint::Upstream(name)) => self.upstream(builder, name, number, vcl),
-                Some(Endpoint::Tcp { .. } | Endpoint::Unix(_)) | None => Arc::new(origin(builder, backend, vcl, self)),
+                Some(Endpoint::Tcp { .. } | Endpoint::Unix(_)) | None => {
+                    Arc::new(origin(builder, (number, backend), vcl, self))
+                }
             };
             origins.push(Origin { backend, policy: policy() });
         }
@@ -330,14 +332,16 @@ fn zone(builder: &Builder, location: &model::Location) -> Option<usize> {
 }
 
 /// A backend of a VCL, as an origin.
-fn origin(builder: &mut Builder, backend: &policy::Backend, vcl: &Vcl, parts: &Parts) -> Backend {
+fn origin(builder: &mut Builder, (number, backend): (usize, &policy::Backend), vcl: &Vcl, parts: &Parts) -> Backend {
     let group = builder.site.origins.groups.len();
     let way = Way::to(backend, &vcl.policy, &address);
     if way.is_none() && backend.endpoint.is_some() {
         builder.warn(format!("the backend \"{}\" has no address: it counts as down", backend.name), parts.span);
     }
     let preamble = way.as_ref().map_or_else(Bytes::new, |way| way.preamble.clone());
-    builder.site.origins.groups.push(group_of(&mut builder.vcl_groups, backend, way));
+    let servers = group_of(&mut builder.vcl_groups, backend, way);
+    vcl.objects.directors.is_group(number, &servers);
+    builder.site.origins.groups.push(servers);
     builder.site.origins.hash_by.push(HashBy::Nothing);
     let host: Box<[u8]> = backend.host_header.as_bytes().into();
     let mut made = Backend {

@@ -438,6 +438,7 @@ const MIN_READ_BYTES: usize = 16 * 1024;
 /// Writes the log lines of a finished exchange. As with nginx, they are in the log before the client sees its
 /// connection closed.
 fn finish(ex: &mut Exchange, cx: &Cx) {
+    cx.worker.count_bytes(ex);
     cx.local.logs.access(ex, cx);
     if !ex.reply.framing.keep_alive {
         cx.local.logs.write_now(cx.site(), cx.now());

@@ -10,6 +10,7 @@
 //!
 //! A director stays one until a fetch needs a backend: then [`Directors::resolve`] asks it, and what it chooses.
 
+mod counts;
 mod fallback;
 pub mod hash;
 mod health;
@@ -24,7 +25,7 @@ mod window;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use larder_origin::Group;
 use larder_vcl::Policy;
 use larder_vcl::policy::Endpoint;
@@ -33,6 +34,7 @@ use tokio::time::Instant;
 
 use members::{MEMBERS_MAX, Member};
 
+pub use counts::{Counted, Counts};
 pub use fallback::Fallback;
 pub use health::{Admin, Health};
 pub use judge::{Judge, Number};
@@ -57,7 +59,9 @@ pub struct Directors {
 struct Backend {
     name: String,
     health: Health,
-    /// The servers that it stands for, if they are a group beside the VCL.
+    /// What has come of it so far; the next VCL with the same backend goes on with it.
+    counts: ArcSwap<Counts>,
+    /// The servers that it stands for: those of a group beside the VCL, or itself.
     group: ArcSwapOption<Group>,
     /// The probe and the place where it listens, to know it again in the next VCL.
     was: (Option<larder_vcl::policy::Probe>, Option<larder_vcl::policy::Endpoint>),
@@ -119,7 +123,13 @@ impl Directors {
         let backends = policy.backends.iter().map(|backend| {
             let probe = policy.probe_of(backend);
             let was = (probe.cloned(), backend.endpoint.clone());
-            Backend { name: backend.name.clone(), health: Health::new(probe, now), group: ArcSwapOption::empty(), was }
+            Backend {
+                name: backend.name.clone(),
+                health: Health::new(probe, now),
+                counts: ArcSwap::default(),
+                group: ArcSwapOption::empty(),
+                was,
+            }
         });
         let objects = policy.objects.iter().map(|object| Object {
             name: object.name.clone(),
@@ -137,7 +147,7 @@ impl Directors {
         }
     }
 
-    /// Notes for which servers a backend stands that is a group.
+    /// Notes for which servers a backend stands.
     pub fn is_group(&self, backend: usize, group: &Arc<Group>) {
         if let Some(backend) = self.backends.get(backend) {
             // In all locations it is the same one; a site that is assembled again has a new one.
@@ -333,6 +343,7 @@ impl Directors {
             let is_it = |old: &&Backend| old.name == backend.name && old.was.1 == backend.was.1;
             if let Some(old) = old.backends.iter().find(is_it) {
                 backend.health.take_over(&old.health, is_same(&backend.was.0, &old.was.0));
+                backend.counts.store(old.counts.load_full());
             }
         }
         for object in &self.objects {

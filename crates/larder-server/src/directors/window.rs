@@ -122,6 +122,12 @@ impl Window {
         self.last = answer;
     }
 
+    /// Which of the last 64 answers were good, the newest in the lowest bit.
+    pub fn happy(&self) -> u64 {
+        let [.., happy] = self.history;
+        happy
+    }
+
     /// Whether enough of the answers were good.
     pub fn is_healthy(&self) -> bool {
         self.good >= self.threshold

@@ -252,6 +252,16 @@ impl RequestBody {
         }
     }
 
+    /// How many bytes of it were read.
+    pub fn read_bytes(&self) -> u64 {
+        match self {
+            Self::None | Self::Unread(_) => 0,
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::File(_, len) => *len,
+            Self::Passing(feed) => feed.received(),
+        }
+    }
+
     /// Takes the body that is being passed on, if there is one.
     pub fn take_feed(&mut self) -> Option<Box<Feed>> {
         match std::mem::take(self) {

@@ -14,6 +14,7 @@
 //! | [`on_stale`]         | `lookup.rs`             | [`OnStale`]: what is done with a page past its time                     |
 //! | [`prepare`], [`limit`] | `fetch.rs`            | which origin is asked, and how long it may take; or a [`Detour`]         |
 //! | [`question`]         | `fetch.rs`              | [`Question`]: what the origin is asked about the page                   |
+//! | [`count_attempt`], [`counts`] | `fetch.rs`, `fill.rs` | what is counted of a backend                                    |
 //! | [`judge`]            | `answer.rs`             | [`Judgement`]: what its answer leads to                                 |
 //! | [`gathers`], [`recode`] | `answer.rs`          | whether its body is awaited, and what becomes of it                      |
 //! | [`failure`], [`abandoned`] | `answer.rs`       | what takes the place of an answer that did not come                      |
@@ -37,9 +38,10 @@ use bytes::Bytes;
 use larder_cache::{HitRef, Mark, Object, Rules, VaryKey};
 use larder_http::ResponseHead;
 use larder_http::{Fields, Time};
-use larder_origin::{FailKind, Limits};
+use larder_origin::{Attempt, FailKind, Limits};
 
 use crate::context::Cx;
+use crate::directors::Counts;
 use crate::exchange::{Exchange, RESTARTS_MAX};
 use crate::site::{Origin, Policy, VclPolicy};
 
@@ -324,6 +326,26 @@ pub fn on_stale(origin: &Origin, object: &Arc<Object>, is_updating: bool, ex: &m
         Policy::Vcl(policy) => vcl::on_stale(policy, object, is_updating, ex, cx),
         #[cfg(test)]
         Policy::Written => written::on_stale(object, is_updating, cx.now()),
+    }
+}
+
+/// Counts what came of asking an origin, by a request whose head has `head_bytes`.
+pub fn count_attempt(origin: &Origin, attempt: &Attempt, head_bytes: u64, ex: &Exchange, cx: &Cx) {
+    match &origin.policy {
+        Policy::Directives(_) => {}
+        Policy::Vcl(policy) => vcl::count_attempt(policy, attempt, head_bytes, ex, cx),
+        #[cfg(test)]
+        Policy::Written => {}
+    }
+}
+
+/// Who counts what the origin of a fetch does, if anybody does.
+pub fn counts(origin: &Origin, ex: &Exchange) -> Option<Arc<Counts>> {
+    match &origin.policy {
+        Policy::Directives(_) => None,
+        Policy::Vcl(policy) => vcl::counts(policy, ex),
+        #[cfg(test)]
+        Policy::Written => None,
     }
 }
 

@@ -124,6 +124,9 @@ pub async fn gather(gather: Gather, ex: &mut Exchange, cx: &Cx) -> Step {
             Err(error) => break Some(error.to_string()),
         }
     };
+    if let Some(counts) = policy::counts(origin, ex) {
+        counts.note_body(whole.len() as u64, &answer.body);
+    }
     let mut head = std::mem::take(&mut answer.head);
     drop(answer);
     let made = match failure {

@@ -202,7 +202,7 @@ async fn done(events: &mut Vec<Event>, page: &mut Page, includes: &Includes) -> 
 /// Includes one page.
 async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
     let on_error = includes.on_error(include);
-    let inner = counted(&page.ex, includes).and_then(|()| request(include, &includes.base, &page.ex, &page.cx));
+    let inner = counted(&page.ex, includes, &page.cx).and_then(|()| request(include, &includes.base, &page.ex, &page.cx));
     match inner {
         Ok(inner) => {
             let other = other_of(include, includes, &page.ex, &page.cx);
@@ -231,7 +231,7 @@ fn failed(why: &str, ex: &Exchange, cx: &Cx) {
 }
 
 /// Counts an include. An error says that there are too many, in each other or at all.
-fn counted(ex: &Exchange, includes: &Includes) -> Result<(), String> {
+fn counted(ex: &Exchange, includes: &Includes, cx: &Cx) -> Result<(), String> {
     if ex.vcl.client.esi_level >= includes.depth_max {
         return Err(format!("includes lie in each other more than {} deep (max_esi_depth)", includes.depth_max));
     }
@@ -241,6 +241,7 @@ fn counted(ex: &Exchange, includes: &Includes) -> Result<(), String> {
         return Err(format!("more than {INCLUDES_MAX} includes in one request"));
     }
     shared.includes.set(all);
+    cx.stats().esi_includes.add(1);
     Ok(())
 }
 

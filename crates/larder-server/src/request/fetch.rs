@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use larder_conf::model::LogLevel;
-use larder_http::{Fields, Method, status};
-use larder_origin::{Fetching, Group, Outcome};
+use larder_http::{Fields, Known, Method, status};
+use larder_origin::{Answer, Attempt, Fetching, Group, Line, Outcome, Protocol};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::context::Cx;
 use crate::exchange::feed::{Feed, Refused};
-use crate::exchange::{Exchange, RequestBody};
+use crate::exchange::{Exchange, RequestBody, Stage};
 use crate::net::Inbound;
 use crate::policy::{self, Question, Validators};
 use crate::site::{Origin, Target};
@@ -25,6 +25,8 @@ use super::{Step, Synth, answer, early_hints, origin_request, own_files, resolve
 pub struct Underway {
     plan: Plan,
     validators: Validators,
+    /// How long the head of the request is.
+    head_bytes: u64,
     fetching: Fetching,
     /// Whether it ends when the client leaves.
     pub is_abortable: bool,
@@ -71,16 +73,24 @@ impl Underway {
     /// Makes the answer, or the failure, the next step.
     pub fn conclude(self: Box<Self>, outcome: Outcome, ex: &mut Exchange, cx: &Cx) -> Step {
         let Some(origin) = cx.origin(ex) else { return no_origin() };
+        count_attempts(&outcome.attempts, self.head_bytes, origin, ex, cx);
         note_attempts(outcome.attempts, ex, cx);
         match outcome.result {
-            Ok(answer) => answer::answered(answer, self.plan, origin, &self.validators, ex, cx),
+            Ok(answer) => {
+                count_answer(&answer, ex, cx);
+                answer::answered(answer, self.plan, origin, &self.validators, ex, cx)
+            }
             Err(error) => answer::failed(&error, self.plan, origin, ex, cx),
         }
     }
 
     /// Ends it without an answer.
     pub fn give_up(self: Box<Self>, why: Refused, ex: &mut Exchange, cx: &Cx) -> Step {
-        note_attempts(self.fetching.give_up(), ex, cx);
+        let attempts = self.fetching.give_up();
+        if let Some(origin) = cx.origin(ex) {
+            count_attempts(&attempts, self.head_bytes, origin, ex, cx);
+        }
+        note_attempts(attempts, ex, cx);
         why.step(ex, cx)
     }
 }
@@ -215,7 +225,12 @@ fn ask(
     }
     // The first fetch of a request notes its attempts where they are kept.
     let attempts = if ex.tally.attempts.is_empty() { std::mem::take(&mut ex.tally.attempts) } else { Vec::new() };
-    Ok(Box::new(Underway { plan, validators, fetching: Fetching::new(request, hints, attempts), is_abortable }))
+    let head_bytes = match &request.protocol {
+        Protocol::Http { head, .. } => head.len() as u64,
+        Protocol::FastCgi { .. } => 0,
+    };
+    let fetching = Fetching::new(request, hints, attempts);
+    Ok(Box::new(Underway { plan, validators, head_bytes, fetching, is_abortable }))
 }
 
 fn no_origin() -> Step {
@@ -247,7 +262,50 @@ async fn watch(feed: Option<&mut Feed>, from: &Inbound<'_>, minds: bool) -> Refu
     Refused::Unwanted
 }
 
-fn note_attempts(mut attempts: Vec<larder_origin::Attempt>, ex: &mut Exchange, cx: &Cx) {
+/// Counts what came of asking origins. The head of a request to each has `head_bytes`.
+fn count_attempts(attempts: &[Attempt], head_bytes: u64, origin: &Origin, ex: &Exchange, cx: &Cx) {
+    let stats = cx.stats();
+    for (at, attempt) in attempts.iter().enumerate() {
+        match attempt.line {
+            Line::Kept => {
+                stats.origin_connections_reused.add(1);
+                // The next attempt is there because this connection was dead.
+                let is_retried = attempt.error.is_some() && at + 1 < attempts.len();
+                stats.origin_retries.add(u64::from(is_retried));
+            }
+            Line::New if attempt.connect.is_some() => stats.origin_connections.add(1),
+            Line::New => stats.origin_connections_failed.add(u64::from(attempt.error.is_some())),
+            Line::None => {}
+        }
+        stats.origin_requests.add(u64::from(attempt.sent_bytes > 0));
+        policy::count_attempt(origin, attempt, head_bytes, ex, cx);
+    }
+}
+
+/// Counts an answer by how its body comes; one that goes through a pipe is not looked at.
+fn count_answer(answer: &Answer, ex: &Exchange, cx: &Cx) {
+    if ex.vcl.fetch.pipe.is_some() {
+        return;
+    }
+    let stats = cx.stats();
+    let is_head = match ex.vcl.fetch.stage {
+        Stage::New => ex.request.method == Method::Head,
+        Stage::Asking | Stage::Again => ex.vcl.fetch.bereq.method == Method::Head,
+    };
+    let counter = match (answer.head.status, answer.body.content_length()) {
+        _ if is_head => &stats.answers_to_head,
+        (..200, _) => &stats.answers_1xx,
+        (status::NO_CONTENT, _) => &stats.answers_204,
+        (status::NOT_MODIFIED, _) => &stats.answers_304,
+        _ if answer.head.fields.contains_known(Known::TransferEncoding) => &stats.answers_chunked,
+        (_, Some(0)) => &stats.answers_empty,
+        (_, Some(_)) => &stats.answers_with_length,
+        (_, None) => &stats.answers_to_the_end,
+    };
+    counter.add(1);
+}
+
+fn note_attempts(mut attempts: Vec<Attempt>, ex: &mut Exchange, cx: &Cx) {
     for attempt in &attempts {
         if !attempt.stderr.is_empty() {
             answer::log_stderr(attempt.stderr.clone(), &attempt.address, ex, cx);

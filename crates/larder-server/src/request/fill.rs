@@ -69,7 +69,7 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
             ex.upstream.cache_detail = "only for who waits";
             if let Some(bytes) = answer.body.take_whole(usize::MAX) {
                 store::share(storing, &answer, bytes.clone(), kept, backend, ex, cx);
-                account(&mut answer, bytes.len() as u64, ex, cx);
+                account(&mut answer, bytes.len() as u64, origin, ex, cx);
                 return Passed::Whole(bytes);
             }
             None
@@ -87,12 +87,12 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
     if kept.is_none() && file.is_none() && backend.limit_rate.is_none() && ex.request.nested.purpose == Purpose::Answer
     {
         if let Some((file, len)) = answer.body.take_file() {
-            account(&mut answer, len, ex, cx);
+            account(&mut answer, len, origin, ex, cx);
             return Passed::File(file, len);
         }
         let bytes_max = if length.is_some() { WHOLE_BYTES_MAX } else { CHUNK_BYTES_MAX };
         if let Some(bytes) = answer.body.take_whole(bytes_max) {
-            account(&mut answer, bytes.len() as u64, ex, cx);
+            account(&mut answer, bytes.len() as u64, origin, ex, cx);
             return Passed::Whole(bytes);
         }
     }
@@ -115,14 +115,18 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
     let report = Rc::new(Report::default());
     ex.tally.report = Reported::Running(Rc::clone(&report));
     let stored = permit.is_some();
-    let wanted = Wanted { permit, kept: file, pace: pace(backend, is_buffered, ex, cx) };
+    let counts = policy::counts(origin, ex);
+    let wanted = Wanted { permit, kept: file, pace: pace(backend, is_buffered, ex, cx), counts };
     let reader = body.reader();
     start(answer, writer, report, wanted, ex, cx);
     Passed::Coming { body, reader, stored }
 }
 
 /// Notes for the logs what came of an answer that is over.
-fn account(answer: &mut Answer, body_bytes: u64, ex: &mut Exchange, cx: &Cx) {
+fn account(answer: &mut Answer, body_bytes: u64, origin: &Origin, ex: &mut Exchange, cx: &Cx) {
+    if let Some(counts) = policy::counts(origin, ex) {
+        counts.note_body(body_bytes, &answer.body);
+    }
     let report = Report::default();
     report.body_bytes.set(body_bytes);
     pump::note(&report, &answer.body, Duration::ZERO);

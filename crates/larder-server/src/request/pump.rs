@@ -1,6 +1,7 @@
 //! Reads a body from an origin as fast as it comes, however slow its readers are.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use larder_origin::{Answer, AnswerBody, FetchError};
 use larder_store::BodyWriter;
 
 use crate::context::Cx;
+use crate::directors::Counts;
 use crate::exchange::Report;
 use crate::logs::Context;
 use crate::turns::TRANSFER_STEP_BYTES;
@@ -90,17 +92,22 @@ pub struct Wanted {
     pub kept: Option<StoredFile>,
     /// How fast it is taken off the origin; `None` for as fast as it is made.
     pub pace: Option<Pace>,
+    /// Who counts its bytes for the backend.
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// Takes the body of `answer` to its end. One that is neither stored nor kept as a file ends with its last reader.
 pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: Wanted, complaint: &Complaint) {
-    let Wanted { permit, kept, pace } = wanted;
+    let Wanted { permit, kept, pace, counts } = wanted;
     let started = Instant::now();
     let length = answer.body.content_length();
     let mut pump =
         Pump { kept, permit, writer, answer, pace, length, is_alone: false, turn_began: 0, report, complaint };
     let end = pump.run().await;
     pump.account(started);
+    if let Some(counts) = counts {
+        counts.note_body(report.body_bytes.get(), &pump.answer.body);
+    }
     pump.close(end);
 }
 
@@ -267,6 +274,7 @@ impl Pump<'_> {
             // Dropping the writer says that the body is not whole.
             End::Unwanted => {}
             End::Failed(error) => {
+                self.complaint.logs.stats().fetches_failed.add(1);
                 self.complaint.write(LogLevel::Error, &error);
                 self.writer.fail(error);
             }

@@ -200,6 +200,7 @@ fn refuse(error: &HeadError, listener: &Listener, ex: &mut Exchange, cx: &Cx) ->
     cx.local.logs.error(cx, ex, LogLevel::Info, format_args!("{error}"));
     ex.reply.framing.keep_alive = false;
     ex.asked.head_is_bad = true;
+    cx.stats().bad_requests.add(1);
     ex.request.method = if ex.asked.head.method == Method::Head { Method::Head } else { Method::Get };
     Step::Synth(Synth::Status(refusal(error.status(), ex, cx)))
 }

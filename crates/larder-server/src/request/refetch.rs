@@ -9,6 +9,7 @@ use super::{Slow, Step};
 
 /// Starts the fetch that `plan` describes, on this worker, for the request in `ex`. Nobody waits for it.
 pub fn spawn(plan: Plan, ex: &Exchange, cx: &Cx) {
+    cx.stats().refetches.add(1);
     let mut copy = ex.for_refetch();
     copy.upstream.cache_status = Some(CacheStatus::Expired);
     copy.request.nested.purpose = Purpose::Refetch;

@@ -44,7 +44,7 @@ pub fn append(var: RequestVar, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
             append_some(Some(&id), out)
         }
         RequestVar::RequestLength => {
-            append_display(ex.asked.head.bytes() as u64 + body_bytes(&ex.request.body) + framing_bytes(ex), out)
+            append_display(ex.asked.head.bytes() as u64 + ex.request.body.read_bytes() + framing_bytes(ex), out)
         }
         // Always the method of the client's request, also in a subrequest.
         RequestVar::RequestMethod if ex.is_sub() => append_some(Some(ex.asked.head.method_name()), out),
@@ -89,16 +89,6 @@ fn append_content_length(ex: &Exchange, out: &mut Vec<u8>) -> bool {
         RequestBody::None | RequestBody::Unread(_) | RequestBody::Passing(_) => {
             append_some(ex.asked.head.fields.get_known(Known::ContentLength), out)
         }
-    }
-}
-
-/// How many bytes of the request's body were read.
-pub fn body_bytes(body: &RequestBody) -> u64 {
-    match body {
-        RequestBody::None | RequestBody::Unread(_) => 0,
-        RequestBody::Memory(bytes) => bytes.len() as u64,
-        RequestBody::File(_, len) => *len,
-        RequestBody::Passing(feed) => feed.received(),
     }
 }
 

@@ -305,6 +305,7 @@ impl Connection {
                     self.shared.reset(stream, ErrorCode::NO_ERROR);
                 }
                 self.after(&ex, &cx);
+                cx.worker.count_bytes(&ex);
                 cx.local.logs.access(&mut ex, &cx);
                 self.worker.recycle(ex);
             }

@@ -52,6 +52,7 @@ pub async fn run(work: Work, mut handle: Handle) {
     }
     drop(handle);
     cx.worker.stats.writing.sub(1);
+    cx.worker.count_bytes(&ex);
     cx.local.logs.access(&mut ex, &cx);
     cx.worker.recycle(ex);
 }

@@ -204,6 +204,7 @@ pub fn failure(policy: &VclPolicy, was_sent: bool, ex: &mut Exchange, cx: &Cx) -
 
 /// `vcl_backend_error`. The status 0 is that of a fetch that failed.
 pub fn backend_error(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exchange, cx: &Cx) -> Detour {
+    cx.stats().fetches_failed.add(1);
     let fetch = &mut ex.vcl.fetch;
     let (status, reason) = match (status, reason) {
         (0, _) => (status::SERVICE_UNAVAILABLE, b"Backend fetch failed".to_vec()),

@@ -27,6 +27,7 @@ use super::{conditions, labels, now, seconds, xids};
 pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
     if !is_in_order(ex) {
         ex.reply.framing.keep_alive = false;
+        cx.stats().bad_requests.add(1);
         return Ask::Turn(Turn::Bad);
     }
     prepare(policy, ex);
@@ -83,7 +84,10 @@ fn look(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
         return Ask::Look(zone);
     }
     match super::lookup::miss(policy, ex, cx) {
-        None => Ask::Refresh(zone),
+        None => {
+            cx.stats().misses.add(1);
+            Ask::Refresh(zone)
+        }
         Some(turn) => Ask::Turn(turn),
     }
 }
@@ -179,9 +183,11 @@ fn pipes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
     match ended.action {
         Action::Pipe => {
             let Some(pipe) = cx.worker.shared.pipes.enter(policy.parameters.pipe_sess_max) else {
+                cx.stats().pipes_refused.add(1);
                 cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("too many pipes (pipe_sess_max)"));
                 return failed(policy, ex, cx);
             };
+            cx.stats().pipes.add(1);
             super::fetch::pipe(policy, pipe, ex, cx);
             ex.reply.framing.keep_alive = false;
             Turn::Pass("pipe")

@@ -1,13 +1,15 @@
 //! The request to a backend: `vcl_backend_fetch`.
 
+use std::sync::Arc;
+
 use larder_cache::{Mark, Object};
 use larder_conf::model::LogLevel;
 use larder_http::{Fields, Known, Method, RequestHead, status};
-use larder_origin::Limits;
+use larder_origin::{Attempt, Limits, Line};
 use larder_vcl::steps::{Action, Step};
 
 use crate::context::Cx;
-use crate::directors::Judge;
+use crate::directors::{Counts, Judge};
 use crate::exchange::{AnswerTask, BodyUse, Exchange, RequestBody, Stage};
 use crate::pipes::Pipe;
 use crate::policy::{Detour, Question, Validators};
@@ -99,6 +101,8 @@ fn address(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Result<(), Nowhere
     let number = directors.resolve(asked, &asker).ok_or_else(|| Nowhere::NoneHealthy(name(asked)))?;
     ex.vcl.fetch.resolved = Some(number);
     if !directors.is_healthy(number) {
+        cx.stats().origins_sick.add(1);
+        directors.count(number, |counts| &counts.sick, 1);
         return Err(Nowhere::Sick(name(number)));
     }
     let number = number as usize;
@@ -114,6 +118,35 @@ fn address(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Result<(), Nowhere
     fetch.stage = Stage::Asking;
     ex.vcl.origin = policy.first + number;
     Ok(())
+}
+
+/// Counts what came of asking the backend of this fetch.
+pub fn count_attempt(policy: &VclPolicy, attempt: &Attempt, head_bytes: u64, ex: &Exchange, cx: &Cx) {
+    let Some(number) = ex.vcl.fetch.resolved else { return };
+    let directors = &policy.vcl.objects.directors;
+    match attempt.line {
+        Line::None => {
+            // It has no address, or as many requests as it may.
+            let backend = policy.vcl.policy.backends.get(number as usize);
+            if backend.is_some_and(|backend| backend.max_connections.is_some()) {
+                cx.stats().origins_busy.add(1);
+                directors.count(number, |counts| &counts.busy, 1);
+            }
+        }
+        Line::New if attempt.connect.is_none() && attempt.error.is_some() => {
+            directors.count(number, |counts| &counts.failed, 1);
+        }
+        Line::New | Line::Kept => {}
+    }
+    if attempt.sent_bytes > 0 {
+        directors.count(number, |counts| &counts.requests, 1);
+        directors.count(number, |counts| &counts.request_head_bytes, attempt.sent_bytes.min(head_bytes));
+    }
+}
+
+/// The counters of the backend of this fetch.
+pub fn counts(policy: &VclPolicy, ex: &Exchange) -> Option<Arc<Counts>> {
+    policy.vcl.objects.directors.counts(ex.vcl.fetch.resolved?)
 }
 
 /// Why a request goes to no backend.
@@ -132,6 +165,7 @@ enum Nowhere {
 
 /// Makes the request for the backend of that of the client.
 fn begin(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx: &Cx) {
+    cx.stats().fetches.add(1);
     let is_passed = ex.vcl.fetch.is_uncacheable;
     copy_request(if is_passed { Onward::Pass } else { Onward::Fetch }, ex);
     let hint = ex.vcl.client.hint;

@@ -41,6 +41,7 @@ pub fn hit(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx)
     match object.mark() {
         Mark::HitPass => {
             ex.vcl.client.is_hitpass = true;
+            cx.stats().hits_for_pass.add(1);
             return Found::Turn(passes(policy, ex, cx));
         }
         Mark::HitMiss => return hit_miss(policy, ex, cx),
@@ -58,6 +59,7 @@ pub fn hit(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx)
 
 fn hit_miss(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Found {
     ex.vcl.client.is_hitmiss = true;
+    cx.stats().hits_for_miss.add(1);
     missed(policy, ex, cx)
 }
 

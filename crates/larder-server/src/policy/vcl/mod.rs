@@ -25,7 +25,7 @@ mod xids;
 
 pub use answer::{failure, judge, keep};
 pub use client::{ask, deliver};
-pub use fetch::{limit, prepare, question};
+pub use fetch::{count_attempt, counts, limit, prepare, question};
 pub use headers::takes_gzip;
 pub use lookup::{hit, miss, on_stale, rules, time_of_lookup};
 pub use recode::{gathers, recode};

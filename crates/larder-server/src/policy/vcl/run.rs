@@ -62,6 +62,7 @@ pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &
     ex.vcl.machine = Some(machine);
     directors::settle(policy, ex, cx);
     if ended.action == Action::Fail {
+        cx.stats().vcl_failures.add(1);
         let reason = ended.reason.as_deref().unwrap_or(b"return (fail)");
         let reason = String::from_utf8_lossy(reason);
         cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("VCL failed in {}: {reason}", step.name()));

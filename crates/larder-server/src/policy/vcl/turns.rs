@@ -21,6 +21,7 @@ pub fn passes(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
     let ended = run(policy, Step::Pass, ex, cx);
     match ended.action {
         Action::Fetch => {
+            cx.stats().passes.add(1);
             ex.vcl.fetch.reset();
             ex.vcl.fetch.is_uncacheable = true;
             ex.vcl.page = None;
@@ -66,6 +67,7 @@ pub fn abandoned(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Turn {
 
 /// `vcl_synth`
 fn synth(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exchange, cx: &Cx) -> Turn {
+    cx.stats().synths.add(1);
     ex.begin_reply();
     ex.vcl.page = None;
     ex.vcl.body.clear();

@@ -125,7 +125,7 @@ fn put_together(object: &Object, read: &Read, packs: bool, includes: &Includes, 
         }
         done += 1;
         let on_error = includes.on_error(include);
-        let inner = counted(copy, includes).and_then(|()| request(include, &includes.base, copy, cx));
+        let inner = counted(copy, includes, cx).and_then(|()| request(include, &includes.base, copy, cx));
         let pending = match inner {
             Ok(inner) => match add(inner, on_error, include.alt.is_some(), &mut whole, cx) {
                 Added::Yes => None,

@@ -121,7 +121,7 @@ fn length(set_body: Option<&Bytes>, passes_body: bool, ex: &Exchange) -> Length 
         }
         RequestBody::Passing(feed) if feed.is_fresh() => feed.announced().map_or(Length::Chunked, Length::Bytes),
         RequestBody::Passing(_) => Length::Bytes(0),
-        body @ (RequestBody::Memory(_) | RequestBody::File(..)) => Length::Bytes(crate::vars::body_bytes(body)),
+        body @ (RequestBody::Memory(_) | RequestBody::File(..)) => Length::Bytes(body.read_bytes()),
     }
 }
 
