@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::varnishd::options::{self, OptionsError, Varnishd};
+use crate::varnishstat::options::{self as stat_options, OptionsError as StatError, Varnishstat};
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,8 @@ pub enum Command {
     Cache(Cache),
     /// `varnishd ...`: varnishd's command line.
     Varnishd(Varnishd),
+    /// `varnishstat ...`: varnishstat's command line.
+    Varnishstat(Varnishstat),
 }
 
 /// What `-v`, `-V` and `-h` print.
@@ -145,6 +148,9 @@ pub enum CliError {
     /// Options of varnishd that cannot be.
     #[error("{0}")]
     Varnishd(#[from] OptionsError),
+    /// Options of varnishstat that cannot be.
+    #[error("{0}")]
+    Varnishstat(#[from] StatError),
 }
 
 /// Parses a command line, without the name of the program.
@@ -155,6 +161,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
         Some("serve") => parse_serve(&args[1..]),
         Some("cache") => parse_cache(&args[1..]),
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
+        Some("varnishstat") => Ok(Command::Varnishstat(stat_options::parse(&args[1..])?)),
         Some("help" | "--help") => Ok(Command::Show(Show::Help)),
         Some("--version") => Ok(Command::Show(Show::Version)),
         Some("check") => parse_nginx(&args[1..], Asked { test: true, ..Asked::default() }),

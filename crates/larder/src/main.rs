@@ -34,6 +34,7 @@ mod spawn;
 mod supervise;
 mod upgrade;
 mod varnishd;
+mod varnishstat;
 mod vcls;
 mod version;
 
@@ -72,8 +73,13 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Serve(serve)) => serve::run(&serve),
         Ok(Command::Cache(cache)) => cache::run(&cache),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
+        Ok(Command::Varnishstat(asked)) => varnishstat::run(&asked),
         Err(error) => {
-            let help = if matches!(error, CliError::Varnishd(_)) { "larder varnishd -?" } else { "larder -h" };
+            let help = match error {
+                CliError::Varnishd(_) => "larder varnishd -?",
+                CliError::Varnishstat(_) => "larder varnishstat -h",
+                _ => "larder -h",
+            };
             eprintln!("larder: {error}");
             eprintln!("larder: \"{help}\" shows what can be asked for");
             ExitCode::FAILURE

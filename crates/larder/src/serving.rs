@@ -8,7 +8,7 @@ use std::thread;
 use larder_conf::Diagnostic;
 use larder_conf::model::{Config, LogLevel};
 use larder_server::bans::{Listed, Refused};
-use larder_server::{LogFiles, Serving, Vcl};
+use larder_server::{Counted, LogFiles, Serving, Vcl};
 use tokio::sync::oneshot;
 
 use crate::logs::OpenLog;
@@ -70,6 +70,14 @@ impl Server {
         match self {
             Server::Running(serving) => serving.bans(),
             Server::Leaving(..) | Server::Gone => Vec::new(),
+        }
+    }
+
+    /// What was counted since the workers were started.
+    pub fn counted(&self) -> Option<Counted> {
+        match self {
+            Server::Running(serving) => Some(serving.counted()),
+            Server::Leaving(..) | Server::Gone => None,
         }
     }
 

@@ -38,6 +38,7 @@ fn help() -> String {
          \x20      larder check [options as above]\n\
          \x20      larder cache ls|stat|verify|clear ... [-p prefix] [-c filename]\n\
          \x20      larder varnishd [-C] -f FILE [options of varnishd]\n\
+         \x20      larder varnishstat [-1|-j|-x|-l] [options of varnishstat]\n\
          \n\
          Options:\n\
          \x20 -?,-h         : this help\n\
@@ -60,6 +61,7 @@ fn help() -> String {
          \x20 cache         : ls [ZONE|FOLDER], stat URL|KEY [ZONE|FOLDER], verify [ZONE|FOLDER], clear ZONE|FOLDER:\n\
          \x20                 what is on disk; a name with a slash is a folder\n\
          \x20 varnishd      : runs a VCL, by varnishd's options; -C checks it, \"larder varnishd -?\" shows more\n\
+         \x20 varnishstat   : the counters of a running \"larder varnishd\"; \"larder varnishstat -h\" shows more\n\
          \x20 help          : this help\n",
         paths::PREFIX,
         paths::ERROR_LOG,

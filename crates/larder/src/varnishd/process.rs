@@ -1,5 +1,6 @@
 //! The process: it loads VCLs, serves one of them, and obeys the CLI and signals.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use larder_conf::model::LogLevel;
@@ -13,6 +14,7 @@ use super::cli::commands;
 use super::cli::protocol::Status;
 use super::cli::server::{self, Desk, Order, Secret};
 use super::cli::words::Lines;
+use super::counters;
 use super::listen::{self, EndpointError};
 use super::loaded::Vcls;
 use super::options::{CliPlace, SecretPlace, Serve};
@@ -20,7 +22,8 @@ use super::orders;
 use super::settings::Settings;
 use super::site::{Fixed, Site};
 use super::state::State;
-use super::workdir::Workdir;
+use super::stats_socket::{self, Asked};
+use super::workdir::{STATS_SOCKET, Workdir};
 use crate::daemon::Waiting;
 use crate::generation::StartError;
 use crate::hostname::hostname;
@@ -30,6 +33,7 @@ use crate::oserror::CallFailed;
 use crate::pidfile::PidFile;
 use crate::signals::{Received, Signals};
 use crate::spawn;
+use crate::varnishstat::point;
 
 /// Why the process ends without having been told to.
 #[derive(Debug, thiserror::Error)]
@@ -60,11 +64,13 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     let workdir = Workdir::open(asked.folder.as_deref())?;
     let pid_file = asked.pid_file.as_deref().map(PidFile::write).transpose()?;
     let (listeners, secret) = open_cli(asked, &workdir)?;
-    let fixed = fixed(asked, &workdir)?;
+    let (asks, mut asked_for_stats) = mpsc::channel(ASKS_MAX);
+    let stats_socket = tell_stats(&workdir, asks, &log);
+    let fixed = fixed(asked, &workdir, stats_socket.clone())?;
     let site = Site::open(fixed, &asked.settings, user.as_deref(), &log).await?;
     log.redirect(site.sinks());
     let (settings, read_only) = (asked.settings.clone(), asked.read_only.clone());
-    let mut state = State { settings, read_only, vcls: Vcls::default(), site, log };
+    let mut state = State { began: Instant::now(), settings, read_only, vcls: Vcls::default(), site, log };
     if let Err(error) = begin(&mut state, asked).await {
         state.site.close();
         return Err(error);
@@ -85,6 +91,10 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
                 Received::Reload | Received::Reopen | Received::Upgrade | Received::Leave | Received::Child => {}
             },
             Some(order) = received.recv() => obey(&mut state, order).await,
+            Some(asked) = asked_for_stats.recv() => {
+                // Whoever has left hears nothing.
+                let _ = asked.send(point::write(&counters::all(&state)));
+            }
             () = rest(state.vcls.next_rest(state.times())) => {
                 if let Err(failure) = orders::serve_again(&mut state).await {
                     state.log.write(LogLevel::Error, failure.trim_end());
@@ -94,8 +104,28 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     }
     state.site.stop(&state.log).await;
     state.site.close();
+    if let Some(path) = stats_socket {
+        // In a folder of root it stays, and tells nobody anything.
+        let _ = std::fs::remove_file(path);
+    }
     drop(pid_file);
     Ok(())
+}
+
+/// Tells the counters at the socket of the folder, from when the process listens to `asks`. Returns the path of the socket.
+fn tell_stats(workdir: &Workdir, asks: mpsc::Sender<Asked>, log: &Log) -> Option<PathBuf> {
+    let path = workdir.path().join(STATS_SOCKET);
+    match stats_socket::listen(&path) {
+        Ok(listener) => {
+            spawn_local(stats_socket::accept(listener, asks));
+            Some(path)
+        }
+        Err(error) => {
+            let why = CallFailed::on("bind", path.display(), error);
+            log.write(LogLevel::Warn, &format!("larder varnishstat will find no counters: {why}"));
+            None
+        }
+    }
 }
 
 /// Waits until the next VCL is to rest.
@@ -115,7 +145,7 @@ fn say_what_has_no_effect(settings: &Settings, log: &Log) {
 }
 
 /// What the command line says about the whole life of the process.
-fn fixed(asked: &Serve, workdir: &Workdir) -> Result<Fixed, EndpointError> {
+fn fixed(asked: &Serve, workdir: &Workdir, stats_socket: Option<PathBuf>) -> Result<Fixed, EndpointError> {
     // Nobody reads the standard error of a daemon.
     let log = (!asked.in_foreground).then(|| workdir.path().join("error.log"));
     let folder = Some(workdir.path().to_owned()).filter(|_| workdir.is_temporary());
@@ -126,6 +156,7 @@ fn fixed(asked: &Serve, workdir: &Workdir) -> Result<Fixed, EndpointError> {
         identity: asked.identity.clone().unwrap_or_else(hostname),
         log: log.as_ref().map_or("stderr".to_owned(), |path| path.display().to_string()),
         owned: log.into_iter().chain(folder).collect(),
+        shared: stats_socket,
     })
 }
 
@@ -210,3 +241,5 @@ async fn obey(state: &mut State, order: Order) {
 
 /// How many commands may wait for the one that is carried out.
 const ORDERS_MAX: usize = 16;
+/// How many clients may wait for the counters to be read.
+const ASKS_MAX: usize = 16;

@@ -37,6 +37,8 @@ pub struct Fixed {
     pub log: String,
     /// What the account that serves has to own, besides the folders of the configuration.
     pub owned: Vec<PathBuf>,
+    /// What its group may use, too.
+    pub shared: Option<PathBuf>,
 }
 
 /// The sockets, and the workers if they run.
@@ -106,6 +108,10 @@ impl Site {
         if let Some(account) = generation.account.as_ref().filter(|account| account.uid != 0) {
             for path in &fixed.owned {
                 chown(path, Some(account.uid), None).map_err(|error| CallFailed::on("chown", path.display(), error))?;
+            }
+            if let Some(path) = &fixed.shared {
+                chown(path, Some(account.uid), Some(account.gid))
+                    .map_err(|error| CallFailed::on("chown", path.display(), error))?;
             }
             account.become_it()?;
         }
@@ -215,6 +221,7 @@ mod tests {
                 identity: "me".to_owned(),
                 log: "stderr".to_owned(),
                 owned: Vec::new(),
+                shared: None,
             };
             let mut settings = Settings::default();
             for (name, value) in [

@@ -9,6 +9,8 @@ use crate::log::Log;
 
 /// The state of the process.
 pub struct State {
+    /// When the process began.
+    pub began: Instant,
     /// The parameters.
     pub settings: Settings,
     /// Those that the CLI may not set.

@@ -5,6 +5,7 @@
 //! ```text
 //! _.pid               the number of the process, locked while it runs
 //! _.secret            the secret of the CLI, unless -S names another file
+//! _.stats             the socket at which the counters are told
 //! _.vsm_mgt/_.index   "# PID 1", then "+ FILE 0 BYTES Arg -T" and the same with -S
 //! _.vsm_mgt/_.cli     where the CLI is, a line "ADDRESS PORT" for each address, and a zero byte
 //! _.vsm_mgt/_.secret  where the secret is, and a zero byte
@@ -31,17 +32,15 @@ pub struct Workdir {
 }
 
 impl Workdir {
-    /// The folder that `-n` names, in varnishd's if it has no slash in front. Without a name it is the one in which
-    /// varnishadm looks; or a temporary one, if larder was not started by root.
+    /// The folder at the [`place`] that `-n` names; without a name, a temporary one if larder was not started by root.
     pub fn open(asked: Option<&Path>) -> Result<Workdir, CallFailed> {
         let is_root = nix::unistd::geteuid().is_root();
         let (path, scratch) = match asked {
-            Some(asked) => (Path::new(VARNISHD_FOLDER).join(asked), None),
-            None if is_root => (Path::new(VARNISHD_FOLDER).join(USUAL_NAME), None),
-            None => {
+            None if !is_root => {
                 let scratch = Scratch::create()?;
                 (scratch.path().to_owned(), Some(scratch))
             }
+            _ => (place(asked), None),
         };
         DirBuilder::new()
             .recursive(true)
@@ -103,6 +102,12 @@ impl Workdir {
     }
 }
 
+/// The folder that `-n` names, in varnishd's if it has no slash in front. Without a name it is that of a server which root
+/// has started.
+pub fn place(asked: Option<&Path>) -> PathBuf {
+    Path::new(VARNISHD_FOLDER).join(asked.unwrap_or(Path::new(USUAL_NAME)))
+}
+
 /// Says that a folder is ours, unless another server runs in it.
 fn lock(folder: &Path) -> Result<File, CallFailed> {
     let path = folder.join("_.pid");
@@ -131,6 +136,8 @@ pub fn random_letters() -> io::Result<String> {
 const VARNISHD_FOLDER: &str = "/var/lib/varnish";
 /// The folder of a server without a name.
 const USUAL_NAME: &str = "varnishd";
+/// The name of the socket at which the counters are told.
+pub const STATS_SOCKET: &str = "_.stats";
 const INDEX_FOLDER: &str = "_.vsm_mgt";
 
 #[cfg(test)]

@@ -60,6 +60,7 @@ mod unreadable;
 mod upgrade;
 mod varnishd;
 mod varnishd_cli;
+mod varnishstat;
 mod vcl;
 mod vcl_bans;
 mod vcl_files;

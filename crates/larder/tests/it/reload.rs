@@ -356,7 +356,7 @@ fn a_daemon_that_cannot_serve_says_so_before_its_front_process_returns() {
 #[test]
 fn one_process_serves_where_none_supervises() {
     let mut site = Setup::new().main("daemon off; master_process off;").start(&says("x"));
-    assert_eq!(site.server().children(), []);
+    assert_eq!(site.server().children(), [0_u32; 0]);
     assert_eq!(text(&site.get("/")), "x");
     site.signal(Signal::Quit);
     assert!(site.server_mut().wait().is_some_and(|status| status.success()));

@@ -378,7 +378,7 @@ fn a_folder_without_php_needs_none() {
     assert_eq!(text(&serve.get("/")), "hello");
     assert_eq!(text(&serve.get("/a/")), "in a");
     assert_eq!(serve.get("/none").status, 404);
-    assert_eq!(children_of(serve.child.id()), []);
+    assert_eq!(children_of(serve.child.id()), [0_u32; 0]);
 }
 
 #[test]
