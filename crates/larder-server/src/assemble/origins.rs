@@ -25,6 +25,14 @@ const ALWAYS_HIDDEN: [&str; 6] =
     ["status", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering", "x-accel-charset"];
 /// Further fields that `proxy_pass` hides.
 const HIDDEN_OF_HTTP: [&str; 3] = ["date", "server", "x-pad"];
+/// What an origin says to `larder_esi`.
+const HIDDEN_OF_ESI: [&str; 1] = ["surrogate-control"];
+
+/// The fields that are hidden beside [`ALWAYS_HIDDEN`].
+fn hidden_of(of_protocol: &[&'static str], settings: &model::Settings) -> Vec<&'static str> {
+    let of_esi: &[&str] = if settings.subrequests.esi == model::Esi::Off { &[] } else { &HIDDEN_OF_ESI };
+    [of_protocol, of_esi].concat()
+}
 
 /// The failures after which the next origin is asked: `*_next_upstream`.
 pub(super) fn retry_rules(on: model::NextUpstream) -> RetryRules {
@@ -152,7 +160,14 @@ impl Builder {
             keep: fastcgi.keep_conn,
             catch_stderr: fastcgi.catch_stderr.iter().map(|text| text.clone().into_bytes()).collect(),
         });
-        self.origin(target, protocol, &fastcgi.origin, &[], settings.modules.charset.name.is_some(), http)
+        self.origin(
+            target,
+            protocol,
+            &fastcgi.origin,
+            &hidden_of(&[], settings),
+            settings.modules.charset.name.is_some(),
+            http,
+        )
     }
 
     pub(super) fn proxy(&mut self, pass: &Template, location: &model::Location, http: &model::Http) -> Handler {
@@ -202,7 +217,8 @@ impl Builder {
                 .collect(),
         });
         let adds_charset = location.settings.modules.charset.name.is_some();
-        self.origin(target, protocol, &proxy.origin, &HIDDEN_OF_HTTP, adds_charset, http)
+        let hidden = hidden_of(&HIDDEN_OF_HTTP, &location.settings);
+        self.origin(target, protocol, &proxy.origin, &hidden, adds_charset, http)
     }
 
     fn origin(

@@ -27,6 +27,8 @@ pub struct Rules {
     pub reads_tags: bool,
     /// `https://` in an include counts as `http://` (`esi_ignore_https`); otherwise it is refused.
     pub takes_https: bool,
+    /// What stands in `esi:choose`, `esi:except` and `esi:inline` is left out: nobody decides which of it is meant.
+    pub hides_branches: bool,
     /// A byte order mark is left out (`esi_remove_bom`).
     pub removes_bom: bool,
 }
@@ -48,6 +50,8 @@ pub struct Parser {
     held: Vec<u8>,
     /// Between `<esi:remove>` and its end.
     removes: bool,
+    /// In how many elements whose content is left out.
+    hidden: u32,
     /// Between `<!--esi` and its end.
     in_comment: bool,
     element: Element,
@@ -128,6 +132,7 @@ impl Parser {
             state: State::Start,
             held: Vec::new(),
             removes: false,
+            hidden: 0,
             in_comment: false,
             element: Element::default(),
             findings: Findings::default(),
@@ -371,6 +376,16 @@ impl Parser {
         let element = std::mem::take(&mut self.element);
         let (is_end, is_empty) = (element.is_end, element.is_empty);
         match element.kind {
+            Kind::Branch if !self.rules.hides_branches => self.fault("an unknown element"),
+            Kind::Branch => {
+                self.fault("an element of which larder leaves the content out");
+                self.hidden = match (is_end, is_empty) {
+                    (true, _) => self.hidden.saturating_sub(1),
+                    (false, true) => self.hidden,
+                    (false, false) => self.hidden.saturating_add(1),
+                };
+            }
+            _ if self.hidden > 0 => {}
             Kind::Include | Kind::Comment if self.removes => self.fault("an element in <esi:remove>"),
             Kind::Include | Kind::Comment if is_end => self.fault("the end of an element that has none"),
             Kind::Include => match element.include(self.rules.takes_https) {
@@ -388,7 +403,7 @@ impl Parser {
     }
 
     fn emit(&self, bytes: Bytes, events: &mut Vec<Event>) {
-        if !self.removes && !bytes.is_empty() {
+        if !self.removes && self.hidden == 0 && !bytes.is_empty() {
             events.push(Event::Text(bytes));
         }
     }

@@ -14,12 +14,13 @@ use larder_http::{Coding, Fields, Known, Version};
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Top};
 use crate::files::etag::weaken_etag;
-use crate::filter::esi::{Event, Include, Parser, Rules};
+use crate::filter::esi::{Event, Findings, Include, Parser, Rules};
 use crate::policy;
 
 use super::compose::parts::{Fallback, Inner, OnError, Page, Pending, Unwanted, Wait};
+use super::origin_request::passed_on::CONDITIONAL;
 use super::pieces::Pieces;
-use super::{Content, subrequest};
+use super::{Content, Response, subrequest};
 use at_once::{AtOnce, Begun, Rest};
 
 pub mod at_once;
@@ -79,9 +80,16 @@ pub fn of(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Includes> {
 /// Says in a request to an origin that its page may have ESI, where `larder_esi` says so.
 pub fn announce(ex: &mut Exchange, cx: &Cx) {
     if is_by_directive(ex, cx) {
-        let (name, value) = directive::CAPABILITY;
-        ex.asked.head.fields.set(name, value);
+        let fields = &mut ex.asked.head.fields;
+        fields.set(directive::CAPABILITY.0, directive::CAPABILITY.1);
+        // What comes of its pages has other ones, and is not asked for in parts.
+        fields.remove_known(CONDITIONAL);
     }
+}
+
+/// Whether a response is a page that is put together without a VCL: its own validators are not those of the whole.
+pub fn is_whole_of_others(response: &Response, ex: &Exchange, cx: &Cx) -> bool {
+    is_by_directive(ex, cx) && directive::reads(&response.content, ex, cx)
 }
 
 /// Whether `larder_esi` decides, and not a VCL.
@@ -106,7 +114,7 @@ pub fn adapt(fields: &mut Fields, includes: &Includes, last_modified: Option<u64
         weaken_etag(fields);
         return last_modified;
     }
-    for name in ["Last-Modified", "ETag", "Surrogate-Control"] {
+    for name in ["Last-Modified", "ETag"] {
         fields.remove(name);
     }
     None
@@ -161,8 +169,11 @@ pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Re
             done(&mut events, page, includes).await?;
         }
     }
-    // Its faults were logged when it was fetched.
-    parser.finish(&mut events);
+    let findings = parser.finish(&mut events);
+    // With a VCL they were logged when it was fetched.
+    if includes.is_by_directive {
+        tell(&findings, &page.ex, &page.cx);
+    }
     done(&mut events, page, includes).await
 }
 
@@ -202,7 +213,8 @@ async fn done(events: &mut Vec<Event>, page: &mut Page, includes: &Includes) -> 
 /// Includes one page.
 async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<(), Unwanted> {
     let on_error = includes.on_error(include);
-    let inner = counted(&page.ex, includes, &page.cx).and_then(|()| request(include, &includes.base, &page.ex, &page.cx));
+    let inner =
+        counted(&page.ex, includes, &page.cx).and_then(|()| request(include, &includes.base, &page.ex, &page.cx));
     match inner {
         Ok(inner) => {
             let other = other_of(include, includes, &page.ex, &page.cx);
@@ -215,6 +227,17 @@ async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<
                 OnError::Show | OnError::Skip => Ok(()),
                 OnError::End => Err(page.fail(why).await),
             }
+        }
+    }
+}
+
+/// Logs what is broken in a page.
+fn tell(findings: &Findings, ex: &Exchange, cx: &Cx) {
+    let Some(fault) = findings.first_fault else { return };
+    match findings.faults {
+        1 => cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("ESI: {fault}")),
+        faults => {
+            cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("ESI: {fault}; {faults} faults in the page"))
         }
     }
 }
@@ -233,7 +256,8 @@ fn failed(why: &str, ex: &Exchange, cx: &Cx) {
 /// Counts an include. An error says that there are too many, in each other or at all.
 fn counted(ex: &Exchange, includes: &Includes, cx: &Cx) -> Result<(), String> {
     if ex.vcl.client.esi_level >= includes.depth_max {
-        return Err(format!("includes lie in each other more than {} deep (max_esi_depth)", includes.depth_max));
+        let limit = if includes.is_by_directive { "" } else { " (max_esi_depth)" };
+        return Err(format!("includes lie in each other more than {} deep{limit}", includes.depth_max));
     }
     let Some(shared) = &ex.request.nested.ssi else { return Ok(()) };
     let all = shared.includes.get() + 1;

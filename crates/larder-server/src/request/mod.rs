@@ -337,7 +337,8 @@ fn deliver(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Step, Step>
     if ex.is_sub() {
         return Ok(Step::Part(lay_out_inside(response, ex, cx)));
     }
-    let response = settle::conditions(response, ex, cx)?;
+    let conditional = response.conditional && !esi::is_whole_of_others(&response, ex, cx);
+    let response = settle::conditions(Response { conditional, ..response }, ex, cx)?;
     let response = compose::compose(response, ex, cx);
     compress::make_form(response, ex, cx).map(Step::Send)
 }

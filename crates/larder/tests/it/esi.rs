@@ -437,6 +437,45 @@ fn a_location_without_a_vcl_puts_pages_together_by_their_type_or_by_what_is_said
 }
 
 #[test]
+fn a_whole_is_never_what_a_client_has_already_nor_a_part() {
+    let page = "<a>1<esi:include src='/basket'/>2<esi:choose>no</esi:choose>";
+    let origin = Origin::start().unwrap();
+    let tagged = |answer: Answer| {
+        let answer = answer.field("ETag", "\"t\"").field("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT");
+        answer.field("Surrogate-Control", "content=\"ESI/1.0\"")
+    };
+    origin.answer("/page", tagged(html(page)));
+    origin.answer("/none", tagged(html("<p>none")));
+    origin.answer(
+        "/pass",
+        tagged(Answer::ok(page).field("Content-Type", "text/html").field("Cache-Control", "no-store")),
+    );
+    origin.answer("/basket", Answer::ok("b").field("Cache-Control", "no-store"));
+    let setup = Setup::new().one_worker().name("ESI", "surrogate").name("MORE", "").name("ORIGIN", origin.address());
+    let site = setup.start(PLAIN_SITE);
+    for path in ["/page", "/pass"] {
+        for fields in
+            ["If-None-Match: \"t\"\r\n", "If-Modified-Since: Mon, 01 Jan 2024 00:00:00 GMT\r\n", "Range: bytes=0-4\r\n"]
+        {
+            for _ in 0..2 {
+                let response = site.ask("GET", path, fields);
+                assert_eq!((response.status, &text(&response)[..]), (200, "<a>1b2"), "{path} {fields}");
+            }
+        }
+        let asked = origin.requests();
+        let page = asked.iter().rev().find(|asked| asked.request_line.contains(path)).unwrap();
+        assert_eq!(["Range", "If-None-Match", "If-Modified-Since"].map(|name| page.field(name)), [None; 3], "{path}");
+    }
+    site.wait_for_log("ESI: an element of which larder leaves the content out; 2 faults in the page");
+    for turn in 1..=3 {
+        let none = site.get("/none");
+        assert_eq!((&text(&none)[..], none.field("Surrogate-Control")), ("<p>none", None), "{turn}");
+    }
+    let known = site.ask("GET", "/none", "If-None-Match: \"t\"\r\n");
+    assert_eq!((known.status, known.field("Surrogate-Control")), (304, None), "there is none in it");
+}
+
+#[test]
 fn another_is_asked_for_in_the_place_of_an_include_that_fails() {
     let page = "\u{feff}text 1<esi:include src='/gone' alt='/part'/>2<esi:include src='/gone' alt='/none'/>3\
                 <esi:include src='/part' alt='/gone'/>4<esi:include src='/gone' alt='/never'/>5\

@@ -36,6 +36,8 @@ pub enum Kind {
     Remove,
     /// `esi:comment`
     Comment,
+    /// `esi:choose`, `esi:except` or `esi:inline`
+    Branch,
     /// None of them.
     #[default]
     Unknown,
@@ -133,6 +135,7 @@ impl Element {
             b"include" => Kind::Include,
             b"remove" => Kind::Remove,
             b"comment" => Kind::Comment,
+            b"choose" | b"except" | b"inline" => Kind::Branch,
             _ => return self.broken("an unknown element"),
         };
         self.state = State::Between { may_begin: false };

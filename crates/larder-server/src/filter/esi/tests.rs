@@ -34,7 +34,8 @@ fn check(page: &[u8], rules: Rules, expected: &str, faults: u64) {
 }
 
 /// Rules with which any page is read.
-const ANY: Rules = Rules { reads_any: true, reads_tags: false, takes_https: false, removes_bom: false };
+const ANY: Rules =
+    Rules { reads_any: true, reads_tags: false, takes_https: false, removes_bom: false, hides_branches: false };
 
 #[test]
 fn elements_are_found_however_the_page_is_cut() {
@@ -239,4 +240,23 @@ fn a_value_that_does_not_end_takes_no_more_memory_than_it_may() {
     let mut parser = Parser::new(Rules::default());
     parser.feed(&page.into(), &mut Vec::new());
     assert_eq!(parser.findings.first_fault, Some("a value that is too long"));
+}
+
+#[test]
+fn branches_of_which_nobody_decides_are_left_out_where_the_rules_say_so() {
+    let hides = Rules { hides_branches: true, ..ANY };
+    let choose = "a<esi:choose><esi:when test=\"x\">b<esi:include src='/b'/></esi:when><esi:otherwise>c</esi:otherwise>\
+                  </esi:choose>d";
+    let tried =
+        "a<esi:try><esi:attempt>b</esi:attempt><esi:except>c<esi:choose>d</esi:choose>e</esi:except></esi:try>f";
+    for (page, shown, hidden, faults) in [
+        (choose, "ab[/b]cd", "ad", [6, 6]),
+        (tried, "abcdef", "abf", [8, 8]),
+        ("a<esi:inline name='/x'>b</esi:inline>c", "abc", "ac", [2, 2]),
+        ("a<esi:choose/>b", "ab", "ab", [1, 1]),
+        ("a</esi:choose>b<esi:except>c", "abc", "ab", [2, 2]),
+    ] {
+        check(page.as_bytes(), ANY, shown, faults[0]);
+        check(page.as_bytes(), hides, hidden, faults[1]);
+    }
 }

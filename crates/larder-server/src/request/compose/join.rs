@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::context::Cx;
 use crate::request::subrequest;
 
-use super::parts::{Answer, OnError, Part, Unwanted, is_good};
+use super::parts::{Answer, OnError, Part, Unwanted, is_good, left_out};
 
 /// Small parts are gathered up to this size, unless the next is not there yet.
 const GATHERED_BYTES: usize = 16 * 1024;
@@ -90,6 +90,7 @@ impl Joiner<'_> {
         };
         let Some(Answer { mut ex, mut body, counted: _counted }) = answer else { return Ok(false) };
         if on_error != OnError::Show && !is_good(ex.reply.status) {
+            left_out(&ex, self.cx);
             subrequest::log(&mut ex, self.cx);
             return Ok(on_error == OnError::Skip);
         }

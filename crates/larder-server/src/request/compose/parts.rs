@@ -260,6 +260,12 @@ pub fn is_good(status: u16) -> bool {
     matches!(status, status::OK | status::NO_CONTENT)
 }
 
+/// Logs that an answer is left out.
+pub fn left_out(inner: &Exchange, cx: &Cx) {
+    let status = inner.reply.status;
+    cx.local.logs.error(cx, inner, LogLevel::Warn, format_args!("an include answers {status}, and is left out"));
+}
+
 /// Runs a request inside to its end.
 async fn answered_by(inner: Inner, cx: &Cx, from: Inbound<'_>) -> Option<(Box<Exchange>, Response)> {
     match inner {

@@ -16,13 +16,13 @@ use larder_http::{Coding, Known};
 use crate::context::Cx;
 use crate::exchange::{Choice, Exchange};
 use crate::filter::esi::Include;
-use crate::request::compose::parts::{OnError, Pending, is_good, plain};
+use crate::request::compose::parts::{OnError, Pending, is_good, left_out, plain};
 use crate::request::compress::{self, Facts};
 use crate::request::settle::Settled;
 use crate::request::{Content, Entrance, Response, Step, Stop, advance, subrequest};
 
 use super::read::{Part, Read};
-use super::{Includes, counted, failed, other_of, request};
+use super::{Includes, counted, failed, other_of, request, tell};
 
 /// What comes of a page.
 pub enum AtOnce {
@@ -80,6 +80,9 @@ pub fn run(object: &Object, (is_gzip, packs): (bool, bool), includes: &Includes,
                 object.keep_made(NotAtOnce, 0);
                 return AtOnce::Not;
             };
+            if includes.is_by_directive {
+                tell(&read.findings, copy, cx);
+            }
             let made = put_together(object, &read, packs, includes, copy, cx);
             let bytes = read.heap_bytes();
             object.keep_made(read, bytes);
@@ -198,6 +201,9 @@ fn add(mut inner: Box<Exchange>, on_error: OnError, has_other: bool, whole: &mut
     }
     if (is_good || on_error == OnError::Show) && !take(&response, &mut inner, whole, cx) {
         return Added::Not(Pending::Answer(inner, response));
+    }
+    if !is_good && on_error == OnError::Skip {
+        left_out(&inner, cx);
     }
     subrequest::log(&mut inner, cx);
     if is_good || !has_other || on_error == OnError::Show { Added::Yes } else { Added::Failed }

@@ -3,7 +3,7 @@
 //! Source: Edge Architecture Specification (W3C note of 2001), `Surrogate-Control` and `Surrogate-Capability`.
 
 use larder_conf::model::Esi;
-use larder_http::{Fields, Known, list};
+use larder_http::{Fields, Known, list, status};
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
@@ -18,7 +18,8 @@ use super::read::Read;
 const DEPTH_MAX: u32 = 5;
 
 /// Whether a page is to be read is known, whatever it begins with; and all includes are answered here.
-const RULES: Rules = Rules { reads_any: true, reads_tags: false, takes_https: true, removes_bom: false };
+const RULES: Rules =
+    Rules { reads_any: true, reads_tags: false, takes_https: true, removes_bom: false, hides_branches: true };
 
 /// What origins are told that larder can do with their pages, as a field of a request.
 pub const CAPABILITY: (&str, &[u8]) = ("Surrogate-Capability", b"larder=\"ESI/1.0\"");
@@ -28,22 +29,35 @@ const TYPES: [&[u8]; 4] = [b"text/html", b"application/xhtml+xml", b"text/xml", 
 
 /// What a response includes; `None` if it goes out as it is.
 pub fn includes(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Includes> {
-    let is_plain = match content {
-        Content::Hit(page) => page.made::<Read>().is_some_and(Read::is_plain),
-        Content::Object(page) => page.made::<Read>().is_some_and(Read::is_plain),
-        _ => false,
-    };
-    let fields = match content {
-        Content::Hit(page) => &page.fields,
-        _ => &ex.reply.fields,
-    };
-    if is_plain || !is_meant(cx.loc(ex).settings.subrequests.esi, fields) {
+    if !reads(content, ex, cx) {
         return None;
     }
     let base: Box<[u8]> = ex.asked.head.target().into();
     // From here on it is one of a page with ESI.
     ex.reply.esi_base = Some(base.clone());
-    Some(Includes { base, rules: RULES, depth_max: DEPTH_MAX, is_by_directive: true, on_error: OnError::Skip })
+    let (depth_max, on_error) = (DEPTH_MAX, OnError::Skip);
+    Some(Includes { base, rules: RULES, depth_max, is_by_directive: true, on_error })
+}
+
+/// Whether a response is read for ESI; not if it is known that there is none in it.
+pub fn reads(content: &Content, ex: &Exchange, cx: &Cx) -> bool {
+    let is_plain = match content {
+        Content::Hit(page) => page.made::<Read>().is_some_and(Read::is_plain),
+        Content::Object(page) => page.made::<Read>().is_some_and(Read::is_plain),
+        _ => false,
+    };
+    // Of an answer at hand what the origin said is hidden in the response.
+    let fields = match content {
+        Content::Hit(page) => &page.fields,
+        Content::Object(page) => &page.fields,
+        _ => ex.upstream.fields.as_deref().unwrap_or(&ex.reply.fields),
+    };
+    let status = match content {
+        Content::Hit(page) => page.status,
+        _ => ex.reply.status,
+    };
+    // A part of a page begins and ends anywhere.
+    !is_plain && status != status::PARTIAL_CONTENT && is_meant(cx.loc(ex).settings.subrequests.esi, fields)
 }
 
 /// Whether a page with these fields is to be read.

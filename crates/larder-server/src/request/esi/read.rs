@@ -5,13 +5,15 @@ use std::ops::Range;
 use bytes::Bytes;
 use larder_compress::{Effort, Segment};
 
-use crate::filter::esi::{Event, Include, Parser, Rules};
+use crate::filter::esi::{Event, Findings, Include, Parser, Rules};
 
 /// A page that was read.
 #[derive(Debug)]
 pub struct Read {
     /// By which rules.
     rules: Rules,
+    /// What was wrong with it.
+    pub findings: Findings,
     is_plain: bool,
     /// What is in it.
     pub parts: Vec<Part>,
@@ -54,12 +56,12 @@ impl Read {
             parser.feed(&body.slice(start..body.len().min(start + READ_BYTES)), &mut events);
             reading.take(&mut events)?;
         }
-        parser.finish(&mut events);
+        let findings = parser.finish(&mut events);
         reading.take(&mut events)?;
         reading.pack()?;
         let text: usize = reading.parts.iter().map(Part::text_bytes).sum();
         let is_plain = reading.parts.len() <= 1 && text == body.len();
-        Some(Self { rules, is_plain, parts: reading.parts })
+        Some(Self { rules, findings, is_plain, parts: reading.parts })
     }
 
     /// Whether there is nothing in it but its text.
