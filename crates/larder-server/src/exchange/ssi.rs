@@ -6,6 +6,9 @@ use bytes::Bytes;
 
 use crate::regex::Captures;
 
+/// How many failures of includes are logged for one request.
+const SAID_MAX: usize = 4;
+
 /// What a page shares with all that it includes.
 #[derive(Debug, Default)]
 pub struct SsiShared {
@@ -19,6 +22,10 @@ pub struct SsiShared {
     pub inside: Cell<usize>,
     /// How many includes there were, on all levels.
     pub includes: Cell<usize>,
+    /// How many includes of ESI were done since another request could run.
+    pub in_a_row: Cell<usize>,
+    /// What was said of includes of ESI that failed before they were asked for.
+    said: RefCell<Vec<String>>,
     /// How many bytes were made of variables or kept as blocks.
     made_bytes: Cell<usize>,
 }
@@ -37,6 +44,16 @@ impl SsiShared {
         let Some((_, value)) = variables.iter().find(|(known, _)| known == name) else { return false };
         out.extend_from_slice(value);
         true
+    }
+
+    /// Whether a failure is to be logged: each once a request, and a few in all.
+    pub fn is_news(&self, why: &str) -> bool {
+        let mut said = self.said.borrow_mut();
+        let is_news = said.len() < SAID_MAX && said.iter().all(|old| old != why);
+        if is_news {
+            said.push(why.to_owned());
+        }
+        is_news
     }
 
     /// Counts bytes that are made of variables or kept as a block; false beyond what one request may make.

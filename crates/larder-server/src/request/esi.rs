@@ -143,7 +143,8 @@ pub fn at_once(
         Content::Hit(page) => page,
         _ => return AtOnce::Not,
     };
-    let coding = page.fields.get_known(Known::ContentEncoding);
+    // As whoever reads it as it comes sees it.
+    let coding = ex.reply.fields.get_known(Known::ContentEncoding);
     let is_gzip = coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip));
     let loc = cx.loc(ex);
     // What filters make of it is not what was read.
@@ -178,22 +179,21 @@ pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Re
 }
 
 /// Goes on with a page that has begun.
-pub async fn go_on(page: &mut Page, begun: Begun, includes: &Includes) -> Result<(), Unwanted> {
-    let Begun { text, next, other, rest } = begun;
-    page.text(text).await?;
-    match next {
+pub async fn go_on(page: &mut Page, mut begun: Begun, includes: &Includes) -> Result<(), Unwanted> {
+    page.text(std::mem::take(&mut begun.text)).await?;
+    let other = begun.next_include().and_then(|include| other_of(include, includes, &page.ex, &page.cx));
+    match begun.next.take() {
         None => {}
         Some((Pending::Failed(why), OnError::End)) => return Err(page.fail(why).await),
         Some((pending, on_error)) => {
-            let other = other.and_then(|include| other_of(&include, includes, &page.ex, &page.cx));
             let fallback = other.map_or(Fallback::None, Fallback::Other);
             page.include(Inner::Begun(pending), fallback, Wait::AtMost(PATIENCE), on_error).await?;
         }
     }
-    for part in rest {
+    for part in begun.rest() {
         match part {
             Rest::Text(bytes) => page.text(bytes).await?,
-            Rest::Include(include) => one(&include, page, includes).await?,
+            Rest::Include(include) => one(include, page, includes).await?,
         }
     }
     Ok(())
@@ -223,6 +223,8 @@ async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<
         }
         Err(why) => {
             failed(&why, &page.ex, &page.cx);
+            // Of these there may be many in a row, and nothing else waits for anything.
+            tokio::task::coop::consume_budget().await;
             match on_error {
                 OnError::Show | OnError::Skip => Ok(()),
                 OnError::End => Err(page.fail(why).await),
@@ -248,8 +250,11 @@ fn other_of(include: &Include, includes: &Includes, page: &Exchange, cx: &Cx) ->
     request(alt, &includes.base, page, cx).inspect_err(|why| failed(why, page, cx)).ok()
 }
 
-/// Says why an include failed before it was asked for.
+/// Says why an include failed before it was asked for: a page could have thousands of them.
 fn failed(why: &str, ex: &Exchange, cx: &Cx) {
+    if ex.request.nested.ssi.as_ref().is_some_and(|shared| !shared.is_news(why)) {
+        return;
+    }
     cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("ESI: {why}"));
 }
 

@@ -143,6 +143,7 @@ fn includes_that_lie_in_each_other_end() {
     let often = text(&one.get("/often"));
     assert_eq!(often.matches("<a>").count(), 10_001, "there is a limit for the whole request");
     one.wait_for_log("more than 10000 includes in one request");
+    assert_eq!(one.count_in_log("ESI: "), 3, "each is said once a request");
 }
 
 #[test]

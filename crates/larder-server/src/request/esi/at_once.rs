@@ -7,6 +7,7 @@
 //! A whole in gzip is made of segments, which are kept with the page and with what it includes: nothing is packed twice.
 
 use std::iter;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_cache::Object;
@@ -42,27 +43,48 @@ pub struct Begun {
     pub text: Bytes,
     /// The include that comes next.
     pub next: Option<(Pending, OnError)>,
-    /// The same as it was read, for what it says of errors.
-    pub other: Option<Include>,
-    /// What is behind it.
-    pub rest: Vec<Rest>,
+    /// What is in the page.
+    read: Arc<Read>,
+    body: Bytes,
+    /// The part behind the text and that include.
+    at: usize,
 }
 
 /// A part of the rest.
-pub enum Rest {
+pub enum Rest<'a> {
     /// Text.
     Text(Bytes),
     /// An include.
-    Include(Include),
+    Include(&'a Include),
+}
+
+impl Begun {
+    /// The include that comes next, as the page has it.
+    pub fn next_include(&self) -> Option<&Include> {
+        let part = self.next.is_some().then(|| self.read.parts.get(self.at.checked_sub(1)?)).flatten()?;
+        if let Part::Include(include) = part { Some(include) } else { None }
+    }
+
+    /// What comes behind it.
+    pub fn rest(&self) -> impl Iterator<Item = Rest<'_>> {
+        self.read.parts.iter().skip(self.at).map(|part| match part {
+            Part::Text(range) => Rest::Text(self.body.slice(range.clone())),
+            // What we have packed comes back.
+            Part::Packed(segment) => Rest::Text(restored(segment).unwrap_or_default().into()),
+            Part::Include(include) => Rest::Include(include),
+        })
+    }
 }
 
 /// How many includes are done in one go, while other requests wait.
 const INCLUDES_MAX: usize = 64;
 /// How deep they may lie in each other: each takes room on the stack.
 const DEPTH_MAX: u32 = 5;
-/// How much is put together at once, in no coding: what is longer is sent as the client takes it. No page and no include
-/// that is longer is looked at.
-const BYTES_MAX: usize = 1 << 20;
+/// How much is put together at once, in no coding: what is longer is sent as the client takes it. No page that is longer is
+/// read before.
+const BYTES_MAX: usize = 256 * 1024;
+/// The same for an include, which waits in memory until it is its turn.
+const INNER_BYTES_MAX: usize = 32 * 1024;
 /// Varnish's `gzip_level`.
 const EFFORT: Effort = Effort::Quick(6);
 
@@ -72,32 +94,34 @@ pub fn run(object: &Object, (is_gzip, packs): (bool, bool), includes: &Includes,
     if copy.vcl.client.esi_level >= DEPTH_MAX {
         return AtOnce::Not;
     }
-    match object.made::<Read>().filter(|read| read.is_by(includes.rules)) {
-        Some(read) => put_together(object, read, packs, includes, copy, cx),
-        None if object.made::<NotAtOnce>().is_some() => AtOnce::Not,
-        None => {
-            let Some(read) = read(object, is_gzip, includes) else {
-                object.keep_made(NotAtOnce, 0);
-                return AtOnce::Not;
-            };
-            if includes.is_by_directive {
-                tell(&read.findings, copy, cx);
-            }
-            let made = put_together(object, &read, packs, includes, copy, cx);
-            let bytes = read.heap_bytes();
-            object.keep_made(read, bytes);
-            made
-        }
+    let Some(read) = read(object, is_gzip, includes, copy, cx) else { return AtOnce::Not };
+    if read.is_plain() {
+        return AtOnce::Plain;
     }
+    put_together(object, &read, packs, includes, copy, cx)
 }
 
 /// A page that is too long, or no gzip: it is not tried again.
 struct NotAtOnce;
 
-/// Reads a page. `None` if it is too long, or is no gzip.
-fn read(object: &Object, is_gzip: bool, includes: &Includes) -> Option<Read> {
-    let body = body_of(object, is_gzip)?;
-    Read::of(&body, is_gzip, includes.rules)
+/// A page as it was read, now or before. `None` if it is not there as a whole, is too long, or is no gzip.
+fn read(object: &Object, is_gzip: bool, includes: &Includes, copy: &Exchange, cx: &Cx) -> Option<Arc<Read>> {
+    if let Some(read) = object.made::<Arc<Read>>().filter(|read| read.is_by(includes.rules, is_gzip)) {
+        return Some(Arc::clone(read));
+    }
+    if object.body.whole().is_none() || object.made::<NotAtOnce>().is_some() {
+        return None;
+    }
+    let read = body_of(object, is_gzip).and_then(|body| Read::of(&body, is_gzip, includes.rules));
+    let Some(read) = read.map(Arc::new) else {
+        object.keep_made(NotAtOnce, 0);
+        return None;
+    };
+    if includes.is_by_directive {
+        tell(&read.findings, copy, cx);
+    }
+    object.keep_made(Arc::clone(&read), read.heap_bytes());
+    Some(read)
 }
 
 /// A body in no coding. `None` if it is not there as a whole, is too long, or is no gzip.
@@ -109,24 +133,33 @@ fn body_of(object: &Object, is_gzip: bool) -> Option<Bytes> {
     }
 }
 
-fn put_together(object: &Object, read: &Read, packs: bool, includes: &Includes, copy: &Exchange, cx: &Cx) -> AtOnce {
-    if read.is_plain() {
-        return AtOnce::Plain;
-    }
+fn put_together(
+    object: &Object,
+    read: &Arc<Read>,
+    packs: bool,
+    includes: &Includes,
+    copy: &Exchange,
+    cx: &Cx,
+) -> AtOnce {
     let Some(body) = object.body.whole().and_then(|body| body.to_bytes().ok()) else { return AtOnce::Not };
-    let mut whole = if packs { Whole::Packed(Joined::default()) } else { Whole::Plain(Vec::with_capacity(body.len())) };
-    let mut done = 0;
+    let Some(shared) = &copy.request.nested.ssi else { return AtOnce::Not };
+    let is_top = copy.vcl.client.esi_level == 0;
+    if is_top {
+        shared.in_a_row.set(0);
+    }
+    let parts = if packs { Parts::Packed(Joined::default()) } else { Parts::Plain(Vec::new()) };
+    let mut whole = Whole { parts, bytes_max: if is_top { BYTES_MAX } else { INNER_BYTES_MAX } };
+    let begun = |whole: Whole, next, at| begun(whole, next, (read, &body), at);
     for (at, part) in read.parts.iter().enumerate() {
         let include = match part {
             Part::Include(include) => include,
             text if whole.add_text(text, &body) => continue,
-            _ => return AtOnce::Not,
+            _ => return begun(whole, None, at),
         };
-        let begun = |whole: Whole, next, rest: &[Part]| begun(whole, next, include, rest, &body);
-        if done == INCLUDES_MAX || whole.plain_len() > BYTES_MAX {
-            return begun(whole, None, &read.parts[at..]);
+        if shared.in_a_row.get() == INCLUDES_MAX {
+            return begun(whole, None, at);
         }
-        done += 1;
+        shared.in_a_row.set(shared.in_a_row.get() + 1);
         let on_error = includes.on_error(include);
         let inner = counted(copy, includes, cx).and_then(|()| request(include, &includes.base, copy, cx));
         let pending = match inner {
@@ -148,25 +181,17 @@ fn put_together(object: &Object, read: &Read, packs: bool, includes: &Includes, 
             }
         };
         if let Some(pending) = pending {
-            return begun(whole, Some((pending, on_error)), &read.parts[at + 1..]);
+            return begun(whole, Some((pending, on_error)), at + 1);
         }
     }
     AtOnce::Whole(whole.finish())
 }
 
-/// What there is of a page, in no coding, and what is not.
-fn begun(whole: Whole, next: Option<(Pending, OnError)>, include: &Include, rest: &[Part], body: &Bytes) -> AtOnce {
-    let other = next.is_some().then(|| include.clone());
-    let rest = rest.iter().map(|part| match part {
-        Part::Text(range) => Some(Rest::Text(body.slice(range.clone()))),
-        Part::Packed(segment) => restored(segment).map(|text| Rest::Text(text.into())),
-        Part::Include(include) => Some(Rest::Include(include.clone())),
-    });
-    match (whole.into_plain(), rest.collect()) {
-        (Some(text), Some(rest)) => AtOnce::Begun(Box::new(Begun { text: text.into(), next, other, rest })),
-        // What we have packed comes back.
-        _ => AtOnce::Not,
-    }
+/// What there is of a page, in no coding, and from where on it goes on.
+fn begun(whole: Whole, next: Option<(Pending, OnError)>, (read, body): (&Arc<Read>, &Bytes), at: usize) -> AtOnce {
+    // What we have packed comes back.
+    let text = whole.into_plain().unwrap_or_default().into();
+    AtOnce::Begun(Box::new(Begun { text, next, read: Arc::clone(read), body: body.clone(), at }))
 }
 
 fn restored(segment: &Segment) -> Option<Vec<u8>> {
@@ -221,7 +246,7 @@ fn take(response: &Response, inner: &mut Exchange, whole: &mut Whole, cx: &Cx) -
         Content::Empty | Content::NoBody => true,
         Content::Bytes(bytes) | Content::Kept(bytes) | Content::Passed(bytes, _) => {
             let is_plain = !inner.reply.fields.contains_known(Known::ContentEncoding);
-            is_plain && bytes.len() <= 2 * BYTES_MAX && whole.add_bytes(bytes)
+            is_plain && whole.add_bytes(bytes)
         }
         Content::Object(page) => add_page(page, inner, whole, cx),
         Content::Hit(_)
@@ -248,49 +273,69 @@ fn add_page(page: &Object, inner: &Exchange, whole: &mut Whole, cx: &Cx) -> bool
 }
 
 /// What is put together.
-enum Whole {
+struct Whole {
+    parts: Parts,
+    /// How many bytes it may have in no coding.
+    bytes_max: usize,
+}
+
+enum Parts {
     /// In no coding.
     Plain(Vec<u8>),
     /// In gzip.
     Packed(Joined),
 }
 
+/// What a page is in a whole in gzip.
+struct Packed {
+    segment: Segment,
+    /// Whether it was taken to be in gzip.
+    was_gzip: bool,
+}
+
 impl Whole {
     /// How many bytes it has.
     fn len(&self) -> usize {
-        match self {
-            Self::Plain(out) => out.len(),
-            Self::Packed(joined) => joined.len(),
+        match &self.parts {
+            Parts::Plain(out) => out.len(),
+            Parts::Packed(joined) => joined.len(),
         }
     }
 
-    /// How many bytes it has in no coding.
-    fn plain_len(&self) -> usize {
-        match self {
-            Self::Plain(out) => out.len(),
-            Self::Packed(joined) => joined.plain_len(),
-        }
+    /// Whether there is room for that many more bytes, in no coding.
+    fn has_room(&self, bytes: usize) -> bool {
+        let len = match &self.parts {
+            Parts::Plain(out) => out.len(),
+            Parts::Packed(joined) => joined.plain_len(),
+        };
+        len.saturating_add(bytes) <= self.bytes_max
     }
 
-    /// Adds text of a page with this body. False if it cannot.
+    /// Adds text of a page with this body. False if there is no room.
     fn add_text(&mut self, text: &Part, body: &Bytes) -> bool {
-        match (self, text) {
-            (Self::Plain(out), Part::Text(range)) => match body.get(range.clone()) {
+        if !self.has_room(text.text_bytes()) {
+            return false;
+        }
+        match (&mut self.parts, text) {
+            (Parts::Plain(out), Part::Text(range)) => match body.get(range.clone()) {
                 Some(text) => out.extend_from_slice(text),
                 None => return false,
             },
-            (Self::Plain(out), Part::Packed(segment)) => return segment.restore(out).is_ok(),
-            (Self::Packed(joined), Part::Packed(segment)) => joined.push(segment),
-            (Self::Packed(_), Part::Text(_)) | (_, Part::Include(_)) => return false,
+            (Parts::Plain(out), Part::Packed(segment)) => return segment.restore(out).is_ok(),
+            (Parts::Packed(joined), Part::Packed(segment)) => joined.push(segment),
+            (Parts::Packed(_), Part::Text(_)) | (_, Part::Include(_)) => return false,
         }
         true
     }
 
-    /// Adds bytes of which nobody knows whether they come again. False if they cannot be packed.
+    /// Adds bytes of which nobody knows whether they come again. False if there is no room, or if they cannot be packed.
     fn add_bytes(&mut self, bytes: &[u8]) -> bool {
-        match self {
-            Self::Plain(out) => out.extend_from_slice(bytes),
-            Self::Packed(joined) => match Segment::of(bytes, EFFORT) {
+        if !self.has_room(bytes.len()) {
+            return false;
+        }
+        match &mut self.parts {
+            Parts::Plain(out) => out.extend_from_slice(bytes),
+            Parts::Packed(joined) => match Segment::of(bytes, EFFORT) {
                 Ok(segment) => joined.push(&segment),
                 Err(_) => return false,
             },
@@ -298,39 +343,50 @@ impl Whole {
         true
     }
 
-    /// Adds the body of a page, which is in gzip if `is_gzip` says so. False if it is not there as a whole.
+    /// Adds the body of a page, which is in gzip if `is_gzip` says so. False if it is not there as a whole, or if there is
+    /// no room.
     fn add_page(&mut self, page: &Object, is_gzip: bool) -> bool {
-        match self {
-            Self::Plain(out) => match body_of(page, is_gzip) {
-                Some(body) => out.extend_from_slice(&body),
-                None => return false,
-            },
-            Self::Packed(joined) => match page.made::<Segment>() {
-                Some(segment) => joined.push(segment),
-                None => {
-                    let segment = body_of(page, is_gzip).and_then(|body| Segment::of(&body, EFFORT).ok());
-                    let Some(segment) = segment else { return false };
-                    joined.push(&segment);
-                    let bytes = segment.packed_len();
-                    page.keep_made(segment, bytes);
-                }
-            },
+        let kept = match &self.parts {
+            Parts::Plain(_) => None,
+            Parts::Packed(_) => page.made::<Packed>().filter(|packed| packed.was_gzip == is_gzip),
+        };
+        if let Some(Packed { segment, .. }) = kept {
+            return self.add_segment(segment);
+        }
+        let Some(body) = body_of(page, is_gzip).filter(|body| self.has_room(body.len())) else { return false };
+        match &mut self.parts {
+            Parts::Plain(out) => out.extend_from_slice(&body),
+            Parts::Packed(joined) => {
+                let Ok(segment) = Segment::of(&body, EFFORT) else { return false };
+                joined.push(&segment);
+                let bytes = segment.packed_len();
+                page.keep_made(Packed { segment, was_gzip: is_gzip }, bytes);
+            }
+        }
+        true
+    }
+
+    fn add_segment(&mut self, segment: &Segment) -> bool {
+        let has_room = self.has_room(segment.len() as usize);
+        match &mut self.parts {
+            Parts::Packed(joined) if has_room => joined.push(segment),
+            Parts::Packed(_) | Parts::Plain(_) => return false,
         }
         true
     }
 
     fn finish(self) -> Bytes {
-        match self {
-            Self::Plain(out) => out.into(),
-            Self::Packed(joined) => joined.finish().into(),
+        match self.parts {
+            Parts::Plain(out) => out.into(),
+            Parts::Packed(joined) => joined.finish().into(),
         }
     }
 
     /// Its bytes in no coding.
     fn into_plain(self) -> Option<Vec<u8>> {
-        match self {
-            Self::Plain(out) => Some(out),
-            Self::Packed(joined) => {
+        match self.parts {
+            Parts::Plain(out) => Some(out),
+            Parts::Packed(joined) => {
                 let bytes = joined.plain_len();
                 restore(iter::once(&joined.finish()[..]), Coding::Gzip, bytes).ok()
             }

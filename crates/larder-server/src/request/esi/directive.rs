@@ -2,6 +2,8 @@
 //!
 //! Source: Edge Architecture Specification (W3C note of 2001), `Surrogate-Control` and `Surrogate-Capability`.
 
+use std::sync::Arc;
+
 use larder_conf::model::Esi;
 use larder_http::{Fields, Known, list, status};
 
@@ -42,8 +44,8 @@ pub fn includes(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Include
 /// Whether a response is read for ESI; not if it is known that there is none in it.
 pub fn reads(content: &Content, ex: &Exchange, cx: &Cx) -> bool {
     let is_plain = match content {
-        Content::Hit(page) => page.made::<Read>().is_some_and(Read::is_plain),
-        Content::Object(page) => page.made::<Read>().is_some_and(Read::is_plain),
+        Content::Hit(page) => page.made::<Arc<Read>>().is_some_and(|read| read.is_plain()),
+        Content::Object(page) => page.made::<Arc<Read>>().is_some_and(|read| read.is_plain()),
         _ => false,
     };
     // Of an answer at hand what the origin said is hidden in the response.

@@ -12,6 +12,7 @@ use crate::filter::esi::{Event, Findings, Include, Parser, Rules};
 pub struct Read {
     /// By which rules.
     rules: Rules,
+    is_packed: bool,
     /// What was wrong with it.
     pub findings: Findings,
     is_plain: bool,
@@ -32,7 +33,7 @@ pub enum Part {
 
 impl Part {
     /// How much text it is.
-    fn text_bytes(&self) -> usize {
+    pub fn text_bytes(&self) -> usize {
         match self {
             Self::Text(range) => range.len(),
             Self::Packed(segment) => segment.len() as usize,
@@ -61,7 +62,7 @@ impl Read {
         reading.pack()?;
         let text: usize = reading.parts.iter().map(Part::text_bytes).sum();
         let is_plain = reading.parts.len() <= 1 && text == body.len();
-        Some(Self { rules, findings, is_plain, parts: reading.parts })
+        Some(Self { rules, is_packed, findings, is_plain, parts: reading.parts })
     }
 
     /// Whether there is nothing in it but its text.
@@ -69,9 +70,9 @@ impl Read {
         self.is_plain
     }
 
-    /// Whether these rules would lead to the same parts.
-    pub fn is_by(&self, rules: Rules) -> bool {
-        self.rules == rules
+    /// Whether these rules would lead to the same parts, of a page that is packed or is not.
+    pub fn is_by(&self, rules: Rules, is_packed: bool) -> bool {
+        self.rules == rules && self.is_packed == is_packed
     }
 
     /// The bytes on the heap.
