@@ -16,6 +16,7 @@ use larder_store::Place;
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Choice, Exchange};
 use crate::files::etag::weaken_etag;
+use crate::policy;
 use crate::site::{Handler, Loc};
 
 use super::{Content, Response, Slow, Step, page};
@@ -115,7 +116,9 @@ fn is_gzip(facts: &Facts<'_>) -> bool {
 
 /// `gunzip` for a page with SSI or ESI, or one that is included: it is restored whatever the client accepts.
 pub fn restored_for_parts(facts: &Facts<'_>, ex: &Exchange, cx: &Cx) -> Choice {
-    let is_of_esi = ex.reply.esi_base.is_some() || ex.vcl.client.esi_level > 0;
+    // With a VCL, `http_gzip_support` says whether larder knows what gzip is.
+    let has_vcl = cx.origin(ex).is_some_and(policy::shapes_responses);
+    let is_of_esi = ex.reply.esi_base.is_some() || ex.vcl.client.esi_level > 0 && !has_vcl;
     if is_gzip(facts) && (ex.vcl.client.unpacks || is_of_esi) {
         return Choice::Restore(Coding::Gzip);
     }

@@ -230,6 +230,19 @@ fn joined(mut chunks: &[u8]) -> String {
 }
 
 #[test]
+fn without_support_for_gzip_what_is_included_stays_as_it_is() {
+    let origin = Origin::start().unwrap();
+    for (path, page) in [("/a", "<esi:include src='/b'/>"), ("/b", "b")] {
+        let answer = Answer::ok(gzipped(page.as_bytes())).field("Content-Encoding", "gzip");
+        origin.answer(path, answer.field("Cache-Control", "max-age=60"));
+    }
+    let site = site(&origin, "vcl_parameter http_gzip_support off;");
+    for turn in 1..=3 {
+        assert_eq!(unpacked("gzip", &site.get("/a").body), b"b", "{turn}");
+    }
+}
+
+#[test]
 fn what_is_in_memory_goes_out_at_once_and_the_rest_when_it_is_there() {
     let page = "<a>0<esi:include src='/part'/>1<esi:include src='/pass'/>2<esi:include src='/part'/>3";
     let origin = origin(&[("/a", page), ("/packed", page), ("/part", "<b>part"), ("/pass", "passed")]);
