@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use larder_cache::{FormRef, FormState, HitRef};
 use larder_conf::model::Settings;
-use larder_http::{Known, KnownSet, Version, status};
+use larder_http::{Known, Version, status};
 use larder_store::Whole;
 
 use crate::context::Cx;
@@ -24,6 +24,7 @@ use crate::site::Loc;
 
 use super::compress::{self, Facts};
 use super::filters::Filters;
+use super::origin_request::passed_on::CONDITIONAL;
 use super::recode::Recoder;
 use super::wire::Wire;
 use super::{Content, Ranges, Response, Step, Synth, added_fields, charset, more_headers, old_browsers, page};
@@ -108,18 +109,8 @@ impl Recoding {
 /// Whether the request has conditions or asks for a range, so that it may get less than the page.
 fn asks_for_part(ex: &Exchange) -> bool {
     let fields = &ex.asked.head.fields;
-    fields.may_have(OF_PARTS) && fields.iter_known().any(|(known, _, _)| OF_PARTS.contains(known))
+    fields.may_have(CONDITIONAL) && fields.iter_known().any(|(known, _, _)| CONDITIONAL.contains(known))
 }
-
-/// The fields by which a request says so.
-const OF_PARTS: KnownSet = KnownSet::of(&[
-    Known::Range,
-    Known::IfModifiedSince,
-    Known::IfNoneMatch,
-    Known::IfMatch,
-    Known::IfUnmodifiedSince,
-    Known::IfRange,
-]);
 
 /// Answers the conditions of a request: 304 in place of what the client has, 412 or its `error_page` for a
 /// precondition that fails.

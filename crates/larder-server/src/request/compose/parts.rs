@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use larder_conf::model::LogLevel;
-use larder_http::{Known, status};
+use larder_http::{Known, KnownSet, status};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use crate::context::Cx;
 use crate::exchange::{Composed, Exchange, SsiShared};
 use crate::net::Inbound;
+use crate::request::origin_request::passed_on::CONDITIONAL;
 use crate::request::pieces::{Pieces, body_of};
 use crate::request::{Content, Response, Slow, lay_out_inside, subrequest};
 
@@ -284,18 +285,8 @@ async fn answered_by(inner: Inner, cx: &Cx, from: Inbound<'_>) -> Option<(Box<Ex
 
 /// Takes ranges, conditions and `Accept-Encoding` off a subrequest: a page includes whole, plain answers.
 pub fn plain(inner: &mut Exchange) {
-    inner.asked.head.fields.retain(|known, _, _| {
-        !matches!(
-            known,
-            Known::Range
-                | Known::IfRange
-                | Known::IfModifiedSince
-                | Known::IfUnmodifiedSince
-                | Known::IfMatch
-                | Known::IfNoneMatch
-                | Known::AcceptEncoding
-        )
-    });
+    const NOT_INSIDE: KnownSet = CONDITIONAL.and(KnownSet::of(&[Known::AcceptEncoding]));
+    inner.asked.head.fields.remove_known(NOT_INSIDE);
 }
 
 /// The answer, or the `stub` block when the answer is empty. The block goes through SSI like the answer would.
