@@ -124,6 +124,17 @@ enum Beginning {
     Cdata,
 }
 
+impl Findings {
+    /// What was broken, for the log.
+    pub fn told(&self) -> Option<String> {
+        let fault = self.first_fault?;
+        Some(match self.faults {
+            1 => format!("ESI: {fault}"),
+            faults => format!("ESI: {fault}; {faults} faults in the page"),
+        })
+    }
+}
+
 impl Parser {
     /// For one page.
     pub fn new(rules: Rules) -> Self {

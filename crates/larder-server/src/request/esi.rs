@@ -7,7 +7,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use larder_cache::Object;
 use larder_conf::model::{Esi, LogLevel};
 use larder_http::{Coding, Fields, Known, Version};
 
@@ -22,6 +21,7 @@ use super::origin_request::passed_on::CONDITIONAL;
 use super::pieces::Pieces;
 use super::{Content, Response, subrequest};
 use at_once::{AtOnce, Begun, Rest};
+use read::READ_BYTES;
 
 pub mod at_once;
 mod directive;
@@ -45,8 +45,6 @@ pub struct Includes {
 const INCLUDES_MAX: usize = 10_000;
 /// How long a page waits for an include before it asks for the next.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// How much of a page is read at once, so that what is found in it takes little memory.
-const READ_BYTES: usize = 16 * 1024;
 
 impl Includes {
     /// What becomes of an include that fails.
@@ -99,9 +97,11 @@ fn is_by_directive(ex: &Exchange, cx: &Cx) -> bool {
 
 /// Whether the whole is sent in gzip: its page is, and the client takes it.
 pub fn packs(ex: &Exchange) -> bool {
-    let coding = ex.reply.fields.get_known(Known::ContentEncoding);
-    let is_gzip = coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip));
-    is_gzip && !ex.is_sub() && policy::vcl::takes_gzip(ex)
+    is_gzip(&ex.reply.fields) && !ex.is_sub() && policy::vcl::takes_gzip(ex)
+}
+
+fn is_gzip(fields: &Fields) -> bool {
+    fields.get_known(Known::ContentEncoding).and_then(Coding::parse) == Some(Coding::Gzip)
 }
 
 /// Makes the head that of the whole. Returns when that was modified, if that is known.
@@ -138,17 +138,13 @@ pub fn at_once(
     ex: &Exchange,
     cx: &Cx,
 ) -> AtOnce {
-    let page: &Object = match content {
-        Content::Object(page) => page,
-        Content::Hit(page) => page,
-        _ => return AtOnce::Not,
-    };
+    let Some(page) = content.page() else { return AtOnce::Not };
     // As whoever reads it as it comes sees it.
-    let coding = ex.reply.fields.get_known(Known::ContentEncoding);
-    let is_gzip = coding.is_some_and(|coding| Coding::parse(coding) == Some(Coding::Gzip));
+    let is_gzip = is_gzip(&ex.reply.fields);
+    let is_coded = ex.reply.fields.contains_known(Known::ContentEncoding);
     let loc = cx.loc(ex);
     // What filters make of it is not what was read.
-    if coding.is_some() && !is_gzip || loc.modules.sub.is_some() || loc.fields.charset.is_some() {
+    if is_coded && !is_gzip || loc.modules.sub.is_some() || loc.fields.charset.is_some() {
         return AtOnce::Not;
     }
     at_once::run(page, (is_gzip, is_packed), includes, copy, cx)
@@ -181,12 +177,11 @@ pub async fn run(page: &mut Page, mut source: Pieces, includes: &Includes) -> Re
 /// Goes on with a page that has begun.
 pub async fn go_on(page: &mut Page, mut begun: Begun, includes: &Includes) -> Result<(), Unwanted> {
     page.text(std::mem::take(&mut begun.text)).await?;
-    let other = begun.next_include().and_then(|include| other_of(include, includes, &page.ex, &page.cx));
+    let fallback = fallback(begun.next_include(), includes, page);
     match begun.next.take() {
         None => {}
         Some((Pending::Failed(why), OnError::End)) => return Err(page.fail(why).await),
         Some((pending, on_error)) => {
-            let fallback = other.map_or(Fallback::None, Fallback::Other);
             page.include(Inner::Begun(pending), fallback, Wait::AtMost(PATIENCE), on_error).await?;
         }
     }
@@ -217,8 +212,7 @@ async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<
         counted(&page.ex, includes, &page.cx).and_then(|()| request(include, &includes.base, &page.ex, &page.cx));
     match inner {
         Ok(inner) => {
-            let other = other_of(include, includes, &page.ex, &page.cx);
-            let fallback = other.map_or(Fallback::None, Fallback::Other);
+            let fallback = fallback(Some(include), includes, page);
             page.include(Inner::New(inner), fallback, Wait::AtMost(PATIENCE), on_error).await
         }
         Err(why) => {
@@ -235,13 +229,15 @@ async fn one(include: &Include, page: &mut Page, includes: &Includes) -> Result<
 
 /// Logs what is broken in a page.
 fn tell(findings: &Findings, ex: &Exchange, cx: &Cx) {
-    let Some(fault) = findings.first_fault else { return };
-    match findings.faults {
-        1 => cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("ESI: {fault}")),
-        faults => {
-            cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("ESI: {fault}; {faults} faults in the page"))
-        }
+    if let Some(told) = findings.told() {
+        cx.local.logs.error(cx, ex, LogLevel::Warn, format_args!("{told}"));
     }
+}
+
+/// What stands in for the answer to an include.
+fn fallback(include: Option<&Include>, includes: &Includes, page: &Page) -> Fallback {
+    let other = include.and_then(|include| other_of(include, includes, &page.ex, &page.cx));
+    other.map_or(Fallback::None, Fallback::Other)
 }
 
 /// The request that an include makes if its first fails. Varnish knows none, so with a VCL there is none.

@@ -247,6 +247,15 @@ pub enum Content {
 }
 
 impl Content {
+    /// The page of the cache that it is, in the form in which that is stored.
+    pub fn page(&self) -> Option<&Object> {
+        match self {
+            Self::Hit(page) => Some(page),
+            Self::Object(page) => Some(page),
+            _ => None,
+        }
+    }
+
     /// Its length, when that is known.
     pub fn length(&self) -> Option<u64> {
         match self {

@@ -92,12 +92,9 @@ fn look_for_esi(
         return Err("a part of a page (206) cannot be read for ESI".to_owned());
     }
     let found = esi::look(body, super::esi_rules(policy));
-    if let Some(fault) = found.first_fault {
-        let level = if fault == esi::NOT_MARKUP { LogLevel::Info } else { LogLevel::Warn };
-        match found.faults {
-            1 => cx.local.logs.error(cx, ex, level, format_args!("ESI: {fault}")),
-            faults => cx.local.logs.error(cx, ex, level, format_args!("ESI: {fault}; {faults} faults in the page")),
-        }
+    if let Some(told) = found.told() {
+        let level = if found.first_fault == Some(esi::NOT_MARKUP) { LogLevel::Info } else { LogLevel::Warn };
+        cx.local.logs.error(cx, ex, level, format_args!("{told}"));
     }
     let fetch = &mut ex.vcl.fetch;
     fetch.answer.esi_base = found.has_esi.then(|| fetch.bereq.target().into());

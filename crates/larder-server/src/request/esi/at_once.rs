@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_cache::Object;
-use larder_compress::{Effort, Joined, Segment, restore};
+use larder_compress::{Joined, Segment, restore};
 use larder_http::{Coding, Known};
 
 use crate::context::Cx;
@@ -22,7 +22,7 @@ use crate::request::compress::{self, Facts};
 use crate::request::settle::Settled;
 use crate::request::{Content, Entrance, Response, Step, Stop, advance, subrequest};
 
-use super::read::{Part, Read};
+use super::read::{EFFORT, Part, Read};
 use super::{Includes, counted, failed, other_of, request, tell};
 
 /// What comes of a page.
@@ -85,8 +85,6 @@ const DEPTH_MAX: u32 = 5;
 const BYTES_MAX: usize = 256 * 1024;
 /// The same for an include, which waits in memory until it is its turn.
 const INNER_BYTES_MAX: usize = 32 * 1024;
-/// Varnish's `gzip_level`.
-const EFFORT: Effort = Effort::Quick(6);
 
 /// Puts the page `object` together, which is in gzip if `is_gzip` says so, and is to be if `packs` says so. `copy` is the
 /// request as its includes begin with it.

@@ -43,16 +43,12 @@ pub fn includes(content: &Content, ex: &mut Exchange, cx: &Cx) -> Option<Include
 
 /// Whether a response is read for ESI; not if it is known that there is none in it.
 pub fn reads(content: &Content, ex: &Exchange, cx: &Cx) -> bool {
-    let is_plain = match content {
-        Content::Hit(page) => page.made::<Arc<Read>>().is_some_and(|read| read.is_plain()),
-        Content::Object(page) => page.made::<Arc<Read>>().is_some_and(|read| read.is_plain()),
-        _ => false,
-    };
+    let page = content.page();
+    let is_plain = page.and_then(|page| page.made::<Arc<Read>>()).is_some_and(|read| read.is_plain());
     // Of an answer at hand what the origin said is hidden in the response.
-    let fields = match content {
-        Content::Hit(page) => &page.fields,
-        Content::Object(page) => &page.fields,
-        _ => ex.upstream.fields.as_deref().unwrap_or(&ex.reply.fields),
+    let fields = match page {
+        Some(page) => &page.fields,
+        None => ex.upstream.fields.as_deref().unwrap_or(&ex.reply.fields),
     };
     let status = match content {
         Content::Hit(page) => page.status,

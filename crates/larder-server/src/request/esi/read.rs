@@ -43,9 +43,9 @@ impl Part {
 }
 
 /// Varnish's `gzip_level`.
-const EFFORT: Effort = Effort::Quick(6);
+pub const EFFORT: Effort = Effort::Quick(6);
 /// How much of a page is read at once, so that what is found in it takes little memory.
-const READ_BYTES: usize = 16 * 1024;
+pub const READ_BYTES: usize = 16 * 1024;
 
 impl Read {
     /// Reads a page, of which the text is packed if `is_packed` says so. `None` if it cannot be, for lack of memory.
