@@ -7,9 +7,10 @@ use std::path::Path;
 ///
 /// The first list is of `[dependencies]`; `larder-testkit` and what stands in the second list may
 /// also be used by a crate's tests. Nothing uses `larder`, and nothing but tests uses the testkit.
-const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 17] = [
     ("larder-http", &[], &[]),
     ("larder-source", &[], &[]),
+    ("larder-vsl", &[], &[]),
     ("larder-conf", &["larder-source"], &[]),
     ("larder-store", &[], &[]),
     ("larder-tls", &[], &[]),
@@ -25,6 +26,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
             "larder-store",
             "larder-origin",
             "larder-vcl",
+            "larder-vsl",
             "larder-conf",
             "larder-http",
             "larder-tls",
@@ -41,6 +43,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
             "larder-store",
             "larder-origin",
             "larder-vcl",
+            "larder-vsl",
             "larder-conf",
             "larder-source",
             "larder-http",
