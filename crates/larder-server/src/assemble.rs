@@ -886,6 +886,18 @@ fn matching(location: &model::Location, name: &model::Location, handler: &Handle
         internal: location.internal,
         auto_redirect: (is_prefix || exact) && prefix.ends_with('/') && matches!(handler, Handler::Origin(_)),
         inside: Tree::default(),
+        written: written(&name.matcher).into(),
+    }
+}
+
+/// How a location is written.
+fn written(matcher: &Matcher) -> String {
+    match matcher {
+        Matcher::Root => String::new(),
+        Matcher::Exact(path) => format!("= {path}"),
+        Matcher::Prefix { path, regex_stops: true } => format!("^~ {path}"),
+        Matcher::Prefix { path, regex_stops: false } | Matcher::Named(path) => path.clone(),
+        Matcher::Regex(pattern) => format!("{} {}", if pattern.caseless { "~*" } else { "~" }, pattern.source),
     }
 }
 

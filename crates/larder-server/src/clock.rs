@@ -14,6 +14,12 @@ pub fn now() -> Time {
     Time(u64::try_from(tv_sec).unwrap_or(0) * 1000 + u64::try_from(tv_nsec).unwrap_or(0) / 1_000_000)
 }
 
+/// The time of day in seconds since 1970, with all its digits.
+pub fn precise() -> f64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+    tv_sec as f64 + tv_nsec as f64 / 1e9
+}
+
 /// A time that nobody sets: the difference of two is how long something took.
 pub fn steady() -> Duration {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);

@@ -4,12 +4,14 @@ use std::fmt;
 
 use larder_conf::model::LogLevel;
 use larder_http::Known;
+use larder_vsl::Tag;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::logs::{Context, Logs, Texts};
 use crate::site::{Handler, Protocol, Target};
 use crate::target;
+use crate::vsl::Open;
 
 impl Logs {
     /// Logs an error of an exchange.
@@ -23,6 +25,18 @@ impl Logs {
     }
 
     fn with_origin(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: Option<&str>, message: fmt::Arguments<'_>) {
+        if let Some(open) = ex.log.now() {
+            record(open, level, address.is_some() && ex.log.fetch.is_some(), message);
+        }
+        self.write_error(cx, ex, level, address, message);
+    }
+
+    /// Logs what the transaction log has been told otherwise.
+    pub fn told_error(&self, cx: &Cx, ex: &Exchange, level: LogLevel, message: fmt::Arguments<'_>) {
+        self.write_error(cx, ex, level, None, message);
+    }
+
+    fn write_error(&self, cx: &Cx, ex: &Exchange, level: LogLevel, address: Option<&str>, message: fmt::Arguments<'_>) {
         let log = cx.loc(ex).logs.error;
         let Some(errors) = self.errors(log, level) else { return };
         let context = self.context(cx, ex, address.unwrap_or_default());
@@ -42,6 +56,17 @@ impl Logs {
             host: ex.asked.head.fields.get_known(Known::Host),
         };
         Context::new(cx.loc(ex).logs.error, ex.asked.client.id, ex.remote_ip(), texts)
+    }
+}
+
+/// Tells the transaction log what the error log is told.
+#[cold]
+fn record(open: &Open, level: LogLevel, is_of_fetch: bool, message: fmt::Arguments<'_>) {
+    match level {
+        LogLevel::Debug => {}
+        LogLevel::Info | LogLevel::Notice | LogLevel::Warn => open.say(Tag::Notice, message),
+        _ if is_of_fetch => open.say(Tag::FetchError, message),
+        _ => open.say(Tag::Error, message),
     }
 }
 

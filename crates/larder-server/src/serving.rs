@@ -24,6 +24,7 @@ use crate::lurker::Lurker;
 use crate::material::Material;
 use crate::site::{Site, Vcl};
 use crate::stats::Sums;
+use crate::vsl::Hub;
 use crate::worker_thread::{self, Command, Shared};
 
 /// How long a process that ends keeps its disks while requests are still running, and how often it checks whether all
@@ -42,10 +43,12 @@ pub struct Descriptors {
 }
 
 /// How the process serves.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServingOptions {
     /// The number of workers.
     pub workers: usize,
+    /// Where transactions are told.
+    pub log: Arc<Hub>,
 }
 
 /// The workers of this process.
@@ -103,7 +106,8 @@ impl Serving {
     ) -> Result<Self, Vec<Diagnostic>> {
         let mut keeping = Keeping::default();
         let site = Arc::new(assemble::assemble(&config, material, &mut keeping)?);
-        let shared = Shared::default();
+        let mut shared = Shared::default();
+        shared.workers.log = options.log;
         shared.files.adopt(descriptors.logs.into_iter().map(|(path, fd)| (path, File::from(fd))));
         let (logs, trouble) = Logs::new(&site, &shared.files);
         let main_log = keeping.main_log.clone();

@@ -20,6 +20,7 @@ use crate::seats::Seats;
 use crate::stats::{AllStats, Stats, Sums};
 use crate::turns::Turns;
 use crate::vmods::Vmods;
+use crate::vsl::Hub;
 
 /// How many exchanges are kept for reuse.
 const POOLED_MAX: usize = 256;
@@ -39,6 +40,8 @@ pub struct Shared {
     pub vmods: Arc<Vmods>,
     /// The pipes of VCLs.
     pub pipes: Arc<Pipes>,
+    /// The transaction log.
+    pub log: Arc<Hub>,
 }
 
 /// A worker: it lives as long as its thread.
@@ -203,6 +206,8 @@ pub fn age(client: &Client, now: Time) -> std::time::Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::OnceCell;
+
     use super::*;
 
     #[test]
@@ -215,6 +220,7 @@ mod tests {
             began: Time(1000),
             proxy: None,
             xid: Cell::default(),
+            log: OnceCell::new(),
             ids: None,
             secured: crate::exchange::Secured::Not,
         };

@@ -32,6 +32,7 @@ mod single;
 mod sockets;
 mod spawn;
 mod supervise;
+mod tell_socket;
 mod upgrade;
 mod varnishd;
 mod varnishstat;

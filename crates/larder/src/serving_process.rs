@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use larder_conf::model::LogLevel;
 use tokio::runtime::Builder;
@@ -80,7 +81,7 @@ fn start(configure: Configure, descriptors: Vec<OwnedFd>) -> Result<Server, Stri
         std::env::set_current_dir(folder)
             .map_err(|error| one_line(CallFailed::on("chdir", folder.display(), error)))?;
     }
-    let options = ServingOptions { workers };
+    let options = ServingOptions { workers, log: Arc::default() };
     Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
         .map_err(|diagnostics| configuration.render(&diagnostics))
 }

@@ -1,6 +1,7 @@
 //! `master_process off`: one process that opens sockets and logs, serves, handles signals, and keeps its user.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use larder_conf::model::LogLevel;
 use tokio::runtime::Builder;
@@ -85,7 +86,7 @@ impl Single {
             std::env::set_current_dir(folder).map_err(|error| CallFailed::on("chdir", folder.display(), error))?;
         }
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
-        let options = ServingOptions { workers };
+        let options = ServingOptions { workers, log: Arc::default() };
         let server = Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
             .map_err(|diagnostics| configuration.reject(&diagnostics))?;
         Ok(Single { log: Log::new(generation.sinks(), Console::Quiet), generation, server, workers, neighbours })

@@ -6,7 +6,7 @@ mod response;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-pub use params::{ParamStart, append_param};
+pub use params::{ParamStart, append_param, params};
 pub(crate) use response::Response;
 
 /// Encodes the parameters of a request as name-value pairs, in this order.

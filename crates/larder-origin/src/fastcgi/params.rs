@@ -56,6 +56,28 @@ impl ParamStart {
     }
 }
 
+/// The parameters in bytes as [`append_param`] writes them: names and values, up to what is none.
+pub fn params(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    std::iter::from_fn(move || {
+        let (name_len, value_len) = (take_length(&mut bytes)?, take_length(&mut bytes)?);
+        let (name, rest) = bytes.split_at_checked(name_len)?;
+        let (value, rest) = rest.split_at_checked(value_len)?;
+        bytes = rest;
+        Some((name, value))
+    })
+}
+
+fn take_length(bytes: &mut &[u8]) -> Option<usize> {
+    let (&first, rest) = bytes.split_first()?;
+    if first < LONG {
+        *bytes = rest;
+        return Some(usize::from(first));
+    }
+    let (long, rest) = bytes.split_first_chunk::<4>()?;
+    *bytes = rest;
+    Some((u32::from_be_bytes(*long) & !(u32::from(LONG) << 24)) as usize)
+}
+
 /// The most bytes of the two lengths.
 const LENGTHS_BYTES_MAX: usize = 8;
 /// The bit of a length that takes four bytes.

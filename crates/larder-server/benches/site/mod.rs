@@ -62,7 +62,12 @@ impl Site {
         };
         let listeners = sockets.into_iter().zip([site, other, origin]).map(listener).collect();
         let descriptors = Descriptors { listeners, logs: Vec::new() };
-        let serving = Serving::start(config, &material(blocks), descriptors, ServingOptions { workers: 1 });
+        let serving = Serving::start(
+            config,
+            &material(blocks),
+            descriptors,
+            ServingOptions { workers: 1, log: Default::default() },
+        );
         let serving = serving.unwrap_or_else(|errors| panic!("{errors:?}"));
         Self { serving: Some(serving), ports, bytes, cache }
     }

@@ -25,6 +25,7 @@ use crate::net::sink::Sink;
 use crate::net::stream::Stream;
 use crate::net::{BodySource, Inbound, Io, ReadError};
 use crate::pressure::Admission;
+use crate::records;
 use crate::request::fetch::{self, Begun, Underway};
 use crate::request::receive::{Received, receive};
 use crate::request::settle::Settled;
@@ -440,6 +441,7 @@ const MIN_READ_BYTES: usize = 16 * 1024;
 fn finish(ex: &mut Exchange, cx: &Cx) {
     cx.worker.count_bytes(ex);
     cx.local.logs.access(ex, cx);
+    records::finished(ex, cx);
     if !ex.reply.framing.keep_alive {
         cx.local.logs.write_now(cx.site(), cx.now());
     }

@@ -1,6 +1,6 @@
 //! The client's connection: its addresses, what a proxy said about it, and its TLS session.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +11,8 @@ use larder_tls::Session;
 
 use crate::site::{Listener, Site, VirtualServer, listener_for};
 use crate::tls::ClientJudge;
+use crate::vsl::Open;
+use crate::xid;
 
 /// What all exchanges of one connection have in common.
 pub struct Client {
@@ -30,8 +32,10 @@ pub struct Client {
     pub proxy: Option<Box<proxy_protocol::Header>>,
     /// Whether the connection is encrypted.
     pub secured: Secured,
-    /// Its number where a VCL counts; 0 until one does.
+    /// Its number where a VCL counts, or the transaction log is told; 0 until then.
     pub xid: Cell<u64>,
+    /// What the transaction log is told of it, from the first request for which anybody listens.
+    pub log: OnceCell<Rc<Open>>,
 }
 
 /// Whether a connection is encrypted.
@@ -64,9 +68,9 @@ impl Secured {
 impl Client {
     /// A copy of the client with this state of encryption.
     pub fn with(&self, secured: Secured) -> Self {
-        let Self { id, peer, ids, local, bound, began, proxy, secured: _, xid } = self;
-        let (bound, proxy, xid) = (bound.clone(), proxy.clone(), xid.clone());
-        Self { id: *id, peer: *peer, ids: *ids, local: *local, bound, began: *began, proxy, secured, xid }
+        let Self { id, peer, ids, local, bound, began, proxy, secured: _, xid, log } = self;
+        let (bound, proxy, xid, log) = (bound.clone(), proxy.clone(), xid.clone(), log.clone());
+        Self { id: *id, peer: *peer, ids: *ids, local: *local, bound, began: *began, proxy, secured, xid, log }
     }
 
     /// The listener that accepted the connection, in the current configuration; `None` if that no longer listens there.
@@ -81,6 +85,14 @@ impl Client {
             let http2 = listener.http2 || site.servers[listener.default].http2.enabled;
             !listener.tls && !http2 && !listener.proxy_protocol
         })
+    }
+
+    /// Its number, taken when something of it needs one.
+    pub fn number(&self) -> u64 {
+        if self.xid.get() == 0 {
+            self.xid.set(xid::next());
+        }
+        self.xid.get()
     }
 
     /// Whether the connection is encrypted.

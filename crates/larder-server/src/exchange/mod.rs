@@ -9,6 +9,7 @@
 //! | [`Reply`]    | kept until another is laid out | forgotten            | its own        | its own               |
 //! | [`Tally`]    | kept                           | kept                 | its own        | its own               |
 //! | [`Eval`]     | kept                           | kept                 | shares values  | a copy                |
+//! | [`Recording`]| kept                           | another begins       | its own        | its own, linked to it |
 //!
 //! Another request of the connection begins with nothing of it ([`Exchange::reset`]).
 //!
@@ -19,6 +20,7 @@ mod client;
 mod eval;
 pub mod feed;
 mod modules;
+mod recording;
 mod reply;
 mod request;
 mod slicing;
@@ -37,6 +39,7 @@ pub use asked::Asked;
 pub use client::{Client, Secured, Tls};
 pub use eval::{Eval, Evaluation, Refusal, Slot, Values};
 pub use modules::{ModuleTask, Var, Vars};
+pub use recording::Recording;
 pub use reply::{Choice, Composed, Framing, Reply, Silent};
 pub use request::{Limits, Nested, Purpose, Request, RequestBody, Sub, Uid, Way, url};
 pub use slicing::{Place, Slice, SliceError, Slicing};
@@ -73,6 +76,8 @@ pub struct Exchange {
     pub eval: Eval,
     /// What a VCL knows of it.
     pub vcl: VclState,
+    /// What the transaction log is told of it.
+    pub log: Recording,
 }
 
 impl Exchange {
@@ -91,12 +96,13 @@ impl Exchange {
             tally: Tally::default(),
             eval: Eval::default(),
             vcl: VclState::default(),
+            log: Recording::default(),
         })
     }
 
     /// Prepares the exchange for the next request of `client`; buffers keep their memory.
     pub fn reset(&mut self, client: &Rc<Client>) {
-        let Self { asked, request, visit, upstream, reply, tally, eval, vcl } = self;
+        let Self { asked, request, visit, upstream, reply, tally, eval, vcl, log } = self;
         asked.reset(client);
         request.reset();
         visit.reset();
@@ -105,6 +111,7 @@ impl Exchange {
         tally.reset();
         eval.reset();
         vcl.reset();
+        log.reset();
     }
 
     /// Releases what others may wait for: limits, files, fields of the origin. Buffers keep their memory.
@@ -116,6 +123,7 @@ impl Exchange {
         self.reply.upgraded = None;
         self.upstream.fields = None;
         self.vcl.page = None;
+        self.log.reset();
     }
 
     /// Puts the request for a backend in the place of the client's, so that it is what is sent.
@@ -175,6 +183,7 @@ impl Exchange {
         copy.upstream.cache_key.clone_from(&self.upstream.cache_key);
         copy.eval = self.eval.again();
         copy.vcl = self.vcl.again();
+        copy.log = self.log.again();
         copy
     }
 
@@ -227,7 +236,7 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::cell::{Cell, OnceCell};
 
     use larder_conf::model::ListenAddress;
     use larder_http::Time;
@@ -244,6 +253,7 @@ mod tests {
             proxy: None,
             secured: Secured::Not,
             xid: Cell::default(),
+            log: OnceCell::new(),
             ids: None,
         })
     }

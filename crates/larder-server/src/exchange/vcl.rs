@@ -38,8 +38,10 @@ pub struct VclState {
 /// What the client's side knows. It outlives restarts.
 #[derive(Clone, Default)]
 pub struct ClientTask {
-    /// The number of the request; 0 before the first sub.
+    /// The number of the request; 0 before the first sub, unless the transaction log is told of it.
     pub xid: u64,
+    /// Whether its fields have been made ready for the first sub.
+    pub is_ready: bool,
     /// `req.backend_hint`; `None` until it is set.
     pub hint: Option<Option<u32>>,
     /// `req.hash_always_miss`

@@ -349,6 +349,16 @@ pub fn counts(origin: &Origin, ex: &Exchange) -> Option<Arc<Counts>> {
     }
 }
 
+/// The name of the backend that a fetch asks, where it has one.
+pub fn backend_name<'a>(origin: &'a Origin, ex: &Exchange) -> Option<&'a str> {
+    match &origin.policy {
+        Policy::Directives(_) => None,
+        Policy::Vcl(policy) => policy.vcl.objects.directors.name(ex.vcl.fetch.resolved?),
+        #[cfg(test)]
+        Policy::Written => None,
+    }
+}
+
 /// Whether a stale page may be delivered.
 pub fn may_be_stale(origin: &Origin, object: &Object, why: Why, now: Time) -> bool {
     match &origin.policy {

@@ -15,6 +15,7 @@ use larder_store::BodyReader;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::files::ranges::Multipart;
+use crate::records;
 
 use super::recode::Recoder;
 use super::settle::{Ending, Hit, Message, Recoding, Settled};
@@ -90,6 +91,7 @@ pub fn write(settled: Settled, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) ->
 fn write_hit(hit: Hit, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoing {
     let Hit { object, form, len } = hit;
     let loc = cx.loc(ex);
+    let before = out.len();
     let mut head = HeadWriter::new(out, Wire::of(ex.asked.head.version));
     head.status(200, &object.reason);
     write_server_and_date(&loc.settings, ex, cx, &mut head);
@@ -112,6 +114,7 @@ fn write_hit(hit: Hit, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>) -> Outgoin
     });
     added_fields::write_cache_status(loc, ex, cx, &mut head);
     head.end();
+    record(before, out, ex, cx);
     match form {
         Some(form) if !ex.is_head() => Outgoing::HitForm(form),
         Some(_) | None => Outgoing::Hit(object, 0..if ex.is_head() { 0 } else { len }),
@@ -140,7 +143,16 @@ fn write_message(message: Message, ex: &mut Exchange, cx: &Cx, out: &mut Vec<u8>
     added_fields::write_cache_status(loc, ex, cx, &mut head);
     head.end();
     ex.reply.framing.head_bytes = (out.len() - before) as u64;
+    record(before, out, ex, cx);
     write_body(message, ex, cx, out)
+}
+
+/// Tells the transaction log what the head is that has been written from `before` on.
+fn record(before: usize, out: &[u8], ex: &Exchange, cx: &Cx) {
+    if ex.log.client.is_some() {
+        let lines = matches!(Wire::of(ex.asked.head.version), Wire::Lines).then(|| &out[before..]);
+        records::sent(lines, ex, cx);
+    }
 }
 
 /// What follows the head of a message.

@@ -15,6 +15,7 @@ use crate::exchange::{Exchange, RequestBody, Top};
 use crate::files::etag::weaken_etag;
 use crate::filter::esi::{Event, Findings, Include, Parser, Rules};
 use crate::policy;
+use crate::records;
 
 use super::compose::parts::{Fallback, Inner, OnError, Page, Pending, Unwanted, Wait};
 use super::origin_request::passed_on::CONDITIONAL;
@@ -300,5 +301,6 @@ fn request(include: &Include, base: &[u8], page: &Exchange, cx: &Cx) -> Result<B
     if let Some(args) = parts.args {
         inner.request.args.extend_from_slice(&inner.asked.head.target()[args]);
     }
+    records::begin_inside(page, &mut inner, "esi", cx);
     Ok(inner)
 }

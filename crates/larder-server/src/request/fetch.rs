@@ -15,6 +15,7 @@ use crate::exchange::feed::{Feed, Refused};
 use crate::exchange::{Exchange, RequestBody, Stage};
 use crate::net::Inbound;
 use crate::policy::{self, Question, Validators};
+use crate::records;
 use crate::site::{Origin, Target};
 
 use super::plan::Plan;
@@ -77,6 +78,7 @@ impl Underway {
         note_attempts(outcome.attempts, ex, cx);
         match outcome.result {
             Ok(answer) => {
+                records::fetch::answered(&answer.head, ex);
                 count_answer(&answer, ex, cx);
                 answer::answered(answer, self.plan, origin, &self.validators, ex, cx)
             }
@@ -218,6 +220,11 @@ fn ask(
     ex.request.method = asked;
     let is_abortable = may_abort(&plan, origin);
     let mut request = request?;
+    if !is_written {
+        records::fetch::begin(None, ex, cx);
+        records::fetch::written(&request.protocol, ex);
+    }
+    records::fetch::sent(ex);
     policy::limit(origin, &mut request.limits, ex);
     if is_written && ex.vcl.fetch.has_body {
         // A body goes to one backend, once.
@@ -306,6 +313,10 @@ fn count_answer(answer: &Answer, ex: &Exchange, cx: &Cx) {
 }
 
 fn note_attempts(mut attempts: Vec<Attempt>, ex: &mut Exchange, cx: &Cx) {
+    if ex.log.fetch.is_some() {
+        let name = cx.origin(ex).and_then(|origin| policy::backend_name(origin, ex));
+        records::fetch::asked(&attempts, name, ex);
+    }
     for attempt in &attempts {
         if !attempt.stderr.is_empty() {
             answer::log_stderr(attempt.stderr.clone(), &attempt.address, ex, cx);

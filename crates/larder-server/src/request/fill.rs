@@ -11,6 +11,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use larder_cache::Zone;
 use larder_http::{Fields, Known};
 use larder_origin::Answer;
 use larder_store::{Body, BodyReader, BodyWriter, Spill};
@@ -19,8 +20,10 @@ use super::pump::{self, Wanted};
 use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose, Report, Reported};
 use crate::policy::{self, Keep};
+use crate::records;
 use crate::site::{Backend, Origin};
 use crate::tempfile;
+use crate::vsl::Open;
 
 use super::plan::Storing;
 use super::proxy_store::{self, StoredFile};
@@ -96,6 +99,8 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
             return Passed::Whole(bytes);
         }
     }
+    let zone = kept.as_ref().map(|(_, storing)| &**cx.zone(storing.zone()));
+    let recording = record(&answer, zone, ex);
     let mut permit = None;
     let spill = Some(spill(backend, is_buffered));
     let (writer, body) = match kept {
@@ -116,7 +121,7 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
     ex.tally.report = Reported::Running(Rc::clone(&report));
     let stored = permit.is_some();
     let counts = policy::counts(origin, ex);
-    let wanted = Wanted { permit, kept: file, pace: pace(backend, is_buffered, ex, cx), counts };
+    let wanted = Wanted { permit, kept: file, pace: pace(backend, is_buffered, ex, cx), counts, recording };
     let reader = body.reader();
     start(answer, writer, report, wanted, ex, cx);
     Passed::Coming { body, reader, stored }
@@ -124,12 +129,16 @@ pub fn fill(mut answer: Answer, storing: Option<Storing>, origin: &Origin, ex: &
 
 /// Notes for the logs what came of an answer that is over.
 fn account(answer: &mut Answer, body_bytes: u64, origin: &Origin, ex: &mut Exchange, cx: &Cx) {
+    let recording = record(answer, None, ex);
     if let Some(counts) = policy::counts(origin, ex) {
         counts.note_body(body_bytes, &answer.body);
     }
     let report = Report::default();
     report.body_bytes.set(body_bytes);
     pump::note(&report, &answer.body, Duration::ZERO);
+    if let Some(recording) = recording {
+        records::fetch::over(&recording, &report);
+    }
     ex.tally.report = Reported::Over(report);
     let complaints = pump::complaints(&mut answer.body);
     if complaints.is_empty() {
@@ -139,6 +148,13 @@ fn account(answer: &mut Answer, body_bytes: u64, origin: &Origin, ex: &mut Excha
     for (level, text) in complaints {
         cx.local.logs.origin_error(cx, ex, level, &address, format_args!("{text}"));
     }
+}
+
+/// Tells the transaction log that the body is taken, and who tells it the rest.
+fn record(answer: &Answer, zone: Option<&Zone>, ex: &mut Exchange) -> Option<Rc<Open>> {
+    ex.log.fetch.as_ref()?;
+    let is_chunked = answer.head.fields.contains_known(Known::TransferEncoding);
+    records::fetch::body(answer.body.content_length(), is_chunked, zone, ex)
 }
 
 /// How fast the body may be taken: `*_limit_rate`, which nginx keeps to where it buffers.

@@ -69,6 +69,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, Purpose, Refusal, url};
 use crate::net::Inbound;
 use crate::policy::{self, Delivery};
+use crate::records;
 use settle::Settled;
 
 /// What comes next.
@@ -378,7 +379,10 @@ fn shaped(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Response, St
 fn restart(ex: &mut Exchange, cx: &Cx) -> Step {
     ex.restart();
     match ex.request.way.restarts <= policy::restarts_max(cx.origin(ex)) {
-        true => Step::Lookup,
+        true => {
+            records::restarted(ex, cx);
+            Step::Lookup
+        }
         false => {
             cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("too many restarts"));
             Step::Synth(Synth::Final(status::SERVICE_UNAVAILABLE))

@@ -1,6 +1,7 @@
 //! Reads a body from an origin as fast as it comes, however slow its readers are.
 
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,12 +10,15 @@ use larder_cache::Permit;
 use larder_conf::model::LogLevel;
 use larder_origin::{Answer, AnswerBody, FetchError};
 use larder_store::BodyWriter;
+use larder_vsl::Tag;
 
 use crate::context::Cx;
 use crate::directors::Counts;
 use crate::exchange::Report;
 use crate::logs::Context;
+use crate::records;
 use crate::turns::TRANSFER_STEP_BYTES;
+use crate::vsl::Open;
 
 use super::proxy_store::StoredFile;
 
@@ -94,11 +98,13 @@ pub struct Wanted {
     pub pace: Option<Pace>,
     /// Who counts its bytes for the backend.
     pub counts: Option<Arc<Counts>>,
+    /// What the transaction log is told of it.
+    pub recording: Option<Rc<Open>>,
 }
 
 /// Takes the body of `answer` to its end. One that is neither stored nor kept as a file ends with its last reader.
 pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: Wanted, complaint: &Complaint) {
-    let Wanted { permit, kept, pace, counts } = wanted;
+    let Wanted { permit, kept, pace, counts, recording } = wanted;
     let started = Instant::now();
     let length = answer.body.content_length();
     let mut pump =
@@ -107,6 +113,12 @@ pub async fn pump(answer: Answer, writer: BodyWriter, report: &Report, wanted: W
     pump.account(started);
     if let Some(counts) = counts {
         counts.note_body(report.body_bytes.get(), &pump.answer.body);
+    }
+    if let Some(recording) = recording {
+        if let End::Failed(error) = &end {
+            recording.put(Tag::FetchError, error.as_bytes());
+        }
+        records::fetch::over(&recording, report);
     }
     pump.close(end);
 }

@@ -6,6 +6,7 @@ use larder_tls::{ClientVerdict, Refusal, VerifyMode};
 
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, Secured};
+use crate::records;
 use crate::site::Listener;
 use crate::vars::pattern;
 
@@ -45,6 +46,7 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
     match parsed {
         Ok(HeadStatus::Partial) => Received::Partial,
         Ok(HeadStatus::Complete { consumed }) => {
+            records::begin(ex, cx);
             for (name, _) in ex.asked.head.ignored().iter() {
                 let name = String::from_utf8_lossy(name);
                 cx.local.logs.error(
@@ -56,7 +58,10 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
             }
             Received::Head { consumed, step: first_step(begin(listener, ex, cx), listener, ex, cx) }
         }
-        Err(error) => Received::Head { consumed: buf.len(), step: refuse(&error, listener, ex, cx) },
+        Err(error) => {
+            records::begin(ex, cx);
+            Received::Head { consumed: buf.len(), step: refuse(&error, listener, ex, cx) }
+        }
     }
 }
 
@@ -86,6 +91,7 @@ pub fn begin_stream(
 ) -> Step {
     ex.asked.started = now;
     enter(listener.default, ex, cx);
+    records::begin(ex, cx);
     let begun = match refused {
         Some(error) => Err(error),
         None => begin(listener, ex, cx),

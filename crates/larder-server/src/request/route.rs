@@ -9,8 +9,10 @@ use larder_http::{Known, Method, status};
 use crate::context::Cx;
 use crate::exchange::{Exchange, RequestBody, URI_CHANGES_MAX};
 use crate::locations::{self, Found};
+use crate::records;
 use crate::script::{self, Answer, Ran};
 use crate::site::{Loc, TryFallback};
+use crate::vsl::Shown;
 
 use super::{Entrance, Step, Synth, access, more_headers};
 
@@ -86,6 +88,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
 
 /// Runs the location's rewrites; goes on to the limits, or back to the search.
 fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
+    records::location(ex, cx);
     match script::run(&cx.loc(ex).script, ex, cx) {
         Ran::Answer(answer) => answered(answer),
         Ran::Through(false) | Ran::Stopped(false) => {
@@ -96,6 +99,7 @@ fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
             if !may_change_uri(ex, cx) {
                 return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR));
             }
+            records::rewritten(ex, format_args!("rewrite {}", Shown(&ex.request.uri)));
             Step::Find
         }
     }

@@ -11,6 +11,7 @@ use larder_conf::model::LogLevel;
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::net::Inbound;
+use crate::records;
 
 use super::{Entrance, Response, Slow, Step, page};
 
@@ -65,6 +66,7 @@ pub fn lay_out(response: Response, ex: &mut Exchange, cx: &Cx) -> Response {
 
 /// Writes its log line, where its location asks for one.
 pub fn log(ex: &mut Exchange, cx: &Cx) {
+    records::finished(ex, cx);
     if cx.loc(ex).settings.logs.subrequests {
         ex.tally.is_complete = true;
         cx.local.logs.access(ex, cx);

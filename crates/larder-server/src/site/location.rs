@@ -66,6 +66,8 @@ pub struct Matching {
     pub auto_redirect: bool,
     /// The locations inside this one.
     pub inside: Tree,
+    /// How it is written: `^~ /images/`, `~ \.php$`.
+    pub written: Box<str>,
 }
 
 /// The locations at one level.

@@ -12,6 +12,7 @@ mod counters;
 mod jail;
 mod listen;
 mod loaded;
+mod log_settings;
 mod nginx_conf;
 pub mod options;
 mod orders;

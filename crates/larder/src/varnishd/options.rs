@@ -233,6 +233,11 @@ impl Asked {
                 let (name, set) = text.split_once('=').ok_or_else(|| refused("write -p NAME=VALUE".to_owned()))?;
                 self.settings.set(name, set).map_err(refused)?;
             }
+            // The second size is that of counters.
+            'l' => {
+                let space = text.split(',').next().unwrap_or_default();
+                self.settings.set("vsl_space", space).map_err(refused)?;
+            }
             't' => self.settings.set("default_ttl", &text).map_err(refused)?,
             'r' => {
                 for name in text.split(',').map(str::trim) {
@@ -252,7 +257,7 @@ impl Asked {
             'x' if text == "builtin" => return Ok(Some(Varnishd::Builtin)),
             'x' => return Err(refused("larder prints the list \"builtin\" only".to_owned())),
             // How varnishd keeps its pages, log and threads, which larder does in its own way.
-            'E' | 'h' | 'k' | 'l' | 'W' => {}
+            'E' | 'h' | 'k' | 'W' => {}
             _ => {}
         }
         Ok(None)

@@ -283,6 +283,7 @@ async fn set(state: &mut State, name: &str, change: impl FnOnce(&mut Settings) -
     {
         return Answer::new(Status::Parameter, failure.rendered());
     }
+    state.site.fixed().transactions.set(settings.log());
     state.settings = settings;
     Answer::ok("")
 }

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use larder_conf::model::LogLevel;
-use tokio::net::TcpListener;
+use larder_server::vsl::{self, Hub};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
@@ -23,7 +25,7 @@ use super::settings::Settings;
 use super::site::{Fixed, Site};
 use super::state::State;
 use super::stats_socket::{self, Asked};
-use super::workdir::{STATS_SOCKET, Workdir};
+use super::workdir::{LOG_SOCKET, STATS_SOCKET, Workdir};
 use crate::daemon::Waiting;
 use crate::generation::StartError;
 use crate::hostname::hostname;
@@ -33,6 +35,7 @@ use crate::oserror::CallFailed;
 use crate::pidfile::PidFile;
 use crate::signals::{Received, Signals};
 use crate::spawn;
+use crate::tell_socket::TellSocket;
 use crate::varnishstat::point;
 
 /// Why the process ends without having been told to.
@@ -66,7 +69,11 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     let (listeners, secret) = open_cli(asked, &workdir)?;
     let (asks, mut asked_for_stats) = mpsc::channel(ASKS_MAX);
     let stats_socket = tell_stats(&workdir, asks, &log);
-    let fixed = fixed(asked, &workdir, stats_socket.clone())?;
+    let transactions = Hub::new(asked.settings.log());
+    let log_socket = tell_transactions(&workdir, &transactions, &log);
+    let sockets: Vec<TellSocket> = stats_socket.into_iter().chain(log_socket).collect();
+    let paths = sockets.iter().map(|socket| socket.path().to_owned()).collect();
+    let fixed = fixed(asked, &workdir, paths, transactions)?;
     let site = Site::open(fixed, &asked.settings, user.as_deref(), &log).await?;
     log.redirect(site.sinks());
     let (settings, read_only) = (asked.settings.clone(), asked.read_only.clone());
@@ -104,25 +111,43 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     }
     state.site.stop(&state.log).await;
     state.site.close();
-    if let Some(path) = stats_socket {
-        // In a folder of root it stays, and tells nobody anything.
-        let _ = std::fs::remove_file(path);
-    }
+    drop(sockets);
     drop(pid_file);
     Ok(())
 }
 
-/// Tells the counters at the socket of the folder, from when the process listens to `asks`. Returns the path of the socket.
-fn tell_stats(workdir: &Workdir, asks: mpsc::Sender<Asked>, log: &Log) -> Option<PathBuf> {
+/// Tells the counters at the socket of the folder, from when the process listens to `asks`.
+fn tell_stats(workdir: &Workdir, asks: mpsc::Sender<Asked>, log: &Log) -> Option<TellSocket> {
     let path = workdir.path().join(STATS_SOCKET);
-    match stats_socket::listen(&path) {
-        Ok(listener) => {
+    let listening = TellSocket::listen(&path).and_then(|(socket, listener)| {
+        listener.set_nonblocking(true)?;
+        Ok((socket, UnixListener::from_std(listener)?))
+    });
+    match listening {
+        Ok((socket, listener)) => {
             spawn_local(stats_socket::accept(listener, asks));
-            Some(path)
+            Some(socket)
         }
         Err(error) => {
             let why = CallFailed::on("bind", path.display(), error);
             log.write(LogLevel::Warn, &format!("larder varnishstat will find no counters: {why}"));
+            None
+        }
+    }
+}
+
+/// Tells the transaction log at the socket of the folder.
+fn tell_transactions(workdir: &Workdir, transactions: &Arc<Hub>, log: &Log) -> Option<TellSocket> {
+    let path = workdir.path().join(LOG_SOCKET);
+    let listening = TellSocket::listen(&path).and_then(|(socket, listener)| {
+        vsl::serve(listener, Arc::clone(transactions))?;
+        Ok(socket)
+    });
+    match listening {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            let why = CallFailed::on("bind", path.display(), error);
+            log.write(LogLevel::Warn, &format!("larder varnishlog will find no log: {why}"));
             None
         }
     }
@@ -145,7 +170,12 @@ fn say_what_has_no_effect(settings: &Settings, log: &Log) {
 }
 
 /// What the command line says about the whole life of the process.
-fn fixed(asked: &Serve, workdir: &Workdir, stats_socket: Option<PathBuf>) -> Result<Fixed, EndpointError> {
+fn fixed(
+    asked: &Serve,
+    workdir: &Workdir,
+    sockets: Vec<PathBuf>,
+    transactions: Arc<Hub>,
+) -> Result<Fixed, EndpointError> {
     // Nobody reads the standard error of a daemon.
     let log = (!asked.in_foreground).then(|| workdir.path().join("error.log"));
     let folder = Some(workdir.path().to_owned()).filter(|_| workdir.is_temporary());
@@ -156,7 +186,8 @@ fn fixed(asked: &Serve, workdir: &Workdir, stats_socket: Option<PathBuf>) -> Res
         identity: asked.identity.clone().unwrap_or_else(hostname),
         log: log.as_ref().map_or("stderr".to_owned(), |path| path.display().to_string()),
         owned: log.into_iter().chain(folder).collect(),
-        shared: stats_socket,
+        shared: sockets,
+        transactions,
     })
 }
 

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use larder_server::vsl;
 use larder_vcl::features;
 use larder_vcl::functions::numbers;
 use larder_vcl::parameters::{self, Parameters};
+
+use super::log_settings;
 
 /// What was set, and what follows from it. What was not set has Varnish's default.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -20,6 +23,17 @@ pub struct Settings {
     /// `feature=+http2`.
     pub speaks_http2: bool,
     own: Own,
+    log: Log,
+}
+
+/// How the transaction log is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Log(vsl::Settings);
+
+impl Default for Log {
+    fn default() -> Self {
+        Log(log_settings::usual())
+    }
 }
 
 /// Parameters that become directives of nginx.
@@ -60,7 +74,7 @@ impl Settings {
         changed.take(name, value)?;
         // What a list of flags does not name stays.
         let value = match self.set.get(name) {
-            Some(before) if name == "feature" => features::joined(before, value),
+            Some(before) if matches!(name, "feature" | "vsl_mask") => features::joined(before, value),
             _ => value.to_owned(),
         };
         changed.set.insert(name.to_owned(), value);
@@ -100,6 +114,7 @@ impl Settings {
                 own.cooldown = Duration::from_secs(within(seconds(value)?, 1, SECONDS_MAX)?.unsigned_abs())
             }
             "idle_send_timeout" => own.send_seconds = within(seconds(value)?, 0, SECONDS_MAX)?,
+            _ if log_settings::take(&mut self.log.0, name, value)? => {}
             _ => {
                 self.vcl.set(name, value)?;
             }
@@ -125,7 +140,7 @@ impl Settings {
     /// Whether something is served in another way than with `others`.
     pub fn differ_from(&self, others: &Settings) -> bool {
         let served = |settings: &Settings| -> Vec<(String, String)> {
-            let all = settings.all().filter(|(name, value)| has_effect(name, value));
+            let all = settings.all().filter(|(name, value)| has_effect(name, value) && !name.starts_with("vsl_"));
             all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
         };
         served(self) != served(others)
@@ -141,6 +156,11 @@ impl Settings {
         self.own
     }
 
+    /// How the transaction log is kept.
+    pub fn log(&self) -> vsl::Settings {
+        self.log.0
+    }
+
     /// The folders in which VCLs are looked for.
     pub fn vcl_path(&self) -> Vec<PathBuf> {
         self.folders.clone().unwrap_or_else(|| parameters::folders(parameters::VCL_PATH))
@@ -153,7 +173,7 @@ pub fn has_effect(name: &str, value: &str) -> bool {
 }
 
 /// The parameters that are read here.
-const OWN: [&str; 10] = [
+const OWN: [&str; 13] = [
     "vcl_path",
     "vcc_feature",
     "vcc_err_unref",
@@ -164,6 +184,9 @@ const OWN: [&str; 10] = [
     "listen_depth",
     "idle_send_timeout",
     "vcl_cooldown",
+    "vsl_mask",
+    "vsl_reclen",
+    "vsl_space",
 ];
 
 const SECONDS_MAX: i64 = 365 * 86_400;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use larder_conf::MemoryLoader;
 use larder_conf::model::LogLevel;
+use larder_server::vsl::Hub;
 use tokio::time::timeout;
 
 use super::listen::Found;
@@ -38,7 +39,9 @@ pub struct Fixed {
     /// What the account that serves has to own, besides the folders of the configuration.
     pub owned: Vec<PathBuf>,
     /// What its group may use, too.
-    pub shared: Option<PathBuf>,
+    pub shared: Vec<PathBuf>,
+    /// The transaction log.
+    pub transactions: Arc<Hub>,
 }
 
 /// The sockets, and the workers if they run.
@@ -109,7 +112,7 @@ impl Site {
             for path in &fixed.owned {
                 chown(path, Some(account.uid), None).map_err(|error| CallFailed::on("chown", path.display(), error))?;
             }
-            if let Some(path) = &fixed.shared {
+            for path in &fixed.shared {
                 chown(path, Some(account.uid), Some(account.gid))
                     .map_err(|error| CallFailed::on("chown", path.display(), error))?;
             }
@@ -171,7 +174,8 @@ impl Site {
                 let _ = timeout(SETTLING, server.settled()).await;
             }
             None => {
-                let options = ServingOptions { workers: self.workers };
+                let log = Arc::clone(&self.fixed.transactions);
+                let options = ServingOptions { workers: self.workers, log };
                 let server = Server::start(config, &configuration.material, descriptors, options)
                     .map_err(|diagnostics| configuration.reject(&diagnostics))?;
                 self.server = Some(server);
@@ -221,7 +225,8 @@ mod tests {
                 identity: "me".to_owned(),
                 log: "stderr".to_owned(),
                 owned: Vec::new(),
-                shared: None,
+                shared: Vec::new(),
+                transactions: Arc::default(),
             };
             let mut settings = Settings::default();
             for (name, value) in [

@@ -3,10 +3,7 @@
 //! Nothing is read from a client, so none can say anything that does harm, and the time to take what is told is limited.
 
 use std::cell::Cell;
-use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,17 +15,6 @@ use tokio::time::timeout;
 
 /// Who waits for what is told.
 pub type Asked = oneshot::Sender<String>;
-
-/// Listens at a path. Whose socket is left there has ended, as the folder is ours.
-pub fn listen(path: &Path) -> io::Result<UnixListener> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
-    Ok(listener)
-}
 
 /// Accepts clients for ever. Each is told what comes back for what is sent to `asks`.
 pub async fn accept(listener: UnixListener, asks: mpsc::Sender<Asked>) {
@@ -61,8 +47,6 @@ async fn tell(mut stream: UnixStream, asks: &mpsc::Sender<Asked>) -> io::Result<
     }
 }
 
-/// The account that serves and its group may connect, as they may read varnishd's counters.
-const MODE: u32 = 0o660;
 const CLIENTS_MAX: usize = 16;
 /// How long a client is served.
 const PATIENCE: Duration = Duration::from_secs(20);

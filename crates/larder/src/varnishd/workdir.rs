@@ -5,6 +5,7 @@
 //! ```text
 //! _.pid               the number of the process, locked while it runs
 //! _.secret            the secret of the CLI, unless -S names another file
+//! _.log               the socket at which the transaction log is told
 //! _.stats             the socket at which the counters are told
 //! _.vsm_mgt/_.index   "# PID 1", then "+ FILE 0 BYTES Arg -T" and the same with -S
 //! _.vsm_mgt/_.cli     where the CLI is, a line "ADDRESS PORT" for each address, and a zero byte
@@ -138,6 +139,8 @@ const VARNISHD_FOLDER: &str = "/var/lib/varnish";
 const USUAL_NAME: &str = "varnishd";
 /// The name of the socket at which the counters are told.
 pub const STATS_SOCKET: &str = "_.stats";
+/// The name of the socket at which the transaction log is told.
+pub const LOG_SOCKET: &str = "_.log";
 const INDEX_FOLDER: &str = "_.vsm_mgt";
 
 #[cfg(test)]

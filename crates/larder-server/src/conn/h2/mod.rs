@@ -25,6 +25,7 @@ use crate::net::buffers::ensure;
 use crate::net::h2::{Handle, OUT_BYTES_MAX, Shared};
 use crate::net::io::linger;
 use crate::net::stream::Stream;
+use crate::records;
 use crate::request::receive::begin_stream;
 use crate::request::settle::{self, Settled};
 use crate::request::{self, Stop, deliver};
@@ -289,6 +290,7 @@ impl Connection {
         let what = match stop {
             Stop::Abort => {
                 cx.local.logs.access(&mut ex, &cx);
+                records::finished(&mut ex, &cx);
                 self.shared.reset(stream, ErrorCode::INTERNAL_ERROR);
                 self.worker.at_once.set(false);
                 self.worker.recycle(ex);
@@ -307,6 +309,7 @@ impl Connection {
                 self.after(&ex, &cx);
                 cx.worker.count_bytes(&ex);
                 cx.local.logs.access(&mut ex, &cx);
+                records::finished(&mut ex, &cx);
                 self.worker.recycle(ex);
             }
             Some(what) => {

@@ -9,6 +9,7 @@ use crate::exchange::{Exchange, RequestBody, feed};
 use crate::net::h2::Handle;
 use crate::net::sink::Sink;
 use crate::net::{BodySource, Inbound};
+use crate::records;
 use crate::request::deliver::{self, Outgoing};
 use crate::request::wire::Wire;
 use crate::request::{self, Slow, added_fields};
@@ -54,6 +55,7 @@ pub async fn run(work: Work, mut handle: Handle) {
     cx.worker.stats.writing.sub(1);
     cx.worker.count_bytes(&ex);
     cx.local.logs.access(&mut ex, &cx);
+    records::finished(&mut ex, &cx);
     cx.worker.recycle(ex);
 }
 

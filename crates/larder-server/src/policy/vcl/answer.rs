@@ -14,6 +14,7 @@ use larder_vcl::steps::{Action, Step};
 use crate::context::Cx;
 use crate::exchange::{Exchange, FetchTask};
 use crate::policy::{Detour, Judgement, Keep, Kept, Lifetime};
+use crate::records;
 use crate::site::VclPolicy;
 
 use super::headers::{Onward, collect, is_gzip, is_name, retain_passed_on, weaken_tag};
@@ -104,6 +105,7 @@ fn measure(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) {
     collect(fields, Known::Vary);
     fetch.answer.time = now;
     fetch.answer.origin = set_times(policy, fetch, now);
+    records::fetch::ttl(records::fetch::RFC, now, ex);
 }
 
 /// Sets the times that the fields of the answer and the parameters say. Returns when the answer was made, in seconds
@@ -224,6 +226,7 @@ pub fn backend_error(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, e
     answer.esi_base = None;
     ex.vcl.body.clear();
     ex.vcl.page = None;
+    records::fetch::made_up(ex);
     let ended = run(policy, Step::BackendError, ex, cx);
     match ended.action {
         Action::Deliver => {

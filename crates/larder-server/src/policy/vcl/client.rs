@@ -13,6 +13,7 @@ use larder_vcl::steps::{Action, Step};
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy::{Ask, Delivery, Turn};
+use crate::records;
 use crate::site::VclPolicy;
 
 use super::filters::{esi_base, has_ranges};
@@ -31,6 +32,7 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
         return Ask::Turn(Turn::Bad);
     }
     prepare(policy, ex);
+    records::vcl(&policy.vcl, ex, cx);
     let turn = cx.now();
     ex.vcl.turn = Some(turn);
     let now = seconds(turn);
@@ -41,6 +43,7 @@ pub fn ask(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
     {
         policy = labelled;
         prepare(policy, ex);
+        records::vcl(&policy.vcl, ex, cx);
         recv = run_at(policy, Step::Recv, now, ex, cx);
     }
     if recv.action == Action::Fail {
@@ -94,9 +97,15 @@ fn look(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Ask {
 
 /// Makes the request ready for the first sub, and again after a restart.
 fn prepare(policy: &VclPolicy, ex: &mut Exchange) {
-    if ex.vcl.client.xid == 0 {
-        xids::number_request(ex);
+    if !ex.vcl.client.is_ready {
+        ex.vcl.client.is_ready = true;
+        if ex.vcl.client.xid == 0 {
+            xids::number_request(ex);
+        }
         prepare_fields(policy, ex);
+        if ex.vcl.client.esi_level == 0 {
+            records::added_fields(ex, &[Known::XForwardedFor, Known::Via]);
+        }
     }
     if let Some(url) = ex.request.way.url.take() {
         // The client has not asked for it, or not for it alone.
@@ -106,6 +115,7 @@ fn prepare(policy: &VclPolicy, ex: &mut Exchange) {
             let method = ex.vcl.original.method_name().to_vec();
             ex.vcl.original.ask(&method, &url);
         }
+        records::url(ex);
     }
     let client = &mut ex.vcl.client;
     client.is_hit = false;
@@ -221,6 +231,7 @@ pub fn deliver(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Delivery {
     if ex.vcl.client.unpacks {
         weaken_tag(&mut ex.reply.fields);
     }
+    records::response(ex);
     let ended = run_at(policy, Step::Deliver, now, ex, cx);
     match ended.action {
         Action::Deliver => {

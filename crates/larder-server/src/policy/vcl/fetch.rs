@@ -13,6 +13,7 @@ use crate::directors::{Counts, Judge};
 use crate::exchange::{AnswerTask, BodyUse, Exchange, RequestBody, Stage};
 use crate::pipes::Pipe;
 use crate::policy::{Detour, Question, Validators};
+use crate::records;
 use crate::site::VclPolicy;
 
 use super::answer::backend_error;
@@ -39,6 +40,7 @@ pub fn prepare(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx
         }
     }
     xids::number_fetch(ex);
+    records::fetch::begin(Some(ex.vcl.fetch.xid), ex, cx);
     let fetch = &mut ex.vcl.fetch;
     fetch.bereq.fields.push(b"X-Varnish", fetch.xid.to_string().as_bytes());
     fetch.resolved = None;
@@ -46,6 +48,7 @@ pub fn prepare(policy: &VclPolicy, stale: Option<&Object>, ex: &mut Exchange, cx
     fetch.first_byte_timeout = None;
     fetch.between_bytes_timeout = None;
     fetch.answer = AnswerTask { do_stream: true, is_uncacheable: fetch.is_uncacheable, ..AnswerTask::default() };
+    records::fetch::request(ex);
     let ended = run(policy, Step::BackendFetch, ex, cx);
     match ended.action {
         Action::Fetch => {}

@@ -4,9 +4,12 @@ use larder_http::{Coding, Fields, Known, ResponseHead};
 use larder_vcl::policy::Header;
 use larder_vcl::run::{Failure, Held, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
+use larder_vsl::Tag;
 
 use crate::exchange::Exchange;
+use crate::records;
 use crate::site::{HeaderName, VclPolicy};
+use crate::vsl::Open;
 
 use super::task::Run;
 
@@ -89,6 +92,9 @@ impl Field {
         if self.of.rule_of(&self.name).set.is_empty() {
             return Err(Failure::host(format!("the header {} of this message can be read only", self.name)));
         }
+        if let Some(open) = run.log() {
+            tell_change(open, self.of, &self.name, Some(value), run.ex);
+        }
         fields_mut(self.of, run.ex).ok_or_else(|| Failure::host("the headers of this message cannot be set"))
     }
 }
@@ -123,6 +129,7 @@ pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_
     let Value::Text(text) = value else { return Err(Failure::host("a header that is no text")) };
     let bytes = texts.bytes(text);
     check(&name.name, bytes)?;
+    tell(run, header.of, name, Some(bytes.trim_ascii()));
     if let Some(fields) = fields_mut(header.of, run.ex) {
         fields.set_sound(name.known, &name.name, bytes.trim_ascii());
     }
@@ -132,6 +139,8 @@ pub fn set(run: &mut Run<'_>, header: Header, value: Value, texts: &mut Texts<'_
 /// The same with a whole line, whose value was checked and has no spaces around it.
 pub fn set_line(run: &mut Run<'_>, header: Header, line: &[u8]) -> Result<(), Failure> {
     let name = name_of(run.policy, header)?;
+    let value = line.get(name.name.len() + 1..).unwrap_or_default().trim_ascii();
+    tell(run, header.of, name, Some(value));
     if let Some(fields) = fields_mut(header.of, run.ex) {
         fields.set_line(name.known, &name.name, line);
     }
@@ -143,10 +152,11 @@ pub fn unset(run: &mut Run<'_>, header: Header) -> Result<(), Failure> {
     let name = name_of(run.policy, header)?;
     // A request is kept as it was before its first change.
     let is_there = |ex| fields(header.of, ex).is_some_and(|fields| fields.get_as(name.known, &name.name).is_some());
-    if (header.of != Headers::Req || is_there(run.ex))
-        && let Some(fields) = fields_mut(header.of, run.ex)
-    {
-        fields.remove_as(name.known, &name.name);
+    if header.of != Headers::Req || is_there(run.ex) {
+        tell(run, header.of, name, None);
+        if let Some(fields) = fields_mut(header.of, run.ex) {
+            fields.remove_as(name.known, &name.name);
+        }
     }
     Ok(())
 }
@@ -157,12 +167,54 @@ pub fn unset_all(run: &mut Run<'_>, number: u32) -> Result<(), Failure> {
     let list = list.ok_or_else(|| Failure::host("headers that are not there"))?;
     // A request is kept as it was before its first change.
     let is_one_there = |ex| fields(list.of, ex).is_some_and(|fields| fields.contains_any(&list.names));
-    if (list.of != Headers::Req || is_one_there(run.ex))
-        && let Some(fields) = fields_mut(list.of, run.ex)
-    {
-        fields.remove_all(&list.names);
+    if list.of != Headers::Req || is_one_there(run.ex) {
+        if let (Some(open), Some(fields)) = (run.log(), fields(list.of, run.ex)) {
+            records::unset(open, unset_tag(list.of), fields, |name| list.names.contains(Known::of(name), name));
+        }
+        if let Some(fields) = fields_mut(list.of, run.ex) {
+            fields.remove_all(&list.names);
+        }
     }
     Ok(())
+}
+
+/// Tells the transaction log that a header is set to a value, or unset.
+#[inline]
+fn tell(run: &Run<'_>, of: Headers, name: &HeaderName, value: Option<&[u8]>) {
+    if let Some(open) = run.log() {
+        tell_change(open, of, &name.name, value, run.ex);
+    }
+}
+
+/// The same for any name.
+#[cold]
+fn tell_change(open: &Open, of: Headers, name: &str, value: Option<&[u8]>, ex: &Exchange) {
+    if let Some(fields) = fields(of, ex) {
+        records::unset(open, unset_tag(of), fields, |own| own.eq_ignore_ascii_case(name.as_bytes()));
+    }
+    if let Some(value) = value {
+        open.header(header_tag(of), name.as_bytes(), value);
+    }
+}
+
+fn header_tag(of: Headers) -> Tag {
+    match of {
+        Headers::Req | Headers::ReqTop => Tag::ReqHeader,
+        Headers::Bereq => Tag::BereqHeader,
+        Headers::Beresp => Tag::BerespHeader,
+        Headers::Resp => Tag::RespHeader,
+        Headers::Obj | Headers::ObjStale => Tag::ObjHeader,
+    }
+}
+
+fn unset_tag(of: Headers) -> Tag {
+    match of {
+        Headers::Req | Headers::ReqTop => Tag::ReqUnset,
+        Headers::Bereq => Tag::BereqUnset,
+        Headers::Beresp => Tag::BerespUnset,
+        Headers::Resp => Tag::RespUnset,
+        Headers::Obj | Headers::ObjStale => Tag::ObjUnset,
+    }
 }
 
 /// How many lines a header has; `None` if it is not known.

@@ -16,8 +16,8 @@ pub fn switch<'a>(policy: &VclPolicy, label: Option<u32>, ex: &mut Exchange, cx:
     let Handler::Vcl(origins) = &cx.loc(ex).handler else { return None };
     let Policy::Vcl(labelled) = &origins.get(first)?.policy else { return None };
     roll_back(ex);
-    let ClientTask { xid, esi_level, top, .. } = std::mem::take(&mut ex.vcl.client);
-    ex.vcl.client = ClientTask { xid, esi_level, top, ..ClientTask::default() };
+    let ClientTask { xid, is_ready, esi_level, top, .. } = std::mem::take(&mut ex.vcl.client);
+    ex.vcl.client = ClientTask { xid, is_ready, esi_level, top, ..ClientTask::default() };
     ex.vcl.origin = first;
     Some(labelled)
 }

@@ -6,10 +6,12 @@ use std::time::Duration;
 use larder_cache::{Mark, Object, Rules};
 use larder_http::Time;
 use larder_vcl::steps::{Action, Step};
+use larder_vsl::Tag;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy::{Found, OnStale, Turn};
+use crate::records;
 use crate::site::VclPolicy;
 
 use super::answer::note_tags;
@@ -40,11 +42,12 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 pub fn hit(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx) -> Found {
     match object.mark() {
         Mark::HitPass => {
+            records::found(Tag::HitPass, object, cx.now(), ex);
             ex.vcl.client.is_hitpass = true;
             cx.stats().hits_for_pass.add(1);
             return Found::Turn(passes(policy, ex, cx));
         }
-        Mark::HitMiss => return hit_miss(policy, ex, cx),
+        Mark::HitMiss => return hit_miss(policy, object, ex, cx),
         Mark::Page => {}
     }
     let max_age = ex.vcl.client.max_age.filter(|max_age| *max_age >= 0.0);
@@ -57,7 +60,8 @@ pub fn hit(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx)
     }
 }
 
-fn hit_miss(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Found {
+fn hit_miss(policy: &VclPolicy, object: &Object, ex: &mut Exchange, cx: &Cx) -> Found {
+    records::found(Tag::HitMiss, object, cx.now(), ex);
     ex.vcl.client.is_hitmiss = true;
     cx.stats().hits_for_miss.add(1);
     missed(policy, ex, cx)
@@ -77,6 +81,7 @@ fn delivers(policy: &VclPolicy, object: &Arc<Object>, ex: &mut Exchange, cx: &Cx
         note_tags(policy, &object.fields, ex, cx);
     }
     ex.vcl.page = Some(Arc::clone(object));
+    records::found(Tag::Hit, object, cx.now(), ex);
     let ended = run(policy, Step::Hit, ex, cx);
     match ended.action {
         Action::Deliver => {
@@ -106,7 +111,7 @@ pub fn miss(policy: &VclPolicy, ex: &mut Exchange, cx: &Cx) -> Option<Turn> {
 pub fn on_stale(policy: &VclPolicy, object: &Arc<Object>, is_updating: bool, ex: &mut Exchange, cx: &Cx) -> OnStale {
     let has_waited = ex.vcl.client.waited_since.is_some_and(|since| object.stored_at >= since);
     let found = match object.mark() {
-        Mark::HitMiss | Mark::HitPass => hit_miss(policy, ex, cx),
+        Mark::HitMiss | Mark::HitPass => hit_miss(policy, object, ex, cx),
         Mark::Page if has_waited || is_in_grace(object, ex) => match delivers(policy, object, ex, cx) {
             None => Found::Page,
             Some(turn) => Found::Turn(turn),

@@ -5,12 +5,13 @@ use std::cell::Cell;
 use larder_conf::model::LogLevel;
 use larder_vcl::run::{Machine, Value, Verdict};
 use larder_vcl::steps::{Action, Step};
+use larder_vsl::Tag;
 
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::site::VclPolicy;
 
-use super::task::Run;
+use super::task::{Run, log_of};
 use super::variables::as_status;
 use super::{directors, headers, now, seconds};
 
@@ -51,6 +52,11 @@ pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &
     let program = &policy.vcl.program;
     let Some(start) = program.of_step(step) else { return Ended::plain(Action::Fail) };
     let mut machine = ex.vcl.machine.take().unwrap_or_default();
+    if let Some(open) = log_of(step, ex) {
+        let name = step.name();
+        let name = name.strip_prefix("vcl_").unwrap_or(name);
+        open.put_with(Tag::VclCall, |out| out.extend(name.bytes().map(|byte| byte.to_ascii_uppercase())));
+    }
     let mut host = Run { policy, step, ex, cx, url: Cell::new(None), now };
     let (modules, bytes_max) = host.modules();
     let bytes_max = bytes_max.saturating_sub(modules.taken_bytes);
@@ -61,11 +67,17 @@ pub fn run_at(policy: &VclPolicy, step: Step, now: f64, ex: &mut Exchange, cx: &
     };
     ex.vcl.machine = Some(machine);
     directors::settle(policy, ex, cx);
+    if let Some(open) = log_of(step, ex) {
+        open.put(Tag::VclReturn, ended.action.name().as_bytes());
+        if let Some(reason) = ended.reason.as_deref().filter(|_| ended.action == Action::Fail) {
+            open.put(Tag::VclError, reason);
+        }
+    }
     if ended.action == Action::Fail {
         cx.stats().vcl_failures.add(1);
         let reason = ended.reason.as_deref().unwrap_or(b"return (fail)");
         let reason = String::from_utf8_lossy(reason);
-        cx.local.logs.error(cx, ex, LogLevel::Error, format_args!("VCL failed in {}: {reason}", step.name()));
+        cx.local.logs.told_error(cx, ex, LogLevel::Error, format_args!("VCL failed in {}: {reason}", step.name()));
     }
     ended
 }

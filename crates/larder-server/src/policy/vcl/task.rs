@@ -1,6 +1,7 @@
 //! A sub that runs, and for whom.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use larder_vcl::steps::{Step, Steps};
 
@@ -8,6 +9,7 @@ use crate::context::Cx;
 use crate::exchange::{Exchange, ModuleTask};
 use crate::regex::BytesSeen;
 use crate::site::VclPolicy;
+use crate::vsl::Open;
 
 /// The request for which a sub is run.
 pub struct Run<'a> {
@@ -26,6 +28,11 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Where the transaction log is told of the side that runs.
+    pub fn log(&self) -> Option<&Rc<Open>> {
+        log_of(self.step, self.ex)
+    }
+
     /// What modules keep for the side that runs, and how many bytes each may keep: as many as Varnish's workspace has.
     pub fn modules(&mut self) -> (&mut ModuleTask, usize) {
         let set = &self.policy.parameters;
@@ -34,5 +41,13 @@ impl Run<'_> {
             false => (&mut self.ex.vcl.client.modules, set.workspace_client),
         };
         (task, usize::try_from(most).unwrap_or(usize::MAX))
+    }
+}
+
+/// Where the transaction log is told of a step.
+pub fn log_of(step: Step, ex: &Exchange) -> Option<&Rc<Open>> {
+    match Steps::BACKEND.contains(step) {
+        true => ex.log.fetch.as_ref(),
+        false => ex.log.client.as_ref(),
     }
 }

@@ -10,6 +10,7 @@ use larder_vcl::steps::{Action, Step};
 use crate::context::Cx;
 use crate::exchange::Exchange;
 use crate::policy::Turn;
+use crate::records;
 use crate::site::VclPolicy;
 
 use super::headers::roll_back;
@@ -77,6 +78,7 @@ fn synth(policy: &VclPolicy, status: u16, reason: Option<Vec<u8>>, ex: &mut Exch
     ex.reply.fields.set("Date", &larder_http::format_date(cx.now().secs()));
     ex.reply.fields.set("Server", b"larder");
     ex.reply.fields.set("X-Varnish", digits(ex.vcl.client.xid, &mut [0; DIGITS_MAX]));
+    records::response(ex);
     let ended = run(policy, Step::Synth, ex, cx);
     if says_close(&ex.asked.head.fields) {
         // The client has said so, or the VCL for it.

@@ -9,9 +9,12 @@ use std::time::Duration;
 
 use larder_vcl::run::{Failure, Texts, Value};
 use larder_vcl::vars::Variable;
+use larder_vsl::Tag;
 
 use crate::exchange::BodyUse;
 use crate::objects::parameter;
+use crate::records;
+use crate::vsl::Open;
 
 use super::headers;
 use super::task::Run;
@@ -36,10 +39,37 @@ pub fn get(run: &mut Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Resu
 
 /// Sets a variable.
 pub fn set(run: &mut Run<'_>, variable: Variable, value: Value, texts: &mut Texts<'_>) -> Result<(), Failure> {
-    if client::set(run, variable, value, texts)? || fetch::set(run, variable, value, texts)? {
-        return Ok(());
+    if !client::set(run, variable, value, texts)? && !fetch::set(run, variable, value, texts)? {
+        return Err(unbuilt(variable));
     }
-    Err(unbuilt(variable))
+    if let Some(open) = run.log() {
+        tell(open, variable, run);
+    }
+    Ok(())
+}
+
+/// Tells the transaction log what a variable of a message is now.
+#[cold]
+fn tell(open: &Open, variable: Variable, run: &Run<'_>) {
+    use Variable as V;
+    let (asked, reply, fetch) = (&run.ex.asked.head, &run.ex.reply, &run.ex.vcl.fetch);
+    match variable {
+        V::ReqMethod => open.put(Tag::ReqMethod, asked.method_name()),
+        V::ReqUrl => open.put(Tag::ReqUrl, asked.target()),
+        V::BereqMethod => open.put(Tag::BereqMethod, fetch.bereq.method_name()),
+        V::BereqUrl => open.put(Tag::BereqUrl, fetch.bereq.target()),
+        V::RespStatus => {
+            open.note_status(reply.status);
+            open.say(Tag::RespStatus, format_args!("{}", reply.status));
+        }
+        V::RespReason => open.put(Tag::RespReason, &reply.reason),
+        V::BerespStatus => open.say(Tag::BerespStatus, format_args!("{}", fetch.beresp.status)),
+        V::BerespReason => open.put(Tag::BerespReason, &fetch.beresp.reason),
+        V::BerespTtl | V::BerespGrace | V::BerespKeep | V::BerespUncacheable => {
+            records::fetch::ttl(records::fetch::VCL, run.now, run.ex);
+        }
+        _ => {}
+    }
 }
 
 /// The part of a first line that a text is to be; a failure if it is empty or would end the line, or for a method that is

@@ -3,18 +3,9 @@
 use crate::exchange::Exchange;
 use crate::xid;
 
-/// The number of the connection, taken when its first request needs one.
-pub fn of_connection(ex: &Exchange) -> u64 {
-    let xid = &ex.asked.client.xid;
-    if xid.get() == 0 {
-        xid.set(xid::next());
-    }
-    xid.get()
-}
-
 /// Numbers a request, before its first sub.
 pub fn number_request(ex: &mut Exchange) {
-    of_connection(ex);
+    ex.asked.client.number();
     ex.vcl.client.xid = xid::next();
 }
 

@@ -1,6 +1,7 @@
 //! `include`: a request inside the page.
 
 use crate::exchange::Exchange;
+use crate::records;
 use crate::request::compose::parts::{Fallback, Inner, OnError, Wait};
 use crate::script;
 
@@ -30,7 +31,8 @@ impl Document {
             ),
         };
         self.count_include(page)?;
-        let inner = subrequest::begin(&page.ex, &uri, &args, &page.cx).ok_or(Failure::Wrong(None))?;
+        let mut inner = subrequest::begin(&page.ex, &uri, &args, &page.cx).ok_or(Failure::Wrong(None))?;
+        records::begin_inside(&page.ex, &mut inner, "ssi", &page.cx);
         match include.set {
             None => {
                 let wait = if wait { Wait::ToTheEnd } else { Wait::No };

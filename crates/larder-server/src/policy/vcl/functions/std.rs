@@ -7,6 +7,7 @@ use std::path::Path;
 use larder_conf::model::LogLevel;
 use larder_vcl::run::{Failure, Text, Texts, Value};
 use larder_vcl::vars::{Headers, Variable};
+use larder_vsl::Tag;
 
 use crate::clock;
 use crate::directors::Judge;
@@ -21,9 +22,21 @@ use super::{kept, unbuilt};
 /// Calls one of them.
 pub fn call(run: &mut Run<'_>, name: &str, args: &[Value], texts: &mut Texts<'_>) -> Result<Value, Failure> {
     match (name, args) {
-        ("log" | "timestamp", [Value::Text(text)]) => {
+        ("log", [Value::Text(text)]) => {
+            let text = texts.bytes(*text);
+            if let Some(open) = run.log() {
+                open.put(Tag::VclLog, text);
+            }
+            let text = String::from_utf8_lossy(text);
+            run.cx.local.logs.told_error(run.cx, run.ex, LogLevel::Info, format_args!("VCL_Log: {text}"));
+            Ok(Value::Nothing)
+        }
+        ("timestamp", [Value::Text(text)]) => {
             let text = String::from_utf8_lossy(texts.bytes(*text));
-            run.cx.local.logs.error(run.cx, run.ex, LogLevel::Info, format_args!("VCL_Log: {text}"));
+            if let Some(open) = run.log() {
+                open.stamp(&text);
+            }
+            run.cx.local.logs.told_error(run.cx, run.ex, LogLevel::Info, format_args!("VCL_Log: {text}"));
             Ok(Value::Nothing)
         }
         ("syslog", [Value::Int(_), Value::Text(text)]) => {

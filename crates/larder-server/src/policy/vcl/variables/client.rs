@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use larder_conf::model::ListenAddress;
 use larder_http::proxy_protocol::Addresses;
 use larder_http::{RequestHead, Version};
 use larder_vcl::functions::reasons::reason as reason_of;
@@ -11,10 +10,11 @@ use larder_vcl::vars::Variable;
 
 use crate::directors::hash;
 use crate::exchange::Exchange;
+use crate::records::{endpoint, listener_name};
 
 use super::super::headers::{self, keep_original};
 use super::super::task::Run;
-use super::super::{filters, seconds, xids};
+use super::super::{filters, seconds};
 use super::{boolean, ip, misfit, of_first_line, real, status, text};
 
 /// The value of a variable of the client's side; `None` if it is not one.
@@ -29,7 +29,7 @@ pub fn get(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<O
         V::ReqProto => return text(proto(ex.asked.head.version), texts),
         V::ReqTopProto => return text(proto(top(ex).version), texts),
         V::ReqXid => Value::Int(client.xid as i64),
-        V::SessXid => Value::Int(xids::of_connection(ex) as i64),
+        V::SessXid => Value::Int(ex.asked.client.number() as i64),
         V::ReqRestarts => Value::Int(ex.request.way.restarts.into()),
         V::ReqBackendHint => Value::Id(client.hint.unwrap_or(default_backend(run))),
         V::ReqHashAlwaysMiss => Value::Bool(client.always_miss),
@@ -77,31 +77,13 @@ fn peer(run: &Run<'_>, variable: Variable, texts: &mut Texts<'_>) -> Result<Opti
         V::ServerHostname => text(run.cx.site().hostname.as_bytes(), texts)?,
         V::ServerIdentity => text(run.policy.names.identity.as_bytes(), texts)?,
         V::LocalEndpoint => text(endpoint(&connection.bound).as_bytes(), texts)?,
-        V::LocalSocket => text(socket_name(run).as_bytes(), texts)?,
+        V::LocalSocket => text(listener_name(run.ex, run.cx).as_bytes(), texts)?,
         V::SessTimeoutIdle => Some(Value::Real(run.policy.parameters.timeout_idle)),
         V::SessTimeoutLinger => Some(Value::Real(0.05)),
         V::SessSendTimeout => Some(Value::Real(600.0)),
         V::SessIdleSendTimeout => Some(Value::Real(60.0)),
         _ => None,
     })
-}
-
-/// The name of the listener: as it was given, or else `a` and its number, as varnishd names them.
-fn socket_name(run: &Run<'_>) -> String {
-    let bound = &run.ex.asked.client.bound;
-    let address = endpoint(bound);
-    if let Some((name, _)) = run.policy.names.endpoints.iter().find(|(_, own)| **own == *address) {
-        return name.to_string();
-    }
-    let place = run.cx.site().listeners.iter().position(|listener| listener.address == *bound);
-    format!("a{}", place.unwrap_or(0))
-}
-
-fn endpoint(bound: &ListenAddress) -> String {
-    match bound {
-        ListenAddress::Tcp(address) => address.to_string(),
-        ListenAddress::Unix(path) => path.display().to_string(),
-    }
 }
 
 /// The backend that is asked if the VCL names no other, by its number in the VCL.

@@ -1,0 +1,198 @@
+//! What the transaction log is told of fetches.
+
+use std::io::Write as _;
+use std::rc::Rc;
+
+use larder_cache::Zone;
+use larder_http::{Known, ResponseHead, list, parse_date, reason};
+use larder_origin::{Attempt, Line, Protocol};
+use larder_vsl::{Kind, Tag};
+
+use super::{fields, header_lines, request_head};
+use crate::context::Cx;
+use crate::exchange::{Exchange, Purpose, Report};
+use crate::site::Policy;
+use crate::vsl::Open;
+use crate::xid;
+
+/// A fetch begins, under the number that a VCL has given it, or under one that it gets now.
+#[inline]
+pub fn begin(xid: Option<u64>, ex: &mut Exchange, cx: &Cx) {
+    if ex.log.client.is_some() || ex.log.fetch.is_some() {
+        open(xid, ex, cx);
+    }
+}
+
+#[cold]
+fn open(xid: Option<u64>, ex: &mut Exchange, cx: &Cx) {
+    let xid = xid.unwrap_or_else(xid::next);
+    let is_refetch = ex.request.nested.purpose == Purpose::Refetch;
+    let (parent, why) = match (ex.log.fetch.take(), &ex.log.client) {
+        (Some(before), _) => {
+            before.stamp("Retry");
+            (before, "retry")
+        }
+        (None, Some(client)) => {
+            let why = match ex.vcl.fetch.is_uncacheable {
+                _ if is_refetch => "bgfetch",
+                _ if ex.vcl.fetch.pipe.is_some() => "pipe",
+                true => "pass",
+                false => "fetch",
+            };
+            (Rc::clone(client), why)
+        }
+        (None, None) => return,
+    };
+    parent.say(Tag::Link, format_args!("bereq {xid} {why}"));
+    let open = Open::begin(&cx.worker.shared.log, Kind::BeReq, xid, format_args!("bereq {} {why}", parent.vxid()));
+    open.stamp("Start");
+    ex.log.fetch = Some(Rc::new(open));
+    if let Some(Policy::Vcl(policy)) = cx.origin(ex).map(|origin| &origin.policy) {
+        super::vcl(&policy.vcl, ex, cx);
+    }
+    if is_refetch {
+        // Nobody's request waits for it.
+        ex.log.client = None;
+    }
+}
+
+/// The request that a VCL is to change.
+pub fn request(ex: &Exchange) {
+    let Some(open) = &ex.log.fetch else { return };
+    let tags = [Tag::BereqMethod, Tag::BereqUrl, Tag::BereqProtocol, Tag::BereqHeader];
+    request_head(open, &ex.vcl.fetch.bereq, tags);
+}
+
+/// The request as it goes out, where no VCL has written it.
+pub fn written(protocol: &Protocol, ex: &Exchange) {
+    let Some(open) = &ex.log.fetch else { return };
+    let head = match protocol {
+        Protocol::Http { head, .. } => head,
+        Protocol::FastCgi { params, .. } => {
+            // Names and values, each behind its length: what FastCGI calls parameters.
+            for (name, value) in larder_origin::fastcgi::params(params) {
+                open.header(Tag::BereqHeader, name, value);
+            }
+            return;
+        }
+    };
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.splitn(3, |byte| *byte == b' ');
+    for tag in [Tag::BereqMethod, Tag::BereqUrl, Tag::BereqProtocol] {
+        open.put(tag, words.next().unwrap_or_default());
+    }
+    header_lines(head).for_each(|line| open.put(Tag::BereqHeader, line));
+}
+
+/// Which backends were asked. What went wrong with them is told by the error log.
+pub fn asked(attempts: &[Attempt], name: Option<&str>, ex: &Exchange) {
+    let Some(open) = &ex.log.fetch else { return };
+    for attempt in attempts {
+        let (address, port) = match attempt.address.rsplit_once(':') {
+            Some((address, port)) if !attempt.address.starts_with("unix:") => (address, port),
+            _ => (&*attempt.address, "0"),
+        };
+        let address = address.trim_start_matches('[').trim_end_matches(']');
+        let how = match attempt.line {
+            Line::Kept => "reuse",
+            Line::New if attempt.connect.is_some() => "connect",
+            Line::New | Line::None => continue,
+        };
+        open.say(Tag::BackendOpen, format_args!("- {} {address} {port} - - {how}", name.unwrap_or(&attempt.address)));
+    }
+}
+
+/// The request goes out.
+pub fn sent(ex: &Exchange) {
+    if let Some(open) = &ex.log.fetch {
+        open.stamp("Fetch");
+    }
+}
+
+/// The head of an answer.
+pub fn answered(head: &ResponseHead, ex: &Exchange) {
+    if let Some(client) = &ex.log.client {
+        client.stamp("Fetch");
+    }
+    let Some(open) = &ex.log.fetch else { return };
+    open.stamp("Beresp");
+    made(open, head);
+}
+
+/// The head of an answer that the server makes up.
+pub fn made_up(ex: &Exchange) {
+    let Some(open) = &ex.log.fetch else { return };
+    open.stamp("Error");
+    made(open, &ex.vcl.fetch.beresp);
+}
+
+fn made(open: &Open, head: &ResponseHead) {
+    open.put(Tag::BerespProtocol, b"HTTP/1.1");
+    open.say(Tag::BerespStatus, format_args!("{}", head.status));
+    let reason = if head.reason.is_empty() { reason(head.status).as_bytes() } else { &head.reason };
+    open.put(Tag::BerespReason, reason);
+    fields(open, Tag::BerespHeader, &head.fields);
+}
+
+/// Who sets the times of an answer first: its fields.
+pub const RFC: &str = "RFC";
+/// Who sets them then.
+pub const VCL: &str = "VCL";
+
+/// The times of an answer: who has set them, and the time now, in seconds since 1970.
+pub fn ttl(who: &'static str, now: f64, ex: &Exchange) {
+    let Some(open) = &ex.log.fetch else { return };
+    let answer = &ex.vcl.fetch.answer;
+    let (grace, keep, origin) = (answer.grace, answer.keep, answer.origin);
+    let kind = if answer.is_uncacheable { "uncacheable" } else { "cacheable" };
+    let ttl = answer.fresh_until - now;
+    open.put_with(Tag::Ttl, |out| {
+        // Writing to memory does not fail.
+        let _ = write!(out, "{who} {ttl:.0} {grace:.0} {keep:.0} {origin:.0} ");
+        if who == RFC {
+            let fields = &ex.vcl.fetch.beresp.fields;
+            let date = |known| fields.get_known(known).and_then(parse_date).unwrap_or(0);
+            let max_age = fields.get_known(Known::CacheControl).and_then(max_age).unwrap_or(0);
+            let _ = write!(out, "{} {} {max_age} ", date(Known::Date), date(Known::Expires));
+        }
+        out.extend_from_slice(kind.as_bytes());
+    });
+}
+
+/// The number of `max-age` in a `Cache-Control`.
+fn max_age(value: &[u8]) -> Option<u64> {
+    let says = list::members(value).find(|member| member.len() > 8 && member[..8].eq_ignore_ascii_case(b"max-age="))?;
+    std::str::from_utf8(&says[8..]).ok()?.parse().ok()
+}
+
+/// The body is taken, and stored in the zone of this name, if it is. What is told of it from now on is told by whoever
+/// takes it.
+pub fn body(length: Option<u64>, is_chunked: bool, zone: Option<&Zone>, ex: &mut Exchange) -> Option<Rc<Open>> {
+    let open = ex.log.fetch.take()?;
+    open.stamp("Process");
+    if let Some(zone) = zone {
+        open.say(
+            Tag::Storage,
+            format_args!("{} {}", if zone.shelves().is_empty() { "malloc" } else { "file" }, zone.name()),
+        );
+    }
+    let kind = match length {
+        Some(0) => "0 none",
+        Some(_) => "3 length",
+        None if is_chunked => "2 chunked",
+        None => "4 eof",
+    };
+    open.say(Tag::FetchBody, format_args!("{kind} stream"));
+    Some(open)
+}
+
+/// The body is over.
+pub fn over(open: &Open, report: &Report) {
+    let (body, received, sent) = (report.body_bytes.get(), report.received.get(), report.sent.get().unwrap_or(0));
+    open.stamp("BerespBody");
+    open.say(Tag::Length, format_args!("{body}"));
+    // One that was put together has no bytes of its own.
+    let received = received.max(body);
+    let head = received - body;
+    open.say(Tag::BereqAcct, format_args!("{sent} 0 {sent} {head} {body} {received}"));
+}

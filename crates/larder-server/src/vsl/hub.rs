@@ -1,0 +1,305 @@
+//! Where transactions go when they have ended.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use larder_vsl::{Frame, Kind, Tag, Transaction, Writer};
+use parking_lot::{Condvar, Mutex};
+
+/// How the log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How many bytes of a record are told: `vsl_reclen`.
+    pub record_bytes_max: usize,
+    /// How many bytes of what has ended are kept for those who come later; 0 for none.
+    pub kept_bytes_max: usize,
+    /// Which tags are left out: `vsl_mask`.
+    pub masked: TagSet,
+}
+
+/// A set of tags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TagSet(u128);
+
+impl TagSet {
+    /// The set with this tag, too.
+    pub fn with(self, tag: Tag) -> Self {
+        Self(self.0 | 1 << tag.code())
+    }
+
+    /// The set without it.
+    pub fn without(self, tag: Tag) -> Self {
+        Self(self.0 & !(1 << tag.code()))
+    }
+
+    /// Whether it has the tag.
+    pub fn has(self, tag: Tag) -> bool {
+        self.0 >> tag.code() & 1 == 1
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { record_bytes_max: 4096, kept_bytes_max: 0, masked: TagSet::default() }
+    }
+}
+
+/// Where transactions go when they have ended: to listeners, and to what is kept.
+pub struct Hub {
+    /// Whether anything is recorded.
+    is_heard: AtomicBool,
+    record_bytes_max: AtomicUsize,
+    /// The two halves of the set.
+    masked: [AtomicU64; 2],
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    kept_bytes_max: usize,
+    kept: VecDeque<Arc<[u8]>>,
+    kept_bytes: usize,
+    listeners: Vec<Arc<Queue>>,
+}
+
+/// What one listener is still to be told.
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    come: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    frames: VecDeque<Arc<[u8]>>,
+    bytes: usize,
+    /// How many transactions were dropped as there was no room.
+    lost: u64,
+    /// Whether nothing comes any more.
+    is_over: bool,
+}
+
+/// What waits for a listener that is slow, at most. It is a second of a busy server.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+/// How many may listen at once.
+const LISTENERS_MAX: usize = 16;
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self {
+            is_heard: AtomicBool::new(false),
+            record_bytes_max: AtomicUsize::new(Settings::default().record_bytes_max),
+            masked: Default::default(),
+            state: Mutex::default(),
+        }
+    }
+}
+
+impl Hub {
+    /// A log that is kept in this way.
+    pub fn new(settings: Settings) -> Arc<Self> {
+        let hub = Arc::new(Self::default());
+        hub.set(settings);
+        hub
+    }
+
+    /// Keeps the log in this way from now on.
+    pub fn set(&self, settings: Settings) {
+        let Settings { record_bytes_max, kept_bytes_max, masked } = settings;
+        self.record_bytes_max.store(record_bytes_max, Ordering::Relaxed);
+        self.masked[0].store(masked.0 as u64, Ordering::Relaxed);
+        self.masked[1].store((masked.0 >> 64) as u64, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.kept_bytes_max = kept_bytes_max;
+        state.shrink();
+        self.note_heard(&state);
+    }
+
+    /// Whether anything is recorded.
+    #[inline]
+    pub fn is_heard(&self) -> bool {
+        self.is_heard.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn record_bytes_max(&self) -> usize {
+        self.record_bytes_max.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn masks(&self, tag: Tag) -> bool {
+        let half = usize::from(tag.code() >> 6);
+        self.masked[half].load(Ordering::Relaxed) >> (tag.code() & 63) & 1 == 1
+    }
+
+    fn note_heard(&self, state: &State) {
+        self.is_heard.store(state.kept_bytes_max > 0 || !state.listeners.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Tells a record that belongs to no transaction.
+    pub fn tell(&self, tag: Tag, text: &[u8]) {
+        if !self.is_heard() || self.masks(tag) {
+            return;
+        }
+        let mut writer = Writer::new(Kind::Raw, 0);
+        writer.record(tag, self.record_bytes_max(), |out| out.extend_from_slice(text));
+        self.ended(&writer.finish());
+    }
+
+    /// Tells a transaction that has ended.
+    pub(super) fn ended(&self, transaction: &Transaction) {
+        let mut frame = Vec::with_capacity(transaction.bytes().len() + 8);
+        Frame::append_transaction(transaction, &mut frame);
+        let frame: Arc<[u8]> = frame.into();
+        let mut state = self.state.lock();
+        for listener in &state.listeners {
+            listener.push(&frame);
+        }
+        if state.kept_bytes_max > 0 {
+            state.kept_bytes += frame.len();
+            state.kept.push_back(frame);
+            state.shrink();
+        }
+    }
+
+    /// A listener of what comes; `None` if there are too many.
+    pub(super) fn listen(&self) -> Option<Arc<Queue>> {
+        let mut state = self.state.lock();
+        if state.listeners.len() >= LISTENERS_MAX {
+            return None;
+        }
+        let queue = Arc::new(Queue::default());
+        state.listeners.push(Arc::clone(&queue));
+        self.note_heard(&state);
+        Some(queue)
+    }
+
+    /// Forgets a listener.
+    pub(super) fn leave(&self, queue: &Arc<Queue>) {
+        let mut state = self.state.lock();
+        state.listeners.retain(|listener| !Arc::ptr_eq(listener, queue));
+        self.note_heard(&state);
+    }
+
+    /// The frames of what is kept, the oldest first.
+    pub(super) fn kept(&self) -> Vec<Arc<[u8]>> {
+        self.state.lock().kept.iter().cloned().collect()
+    }
+}
+
+impl State {
+    fn shrink(&mut self) {
+        while self.kept_bytes > self.kept_bytes_max {
+            let Some(oldest) = self.kept.pop_front() else { break };
+            self.kept_bytes -= oldest.len();
+        }
+    }
+}
+
+impl Queue {
+    fn push(&self, frame: &Arc<[u8]>) {
+        let mut waiting = self.waiting.lock();
+        // What is too long for an empty queue waits alone.
+        if waiting.lost > 0 || waiting.bytes > 0 && waiting.bytes + frame.len() > WAITING_BYTES_MAX {
+            waiting.lost += 1;
+            return;
+        }
+        waiting.bytes += frame.len();
+        waiting.frames.push_back(Arc::clone(frame));
+        self.come.notify_one();
+    }
+
+    /// Says that nothing comes any more.
+    pub(super) fn close(&self) {
+        self.waiting.lock().is_over = true;
+        self.come.notify_one();
+    }
+
+    /// Waits for what is to be told, and takes all of it: frames, and how many are missing behind them. `None` if nothing
+    /// comes any more.
+    pub(super) fn next(&self) -> Option<(VecDeque<Arc<[u8]>>, u64)> {
+        let mut waiting = self.waiting.lock();
+        while waiting.frames.is_empty() && waiting.lost == 0 {
+            if waiting.is_over {
+                return None;
+            }
+            self.come.wait(&mut waiting);
+        }
+        waiting.bytes = 0;
+        Some((std::mem::take(&mut waiting.frames), std::mem::take(&mut waiting.lost)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transaction(bytes: usize) -> Transaction {
+        let mut writer = Writer::new(Kind::Request, 1);
+        writer.record(Tag::ReqUrl, usize::MAX, |out| out.resize(out.len() + bytes, b'a'));
+        writer.finish()
+    }
+
+    #[test]
+    fn nothing_is_recorded_unless_somebody_listens_or_it_is_kept() {
+        let hub = Hub::new(Settings::default());
+        assert!(!hub.is_heard());
+        let queue = hub.listen().unwrap();
+        assert!(hub.is_heard());
+        hub.leave(&queue);
+        assert!(!hub.is_heard());
+        hub.set(Settings { kept_bytes_max: 1, ..Settings::default() });
+        assert!(hub.is_heard());
+        hub.set(Settings::default());
+        assert!(!hub.is_heard());
+        hub.tell(Tag::Cli, b"nobody hears it");
+        assert!(hub.kept().is_empty());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
+        let hub = Hub::new(Settings { kept_bytes_max: 1000, ..Settings::default() });
+        for bytes in [300, 301, 302, 303] {
+            hub.ended(&transaction(bytes));
+        }
+        let lengths: Vec<usize> =
+            hub.kept().iter().map(|frame| frame.len() - transaction(0).bytes().len() - 5).collect();
+        assert_eq!(lengths, [301, 302, 303]);
+        hub.ended(&transaction(2000));
+        assert!(hub.kept().is_empty());
+    }
+
+    #[test]
+    fn a_slow_listener_loses_what_comes_and_is_told_how_much() {
+        let hub = Hub::new(Settings::default());
+        let (slow, quick) = (hub.listen().unwrap(), hub.listen().unwrap());
+        let big = transaction(WAITING_BYTES_MAX);
+        for _ in 0..3 {
+            hub.ended(&big);
+            assert_eq!(quick.next().map(|(frames, lost)| (frames.len(), lost)), Some((1, 0)));
+        }
+        hub.ended(&transaction(1));
+        assert_eq!(slow.next().map(|(frames, lost)| (frames.len(), lost)), Some((1, 3)));
+        hub.ended(&transaction(1));
+        assert_eq!(slow.next().map(|(frames, lost)| (frames.len(), lost)), Some((1, 0)));
+        slow.close();
+        assert_eq!(slow.next(), None);
+    }
+
+    #[test]
+    fn listeners_are_bounded() {
+        let hub = Hub::new(Settings::default());
+        let all: Vec<_> = (0..LISTENERS_MAX).map(|_| hub.listen().unwrap()).collect();
+        assert!(hub.listen().is_none());
+        hub.leave(&all[0]);
+        assert!(hub.listen().is_some());
+    }
+
+    #[test]
+    fn a_masked_tag_is_not_told() {
+        let masked = TagSet::default().with(Tag::Hash).with(Tag::Cache).with(Tag::Debug).without(Tag::Debug);
+        let hub = Hub::new(Settings { masked, ..Settings::default() });
+        for &tag in larder_vsl::ALL {
+            assert_eq!(hub.masks(tag), matches!(tag, Tag::Hash | Tag::Cache), "{}", tag.name());
+        }
+    }
+}
