@@ -76,7 +76,7 @@ pub use origin::{
     OriginSettings, Store,
 };
 pub use parts::{IfModifiedSince, Parts};
-pub use process::{Main, Workers};
+pub use process::{Main, TransactionLog, TransactionLogPlace, Workers};
 pub use proxy::{Proxy, ProxyRedirect, ProxyRedirectRule, Rewriting};
 pub use proxy_protocol::ProxyProtocol;
 pub use real_ip::{RealIp, RealIpFrom};

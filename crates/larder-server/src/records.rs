@@ -25,6 +25,18 @@ use crate::xid;
 pub fn begin(ex: &mut Exchange, cx: &Cx) {
     if cx.worker.shared.log.is_heard() {
         begin_client(ex, cx);
+        request(ex);
+    }
+}
+
+/// Bytes have come that are no head.
+pub fn garbage(bytes: &[u8], ex: &mut Exchange, cx: &Cx) {
+    if cx.worker.shared.log.is_heard() {
+        begin_client(ex, cx);
+        if let Some(open) = &ex.log.client {
+            let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            open.say(Tag::HttpGarbage, format_args!("{}", Shown(line)));
+        }
     }
 }
 
@@ -47,7 +59,6 @@ fn begin_client(ex: &mut Exchange, cx: &Cx) {
     if let Some(open) = &ex.log.client {
         open.stamp("Req");
     }
-    request(ex);
 }
 
 /// A request inside `outer` begins, for this reason; its head is in `inner`.
@@ -203,7 +214,7 @@ pub fn sent(lines: Option<&[u8]>, ex: &Exchange, cx: &Cx) {
     let is_known = |name: &[u8]| ex.reply.fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
     let by_vcl = matches!(cx.origin(ex).map(|origin| &origin.policy), Some(Policy::Vcl(_)));
     if !by_vcl {
-        open.put(Tag::RespProtocol, ex.asked.head.version.name().as_bytes());
+        open.put(Tag::RespProtocol, if lines.is_some() { b"HTTP/1.1" } else { b"HTTP/2.0" });
     }
     if !by_vcl || open.note_status(ex.reply.status) {
         status(open, ex.reply.status, &ex.reply.reason);

@@ -24,7 +24,7 @@ use crate::lurker::Lurker;
 use crate::material::Material;
 use crate::site::{Site, Vcl};
 use crate::stats::Sums;
-use crate::vsl::Hub;
+use crate::vsl::{Hub, Settings};
 use crate::worker_thread::{self, Command, Shared};
 
 /// How long a process that ends keeps its disks while requests are still running, and how often it checks whether all
@@ -153,6 +153,11 @@ impl Serving {
         }
         last.site = site;
         Ok(())
+    }
+
+    /// Keeps the transaction log in this way from now on.
+    pub fn keep_log(&self, settings: Settings) {
+        self.shared.workers.log.set(settings);
     }
 
     /// Returns when all workers have carried out the orders that were given before.

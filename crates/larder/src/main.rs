@@ -33,6 +33,7 @@ mod sockets;
 mod spawn;
 mod supervise;
 mod tell_socket;
+mod transaction_log;
 mod upgrade;
 mod varnishd;
 mod varnishstat;

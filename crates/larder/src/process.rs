@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -86,7 +86,12 @@ const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 impl Process {
     /// Starts a process and sends it `generation`. It will answer whether it serves it.
-    pub async fn start(generation: &Generation, workers: usize, terminal: Terminal) -> Result<Process, ProcessError> {
+    pub async fn start(
+        generation: &Generation,
+        workers: usize,
+        terminal: Terminal,
+        log_socket: Option<&UnixListener>,
+    ) -> Result<Process, ProcessError> {
         let (ours, theirs) = UnixStream::pair().map_err(|error| CallFailed::new("socketpair", error))?;
         let config = &generation.configuration.config;
         let mut command = spawn::serving();
@@ -109,7 +114,7 @@ impl Process {
         let channel = Channel::new(ours).map_err(|error| CallFailed::new("socketpair", error))?;
         let mut process =
             Process { child, channel: Some(channel), started: Instant::now(), standing: Standing::Starting };
-        match process.configure(generation, workers).await {
+        match process.configure(generation, workers, log_socket).await {
             // If it has died already, it is reaped and reported like any other.
             Ok(()) | Err(ProcessError::Control(ControlError::Io(_))) => Ok(process),
             Err(error) => {
@@ -120,8 +125,14 @@ impl Process {
         }
     }
 
-    /// Sends `generation` to the process. It will answer whether it serves it.
-    pub async fn configure(&mut self, generation: &Generation, workers: usize) -> Result<(), ProcessError> {
+    /// Sends `generation` to the process, and the socket of the transaction log to one that begins. It will answer whether
+    /// it serves it.
+    pub async fn configure(
+        &mut self,
+        generation: &Generation,
+        workers: usize,
+        log_socket: Option<&UnixListener>,
+    ) -> Result<(), ProcessError> {
         let configuration = &generation.configuration;
         let count = |sockets: usize| u32::try_from(sockets).unwrap_or(u32::MAX);
         let listeners = generation.listeners.iter();
@@ -136,12 +147,14 @@ impl Process {
                 .map(|listener| (listener.address().clone(), count(listener.sockets().len())))
                 .collect(),
             logs: generation.logs.iter().map(|(path, _)| path.clone()).collect(),
+            has_log_socket: log_socket.is_some(),
         };
         let message =
             Message::Configure(Box::new(configure.with_files(&configuration.sources, &configuration.material)));
         let sockets = listeners.flat_map(|listener| listener.sockets());
         let logs = generation.logs.iter().map(|(_, descriptor)| descriptor);
-        let descriptors: Vec<_> = sockets.chain(logs).map(AsFd::as_fd).collect();
+        let log_socket = log_socket.map(AsFd::as_fd);
+        let descriptors: Vec<_> = sockets.chain(logs).map(AsFd::as_fd).chain(log_socket).collect();
         self.say(&message, &descriptors).await
     }
 

@@ -12,6 +12,7 @@ use larder_server::{Counted, LogFiles, Serving, Vcl};
 use tokio::sync::oneshot;
 
 use crate::logs::OpenLog;
+use crate::transaction_log;
 
 pub use larder_server::{Descriptors, Material, NGINX_VERSION, ServingOptions, check};
 
@@ -46,6 +47,13 @@ impl Server {
         match self {
             Server::Running(serving) => serving.reload(config, material, descriptors),
             Server::Leaving(..) | Server::Gone => Ok(()),
+        }
+    }
+
+    /// Keeps the transaction log as `config` says from now on.
+    pub fn keep_log(&self, config: &Config) {
+        if let Server::Running(serving) = self {
+            serving.keep_log(transaction_log::settings(config));
         }
     }
 

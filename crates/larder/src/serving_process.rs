@@ -2,7 +2,6 @@
 
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use larder_conf::model::LogLevel;
 use tokio::runtime::Builder;
@@ -13,6 +12,7 @@ use crate::oserror::CallFailed;
 use crate::serving::{Descriptors, Server, ServingOptions};
 use crate::signals::{Received, Signals};
 use crate::spawn;
+use crate::transaction_log;
 
 /// Serves until told to end.
 pub fn run() -> ExitCode {
@@ -75,13 +75,15 @@ fn start(configure: Configure, descriptors: Vec<OwnedFd>) -> Result<Server, Stri
     if let Some(account) = &configure.account {
         account.become_it().map_err(one_line)?;
     }
+    let mut descriptors = descriptors;
+    let log_socket = configure.has_log_socket.then(|| descriptors.pop()).flatten();
     let (configuration, descriptors) = unpack(configure, descriptors)?;
     let main = &configuration.config.main;
     if let Some(folder) = &main.working_directory {
         std::env::set_current_dir(folder)
             .map_err(|error| one_line(CallFailed::on("chdir", folder.display(), error)))?;
     }
-    let options = ServingOptions { workers, log: Arc::default() };
+    let options = ServingOptions { workers, log: transaction_log::hub(&configuration.config, log_socket) };
     Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
         .map_err(|diagnostics| configuration.render(&diagnostics))
 }
@@ -171,7 +173,9 @@ impl Loop {
     fn reload(&self, configure: Configure, descriptors: Vec<OwnedFd>) -> Result<(), String> {
         let (configuration, descriptors) = unpack(configure, descriptors)?;
         let reloaded = self.server.reload(configuration.config.clone(), &configuration.material, descriptors);
-        reloaded.map_err(|diagnostics| configuration.render(&diagnostics))
+        reloaded.map_err(|diagnostics| configuration.render(&diagnostics))?;
+        self.server.keep_log(&configuration.config);
+        Ok(())
     }
 
     fn reopen(&self, logs: Vec<crate::logs::OpenLog>) {

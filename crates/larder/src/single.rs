@@ -1,7 +1,7 @@
 //! `master_process off`: one process that opens sockets and logs, serves, handles signals, and keeps its user.
 
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use larder_conf::model::LogLevel;
 use tokio::runtime::Builder;
@@ -17,6 +17,8 @@ use crate::oserror::CallFailed;
 use crate::pidfile::PidFile;
 use crate::serving::{Server, ServingOptions};
 use crate::signals::{Received, Signals};
+use crate::tell_socket::TellSocket;
+use crate::transaction_log;
 use crate::upgrade::Neighbours;
 
 /// Serves until told to end.
@@ -54,6 +56,7 @@ async fn serve(
         }
     }
     drop(pid_file);
+    drop(single.log_socket.take());
     single.neighbours.remove_unix(&single.generation.listeners, &[]);
     single.log.write(LogLevel::Notice, "exit");
     Ok(())
@@ -66,6 +69,8 @@ struct Single {
     workers: usize,
     log: Log,
     neighbours: Neighbours,
+    /// Where the transaction log is told.
+    log_socket: Option<TellSocket>,
 }
 
 impl Single {
@@ -86,10 +91,14 @@ impl Single {
             std::env::set_current_dir(folder).map_err(|error| CallFailed::on("chdir", folder.display(), error))?;
         }
         let descriptors = generation.descriptors().map_err(|error| CallFailed::new("dup", error))?;
-        let options = ServingOptions { workers, log: Arc::default() };
+        let (log_socket, listener) =
+            transaction_log::listen(&configuration.config, &configuration.pid_path(), log).unzip();
+        let options =
+            ServingOptions { workers, log: transaction_log::hub(&configuration.config, listener.map(OwnedFd::from)) };
         let server = Server::start(configuration.config.clone(), &configuration.material, descriptors, options)
             .map_err(|diagnostics| configuration.reject(&diagnostics))?;
-        Ok(Single { log: Log::new(generation.sinks(), Console::Quiet), generation, server, workers, neighbours })
+        let log = Log::new(generation.sinks(), Console::Quiet);
+        Ok(Single { log, generation, server, workers, neighbours, log_socket })
     }
 
     async fn obey(&mut self, received: Received) {
@@ -127,6 +136,7 @@ impl Single {
             self.neighbours.remove_unix(&generation.listeners, &self.generation.listeners);
             configuration.reject(&diagnostics)
         })?;
+        self.server.keep_log(&configuration.config);
         Ok(generation)
     }
 

@@ -6,6 +6,7 @@
 //! ```
 //! At USR2 it starts another supervisor beside itself, from the new binary at its path; see [`crate::upgrade`].
 
+use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ use crate::oserror::CallFailed;
 use crate::pidfile::PidFile;
 use crate::process::{Ended, Process, Standing, Terminal};
 use crate::signals::{Received, Signals};
+use crate::tell_socket::TellSocket;
+use crate::transaction_log;
 use crate::upgrade::{Neighbours, Successor, old_pid_path};
 
 /// How a supervisor was started.
@@ -89,6 +92,8 @@ struct Supervisor {
     phase: Phase,
     restart: Restart,
     pid_file: Option<PidFile>,
+    /// Where the transaction log is told.
+    log_socket: Option<(TellSocket, UnixListener)>,
     waiting: Option<Waiting>,
     terminal: Terminal,
 }
@@ -148,6 +153,7 @@ impl Supervisor {
             phase: Phase::Starting,
             restart: Restart { young_deaths: 0, at: None },
             pid_file: None,
+            log_socket: None,
             terminal: if is_daemon { Terminal::Left } else { Terminal::Kept },
             waiting,
         })
@@ -155,6 +161,8 @@ impl Supervisor {
 
     async fn run(&mut self, signals: &mut Signals) -> ExitCode {
         self.log.redirect(self.current.sinks());
+        let configuration = &self.current.configuration;
+        self.log_socket = transaction_log::listen(&configuration.config, &configuration.pid_path(), &self.log);
         self.start_process().await;
         let code = loop {
             if let Phase::Ended(code) = self.phase {
@@ -169,6 +177,7 @@ impl Supervisor {
         };
         self.neighbours.remove_unix(&self.current.listeners, &[]);
         self.pid_file = None;
+        self.log_socket = None;
         self.log.write(LogLevel::Notice, "exit");
         ExitCode::from(code)
     }
@@ -362,7 +371,7 @@ impl Supervisor {
             self.adopt();
             return self.start_process().await;
         };
-        match process.configure(&generation, self.workers).await {
+        match process.configure(&generation, self.workers, None).await {
             Ok(()) => self.pending = Some(generation),
             Err(error) => {
                 self.neighbours.remove_unix(&generation.listeners, &self.current.listeners);
@@ -505,7 +514,8 @@ impl Supervisor {
     /// Starts a process for the current generation.
     async fn start_process(&mut self) {
         self.restart.at = None;
-        match Process::start(&self.current, self.workers, self.terminal).await {
+        let log_socket = self.log_socket.as_ref().map(|(_, listener)| listener);
+        match Process::start(&self.current, self.workers, self.terminal, log_socket).await {
             Ok(process) => {
                 let started = format!("start worker process {}", process.id());
                 self.log.write(LogLevel::Notice, &started);

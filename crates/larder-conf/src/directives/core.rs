@@ -1,8 +1,11 @@
 //! The main context and `events`: settings of the process.
 
 use super::{Action, Args, BlockKind, DirectiveInfo, EVENTS, MAIN, NONE, ONE, block, directive, log, repeated};
-use crate::diagnostic::Diagnostic;
-use crate::model::{At, Workers};
+use crate::cx::Cx;
+use crate::diagnostic::{Diagnostic, Outcome};
+use crate::model::{At, Main, TransactionLog, TransactionLogPlace, Workers};
+use crate::tree::Directive;
+use crate::values;
 
 pub const TABLE: &[DirectiveInfo] = &[
     block("events", MAIN, NONE, Action::Block(BlockKind::Events)),
@@ -59,6 +62,7 @@ pub const TABLE: &[DirectiveInfo] = &[
             Ok(())
         }),
     ),
+    directive("larder_transaction_log", MAIN, Args::Between(1, 2), Action::Main(transaction_log)),
     directive(
         "ssl_object_cache_inheritable",
         MAIN,
@@ -139,3 +143,24 @@ pub const TABLE: &[DirectiveInfo] = &[
         }),
     ),
 ];
+
+/// `larder_transaction_log on|off|PATH [keep=SIZE]`.
+fn transaction_log(main: &mut Main, cx: &mut Cx<'_>, d: &Directive) -> Outcome {
+    let place = match d.text(0) {
+        "on" => TransactionLogPlace::Usual,
+        "off" => TransactionLogPlace::Off,
+        path => TransactionLogPlace::At(cx.path(path.strip_prefix("unix:").unwrap_or(path))),
+    };
+    let kept_bytes = match d.args.get(1) {
+        None => 0,
+        Some(word) => match word.text.strip_prefix("keep=").and_then(values::size) {
+            Some(_) if place == TransactionLogPlace::Off => {
+                return Err(Diagnostic::error("\"keep=\" cannot be used with \"off\" parameter").at(word.span));
+            }
+            Some(bytes) => bytes,
+            None => return Err(d.invalid(word, "keep= and a size such as keep=80m")),
+        },
+    };
+    main.transaction_log = TransactionLog { place, kept_bytes };
+    Ok(())
+}

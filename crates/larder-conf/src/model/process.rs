@@ -20,6 +20,8 @@ pub struct Main {
     pub worker_connections: Option<u64>,
     /// `pid`: where the process writes its number; `None` for the built-in path.
     pub pid: Option<PathBuf>,
+    /// `larder_transaction_log`.
+    pub transaction_log: TransactionLog,
     /// `error_log` of the main context, in order; empty means the built-in path.
     pub error_log: Vec<ErrorLog>,
     /// `ssl_object_cache_inheritable`: whether certificates and keys whose files look unchanged outlive a reload.
@@ -50,6 +52,7 @@ impl Main {
             worker_shutdown_timeout: None,
             worker_connections: None,
             pid: None,
+            transaction_log: TransactionLog::default(),
             error_log: Vec::new(),
             inherits_certificates: false,
             daemon: true,
@@ -61,6 +64,27 @@ impl Main {
             env: Vec::new(),
         }
     }
+}
+
+/// Where the transaction log is told, and how much of it is kept: `larder_transaction_log`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransactionLog {
+    /// Where.
+    pub place: TransactionLogPlace,
+    /// How many bytes of it are kept for those who come later; 0 for none.
+    pub kept_bytes: usize,
+}
+
+/// Where the transaction log is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TransactionLogPlace {
+    /// At a socket beside the pid file.
+    #[default]
+    Usual,
+    /// At this socket.
+    At(PathBuf),
+    /// Nowhere.
+    Off,
 }
 
 /// The argument of `worker_processes`.

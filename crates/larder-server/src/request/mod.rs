@@ -70,6 +70,7 @@ use crate::exchange::{Exchange, Purpose, Refusal, url};
 use crate::net::Inbound;
 use crate::policy::{self, Delivery};
 use crate::records;
+use crate::vsl::Shown;
 use settle::Settled;
 
 /// What comes next.
@@ -161,6 +162,16 @@ pub enum Internal {
     Path(Vec<u8>),
     /// A named location.
     Named(Box<[u8]>),
+}
+
+impl Internal {
+    /// Where it goes, as it is written.
+    fn text(&self) -> &[u8] {
+        match self {
+            Self::Uri(uri) | Self::Literal(uri) | Self::Path(uri) => uri,
+            Self::Named(name) => name,
+        }
+    }
 }
 
 /// An answer of our own.
@@ -451,6 +462,7 @@ async fn wait(slow: Slow, ex: &mut Exchange, cx: &Cx, from: &mut Inbound<'_>) ->
 
 /// Goes to another URI or location, as ngx_http_internal_redirect and ngx_http_named_location.
 fn redirect(to: Internal, ex: &mut Exchange, cx: &Cx) -> Step {
+    records::rewritten(ex, format_args!("to {}", Shown(to.text())));
     if !route::may_change_uri(ex, cx) {
         return Step::Synth(Synth::Final(status::INTERNAL_SERVER_ERROR));
     }

@@ -59,7 +59,7 @@ pub fn receive(buf: &[u8], listener: &Listener, ex: &mut Exchange, cx: &Cx, now:
             Received::Head { consumed, step: first_step(begin(listener, ex, cx), listener, ex, cx) }
         }
         Err(error) => {
-            records::begin(ex, cx);
+            records::garbage(buf, ex, cx);
             Received::Head { consumed: buf.len(), step: refuse(&error, listener, ex, cx) }
         }
     }

@@ -25,8 +25,13 @@ pub fn route(entrance: Entrance, ex: &mut Exchange, cx: &Cx) -> Step {
                 access::find_real_ip(ex, cx);
             }
             match script::run(&cx.loc(ex).script, ex, cx) {
-                Ran::Answer(answer) => answered(answer),
-                Ran::Through(_) | Ran::Stopped(_) => find_and_enter(ex, cx),
+                Ran::Answer(answer) => answered(answer, ex),
+                Ran::Through(is_changed) | Ran::Stopped(is_changed) => {
+                    if is_changed {
+                        records::rewritten(ex, format_args!("rewrite {}", Shown(&ex.request.uri)));
+                    }
+                    find_and_enter(ex, cx)
+                }
             }
         }
         Entrance::Named(name) => {
@@ -90,7 +95,7 @@ pub fn find_and_enter(ex: &mut Exchange, cx: &Cx) -> Step {
 fn enter(ex: &mut Exchange, cx: &Cx) -> Step {
     records::location(ex, cx);
     match script::run(&cx.loc(ex).script, ex, cx) {
-        Ran::Answer(answer) => answered(answer),
+        Ran::Answer(answer) => answered(answer, ex),
         Ran::Through(false) | Ran::Stopped(false) => {
             more_headers::request(ex, cx);
             guard(ex, cx)
@@ -123,7 +128,11 @@ pub fn may_change_uri(ex: &mut Exchange, cx: &Cx) -> bool {
     true
 }
 
-fn answered(answer: Answer) -> Step {
+fn answered(answer: Answer, ex: &Exchange) -> Step {
+    match &answer {
+        Answer::Status(status) | Answer::Text(status, _) => records::rewritten(ex, format_args!("return {status}")),
+        Answer::Redirect(status, url) => records::rewritten(ex, format_args!("return {status} {}", Shown(url))),
+    }
     Step::Synth(match answer {
         Answer::Status(status) => Synth::Status(status),
         Answer::Redirect(status, url) => Synth::Redirect(status, url),

@@ -43,6 +43,8 @@ pub struct Configure {
     pub listeners: Vec<(ListenAddress, u32)>,
     /// Log files, a descriptor each, which come after the sockets.
     pub logs: Vec<PathBuf>,
+    /// Whether the socket comes last at which the transaction log is told.
+    pub has_log_socket: bool,
 }
 
 /// Why bytes are not a message. Both ends are the same program, so this is a bug.
@@ -158,6 +160,7 @@ impl Writer {
             to.number(*sockets);
         });
         self.list(&configure.logs, |to, path| to.path(path));
+        self.0.push(u8::from(configure.has_log_socket));
     }
 
     fn surroundings(&mut self, surroundings: &Surroundings) {
@@ -226,6 +229,7 @@ impl<'a> Reader<'a> {
             globs: self.list(|from| Ok((from.text()?, from.list(Reader::path)?)))?,
             listeners: self.list(|from| Ok((from.address()?, from.number()?)))?,
             logs: self.list(Reader::path)?,
+            has_log_socket: self.boolean()?,
         })
     }
 
@@ -344,6 +348,7 @@ pub mod tests {
                 (ListenAddress::Unix("/run/s".into()), 1),
             ],
             logs: vec!["/var/log/a".into(), PathBuf::from(OsString::from_vec(b"/\xff".to_vec()))],
+            has_log_socket: true,
         };
         let bare = Configure {
             workers: 1,
@@ -353,6 +358,7 @@ pub mod tests {
             globs: Vec::new(),
             listeners: Vec::new(),
             logs: Vec::new(),
+            has_log_socket: false,
         };
         vec![
             Message::Configure(Box::new(configure)),

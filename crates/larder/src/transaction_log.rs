@@ -1,0 +1,56 @@
+//! The transaction log of a server with an nginx.conf: where it is told, and by whom.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use larder_conf::model::{Config, LogLevel, TransactionLogPlace};
+use larder_server::vsl::{self, Hub, Settings};
+
+use crate::log::Log;
+use crate::oserror::CallFailed;
+use crate::tell_socket::TellSocket;
+
+/// Where it is told: `larder_transaction_log`, or else beside the pid file.
+fn path(config: &Config, pid_path: &Path) -> Option<PathBuf> {
+    match &config.main.transaction_log.place {
+        TransactionLogPlace::Usual => Some(pid_path.with_extension(EXTENSION)),
+        TransactionLogPlace::At(path) => Some(path.clone()),
+        TransactionLogPlace::Off => None,
+    }
+}
+
+/// What the name of the socket beside the pid file ends with.
+const EXTENSION: &str = "vsl";
+
+/// Listens there. A server goes on without it.
+pub fn listen(config: &Config, pid_path: &Path, log: &Log) -> Option<(TellSocket, UnixListener)> {
+    let path = path(config, pid_path)?;
+    match TellSocket::listen(&path) {
+        Ok(listening) => Some(listening),
+        Err(error) => {
+            let is_asked_for = config.main.transaction_log.place != TransactionLogPlace::Usual;
+            let level = if is_asked_for { LogLevel::Error } else { LogLevel::Notice };
+            let why = CallFailed::on("bind", path.display(), error);
+            log.write(level, &format!("larder varnishlog will find no log: {why}"));
+            None
+        }
+    }
+}
+
+/// The log of a process that serves `config`, told at a socket if there is one.
+pub fn hub(config: &Config, socket: Option<OwnedFd>) -> Arc<Hub> {
+    let hub = Hub::new(settings(config));
+    if let Some(socket) = socket
+        && let Err(error) = vsl::serve(UnixListener::from(socket), Arc::clone(&hub))
+    {
+        eprintln!("larder: [error] larder varnishlog will find no log: {}", CallFailed::new("thread", error));
+    }
+    hub
+}
+
+/// How the log is kept under `config`.
+pub fn settings(config: &Config) -> Settings {
+    Settings { kept_bytes_max: config.main.transaction_log.kept_bytes, ..Settings::default() }
+}
