@@ -11,6 +11,7 @@ use larder_conf::model::LogLevel;
 use larder_http::proxy_protocol::{self, Addresses};
 use larder_origin::Address;
 use larder_vcl::policy::{Backend, Probe, ProbeRequest};
+use larder_vsl::Tag;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
@@ -20,6 +21,7 @@ use crate::clock;
 use crate::directors::{Answer, Event, Window};
 use crate::log::main::MainLog;
 use crate::objects::Objects;
+use crate::vsl::Hub;
 use crate::ways::Way;
 
 /// A backend with a probe.
@@ -44,10 +46,10 @@ const KEPT_BYTES: usize = 128;
 const READ_BYTES: usize = 8192;
 
 /// Begins to probe `all` on this worker.
-pub fn follow(all: &[Arc<Probed>]) -> Vec<AbortHandle> {
+pub fn follow(all: &[Arc<Probed>], log: &Arc<Hub>) -> Vec<AbortHandle> {
     let start = |probed: &Arc<Probed>| {
-        let probed = Arc::clone(probed);
-        tokio::task::spawn_local(async move { probed.run().await }).abort_handle()
+        let (probed, log) = (Arc::clone(probed), Arc::clone(log));
+        tokio::task::spawn_local(async move { probed.run(&log).await }).abort_handle()
     };
     all.iter().map(start).collect()
 }
@@ -81,15 +83,31 @@ impl Probed {
     }
 
     /// Probes the backend again and again, for ever.
-    async fn run(&self) {
+    async fn run(&self, log: &Hub) {
         loop {
             let answer = self.ask().await;
             let now = clock::now().secs_f64();
-            if let Some(window) = self.objects.directors.note(self.backend, answer, now) {
+            let changed = self.objects.directors.note(self.backend, answer, now);
+            if log.is_heard()
+                && let Some(window) = self.objects.directors.window(self.backend)
+            {
+                log.tell(Tag::BackendHealth, self.told(&window, changed.is_some()).as_bytes());
+            }
+            if let Some(window) = changed {
                 self.log.write(LogLevel::Notice, self.change(&window));
             }
             tokio::time::sleep(self.probe.interval).await;
         }
+    }
+
+    /// What the transaction log is told of a probe.
+    fn told(&self, window: &Window, is_changed: bool) -> String {
+        let change = if is_changed { "Went" } else { "Still" };
+        let health = if window.is_healthy() { "healthy" } else { "sick" };
+        let Window { good, size, threshold, last, average, .. } = window;
+        let (letters, took, average) = (window.letters(), last.took.as_secs_f64(), average.as_secs_f64());
+        let said = if last.took.is_zero() { String::new() } else { format!("\"{}\"", last.said) };
+        format!("{} {change} {health} {letters} {good} {threshold} {size} {took:.6} {average:.6} {said}", self.name)
     }
 
     fn change(&self, window: &Window) -> String {

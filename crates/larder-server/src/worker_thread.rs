@@ -199,7 +199,8 @@ impl Thread {
         if self.number == 0 {
             self.following.drain(..).for_each(|task| task.abort());
             self.following = resolvers::follow(&site.origins.followed);
-            self.following.extend(site.origins.vcls.iter().flat_map(|used| probes::follow(&used.probed)));
+            let log = &self.worker.shared.log;
+            self.following.extend(site.origins.vcls.iter().flat_map(|used| probes::follow(&used.probed, log)));
         }
     }
 

@@ -336,6 +336,11 @@ impl Directors {
         self.backends.get(backend)?.health.add(answer, now)
     }
 
+    /// What the probe of a backend has found, if it has one.
+    pub fn window(&self, backend: usize) -> Option<Window> {
+        self.backends.get(backend)?.health.window()
+    }
+
     /// Goes on with what is known about the backends of the VCL that this one takes the place of: those of the same
     /// name and address.
     pub fn take_over(&self, old: &Directors) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use larder_conf::model::LogLevel;
 use larder_server::vsl::{self, Hub};
+use larder_vsl::Tag;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
@@ -265,7 +266,10 @@ async fn carry_out_all(state: &mut State, text: &[u8]) -> Result<(), ProcessErro
 }
 
 async fn obey(state: &mut State, order: Order) {
+    let log = Arc::clone(&state.site.fixed().transactions);
+    log.tell(Tag::Cli, format!("Rd {}", order.words.join(" ")).as_bytes());
     let answer = orders::carry_out(state, order.verb, &order.words).await;
+    log.tell(Tag::Cli, format!("Wr {} {} {}", answer.status as u16, answer.text.len(), answer.text).as_bytes());
     // Whoever has left hears nothing.
     let _ = order.reply.send(answer);
 }
