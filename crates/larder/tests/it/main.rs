@@ -41,6 +41,7 @@ mod refusals;
 mod relay;
 mod reload;
 mod resolver;
+mod running_varnishd;
 mod serve;
 mod shelves;
 mod site;

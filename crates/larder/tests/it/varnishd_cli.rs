@@ -1,124 +1,17 @@
 //! `larder varnishd` as a process: its CLI, what is served, and its end.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use larder_testkit::{Answer, Client, Folder, Origin, PATIENCE, Signal, end_of, free_port, signal_to};
-use sha2::{Digest, Sha256};
+use larder_testkit::{Answer, Client, Folder, Origin, Signal, end_of, free_port, signal_to};
 
+use crate::running_varnishd::{GOOD, SECRET, Varnishd};
 use crate::site::{binary, eventually};
 
-const GOOD: &str = "vcl 4.1;\nbackend default none;\nsub vcl_recv { return (synth(200)); }\n";
 const BAD: &str = "vcl 4.1;\nbackend default none;\nsub vcl_recv { oops; }\n";
-const SECRET: &[u8] = b"the secret\n";
-
-/// A `larder varnishd -F` with a CLI.
-struct Varnishd {
-    child: Child,
-    cli: SocketAddr,
-    listen: SocketAddr,
-    folder: Folder,
-}
-
-impl Varnishd {
-    /// Starts it with these options besides those of its places, and waits for its CLI.
-    fn start(options: &[&str]) -> Varnishd {
-        let folder = Folder::new().unwrap();
-        folder.write("good.vcl", GOOD).unwrap();
-        folder.write("secret", SECRET).unwrap();
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let child = Command::new(binary())
-            .args(["varnishd", "-F", "-j", "none", "-T", "127.0.0.1:0", "-a", &listen.to_string()])
-            .args(options)
-            .arg("-n")
-            .arg(folder.join("run"))
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("larder can be run");
-        let noted = folder.join("run/_.vsm_mgt/_.index");
-        eventually("the CLI is there", || noted.exists());
-        let cli = fs::read_to_string(folder.join("run/_.vsm_mgt/_.cli")).unwrap();
-        let cli = cli.lines().next().unwrap().replace(' ', ":").parse().unwrap();
-        Varnishd { child, cli, listen, folder }
-    }
-
-    fn connect(&self) -> Cli {
-        let stream = TcpStream::connect(self.cli).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Cli(stream)
-    }
-
-    /// A connection that may give orders.
-    fn cli(&self, secret: &[u8]) -> Cli {
-        let mut cli = self.connect();
-        let (status, text) = cli.answer();
-        assert_eq!(status, 107, "{text}");
-        let (status, text) = cli.ask(&format!("auth {}", proof(&text, secret)));
-        assert_eq!(status, 200, "{text}");
-        cli
-    }
-
-    /// Whether a request is answered.
-    fn answers(&self) -> bool {
-        let Ok(mut client) = Client::connect(self.listen) else { return false };
-        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").is_ok()
-            && client.read_response("GET").is_ok()
-    }
-
-    fn end(mut self, signal: Signal) -> Option<i32> {
-        signal_to(self.child.id(), signal).unwrap();
-        end_of(&mut self.child).expect("it ends").code()
-    }
-}
-
-impl Drop for Varnishd {
-    fn drop(&mut self) {
-        // It has ended already where a test looked at its end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// What shows that a client knows the secret.
-fn proof(challenge: &str, secret: &[u8]) -> String {
-    let challenge = &challenge.as_bytes()[..32];
-    let hash = Sha256::digest([challenge, b"\n", secret, challenge, b"\n"].concat());
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A connection to the CLI.
-struct Cli(TcpStream);
-
-impl Cli {
-    /// Status and text of the next answer.
-    fn answer(&mut self) -> (u16, String) {
-        let mut line = [0; 13];
-        self.0.read_exact(&mut line).unwrap();
-        let line = str::from_utf8(&line).unwrap();
-        let mut text = vec![0; line[4..12].trim().parse::<usize>().unwrap() + 1];
-        self.0.read_exact(&mut text).unwrap();
-        assert_eq!((line.as_bytes()[12], text.pop()), (b'\n', Some(b'\n')));
-        (line[..3].trim().parse().unwrap(), String::from_utf8(text).unwrap())
-    }
-
-    fn ask(&mut self, line: &str) -> (u16, String) {
-        self.0.write_all(format!("{line}\n").as_bytes()).unwrap();
-        self.answer()
-    }
-
-    fn says(&mut self, line: &str, status: u16, part: &str) {
-        let (found, text) = self.ask(line);
-        assert!(found == status && text.contains(part), "{line}: {found} {text}");
-    }
-
-    fn is_closed(&mut self) -> bool {
-        matches!(self.0.read(&mut [0]), Ok(0) | Err(_))
-    }
-}
 
 #[test]
 fn who_does_not_know_the_secret_may_ask_for_nothing() {

@@ -3,80 +3,46 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use larder_testkit::{Answer, Client, Folder, Origin, PATIENCE, Then, free_port, text_of};
+use larder_testkit::{Answer, Client, Folder, Origin, Then, free_port, text_of};
 use serde_json::Value;
 
+use crate::running_varnishd::{Cli, Varnishd};
 use crate::site::{binary, eventually};
 
-/// A `larder varnishd -F` with a CLI that asks for no secret.
-struct Varnishd {
-    child: Child,
-    cli: TcpStream,
-    listen: SocketAddr,
-    folder: Folder,
+/// A server whose counters are asked for.
+struct Counted {
+    server: Varnishd,
+    cli: Cli,
 }
 
-impl Varnishd {
+impl Counted {
     /// Starts it with a VCL, and waits until it serves.
-    fn start(vcl: &str) -> Varnishd {
-        let folder = Folder::new().unwrap();
-        Varnishd::start_in(folder, vcl)
+    fn start(vcl: &str) -> Counted {
+        Counted::start_in(Folder::new().unwrap(), vcl)
     }
 
-    fn start_in(folder: Folder, vcl: &str) -> Varnishd {
-        folder.write("site.vcl", vcl).unwrap();
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let child = Command::new(binary())
-            .args(["varnishd", "-F", "-j", "none", "-S", "none", "-T", "127.0.0.1:0", "-f", "site.vcl"])
-            .args(["-s", "malloc,16m", "-a", &listen.to_string(), "-n"])
-            .arg(folder.join("run"))
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("larder can be run");
-        let noted = folder.join("run/_.vsm_mgt/_.index");
-        eventually("the CLI is there", || noted.exists());
-        let place = fs::read_to_string(folder.join("run/_.vsm_mgt/_.cli")).unwrap();
-        let cli = TcpStream::connect(place.lines().next().unwrap().replace(' ', ":")).unwrap();
-        cli.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut varnishd = Varnishd { child, cli, listen, folder };
-        varnishd.told();
-        eventually("it serves", || TcpStream::connect(listen).is_ok());
-        varnishd
-    }
-
-    /// The next answer of the CLI.
-    fn told(&mut self) -> (u16, String) {
-        let mut line = [0; 13];
-        self.cli.read_exact(&mut line).unwrap();
-        let line = str::from_utf8(&line).unwrap();
-        let mut text = vec![0; line[4..12].trim().parse::<usize>().unwrap() + 1];
-        self.cli.read_exact(&mut text).unwrap();
-        (line[..3].trim().parse().unwrap(), text_of(&text))
+    fn start_in(folder: Folder, vcl: &str) -> Counted {
+        let server = Varnishd::serve_in(folder, vcl, &["-s", "malloc,16m"]);
+        let cli = server.open_cli();
+        Counted { server, cli }
     }
 
     fn order(&mut self, order: &str) {
-        self.cli.write_all(format!("{order}\n").as_bytes()).unwrap();
-        let (status, text) = self.told();
-        assert_eq!(status, 200, "{order}: {text}");
+        self.cli.order(order);
     }
 
     /// The status of the response to a request.
     fn ask(&self, method: &str, url: &str) -> u16 {
-        let mut client = Client::connect(self.listen).unwrap();
-        let request = format!("{method} {url} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        client.send(request.as_bytes()).unwrap();
-        client.read_response(method).unwrap().status
+        self.server.ask(method, url).status
     }
 
     /// What varnishstat says.
     fn stat(&self, options: &[&str]) -> Output {
-        let folder = self.folder.join("run").display().to_string();
+        let folder = self.server.folder.join("run").display().to_string();
         stat(&[&["-n", &folder], options].concat())
     }
 
@@ -100,13 +66,6 @@ impl Varnishd {
             }
         }
         assert_eq!(found, expected, "{what}");
-    }
-}
-
-impl Drop for Varnishd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -183,7 +142,7 @@ fn each_way_of_a_request_is_counted_and_nothing_else() {
         origin.answer(url, Answer::ok("body"));
     }
     origin.answer("/esi", Answer::ok("<p><esi:include src=\"/synth/esi\"/></p>"));
-    let mut varnishd = Varnishd::start(&vcl(&origin));
+    let mut varnishd = Counted::start(&vcl(&origin));
     let fetched = |more: &[(&'static str, i64)]| [&FETCHED[..], &[("MAIN.fetch_length", 1)], more].concat();
     let stored = [("MAIN.n_object", 1), ("MAIN.n_objecthead", 1), ("MAIN.cache_miss", 1)];
     for (what, method, url, status, expected) in [
@@ -274,7 +233,7 @@ fn answers_are_told_apart_by_how_their_bodies_come() {
     ] {
         origin.answer(url, answer);
     }
-    let varnishd = Varnishd::start(&vcl(&origin));
+    let varnishd = Counted::start(&vcl(&origin));
     for way in ["chunked", "length", "none", "204", "304", "eof"] {
         let before = varnishd.counters();
         varnishd.ask("GET", &format!("/pass/{way}"));
@@ -285,7 +244,7 @@ fn answers_are_told_apart_by_how_their_bodies_come() {
     // Less than it says: the head of an answer came, and its body is broken.
     origin.answer("/pass/short", raw("HTTP/1.1 200 OK\nContent-Length: 9\n\nx"));
     let before = varnishd.counters();
-    let mut client = Client::connect(varnishd.listen).unwrap();
+    let mut client = Client::connect(varnishd.server.listen).unwrap();
     client.send(b"GET /pass/short HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     client.read_to_end().unwrap();
     let more = [("MAIN.fetch_length", 1), ("MAIN.fetch_failed", 1), ("MAIN.s_pass", 1)];
@@ -296,7 +255,7 @@ fn answers_are_told_apart_by_how_their_bodies_come() {
 fn bans_are_counted_with_what_they_do() {
     let origin = Origin::start().unwrap();
     origin.answer("/a", Answer::ok("body"));
-    let mut varnishd = Varnishd::start(&vcl(&origin));
+    let mut varnishd = Counted::start(&vcl(&origin));
     assert_eq!(varnishd.ask("GET", "/a"), 200);
     for (order, expected) in [
         ("ban req.url == /a", vec![("MAIN.bans", 1), ("MAIN.bans_added", 1), ("MAIN.bans_req", 1)]),
@@ -327,7 +286,7 @@ fn bans_are_counted_with_what_they_do() {
 fn what_was_counted_outlives_a_reload_and_ends_with_the_workers() {
     let origin = Origin::start().unwrap();
     origin.answer("/a", Answer::ok("body"));
-    let mut varnishd = Varnishd::start(&vcl(&origin));
+    let mut varnishd = Counted::start(&vcl(&origin));
     let before = varnishd.counters();
     for _ in 0..3 {
         assert_eq!(varnishd.ask("GET", "/a"), 200);
@@ -370,7 +329,7 @@ fn a_probe_says_how_a_backend_is() {
     // A probe waits for the end of the connection.
     origin.answer("/", Answer::ok("body").then(Then::Close));
     let port = origin.address().port();
-    let varnishd = Varnishd::start(&format!(
+    let varnishd = Counted::start(&format!(
         "vcl 4.1;\nbackend probed {{ .host = \"127.0.0.1\"; .port = \"{port}\"; .probe = {{ .interval = 50ms; }} }}\n\
          backend other {{ .host = \"127.0.0.1\"; .port = \"{port}\"; }}\n\
          sub vcl_recv {{ set req.backend_hint = other; }}\n"
@@ -391,11 +350,11 @@ fn a_backend_that_has_all_its_connections_is_busy() {
     origin.answer("/held", Answer::ok("body"));
     let hold = origin.hold("/held");
     let port = origin.address().port();
-    let varnishd = Varnishd::start(&format!(
+    let varnishd = Counted::start(&format!(
         "vcl 4.1;\nbackend default {{ .host = \"127.0.0.1\"; .port = \"{port}\"; .max_connections = 1; }}\n\
          sub vcl_recv {{ return (pass); }}\n"
     ));
-    let mut client = Client::connect(varnishd.listen).unwrap();
+    let mut client = Client::connect(varnishd.server.listen).unwrap();
     client.send(b"GET /held HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     assert!(origin.wait_for(1));
     let before = varnishd.counters();
@@ -419,7 +378,7 @@ const SYNTH: &str = "vcl 4.1;\nbackend default none;\nsub vcl_recv { return (syn
 
 #[test]
 fn counters_are_printed_in_the_forms_of_varnishstat() {
-    let varnishd = Varnishd::start(SYNTH);
+    let varnishd = Counted::start(SYNTH);
     let before = varnishd.counters();
     assert_eq!(varnishd.ask("GET", "/"), 200);
     varnishd.have_changed(&before, "a synth", &[("MAIN.client_req", 1), ("MAIN.s_synth", 1)]);
@@ -480,9 +439,9 @@ fn without_a_server_the_folder_is_named() {
         assert!(said.contains(&run) && said.contains("-n"), "{said}");
     }
     // One that was killed has left its socket.
-    let mut varnishd = Varnishd::start_in(folder, SYNTH);
-    varnishd.child.kill().unwrap();
-    varnishd.child.wait().unwrap();
+    let mut varnishd = Counted::start_in(folder, SYNTH);
+    varnishd.server.child.kill().unwrap();
+    varnishd.server.child.wait().unwrap();
     let output = varnishd.stat(&["-1", "-t", "0"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text_of(&output.stderr).contains("no \"larder varnishd\" runs in"), "{}", text_of(&output.stderr));
@@ -505,7 +464,7 @@ fn a_server_that_is_to_come_is_waited_for() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let _varnishd = Varnishd::start_in(folder, SYNTH);
+    let _varnishd = Counted::start_in(folder, SYNTH);
     let output = waiting.wait_with_output().unwrap();
     assert!(output.status.success());
     // The server may have told its counters before it served.
@@ -515,8 +474,8 @@ fn a_server_that_is_to_come_is_waited_for() {
 
 #[test]
 fn clients_that_say_nonsense_or_take_nothing_harm_nobody() {
-    let mut varnishd = Varnishd::start(SYNTH);
-    let socket = varnishd.folder.join("run/_.stats");
+    let mut varnishd = Counted::start(SYNTH);
+    let socket = varnishd.server.folder.join("run/_.stats");
     assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o660);
     let mut held = Vec::new();
     for number in 0..50 {
