@@ -34,6 +34,7 @@ mod origin_tls;
 mod origins;
 mod paces;
 mod packaged;
+mod plugins;
 mod purge;
 mod recipes;
 mod refetch;

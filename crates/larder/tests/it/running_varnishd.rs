@@ -37,7 +37,12 @@ impl Varnishd {
         Varnishd::start_in(folder, options)
     }
 
-    /// Starts it in a folder with this VCL, as `site.vcl`, and a CLI that asks for no secret, and waits until it serves.
+    /// Starts it with this VCL and a CLI that asks for no secret, and waits until it serves.
+    pub fn serve(vcl: &str, options: &[&str]) -> Varnishd {
+        Varnishd::serve_in(Folder::new().unwrap(), vcl, options)
+    }
+
+    /// The same in a folder that is there; the VCL is `site.vcl`.
     pub fn serve_in(folder: Folder, vcl: &str, options: &[&str]) -> Varnishd {
         folder.write("site.vcl", vcl).unwrap();
         let site = folder.join("site.vcl").display().to_string();
