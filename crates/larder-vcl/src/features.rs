@@ -58,6 +58,25 @@ pub fn joined(before: &str, after: &str) -> String {
     words.join(",")
 }
 
+/// What a list leads to, as varnishd shows it: `none`, and each flag that is on.
+pub fn shown(list: &str) -> Result<String, String> {
+    let words = || list.split(',').map(str::trim);
+    Features::default().set(list)?;
+    let is_on = |name: &&&str| {
+        words().fold(DEFAULTS.contains(*name), |is_on, word| match word {
+            "none" => false,
+            "all" => true,
+            "default" => DEFAULTS.contains(*name),
+            _ if word.trim_start_matches(['+', '-']) == **name => word.starts_with('+'),
+            _ => is_on,
+        })
+    };
+    Ok(NAMES.iter().filter(is_on).fold("none".to_owned(), |text, name| format!("{text},+{name}")))
+}
+
+/// The flags that are on in Varnish unless they are turned off.
+const DEFAULTS: [&str; 2] = ["validate_headers", "vcl_req_reset"];
+
 /// All flags of Varnish.
 const NAMES: [&str; 15] = [
     "http2",
@@ -80,6 +99,20 @@ const NAMES: [&str; 15] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_is_shown_as_what_it_leads_to() {
+        for (list, expected) in [
+            ("default", "none,+validate_headers,+vcl_req_reset"),
+            ("none", "none"),
+            ("+trace,+http2", "none,+http2,+validate_headers,+trace,+vcl_req_reset"),
+            ("-vcl_req_reset,+http2,-http2", "none,+validate_headers"),
+            ("none,+http2", "none,+http2"),
+        ] {
+            assert_eq!(shown(list).as_deref(), Ok(expected), "{list}");
+        }
+        assert!(shown("+nothing").is_err());
+    }
 
     #[test]
     fn a_list_changes_what_it_names() {

@@ -1,5 +1,6 @@
 //! The parameters of varnishd as its documentation has them (varnishd(1)): what they are, their defaults and limits.
 
+use crate::features;
 use crate::functions::numbers;
 
 /// A parameter.
@@ -39,6 +40,9 @@ pub enum Kind {
 impl Row {
     /// A value as it is shown; an error says what would be one.
     pub fn shown(&self, value: &str) -> Result<String, String> {
+        if self.name == "feature" {
+            return features::shown(value);
+        }
         let wrong = |expected: &str| format!("write {expected} in place of \"{value}\"");
         Ok(match self.kind {
             Kind::Text => value.to_owned(),
@@ -64,8 +68,8 @@ impl Row {
         }
     }
 
-    /// A value as a number, if it is one of numbers.
-    fn number(&self, value: &str) -> Option<f64> {
+    /// A value as a number, if it is one of numbers: seconds, bytes, or what is counted.
+    pub fn number(&self, value: &str) -> Option<f64> {
         let plain = || value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
         match self.kind {
             Kind::Switch | Kind::Text => None,
@@ -87,6 +91,18 @@ fn shown_bytes(bytes: f64) -> String {
     }
 }
 
+/// Names that the newest Varnish does not have: those of older versions, and of Varnish Enterprise.
+pub const FORMER: [&str; 8] = [
+    "backend_queue_limit",
+    "backend_queue_timeout",
+    "cli_buffer",
+    "pcre_match_limit",
+    "pcre_match_limit_recursion",
+    "vcc_allow_inline_c",
+    "vcc_err_unref",
+    "vcc_unsafe_path",
+];
+
 /// The parameter of a name.
 pub fn row(name: &str) -> Option<&'static Row> {
     let at = TABLE.binary_search_by(|row| row.name.cmp(name)).ok()?;
@@ -105,7 +121,7 @@ const fn is(
 }
 
 /// All parameters, by name.
-pub const TABLE: [Row; 127] = [
+pub const TABLE: [Row; 128] = [
     is("accept_filter", Kind::Switch, "on", "", "", "bool"),
     is("acceptor_sleep_decay", Kind::Real, "0.9", "0", "1", ""),
     is("acceptor_sleep_incr", Kind::Seconds, "0.000", "0.000", "1.000", "seconds"),
@@ -128,6 +144,7 @@ pub const TABLE: [Row; 127] = [
     is("between_bytes_timeout", Kind::Seconds, "60.000", "0.000", "", "seconds"),
     is("cc_command", Kind::Text, "", "", "", ""),
     is("cc_warnings", Kind::Text, "", "", "", ""),
+    is("cli_buffer", Kind::Bytes, "4m", "4k", "", "bytes"),
     is("cli_limit", Kind::Bytes, "64k", "128b", "99999999b", "bytes"),
     is("cli_timeout", Kind::Seconds, "60.000", "0.000", "", "seconds"),
     is("clock_skew", Kind::Count, "10", "0", "", "seconds"),
@@ -250,6 +267,7 @@ mod tests {
     #[test]
     fn names_are_in_order_and_each_there_once() {
         assert!(TABLE.is_sorted_by(|one, next| one.name < next.name));
+        assert!(FORMER.iter().all(|name| row(name).is_some()));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod log_settings;
 mod nginx_conf;
 pub mod options;
 mod orders;
+mod param_texts;
 mod params;
 mod process;
 mod settings;

@@ -47,7 +47,7 @@ pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answe
         Verb::VclState => vcl_state(state, word(1), word(2)).await,
         Verb::ParamSet => set(state, word(1), |settings| settings.set(word(1), word(2))).await,
         Verb::ParamReset => set(state, word(1), |settings| settings.reset(word(1))).await,
-        Verb::ParamShow => params::show(&state.settings, words),
+        Verb::ParamShow => params::show(&state.settings, &state.read_only, words),
         Verb::StorageList if word(1) == "-j" => Answer::ok(storage_list_json(state, words)),
         Verb::StorageList => Answer::ok(storage_list(state)),
         Verb::DebugXid => debug_xid(words.get(1).map(String::as_str)),

@@ -101,3 +101,57 @@ fn a_plugin_may_leave_before_it_has_read_all() {
         assert_eq!(fetched(&varnishd, &origin), ["news.example/node/12"]);
     }
 }
+
+/// What Turpentine for Magento 1 writes: each word in quotes, with `\"`, `\\` and `\n` in it.
+fn quoted(words: &[&str]) -> String {
+    let word = |word: &&str| format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// `Nexcessnet_Turpentine_Model_Varnish_Admin_Socket`.
+#[test]
+fn a_plugin_loads_its_own_vcl_and_bans_by_what_it_notes() {
+    let origin = Origin::start().unwrap();
+    let varnishd = server(&origin, &["-p", "feature=+esi_ignore_other_elements"]);
+    let mut cli = varnishd.connect();
+    let (_, challenge) = cli.answer();
+    let (status, banner) = cli.ask(&quoted(&["auth", &proof(&challenge, b"the secret\n")]));
+    let lines: Vec<&str> = banner.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!((status, lines.len(), lines[1]), (200, 7, "Varnish Cache CLI 1.0"));
+    assert_eq!(cli.ask(&quoted(&["banner"])), (200, banner));
+    // The second line has the value.
+    let (_, feature) = cli.ask(&quoted(&["param.show", "feature"]));
+    assert!(feature.lines().nth(1).is_some_and(|line| line.contains("+esi_ignore_other_elements")), "{feature}");
+    // From 16 kB on the plugin asks how long a command may be.
+    let (status, limit) = cli.ask(&quoted(&["param.show", "cli_buffer"]));
+    let mut words = limit.split_whitespace();
+    assert_eq!(
+        (status, words.next(), words.next(), words.next()),
+        (200, Some("cli_buffer"), Some("Value"), Some("is:"))
+    );
+    let (size, unit) = (words.next().unwrap(), words.next());
+    let megabytes: usize = size.strip_suffix('m').expect("it is in megabytes").parse().unwrap();
+    assert_eq!(unit, Some("[bytes]"));
+    let own = format!("{}# \"{}\\\"\n", vcl(&origin), "x".repeat(100_000));
+    assert!(own.len() < megabytes << 20);
+    cli.says(&quoted(&["vcl.inline", "vcl_4711", &own]), 200, "VCL compiled.");
+    cli.says(&quoted(&["vcl.use", "vcl_4711"]), 200, "VCL 'vcl_4711' now active");
+    cli.says(&quoted(&["vcl.list"]), 200, "active      auto    warm         0    vcl_4711\n");
+    cli.says(&quoted(&["vcl.show", "vcl_4711"]), 200, &own);
+    cli.says(&quoted(&["vcl.discard", "boot"]), 200, "");
+    fetched(&varnishd, &origin);
+    let all = ["news.example/", "news.example/node/1", "news.example/node/12"].map(str::to_owned);
+    let all = [&all[..], &all.clone().map(|page| page.replace("news", "shop"))].concat();
+    for (words, gone) in [
+        (&["ban", "obj.http.X-Varnish-URL", "~", r"^/node/1\d$"][..], vec![all[2].clone(), all[5].clone()]),
+        (&["ban", "obj.http.X-Varnish-URL", "~", ".*"], all.clone()),
+        (&["ban", "obj.http.Content-Type", "~", "text/css"], vec![]),
+        (&["ban", "obj.http.Content-Type", "~", "text/html"], all.clone()),
+    ] {
+        assert_eq!(cli.ask(&quoted(words)), (200, String::new()), "{words:?}");
+        assert_eq!(fetched(&varnishd, &origin), gone, "{words:?}");
+    }
+    cli.says(&quoted(&["ban.list"]), 200, r"obj.http.X-Varnish-URL ~ ^/node/1\d$");
+    cli.says(&quoted(&["quit"]), 500, "Closing CLI connection");
+    assert!(cli.is_closed());
+}
