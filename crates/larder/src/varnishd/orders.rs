@@ -45,21 +45,24 @@ pub async fn carry_out(state: &mut State, verb: Verb, words: &[String]) -> Answe
         Verb::VclDiscard => discard(state, &words[1..]).await,
         Verb::VclShow => show(state, &words[1..]),
         Verb::VclState => vcl_state(state, word(1), word(2)).await,
-        Verb::ParamSet => set(state, word(1), |settings| settings.set(word(1), word(2))).await,
-        Verb::ParamReset => set(state, word(1), |settings| settings.reset(word(1))).await,
+        Verb::ParamSet => change_parameter(state, words, |settings, name, value| settings.set(name, value)).await,
+        Verb::ParamReset => change_parameter(state, words, |settings, name, _| settings.reset(name)).await,
         Verb::ParamShow => params::show(&state.settings, &state.read_only, words),
         Verb::StorageList if word(1) == "-j" => Answer::ok(storage_list_json(state, words)),
         Verb::StorageList => Answer::ok(storage_list(state)),
-        Verb::DebugXid => debug_xid(words.get(1).map(String::as_str)),
+        Verb::DebugXid => debug_xid(&words[1..]),
         Verb::DebugFragfetch => Answer::ok(""),
         Verb::DebugListen => debug_listen(state),
         Verb::PanicShow => Answer::new(Status::Cannot, "Child has not panicked or panic has been cleared"),
+        // Counters of panics are none.
+        Verb::PanicClear if word(1) == "-z" => Answer::ok(""),
         Verb::PanicClear => Answer::new(Status::Cannot, "No panic to clear"),
         Verb::Pid if word(1) == "-j" => {
             let own = std::process::id();
             Answer::ok(protocol::json(2, words, vec![json!({ "master": own, "worker": own })]))
         }
-        Verb::Pid => Answer::ok(format!("Master: {0}\nWorker: {0}\n", std::process::id())),
+        Verb::Pid => Answer::ok(format!("Master: {0:10}\nWorker: {0:10}\n", std::process::id())),
+        Verb::Tls => Answer::new(Status::Cannot, NO_TLS),
         // Answered where they are read.
         Verb::Auth | Verb::Banner | Verb::Help | Verb::Ping | Verb::Quit => Answer::ok(""),
     }
@@ -268,14 +271,23 @@ fn show(state: &State, words: &[String]) -> Answer {
     }))
 }
 
-/// Changes parameters, and what is served with them. After an error, everything is as it was.
-async fn set(state: &mut State, name: &str, change: impl FnOnce(&mut Settings) -> Result<(), String>) -> Answer {
+/// Changes a parameter that the words name, behind `-j` perhaps, and what is served with it. After an error, everything
+/// is as it was.
+async fn change_parameter(
+    state: &mut State,
+    words: &[String],
+    change: impl FnOnce(&mut Settings, &str, &str) -> Result<(), String>,
+) -> Answer {
+    let is_json = words.get(1).is_some_and(|word| word == "-j");
+    let word = |at: usize| words.get(at + usize::from(is_json)).map(String::as_str).unwrap_or_default();
+    let name = word(1);
     if state.read_only.iter().any(|protected| protected == name) {
         return Answer::new(Status::Auth, format!("parameter \"{name}\" is protected."));
     }
     let mut settings = state.settings.clone();
-    if let Err(why) = change(&mut settings) {
-        return Answer::new(Status::Parameter, format!("{why}\n\n(attempting to set param '{name}')\n"));
+    if let Err(why) = change(&mut settings, name, word(2)) {
+        let to = if word(2).is_empty() { String::new() } else { format!(" to '{}'", word(2)) };
+        return Answer::new(Status::Parameter, format!("{why}\n\n(attempting to set param '{name}'{to})\n"));
     }
     let is_served = state.site.is_running() && settings.differ_from(&state.settings);
     if let (true, Some(vcl)) = (is_served, state.vcls.active())
@@ -285,7 +297,10 @@ async fn set(state: &mut State, name: &str, change: impl FnOnce(&mut Settings) -
     }
     state.site.fixed().transactions.set(settings.log());
     state.settings = settings;
-    Answer::ok("")
+    match is_json {
+        true => params::show(&state.settings, &state.read_only, &words[..words.len().min(3)]),
+        false => Answer::ok(""),
+    }
 }
 
 fn storage_list(state: &State) -> String {
@@ -306,14 +321,16 @@ fn kind_word(storage: &Storage) -> &'static str {
     }
 }
 
-fn debug_xid(number: Option<&str>) -> Answer {
-    match number.map(str::parse) {
-        Some(Ok(number)) => {
-            xid::go_on_from(number);
+/// Workers get numbers one by one, so that a chunk of them is one, whatever is asked for.
+fn debug_xid(words: &[String]) -> Answer {
+    let numbers: Result<Vec<u64>, _> = words.iter().map(|word| word.parse()).collect();
+    match numbers.as_deref() {
+        Ok([]) => Answer::ok(format!("XID is {} chunk 1", xid::coming())),
+        Ok([number, ..]) => {
+            xid::go_on_from(*number);
             Answer::ok(format!("XID is {number} chunk 1"))
         }
-        Some(Err(_)) => Answer::new(Status::Parameter, "write a number\n"),
-        None => Answer::ok(format!("XID is {} chunk 1", xid::coming())),
+        Err(_) => Answer::new(Status::Parameter, "write a number\n"),
     }
 }
 
@@ -330,3 +347,8 @@ fn debug_listen(state: &State) -> Answer {
     });
     Answer::ok(lines.collect::<String>())
 }
+
+/// Begins as varnishd says it where no address has TLS.
+const NO_TLS: &str = "TLS has not been configured: larder varnishd listens without it.\n\
+    Serve the VCL from nginx.conf, with \"listen 443 ssl;\" and \"vcl FILE;\"; or let what is in front take TLS, and \
+    listen with -a ADDRESS,PROXY.\n";

@@ -91,10 +91,7 @@ const TEXTS: [(&str, &str); 128] = [
         "How long a backend may take until its answer begins. A backend and bereq.first_byte_timeout may say it for themselves.",
     ),
     ("gzip_buffer", "How large the buffer for packing and unpacking is."),
-    (
-        "gzip_level",
-        "How well pages are packed. Here it is the level that suits most sites, and what is used often is packed better later.",
-    ),
+    ("gzip_level", "How well pages are packed that come without gzip. larder has a level of its own."),
     ("gzip_memlevel", "How much memory packing takes."),
     ("h2_header_table_size", "How large the table of HPACK is that clients may use."),
     ("h2_initial_window_size", "How much a client may send on a stream before it hears more."),
@@ -119,7 +116,10 @@ const TEXTS: [(&str, &str); 128] = [
     ("http_max_hdr", "How many lines the head of a message may have. The first line counts for five."),
     ("http_range_support", "Send a part of a page where a client asks for it by Range."),
     ("http_req_hdr_len", "How long a line of the head of a request may be."),
-    ("http_req_overflow_status", "The status for a request whose head is too long. Here it is 400."),
+    (
+        "http_req_overflow_status",
+        "The status for a request whose head is too long. Here it is 400, or 414 for the first line.",
+    ),
     ("http_req_size", "How long the head of a request may be."),
     ("http_resp_hdr_len", "How long a line of the head of an answer may be."),
     ("http_resp_size", "How long the head of an answer may be."),

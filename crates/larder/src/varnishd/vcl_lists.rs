@@ -9,6 +9,7 @@ use super::loaded::{Entry, Times, Vcls};
 pub fn list(vcls: &Vcls, times: Times, is_running: bool) -> String {
     let widest = |of: fn(&Entry) -> &str| vcls.list().map(|(entry, _)| of(entry).len()).max().unwrap_or(0) + GAP;
     let (state_width, name_width) = (widest(state_of), widest(Entry::name));
+    let status_width = vcls.list().map(|(_, is_active)| status(is_active).len()).max().unwrap_or(0) + STATUS_GAP;
     let line = |(entry, is_active): (&Entry, bool)| {
         let (status, warmth) = (status(is_active), warmth(vcls, entry, times));
         let (state, busy) = (state_of(entry), if is_running { '0' } else { '-' });
@@ -26,7 +27,7 @@ pub fn list(vcls: &Vcls, times: Times, is_running: bool) -> String {
                 many => format!("{name:<name_width$}<-    ({many} labels)"),
             },
         };
-        format!("{status:<11} {state:<state_width$}{warmth:<4}         {busy}    {rest}\n")
+        format!("{status:<status_width$}{state:<state_width$}{warmth:<4}         {busy}    {rest}\n")
     };
     vcls.list().map(line).collect()
 }
@@ -94,7 +95,8 @@ fn warmth(vcls: &Vcls, entry: &Entry, times: Times) -> &'static str {
     if is_warm { "warm" } else { "cold" }
 }
 
-/// The spaces between two columns of `vcl.list`, and of `vcl.deps`.
+/// The spaces behind the first column of `vcl.list`, behind the others, and between those of `vcl.deps`.
+const STATUS_GAP: usize = 3;
 const GAP: usize = 4;
 const DEPS_GAP: usize = 3;
 

@@ -51,7 +51,7 @@ fn a_vcl_is_loaded_used_and_discarded_while_requests_are_answered() {
     cli.says("vcl.use b", 200, "VCL 'b' now active");
     cli.says("vcl.discard b", 300, "Cannot discard active VCL program");
     cli.says("vcl.discard a", 200, "");
-    cli.says("vcl.list", 200, "active      auto    warm         0    b\n");
+    cli.says("vcl.list", 200, "active   auto    warm         0    b\n");
     cli.says("vcl.show b", 200, GOOD);
     assert!(varnishd.answers());
     cli.says("stop", 200, "");
@@ -113,7 +113,7 @@ fn a_label_gives_requests_to_another_vcl_and_is_moved_while_they_are_answered() 
     cli.says("vcl.discard l1", 300, "Cannot discard active VCL program l1");
     cli.says("vcl.use two", 200, "");
     cli.says("vcl.discard l* main one", 200, "");
-    cli.says("vcl.list", 200, "active      auto    warm         0    two\n");
+    cli.says("vcl.list", 200, "active   auto    warm         0    two\n");
     assert_eq!(varnishd.end(Signal::Term), Some(0));
 }
 
@@ -201,11 +201,26 @@ fn parameters_are_set_while_requests_are_answered() {
         ("param.reset default_ttl", 200, ""),
         ("param.show default_ttl", 200, "(default)"),
         ("param.set default_ttl", 104, "Too few"),
+        ("param.set -j default_ttl 8", 200, "\"value\": 8.0"),
+        ("param.show default_ttl", 200, "Value is: 8.000 [seconds]\n        Default is: 120.000\n"),
+        ("param.reset -j default_ttl", 200, "\"value\": 120.0"),
+        ("param.set -j max_retries 9", 107, "is protected"),
         ("param.show max_retries", 200, "NB: The CLI may not set it (-r)."),
         ("param.set feature +http2", 200, ""),
         ("param.show feature", 200, "Value is: none,+http2,+validate_headers,+vcl_req_reset\n"),
         ("param.reset feature", 200, ""),
-        ("debug.xid 1000", 200, "1000"),
+        ("debug.xid 1000", 200, "XID is 1000 chunk 1"),
+        ("debug.xid 2000 10", 200, "XID is 2000 chunk 1"),
+        ("debug.xid many", 106, "write a number"),
+        ("debug.xid", 200, "XID is 2000 chunk 1"),
+        ("debug.listen_address -j", 102, "JSON unimplemented"),
+        ("pid", 200, "Master: "),
+        ("panic.show -j", 300, "has not panicked"),
+        ("panic.clear", 300, "No panic to clear"),
+        ("panic.clear -z", 200, ""),
+        ("tls.cert.list", 300, "TLS has not been configured"),
+        ("tls.cert.load site /etc/ssl/site.pem", 300, "listen with -a ADDRESS,PROXY"),
+        ("tls.cert.load", 104, "Too few"),
         ("panic.show", 300, "has not panicked"),
         ("ban req.url ~ .", 200, ""),
         ("ban obj.http.x == \"a b\" && obj.age > 60s", 200, ""),
@@ -216,7 +231,7 @@ fn parameters_are_set_while_requests_are_answered() {
         ("ban req.url ~", 104, "Too few"),
         ("ban req.method == GET", 106, "Unknown or unsupported field \"req.method\""),
         ("ban req.url ~ (", 106, "Regex compile error"),
-        ("vcl.symtab", 102, "not built yet"),
+        ("vcl.symtab", 102, "larder has no vcl.symtab"),
         ("nonsense", 101, "Unknown request"),
         ("a \"b", 100, "Missing"),
         ("quit", 500, "Closing"),
