@@ -1,4 +1,4 @@
-//! What others say about the server: the suite of HTTP/2, a scanner of TLS, and a CA.
+//! What others say about the server: the suite of HTTP/2, a scanner of TLS, a CA, and varnishadm.
 //!
 //! `scripts/setup test` installs them. `LARDER_TEST_BINARY=/usr/sbin/nginx` runs them on nginx, of which less is
 //! expected: it has findings in both, which are printed and not judged.
@@ -7,3 +7,4 @@ mod acme;
 mod h2spec;
 mod scan;
 mod server;
+mod varnishadm;

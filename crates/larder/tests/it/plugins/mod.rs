@@ -1,7 +1,8 @@
 //! The purges that plugins of content systems send, byte by byte, and what is fetched again after each.
 //!
 //! A VCL here is in our own words and does what the published one of the plugin does: the same methods, headers, ban
-//! expressions and answers. Each test names what it follows. varnishd 7.1 passes them, too.
+//! expressions and answers. Each test names what it follows. varnishd 7.1 passes them, too, but for the one with words in
+//! quotes to the CLI: it refuses a second one by mistake.
 
 mod cli;
 mod drupal;
