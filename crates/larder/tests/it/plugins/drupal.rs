@@ -1,4 +1,4 @@
-//! Drupal's Purge module with its HTTP purgers (purge_purger_http, varnish_purge), and the one of Acquia.
+//! Drupal's Purge module with its HTTP purgers: purge_purger_http, and those of varnish_purge.
 
 use super::{Cached, Page};
 
@@ -70,8 +70,8 @@ fn a_url_goes_by_purge() {
     site.purges(request, "200 Purged", &["news.example/node/1"], "405 Not allowed.");
 }
 
-/// As the VCL for the purger of Acquia and the purger without configuration of varnish_purge: tags, URLs with `*`, and a
-/// whole site, by the path of a BAN. Tags are separated by blanks in the header, and become one expression.
+/// As the VCL of Docksal, after that of Acquia, for the purger of varnish_purge without configuration: tags, URLs with `*`,
+/// and a whole site, by the path of a BAN. Tags are separated by blanks in the header, and become one expression.
 const PATHS: &str = r#"
 import std;
 sub vcl_recv {
