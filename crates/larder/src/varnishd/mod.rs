@@ -103,8 +103,10 @@ Serves what a VCL says, with the options of varnishd. Without -F it is a daemon.
   -t SECONDS      : the same as -p default_ttl
   -r NAME,...     : parameters that the CLI may not set
   -T ADDRESS      : where the CLI is; none for nowhere. Default: a free port of localhost
+  -M ADDRESS      : a manager, to which the CLI connects
   -S FILE         : the secret of the CLI; none for none. Default: a new one, in the folder of -n
   -I FILE         : commands of the CLI that are carried out first
+  -l SIZE         : how much of the transaction log is kept; nothing if it is not said
   -n FOLDER       : the folder of this server; a name is a folder in /var/lib/varnish
   -i NAME         : the name of this server
   -j KIND         : the account that serves: unix[,user=NAME] or none
@@ -114,5 +116,5 @@ Serves what a VCL says, with the options of varnishd. Without -F it is a daemon.
   -V              : show the version
   -x builtin      : show the builtin VCL
 
--E, -h, -l and -W are read and mean nothing here; -d and -M are refused.
+-E, -h and -W are read and mean nothing here; -d is refused.
 ";

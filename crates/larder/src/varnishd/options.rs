@@ -51,6 +51,8 @@ pub struct Serve {
     pub endpoints: Vec<Endpoint>,
     /// `-T`: where the CLI is.
     pub cli: CliPlace,
+    /// `-M`: the address of a manager, to which the CLI connects.
+    pub manager: Option<String>,
     /// `-S`: what a client of the CLI has to know.
     pub secret: SecretPlace,
     /// `-I`: commands of the CLI that are carried out first.
@@ -177,6 +179,7 @@ struct Asked {
     storages: Vec<Storage>,
     endpoints: Vec<Endpoint>,
     cli: CliPlace,
+    manager: Option<String>,
     secret: SecretPlace,
     commands: Option<PathBuf>,
     folder: Option<PathBuf>,
@@ -253,7 +256,10 @@ impl Asked {
             'i' => self.identity = Some(identity(&text).map_err(refused)?),
             'P' => self.pid_file = Some(value.into()),
             'j' => self.jail = jail::parse(&text).map_err(refused)?,
-            'M' => return Err(refused("larder does not connect to a manager: use -T".to_owned())),
+            'M' => match self.manager.replace(text) {
+                None => {}
+                Some(_) => return Err(OptionsError::Together("only one -M can be given")),
+            },
             'x' if text == "builtin" => return Ok(Some(Varnishd::Builtin)),
             'x' => return Err(refused("larder prints the list \"builtin\" only".to_owned())),
             // How varnishd keeps its pages, log and threads, which larder does in its own way.
@@ -291,6 +297,7 @@ impl Asked {
                     false => self.endpoints,
                 },
                 cli: self.cli,
+                manager: self.manager,
                 secret: self.secret,
                 commands: self.commands,
                 folder: self.folder,
@@ -392,7 +399,8 @@ mod tests {
             ("-C -f a.vcl -b :80", "only one of -b and -f can be given"),
             ("-d -f a.vcl", NO_DEBUGGING),
             ("-f a.vcl -f ''", "-f '' goes with no other -f"),
-            ("-f a.vcl -M localhost:1", "\"-M localhost:1\": larder does not connect to a manager: use -T"),
+            ("-f a.vcl -M localhost:1 -M localhost:2", "only one -M can be given"),
+            ("-f a.vcl -l much", "\"-l much\": write a size such as 64k in place of \"much\""),
             ("-f a.vcl -s a=malloc -s a=malloc", "-s: the name \"a\" is given twice"),
             ("-f a.vcl -a :x", "\"-a :x\": \":x\" is no address: write :80, host:80, [address]:80 or /path"),
             (

@@ -88,6 +88,9 @@ pub async fn run(asked: &Serve, waiting: Option<Waiting>) -> Result<(), ProcessE
     for listener in listeners {
         spawn_local(server::accept(listener, Rc::clone(&desk)));
     }
+    if let Some(manager) = &asked.manager {
+        spawn_local(server::call(manager.clone(), Rc::clone(&desk)));
+    }
     if let Some(waiting) = waiting {
         leave_terminal(waiting)?;
     }
@@ -195,7 +198,8 @@ fn fixed(
 /// Opens the CLI, and notes in the folder where it is.
 fn open_cli(asked: &Serve, workdir: &Workdir) -> Result<(Vec<TcpListener>, Option<Secret>), ProcessError> {
     let places = match &asked.cli {
-        CliPlace::Nowhere => return Ok((Vec::new(), None)),
+        CliPlace::Nowhere if asked.manager.is_none() => return Ok((Vec::new(), None)),
+        CliPlace::Nowhere => Vec::new(),
         CliPlace::Anywhere => vec!["localhost:0".to_owned()],
         CliPlace::At(places) => places.clone(),
     };

@@ -74,19 +74,12 @@ impl Varnishd {
 
     /// A connection to the CLI, before anything was said.
     pub fn connect(&self) -> Cli {
-        let stream = TcpStream::connect(self.cli).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Cli(stream)
+        Cli::of(TcpStream::connect(self.cli).unwrap())
     }
 
     /// A connection that may give orders.
     pub fn cli(&self, secret: &[u8]) -> Cli {
-        let mut cli = self.connect();
-        let (status, text) = cli.answer();
-        assert_eq!(status, 107, "{text}");
-        let (status, text) = cli.ask(&format!("auth {}", proof(&text, secret)));
-        assert_eq!(status, 200, "{text}");
-        cli
+        self.connect().proven(secret)
     }
 
     /// A connection that may give orders, where no secret is asked for.
@@ -156,6 +149,21 @@ pub fn proof(challenge: &str, secret: &[u8]) -> String {
 pub struct Cli(pub TcpStream);
 
 impl Cli {
+    /// A connection of which nothing was read.
+    pub fn of(stream: TcpStream) -> Cli {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Cli(stream)
+    }
+
+    /// The same when it has been shown that the secret is known.
+    pub fn proven(mut self, secret: &[u8]) -> Cli {
+        let (status, text) = self.answer();
+        assert_eq!(status, 107, "{text}");
+        let (status, text) = self.ask(&format!("auth {}", proof(&text, secret)));
+        assert_eq!(status, 200, "{text}");
+        self
+    }
+
     /// Status and text of the next answer.
     pub fn answer(&mut self) -> (u16, String) {
         let mut line = [0; 13];

@@ -59,7 +59,7 @@ fn words_of_varnishd_do_what_they_do_there() {
         (&["-C", "-f", "{DIR}/unused.vcl", "-p", "vcc_feature=-err_unref"], true, "[warning] the ACL \"nobody\""),
         (&["-C", "-f", "{DIR}/unbuilt.vcl"], false, "set req.filters is not built yet"),
         (&["-C", "-f", "{DIR}/none.vcl"], false, "none.vcl\": No such file or directory"),
-        (&["-f", "{DIR}/unused.vcl", "-M", "localhost:1"], false, "larder does not connect to a manager"),
+        (&["-f", "{DIR}/unused.vcl", "-M", "localhost:1", "-M", "localhost:2"], false, "only one -M can be given"),
         (&["-d", "-f", "{DIR}/unused.vcl"], false, "larder has no -d"),
         (&["-F", "-f", "{DIR}/unused.vcl", "-j", "unix,user=no-such-user", "-a", ":80"], false, "larder: "),
         (&["-f", "{DIR}/unused.vcl", "-s", "tape"], false, "there is no storage \"tape\""),

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use larder_testkit::{Answer, Client, Folder, Origin, Signal, end_of, free_port, signal_to};
 
-use crate::running_varnishd::{GOOD, SECRET, Varnishd};
+use crate::running_varnishd::{Cli, GOOD, SECRET, Varnishd};
 use crate::site::{binary, eventually};
 
 const BAD: &str = "vcl 4.1;\nbackend default none;\nsub vcl_recv { oops; }\n";
@@ -29,6 +29,27 @@ fn who_does_not_know_the_secret_may_ask_for_nothing() {
     cli.0.write_all(&[b'x'; 5000]).unwrap();
     assert!(cli.is_closed(), "a stranger cannot fill the memory");
     varnishd.cli(SECRET).says("banner", 200, "Varnish Cache CLI 1.0");
+}
+
+#[test]
+fn a_manager_is_called_and_called_again_when_it_has_gone() {
+    let manager = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let place = manager.local_addr().unwrap().to_string();
+    let varnishd = Varnishd::start(&["-S", "secret", "-f", "", "-M", &place]);
+    for word in ["stopped", "running"] {
+        let mut cli = Cli::of(manager.accept().unwrap().0).proven(SECRET);
+        assert_eq!(cli.ask("status"), (200, format!("Child in state {word}")));
+        if word == "stopped" {
+            for order in [format!("vcl.load a {}", varnishd.folder.join("good.vcl").display()), "vcl.use a".into()] {
+                assert_eq!(cli.ask(&order).0, 200, "{order}");
+            }
+            assert_eq!(cli.ask("start").0, 200);
+        }
+    }
+    assert!(varnishd.answers());
+    let mut cli = Cli::of(manager.accept().unwrap().0);
+    assert_eq!(cli.answer().0, 107);
+    assert_eq!(cli.ask("status").0, 107, "a manager has to know the secret");
 }
 
 #[test]

@@ -121,6 +121,24 @@ pub async fn accept(listener: TcpListener, desk: Rc<Desk>) {
     }
 }
 
+/// Connects to a manager, which gives orders then, again and again for ever.
+pub async fn call(manager: String, desk: Rc<Desk>) {
+    loop {
+        if let Ok(Ok(stream)) = timeout(CALL_PATIENCE, TcpStream::connect(&manager)).await {
+            desk.open.set(desk.open.get() + 1);
+            // A manager that has gone is called again.
+            let _ = Connection::new(stream, &desk).run().await;
+            desk.open.set(desk.open.get() - 1);
+        }
+        tokio::time::sleep(CALL_PAUSE).await;
+    }
+}
+
+/// How long a manager may take to accept.
+const CALL_PATIENCE: Duration = Duration::from_secs(10);
+/// How long until it is called again.
+const CALL_PAUSE: Duration = Duration::from_secs(1);
+
 /// A connection, and whether it may give orders.
 struct Connection<'a> {
     stream: TcpStream,
