@@ -77,6 +77,20 @@ impl Frame {
     }
 }
 
+impl Frame {
+    /// The frame that has this behind its length.
+    fn of_content(content: &[u8]) -> Result<Self, FrameError> {
+        match content.split_first() {
+            Some((&TRANSACTION, content)) => Ok(Self::Transaction(Transaction::from_bytes(content.to_vec())?)),
+            Some((&LOST, content)) => {
+                let count = content.try_into().map_err(|_| FrameError::Kind(LOST))?;
+                Ok(Self::Lost(u64::from_le_bytes(count)))
+            }
+            other => Err(FrameError::Kind(other.map_or(0, |(what, _)| *what))),
+        }
+    }
+}
+
 fn append(what: u8, content: &[u8], out: &mut Vec<u8>) {
     let length = u32::try_from(content.len() + 1).unwrap_or(u32::MAX);
     out.extend_from_slice(&length.to_le_bytes());
@@ -114,19 +128,66 @@ impl<R: Read> Reader<R> {
         }
         let mut content = vec![0; length];
         self.0.read_exact(&mut content)?;
-        match content.first() {
-            Some(&TRANSACTION) => {
-                content.remove(0);
-                Ok(Some(Frame::Transaction(Transaction::from_bytes(content)?)))
-            }
-            Some(&LOST) => {
-                let count = content[1..].try_into().map_err(|_| FrameError::Kind(LOST))?;
-                Ok(Some(Frame::Lost(u64::from_le_bytes(count))))
-            }
-            other => Err(FrameError::Kind(other.copied().unwrap_or_default())),
-        }
+        Frame::of_content(&content).map(Some)
     }
 }
+
+/// What has come of a stream, in pieces of any length.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    bytes: Vec<u8>,
+    /// How many bytes of these are read.
+    read: usize,
+    is_greeted: bool,
+}
+
+impl Pieces {
+    /// Takes a piece.
+    pub fn push(&mut self, piece: &[u8]) {
+        if self.read == self.bytes.len() {
+            self.bytes.clear();
+            self.read = 0;
+        } else if self.read >= PIECE_BYTES {
+            self.bytes.drain(..self.read);
+            self.read = 0;
+        }
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// The next frame, if it has come as a whole.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        let mut rest = &self.bytes[self.read..];
+        if !self.is_greeted {
+            let length = rest.len().min(GREETING.len());
+            if rest[..length] != GREETING[..length] {
+                return Err(FrameError::Greeting);
+            }
+            if length < GREETING.len() {
+                return Ok(None);
+            }
+            self.is_greeted = true;
+            self.read += length;
+            rest = &rest[length..];
+        }
+        let Some((length, rest)) = rest.split_first_chunk() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > FRAME_BYTES_MAX {
+            return Err(FrameError::Long(length));
+        }
+        let Some(content) = rest.get(..length) else { return Ok(None) };
+        let frame = Frame::of_content(content)?;
+        self.read += 4 + length;
+        Ok(Some(frame))
+    }
+
+    /// Whether a stream that ends now ends where it should: behind its greeting and whole frames.
+    pub fn is_whole(&self) -> bool {
+        self.is_greeted && self.read == self.bytes.len()
+    }
+}
+
+/// How much is copied at most to make room for a piece.
+const PIECE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -150,6 +211,35 @@ mod tests {
         assert_eq!(reader.next_frame().unwrap(), Some(Frame::Transaction(transaction)));
         assert_eq!(reader.next_frame().unwrap(), Some(Frame::Lost(3)));
         assert_eq!(reader.next_frame().unwrap(), None);
+    }
+
+    #[test]
+    fn pieces_of_any_length_are_the_same_frames() {
+        let (bytes, transaction) = stream();
+        for length in 1..=bytes.len() {
+            let (mut pieces, mut frames) = (Pieces::default(), Vec::new());
+            for piece in bytes.chunks(length) {
+                assert!(pieces.next_frame().unwrap().is_none());
+                pieces.push(piece);
+                frames.extend(std::iter::from_fn(|| pieces.next_frame().unwrap()));
+            }
+            assert_eq!(frames, [Frame::Transaction(transaction.clone()), Frame::Lost(3)], "{length}");
+            assert!(pieces.is_whole());
+        }
+        let after = |bytes: &[u8]| {
+            let mut pieces = Pieces::default();
+            pieces.push(bytes);
+            let frame = pieces.next_frame();
+            (frame, pieces.is_whole())
+        };
+        assert!(matches!(after(b""), (Ok(None), false)));
+        assert!(matches!(after(&GREETING[..3]), (Ok(None), false)));
+        assert!(matches!(after(GREETING), (Ok(None), true)));
+        assert!(matches!(after(&bytes[..20]), (Ok(None), false)));
+        assert!(matches!(after(b"HTTP"), (Err(FrameError::Greeting), _)));
+        assert!(matches!(after(&[GREETING, &[255; 4][..]].concat()), (Err(FrameError::Long(_)), _)));
+        assert!(matches!(after(&[GREETING, &[1, 0, 0, 0, b'x'][..]].concat()), (Err(FrameError::Kind(b'x')), _)));
+        assert!(matches!(after(&[GREETING, &[0; 4][..]].concat()), (Err(FrameError::Kind(0)), _)));
     }
 
     #[test]

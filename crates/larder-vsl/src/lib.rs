@@ -7,6 +7,6 @@ mod frame;
 mod record;
 mod tag;
 
-pub use frame::{Asked, FRAME_BYTES_MAX, Frame, FrameError, GREETING, Reader};
+pub use frame::{Asked, FRAME_BYTES_MAX, Frame, FrameError, GREETING, Pieces, Reader};
 pub use record::{Kind, Record, RecordError, Records, Side, Transaction, Writer};
 pub use tag::{ALL, Tag};
