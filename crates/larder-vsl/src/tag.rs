@@ -221,7 +221,32 @@ tags! {
     Cache = "Cache",
 }
 
+/// How the text of a record is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As it is.
+    Plain,
+    /// In quotes: it may have any bytes.
+    Quoted,
+    /// In hexadecimal.
+    Hexadecimal,
+    /// Nobody writes it.
+    Unused,
+}
+
 impl Tag {
+    /// How its records are printed.
+    pub fn form(self) -> Form {
+        match self {
+            Self::Debug | Self::HttpGarbage | Self::Hash => Form::Quoted,
+            Self::H2RxHdr | Self::H2RxBody | Self::H2TxHdr | Self::H2TxBody => Form::Hexadecimal,
+            Self::ReqStatus | Self::ReqReason | Self::RespMethod | Self::RespUrl => Form::Unused,
+            Self::BereqStatus | Self::BereqReason | Self::BerespMethod | Self::BerespUrl => Form::Unused,
+            Self::ObjMethod | Self::ObjUrl => Form::Unused,
+            _ => Form::Plain,
+        }
+    }
+
     /// The tag of this code.
     pub fn of_code(code: u8) -> Option<Self> {
         ALL.get(usize::from(code)).copied()

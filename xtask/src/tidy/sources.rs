@@ -29,6 +29,7 @@ const ALL: &[&str] = &[
     "larder-source",
     "larder-conf",
     "larder-vcl",
+    "larder-vsl",
     "larder-store",
     "larder-tls",
     "larder-compress",
@@ -43,6 +44,7 @@ const LIBRARIES: &[&str] = &[
     "larder-source",
     "larder-conf",
     "larder-vcl",
+    "larder-vsl",
     "larder-store",
     "larder-tls",
     "larder-compress",
@@ -52,8 +54,16 @@ const LIBRARIES: &[&str] = &[
     "larder-server",
 ];
 /// Those that take bytes and the time, and give values.
-const PURE: &[&str] =
-    &["larder-http", "larder-source", "larder-conf", "larder-vcl", "larder-tls", "larder-compress", "larder-cache"];
+const PURE: &[&str] = &[
+    "larder-http",
+    "larder-source",
+    "larder-conf",
+    "larder-vcl",
+    "larder-vsl",
+    "larder-tls",
+    "larder-compress",
+    "larder-cache",
+];
 
 const BANS: &[Ban] = &[
     Ban {
