@@ -2,13 +2,14 @@
 //! request and fetch, to whoever listens.
 //!
 //! `tag` has what a record may be about, `record` the records and transactions, `frame` how they go over a socket. For who
-//! reads them, `group` puts transactions together, `filter` chooses what of them is shown, and `globs` reads lists of tags.
+//! reads them, `group` puts transactions together, `query` and `filter` choose among them, and `globs` reads lists of tags.
 
 mod filter;
 mod frame;
 mod globs;
 mod group;
 mod pattern;
+mod query;
 mod record;
 mod tag;
 
@@ -17,5 +18,6 @@ pub use frame::{Asked, FRAME_BYTES_MAX, Frame, FrameError, GREETING, Pieces, Rea
 pub use globs::{GlobError, TagSet, of_beginning};
 pub use group::{Group, Grouping, Groups, Limits, Member, Reason};
 pub use pattern::{Compile, Pattern};
+pub use query::{Query, QueryError};
 pub use record::{Kind, Record, RecordError, Records, Side, Transaction, Writer};
 pub use tag::{ALL, Form, Tag};

@@ -118,7 +118,7 @@ const LAYERS: &[(&str, Layers)] = &[
             &["modules"],
         ],
     ),
-    ("crates/larder-vsl/src", &[&["pattern", "tag"], &["globs", "record"], &["frame", "group"], &["filter"]]),
+    ("crates/larder-vsl/src", &[&["pattern", "tag"], &["globs", "record"], &["frame", "group"], &["filter", "query"]]),
     ("crates/larder-compress/src", &[&["params"], &["decoder", "effort", "encoder"], &["segment", "whole"]]),
 ];
 
