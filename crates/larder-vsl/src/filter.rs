@@ -9,11 +9,11 @@ use super::record::{Kind, Record, Side};
 #[derive(Debug, Default)]
 pub struct Filter {
     /// `-c`: of clients.
-    pub client: bool,
+    client: bool,
     /// `-b`: of backends.
-    pub backend: bool,
+    backend: bool,
     /// `-E`: with requests inside of others. It has `-c` in it.
-    pub inner: bool,
+    inner: bool,
     /// Whether one of the four options has come.
     has_begun: bool,
     hidden: TagSet,
@@ -40,6 +40,11 @@ pub enum RuleError {
 }
 
 impl Filter {
+    /// All records of the transactions that `-c`, `-b` and `-E` mean.
+    pub fn of_sides(client: bool, backend: bool, inner: bool) -> Self {
+        Self { client, backend, inner, ..Self::default() }
+    }
+
     /// `-i`: these tags are shown. If it comes first, no others are.
     pub fn include(&mut self, list: &[u8]) -> Result<(), GlobError> {
         let tags = TagSet::of_list(list)?;
@@ -210,7 +215,7 @@ mod tests {
             ("cE", [false, true, true, false, false, true], [true, false, false]),
         ] {
             let has = |letter| letters.contains(letter);
-            let filter = Filter { client: has('c'), backend: has('b'), inner: has('E'), ..Filter::default() };
+            let filter = Filter::of_sides(has('c'), has('b'), has('E'));
             assert_eq!(members.each_ref().map(|member| filter.shows(member)), shown, "-{letters}");
             let sides = [Side::Client, Side::Backend, Side::None];
             assert_eq!(sides.map(|side| filter.takes(record, side)), taken, "-{letters}");

@@ -60,6 +60,8 @@ pub struct Member {
     pub reason: Reason,
     /// Whether it is a request inside of another.
     pub is_inner: bool,
+    /// Of a lone record, what its transaction is.
+    pub lone_of: Option<Kind>,
     transaction: Option<Transaction>,
     notes: Vec<Note>,
 }
@@ -97,13 +99,13 @@ impl Default for Limits {
 impl Member {
     /// A transaction of which nothing has come.
     pub(crate) fn nothing(kind: Option<Kind>, reason: Reason) -> Self {
-        Self { level: 0, vxid: 0, kind, reason, is_inner: false, transaction: None, notes: Vec::new() }
+        Self { level: 0, vxid: 0, kind, reason, is_inner: false, lone_of: None, transaction: None, notes: Vec::new() }
     }
 
     /// A record that stands alone.
-    fn lone(vxid: u64, side: Side, record: Record<'_>) -> Self {
-        let note = Note { at: 0, tag: record.tag, side, text: record.text.to_vec() };
-        Self { vxid, notes: vec![note], ..Self::nothing(Some(Kind::Raw), Reason::Unknown) }
+    fn lone(vxid: u64, kind: Kind, record: Record<'_>) -> Self {
+        let note = Note { at: 0, tag: record.tag, side: kind.side(), text: record.text.to_vec() };
+        Self { vxid, lone_of: Some(kind), notes: vec![note], ..Self::nothing(Some(Kind::Raw), Reason::Unknown) }
     }
 
     /// Its records and whose they are, with those that the reader has added.
@@ -124,11 +126,6 @@ impl Member {
                 None => notes.next().map(|note| (Record { tag: note.tag, text: &note.text }, note.side)),
             }
         })
-    }
-
-    /// The transaction as it came, if the reader has added nothing.
-    pub fn as_it_came(&self) -> Option<&Transaction> {
-        self.transaction.as_ref().filter(|_| self.notes.is_empty())
     }
 }
 
