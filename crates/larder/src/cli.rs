@@ -6,7 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::varnishd::options::{self, OptionsError, Varnishd};
+use crate::varnishlog::options::{self as log_options, Varnishlog};
 use crate::varnishstat::options::{self as stat_options, OptionsError as StatError, Varnishstat};
+use crate::vsl::options::OptionsError as LogError;
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,8 @@ pub enum Command {
     Varnishd(Varnishd),
     /// `varnishstat ...`: varnishstat's command line.
     Varnishstat(Varnishstat),
+    /// `varnishlog ...`: varnishlog's command line.
+    Varnishlog(Varnishlog),
 }
 
 /// What `-v`, `-V` and `-h` print.
@@ -151,6 +155,9 @@ pub enum CliError {
     /// Options of varnishstat that cannot be.
     #[error("{0}")]
     Varnishstat(#[from] StatError),
+    /// Options of varnishlog that cannot be.
+    #[error("{0}")]
+    Varnishlog(LogError),
 }
 
 /// Parses a command line, without the name of the program.
@@ -162,6 +169,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
         Some("cache") => parse_cache(&args[1..]),
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
         Some("varnishstat") => Ok(Command::Varnishstat(stat_options::parse(&args[1..])?)),
+        Some("varnishlog") => log_options::parse(&args[1..]).map(Command::Varnishlog).map_err(CliError::Varnishlog),
         Some("help" | "--help") => Ok(Command::Show(Show::Help)),
         Some("--version") => Ok(Command::Show(Show::Version)),
         Some("check") => parse_nginx(&args[1..], Asked { test: true, ..Asked::default() }),

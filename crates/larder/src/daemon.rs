@@ -49,4 +49,11 @@ impl Waiting {
         let _ = self.0.write_all(b"R");
         Ok(())
     }
+
+    /// The same, and standard error is left, too: nobody will read it.
+    pub fn leave_terminal(self) -> Result<(), CallFailed> {
+        self.tell()?;
+        let null = spawn::null()?;
+        nix::unistd::dup2_stderr(&null).map_err(|error| CallFailed::new("dup2", error))
+    }
 }

@@ -36,9 +36,11 @@ mod tell_socket;
 mod transaction_log;
 mod upgrade;
 mod varnishd;
+mod varnishlog;
 mod varnishstat;
 mod vcls;
 mod version;
+mod vsl;
 
 use std::process::ExitCode;
 
@@ -76,10 +78,12 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Cache(cache)) => cache::run(&cache),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
         Ok(Command::Varnishstat(asked)) => varnishstat::run(&asked),
+        Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, None),
         Err(error) => {
             let help = match error {
                 CliError::Varnishd(_) => "larder varnishd -?",
                 CliError::Varnishstat(_) => "larder varnishstat -h",
+                CliError::Varnishlog(_) => "larder varnishlog -h",
                 _ => "larder -h",
             };
             eprintln!("larder: {error}");
@@ -99,6 +103,7 @@ fn supervisor(invocation: Invocation) -> ExitCode {
     match cli::parse(invocation.words.iter().cloned()) {
         Ok(Command::Run(options)) => run::run(&options, invocation, Caller::Front(waiting)),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, Some(waiting)),
+        Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, Some(waiting)),
         Ok(_) => failed(&"a supervisor is started by larder, not by hand"),
         Err(error) => failed(&error),
     }
