@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use crate::varnishd::options::{self, OptionsError, Varnishd};
 use crate::varnishlog::options::{self as log_options, Varnishlog};
+use crate::varnishncsa::options::{self as ncsa_options, Varnishncsa};
 use crate::varnishstat::options::{self as stat_options, OptionsError as StatError, Varnishstat};
 use crate::vsl::options::OptionsError as LogError;
 
@@ -31,6 +32,8 @@ pub enum Command {
     Varnishstat(Varnishstat),
     /// `varnishlog ...`: varnishlog's command line.
     Varnishlog(Varnishlog),
+    /// `varnishncsa ...`: varnishncsa's command line.
+    Varnishncsa(Varnishncsa),
 }
 
 /// What `-v`, `-V` and `-h` print.
@@ -158,6 +161,9 @@ pub enum CliError {
     /// Options of varnishlog that cannot be.
     #[error("{0}")]
     Varnishlog(LogError),
+    /// Options of varnishncsa that cannot be.
+    #[error("{0}")]
+    Varnishncsa(LogError),
 }
 
 /// Parses a command line, without the name of the program.
@@ -170,6 +176,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, CliErr
         Some("varnishd") => Ok(Command::Varnishd(options::parse(&args[1..])?)),
         Some("varnishstat") => Ok(Command::Varnishstat(stat_options::parse(&args[1..])?)),
         Some("varnishlog") => log_options::parse(&args[1..]).map(Command::Varnishlog).map_err(CliError::Varnishlog),
+        Some("varnishncsa") => ncsa_options::parse(&args[1..]).map(Command::Varnishncsa).map_err(CliError::Varnishncsa),
         Some("help" | "--help") => Ok(Command::Show(Show::Help)),
         Some("--version") => Ok(Command::Show(Show::Version)),
         Some("check") => parse_nginx(&args[1..], Asked { test: true, ..Asked::default() }),

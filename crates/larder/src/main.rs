@@ -37,6 +37,7 @@ mod transaction_log;
 mod upgrade;
 mod varnishd;
 mod varnishlog;
+mod varnishncsa;
 mod varnishstat;
 mod vcls;
 mod version;
@@ -79,11 +80,13 @@ fn called(invocation: Invocation) -> ExitCode {
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, None),
         Ok(Command::Varnishstat(asked)) => varnishstat::run(&asked),
         Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, None),
+        Ok(Command::Varnishncsa(asked)) => varnishncsa::run(&asked, &invocation, None),
         Err(error) => {
             let help = match error {
                 CliError::Varnishd(_) => "larder varnishd -?",
                 CliError::Varnishstat(_) => "larder varnishstat -h",
                 CliError::Varnishlog(_) => "larder varnishlog -h",
+                CliError::Varnishncsa(_) => "larder varnishncsa -h",
                 _ => "larder -h",
             };
             eprintln!("larder: {error}");
@@ -104,6 +107,7 @@ fn supervisor(invocation: Invocation) -> ExitCode {
         Ok(Command::Run(options)) => run::run(&options, invocation, Caller::Front(waiting)),
         Ok(Command::Varnishd(asked)) => varnishd::run(&asked, &invocation, Some(waiting)),
         Ok(Command::Varnishlog(asked)) => varnishlog::run(&asked, &invocation, Some(waiting)),
+        Ok(Command::Varnishncsa(asked)) => varnishncsa::run(&asked, &invocation, Some(waiting)),
         Ok(_) => failed(&"a supervisor is started by larder, not by hand"),
         Err(error) => failed(&error),
     }

@@ -86,6 +86,9 @@ pub enum OptionsError {
     /// A value that is none of its option's.
     #[error("\"-{0} {1}\": write {2}")]
     Value(char, String, &'static str),
+    /// An option that was given before.
+    #[error("the format is set twice: give -F or -f once")]
+    FormatTwice,
     /// Options that exclude each other.
     #[error("{0}")]
     Together(&'static str),
