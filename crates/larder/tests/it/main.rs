@@ -62,6 +62,7 @@ mod unreadable;
 mod upgrade;
 mod varnishd;
 mod varnishd_cli;
+mod varnishlog;
 mod varnishstat;
 mod vcl;
 mod vcl_bans;
