@@ -39,6 +39,8 @@ fn help() -> String {
          \x20      larder cache ls|stat|verify|clear ... [-p prefix] [-c filename]\n\
          \x20      larder varnishd [-C] -f FILE [options of varnishd]\n\
          \x20      larder varnishstat [-1|-j|-x|-l] [options of varnishstat]\n\
+         \x20      larder varnishlog [-g GROUPING] [-q QUERY] [options of varnishlog]\n\
+         \x20      larder varnishncsa [-F FORMAT] [options of varnishncsa]\n\
          \n\
          Options:\n\
          \x20 -?,-h         : this help\n\
@@ -62,6 +64,8 @@ fn help() -> String {
          \x20                 what is on disk; a name with a slash is a folder\n\
          \x20 varnishd      : runs a VCL, by varnishd's options; -C checks it, \"larder varnishd -?\" shows more\n\
          \x20 varnishstat   : the counters of a running \"larder varnishd\"; \"larder varnishstat -h\" shows more\n\
+         \x20 varnishlog    : the log of a running server, by transactions; \"larder varnishlog -h\" shows more\n\
+         \x20 varnishncsa   : the same as a line a request; \"larder varnishncsa -h\" shows more\n\
          \x20 help          : this help\n",
         paths::PREFIX,
         paths::ERROR_LOG,
