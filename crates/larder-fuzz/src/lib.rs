@@ -15,6 +15,7 @@ mod origin;
 mod pieces;
 mod uri;
 mod vcl;
+mod vsl;
 
 pub use disk::disk_records;
 pub use fields::fields;
@@ -25,12 +26,13 @@ pub use mutate::Mutator;
 pub use origin::{dns, fastcgi};
 pub use uri::uri;
 pub use vcl::vcl;
+pub use vsl::{vsl_frames, vsl_query};
 
 /// A function that panics where something does not hold for the bytes.
 pub type Target = fn(&[u8]);
 
 /// All of them, by the names of their fuzz targets and of their folders in `fuzz/corpus/`.
-pub const TARGETS: [(&str, Target); 15] = [
+pub const TARGETS: [(&str, Target); 17] = [
     ("request_head", request_head),
     ("chunked", chunked),
     ("response_head", response_head),
@@ -46,4 +48,6 @@ pub const TARGETS: [(&str, Target); 15] = [
     ("ssi", ssi),
     ("esi", esi),
     ("vcl", vcl),
+    ("vsl_frames", vsl_frames),
+    ("vsl_query", vsl_query),
 ];

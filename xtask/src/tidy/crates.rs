@@ -56,7 +56,16 @@ const MAY_USE: [(&str, &[&str], &[&str]); 17] = [
     ("larder-testkit", &[], &[]),
     (
         "larder-fuzz",
-        &["larder-http", "larder-conf", "larder-vcl", "larder-store", "larder-cache", "larder-origin", "larder-server"],
+        &[
+            "larder-http",
+            "larder-conf",
+            "larder-vcl",
+            "larder-vsl",
+            "larder-store",
+            "larder-cache",
+            "larder-origin",
+            "larder-server",
+        ],
         &[],
     ),
     ("larder-fuzz-targets", &["larder-fuzz"], &[]),
