@@ -12,11 +12,13 @@
 //! ```
 
 mod element;
+mod url;
 
 use bytes::Bytes;
 
-pub use element::Include;
 use element::{Element, Kind, Rest};
+pub use url::Include;
+use url::Reading;
 
 /// What of the parameter `feature` concerns the parser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,8 +29,9 @@ pub struct Rules {
     pub reads_tags: bool,
     /// `https://` in an include counts as `http://` (`esi_ignore_https`); otherwise it is refused.
     pub takes_https: bool,
-    /// What stands in `esi:choose`, `esi:except` and `esi:inline` is left out: nobody decides which of it is meant.
-    pub hides_branches: bool,
+    /// What stands in `esi:choose`, `esi:except` and `esi:inline` is left out: nobody decides which of it is meant. And URLs are
+    /// those of RFC 3986. Otherwise all is read as by Varnish.
+    pub is_full: bool,
     /// A byte order mark is left out (`esi_remove_bom`).
     pub removes_bom: bool,
 }
@@ -387,7 +390,7 @@ impl Parser {
         let element = std::mem::take(&mut self.element);
         let (is_end, is_empty) = (element.is_end, element.is_empty);
         match element.kind {
-            Kind::Branch if !self.rules.hides_branches => self.fault("an unknown element"),
+            Kind::Branch if !self.rules.is_full => self.fault("an unknown element"),
             Kind::Branch => {
                 self.fault("an element of which larder leaves the content out");
                 self.hidden = match (is_end, is_empty) {
@@ -399,7 +402,7 @@ impl Parser {
             _ if self.hidden > 0 => {}
             Kind::Include | Kind::Comment if self.removes => self.fault("an element in <esi:remove>"),
             Kind::Include | Kind::Comment if is_end => self.fault("the end of an element that has none"),
-            Kind::Include => match element.include(self.rules.takes_https) {
+            Kind::Include => match element.include(self.reading()) {
                 Ok(include) => events.push(Event::Include(include)),
                 Err(fault) => self.fault(fault),
             },
@@ -410,6 +413,13 @@ impl Parser {
             Kind::Remove if !self.removes && is_end => self.fault("</esi:remove> without its beginning"),
             Kind::Remove => self.removes = !is_end,
             Kind::Unknown => self.fault("an unknown element"),
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        match self.rules.is_full {
+            true => Reading::Full,
+            false => Reading::Varnish { takes_https: self.rules.takes_https },
         }
     }
 

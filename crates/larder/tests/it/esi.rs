@@ -515,6 +515,27 @@ fn another_is_asked_for_in_the_place_of_an_include_that_fails() {
 }
 
 #[test]
+fn urls_are_those_of_rfc_3986_without_a_vcl() {
+    let page = "<a>1<esi:include src='../part?a=../b#c'/>2<esi:include src='//h.test/x/./y'/>3\
+                <esi:include src='HTTP://h.test'/>4<esi:include src='?q'/>5<esi:include src='javascript:x'/>6";
+    let origin = Origin::start().unwrap();
+    for (path, body) in
+        [("/x/page", page), ("/part?a=../b", "part"), ("/x/y", "y"), ("/", "root"), ("/x/page?q", "query")]
+    {
+        origin.answer(path, html(body));
+    }
+    origin.answer("/vcl/page", html("<a>1<esi:include src='../part#c'/>2"));
+    origin.answer("/vcl/../part#c", html("as written"));
+    let setup = Setup::new().one_worker().name("ESI", "on").name("MORE", "").name("ORIGIN", origin.address());
+    let site = setup.start(PLAIN_SITE);
+    for turn in 1..=3 {
+        assert_eq!(text(&site.get("/x/page")), "<a>1part2y3root4query56", "{turn}");
+    }
+    let vcl = self::site(&origin, "");
+    assert_eq!(text(&vcl.get("/vcl/page")), "<a>1as written2");
+}
+
+#[test]
 fn pages_without_a_vcl_are_packed_as_they_are_stored_or_as_the_location_says() {
     let page = "<a>1<esi:include src='/part'/>2<esi:include src='/packed'/>3";
     let whole = b"<a>1<b>part2<c>packed3";

@@ -1,6 +1,7 @@
-//! An element of ESI: its name and its attributes, and the URL of an include.
+//! An element of ESI: its name and its attributes.
 
 use super::is_space;
+use super::url::{Include, Reading};
 
 /// The longest name of an element or attribute that means something.
 const NAME_BYTES_MAX: usize = 8;
@@ -72,19 +73,6 @@ enum State {
     Value(Option<u8>),
     /// After a fault, before the `>`.
     Broken,
-}
-
-/// An include.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Include {
-    /// The host that it names: `http://HOST/...`.
-    pub host: Option<Vec<u8>>,
-    /// The path and the query; one without a `/` in front lies beside the page.
-    pub path: Vec<u8>,
-    /// `onerror="continue"`: the page goes on without it.
-    pub goes_on: bool,
-    /// `alt`: what is asked for in the place of one that fails.
-    pub alt: Option<Box<Include>>,
 }
 
 impl Element {
@@ -195,67 +183,11 @@ impl Element {
     }
 
     /// The include that it is. An error says why it is none.
-    pub fn include(self, takes_https: bool) -> Result<Include, &'static str> {
+    pub fn include(self, reading: Reading) -> Result<Include, &'static str> {
         let src = self.src.ok_or("an include without src")?;
-        // One that is no URL is as good as none.
-        let alt = self.alt.and_then(|alt| Include::at(&alt, takes_https).ok()).map(Box::new);
-        Ok(Include { goes_on: self.goes_on, alt, ..Include::at(&src, takes_https)? })
+        Include::of(&src, self.alt.as_deref(), self.goes_on, reading)
     }
 }
-
-impl Include {
-    /// That of a URL. An error says what is wrong with it.
-    fn at(src: &[u8], takes_https: bool) -> Result<Include, &'static str> {
-        let rest = match (src.strip_prefix(b"http://"), src.strip_prefix(b"https://")) {
-            (Some(rest), _) => Some(rest),
-            (None, Some(rest)) if takes_https => Some(rest),
-            (None, Some(_)) => return Err("an include with https:// (esi_ignore_https)"),
-            (None, None) => None,
-        };
-        let (host, path) = match rest {
-            None => (None, src),
-            Some(rest) => {
-                let slash = memchr::memchr(b'/', rest).ok_or("an include of a host without a path")?;
-                (Some(rest[..slash].to_vec()), &rest[slash..])
-            }
-        };
-        let path = restored(path);
-        let is_control = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
-        if path.is_empty() || path.iter().chain(host.iter().flatten()).any(is_control) {
-            return Err("an include whose src is no URL");
-        }
-        Ok(Include { host, path, ..Include::default() })
-    }
-
-    /// The path and the query that are asked for, where the page has this URL.
-    pub fn target(&self, page: &[u8]) -> Vec<u8> {
-        if self.path.starts_with(b"/") {
-            return self.path.clone();
-        }
-        let path = page.split(|byte| *byte == b'?').next().unwrap_or_default();
-        let folder = path.iter().rposition(|byte| *byte == b'/').map_or(path, |slash| &path[..slash]);
-        [folder, b"/", &self.path].concat()
-    }
-}
-
-/// A text with the five entities that XML itself has replaced.
-fn restored(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = memchr::memchr(b'&', rest) {
-        out.extend_from_slice(&rest[..at]);
-        rest = &rest[at..];
-        let entity = ENTITIES.iter().find(|(name, _)| rest.starts_with(name));
-        let (taken, byte) = entity.map_or((1, b'&'), |(name, byte)| (name.len(), *byte));
-        out.push(byte);
-        rest = &rest[taken..];
-    }
-    out.extend_from_slice(rest);
-    out
-}
-
-const ENTITIES: [(&[u8], u8); 5] =
-    [(b"&apos;", b'\''), (b"&quot;", b'"'), (b"&lt;", b'<'), (b"&gt;", b'>'), (b"&amp;", b'&')];
 
 fn begins_a_name(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || matches!(byte, b'_' | b':') || byte >= 0x80

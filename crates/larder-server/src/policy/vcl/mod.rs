@@ -46,7 +46,7 @@ pub fn esi_rules(policy: &VclPolicy) -> esi::Rules {
         reads_tags: features.esi_ignore_other_elements,
         takes_https: features.esi_ignore_https,
         removes_bom: features.esi_remove_bom,
-        hides_branches: false,
+        is_full: false,
     }
 }
 

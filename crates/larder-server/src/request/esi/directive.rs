@@ -20,8 +20,7 @@ use super::read::Read;
 const DEPTH_MAX: u32 = 5;
 
 /// Whether a page is to be read is known, whatever it begins with; and all includes are answered here.
-const RULES: Rules =
-    Rules { reads_any: true, reads_tags: false, takes_https: true, removes_bom: false, hides_branches: true };
+const RULES: Rules = Rules { reads_any: true, reads_tags: false, takes_https: true, removes_bom: false, is_full: true };
 
 /// What origins are told that larder can do with their pages, as a field of a request.
 pub const CAPABILITY: (&str, &[u8]) = ("Surrogate-Capability", b"larder=\"ESI/1.0\"");
