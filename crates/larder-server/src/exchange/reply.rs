@@ -38,6 +38,8 @@ pub struct Reply {
     pub composed: Option<Rc<Composed>>,
     /// For a page whose ESI is done for this request: the URL that its includes are relative to.
     pub esi_base: Option<Box<[u8]>>,
+    /// Whether it is made for this client alone, and no cache on its way may show it to others.
+    pub is_personal: bool,
     /// The connection to an origin that has answered 101.
     pub upgraded: Option<larder_origin::Upgraded>,
     /// How the message is framed.
@@ -126,6 +128,7 @@ impl Reply {
             has_packed,
             composed,
             esi_base,
+            is_personal,
             upgraded,
             framing,
         } = self;
@@ -143,6 +146,7 @@ impl Reply {
         *has_packed = false;
         *composed = None;
         *esi_base = None;
+        *is_personal = false;
         *upgraded = None;
         *framing = Framing::default();
     }

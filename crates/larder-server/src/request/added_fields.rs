@@ -1,8 +1,8 @@
 //! Fields that the configuration adds to a response: `add_header`, `add_trailer`, `expires`, the host in a redirect,
-//! and `Cache-Status`.
+//! `Cache-Status`, and what keeps a response out of shared caches.
 
 use larder_conf::model::Expires;
-use larder_http::{Known, Time};
+use larder_http::{Fields, Known, Time, list};
 
 use crate::context::Cx;
 use crate::exchange::{CacheStatus, Exchange};
@@ -230,6 +230,27 @@ fn append_ttl(fresh_until: Time, now: Time, out: &mut Vec<u8>) {
     append_decimal(stale.max(fresh_until.since(now).as_secs()), out);
 }
 
+/// Makes the head one that no cache may keep for others, whatever the page and the location say of it. What they say to the
+/// client's own cache stays.
+pub fn keep_private(fields: &mut Fields) {
+    // RFC 9213, and what CDNs take beside it.
+    fields.retain(|_, name, _| {
+        let name = name.to_ascii_lowercase();
+        !(name.ends_with(b"cdn-cache-control") || matches!(&name[..], b"surrogate-control" | b"edge-control"))
+    });
+    let members = fields.all_known(Known::CacheControl).flat_map(list::members);
+    let mut control: Vec<&[u8]> = vec![b"private"];
+    control.extend(members.filter(|member| !is_of_shared_caches(member)));
+    let control = control.join(&b", "[..]);
+    fields.set("Cache-Control", &control);
+}
+
+/// Whether a directive is for caches that serve more than one, or is ours.
+fn is_of_shared_caches(member: &[u8]) -> bool {
+    let name = member.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+    [&b"public"[..], b"private", b"s-maxage", b"proxy-revalidate"].iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -262,5 +283,27 @@ mod tests {
     fn fields_are_added_to_the_statuses_that_nginx_names() {
         let given: Vec<u16> = (100..600).filter(|status| gets_added_fields(*status)).collect();
         assert_eq!(given, [200, 201, 204, 206, 301, 302, 303, 304, 307, 308]);
+    }
+
+    #[test]
+    fn no_shared_cache_may_keep_a_personal_page() {
+        for (lines, expected) in [
+            (&[][..], "private"),
+            (&["public, max-age=60, s-maxage=600"], "private, max-age=60"),
+            (&["max-age=5", "Public", "must-revalidate"], "private, max-age=5, must-revalidate"),
+            (&["private=\"Set-Cookie\", no-cache"], "private, no-cache"),
+            (&["no-store"], "private, no-store"),
+            (&["proxy-revalidate, S-MAXAGE = 5, stale-if-error=9"], "private, stale-if-error=9"),
+        ] {
+            let mut fields: Fields = lines.iter().map(|line| ("Cache-Control", *line)).collect();
+            for name in ["CDN-Cache-Control", "Cloudflare-CDN-Cache-Control", "Surrogate-Control", "Edge-Control"] {
+                fields.push(name.as_bytes(), b"max-age=60");
+            }
+            fields.push(b"X-Other", b"1");
+            keep_private(&mut fields);
+            let all: Vec<_> = fields.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+            assert_eq!(fields.get("Cache-Control"), Some(expected.as_bytes()), "{lines:?}");
+            assert_eq!(all.len(), 2, "{all:?}");
+        }
     }
 }

@@ -308,6 +308,9 @@ fn message(response: Response, ex: &mut Exchange, cx: &Cx) -> Result<Message, St
         crate::vars::userid::add(ex, cx);
     }
     added_fields::add_expires(loc, last_modified, ex, cx);
+    if ex.reply.is_personal {
+        added_fields::keep_private(&mut ex.reply.fields);
+    }
     added_fields::absolute_location(loc, ex, cx);
     let ending = end(&content, total, &part, parts.is_some(), ex, cx);
     Ok(Message { content, part, parts, recoding, ending })
